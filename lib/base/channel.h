@@ -1,0 +1,39 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "lib/base/message.h"
+
+namespace sluice {
+
+/// The sending end of a channel: an ordered, bounded stream of messages to one
+/// worker. Used by one thread at a time.
+class Sender {
+ public:
+  virtual ~Sender() = default;
+  /// Blocks while the channel is full (credits). Throws LinkError when the
+  /// peer is gone or no credit came back in time. The buffers must not change
+  /// any more: the channel may still be reading them.
+  virtual void send(Message message) = 0;
+  /// What was sent before arrives; then the receiver sees the end. Idempotent.
+  virtual void close() = 0;
+};
+
+/// The receiving end. Used by one thread at a time. Destroying it with unread
+/// messages returns at once.
+class Receiver {
+ public:
+  virtual ~Receiver() = default;
+  /// The next message in the order in which they were sent, or nothing when
+  /// the sender closed and all was read. Blocks; throws LinkError when the peer
+  /// died or the channel's deadline passed without any progress.
+  virtual std::optional<Message> receive() = 0;
+  /// Whether receive() would return without blocking.
+  virtual bool ready() const = 0;
+};
+
+/// How long a blocked send or receive waits before it gives the peer up.
+using Deadline = std::chrono::milliseconds;
+
+}  // namespace sluice

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/buffer.h"
+
+namespace sluice {
+
+/// What a message is about; the values are the wire's.
+enum class MessageKind : std::uint8_t {
+  activation = 1,  ///< up: h_k and labels of a training batch
+  gradient = 2,    ///< down: gradient at h_k of a training batch
+  evaluation = 3,  ///< up: h_k and labels of an evaluation batch
+  norm = 4,        ///< up: the whole model's gradient norm (clip.scope = model)
+  grant = 5,       ///< coordinator -> worker: turns to run, and decisions
+  record = 6,      ///< worker -> coordinator: a metric record
+  reached = 7,     ///< worker -> coordinator: a grant was carried out
+  failure = 8,     ///< worker -> coordinator: why it stops
+};
+
+std::string_view name_of(MessageKind kind);
+bool is_message_kind(std::uint8_t value);
+
+/// A header and named tensors. Moves are cheap; copies share the buffers.
+struct Message {
+  MessageKind kind = MessageKind::activation;
+  /// Training or evaluation batch, or the turn for control messages.
+  std::int64_t batch = 0;
+  /// Turn of the sender when it sent this.
+  std::int64_t turn = 0;
+  /// Weight version of the sender's block that made the tensors.
+  std::int64_t weight_version = 0;
+  std::vector<TensorView> tensors = {};
+};
+
+/// Bytes of all tensors.
+std::size_t payload_bytes(const Message& message);
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include <torch/nn/module.h>
+
+#include "lib/base/config.h"
+#include "lib/base/table.h"
+#include "lib/layer.h"
+#include "lib/loss.h"
+#include "lib/tensors.h"
+
+namespace sluice {
+
+/// A boundary as those who work at it see it, before training.
+struct Site {
+  std::int64_t block = 1;   ///< k: the block below the boundary, from 1
+  std::int64_t blocks = 1;  ///< K
+  std::int64_t layer = 0;   ///< the uncut model's index of block k's last layer
+  SampleShape features;     ///< of h_k: [C] or [C, H, W]
+  std::int64_t classes = 0;
+  Loss loss;               ///< the run's loss, for heads that classify
+  std::uint64_t seed = 0;  ///< weights are set from (seed, layer, name)
+};
+
+/// The local loss of h_k, and what it was computed from.
+struct HeadResult {
+  at::Tensor loss;    ///< scalar, attached to the features and the parameters
+  at::Tensor logits;  ///< [N, classes], or undefined for heads without classes
+};
+
+/// An auxiliary head: turns the features of a block into a local loss. Its
+/// parameters are trained by that loss, with weight 1.
+class Head : public torch::nn::Module {
+ public:
+  /// features: h_k, [N, ...] each; labels [N] int64.
+  virtual HeadResult forward(const Tensors& features, const at::Tensor& labels,
+                             const Pass& pass) = 0;
+};
+
+/// Makes the head for a boundary, its weights set from site.seed. Throws
+/// UserError for features that it can't take.
+using MakeHead = std::function<std::shared_ptr<Head>(const Site& site)>;
+/// Reads the head's options, eagerly, so that a typo fails before training.
+using ConfigureHead = MakeHead (*)(Fields& options);
+using HeadRow = Row<ConfigureHead>;
+
+}  // namespace sluice

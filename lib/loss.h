@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include <ATen/core/Tensor.h>
+
+#include "lib/base/config.h"
+#include "lib/base/table.h"
+
+namespace sluice {
+
+/// outputs [N, classes], labels [N] int64 -> the mean loss, a scalar.
+using Loss =
+    std::function<at::Tensor(const at::Tensor& outputs, const at::Tensor& labels)>;
+
+using ConfigureLoss = Loss (*)(Fields& options);
+using LossRow = Row<ConfigureLoss>;
+
+/// A new loss is one function and one row.
+std::span<const LossRow> losses();
+
+}  // namespace sluice

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/config.h"
+#include "lib/base/table.h"
+#include "lib/head.h"
+#include "lib/layer.h"
+#include "lib/tensors.h"
+
+namespace sluice {
+
+/// Which weights the backward of a batch sees when updates came between.
+enum class WeightsAtBackward : std::uint8_t { stash, recompute, mixed, current };
+
+/// What a turn t does first, for blocks with a delay: A is forward(t),
+/// backward(t - d), update; B is backward(t - d), update, forward(t).
+enum class Order : std::uint8_t { forward_first, backward_first };
+
+/// The static answers of a policy: all that schedules are made from.
+struct Traits {
+  /// Turns by which this boundary delays the gradient from above.
+  std::int64_t delay = 0;
+  /// No source of weight != 0 comes from above: delays above don't add up.
+  bool cut = false;
+  /// Whether block k+1 sends its gradient down (a cut may still want it, as a
+  /// synthesizer's target).
+  bool from_above = true;
+  WeightsAtBackward weights = WeightsAtBackward::stash;
+  Order order = Order::forward_first;
+};
+
+/// All that a policy gets to see of the batch whose gradient is being applied.
+struct Moment {
+  std::int64_t turn = 0;
+  std::int64_t batch = 0;
+  /// h_k as leaves that ask for gradients: no graph leaves the block.
+  const Tensors& features;
+  const at::Tensor& labels;
+  /// The gradient at h_k that block k+1 sent for this batch; empty without
+  /// traits().from_above, and at the last block.
+  const Tensors& from_above;
+  Pass pass = {};
+};
+
+/// A policy's answer.
+struct Signal {
+  /// The gradient at each of the features.
+  Tensors gradients;
+  /// The gradient of each of parameters(), in their order.
+  Tensors parameter_gradients;
+  /// For the metrics; undefined when the policy has no loss of its own.
+  at::Tensor loss;
+  at::Tensor logits;
+};
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Where the gradient at the output of a block comes from. Touches no channel,
+/// clock or file; holds no weights but its own sources' (heads, synthesizers).
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  virtual Traits traits() const = 0;
+  /// Called once for each batch that the block applies.
+  virtual Signal signal(const Moment& moment) = 0;
+  /// What the policy trains ("heads.3.classifier.weight"); the block's
+  /// optimizer steps them together with the block's own weights.
+  virtual NamedTensors parameters() const { return {}; }
+  /// State that is saved but not trained (BatchNorm statistics of heads).
+  virtual NamedTensors buffers() const { return {}; }
+};
+
+using MakePolicy = std::function<std::unique_ptr<Policy>(const Site& site)>;
+/// Reads the policy's options, eagerly. `heads` are those that it may name.
+using ConfigurePolicy = MakePolicy (*)(Fields& options,
+                                       std::span<const HeadRow> heads);
+using PolicyRow = Row<ConfigurePolicy>;
+
+/// A new method is one source file and one row.
+std::span<const PolicyRow> policies();
+
+}  // namespace sluice

@@ -1,0 +1,70 @@
+# Compiler settings, and sluice_library(): one static library per folder.
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(SLUICE_CCACHE ccache)
+if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+    ${SLUICE_CCACHE})
+endif()
+
+find_program(SLUICE_MOLD mold)
+
+# For every target of ours: warnings are errors.
+function(sluice_compile_settings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # Lets ccache see through a precompiled header.
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  endif()
+  if(SLUICE_SANITIZE)
+    target_compile_options(${target} PRIVATE
+      -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
+      -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${SLUICE_SANITIZE})
+  endif()
+  if(SLUICE_MOLD)
+    target_link_options(${target} PRIVATE -fuse-ld=mold)
+  endif()
+endfunction()
+
+# LibTorch's headers are slow: all targets that need them share one
+# precompiled header, that of sluice_lib.
+function(sluice_precompile target)
+  if(target STREQUAL "sluice_lib")
+    target_precompile_headers(${target} PRIVATE
+      <ATen/ATen.h> <torch/autograd.h> <torch/nn/module.h> <fmt/format.h>)
+  else()
+    target_precompile_headers(${target} REUSE_FROM sluice_lib)
+  endif()
+endfunction()
+
+# sluice_library(NAME FOLDER [TORCH] LINKS targets...)
+# Makes sluice_NAME from the .cpp files of FOLDER and the folders below it
+# (main.cpp and, for lib, lib/base excepted). The list is re-checked at every
+# build, so that a new file needs no line here.
+function(sluice_library name folder)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "TORCH" "" "LINKS")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS
+    "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(folder STREQUAL "lib")
+    list(FILTER sources EXCLUDE REGEX "/lib/base/")
+  endif()
+  set(target sluice_${name})
+  add_library(${target} STATIC ${sources})
+  target_include_directories(${target} PUBLIC
+    "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}>"
+    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/sluice>")
+  target_link_libraries(${target} PUBLIC ${arg_LINKS})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  sluice_compile_settings(${target})
+  if(arg_TORCH)
+    target_link_libraries(${target} PUBLIC LibTorch::LibTorch)
+    sluice_precompile(${target})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY SLUICE_LIBRARIES ${target})
+endfunction()
