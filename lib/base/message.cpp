@@ -1,0 +1,42 @@
+#include "lib/base/message.h"
+
+#include "lib/base/error.h"
+
+namespace sluice {
+
+std::string_view name_of(MessageKind kind) {
+  switch (kind) {
+    case MessageKind::activation:
+      return "activation";
+    case MessageKind::gradient:
+      return "gradient";
+    case MessageKind::evaluation:
+      return "evaluation";
+    case MessageKind::norm:
+      return "norm";
+    case MessageKind::grant:
+      return "grant";
+    case MessageKind::record:
+      return "record";
+    case MessageKind::reached:
+      return "reached";
+    case MessageKind::failure:
+      return "failure";
+  }
+  throw InternalError("{} is no MessageKind", static_cast<int>(kind));
+}
+
+bool is_message_kind(std::uint8_t value) {
+  return value >= static_cast<std::uint8_t>(MessageKind::activation) &&
+         value <= static_cast<std::uint8_t>(MessageKind::failure);
+}
+
+std::size_t payload_bytes(const Message& message) {
+  std::size_t bytes = 0;
+  for (const TensorView& tensor : message.tensors) {
+    bytes += tensor.buffer.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace sluice
