@@ -1,0 +1,37 @@
+# Configuring and building. Sourced after progress.sh and libtorch.sh.
+
+# As many compilers as there are cores, but no more than memory allows: a file
+# that includes LibTorch takes 1.5 GB.
+build_jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/^MemAvailable:/ {print int($2 / 1572864)}' /proc/meminfo)
+  if ((memory < 1)); then memory=1; fi
+  echo $((cores < memory ? cores : memory))
+}
+
+is_configured() {
+  local folder=$1 torch=$2
+  [[ -e $folder/build.ninja ]] &&
+    grep -qE "^LibTorch_ROOT:[A-Z]+=$torch\$" "$folder/CMakeCache.txt"
+}
+
+# build PRESET FOLDER [CMAKE ARGUMENTS]
+build() {
+  local preset=$1 folder=$2 torch=''
+  shift 2
+  [[ ! -s $TORCH_CHOICE ]] || torch=$(<"$TORCH_CHOICE")
+  if ! is_configured "$folder" "$torch"; then
+    say "Configuring ${folder#"$SLUICE_ROOT"/}"
+    cmake --preset "$preset" -S "$SLUICE_ROOT" -B "$folder" \
+      "-DLibTorch_ROOT=$torch" "$@" || die "cmake failed; see above"
+  fi
+  say "Building ${folder#"$SLUICE_ROOT"/}"
+  ninja -C "$folder" -j "$(build_jobs)" || die "the build failed; see above"
+}
+
+# Sanitizers of this age can't place their shadow where the kernel randomises
+# addresses much.
+without_aslr() {
+  if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
+}

@@ -1,0 +1,55 @@
+# Debian packages. Sourced after progress.sh.
+
+# Versions are those of Debian 12; CMakeLists.txt names the least ones.
+readonly BUILD_PACKAGES=(
+  g++ cmake ninja-build ccache mold git python3 python3-venv
+  libboost1.81-dev libfmt-dev libgtest-dev libgmock-dev libtomlplusplus-dev
+  nlohmann-json3-dev libcli11-dev zlib1g-dev)
+readonly PICTURE_PACKAGES=(gnuplot-nox)
+readonly CHECK_PACKAGES=(
+  clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
+
+# missing_packages PACKAGE...: prints those that are not installed.
+missing_packages() {
+  command -v dpkg-query >/dev/null ||
+    die "no dpkg here: the set-up is made for Debian 12; install by hand: $*"
+  local installed
+  installed=" $(dpkg-query -W -f '${db:Status-Status}:${Package} ' "$@" \
+    2>/dev/null || true)"
+  local package
+  for package in "$@"; do
+    [[ $installed == *" installed:$package "* ]] || say "$package"
+  done
+}
+
+# Fills the array `as_root` of the caller.
+find_root() {
+  as_root=()
+  ((EUID == 0)) && return
+  command -v sudo >/dev/null ||
+    die "to install $* run me as root, or install sudo"
+  as_root=(sudo)
+  sudo -v || die "sudo was refused, so I can't install $*"
+}
+
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"
+}
+
+# install_packages PACKAGE...: says what is missing and installs it; silent
+# when all is there.
+install_packages() {
+  local as_root missing
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]})) || return 0
+  say "To be installed by apt-get: ${missing[*]}"
+  find_root "${missing[@]}"
+  plan_steps 2
+  # A stale or unreachable list only matters if a package can't be had.
+  quiet_step "Refreshing the package lists" apt update || true
+  quiet_step "Installing ${#missing[@]} Debian packages" \
+    apt install --no-install-recommends "${missing[@]}" ||
+    die "apt-get can't install ${missing[*]}: $(reason_in_log)" \
+      "(this set-up is made for Debian 12; see $SLUICE_LOG)"
+}
