@@ -3,47 +3,13 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
 #include <vector>
 
+#include "lib/base/config_node.h"
+
 namespace sluice {
-
-/// Where a value was written: a file and line, or "command line" and 0.
-struct Origin {
-  std::string file = {};
-  int line = 0;
-
-  std::string text() const;  ///< "file:line", "command line", or "default"
-};
-
-/// A config value as a tree, with the place where each part was written.
-/// Tables keep the order in which their keys were written.
-struct ConfigNode {
-  using Array = std::vector<ConfigNode>;
-  using Table = std::vector<std::pair<std::string, ConfigNode>>;
-  using Value = std::variant<std::monostate, bool, std::int64_t, double,
-                             std::string, Array, Table>;
-
-  Value value = {};
-  Origin origin = {};
-
-  /// The node under `key`, or nullptr; also nullptr when this is no table.
-  const ConfigNode* find(std::string_view key) const;
-  /// Sets `key` of this table (an empty node becomes one).
-  void set(std::string_view key, ConfigNode node);
-  /// Sets the dotted `path` ("model.hidden"), making the tables on the way.
-  /// Throws UserError when something on the way is no table.
-  void set_path(std::string_view path, ConfigNode node);
-  /// "integer 3", "string 'x'", "table": for messages.
-  std::string describe() const;
-
-  /// Same value, wherever it was written.
-  bool operator==(const ConfigNode& other) const;
-};
 
 /// What a key means: the manual's text, its unit and its limits (inclusive).
 struct Doc {
@@ -56,12 +22,12 @@ struct Doc {
 
 /// One line of the manual.
 struct KeyDoc {
-  std::string path;  ///< "optimizer.lr"
-  std::string type;
-  std::string default_value;
-  std::string text;
-  std::string unit;
-  std::string limits;  ///< "0 to 1", "a|b", or empty
+  std::string path = {};  ///< "optimizer.lr", "optimizer.groups[].match"
+  std::string type = {};  ///< "number", "list of strings", "table", ...
+  std::string default_value = {};  ///< as in TOML; empty for a table
+  std::string text = {};
+  std::string unit = {};
+  std::string limits = {};  ///< "0 to 1", "a|b", or empty
 };
 
 /// Reads an options struct from a config table. The struct describes itself
@@ -88,7 +54,9 @@ class Fields {
   /// When the key is there its value replaces `value`; otherwise `value`, the
   /// default, stays. Either way it goes into the resolved tree and the manual.
   /// An integer is accepted where a double is asked for, and a single value
-  /// where a list is.
+  /// where a list is; NaN and infinities are not. A default is not checked:
+  /// give one that the limits allow, or the resolved table can't be read again.
+  /// Asking for a name twice is an InternalError.
   void key(std::string_view name, bool& value, Doc doc);
   void key(std::string_view name, std::int64_t& value, Doc doc);
   void key(std::string_view name, double& value, Doc doc);
@@ -97,16 +65,17 @@ class Fields {
   void key(std::string_view name, std::vector<double>& value, Doc doc);
   void key(std::string_view name, std::vector<std::string>& value, Doc doc);
   /// A value of any type, to be interpreted by the caller; `type` is for the
-  /// manual ("integer | list of ranges").
+  /// manual ("integer | list of ranges"). An empty node is a default too: then
+  /// the key is left out of the resolved table.
   void key(std::string_view name, ConfigNode& value, std::string_view type,
            Doc doc);
 
   /// A table below this one.
   void section(std::string_view name, std::string_view text,
                const std::function<void(Fields&)>& describe);
-  /// An array of tables: `describe` is called once for each, in order. When
-  /// `manual_only` calls are needed (no element is there), it is called once
-  /// with an empty table whose results the caller ignores: `index` is then -1.
+  /// An array of tables: `describe` is called once for each, in order. When no
+  /// element is there, it is called once for the manual only, with an empty
+  /// table whose results the caller ignores: `index` is then -1.
   void list(std::string_view name, std::string_view text,
             const std::function<void(Fields&, std::int64_t index)>& describe);
 
@@ -130,6 +99,8 @@ class Fields {
   template <class T>
   void read(std::string_view name, T& value, const Doc& doc);
   std::string path_of(std::string_view name) const;
+  void add_manual(const Fields& below, std::string_view path,
+                  std::string_view shown_as);
 
   const ConfigNode* table_;
   std::string path_;
