@@ -5,7 +5,8 @@
 #
 #   LibTorch_ROOT   where to look: an unpacked libtorch, a wheel's `torch`
 #                   folder, or such a .zip or .whl file, which is unpacked into
-#                   the build folder. Default: the torch of the Python on PATH.
+#                   the build folder. A CMake or environment variable.
+#                   Default: the torch of the Python on PATH.
 
 include(FindPackageHandleStandardArgs)
 
@@ -36,6 +37,9 @@ endfunction()
 
 set(_libtorch_root "${LibTorch_ROOT}")
 if(NOT _libtorch_root)
+  set(_libtorch_root "$ENV{LibTorch_ROOT}")
+endif()
+if(NOT _libtorch_root)
   _libtorch_from_python(_libtorch_root)
 elseif(EXISTS "${_libtorch_root}" AND NOT IS_DIRECTORY "${_libtorch_root}")
   _libtorch_unpacked("${_libtorch_root}" _libtorch_root)
@@ -46,8 +50,12 @@ find_path(LibTorch_INCLUDE_DIR ATen/ATen.h NO_DEFAULT_PATH NO_CACHE
         "${_libtorch_root}/torch/include")
 if(LibTorch_INCLUDE_DIR)
   get_filename_component(LibTorch_DIR "${LibTorch_INCLUDE_DIR}" DIRECTORY)
-  file(STRINGS "${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h"
-    _libtorch_numbers REGEX "TORCH_VERSION_(MAJOR|MINOR|PATCH) [0-9]+")
+  # Releases before 2.9 have it elsewhere; they are to be refused by number.
+  find_file(_libtorch_version_file version.h NO_DEFAULT_PATH NO_CACHE
+    PATHS "${LibTorch_INCLUDE_DIR}/torch/headeronly"
+          "${LibTorch_INCLUDE_DIR}/torch/csrc/api/include/torch")
+  file(STRINGS "${_libtorch_version_file}" _libtorch_numbers
+    REGEX "TORCH_VERSION_(MAJOR|MINOR|PATCH) [0-9]+")
   string(REGEX REPLACE "[^0-9;]" "" _libtorch_numbers "${_libtorch_numbers}")
   list(JOIN _libtorch_numbers "." LibTorch_VERSION)
 endif()
@@ -69,18 +77,20 @@ endforeach()
 
 find_package_handle_standard_args(LibTorch
   REQUIRED_VARS LibTorch_INCLUDE_DIR _libtorch_torch_cpu _libtorch_c10
-  VERSION_VAR LibTorch_VERSION
+  VERSION_VAR LibTorch_VERSION HANDLE_VERSION_RANGE
   REASON_FAILURE_MESSAGE
-    "looked in '${_libtorch_root}'; give LibTorch_ROOT, a libtorch folder, .zip or .whl, or put a Python with torch on PATH")
+    "looked in '${_libtorch_root}': give LibTorch_ROOT, a libtorch folder, .zip or .whl, or put a Python with torch on PATH")
 
 if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   add_library(LibTorch::LibTorch INTERFACE IMPORTED)
-  set_target_properties(LibTorch::LibTorch PROPERTIES
-    INTERFACE_INCLUDE_DIRECTORIES
-      "${LibTorch_INCLUDE_DIR};${LibTorch_INCLUDE_DIR}/torch/csrc/api/include"
-    # The libraries find their CUDA neighbours at run time by their own rpath.
-    INTERFACE_LINK_OPTIONS
-      "LINKER:-rpath,${LibTorch_DIR}/lib;LINKER:--allow-shlib-undefined")
+  # Searched last: LibTorch carries the headers of an fmt of its own, whose code
+  # is not in its libraries.
+  target_compile_options(LibTorch::LibTorch INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-idirafter \"${LibTorch_INCLUDE_DIR}\">"
+    "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-idirafter \"${LibTorch_INCLUDE_DIR}/torch/csrc/api/include\">")
+  # The libraries find their CUDA neighbours at run time by their own rpath.
+  target_link_options(LibTorch::LibTorch INTERFACE
+    "LINKER:-rpath,${LibTorch_DIR}/lib" "LINKER:--allow-shlib-undefined")
   target_link_libraries(LibTorch::LibTorch INTERFACE ${LibTorch_LIBRARIES})
   if(LibTorch_CUDA_LIBRARIES)
     # Nothing refers to them by name; loading them registers the CUDA kernels.

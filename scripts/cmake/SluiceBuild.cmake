@@ -13,17 +13,52 @@ endif()
 
 find_program(SLUICE_MOLD mold)
 
+# Decides SLUICE_CUDA: whether .cu files are compiled. Nothing is looked for
+# where there are none.
+function(sluice_find_cuda)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/lib/*.cu" "${PROJECT_SOURCE_DIR}/transport/*.cu"
+    "${PROJECT_SOURCE_DIR}/modules/*.cu"
+    "${PROJECT_SOURCE_DIR}/auxiliary_heads/*.cu"
+    "${PROJECT_SOURCE_DIR}/experiments/*.cu")
+  set(found OFF)
+  if(SLUICE_WITH_CUDA STREQUAL "AUTO" AND kernels)
+    include(CheckLanguage)
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+      set(found ON)
+    endif()
+  elseif(SLUICE_WITH_CUDA AND kernels)
+    set(found ON)
+  endif()
+  set(SLUICE_CUDA ${found} PARENT_SCOPE)
+endfunction()
+
+sluice_find_cuda()
+if(SLUICE_CUDA)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES all-major)
+  endif()
+  enable_language(CUDA)
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  # For all targets alike, or they couldn't share a precompiled header.
+  add_compile_definitions(SLUICE_CUDA)
+endif()
+
 # For every target of ours: warnings are errors.
 function(sluice_compile_settings target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;-Werror=all-warnings>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Lets ccache see through a precompiled header.
-    target_compile_options(${target} PRIVATE -fpch-preprocess)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   endif()
   if(SLUICE_SANITIZE)
     target_compile_options(${target} PRIVATE
-      -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
-      -fno-sanitize-recover=all)
+      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SLUICE_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>)
     target_link_options(${target} PUBLIC -fsanitize=${SLUICE_SANITIZE})
   endif()
   if(SLUICE_MOLD)
@@ -44,12 +79,18 @@ endfunction()
 
 # sluice_library(NAME FOLDER [TORCH] LINKS targets...)
 # Makes sluice_NAME from the .cpp files of FOLDER and the folders below it
-# (main.cpp and, for lib, lib/base excepted). The list is re-checked at every
-# build, so that a new file needs no line here.
+# (main.cpp and, for lib, lib/base excepted); .cu files are compiled too,
+# and SLUICE_CUDA is defined, where there is an nvcc. The list is re-checked at
+# every build, so that a new file needs no line here.
 function(sluice_library name folder)
   cmake_parse_arguments(PARSE_ARGV 2 arg "TORCH" "" "LINKS")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS
     "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
+  if(SLUICE_CUDA)
+    file(GLOB_RECURSE kernels CONFIGURE_DEPENDS
+      "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cu")
+    list(APPEND sources ${kernels})
+  endif()
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(folder STREQUAL "lib")
     list(FILTER sources EXCLUDE REGEX "/lib/base/")

@@ -1,0 +1,27 @@
+# Installs the build folder `build` into `scratch`, builds the project `outside`
+# against that copy, and runs it and the installed program.
+
+function(run)
+  execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT
+    COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+function(run_expecting pattern)
+  execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT OUTPUT_VARIABLE output
+    COMMAND_ERROR_IS_FATAL ANY)
+  message("${output}")
+  if(NOT output MATCHES "${pattern}")
+    message(FATAL_ERROR "expected ${pattern}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE "${scratch}")
+run(${CMAKE_COMMAND} --install "${build}" --prefix "${scratch}/installed")
+run(${CMAKE_COMMAND} -G Ninja -S "${outside}" -B "${scratch}/outside"
+  "-DCMAKE_PREFIX_PATH=${scratch}/installed"
+  "-DCMAKE_CXX_COMPILER=${compiler}")
+run(${CMAKE_COMMAND} --build "${scratch}/outside")
+run_expecting("sluice" "${scratch}/installed/bin/sluice" --help)
+run_expecting("random 0\\.[0-9]+\n.*backprop.*local_loss"
+  "${scratch}/outside/outside")
+file(REMOVE_RECURSE "${scratch}")

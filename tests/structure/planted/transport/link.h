@@ -1,0 +1,3 @@
+#pragma once
+
+#include "lib/block.h"  // the violation
