@@ -17,7 +17,12 @@
 namespace sluice {
 
 /// Which weights the backward of a batch sees when updates came between.
-enum class WeightsAtBackward : std::uint8_t { stash, recompute, mixed, current };
+enum class WeightsAtBackward : std::uint8_t {
+  stash,
+  recompute,
+  mixed,
+  current
+};
 
 /// What a turn t does first, for blocks with a delay: A is forward(t),
 /// backward(t - d), update; B is backward(t - d), update, forward(t).

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 
 #include "lib/base/message.h"
@@ -31,6 +32,12 @@ class Receiver {
   virtual std::optional<Message> receive() = 0;
   /// Whether receive() would return without blocking.
   virtual bool ready() const = 0;
+};
+
+/// Both directions between two workers, or a worker and the coordinator.
+struct Link {
+  std::unique_ptr<Sender> sender = nullptr;
+  std::unique_ptr<Receiver> receiver = nullptr;
 };
 
 /// How long a blocked send or receive waits before it gives the peer up.

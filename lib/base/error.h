@@ -43,9 +43,9 @@ class InternalError : public Error {
 }  // namespace sluice
 
 /// Throws InternalError with a fmt message when `condition` does not hold.
-#define SLUICE_CHECK(condition, ...)                                  \
-  do {                                                                \
-    if (!(condition))                                                 \
+#define SLUICE_CHECK(condition, ...)                                    \
+  do {                                                                  \
+    if (!(condition))                                                   \
       throw ::sluice::InternalError("check failed: {}: {}", #condition, \
-                                    ::fmt::format(__VA_ARGS__));      \
+                                    ::fmt::format(__VA_ARGS__));        \
   } while (false)

@@ -1,0 +1,74 @@
+#include "lib/block.h"
+
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+#include "lib/pack.h"
+
+namespace sluice {
+namespace {
+
+void lay_out(torch::nn::Module& module, MemoryFormat format) {
+  for (at::Tensor& parameter : module.parameters())
+    parameter.set_data(laid_out(parameter.detach(), format));
+}
+
+}  // namespace
+
+at::Tensor laid_out(const at::Tensor& tensor, MemoryFormat format) {
+  if (tensor.dim() != 4 || format == MemoryFormat::contiguous) return tensor;
+  return tensor.contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+Block::Block(int block, std::int64_t first_layer,
+             std::vector<std::shared_ptr<Layer>> layers, MemoryFormat format)
+    : block_(block), first_layer_(first_layer), layers_(std::move(layers)) {
+  SLUICE_CHECK(!layers_.empty(), "block {} has no layers", block);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    lay_out(*layers_[i], format);
+    const std::string prefix =
+        fmt::format("layers.{}.", first_layer + static_cast<std::int64_t>(i));
+    for (const auto& item : layers_[i]->named_parameters())
+      parameters_.emplace_back(prefix + item.key(), item.value());
+    for (const auto& item : layers_[i]->named_buffers())
+      buffers_.emplace_back(prefix + item.key(), item.value());
+    layers_[i]->train();
+  }
+}
+
+void Block::set_training(bool training) {
+  if (training == training_) return;
+  for (const auto& layer : layers_) layer->train(training);
+  training_ = training;
+}
+
+Tensors Block::forward(const Tensors& inputs, Pass pass) {
+  set_training(pass.training);
+  Tensors values = inputs;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    pass.layer = first_layer_ + static_cast<std::int64_t>(i);
+    values = layers_[i]->forward(values, pass);
+    if (i == 0)
+      check_untouched(inputs,
+                      fmt::format("layer {} of block {}", pass.layer, block_));
+  }
+  return values;
+}
+
+std::vector<std::shared_ptr<Layer>> make_layers(const Model& model,
+                                                std::int64_t first,
+                                                std::int64_t last,
+                                                std::uint64_t seed) {
+  std::vector<std::shared_ptr<Layer>> layers;
+  for (std::int64_t i = first; i <= last; ++i) {
+    layers.push_back(model.layers.at(static_cast<std::size_t>(i)).make());
+    layers.back()->initialise(
+        random_key({seed, static_cast<std::uint64_t>(i), key_part("weights")}));
+  }
+  return layers;
+}
+
+}  // namespace sluice

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/policy.h"
+
+namespace sluice {
+
+/// A checkpoint is a folder "turn-000120" with two files per block: weights
+/// (named as in the uncut model) and the optimizer's state. It is built up
+/// under the name "turn-000120.partial", which is changed when every block has
+/// written its part: a folder with the final name is whole.
+
+/// Writes a block's part. Called by its worker.
+void save_block(const std::string& checkpoints, std::int64_t turn, int block,
+                const NamedTensors& weights,
+                const NamedTensors& optimizer_state);
+
+/// Makes the checkpoint of that turn final, replacing one of an earlier run of
+/// the same turn. Called once, when all blocks have saved.
+void finish_checkpoint(const std::string& checkpoints, std::int64_t turn);
+
+/// The folder of a checkpoint that is whole.
+std::string checkpoint_folder(const std::string& checkpoints,
+                              std::int64_t turn);
+
+/// The weights of all blocks together, sorted by file: any cut of the same
+/// model can take them.
+NamedTensors load_weights(const std::string& checkpoint);
+
+/// Copies the tensors into those of the same name. Throws UserError when one is
+/// missing or has another shape; names in `from` that nobody asks for are fine.
+void copy_by_name(const NamedTensors& from, const NamedTensors& into);
+
+}  // namespace sluice

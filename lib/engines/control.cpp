@@ -1,0 +1,133 @@
+#include "lib/engines/control.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+/// Grants that a worker holds: the one it is at and the next.
+constexpr std::size_t kGrantsAhead = 2;
+
+bool flag(const Record& record, std::string_view name) {
+  return record.number(name, 0) != 0;
+}
+
+std::int64_t integer(const Record& record, std::string_view name) {
+  return static_cast<std::int64_t>(record.number(name, 0));
+}
+
+}  // namespace
+
+Message control_message(MessageKind kind, const Record& record) {
+  const std::string text = to_json(record);
+  TensorView view;
+  view.name = "json";
+  view.dtype = DType::uint8;
+  view.sizes = {static_cast<std::int64_t>(text.size())};
+  view.strides = {1};
+  view.buffer = allocate_buffer(text.size());
+  std::memcpy(view.buffer.data, text.data(), text.size());
+  Message message{.kind = kind};
+  message.tensors.push_back(std::move(view));
+  return message;
+}
+
+Record record_of(const Message& message) {
+  if (message.tensors.size() != 1 || message.tensors[0].name != "json")
+    throw LinkError("a {} message without its text", name_of(message.kind));
+  const Buffer& buffer = message.tensors[0].buffer;
+  return record_from_json(
+      {reinterpret_cast<const char*>(buffer.data), buffer.bytes});
+}
+
+Record to_record(const Grant& grant) {
+  Record record;
+  record.set("first_turn", grant.first_turn);
+  record.set("end_turn", grant.end_turn);
+  record.set("drain", std::int64_t{grant.drain});
+  record.set("evaluation_batches", grant.evaluation_batches);
+  record.set("checkpoint", std::int64_t{grant.checkpoint});
+  record.set("finish", std::int64_t{grant.finish});
+  return record;
+}
+
+Grant grant_from(const Record& record) {
+  return {.first_turn = integer(record, "first_turn"),
+          .end_turn = integer(record, "end_turn"),
+          .drain = flag(record, "drain"),
+          .evaluation_batches = integer(record, "evaluation_batches"),
+          .checkpoint = flag(record, "checkpoint"),
+          .finish = flag(record, "finish")};
+}
+
+ControlServer::ControlServer(std::vector<Link> links, Coordinator& coordinator)
+    : links_(std::move(links)), coordinator_(coordinator) {}
+
+void ControlServer::fail(Failure failure) {
+  const std::lock_guard lock(mutex_);
+  failures_.push_back(std::move(failure));
+  if (failures_.size() == 1 && on_failure_) on_failure_();
+}
+
+void ControlServer::converse(int block, Link& link) {
+  std::size_t sent = 0;
+  std::size_t reached = 0;
+  const auto send_ahead = [&] {
+    while (sent < reached + kGrantsAhead) {
+      const std::optional<Grant> grant = coordinator_.grant(sent);
+      if (!grant) return;
+      link.sender->send(control_message(MessageKind::grant, to_record(*grant)));
+      ++sent;
+    }
+  };
+  send_ahead();
+  while (reached < sent) {
+    const std::optional<Message> message = link.receiver->receive();
+    if (!message)
+      throw LinkError("the worker of block {} ended before its work", block);
+    if (message->kind == MessageKind::record) {
+      coordinator_.write(record_of(*message));
+    } else if (message->kind == MessageKind::reached) {
+      coordinator_.reached(block, reached++);
+      send_ahead();
+    } else if (message->kind == MessageKind::failure) {
+      const Record record = record_of(*message);
+      const auto* text = std::get_if<std::string>(record.find("text"));
+      fail({block, flag(record, "is_link"), text ? *text : "no reason given"});
+      return;
+    }
+  }
+  link.sender->close();
+}
+
+void ControlServer::serve_block(int block) {
+  try {
+    converse(block, links_[static_cast<std::size_t>(block) - 1]);
+  } catch (const LinkError& error) {
+    fail({block, true, error.what()});
+  } catch (const std::exception& error) {
+    fail({block, false, error.what()});
+  }
+}
+
+void ControlServer::serve(const std::function<void()>& on_failure) {
+  on_failure_ = on_failure;
+  std::vector<std::thread> threads;
+  for (int block = 1; block <= std::ssize(links_); ++block)
+    threads.emplace_back(&ControlServer::serve_block, this, block);
+  for (std::thread& thread : threads) thread.join();
+  if (failures_.empty()) return;
+  const auto cause =
+      std::find_if(failures_.begin(), failures_.end(),
+                   [](const Failure& failure) { return !failure.is_link; });
+  const Failure& first = cause == failures_.end() ? failures_.front() : *cause;
+  if (first.is_link) throw LinkError("block {}: {}", first.block, first.text);
+  throw UserError("block {}: {}", first.block, first.text);
+}
+
+}  // namespace sluice

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lib/base/channel.h"
+#include "lib/coordinator.h"
+#include "lib/metrics/record.h"
+#include "lib/metrics/sink.h"
+#include "lib/schedules/plan.h"
+
+namespace sluice {
+
+// What workers and the coordinator say to each other over a control link, when
+// they are not in one thread. The worker's side of it is `worker_loop.h`.
+
+/// A record as a message: one tensor "json" of bytes.
+Message control_message(MessageKind kind, const Record& record);
+Record record_of(const Message& message);
+
+Record to_record(const Grant& grant);
+Grant grant_from(const Record& record);
+
+/// Why a worker stopped. Failures that only follow from another's are links.
+struct Failure {
+  int block = 0;
+  bool is_link = false;
+  std::string text;
+};
+
+/// The coordinator's side: serves one control link per block (index k-1), each
+/// from a thread of its own, until every worker has carried out the last grant.
+/// Grants are sent ahead so that no worker waits for one.
+class ControlServer {
+ public:
+  ControlServer(std::vector<Link> links, Coordinator& coordinator);
+
+  /// Returns when all is done. When workers fail, waits for all links to end;
+  /// on_failure is called once, at the first failure, from a serving thread: it
+  /// should make the other workers end. Then throws the failure that caused the
+  /// others, naming its block.
+  void serve(const std::function<void()>& on_failure);
+
+ private:
+  void serve_block(int block);
+  void converse(int block, Link& link);
+  void fail(Failure failure);
+
+  std::vector<Link> links_;
+  Coordinator& coordinator_;
+  std::function<void()> on_failure_;
+  std::mutex mutex_;  // guards failures_
+  std::vector<Failure> failures_;
+};
+
+}  // namespace sluice

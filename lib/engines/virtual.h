@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lib/coordinator.h"
+#include "lib/schedules/simulation.h"
+#include "lib/worker.h"
+
+namespace sluice {
+
+/// Runs all workers (index k-1) in this thread, their actions in the order of
+/// virtual time, until the coordinator grants no more. Real numerics; with
+/// zero costs, the sequential reference. The workers' channels must hold at
+/// least `capacities` messages. Returns the virtual seconds that it took;
+/// `watch`, when given, sees every action with its times.
+double run_virtual(
+    const std::vector<std::unique_ptr<Worker>>& workers, const RunPlan& plan,
+    const std::vector<Capacity>& capacities, const Costs& costs,
+    Coordinator& coordinator,
+    const std::function<void(const TimedAction&)>& watch = nullptr);
+
+}  // namespace sluice

@@ -1,0 +1,65 @@
+#include "lib/engines/worker_loop.h"
+
+#include "lib/base/error.h"
+#include "lib/engines/control.h"
+
+namespace sluice {
+namespace {
+
+class ControlSink final : public Sink {
+ public:
+  explicit ControlSink(Sender& control) : control_(control) {}
+  void write(const Record& record) override {
+    control_.send(control_message(MessageKind::record, record));
+  }
+
+ private:
+  Sender& control_;
+};
+
+void carry_out_grants(const BlockPlan& plan, Link& control, Worker& worker) {
+  for (;;) {
+    const std::optional<Message> message = control.receiver->receive();
+    if (!message) throw LinkError("the coordinator is gone");
+    const Grant grant = grant_from(record_of(*message));
+    for (const Action& action : actions_of(plan, grant)) worker.execute(action);
+    if (grant.finish) worker.close();
+    control.sender->send(control_message(MessageKind::reached, {}));
+    if (grant.finish) return;
+  }
+}
+
+void report(Link& control, bool is_link, const char* text) {
+  Record record;
+  record.set("is_link", std::int64_t{is_link});
+  record.set("text", std::string(text));
+  try {
+    control.sender->send(control_message(MessageKind::failure, record));
+    control.sender->close();
+  } catch (const LinkError&) {
+    // The coordinator is gone too; what is thrown on says why we stop.
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Sink> control_sink(Sender& control) {
+  return std::make_shared<ControlSink>(control);
+}
+
+void run_worker(const BlockPlan& plan, Link& control,
+                const std::function<std::unique_ptr<Worker>()>& make) {
+  try {
+    const std::unique_ptr<Worker> worker = make();
+    carry_out_grants(plan, control, *worker);
+    control.sender->close();
+  } catch (const LinkError& error) {
+    report(control, true, error.what());
+    throw;
+  } catch (const std::exception& error) {
+    report(control, false, error.what());
+    throw;
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "lib/base/channel.h"
+#include "lib/metrics/sink.h"
+#include "lib/schedules/plan.h"
+#include "lib/worker.h"
+
+namespace sluice {
+
+/// Records that go to the coordinator over a worker's control link.
+std::shared_ptr<Sink> control_sink(Sender& control);
+
+/// A worker with a thread or process of its own: asks the coordinator for
+/// grants and executes their actions, until the last one. `make` builds the
+/// worker; what it or the worker throws is reported to the coordinator and
+/// thrown on.
+void run_worker(const BlockPlan& plan, Link& control,
+                const std::function<std::unique_ptr<Worker>()>& make);
+
+}  // namespace sluice

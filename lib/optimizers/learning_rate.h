@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/config.h"
+
+namespace sluice {
+
+/// The learning rate as a function of the turn alone, whatever batch is
+/// applied.
+struct LearningRate {
+  double base = 0.1;
+  std::string schedule = "constant";    ///< constant | step | cosine
+  double warmup_epochs = 0;             ///< linear from 0
+  std::vector<double> milestones = {};  ///< step: epochs at which it drops
+  double factor = 0.1;                  ///< step: what it drops by
+  double final_rate = 0;                ///< cosine: where it ends
+
+  void describe(Fields& fields);
+
+  /// The rate of a turn, in a run of `turns` turns with `turns_per_epoch`.
+  /// Turns of a drain keep the last rate.
+  double at(std::int64_t turn, std::int64_t turns,
+            std::int64_t turns_per_epoch) const;
+};
+
+}  // namespace sluice

@@ -1,0 +1,118 @@
+#include "lib/pack.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <numeric>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+struct Pair {
+  DType wire;
+  at::ScalarType scalar;
+};
+constexpr Pair kPairs[] = {
+    {DType::float32, at::kFloat}, {DType::float64, at::kDouble},
+    {DType::float16, at::kHalf},  {DType::bfloat16, at::kBFloat16},
+    {DType::int64, at::kLong},    {DType::int32, at::kInt},
+    {DType::int16, at::kShort},   {DType::int8, at::kChar},
+    {DType::uint8, at::kByte},    {DType::boolean, at::kBool},
+};
+
+DType wire_type(const at::Tensor& tensor) {
+  for (const Pair& pair : kPairs)
+    if (pair.scalar == tensor.scalar_type()) return pair.wire;
+  throw UserError("a tensor of type {} can't cross a boundary",
+                  at::toString(tensor.scalar_type()));
+}
+
+at::ScalarType scalar_type(DType type) {
+  for (const Pair& pair : kPairs)
+    if (pair.wire == type) return pair.scalar;
+  throw InternalError("no element type {}", static_cast<int>(type));
+}
+
+/// Whether the dimensions of stride != 0 lie without gaps in some order.
+bool is_dense(const at::Tensor& tensor) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t dimension = 0; dimension < tensor.dim(); ++dimension)
+    if (tensor.size(dimension) != 1 && tensor.stride(dimension) != 0)
+      order.push_back(dimension);
+  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return tensor.stride(a) < tensor.stride(b);
+  });
+  std::int64_t expected = 1;
+  for (const std::int64_t dimension : order) {
+    if (tensor.stride(dimension) != expected) return false;
+    expected *= tensor.size(dimension);
+  }
+  return true;
+}
+
+bool is_aligned(const at::Tensor& tensor) {
+  return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) %
+             kAlignment ==
+         0;
+}
+
+at::Tensor as_sendable(const at::Tensor& tensor) {
+  at::Tensor plain = tensor.detach();
+  if (plain.numel() == 0) return plain.contiguous();
+  if (!is_dense(plain)) return plain.contiguous();
+  // clone() keeps dense strides, and LibTorch's allocations are aligned; an
+  // expanded tensor becomes dense, which only misaligned ones pay.
+  return is_aligned(plain) ? plain : plain.clone();
+}
+
+}  // namespace
+
+TensorView view_of(const at::Tensor& tensor, std::string_view name) {
+  auto owner = std::make_shared<at::Tensor>(as_sendable(tensor));
+  TensorView view;
+  view.name = name;
+  view.dtype = wire_type(*owner);
+  view.sizes = owner->sizes().vec();
+  view.strides = owner->strides().vec();
+  view.buffer.bytes = stored_bytes(view.dtype, view.sizes, view.strides);
+  view.buffer.data = static_cast<std::byte*>(owner->data_ptr());
+  view.buffer.owner = std::move(owner);
+  return view;
+}
+
+at::Tensor tensor_of(const TensorView& view) {
+  if (view.buffer.wait_ready) view.buffer.wait_ready();
+  const Buffer keep = view.buffer;
+  return at::from_blob(
+      view.buffer.data, view.sizes, view.strides, [keep](void*) {},
+      at::TensorOptions().dtype(scalar_type(view.dtype)));
+}
+
+void pack(const Tensors& tensors, std::string_view name, Message& message) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    message.tensors.push_back(
+        view_of(tensors[i], fmt::format("{}.{}", name, i)));
+}
+
+Tensors unpack(const Message& message, std::string_view name) {
+  Tensors tensors;
+  for (const TensorView& view : message.tensors)
+    if (view.name == fmt::format("{}.{}", name, tensors.size()))
+      tensors.push_back(tensor_of(view));
+  return tensors;
+}
+
+void check_untouched(const Tensors& received, std::string_view culprit) {
+  for (const at::Tensor& tensor : received)
+    if (tensor._version() != 0)
+      throw UserError(
+          "{} wrote its input in place; it may be what a neighbour sent, so "
+          "use the version that is not in place",
+          culprit);
+}
+
+}  // namespace sluice

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "lib/base/message.h"
+#include "lib/tensors.h"
+
+namespace sluice {
+
+/// The tensor as it lies in memory: a dense permutation keeps its strides, a
+/// stride-0 dimension is stored once; anything else, and what does not start on
+/// a kAlignment boundary, is copied first. Shares the tensor's storage where it
+/// can, so nobody may write the tensor afterwards.
+TensorView view_of(const at::Tensor& tensor, std::string_view name);
+
+/// A tensor over the view's bytes, which it keeps alive. It must never be
+/// written in place: others may read the same bytes.
+at::Tensor tensor_of(const TensorView& view);
+
+/// Adds the tensors as "<name>.0", "<name>.1", ...
+void pack(const Tensors& tensors, std::string_view name, Message& message);
+
+/// The tensors that were packed under the name, in order.
+Tensors unpack(const Message& message, std::string_view name);
+
+/// Throws UserError naming `culprit` when a received tensor has been written in
+/// place since tensor_of().
+void check_untouched(const Tensors& received, std::string_view culprit);
+
+}  // namespace sluice

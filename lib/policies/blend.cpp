@@ -1,0 +1,112 @@
+// signal = sum over sources of weight x source: a bit of the global gradient on
+// top of a local loss, say. One vector-Jacobian product of the blended signal
+// is taken, and its result goes down. A head always trains on its own loss with
+// weight 1.
+#include <algorithm>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/policy.h"
+
+namespace sluice {
+namespace {
+
+struct WeightedPolicy {
+  double weight = 1;
+  std::unique_ptr<Policy> policy;
+};
+
+class Blend final : public Policy {
+ public:
+  explicit Blend(std::vector<WeightedPolicy> sources)
+      : sources_(std::move(sources)) {}
+
+  Traits traits() const override {
+    Traits blended{.cut = true, .from_above = false};
+    for (const WeightedPolicy& source : sources_) {
+      const Traits traits = source.policy->traits();
+      // Backprop of weight 0 is never used; a synthesizer's target would be.
+      if (source.weight == 0 && !traits.cut) continue;
+      blended.from_above = blended.from_above || traits.from_above;
+      if (source.weight == 0 || traits.cut) continue;
+      blended.cut = false;
+      blended.delay = std::max(blended.delay, traits.delay);
+      blended.weights = traits.weights;
+      blended.order = traits.order;
+    }
+    return blended;
+  }
+
+  Signal signal(const Moment& moment) override {
+    Signal blended;
+    blended.gradients.resize(moment.features.size());
+    for (const WeightedPolicy& source : sources_) {
+      if (source.weight == 0 && !source.policy->traits().cut) continue;
+      const Signal part = source.policy->signal(moment);
+      for (std::size_t i = 0; i < part.gradients.size(); ++i)
+        add(part.gradients[i], source.weight, blended.gradients[i]);
+      blended.parameter_gradients.insert(blended.parameter_gradients.end(),
+                                         part.parameter_gradients.begin(),
+                                         part.parameter_gradients.end());
+      if (!blended.loss.defined()) {
+        blended.loss = part.loss;
+        blended.logits = part.logits;
+      }
+    }
+    return blended;
+  }
+
+  NamedTensors parameters() const override {
+    return collect(&Policy::parameters);
+  }
+  NamedTensors buffers() const override { return collect(&Policy::buffers); }
+
+ private:
+  /// A weight of 1 adds the very bits of the source.
+  static void add(const at::Tensor& gradient, double weight, at::Tensor& sum) {
+    if (!gradient.defined() || weight == 0) return;
+    const at::Tensor scaled = weight == 1 ? gradient : gradient * weight;
+    sum = sum.defined() ? sum + scaled : scaled;
+  }
+
+  NamedTensors collect(NamedTensors (Policy::*which)() const) const {
+    NamedTensors all;
+    for (const WeightedPolicy& source : sources_)
+      for (auto& named : (source.policy.get()->*which)())
+        all.push_back(std::move(named));
+    return all;
+  }
+
+  std::vector<WeightedPolicy> sources_;
+};
+
+}  // namespace
+
+MakePolicy configure_blend(Fields& options, std::span<const HeadRow> heads) {
+  std::vector<std::pair<double, MakePolicy>> makers;
+  options.list("sources", "the policies to blend",
+               [&](Fields& fields, std::int64_t index) {
+                 double weight = 1;
+                 std::string name = "backprop";
+                 fields.key("weight", weight,
+                            {.text = "of this source's gradient"});
+                 fields.key("policy", name, {.text = "its name"});
+                 if (name == "blend")
+                   fields.reject("policy", "a blend can't hold a blend");
+                 MakePolicy make =
+                     find_row(policies(), name, "policy").make(fields, heads);
+                 if (index >= 0) makers.emplace_back(weight, std::move(make));
+               });
+  if (makers.empty())
+    options.reject("sources", "a blend needs at least one source");
+  return [makers](const Site& site) {
+    std::vector<WeightedPolicy> sources;
+    for (const auto& [weight, make] : makers)
+      sources.push_back({weight, make(site)});
+    return std::make_unique<Blend>(std::move(sources));
+  };
+}
+
+}  // namespace sluice

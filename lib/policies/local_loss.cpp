@@ -1,0 +1,64 @@
+// Greedy local learning: the signal is the gradient of an auxiliary head's
+// loss at h_k, and nothing comes from above. Nøkland & Eidnes (ICML 2019,
+// arXiv:1901.06656) with the head `predsim`; Belilovsky et al. (ICML 2020,
+// arXiv:1901.08164).
+#include <utility>
+
+#include <torch/autograd.h>
+
+#include "lib/policies/attached.h"
+#include "lib/policy.h"
+
+namespace sluice {
+namespace {
+
+class LocalLoss final : public Policy {
+ public:
+  LocalLoss(std::shared_ptr<Head> head, std::int64_t layer)
+      : head_(std::move(head)), attached_(*head_, "heads", layer) {}
+
+  Traits traits() const override { return {.cut = true, .from_above = false}; }
+
+  Signal signal(const Moment& moment) override {
+    const HeadResult result =
+        head_->forward(moment.features, moment.labels, moment.pass);
+    Tensors targets = moment.features;
+    for (const auto& [name, parameter] : attached_.parameters)
+      targets.push_back(parameter);
+    const Tensors gradients =
+        torch::autograd::grad({result.loss}, targets, {}, /*retain_graph=*/
+                              std::nullopt, /*create_graph=*/false,
+                              /*allow_unused=*/true);
+    const auto split = gradients.begin() + std::ssize(moment.features);
+    Signal signal;
+    signal.gradients.assign(gradients.begin(), split);
+    signal.parameter_gradients.assign(split, gradients.end());
+    signal.loss = result.loss.detach();
+    if (result.logits.defined()) signal.logits = result.logits.detach();
+    return signal;
+  }
+
+  NamedTensors parameters() const override { return attached_.parameters; }
+  NamedTensors buffers() const override { return attached_.buffers; }
+
+ private:
+  std::shared_ptr<Head> head_;
+  Attached attached_;
+};
+
+}  // namespace
+
+MakePolicy configure_local_loss(Fields& options,
+                                std::span<const HeadRow> heads) {
+  MakeHead make_head;
+  options.section("head", "the auxiliary head", [&](Fields& fields) {
+    std::string name = "linear";
+    fields.key("name", name, {.text = "its name: see `sluice list heads`"});
+    make_head = find_row(heads, name, "auxiliary head").make(fields);
+  });
+  return [make_head](const Site& site) {
+    return std::make_unique<LocalLoss>(make_head(site), site.layer);
+  };
+}
+
+}  // namespace sluice

@@ -1,0 +1,72 @@
+#include "lib/schedules/drawing.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+using Cells = std::vector<std::vector<std::string>>;
+
+std::int64_t column_of(double time, double unit) {
+  return std::llround(std::floor(time / unit + 1e-9));
+}
+
+/// Long actions fill their columns: "B0 ··" shows how long a block is busy.
+void draw_action(const TimedAction& timed, double unit,
+                 std::vector<std::string>& row) {
+  const auto first = static_cast<std::size_t>(column_of(timed.start, unit));
+  const auto end = std::max(
+      first + 1, static_cast<std::size_t>(
+                     std::llround(std::ceil(timed.end / unit - 1e-9))));
+  if (row.size() < end) row.resize(end);
+  const bool instant = timed.end <= timed.start;
+  // An instant action belongs to the one that ended where it starts.
+  const std::size_t cell = instant && first > 0 ? first - 1 : first;
+  std::string& text = row[cell];
+  text += (text.empty() ? "" : " ") + to_text(timed.action);
+  if (instant) return;
+  for (std::size_t column = first + 1; column < end; ++column)
+    row[column] = "-";
+}
+
+}  // namespace
+
+std::string draw_timeline(const std::vector<TimedAction>& timeline, int blocks,
+                          double unit) {
+  Cells rows(static_cast<std::size_t>(blocks));
+  for (const TimedAction& timed : timeline)
+    draw_action(timed, unit, rows[static_cast<std::size_t>(timed.block) - 1]);
+  std::size_t columns = 0;
+  std::size_t width = 2;
+  for (const auto& row : rows) {
+    columns = std::max(columns, row.size());
+    for (const std::string& cell : row) width = std::max(width, cell.size());
+  }
+  std::string text;
+  for (int block = blocks; block >= 1; --block) {
+    auto& row = rows[static_cast<std::size_t>(block) - 1];
+    row.resize(columns);
+    std::string line = fmt::format("block {:<3}|", block);
+    for (const std::string& cell : row)
+      line += fmt::format(" {:<{}}", cell.empty() ? "." : cell, width);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string list_actions(const std::vector<std::vector<Action>>& actions) {
+  std::string text;
+  for (const std::vector<Action>& row : actions) {
+    std::string line;
+    for (const Action& action : row)
+      line += (line.empty() ? "" : " ") + to_text(action);
+    text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace sluice

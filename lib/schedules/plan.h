@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/message.h"
+#include "lib/policy.h"
+#include "lib/schedules/action.h"
+
+namespace sluice {
+
+/// What a block's schedule is made from.
+struct BlockPlan {
+  int block = 1;
+  /// d_k: the sum of the delays of the boundaries k, k+1, ... up to the first
+  /// cut. Turn t applies batch t - delay.
+  std::int64_t delay = 0;
+  Order order = Order::forward_first;
+  bool gradient_from_above = false;  ///< boundary k wants block k+1's gradient
+  bool gradient_to_below = false;    ///< boundary k-1 wants ours
+};
+
+/// What every schedule of a run is made from.
+struct RunPlan {
+  std::vector<BlockPlan> blocks;  ///< index k-1
+  /// clip.scope = "model": an update waits for the whole model's norm.
+  bool model_norm = false;
+};
+
+/// boundaries: traits of the K-1 boundaries, bottom first. Throws UserError
+/// when they don't go together.
+RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm);
+
+/// The coordinator's word to every worker: run the turns [first_turn,
+/// end_turn), then do what it decided, in the order of the members.
+struct Grant {
+  std::int64_t first_turn = 0;
+  std::int64_t end_turn = 0;
+  bool drain = false;  ///< apply the batches still in flight
+  std::int64_t evaluation_batches = 0;
+  bool checkpoint = false;
+  bool finish = false;  ///< nothing comes after this
+
+  bool operator==(const Grant&) const = default;
+};
+
+/// The lockstep schedule of a block: a pure function.
+std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant);
+
+/// A message that an action waits for or sends.
+struct Transfer {
+  MessageKind kind = MessageKind::activation;
+  int from = 0;
+  int to = 0;
+  std::int64_t batch = 0;
+
+  bool operator==(const Transfer&) const = default;
+};
+
+std::vector<Transfer> needs_of(const RunPlan& plan, int block,
+                               const Action& action);
+std::vector<Transfer> yields_of(const RunPlan& plan, int block,
+                                const Action& action);
+
+}  // namespace sluice

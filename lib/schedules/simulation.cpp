@@ -1,0 +1,237 @@
+#include "lib/schedules/simulation.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+std::size_t at(int one_based) {
+  return static_cast<std::size_t>(one_based) - 1;
+}
+
+std::string text_of(const Transfer& transfer) {
+  return fmt::format("{} {}", name_of(transfer.kind), transfer.batch);
+}
+
+}  // namespace
+
+Simulation::Simulation(RunPlan plan, Costs costs,
+                       std::vector<Capacity> capacities)
+    : plan_(std::move(plan)), costs_(std::move(costs)) {
+  lanes_.resize(plan_.blocks.size());
+  costs_.blocks.resize(plan_.blocks.size());
+  SLUICE_CHECK(capacities.size() + 1 == plan_.blocks.size(),
+               "{} capacities for {} blocks", capacities.size(),
+               plan_.blocks.size());
+  for (const Capacity& capacity : capacities) {
+    up_.push_back({{}, capacity.up, 0});
+    down_.push_back({{}, capacity.down, 0});
+  }
+}
+
+void Simulation::extend(int block, const std::vector<Action>& actions) {
+  std::deque<Action>& queue = lanes_[at(block)].actions;
+  queue.insert(queue.end(), actions.begin(), actions.end());
+}
+
+Simulation::Direction& Simulation::channel(const Transfer& transfer) {
+  return transfer.from < transfer.to ? up_[at(transfer.from)]
+                                     : down_[at(transfer.to)];
+}
+
+const Simulation::Direction& Simulation::channel(
+    const Transfer& transfer) const {
+  return transfer.from < transfer.to ? up_[at(transfer.from)]
+                                     : down_[at(transfer.to)];
+}
+
+double Simulation::cost_of(int block, const Action& action) const {
+  const BlockCosts& costs = costs_.blocks[at(block)];
+  switch (action.kind) {
+    case ActionKind::forward:
+    case ActionKind::evaluate:
+      return costs.forward;
+    case ActionKind::backward:
+      return costs.backward;
+    case ActionKind::update:
+      return costs.update;
+    case ActionKind::checkpoint:
+      return 0;
+  }
+  return 0;
+}
+
+std::optional<double> Simulation::start_of(int block) const {
+  const Lane& lane = lanes_[at(block)];
+  if (lane.actions.empty()) return std::nullopt;
+  double start = lane.clock;
+  for (const Transfer& need : needs_of(plan_, block, lane.actions.front())) {
+    const Direction& from = channel(need);
+    if (from.queue.empty() || from.queue.front().transfer != need)
+      return std::nullopt;
+    start = std::max(start, from.queue.front().arrival);
+  }
+  for (const Transfer& yield : yields_of(plan_, block, lane.actions.front())) {
+    const Direction& to = channel(yield);
+    if (std::ssize(to.queue) >= to.capacity) return std::nullopt;
+    start = std::max(start, to.room_since);
+  }
+  return start;
+}
+
+std::optional<TimedAction> Simulation::next() {
+  int chosen = 0;
+  double earliest = std::numeric_limits<double>::infinity();
+  for (int block = 1; block <= std::ssize(lanes_); ++block) {
+    const std::optional<double> start = start_of(block);
+    if (start && *start < earliest) {
+      earliest = *start;
+      chosen = block;
+    }
+  }
+  if (chosen == 0) return std::nullopt;
+
+  Lane& lane = lanes_[at(chosen)];
+  const Action action = lane.actions.front();
+  lane.actions.pop_front();
+  const double end = earliest + cost_of(chosen, action);
+  lane.clock = end;
+  for (const Transfer& need : needs_of(plan_, chosen, action)) {
+    Direction& from = channel(need);
+    const bool was_full = std::ssize(from.queue) == from.capacity;
+    from.queue.pop_front();
+    if (was_full) from.room_since = earliest;
+  }
+  for (const Transfer& yield : yields_of(plan_, chosen, action))
+    channel(yield).queue.push_back({yield, end + costs_.latency});
+  return TimedAction{chosen, action, earliest, end};
+}
+
+bool Simulation::idle(int block) const {
+  return lanes_[at(block)].actions.empty();
+}
+
+bool Simulation::finished() const {
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const Lane& lane) { return lane.actions.empty(); });
+}
+
+std::pair<int, std::string> Simulation::waits_for(int block) const {
+  const Lane& lane = lanes_[at(block)];
+  if (lane.actions.empty()) return {0, ""};
+  const std::string action = to_text(lane.actions.front());
+  for (const Transfer& need : needs_of(plan_, block, lane.actions.front())) {
+    const Direction& from = channel(need);
+    if (from.queue.empty())
+      return {need.from, fmt::format("block {} ({}) waits for {} of block {}",
+                                     block, action, text_of(need), need.from)};
+    const Transfer& head = from.queue.front().transfer;
+    if (head != need)
+      return {
+          block,
+          fmt::format("block {} ({}) wants {} of block {}, but {} comes "
+                      "first",
+                      block, action, text_of(need), need.from, text_of(head))};
+  }
+  for (const Transfer& yield : yields_of(plan_, block, lane.actions.front())) {
+    const Direction& to = channel(yield);
+    if (std::ssize(to.queue) >= to.capacity)
+      return {yield.to,
+              fmt::format("block {} ({}) waits until block {} has taken one of "
+                          "{} messages",
+                          block, action, yield.to, to.capacity)};
+  }
+  return {0, ""};
+}
+
+std::string Simulation::stuck() const {
+  int block = 1;
+  while (block < std::ssize(lanes_) && idle(block)) ++block;
+  std::vector<int> path;
+  std::string story;
+  while (std::find(path.begin(), path.end(), block) == path.end()) {
+    path.push_back(block);
+    const auto [next, reason] = waits_for(block);
+    story += (story.empty() ? "" : "; ") + reason;
+    if (idle(next == 0 ? block : next)) {
+      story += fmt::format("; block {} has nothing more to do",
+                           next == 0 ? block : next);
+      return story;
+    }
+    block = next == 0 ? block : next;
+  }
+  return story;
+}
+
+std::vector<std::pair<int, bool>> Simulation::full_channels() const {
+  std::vector<std::pair<int, bool>> full;
+  for (int boundary = 1; boundary <= std::ssize(up_); ++boundary) {
+    if (std::ssize(up_[at(boundary)].queue) >= up_[at(boundary)].capacity)
+      full.emplace_back(boundary, true);
+    if (std::ssize(down_[at(boundary)].queue) >= down_[at(boundary)].capacity)
+      full.emplace_back(boundary, false);
+  }
+  return full;
+}
+
+Grant sample_grant(const RunPlan& plan, std::int64_t steady_turns) {
+  std::int64_t longest = 0;
+  for (const BlockPlan& block : plan.blocks)
+    longest = std::max(longest, block.delay);
+  Grant grant;
+  grant.end_turn = longest + steady_turns;
+  grant.drain = true;
+  grant.evaluation_batches = 2;
+  grant.checkpoint = true;
+  grant.finish = true;
+  return grant;
+}
+
+std::vector<Capacity> capacities_of(const RunPlan& plan, std::int64_t slack) {
+  std::vector<Capacity> capacities(plan.blocks.size() - 1);
+  const Grant grant = sample_grant(plan, 8);
+  for (;;) {
+    Simulation simulation(plan, {}, capacities);
+    for (const BlockPlan& block : plan.blocks)
+      simulation.extend(block.block, actions_of(block, grant));
+    while (simulation.next()) {
+    }
+    if (simulation.finished()) break;
+    const auto full = simulation.full_channels();
+    if (full.empty())
+      throw UserError("this schedule waits for itself: {}", simulation.stuck());
+    for (const auto& [boundary, is_up] : full) {
+      Capacity& capacity = capacities[at(boundary)];
+      ++(is_up ? capacity.up : capacity.down);
+    }
+  }
+  for (Capacity& capacity : capacities) {
+    capacity.up += slack;
+    capacity.down += slack;
+  }
+  return capacities;
+}
+
+std::vector<TimedAction> simulate(
+    const RunPlan& plan, const Costs& costs,
+    const std::vector<Capacity>& capacities,
+    const std::vector<std::vector<Action>>& actions) {
+  SLUICE_CHECK(actions.size() == plan.blocks.size(),
+               "actions for {} blocks, the plan has {}", actions.size(),
+               plan.blocks.size());
+  Simulation simulation(plan, costs, capacities);
+  for (const BlockPlan& block : plan.blocks)
+    simulation.extend(block.block, actions[at(block.block)]);
+  std::vector<TimedAction> timeline;
+  while (const std::optional<TimedAction> done = simulation.next())
+    timeline.push_back(*done);
+  if (!simulation.finished())
+    throw UserError("this schedule waits for itself: {}", simulation.stuck());
+  return timeline;
+}
+
+}  // namespace sluice

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/schedules/plan.h"
+
+namespace sluice {
+
+/// Seconds that the actions of a block take on the virtual clock.
+struct BlockCosts {
+  double forward = 0;
+  double backward = 0;
+  double update = 0;
+};
+
+/// What the virtual clock knows. Zero costs give the sequential reference.
+struct Costs {
+  std::vector<BlockCosts> blocks;  ///< index k-1; missing ones cost nothing
+  double latency = 0;              ///< s per message
+};
+
+/// How many messages a boundary's channels hold before the sender waits.
+struct Capacity {
+  std::int64_t up = 1;
+  std::int64_t down = 1;
+
+  bool operator==(const Capacity&) const = default;
+};
+
+/// When an action ran, in seconds of virtual time.
+struct TimedAction {
+  int block = 1;
+  Action action = {};
+  double start = 0;
+  double end = 0;
+};
+
+/// Runs schedules on a virtual clock: the event loop of the virtual engine, and
+/// without anybody executing the actions, the check of every schedule. Lockstep
+/// blocks do their actions in order; an action starts when its block is free,
+/// its inputs have arrived and its outputs have room.
+class Simulation {
+ public:
+  /// capacities: index k-1 for boundary k.
+  Simulation(RunPlan plan, Costs costs, std::vector<Capacity> capacities);
+
+  /// Gives a block more to do.
+  void extend(int block, const std::vector<Action>& actions);
+  /// The next action in the order of virtual time (ties: the lowest block), or
+  /// nothing when no block can do anything.
+  std::optional<TimedAction> next();
+  bool idle(int block) const;
+  /// Whether all blocks have done everything.
+  bool finished() const;
+  /// Who waits for whom, as one sentence with the cycle; meaningful when next()
+  /// gave nothing and finished() is false.
+  std::string stuck() const;
+  /// Boundaries whose channels kept a block from acting: what must grow.
+  /// Entries are (boundary, is_up).
+  std::vector<std::pair<int, bool>> full_channels() const;
+
+ private:
+  struct Queued {
+    Transfer transfer;
+    double arrival = 0;
+  };
+  struct Direction {
+    std::deque<Queued> queue;
+    std::int64_t capacity = 1;
+    double room_since = 0;
+  };
+  struct Lane {
+    std::deque<Action> actions;
+    double clock = 0;
+  };
+
+  Direction& channel(const Transfer& transfer);
+  const Direction& channel(const Transfer& transfer) const;
+  std::optional<double> start_of(int block) const;
+  double cost_of(int block, const Action& action) const;
+  /// Whom the block waits for and why; 0 when it waits for nobody.
+  std::pair<int, std::string> waits_for(int block) const;
+
+  RunPlan plan_;
+  Costs costs_;
+  std::vector<Lane> lanes_;      // index k-1
+  std::vector<Direction> up_;    // index of the boundary - 1
+  std::vector<Direction> down_;  // likewise
+};
+
+/// The least capacities without deadlock plus `slack` each, found by simulating
+/// `turns` turns, an evaluation and the drain. Throws UserError with the cycle
+/// when the plan would wait for itself whatever the capacities.
+std::vector<Capacity> capacities_of(const RunPlan& plan, std::int64_t slack);
+
+/// Runs the actions (index k-1) to their end. Throws UserError with the cycle
+/// when they would wait for each other for ever.
+std::vector<TimedAction> simulate(
+    const RunPlan& plan, const Costs& costs,
+    const std::vector<Capacity>& capacities,
+    const std::vector<std::vector<Action>>& actions);
+
+/// As many turns as show a plan's whole life: the pipe filling, a steady state,
+/// and the drain.
+Grant sample_grant(const RunPlan& plan, std::int64_t steady_turns);
+
+}  // namespace sluice

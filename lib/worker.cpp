@@ -1,0 +1,286 @@
+#include "lib/worker.h"
+
+#include <cmath>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <torch/autograd.h>
+
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/optimizers/clipping.h"
+#include "lib/pack.h"
+
+namespace sluice {
+namespace {
+
+Tensors leaves_of(const Tensors& tensors, bool ask_for_gradients) {
+  Tensors leaves;
+  for (const at::Tensor& tensor : tensors) {
+    leaves.push_back(tensor.detach());
+    if (ask_for_gradients && tensor.is_floating_point())
+      leaves.back().requires_grad_();
+  }
+  return leaves;
+}
+
+at::Tensor correct_of(const at::Tensor& logits, const at::Tensor& labels) {
+  return logits.argmax(1).eq(labels).sum();
+}
+
+}  // namespace
+
+Worker::Worker(WorkerSettings settings, WorkerParts parts)
+    : settings_(std::move(settings)),
+      parts_(std::move(parts)),
+      trained_(parts_.block.parameters()) {
+  for (auto& named : parts_.policy->parameters())
+    trained_.push_back(std::move(named));
+  optimizer_ = make_optimizer(settings_.optimizer, trained_);
+}
+
+void Worker::execute(const Action& action) {
+  const PrecisionScope precision(settings_.precision);
+  switch (action.kind) {
+    case ActionKind::forward:
+      return forward(action);
+    case ActionKind::backward:
+      return backward(action);
+    case ActionKind::update:
+      return update(action);
+    case ActionKind::evaluate:
+      return evaluate(action);
+    case ActionKind::checkpoint:
+      return checkpoint(action);
+  }
+}
+
+const BlockPlan& Worker::plan() const {
+  return settings_.plan.blocks[static_cast<std::size_t>(block()) - 1];
+}
+
+bool Worker::is_last() const {
+  return block() == std::ssize(settings_.plan.blocks);
+}
+
+Pass Worker::pass_for(const Action& action, bool training) const {
+  return {.seed = settings_.seed, .batch = action.batch, .training = training};
+}
+
+Message Worker::receive(Receiver& from, MessageKind kind,
+                        std::int64_t batch) const {
+  std::optional<Message> message = from.receive();
+  if (!message)
+    throw LinkError("block {}: the neighbour closed before it sent {} {}",
+                    block(), name_of(kind), batch);
+  SLUICE_CHECK(message->kind == kind && message->batch == batch,
+               "block {} expected {} {}, got {} {}", block(), name_of(kind),
+               batch, name_of(message->kind), message->batch);
+  return std::move(*message);
+}
+
+Worker::Fed Worker::take_inputs(const Action& action, MessageKind kind,
+                                Source* source) {
+  if (block() == 1) {
+    const Batch batch = source->batch(action.batch);
+    return {{laid_out(batch.inputs, settings_.memory_format)}, batch.labels};
+  }
+  const Message message = receive(*parts_.below.receiver, kind, action.batch);
+  const Tensors labels = unpack(message, "label");
+  SLUICE_CHECK(labels.size() == 1, "{} came with {} label tensors",
+               name_of(kind), labels.size());
+  return {unpack(message, "h"), labels[0]};
+}
+
+void Worker::send_up(const Action& action, MessageKind kind,
+                     const Tensors& outputs, const at::Tensor& labels) {
+  if (is_last()) return;
+  Message message{.kind = kind,
+                  .batch = action.batch,
+                  .turn = action.turn,
+                  .weight_version = version_};
+  pack(outputs, "h", message);
+  pack({labels}, "label", message);
+  parts_.above.sender->send(std::move(message));
+}
+
+void Worker::forward(const Action& action) {
+  Fed fed = take_inputs(action, MessageKind::activation, parts_.training.get());
+  Flight flight;
+  flight.inputs = leaves_of(fed.inputs, plan().gradient_to_below);
+  flight.labels = fed.labels;
+  flight.version = version_;
+  flight.outputs = parts_.block.forward(flight.inputs, pass_for(action, true));
+  send_up(action, MessageKind::activation, flight.outputs, flight.labels);
+  flights_.emplace(action.batch, std::move(flight));
+}
+
+Worker::Flight Worker::take_flight(const Action& action) {
+  auto node = flights_.extract(action.batch);
+  SLUICE_CHECK(!node.empty(), "block {} has no forward of batch {}", block(),
+               action.batch);
+  Flight flight = std::move(node.mapped());
+  // LibTorch doesn't notice that weights changed in place under a graph.
+  SLUICE_CHECK(flight.version == version_,
+               "block {} would run the graph of batch {}, made with weight "
+               "version {}, against version {}",
+               block(), action.batch, flight.version, version_);
+  return flight;
+}
+
+void Worker::backward(const Action& action) {
+  Tensors from_above;
+  pending_ = {};
+  if (plan().gradient_from_above) {
+    const Message message =
+        receive(*parts_.above.receiver, MessageKind::gradient, action.batch);
+    from_above = unpack(message, "gradient");
+    if (settings_.plan.model_norm)
+      pending_.squared_norm_above = unpack(message, "norm")[0].item<double>();
+  }
+  Flight flight = take_flight(action);
+  const Tensors features = leaves_of(flight.outputs, true);
+  Signal signal = parts_.policy->signal({.turn = action.turn,
+                                         .batch = action.batch,
+                                         .features = features,
+                                         .labels = flight.labels,
+                                         .from_above = from_above,
+                                         .pass = pass_for(action, true)});
+
+  Tensors targets;
+  for (const auto& [name, parameter] : parts_.block.parameters())
+    targets.push_back(parameter);
+  if (plan().gradient_to_below)
+    targets.insert(targets.end(), flight.inputs.begin(), flight.inputs.end());
+  Tensors gradients;
+  if (!targets.empty())
+    gradients = torch::autograd::grad(flight.outputs, targets, signal.gradients,
+                                      std::nullopt, false, true);
+  const auto own = gradients.begin() + std::ssize(parts_.block.parameters());
+  pending_.gradients.assign(gradients.begin(), own);
+  for (at::Tensor& gradient : signal.parameter_gradients)
+    pending_.gradients.push_back(std::move(gradient));
+  pending_.steps_between = version_ - flight.version;
+  pending_.samples = flight.labels.size(0);
+  pending_.loss = signal.loss;
+  if (signal.logits.defined() && action.turn % settings_.log_every == 0)
+    pending_.correct = correct_of(signal.logits, flight.labels);
+  if (plan().gradient_to_below) send_down(action, {own, gradients.end()});
+}
+
+void Worker::send_down(const Action& action, const Tensors& gradients) {
+  Message message{.kind = MessageKind::gradient,
+                  .batch = action.batch,
+                  .turn = action.turn,
+                  .weight_version = version_};
+  pack(gradients, "gradient", message);
+  if (settings_.plan.model_norm)
+    pack({at::scalar_tensor(
+             squared_norm(pending_.gradients, pending_.squared_norm_above),
+             at::kDouble)},
+         "norm", message);
+  parts_.below.sender->send(std::move(message));
+}
+
+void Worker::clip(const Action& action) {
+  const double limit = settings_.optimizer.clip_norm;
+  double norm = 0;
+  if (settings_.plan.model_norm) {
+    // Block 1 ends the sum that came down with the gradients, and the norm of
+    // the whole model goes up.
+    norm = block() == 1 ? std::sqrt(squared_norm(pending_.gradients,
+                                                 pending_.squared_norm_above))
+                        : unpack(receive(*parts_.below.receiver,
+                                         MessageKind::norm, action.batch),
+                                 "norm")[0]
+                              .item<double>();
+    if (!is_last()) {
+      Message message{.kind = MessageKind::norm,
+                      .batch = action.batch,
+                      .turn = action.turn,
+                      .weight_version = version_};
+      pack({at::scalar_tensor(norm, at::kDouble)}, "norm", message);
+      parts_.above.sender->send(std::move(message));
+    }
+  } else if (limit > 0) {
+    norm = std::sqrt(squared_norm(pending_.gradients, 0));
+  }
+  if (limit > 0) clip_to(limit, norm, pending_.gradients);
+}
+
+void Worker::update(const Action& action) {
+  clip(action);
+  const double rate = settings_.optimizer.learning_rate.at(
+      action.turn, settings_.turns, settings_.turns_per_epoch);
+  optimizer_->step(pending_.gradients, rate);
+  ++version_;
+  if (action.turn % settings_.log_every == 0) log_training(action, rate);
+}
+
+void Worker::log_training(const Action& action, double learning_rate) {
+  if (!parts_.sink) return;
+  Record record;
+  record.set("kind", "train");
+  record.set("turn", action.turn);
+  record.set("block", std::int64_t{block()});
+  record.set("batch", action.batch);
+  if (pending_.loss.defined()) record.set("loss", pending_.loss.item<double>());
+  if (pending_.correct.defined())
+    record.set("accuracy", pending_.correct.item<double>() /
+                               static_cast<double>(pending_.samples));
+  record.set("lr", learning_rate);
+  record.set("d_batch", action.turn - action.batch);
+  record.set("d_upd", pending_.steps_between);
+  parts_.sink->write(record);
+}
+
+void Worker::evaluate(const Action& action) {
+  const at::NoGradGuard no_grad;
+  if (action.batch == 0) evaluation_ = {};
+  Fed fed =
+      take_inputs(action, MessageKind::evaluation, parts_.evaluation.get());
+  const Tensors outputs =
+      parts_.block.forward(fed.inputs, pass_for(action, false));
+  send_up(action, MessageKind::evaluation, outputs, fed.labels);
+  if (!is_last()) return;
+  const std::int64_t samples = fed.labels.size(0);
+  evaluation_.loss += settings_.loss(outputs[0], fed.labels).item<double>() *
+                      static_cast<double>(samples);
+  evaluation_.correct +=
+      correct_of(outputs[0], fed.labels).item<std::int64_t>();
+  evaluation_.samples += samples;
+  if (action.batch + 1 == settings_.evaluation_batches) log_evaluation(action);
+}
+
+void Worker::log_evaluation(const Action& action) {
+  if (!parts_.sink) return;
+  const auto samples = static_cast<double>(evaluation_.samples);
+  Record record;
+  record.set("kind", "evaluation");
+  record.set("turn", action.turn);
+  record.set("epoch", static_cast<double>(action.turn) /
+                          static_cast<double>(settings_.turns_per_epoch));
+  record.set("loss", evaluation_.loss / samples);
+  record.set("accuracy", static_cast<double>(evaluation_.correct) / samples);
+  parts_.sink->write(record);
+}
+
+void Worker::checkpoint(const Action& action) {
+  if (settings_.checkpoint_folder.empty()) return;
+  save_block(settings_.checkpoint_folder, action.batch, block(), weights(),
+             optimizer_state());
+}
+
+NamedTensors Worker::weights() const {
+  NamedTensors all = trained_;
+  for (const auto& named : parts_.block.buffers()) all.push_back(named);
+  for (auto& named : parts_.policy->buffers()) all.push_back(std::move(named));
+  return all;
+}
+
+void Worker::close() {
+  for (Link* link : {&parts_.below, &parts_.above})
+    if (link->sender) link->sender->close();
+}
+
+}  // namespace sluice

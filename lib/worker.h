@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lib/base/channel.h"
+#include "lib/block.h"
+#include "lib/loss.h"
+#include "lib/metrics/sink.h"
+#include "lib/optimizers/optimizer.h"
+#include "lib/policy.h"
+#include "lib/precision.h"
+#include "lib/schedules/plan.h"
+#include "lib/source.h"
+
+namespace sluice {
+
+/// What a worker needs to know of the run.
+struct WorkerSettings {
+  RunPlan plan = {};
+  std::uint64_t seed = 0;
+  std::int64_t turns = 0;
+  std::int64_t turns_per_epoch = 1;
+  std::int64_t evaluation_batches = 0;
+  std::int64_t log_every = 1;  ///< turns between training records
+  Loss loss = {};              ///< of the run: what an evaluation reports
+  Precision precision = Precision::fp32;
+  MemoryFormat memory_format = MemoryFormat::contiguous;
+  std::string checkpoint_folder = {};  ///< empty: nothing is saved
+  OptimizerOptions optimizer = {};
+};
+
+/// What a worker works with. The sources are needed by block 1 only, `above`
+/// and `below` where there is a neighbour.
+struct WorkerParts {
+  Block block;
+  std::unique_ptr<Policy> policy;  ///< of the boundary above the block
+  Link below = {};
+  Link above = {};
+  std::shared_ptr<Source> training = nullptr;
+  std::shared_ptr<Source> evaluation = nullptr;
+  std::shared_ptr<Sink> sink = nullptr;
+};
+
+/// Executes the actions of one block. The only thing that owns weights,
+/// optimizer and autograd graphs; one thread uses it.
+class Worker {
+ public:
+  Worker(WorkerSettings settings, WorkerParts parts);
+
+  /// Waits for what the action needs, computes, sends. Throws LinkError when a
+  /// neighbour is gone, UserError and InternalError as their texts say.
+  void execute(const Action& action);
+
+  int block() const { return parts_.block.index(); }
+  /// What the block trains and keeps: its own and its policy's.
+  NamedTensors weights() const;
+  NamedTensors optimizer_state() const { return optimizer_->state(); }
+  /// The gradients of the last backward, in the order of the parameters: for
+  /// tests and probes. Undefined where a parameter got none.
+  const Tensors& gradients() const { return pending_.gradients; }
+  std::int64_t weight_version() const { return version_; }
+  /// Closes the links: what was sent arrives.
+  void close();
+
+ private:
+  /// A batch between its forward and its backward.
+  struct Flight {
+    Tensors inputs;   // leaves
+    Tensors outputs;  // with the graph
+    at::Tensor labels;
+    std::int64_t version = 0;
+  };
+  /// Gradients between a backward and its update.
+  struct Pending {
+    Tensors gradients;
+    double squared_norm_above = 0;
+    std::int64_t steps_between = 0;
+    at::Tensor loss;
+    at::Tensor correct;
+    std::int64_t samples = 0;
+  };
+  struct Fed {
+    Tensors inputs;
+    at::Tensor labels;
+  };
+
+  void forward(const Action& action);
+  void backward(const Action& action);
+  void update(const Action& action);
+  void evaluate(const Action& action);
+  void checkpoint(const Action& action);
+
+  const BlockPlan& plan() const;
+  bool is_last() const;
+  Pass pass_for(const Action& action, bool training) const;
+  Fed take_inputs(const Action& action, MessageKind kind, Source* source);
+  Message receive(Receiver& from, MessageKind kind, std::int64_t batch) const;
+  void send_up(const Action& action, MessageKind kind, const Tensors& outputs,
+               const at::Tensor& labels);
+  Flight take_flight(const Action& action);
+  void send_down(const Action& action, const Tensors& gradients);
+  void clip(const Action& action);
+  void log_training(const Action& action, double learning_rate);
+  void log_evaluation(const Action& action);
+
+  WorkerSettings settings_;
+  WorkerParts parts_;
+  NamedTensors trained_;  // the block's parameters, then the policy's
+  std::unique_ptr<Optimizer> optimizer_;
+  std::map<std::int64_t, Flight> flights_;  // by batch
+  Pending pending_;
+  std::int64_t version_ = 0;
+
+  struct Evaluation {
+    double loss = 0;
+    std::int64_t correct = 0;
+    std::int64_t samples = 0;
+  } evaluation_;
+};
+
+}  // namespace sluice
