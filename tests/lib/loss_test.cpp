@@ -1,0 +1,78 @@
+#include "lib/loss.h"
+
+#include <cmath>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+Loss make_loss(std::string_view name, const ConfigNode& options = {}) {
+  Fields fields(&options, "loss");
+  Loss loss = find_row(losses(), name, "loss").make(fields);
+  fields.finish();
+  return loss;
+}
+
+ConfigNode smoothing(double value) {
+  ConfigNode options;
+  options.set("label_smoothing", ConfigNode{.value = value});
+  return options;
+}
+
+// Odds of 3 : 1 for class 0, so that -log p is log(4/3) or log(4).
+at::Tensor two_outputs() {
+  return at::tensor({std::log(3.0), 0.0, std::log(3.0), 0.0}).reshape({2, 2});
+}
+
+at::Tensor two_labels() { return at::tensor({0, 1}, at::kLong); }
+
+TEST(CrossEntropy, IsTheMeanOfMinusLogProbability) {
+  const double expected = (std::log(4.0 / 3) + std::log(4.0)) / 2;
+  EXPECT_NEAR(make_loss("cross_entropy")(two_outputs(), two_labels()).item<double>(),
+              expected, 1e-6);
+}
+
+TEST(CrossEntropy, SmoothingSpreadsItsShareOverAllClasses) {
+  const at::Tensor outputs = two_outputs().slice(0, 0, 1);
+  const at::Tensor labels = two_labels().slice(0, 0, 1);
+  const double expected = 0.9 * std::log(4.0 / 3) + 0.1 * std::log(4.0);
+  const Loss loss = make_loss("cross_entropy", smoothing(0.2));
+  EXPECT_NEAR(loss(outputs, labels).item<double>(), expected, 1e-6);
+}
+
+TEST(CrossEntropy, SmoothingAboveOneIsRefused) {
+  EXPECT_THROW(make_loss("cross_entropy", smoothing(1.5)), UserError);
+}
+
+TEST(MeanSquaredError, IsTheMeanOverSamplesAndClasses) {
+  const at::Tensor outputs =
+      at::tensor({1.0, 2.0, 0.0, 0.0}).reshape({2, 2}).to(at::kFloat);
+  // Targets (1, 0) and (0, 1): squares 0, 4, 0, 1.
+  EXPECT_EQ(make_loss("mean_squared_error")(outputs, two_labels()).item<float>(),
+            1.25F);
+}
+
+TEST(MeanSquaredError, GradientPullsTowardsTheOneHotLabel) {
+  const at::Tensor outputs = at::zeros({1, 2}).requires_grad_();
+  const at::Tensor labels = at::tensor({1}, at::kLong);
+  make_loss("mean_squared_error")(outputs, labels).backward();
+  EXPECT_TRUE(
+      at::equal(outputs.grad(), at::tensor({0.0F, -1.0F}).reshape({1, 2})));
+}
+
+TEST(Losses, AnUnknownNameIsAnErrorThatListsAll) {
+  try {
+    make_loss("cross_entrpy");
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("mean_squared_error"),
+              std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace sluice
