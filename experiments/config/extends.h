@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "lib/base/config_node.h"
+
+namespace sluice {
+
+/// The config file at `path` with all that it inherits. Its key `extends`, a
+/// file or a list of files relative to it, names what it starts from: later
+/// files win over earlier ones, the file itself over all; tables are merged key
+/// by key, everything else (lists too) is replaced. The key itself is gone from
+/// the result. Throws UserError as read_toml_file() does, and for a file that
+/// inherits from itself.
+ConfigNode read_config_file(const std::string& path);
+
+}  // namespace sluice
