@@ -40,6 +40,10 @@ if(SLUICE_CUDA)
     set(CMAKE_CUDA_ARCHITECTURES all-major)
   endif()
   enable_language(CUDA)
+  # CMake 3.25 doesn't know that nvcc 12 and later have it.
+  if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  endif()
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   # For all targets alike, or they couldn't share a precompiled header.
