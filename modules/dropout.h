@@ -1,0 +1,22 @@
+#pragma once
+
+#include "lib/layer.h"
+
+namespace sluice {
+
+/// Sets each element to 0 with probability p and scales the others by
+/// 1 / (1 - p); the identity in evaluation. The mask depends on (seed, layer,
+/// batch, name in the chain) and on the shape alone: it is drawn in the order
+/// of the logical indices, whatever the strides or device of the input, and
+/// only then laid out like the input.
+class Dropout final : public Layer {
+ public:
+  /// Throws UserError unless 0 <= p < 1.
+  explicit Dropout(double p);
+  Tensors forward(const Tensors& inputs, const Pass& pass) override;
+
+ private:
+  double p_;
+};
+
+}  // namespace sluice

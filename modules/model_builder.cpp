@@ -1,0 +1,194 @@
+#include "modules/model_builder.h"
+
+#include <memory>
+#include <utility>
+
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/tanh.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
+#include "lib/base/error.h"
+#include "modules/dropout.h"
+
+namespace sluice {
+namespace {
+
+using at::Tensor;
+
+UnaryFunction function_of(Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return [](const Tensor& x) { return at::relu(x); };
+    case Activation::leaky_relu:
+      return [](const Tensor& x) { return at::leaky_relu(x, 0.01); };
+    case Activation::tanh:
+      return [](const Tensor& x) { return at::tanh(x); };
+  }
+  throw InternalError("no activation {}", static_cast<int>(activation));
+}
+
+UnaryFunction function_of(Pooling pooling, const Window& window) {
+  if (pooling == Pooling::max) {
+    return [w = window](const Tensor& x) {
+      return at::max_pool2d(x, w.size, w.stride, w.padding);
+    };
+  }
+  return [w = window](const Tensor& x) {
+    return at::avg_pool2d(x, w.size, w.stride, w.padding);
+  };
+}
+
+std::int64_t positions(std::int64_t extent, const Window& window) {
+  const std::int64_t room = extent + 2 * window.padding - window.size;
+  return room < 0 ? 0 : room / window.stride + 1;
+}
+
+}  // namespace
+
+Activation activation_from(std::string_view name) {
+  if (name == "relu") return Activation::relu;
+  if (name == "leaky_relu") return Activation::leaky_relu;
+  if (name == "tanh") return Activation::tanh;
+  throw UserError("unknown activation '{}'; there are: relu, leaky_relu, tanh",
+                  name);
+}
+
+ModelBuilder::ModelBuilder(SampleShape input, std::int64_t classes)
+    : shape_(std::move(input)) {
+  bool is_sample = shape_.size() == 1 || shape_.size() == 3;
+  for (const std::int64_t size : shape_) is_sample = is_sample && size > 0;
+  if (!is_sample) {
+    throw UserError("a model takes samples of shape [C] or [C, H, W], not [{}]",
+                    fmt::join(shape_, ", "));
+  }
+  if (classes < 1) throw UserError("a model of {} classes", classes);
+  model_.input = shape_;
+  model_.classes = classes;
+}
+
+ModelBuilder& ModelBuilder::entry() {
+  model_.layers.emplace_back();
+  parts_.emplace_back();
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::flatten() {
+  if (shape_.size() == 1) return *this;
+  shape_ = {elements()};
+  step("flatten", 0, [](Chain& chain) {
+    chain.add([](const Tensor& x) { return x.flatten(1); });
+  });
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::linear(std::int64_t outputs) {
+  SLUICE_CHECK(shape_.size() == 1, "linear on [{}]", fmt::join(shape_, ", "));
+  const std::int64_t inputs = shape_.front();
+  shape_ = {outputs};
+  step(fmt::format("linear {}->{}", inputs, outputs),
+       static_cast<double>(inputs * outputs), [inputs, outputs](Chain& chain) {
+         chain.add("linear", torch::nn::Linear(inputs, outputs));
+       });
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::conv(std::int64_t channels, Window window) {
+  const std::int64_t inputs = shape_.front();
+  slide(channels, window);
+  const double weights =
+      static_cast<double>(inputs * window.size * window.size);
+  step(fmt::format("conv {}->{} {}x{}", inputs, channels, window.size,
+                   window.size),
+       weights * static_cast<double>(elements()), [=](Chain& chain) {
+         chain.add("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(
+                                                 inputs, channels, window.size)
+                                                 .stride(window.stride)
+                                                 .padding(window.padding)));
+       });
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::norm() {
+  const std::int64_t channels = shape_.front();
+  const bool is_flat = shape_.size() == 1;
+  step("norm", 2.0 * static_cast<double>(elements()), [=](Chain& chain) {
+    if (is_flat) {
+      chain.add("norm", torch::nn::BatchNorm1d(channels));
+    } else {
+      chain.add("norm", torch::nn::BatchNorm2d(channels));
+    }
+  });
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::activation(Activation activation) {
+  step("", static_cast<double>(elements()),
+       [activation](Chain& chain) { chain.add(function_of(activation)); });
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::pool(Pooling pooling, Window window) {
+  const double read = static_cast<double>(elements());
+  slide(shape_.front(), window);
+  step(pooling == Pooling::max ? "max pool" : "average pool", read,
+       [=](Chain& chain) { chain.add(function_of(pooling, window)); });
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::dropout(double p) {
+  if (p == 0) return *this;
+  step("dropout", static_cast<double>(elements()), [p](Chain& chain) {
+    chain.add("dropout", std::make_shared<Dropout>(p));
+  });
+  return *this;
+}
+
+Model ModelBuilder::finish() {
+  SLUICE_CHECK(shape_ == SampleShape{model_.classes},
+               "the model ends in [{}] instead of {} classes",
+               fmt::join(shape_, ", "), model_.classes);
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    model_.layers[i].make = [parts = parts_[i]] {
+      auto chain = std::make_shared<Chain>();
+      for (const Part& part : parts) part(*chain);
+      return chain;
+    };
+  }
+  return std::move(model_);
+}
+
+void ModelBuilder::step(std::string_view name, double flops, Part part) {
+  LayerSpec& layer = model_.layers.back();
+  if (!layer.name.empty() && !name.empty()) layer.name += ", ";
+  layer.name += name;
+  layer.flops += flops;
+  layer.output = shape_;
+  parts_.back().push_back(std::move(part));
+}
+
+void ModelBuilder::slide(std::int64_t channels, const Window& window) {
+  const bool is_map = shape_.size() == 3;
+  const std::int64_t height = is_map ? positions(shape_[1], window) : 0;
+  const std::int64_t width = is_map ? positions(shape_[2], window) : 0;
+  if (height == 0 || width == 0) {
+    throw UserError("layer {}: a {}x{} window does not fit on [{}]",
+                    model_.layers.size() - 1, window.size, window.size,
+                    fmt::join(shape_, ", "));
+  }
+  shape_ = {channels, height, width};
+}
+
+std::int64_t ModelBuilder::elements() const {
+  std::int64_t product = 1;
+  for (const std::int64_t size : shape_) product *= size;
+  return product;
+}
+
+}  // namespace sluice

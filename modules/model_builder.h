@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/layer.h"
+#include "modules/chain.h"
+
+namespace sluice {
+
+enum class Activation : std::uint8_t { relu, leaky_relu, tanh };
+/// From "relu", "leaky_relu" or "tanh"; throws UserError for another.
+Activation activation_from(std::string_view name);
+
+/// A square window that slides over a map; nothing of the map's rest that it
+/// doesn't fill is seen.
+struct Window {
+  std::int64_t size = 1;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+};
+
+enum class Pooling : std::uint8_t { max, average };
+
+/// Writes a model's list of layers, entry by entry, and keeps count of the
+/// shape and the cost of a sample. An entry is a chain whose members are called
+/// "linear", "conv", "norm" and "dropout", so an entry has at most one of each.
+/// flops counts a multiply-add for each weight a product uses, two for each
+/// element of a norm, one for each element that any other step reads.
+class ModelBuilder {
+ public:
+  ModelBuilder(SampleShape input, std::int64_t classes);
+
+  /// Begins an entry; every other call adds to the last one.
+  ModelBuilder& entry();
+  /// [C, H, W] -> [C H W]; nothing for a flat shape.
+  ModelBuilder& flatten();
+  ModelBuilder& linear(std::int64_t outputs);
+  ModelBuilder& conv(std::int64_t channels, Window window);
+  /// BatchNorm of the shape at hand.
+  ModelBuilder& norm();
+  ModelBuilder& activation(Activation activation);
+  ModelBuilder& pool(Pooling pooling, Window window);
+  /// Our own; nothing for p = 0.
+  ModelBuilder& dropout(double p);
+
+  /// The model, whose last output must be [classes].
+  Model finish();
+
+ private:
+  using Part = std::function<void(Chain&)>;
+
+  /// Adds to the last entry, once shape_ is that of the output.
+  void step(std::string_view name, double flops, Part part);
+  /// Makes shape_ what a window leaves of it.
+  void slide(std::int64_t channels, const Window& window);
+  std::int64_t elements() const;
+
+  Model model_;
+  SampleShape shape_;
+  std::vector<std::vector<Part>> parts_;
+};
+
+}  // namespace sluice

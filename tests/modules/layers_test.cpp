@@ -1,0 +1,184 @@
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+
+#include "lib/base/error.h"
+#include "modules/chain.h"
+#include "modules/dropout.h"
+
+namespace sluice {
+namespace {
+
+const Pass kPass = {.seed = 1, .batch = 2, .layer = 3};
+
+at::Tensor drop(const at::Tensor& input, const Pass& pass = kPass) {
+  return Dropout(0.5).forward({input}, pass).front();
+}
+
+TEST(Dropout, SameKeyGivesTheSameMask) {
+  const at::Tensor input = at::ones({4, 100});
+  EXPECT_TRUE(at::equal(drop(input), drop(input)));
+}
+
+TEST(Dropout, AnotherBatchLayerOrSeedGivesAnotherMask) {
+  const at::Tensor input = at::ones({4, 100});
+  const at::Tensor output = drop(input);
+  EXPECT_FALSE(
+      at::equal(output, drop(input, {.seed = 1, .batch = 9, .layer = 3})));
+  EXPECT_FALSE(
+      at::equal(output, drop(input, {.seed = 1, .batch = 2, .layer = 9})));
+  EXPECT_FALSE(
+      at::equal(output, drop(input, {.seed = 9, .batch = 2, .layer = 3})));
+}
+
+TEST(Dropout, KeepsTheMean) {
+  // 100,000 elements of 0 or 2: four standard errors are 0.013.
+  EXPECT_NEAR(drop(at::ones({100000})).mean().item<double>(), 1, 0.013);
+}
+
+TEST(Dropout, KeptElementsAreScaled) {
+  const at::Tensor output = drop(at::ones({100}));
+  EXPECT_TRUE(((output == 0) | (output == 2)).all().item<bool>());
+}
+
+TEST(Dropout, IsTheIdentityInAnEvaluationPass) {
+  const at::Tensor input = at::ones({100});
+  EXPECT_TRUE(at::equal(drop(input, {.training = false}), input));
+}
+
+TEST(Dropout, IsTheIdentityInAnEvaluatedBlock) {
+  Dropout dropout(0.5);
+  dropout.eval();
+  const at::Tensor input = at::ones({100});
+  EXPECT_TRUE(at::equal(dropout.forward({input}, kPass).front(), input));
+}
+
+TEST(Dropout, MaskDoesNotDependOnTheMemoryFormat) {
+  const at::Tensor input = at::ones({2, 3, 5, 7});
+  EXPECT_TRUE(at::equal(drop(input.contiguous(at::MemoryFormat::ChannelsLast)),
+                        drop(input)));
+}
+
+TEST(Dropout, KeepsTheMemoryFormat) {
+  const at::Tensor input =
+      at::ones({2, 3, 5, 7}).contiguous(at::MemoryFormat::ChannelsLast);
+  EXPECT_EQ(drop(input).strides(), input.strides());
+}
+
+TEST(Dropout, DropsTheGradientOfWhatItDropped) {
+  const at::Tensor input = at::ones({100}).requires_grad_();
+  const at::Tensor output = drop(input);
+  output.sum().backward();
+  EXPECT_TRUE(at::equal(input.grad(), output));
+}
+
+TEST(Dropout, AProbabilityOfOneIsRefused) {
+  EXPECT_THROW(Dropout(1), UserError);
+}
+
+TEST(Chain, TwoDropoutsInALayerHaveTwoMasks) {
+  const at::Tensor input = at::ones({100});
+  Chain first;
+  first.add("one", std::make_shared<Dropout>(0.5));
+  Chain second;
+  second.add("two", std::make_shared<Dropout>(0.5));
+  EXPECT_FALSE(at::equal(first.forward({input}, kPass).front(),
+                         second.forward({input}, kPass).front()));
+}
+
+TEST(Chain, MembersGiveTheirNamesToTheParameters) {
+  Chain chain;
+  chain.add("linear", torch::nn::Linear(3, 4));
+  const std::vector<std::string> expected = {"linear.weight", "linear.bias"};
+  EXPECT_EQ(chain.named_parameters().keys(), expected);
+}
+
+TEST(Chain, MembersRunInTheOrderInWhichTheyWereAdded) {
+  Chain chain;
+  chain.add([](const at::Tensor& x) { return x + 1; });
+  chain.add([](const at::Tensor& x) { return x * 3; });
+  EXPECT_EQ(chain.forward({at::ones({1})}, {}).front().item<float>(), 6);
+}
+
+TEST(Chain, TrainingReachesMembers) {
+  auto dropout = std::make_shared<Dropout>(0.5);
+  Chain chain;
+  chain.add("dropout", dropout);
+  chain.eval();
+  EXPECT_FALSE(dropout->is_training());
+}
+
+TEST(Chain, InitialisesByKey) {
+  Chain one;
+  one.add("linear", torch::nn::Linear(3, 4));
+  Chain other;
+  other.add("linear", torch::nn::Linear(3, 4));
+  one.initialise(5);
+  other.initialise(5);
+  EXPECT_TRUE(at::equal(one.parameters()[0], other.parameters()[0]));
+}
+
+TEST(Chain, LibTorchsDropoutIsRefusedByName) {
+  Chain chain;
+  try {
+    chain.add("dropout", torch::nn::Dropout(0.5));
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("torch::nn::DropoutImpl"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("sluice::Dropout"));
+  }
+}
+
+struct Block final : torch::nn::Module {
+  torch::nn::Linear fc1 = register_module("fc1", torch::nn::Linear(3, 4));
+  at::Tensor scale = register_parameter("scale", at::ones({4}));
+  at::Tensor forward(const at::Tensor& x) { return fc1(x) * scale; }
+};
+
+TEST(LayerFrom, ComputesWhatTheModuleComputes) {
+  auto module = std::make_shared<Block>();
+  const at::Tensor input = at::ones({2, 3});
+  EXPECT_TRUE(at::equal(layer_from(module)->forward({input}, {}).front(),
+                        module->forward(input)));
+}
+
+TEST(LayerFrom, KeepsTheModulesParameterNames) {
+  const std::vector<std::string> expected = {"scale", "fc1.weight", "fc1.bias"};
+  EXPECT_EQ(layer_from(std::make_shared<Block>())->named_parameters().keys(),
+            expected);
+}
+
+TEST(LayerFrom, SharesItsParametersWithTheModule) {
+  auto module = std::make_shared<Block>();
+  const auto layer = layer_from(module);
+  layer->to(at::kDouble);
+  EXPECT_EQ(module->scale.scalar_type(), at::kDouble);
+}
+
+TEST(LayerFrom, KeepsTheWeightsThatTheModuleWasMadeWith) {
+  torch::nn::Linear linear(3, 4);
+  const at::Tensor before = linear->weight.detach().clone();
+  layer_from(linear)->initialise(5);
+  EXPECT_TRUE(at::equal(linear->weight, before));
+}
+
+TEST(LayerFrom, TrainingReachesTheModule) {
+  auto module = std::make_shared<Block>();
+  layer_from(module)->eval();
+  EXPECT_FALSE(module->is_training());
+}
+
+TEST(LayerFrom, ADropoutDeepInsideIsFound) {
+  struct Hidden final : torch::nn::Module {
+    torch::nn::Dropout2d drop =
+        register_module("drop", torch::nn::Dropout2d(0.5));
+    at::Tensor forward(const at::Tensor& x) { return drop(x); }
+  };
+  EXPECT_THROW(layer_from(std::make_shared<Hidden>()), UserError);
+}
+
+}  // namespace
+}  // namespace sluice
