@@ -1,0 +1,12 @@
+#pragma once
+
+#include <span>
+
+#include "lib/head.h"
+
+namespace sluice {
+
+/// A new head is one source file and one row. No file includes another head's.
+std::span<const HeadRow> heads();
+
+}  // namespace sluice

@@ -1,0 +1,59 @@
+// A linear classifier on the features, maps being pooled to pool x pool first,
+// trained with the run's own loss.
+#include <memory>
+#include <utility>
+
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <torch/nn/modules/linear.h>
+
+#include "auxiliary_heads/site.h"
+#include "lib/base/error.h"
+#include "lib/head.h"
+
+namespace sluice {
+namespace {
+
+class LinearHead final : public Head {
+ public:
+  LinearHead(const Site& site, std::int64_t pool)
+      : loss_(site.loss),
+        pool_(pool),
+        is_map_(site.features.size() == 3),
+        classifier_(is_map_ ? site.features[0] * pool * pool : site.features[0],
+                    site.classes) {
+    register_module("classifier", classifier_);
+    initialise_parameters(*this, head_key(site, "linear"));
+  }
+
+  HeadResult forward(const Tensors& features, const at::Tensor& labels,
+                     const Pass& /*pass*/) override {
+    at::Tensor input = features.front();  // [N, C] or [N, C, H, W]
+    if (is_map_)
+      input = at::adaptive_avg_pool2d(input, {pool_, pool_}).flatten(1);
+    const at::Tensor logits = classifier_(input);  // [N, classes]
+    return {loss_(logits, labels), logits};
+  }
+
+ private:
+  Loss loss_;
+  std::int64_t pool_;
+  bool is_map_;
+  torch::nn::Linear classifier_;
+};
+
+}  // namespace
+
+MakeHead linear_head(Fields& options) {
+  std::int64_t pool = 1;
+  options.key("pool", pool,
+              {.text = "maps are averaged to pool x pool first; flat features "
+                       "are taken as they are",
+               .unit = "pixels",
+               .min = 1});
+  return [pool](const Site& site) {
+    check_features(site, "linear");
+    return std::make_shared<LinearHead>(site, pool);
+  };
+}
+
+}  // namespace sluice
