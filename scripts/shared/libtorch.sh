@@ -93,11 +93,16 @@ install_cuda_wheel() {
     install_cuda_libraries "$1" "$(site_packages "$1")"
 }
 
+# plan_torch_wheel BUILD VERSION VENV: says what install_torch_wheel will do.
+plan_torch_wheel() {
+  say "To be installed by pip into ${3#"$SLUICE_ROOT"/}: torch $2 ($1)"
+  plan_steps 2
+}
+
 # install_torch_wheel cpu|cuda VERSION VENV
 install_torch_wheel() {
   local build=$1 version=$2 venv=$3 size='200 MB'
   [[ $build == cuda ]] && size='about 4 GB with its CUDA libraries'
-  plan_steps 2
   quiet_step "Making the private Python environment ${venv#"$SLUICE_ROOT"/}" \
     make_venv "$venv" ||
     die "can't make $venv with /usr/bin/python3: see $SLUICE_LOG"
@@ -159,23 +164,26 @@ use_python_torch() {
   return 1
 }
 
+pinned_torch() { printf '%s\n' "$(site_packages "$TORCH_VENV")/torch"; }
+
 use_pinned_torch() {
-  local build=cpu folder
-  has_nvidia_driver && build=cuda
-  folder="$(site_packages "$TORCH_VENV")/torch"
-  if [[ $(torch_version "$folder") != "$TORCH_PINNED" ]]; then
-    say "To be installed by pip into .venv: torch $TORCH_PINNED ($build)"
-    install_torch_wheel "$build" "$TORCH_PINNED" "$TORCH_VENV"
-    folder="$(site_packages "$TORCH_VENV")/torch"
-  fi
-  remember_torch "$folder"
+  [[ $(torch_version "$(pinned_torch)") == "$TORCH_PINNED" ]] || return 1
+  remember_torch "$(pinned_torch)"
 }
 
-# choose_torch GIVEN: GIVEN is the user's path, or empty.
-choose_torch() {
-  if [[ -n $1 ]]; then
-    use_given_torch "$1"
-  elif ! remembered_torch; then
-    use_python_torch || use_pinned_torch
+# Settles on the LibTorch to use; if it is the pinned wheel and that is not
+# there yet, sets TORCH_TO_INSTALL to the build wanted.
+plan_torch() {
+  TORCH_TO_INSTALL=''
+  if ! { remembered_torch || use_python_torch || use_pinned_torch; }; then
+    TORCH_TO_INSTALL=cpu
+    if has_nvidia_driver; then TORCH_TO_INSTALL=cuda; fi
+    plan_torch_wheel "$TORCH_TO_INSTALL" "$TORCH_PINNED" "$TORCH_VENV"
   fi
+}
+
+install_planned_torch() {
+  [[ -n $TORCH_TO_INSTALL ]] || return 0
+  install_torch_wheel "$TORCH_TO_INSTALL" "$TORCH_PINNED" "$TORCH_VENV"
+  remember_torch "$(pinned_torch)"
 }

@@ -37,19 +37,29 @@ apt() {
     apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"
 }
 
-# install_packages PACKAGE...: says what is missing and installs it; silent
-# when all is there.
-install_packages() {
-  local as_root missing
-  mapfile -t missing < <(missing_packages "$@")
-  ((${#missing[@]})) || return 0
-  say "To be installed by apt-get: ${missing[*]}"
-  find_root "${missing[@]}"
+# plan_packages PACKAGE...: says what is missing, for
+# install_planned_packages.
+plan_packages() {
+  mapfile -t PACKAGES_TO_INSTALL < <(missing_packages "$@")
+  ((${#PACKAGES_TO_INSTALL[@]})) || return 0
+  say "To be installed by apt-get: ${PACKAGES_TO_INSTALL[*]}"
   plan_steps 2
+}
+
+install_planned_packages() {
+  local as_root missing=("${PACKAGES_TO_INSTALL[@]}")
+  ((${#missing[@]})) || return 0
+  find_root "${missing[@]}"
   # A stale or unreachable list only matters if a package can't be had.
   quiet_step "Refreshing the package lists" apt update || true
   quiet_step "Installing ${#missing[@]} Debian packages" \
     apt install --no-install-recommends "${missing[@]}" ||
     die "apt-get can't install ${missing[*]}: $(reason_in_log)" \
       "(this set-up is made for Debian 12; see $SLUICE_LOG)"
+}
+
+# install_packages PACKAGE...: silent when all is there.
+install_packages() {
+  plan_packages "$@"
+  install_planned_packages
 }

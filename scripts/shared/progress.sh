@@ -26,13 +26,14 @@ announce_step() {
   say "[$SLUICE_STEP/$SLUICE_STEPS] $1 …"
 }
 
-# Shows that process $1 is still at work: a running clock on a terminal, else a
-# line every 30 seconds.
+# Shows that process $1 is still at work: a clock with the log's last line on a
+# terminal, else a line every 30 seconds.
 show_clock_until_done() {
-  local pid=$1 start=$2 ticks=0
+  local pid=$1 start=$2 ticks=0 news
   while kill -0 "$pid" 2>/dev/null; do
     if [[ -t 1 ]]; then
-      printf '\r      %s ' "$(seconds_since "$start")"
+      news=$(tail -n 1 "$SLUICE_LOG" | tr -cd '[:print:]' | cut -c 1-60)
+      printf '\r\033[K      %s  %s' "$(seconds_since "$start")" "$news"
     elif ((ticks > 0 && ticks % 150 == 0)); then
       say "      still at it after $(seconds_since "$start")"
     fi
