@@ -24,20 +24,16 @@ class ByteWriter {
  public:
   template <std::integral T>
   void put(T value) {
-    const auto* begin = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), begin, begin + sizeof value);
+    append(&value, sizeof value);
   }
-  void put_text(std::string_view text) {
-    const auto* begin = reinterpret_cast<const std::byte*>(text.data());
-    bytes_.insert(bytes_.end(), begin, begin + text.size());
-  }
+  void put_text(std::string_view text) { append(text.data(), text.size()); }
   /// Zeros up to a multiple of `multiple` bytes.
-  void pad_to(std::size_t multiple) {
-    bytes_.resize((bytes_.size() + multiple - 1) / multiple * multiple);
-  }
+  void pad_to(std::size_t multiple);
   std::vector<std::byte> take() { return std::move(bytes_); }
 
  private:
+  void append(const void* begin, std::size_t count);
+
   std::vector<std::byte> bytes_;
 };
 
