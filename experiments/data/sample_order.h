@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+struct OrderOptions {
+  std::int64_t batch_size = 64;
+  /// Decides the order together with the epoch, and nothing else does.
+  std::uint64_t seed = 0;
+  bool shuffled = true;
+  /// Leaves out the last batch of an epoch when it is not full.
+  bool drop_last = false;
+};
+
+/// Which samples batch t is made of: epoch t / batches_per_epoch(), position
+/// t % batches_per_epoch() in that epoch's order. Used by one thread at a time:
+/// it remembers the order of the last epoch that was asked for.
+class SampleOrder {
+ public:
+  /// Throws UserError when no batch can be made: no samples, a batch size
+  /// below 1, or, with drop_last, above `samples`.
+  SampleOrder(std::int64_t samples, OrderOptions options);
+
+  std::int64_t batches_per_epoch() const { return batches_per_epoch_; }
+  /// t >= 0.
+  std::int64_t epoch(std::int64_t t) const;
+  /// The indices of the samples of batch t.
+  std::vector<std::int64_t> batch(std::int64_t t);
+
+ private:
+  void prepare(std::int64_t epoch);
+
+  std::int64_t samples_;
+  OrderOptions options_;
+  std::int64_t batches_per_epoch_;
+  std::int64_t prepared_epoch_ = -1;
+  std::vector<std::int64_t> order_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "experiments/data/digit_glyphs.h"
+#include "experiments/data/drawn_digits.h"
+#include "lib/base/config.h"
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+using Image = std::array<std::uint8_t, kDrawnDigitBytes>;
+
+Image drawn(const DrawnDigitsOptions& options, std::string_view split,
+            std::int64_t index) {
+  Image image = {};
+  draw_digit(options, split, index, image);
+  return image;
+}
+
+/// FNV-1a over images and labels.
+std::uint64_t hash_of(const Samples& samples) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](std::uint64_t byte) {
+    hash = (hash ^ byte) * 0x100000001b3;
+  };
+  Image image = {};
+  for (std::int64_t i = 0; i < samples.size(); ++i) {
+    samples.read(i, image);
+    for (const std::uint8_t pixel : image) add(pixel);
+    add(static_cast<std::uint64_t>(samples.label(i)));
+  }
+  return hash;
+}
+
+TEST(DrawnDigits, AreTheSameOnEveryMachine) {
+  const DataSet digits = make_drawn_digits({.train = 100, .test = 50});
+  EXPECT_EQ(hash_of(*digits.train), 7614692156374798315ULL);
+  EXPECT_EQ(hash_of(*digits.test), 11594271831772458295ULL);
+}
+
+TEST(DrawnDigits, AnImageDependsOnItsIndexNotOnTheSizeOfTheSet) {
+  const DataSet small = make_drawn_digits({.train = 5, .test = 1});
+  Image image = {};
+  small.train->read(4, image);
+  EXPECT_EQ(image, drawn({.train = 1000}, "train", 4));
+}
+
+TEST(DrawnDigits, TrainAndTestDiffer) {
+  EXPECT_NE(drawn({}, "train", 0), drawn({}, "test", 0));
+}
+
+TEST(DrawnDigits, SeedsDiffer) {
+  EXPECT_NE(drawn({.seed = 1}, "train", 0), drawn({.seed = 2}, "train", 0));
+}
+
+TEST(DrawnDigits, HaveAllClassesAboutEquallyOften) {
+  const DataSet digits = make_drawn_digits({.train = 2000, .test = 1});
+  std::array<int, 10> counts = {};
+  for (std::int64_t i = 0; i < digits.train->size(); ++i) {
+    counts.at(static_cast<std::size_t>(digits.train->label(i))) += 1;
+  }
+  // Five standard deviations of a binomial with n = 2000, p = 0.1.
+  for (const int count : counts) EXPECT_NEAR(count, 200, 67);
+}
+
+TEST(DrawnDigits, AtDifficultyZeroAreCleanAndAlike) {
+  std::set<Image> images;
+  std::size_t glyphs = 0;
+  for (std::int64_t i = 0; i < 300; ++i) {
+    images.insert(drawn({.difficulty = 0}, "train", i));
+  }
+  for (int digit = 0; digit < 10; ++digit) glyphs += glyphs_of(digit).size();
+  EXPECT_EQ(images.size(), glyphs);
+}
+
+TEST(DrawnDigits, AreNormalisedByTheirOwnMean) {
+  const DataSet digits = make_drawn_digits({.train = 1000, .test = 1});
+  double sum = 0;
+  Image image = {};
+  for (std::int64_t i = 0; i < digits.train->size(); ++i) {
+    digits.train->read(i, image);
+    for (const std::uint8_t pixel : image) sum += pixel;
+  }
+  const double pixels = 1000.0 * kDrawnDigitBytes;
+  EXPECT_NEAR(sum / 255.0 / pixels, digits.mean.at(0), 0.01);
+}
+
+TEST(DrawnDigits, ReadTheirSizesFromTheConfig) {
+  ConfigNode table;
+  table.set("train", {.value = std::int64_t{7}});
+  table.set("test", {.value = std::int64_t{3}});
+  Fields fields(&table, "data");
+  const DataSet digits = configure_drawn_digits(fields)("");
+  EXPECT_EQ(digits.train->size(), 7);
+  EXPECT_EQ(digits.test->size(), 3);
+}
+
+TEST(DrawnDigits, RefuseANegativeSizeWhenConfigured) {
+  ConfigNode table;
+  table.set("train", {.value = std::int64_t{-1}});
+  Fields fields(&table, "data");
+  EXPECT_THROW(configure_drawn_digits(fields), UserError);
+}
+
+TEST(DigitGlyphs, EveryGlyphBeginsByPuttingThePenDown) {
+  for (int digit = 0; digit < 10; ++digit) {
+    for (const Glyph glyph : glyphs_of(digit)) {
+      EXPECT_EQ(glyph.front().pen, Pen::down) << "digit " << digit;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice
