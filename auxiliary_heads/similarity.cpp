@@ -3,6 +3,7 @@
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/where.h>
+#include <c10/core/ScalarType.h>
 
 #include "lib/base/error.h"
 
@@ -30,7 +31,9 @@ std::int64_t padding(std::int64_t size, std::int64_t kernel) {
 
 at::Tensor similarity_matrix(const at::Tensor& features) {
   constexpr double kEpsilon = 1e-8;
-  const at::Tensor rows = rows_of(features);
+  // In bfloat16 the differences that the matrix is about would be lost.
+  const at::Tensor rows = rows_of(
+      features.to(c10::promoteTypes(features.scalar_type(), at::kFloat)));
   const at::Tensor centred = rows - rows.mean(1, /*keepdim=*/true);
   const at::Tensor norm = centred.norm(2, 1, /*keepdim=*/true);  // [N, 1]
   // Without the selection a dead row's gradient would be that of the others,

@@ -12,7 +12,8 @@ namespace sluice {
 /// rows, clamped to [-1, 1]. Of maps with more than 3 channels and more than
 /// one row, each channel counts by its standard deviation over space
 /// (unbiased); others are flattened. A row without variation is alike to
-/// nothing, itself included: 0, with a gradient of 0.
+/// nothing, itself included: 0, with a gradient of 0. Computed in float32 or
+/// better.
 at::Tensor similarity_matrix(const at::Tensor& features);
 
 /// The same of one-hot labels [N] int64, in closed form: 1 for samples of one

@@ -33,6 +33,15 @@ void set_uniform(at::Tensor& parameter, std::int64_t inputs,
   parameter.copy_(values);
 }
 
+/// The range of a bias follows from the weight beside it, if that is a matrix.
+void set_bias(at::Tensor& bias, const at::Tensor* weight, std::uint64_t key) {
+  if (weight != nullptr && weight->dim() >= 2) {
+    set_uniform(bias, fan_in(*weight), key);
+  } else {
+    bias.zero_();
+  }
+}
+
 }  // namespace
 
 at::Generator Pass::generator(std::string_view purpose) const {
@@ -54,19 +63,13 @@ void initialise_parameters(torch::nn::Module& module, std::uint64_t key) {
     at::Tensor parameter = item.value();
     if (parameter.numel() == 0) continue;
     const std::uint64_t own_key = random_key({key, key_part(name)});
-    const bool is_vector = parameter.dim() == 1;
     if (parameter.dim() >= 2) {
       set_uniform(parameter, fan_in(parameter), own_key);
-    } else if (is_vector && kind == "weight") {
+    } else if (parameter.dim() == 1 && kind == "weight") {
       parameter.fill_(1);
-    } else if (is_vector && kind == "bias") {
+    } else if (parameter.dim() == 1 && kind == "bias") {
       const std::string owner(name, 0, name.size() - kind.size());
-      const at::Tensor* weight = parameters.find(owner + "weight");
-      if (weight != nullptr && weight->dim() >= 2) {
-        set_uniform(parameter, fan_in(*weight), own_key);
-      } else {
-        parameter.zero_();
-      }
+      set_bias(parameter, parameters.find(owner + "weight"), own_key);
     } else {
       throw InternalError(
           "no rule initialises parameter '{}' of {} dimensions: there are "

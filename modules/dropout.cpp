@@ -13,9 +13,9 @@ at::Tensor mask_like(const at::Tensor& input, double p,
                      const at::Generator& generator) {
   const at::Tensor drawn = at::empty(input.sizes(), at::kFloat);
   drawn.bernoulli_(1 - p, generator).div_(1 - p);
+  if (input.is_contiguous()) return drawn.to(input.options());
   // A mask with other strides than the input would make the product slow.
-  return at::empty_like(input, input.options().requires_grad(false))
-      .copy_(drawn);
+  return at::empty_like(input).copy_(drawn);
 }
 
 }  // namespace

@@ -150,6 +150,12 @@ TEST(SimilarityMatrix, L1_OfLabelsIsOneOrMinusOneOverTheOtherClasses) {
   EXPECT_TRUE(at::equal(label_similarity(labels, 5), expected));
 }
 
+TEST(SimilarityMatrix, OfShortFloatsIsComputedInFloat32) {
+  const at::Tensor maps = features_of({4, 3, 2}).detach().to(at::kBFloat16);
+  EXPECT_TRUE(at::equal(similarity_matrix(maps),
+                        similarity_matrix(maps.to(at::kFloat))));
+}
+
 TEST(SimilarityMatrix, ADeadRowIsAlikeToNothing) {
   at::Tensor rows = features_of({7}).detach();
   rows[2].zero_();
