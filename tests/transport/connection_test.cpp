@@ -1,0 +1,224 @@
+// What a peer can do wrong on a socket. The contract of the link itself is in
+// channel_contract_test.cpp.
+#include "transport/connection.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/error.h"
+#include "tests/transport/links_under_test.h"
+#include "transport/frame.h"
+
+namespace sluice {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using namespace std::chrono_literals;
+
+constexpr Deadline kPatient = 60s;
+
+// A link whose other end is a bare socket that the test writes to.
+class Wire : public testing::Test {
+ protected:
+  void open(LinkOptions options = test_options(1, kPatient)) {
+    int ends[2] = {-1, -1};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    peer_ = ends[1];
+    link_ = open_link(
+        io_,
+        Socket(io_.context(), boost::asio::generic::stream_protocol(AF_UNIX, 0),
+               ends[0]),
+        std::move(options));
+  }
+  void TearDown() override { hang_up(); }
+
+  void write(std::span<const std::byte> bytes) {
+    ASSERT_EQ(::send(peer_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  void write_message(std::uint64_t sequence) {
+    write(encode_message({.batch = 7}, sequence, FrameLimits{}));
+  }
+  void hang_up() {
+    if (peer_ >= 0) ::close(peer_);
+    peer_ = -1;
+  }
+  void expect_refused(const std::string& why) {
+    EXPECT_THAT([&] { link_.receiver->receive(); },
+                ThrowsMessage<LinkError>(HasSubstr(why)));
+  }
+
+  IoThread io_;
+  int peer_ = -1;
+  Link link_;
+};
+
+TEST_F(Wire, CarriesWhatTheFrameFormatSays) {
+  open();
+  write_message(1);
+  EXPECT_EQ(link_.receiver->receive()->batch, 7);
+}
+
+TEST_F(Wire, SaysWhoWaitedForWhomWhenThePeerDies) {
+  open();
+  hang_up();
+  EXPECT_THAT([&] { link_.receiver->receive(); },
+              ThrowsMessage<LinkError>(
+                  AllOf(HasSubstr("block 1 waited for a message from block 2"),
+                        HasSubstr("it is gone"))));
+  EXPECT_THAT([&] { link_.sender->send({}); },
+              ThrowsMessage<LinkError>(
+                  HasSubstr("block 1 waited for block 2 to take a message")));
+}
+
+TEST_F(Wire, StaysDeadAfterADeadline) {
+  open(test_options(1, 20ms));
+  expect_refused("none came within 20 ms");
+  expect_refused("none came within 20 ms");
+  EXPECT_THROW(link_.sender->send({}), LinkError);
+}
+
+TEST_F(Wire, DeadlineStartsAnewWhileBytesArrive) {
+  open(test_options(1, 400ms));
+  const Message message = message_of(counting_tensor(DType::uint8, {64}, {1}));
+  const auto head = encode_message(message, 1, FrameLimits{});
+  const auto start = std::chrono::steady_clock::now();
+  std::thread slow_peer([&] {
+    write(head);
+    for (int i = 0; i < 64; i += 8) {
+      std::this_thread::sleep_for(100ms);  // a slow network, not a wait
+      write(bytes_of(message.tensors[0]).subspan(i, 8));
+    }
+  });
+  EXPECT_TRUE(link_.receiver->receive().has_value());
+  slow_peer.join();
+  EXPECT_GT(std::chrono::steady_clock::now() - start, 400ms);
+}
+
+TEST_F(Wire, RefusesBytesThatAreNoFrame) {
+  open();
+  const std::string request =
+      "GET / HTTP/1.1\r\nHost: localhost:8080\r\n"
+      "Accept: text/html and more\r\n\r\n";
+  write(std::as_bytes(std::span(request)));
+  expect_refused("no frame of Sluice");
+}
+
+TEST_F(Wire, RefusesASecondGreeting) {
+  open();
+  write(encode_hello({}));
+  expect_refused("greeted twice");
+}
+
+TEST_F(Wire, RefusesAGapInTheSequence) {
+  open();
+  write_message(2);
+  expect_refused("message 2 came after message 0");
+}
+
+TEST_F(Wire, RefusesMoreMessagesThanCredits) {
+  open();
+  write_message(1);
+  write_message(2);
+  EXPECT_TRUE(link_.receiver->receive().has_value());
+  expect_refused("more than the 1 messages");
+}
+
+TEST_F(Wire, RefusesCreditsForWhatWasNotSent) {
+  open();
+  write(encode_frame(FrameType::credit, {}, 1));
+  expect_refused("took 1 messages of 0");
+}
+
+TEST_F(Wire, RefusesMessagesAfterTheLast) {
+  open();
+  write(encode_frame(FrameType::bye));
+  write_message(1);
+  EXPECT_FALSE(link_.receiver->receive().has_value());
+  while (true) {  // the sender learns it as soon as the frame was read
+    try {
+      link_.sender->send({});
+    } catch (const LinkError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("after its last one"));
+      break;
+    }
+    write(encode_frame(FrameType::credit, {}, 1));
+  }
+}
+
+TEST_F(Wire, FailsWhenThePeerDiesWithinAMessage) {
+  open();
+  const Message message = message_of(counting_tensor(DType::uint8, {9}, {1}));
+  write(encode_message(message, 1, FrameLimits{}));
+  hang_up();
+  expect_refused("it is gone");
+}
+
+TEST_F(Wire, AsksForNoMemoryBeforeTheShapeIsChecked) {
+  std::atomic<int> asked = 0;
+  LinkOptions options = test_options(1, kPatient);
+  options.limits.max_payload_bytes = 1 << 20;
+  options.buffers = [&asked](std::size_t bytes) {
+    ++asked;
+    return allocate_buffer(bytes);
+  };
+  open(options);
+  TensorView huge{.sizes = {1 << 20}, .strides = {1}};
+  huge.buffer.bytes = 4 << 20;
+  write(encode_message(message_of(huge), 1, FrameLimits{}));
+  expect_refused("payload of 4194304 bytes");
+  EXPECT_EQ(asked, 0);
+}
+
+TEST_F(Wire, ReceivesIntoTheMemoryThatItWasGiven) {
+  const Buffer mine = allocate_buffer(256);
+  LinkOptions options = test_options(1, kPatient);
+  options.buffers = [mine](std::size_t) { return mine; };
+  open(options);
+  const Message message = message_of(counting_tensor(DType::uint8, {64}, {1}));
+  write(encode_message(message, 1, FrameLimits{}));
+  write(bytes_of(message.tensors[0]));
+  const TensorView received = link_.receiver->receive()->tensors.at(0);
+  EXPECT_EQ(received.buffer.data, mine.data);
+  EXPECT_EQ(received.buffer.bytes, 64u);
+}
+
+TEST_F(Wire, RefusesMemoryThatIsNotAligned) {
+  LinkOptions options = test_options(1, kPatient);
+  options.buffers = [](std::size_t bytes) {
+    Buffer buffer = allocate_buffer(bytes + 1);
+    buffer.data += 1;
+    return buffer;
+  };
+  open(options);
+  write(encode_message(message_of(counting_tensor(DType::uint8, {64}, {1})), 1,
+                       FrameLimits{}));
+  expect_refused("no aligned memory");
+}
+
+TEST_F(Wire, WaitsUntilABufferIsReadyBeforeItSends) {
+  open();
+  Message message = message_of(counting_tensor(DType::uint8, {64}, {1}));
+  bool waited = false;
+  message.tensors[0].buffer.wait_ready = [&waited] { waited = true; };
+  link_.sender->send(std::move(message));
+  EXPECT_TRUE(waited);
+}
+
+TEST_F(Wire, RefusesToSendWhatIsNotOnTheCpu) {
+  open();
+  Message message = message_of(counting_tensor(DType::uint8, {64}, {1}));
+  message.tensors[0].buffer.device = {.kind = Device::Kind::cuda};
+  EXPECT_THROW(link_.sender->send(std::move(message)), InternalError);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,76 @@
+// A worker process for the tests: joins a rendezvous and does as it was told.
+//   peer relay ADDRESS BLOCK BLOCKS   passes messages up and down
+//   peer die_waited_for ADDRESS      one block; kills itself when a message
+//   came peer die_unread ADDRESS          the same, but leaves the message
+//   unread
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "lib/base/error.h"
+#include "transport/rendezvous.h"
+
+namespace {
+
+using namespace sluice;
+
+constexpr int kBatches = 20;
+
+// Block 1 makes messages; each block above adds one tensor; the last one turns
+// them round as gradients. Block 1 reports how many tensors came back.
+void relay(Neighbours& links) {
+  for (int batch = 0; batch < kBatches; ++batch) {
+    Message message{.batch = batch};
+    if (links.below.receiver) message = *links.below.receiver->receive();
+    message.tensors.push_back({.name = "h",
+                               .sizes = {1000},
+                               .strides = {1},
+                               .buffer = allocate_buffer(4000)});
+    if (links.above.sender) {
+      links.above.sender->send(std::move(message));
+      message = *links.above.receiver->receive();
+    }
+    message.kind = MessageKind::gradient;
+    if (links.below.sender) {
+      links.below.sender->send(std::move(message));
+    } else {
+      message.kind = MessageKind::record;
+      links.control.sender->send(std::move(message));
+    }
+  }
+  links.control.sender->close();
+}
+
+int run(int argc, char** argv) {
+  if (argc < 3) throw UserError("peer MODE ADDRESS [BLOCK BLOCKS]");
+  const std::string mode = argv[1];
+  const std::uint32_t block = argc > 3 ? std::atoi(argv[3]) : 1;
+  const std::uint32_t blocks = argc > 4 ? std::atoi(argv[4]) : 1;
+  IoThread io;
+  Neighbours links = join(io, argv[2], block, {}, {}, {.blocks = blocks});
+  if (mode == "relay") {
+    relay(links);
+  } else if (mode == "die_waited_for") {
+    links.control.receiver->receive();
+    std::raise(SIGKILL);
+  } else if (mode == "die_unread") {
+    while (!links.control.receiver->ready()) std::this_thread::yield();
+    std::raise(SIGKILL);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "peer: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/local/connect_pair.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+
+#include "lib/base/buffer.h"
+#include "lib/base/memory_channel.h"
+#include "transport/connection.h"
+#include "transport/io_thread.h"
+
+namespace sluice {
+
+/// Both ends of a link, with the I/O threads of the two processes that they
+/// would be in (none for a link in memory). The links go first.
+struct Ends {
+  std::unique_ptr<IoThread> lower_io = nullptr;
+  std::unique_ptr<IoThread> upper_io = nullptr;
+  Link lower = {};
+  Link upper = {};
+};
+
+inline Ends memory_ends(std::size_t capacity, Deadline deadline) {
+  auto [lower, upper] = memory_link(capacity, capacity, deadline);
+  return {.lower = std::move(lower), .upper = std::move(upper)};
+}
+
+/// Two connected sockets on the I/O threads of their ends.
+inline std::pair<Socket, Socket> socket_pair(IoThread& lower, IoThread& upper) {
+  boost::asio::local::stream_protocol::socket a(lower.context());
+  boost::asio::local::stream_protocol::socket b(upper.context());
+  boost::asio::local::connect_pair(a, b);
+  return {Socket(std::move(a)), Socket(std::move(b))};
+}
+
+inline LinkOptions test_options(std::size_t capacity, Deadline deadline) {
+  return {.here = "block 1",
+          .there = "block 2",
+          .capacity_send = capacity,
+          .capacity_receive = capacity,
+          .deadline = deadline};
+}
+
+inline Ends unix_ends(std::size_t capacity, Deadline deadline) {
+  Ends ends{.lower_io = std::make_unique<IoThread>(),
+            .upper_io = std::make_unique<IoThread>()};
+  auto [a, b] = socket_pair(*ends.lower_io, *ends.upper_io);
+  const LinkOptions options = test_options(capacity, deadline);
+  ends.lower = open_link(*ends.lower_io, std::move(a), options);
+  ends.upper = open_link(*ends.upper_io, std::move(b), options);
+  return ends;
+}
+
+/// A tensor whose bytes are 0, 1, 2, ...
+inline TensorView counting_tensor(DType dtype, std::vector<std::int64_t> sizes,
+                                  std::vector<std::int64_t> strides) {
+  const std::size_t bytes = stored_bytes(dtype, sizes, strides);
+  TensorView tensor{.name = "h",
+                    .dtype = dtype,
+                    .sizes = std::move(sizes),
+                    .strides = std::move(strides),
+                    .buffer = allocate_buffer(bytes)};
+  for (std::size_t i = 0; i < bytes; ++i) {
+    tensor.buffer.data[i] = static_cast<std::byte>(i % 251);
+  }
+  return tensor;
+}
+
+inline Message message_of(TensorView tensor) {
+  Message message;
+  message.tensors.push_back(std::move(tensor));
+  return message;
+}
+
+inline std::span<const std::byte> bytes_of(const TensorView& tensor) {
+  return {tensor.buffer.data, tensor.buffer.bytes};
+}
+
+/// Same name, dtype, shape and bits.
+inline bool same(const TensorView& a, const TensorView& b) {
+  return a.name == b.name && a.dtype == b.dtype && a.sizes == b.sizes &&
+         a.strides == b.strides && a.buffer.bytes == b.buffer.bytes &&
+         (a.buffer.bytes == 0 ||
+          std::memcmp(a.buffer.data, b.buffer.data, a.buffer.bytes) == 0);
+}
+
+}  // namespace sluice

@@ -1,0 +1,235 @@
+#include "transport/rendezvous.h"
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include <boost/asio/local/stream_protocol.hpp>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "lib/base/error.h"
+#include "transport/io_thread.h"
+
+extern char** environ;
+
+namespace sluice {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+// A process that runs tests/transport/helpers/peer.cpp; waited for at the end.
+class Peer {
+ public:
+  explicit Peer(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SLUICE_TEST_PEER);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    EXPECT_EQ(::posix_spawn(&pid_, SLUICE_TEST_PEER, nullptr, nullptr,
+                            argv.data(), environ),
+              0);
+  }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  ~Peer() { status(); }
+
+  // As waitpid has it.
+  int status() {
+    if (pid_ > 0) ::waitpid(pid_, &status_, 0);
+    pid_ = -1;
+    return status_;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int status_ = -1;
+};
+
+std::vector<std::string> relay(const Rendezvous& rendezvous, int block,
+                               int blocks) {
+  return {"relay", rendezvous.address(), std::to_string(block),
+          std::to_string(blocks)};
+}
+
+TEST(Processes, PassMessagesUpAndDown) {
+  IoThread io;
+  Rendezvous rendezvous(io, {.blocks = 3});
+  Peer one(relay(rendezvous, 1, 3));
+  Peer two(relay(rendezvous, 2, 3));
+  Peer three(relay(rendezvous, 3, 3));
+  std::vector<Link> links = rendezvous.accept_workers();
+  int batches = 0;
+  while (auto message = links[0].receiver->receive()) {
+    EXPECT_EQ(message->batch, batches++);
+    EXPECT_EQ(message->tensors.size(), 3u);
+  }
+  EXPECT_EQ(batches, 20);
+  EXPECT_FALSE(links[2].receiver->receive().has_value());
+  EXPECT_EQ(one.status(), 0);
+  EXPECT_EQ(two.status(), 0);
+  EXPECT_EQ(three.status(), 0);
+}
+
+TEST(Processes, KilledOneFailsAReceive) {
+  IoThread io;
+  Rendezvous rendezvous(io, {});
+  Peer peer({"die_waited_for", rendezvous.address()});
+  std::vector<Link> links = rendezvous.accept_workers();
+  links[0].sender->send({});
+  EXPECT_THAT(
+      [&] { links[0].receiver->receive(); },
+      ThrowsMessage<LinkError>(HasSubstr(
+          "the launcher waited for a message from block 1: it is gone")));
+  EXPECT_TRUE(WIFSIGNALED(peer.status()));
+}
+
+TEST(Processes, KilledOneFailsASend) {
+  IoThread io;
+  Rendezvous rendezvous(io, {});
+  Peer peer({"die_unread", rendezvous.address()});
+  std::vector<Link> links = rendezvous.accept_workers();
+  links[0].sender->send({});
+  EXPECT_THAT(
+      [&] { links[0].sender->send({}); },
+      ThrowsMessage<LinkError>(HasSubstr(
+          "the launcher waited for block 1 to take a message: it is gone")));
+  EXPECT_TRUE(WIFSIGNALED(peer.status()));
+}
+
+// The rest is in one process: workers are threads with an I/O thread each.
+
+struct Worker {
+  IoThread io = {};
+  Neighbours links = {};
+};
+
+TEST(Rendezvous, OfOneBlockHasNoNeighbours) {
+  IoThread io;
+  Rendezvous rendezvous(io, {});
+  auto accepted = std::async(std::launch::async,
+                             [&] { return rendezvous.accept_workers(); });
+  Worker worker;
+  worker.links = join(worker.io, rendezvous.address(), 1, {}, {}, {});
+  EXPECT_EQ(accepted.get().size(), 1u);
+  EXPECT_EQ(worker.links.below.sender, nullptr);
+  EXPECT_EQ(worker.links.above.sender, nullptr);
+}
+
+TEST(Rendezvous, ControlLinksStandInTheOrderOfTheBlocks) {
+  IoThread io;
+  const RendezvousOptions options{.blocks = 2};
+  Rendezvous rendezvous(io, options);
+  const auto work = [&](std::uint32_t block) {
+    Worker worker;
+    worker.links =
+        join(worker.io, rendezvous.address(), block, {}, {}, options);
+    worker.links.control.sender->send({.batch = block});
+    worker.links.control.sender->close();
+  };
+  auto two = std::async(std::launch::async, work, 2);
+  auto one = std::async(std::launch::async, work, 1);
+  const std::vector<Link> links = rendezvous.accept_workers();
+  EXPECT_EQ(links[0].receiver->receive()->batch, 1);
+  EXPECT_EQ(links[1].receiver->receive()->batch, 2);
+}
+
+TEST(Rendezvous, GivesUpWhenTheCheckThrows) {
+  IoThread io;
+  Rendezvous rendezvous(
+      io, {.check = [] { throw LinkError("block 1 exited with code 3"); }});
+  EXPECT_THAT([&] { rendezvous.accept_workers(); },
+              ThrowsMessage<LinkError>(HasSubstr("exited with code 3")));
+}
+
+TEST(Rendezvous, SaysWhoDidNotCome) {
+  IoThread io;
+  Rendezvous rendezvous(io, {.patience = 20ms});
+  EXPECT_THAT(
+      [&] { rendezvous.accept_workers(); },
+      ThrowsMessage<LinkError>(HasSubstr("block 1 did not come in time")));
+}
+
+TEST(Rendezvous, RefusesAWorkerOfAnotherRun) {
+  IoThread io;
+  Rendezvous rendezvous(io, {.blocks = 1});
+  auto joined = std::async(std::launch::async, [&] {
+    IoThread worker;
+    EXPECT_THROW(join(worker, rendezvous.address(), 1, {}, {}, {.blocks = 2}),
+                 LinkError);
+  });
+  EXPECT_THAT(
+      [&] { rendezvous.accept_workers(); },
+      ThrowsMessage<LinkError>(AllOf(HasSubstr("the launcher belongs to a run "
+                                               "of 1 blocks"),
+                                     HasSubstr("block 1 to one of 2"))));
+}
+
+TEST(Rendezvous, RefusesCapacitiesThatDisagree) {
+  IoThread io;
+  Rendezvous rendezvous(io, {.control = {.up = 4, .down = 2}});
+  auto joined = std::async(std::launch::async, [&] {
+    IoThread worker;
+    EXPECT_THROW(join(worker, rendezvous.address(), 1, {}, {},
+                      {.control = {.up = 4, .down = 3}}),
+                 LinkError);
+  });
+  EXPECT_THAT([&] { rendezvous.accept_workers(); },
+              ThrowsMessage<LinkError>(HasSubstr("disagree on their link")));
+}
+
+TEST(Rendezvous, IsNotDisturbedByAStranger) {
+  IoThread io;
+  Rendezvous rendezvous(io, {});
+  boost::asio::io_context context;
+  boost::asio::local::stream_protocol::socket stranger(context);
+  stranger.connect(
+      boost::asio::local::stream_protocol::endpoint(rendezvous.address()));
+  stranger.send(boost::asio::buffer(std::string(64, '?')));
+  auto accepted = std::async(std::launch::async,
+                             [&] { return rendezvous.accept_workers(); });
+  Worker worker;
+  worker.links = join(worker.io, rendezvous.address(), 1, {}, {}, {});
+  EXPECT_EQ(accepted.get().size(), 1u);
+}
+
+TEST(Rendezvous, WithoutAnyListenerFails) {
+  IoThread io;
+  EXPECT_THAT(
+      [&] { join(io, "/nowhere/launcher", 1, {}, {}, {}); },
+      ThrowsMessage<LinkError>(HasSubstr("can't connect to '/nowhere")));
+}
+
+TEST(Rendezvous, KeepsItsSocketsInAPrivateFolder) {
+  IoThread io;
+  const Rendezvous rendezvous(io, {});
+  const fs::path folder = fs::path(rendezvous.address()).parent_path();
+  EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
+}
+
+TEST(Rendezvous, LeavesNoFileBehind) {
+  IoThread io;
+  fs::path folder;
+  {
+    Rendezvous rendezvous(io, {.blocks = 2, .patience = 50ms});
+    folder = fs::path(rendezvous.address()).parent_path();
+    IoThread worker;
+    EXPECT_THROW(join(worker, rendezvous.address(), 2, {}, {},
+                      {.blocks = 2, .patience = 50ms}),
+                 LinkError);
+    EXPECT_TRUE(fs::exists(folder / "b2"));
+  }
+  EXPECT_FALSE(fs::exists(folder));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <thread>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+
+namespace sluice {
+
+/// The one thread of a process that owns its sockets. It never blocks and runs
+/// no learner code. It must outlive all links and rendezvous made on it; its
+/// destructor waits until they have written what was sent before their ends
+/// were destroyed (at most some seconds where a peer hangs).
+class IoThread {
+ public:
+  IoThread();
+  ~IoThread();
+  IoThread(const IoThread&) = delete;
+  IoThread& operator=(const IoThread&) = delete;
+
+  boost::asio::io_context& context() { return context_; }
+
+ private:
+  boost::asio::io_context context_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type>
+      work_;
+  std::thread thread_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/base/channel.h"
+#include "transport/io_thread.h"
+#include "transport/link_options.h"
+#include "transport/meeting.h"
+
+namespace sluice {
+
+/// What both sides of a rendezvous are told.
+struct RendezvousOptions {
+  std::uint32_t blocks = 1;
+  Capacity control = {};
+  /// How long all of the workers may take to come.
+  Deadline patience = std::chrono::minutes(1);
+  /// Of the links that are made: how long a send or receive waits while nothing
+  /// moves on the connection.
+  Deadline deadline = std::chrono::minutes(1);
+  /// Called about every 50 ms while waiting, on the waiting thread; throws when
+  /// there is nothing to wait for any more (a worker died).
+  std::function<void()> check = nullptr;
+  std::string transport = "unix";  ///< a row of transports()
+  FrameLimits limits = {};
+  BufferSource buffers = allocate_buffer;
+};
+
+/// The launcher's side: where the K workers of a run meet. Makes a folder of
+/// its own (mode 0700) in the system's temporary folder for the sockets, and
+/// removes it at its destruction; the links stay.
+class Rendezvous {
+ public:
+  /// Throws UserError when no folder or socket can be made.
+  Rendezvous(IoThread& io, RendezvousOptions options);
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  /// What the workers need for join().
+  const std::string& address() const { return address_; }
+
+  /// Waits until every block has joined, then tells each of them where the
+  /// others are. The control link to block k is at index k - 1. Once only.
+  /// Throws LinkError, and what `check` throws.
+  std::vector<Link> accept_workers();
+
+ private:
+  IoThread& io_;
+  const RendezvousOptions options_;
+  Meeting meeting_;
+  const std::string folder_;
+  std::string address_;
+};
+
+/// A worker's links; those that its block doesn't have are empty.
+struct Neighbours {
+  Link control;
+  Link below;
+  Link above;
+};
+
+/// The worker's side: `block` (from 1) joins the rendezvous at `address` and
+/// connects to its neighbours. `below` and `above` are the capacities of the
+/// boundaries under and over it. Throws LinkError.
+Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
+                Capacity below, Capacity above, RendezvousOptions options);
+
+}  // namespace sluice

@@ -1,0 +1,72 @@
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <sys/socket.h>
+
+#include "lib/base/error.h"
+#include "transport/transports.h"
+
+namespace sluice {
+namespace {
+
+namespace asio = boost::asio;
+using asio::local::stream_protocol;
+
+// sizeof(sockaddr_un::sun_path), with its closing zero.
+constexpr std::size_t kMaxPath = 108;
+
+// Asio makes sockets that a child inherits.
+int make_socket() {
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) {
+    throw LinkError("no socket could be made: {}",
+                    std::generic_category().message(errno));
+  }
+  return socket;
+}
+
+Listener listen(asio::io_context& io, const std::string& folder,
+                const std::string& name) {
+  std::string path = folder + "/" + name;
+  if (path.size() >= kMaxPath) {
+    throw UserError(
+        "socket path '{}' has {} bytes; fewer than {} are allowed: choose a "
+        "shorter temporary directory (TMPDIR)",
+        path, path.size(), kMaxPath);
+  }
+  stream_protocol::acceptor acceptor(io, stream_protocol(), make_socket());
+  boost::system::error_code error;
+  acceptor.bind(stream_protocol::endpoint(path), error);
+  if (!error) {
+    acceptor.listen(asio::socket_base::max_listen_connections, error);
+  }
+  if (error) throw UserError("can't listen at '{}': {}", path, error.message());
+  return {Acceptor(std::move(acceptor)), std::move(path)};
+}
+
+asio::awaitable<Socket> connect(std::string address) {
+  if (address.empty() || address.size() >= kMaxPath) {
+    throw LinkError("'{}' is no path of a socket", address);
+  }
+  stream_protocol::socket socket(co_await asio::this_coro::executor,
+                                 stream_protocol(), make_socket());
+  const auto [error] = co_await socket.async_connect(
+      stream_protocol::endpoint(address), asio::as_tuple(asio::use_awaitable));
+  if (error) {
+    throw LinkError("can't connect to '{}': {}", address, error.message());
+  }
+  co_return Socket(std::move(socket));
+}
+
+}  // namespace
+
+Transport unix_transport() {
+  return {.listen = listen, .connect = connect, .open = open_link};
+}
+
+}  // namespace sluice
