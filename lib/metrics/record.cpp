@@ -1,7 +1,11 @@
 #include "lib/metrics/record.h"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <string>
+#include <utility>
+#include <variant>
 
 #include <nlohmann/json.hpp>
 
@@ -35,10 +39,10 @@ struct ToJson {
 };
 
 Record::Value text_value(const std::string& text) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double infinity = std::numeric_limits<double>::infinity();
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (text == "inf") return kInfinity;
-  if (text == "-inf") return -kInfinity;
+  if (text == "inf") return infinity;
+  if (text == "-inf") return -infinity;
   return text;
 }
 

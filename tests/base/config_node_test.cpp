@@ -91,6 +91,15 @@ TEST(ConfigNode, TablesWithOtherKeysDiffer) {
   EXPECT_FALSE(a == b);
 }
 
+TEST(ConfigNode, ATableWithOneKeyMoreDiffersBothWays) {
+  ConfigNode less;
+  less.set("x", integer(1));
+  ConfigNode more = less;
+  more.set("y", integer(2));
+  EXPECT_FALSE(less == more);
+  EXPECT_FALSE(more == less);
+}
+
 TEST(ConfigNode, AnIntegerIsNoDouble) {
   EXPECT_FALSE(integer(1) == (ConfigNode{1.0, {}}));
 }
