@@ -16,11 +16,14 @@ is_configured() {
     grep -qE "^LibTorch_ROOT:[A-Z]+=$torch\$" "$folder/CMakeCache.txt"
 }
 
-# build PRESET FOLDER [CMAKE ARGUMENTS]
+chosen_torch() {
+  [[ ! -s $TORCH_CHOICE ]] || printf '%s\n' "$(<"$TORCH_CHOICE")"
+}
+
+# build PRESET FOLDER TORCH [CMAKE ARGUMENTS]
 build() {
-  local preset=$1 folder=$2 torch=''
-  shift 2
-  [[ ! -s $TORCH_CHOICE ]] || torch=$(<"$TORCH_CHOICE")
+  local preset=$1 folder=$2 torch=$3
+  shift 3
   if ! is_configured "$folder" "$torch"; then
     say "Configuring ${folder#"$SLUICE_ROOT"/}"
     cmake --preset "$preset" -S "$SLUICE_ROOT" -B "$folder" \
@@ -28,10 +31,4 @@ build() {
   fi
   say "Building ${folder#"$SLUICE_ROOT"/}"
   ninja -C "$folder" -j "$(build_jobs)" || die "the build failed; see above"
-}
-
-# Sanitizers of this age can't place their shadow where the kernel randomises
-# addresses much.
-without_aslr() {
-  if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
 }
