@@ -73,6 +73,11 @@ void Coordinator::reached(int block, std::size_t n) {
     on_checkpoint_(decided_[n].end_turn);
 }
 
+std::int64_t Coordinator::turns_granted() {
+  const std::lock_guard lock(mutex_);
+  return decided_.empty() ? 0 : decided_.back().end_turn;
+}
+
 void Coordinator::write(const Record& record) {
   const std::lock_guard lock(mutex_);
   if (sink_) sink_->write(record);

@@ -44,6 +44,8 @@ class Coordinator {
   /// from a signal handler.
   void request_stop() { stop_.store(true); }
   bool stopped_early() const { return stopped_early_; }
+  /// Turns that have been granted so far; after the run, its length.
+  std::int64_t turns_granted();
 
  private:
   Grant decide();

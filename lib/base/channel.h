@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 
@@ -38,6 +39,15 @@ class Receiver {
 struct Link {
   std::unique_ptr<Sender> sender = nullptr;
   std::unique_ptr<Receiver> receiver = nullptr;
+};
+
+/// How many messages the channels of a link hold before the sender waits, >= 1
+/// each. The lower block sends up; a worker is below its coordinator.
+struct Capacity {
+  std::size_t up = 1;
+  std::size_t down = 1;
+
+  bool operator==(const Capacity&) const = default;
 };
 
 /// How long a blocked send or receive waits before it gives the peer up.

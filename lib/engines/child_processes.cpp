@@ -1,6 +1,7 @@
 #include "lib/engines/child_processes.h"
 
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,10 @@
 namespace sluice {
 
 ChildProcesses::~ChildProcesses() {
+  if (grace_.joinable()) {
+    grace_.request_stop();
+    grace_.join();
+  }
   kill_all();
   const std::lock_guard lock(mutex_);
   for (Child& child : children_) reap(child, 0);
@@ -65,7 +70,40 @@ void ChildProcesses::kill_all() {
   const std::lock_guard lock(mutex_);
   for (Child& child : children_) {
     reap(child, WNOHANG);
-    if (child.running) ::kill(child.pid, SIGKILL);
+    if (!child.running) continue;
+    killed_ = true;
+    ::kill(child.pid, SIGKILL);
+  }
+}
+
+void ChildProcesses::kill_after(std::chrono::milliseconds grace) {
+  std::call_once(grace_once_, [&] {
+    grace_ = std::jthread([this, grace](const std::stop_token& stop) {
+      std::mutex mutex;
+      std::unique_lock lock(mutex);
+      std::condition_variable_any over;
+      if (!over.wait_for(lock, stop, grace, [] { return false; }) &&
+          !stop.stop_requested())
+        kill_all();
+    });
+  });
+}
+
+void ChildProcesses::throw_if_killed() {
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      bool running = false;
+      for (Child& child : children_) {
+        reap(child, WNOHANG);
+        running = running || child.running;
+      }
+      for (const Child& child : children_)
+        if (!killed_ && !child.running && WIFSIGNALED(child.status))
+          throw_if_failed(child);
+      if (!running) return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <sys/types.h>
@@ -25,8 +27,14 @@ class ChildProcesses {
   void check();
   /// Asks all to stop at once (SIGKILL).
   void kill_all();
+  /// Kills what still runs after so long, unless it has ended or this object
+  /// goes first. Only the first call counts.
+  void kill_after(std::chrono::milliseconds grace);
   /// Waits until all have ended; throws LinkError naming one that failed.
   void wait();
+  /// Waits likewise; throws LinkError if one was ended by a signal that was
+  /// not ours.
+  void throw_if_killed();
 
  private:
   struct Child {
@@ -38,8 +46,11 @@ class ChildProcesses {
   void reap(Child& child, int options);
   static void throw_if_failed(const Child& child);
 
-  std::mutex mutex_;  // guards children_
+  std::mutex mutex_;  // guards children_ and killed_
   std::vector<Child> children_;
+  bool killed_ = false;  // by kill_all()
+  std::once_flag grace_once_;
+  std::jthread grace_;
 };
 
 /// For a worker, as its first act: the kernel kills it when its parent ends.

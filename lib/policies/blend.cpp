@@ -7,7 +7,7 @@
 
 #include <ATen/ATen.h>
 
-#include "lib/base/error.h"
+#include "lib/base/plug_in.h"
 #include "lib/policy.h"
 
 namespace sluice {
@@ -92,11 +92,11 @@ MakePolicy configure_blend(Fields& options, std::span<const HeadRow> heads) {
                  std::string name = "backprop";
                  fields.key("weight", weight,
                             {.text = "of this source's gradient"});
-                 fields.key("policy", name, {.text = "its name"});
+                 const PolicyRow& row =
+                     choose(fields, "policy", policies(), name, "policy");
                  if (name == "blend")
                    fields.reject("policy", "a blend can't hold a blend");
-                 MakePolicy make =
-                     find_row(policies(), name, "policy").make(fields, heads);
+                 MakePolicy make = row.make(fields, heads);
                  if (index >= 0) makers.emplace_back(weight, std::move(make));
                });
   if (makers.empty())

@@ -6,6 +6,7 @@
 
 #include <torch/autograd.h>
 
+#include "lib/base/plug_in.h"
 #include "lib/policies/attached.h"
 #include "lib/policy.h"
 
@@ -53,8 +54,8 @@ MakePolicy configure_local_loss(Fields& options,
   MakeHead make_head;
   options.section("head", "the auxiliary head", [&](Fields& fields) {
     std::string name = "linear";
-    fields.key("name", name, {.text = "its name: see `sluice list heads`"});
-    make_head = find_row(heads, name, "auxiliary head").make(fields);
+    make_head =
+        choose(fields, "name", heads, name, "auxiliary head").make(fields);
   });
   return [make_head](const Site& site) {
     return std::make_unique<LocalLoss>(make_head(site), site.layer);

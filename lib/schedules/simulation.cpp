@@ -77,7 +77,7 @@ std::optional<double> Simulation::start_of(int block) const {
   }
   for (const Transfer& yield : yields_of(plan_, block, lane.actions.front())) {
     const Direction& to = channel(yield);
-    if (std::ssize(to.queue) >= to.capacity) return std::nullopt;
+    if (to.queue.size() >= to.capacity) return std::nullopt;
     start = std::max(start, to.room_since);
   }
   return start;
@@ -102,7 +102,7 @@ std::optional<TimedAction> Simulation::next() {
   lane.clock = end;
   for (const Transfer& need : needs_of(plan_, chosen, action)) {
     Direction& from = channel(need);
-    const bool was_full = std::ssize(from.queue) == from.capacity;
+    const bool was_full = from.queue.size() == from.capacity;
     from.queue.pop_front();
     if (was_full) from.room_since = earliest;
   }
@@ -139,7 +139,7 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
   }
   for (const Transfer& yield : yields_of(plan_, block, lane.actions.front())) {
     const Direction& to = channel(yield);
-    if (std::ssize(to.queue) >= to.capacity)
+    if (to.queue.size() >= to.capacity)
       return {yield.to,
               fmt::format("block {} ({}) waits until block {} has taken one of "
                           "{} messages",
@@ -170,9 +170,9 @@ std::string Simulation::stuck() const {
 std::vector<std::pair<int, bool>> Simulation::full_channels() const {
   std::vector<std::pair<int, bool>> full;
   for (int boundary = 1; boundary <= std::ssize(up_); ++boundary) {
-    if (std::ssize(up_[at(boundary)].queue) >= up_[at(boundary)].capacity)
+    if (up_[at(boundary)].queue.size() >= up_[at(boundary)].capacity)
       full.emplace_back(boundary, true);
-    if (std::ssize(down_[at(boundary)].queue) >= down_[at(boundary)].capacity)
+    if (down_[at(boundary)].queue.size() >= down_[at(boundary)].capacity)
       full.emplace_back(boundary, false);
   }
   return full;
@@ -191,7 +191,7 @@ Grant sample_grant(const RunPlan& plan, std::int64_t steady_turns) {
   return grant;
 }
 
-std::vector<Capacity> capacities_of(const RunPlan& plan, std::int64_t slack) {
+std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack) {
   std::vector<Capacity> capacities(plan.blocks.size() - 1);
   const Grant grant = sample_grant(plan, 8);
   for (;;) {

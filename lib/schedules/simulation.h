@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/channel.h"
 #include "lib/schedules/plan.h"
 
 namespace sluice {
@@ -21,14 +22,6 @@ struct BlockCosts {
 struct Costs {
   std::vector<BlockCosts> blocks;  ///< index k-1; missing ones cost nothing
   double latency = 0;              ///< s per message
-};
-
-/// How many messages a boundary's channels hold before the sender waits.
-struct Capacity {
-  std::int64_t up = 1;
-  std::int64_t down = 1;
-
-  bool operator==(const Capacity&) const = default;
 };
 
 /// When an action ran, in seconds of virtual time.
@@ -70,7 +63,7 @@ class Simulation {
   };
   struct Direction {
     std::deque<Queued> queue;
-    std::int64_t capacity = 1;
+    std::size_t capacity = 1;
     double room_since = 0;
   };
   struct Lane {
@@ -95,7 +88,7 @@ class Simulation {
 /// The least capacities without deadlock plus `slack` each, found by simulating
 /// `turns` turns, an evaluation and the drain. Throws UserError with the cycle
 /// when the plan would wait for itself whatever the capacities.
-std::vector<Capacity> capacities_of(const RunPlan& plan, std::int64_t slack);
+std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack);
 
 /// Runs the actions (index k-1) to their end. Throws UserError with the cycle
 /// when they would wait for each other for ever.

@@ -11,7 +11,8 @@ find_program(SLUICE_CCACHE ccache)
 if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
     ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
-    ${SLUICE_CCACHE})
+    # Other clones of the repository share what was compiled.
+    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${SLUICE_CCACHE})
 endif()
 
 find_program(SLUICE_MOLD mold)

@@ -1,0 +1,158 @@
+#include "experiments/commands.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "auxiliary_heads/heads.h"
+#include "experiments/assembly.h"
+#include "experiments/config/extends.h"
+#include "experiments/config/manual.h"
+#include "experiments/config/overrides.h"
+#include "experiments/data/data_sets.h"
+#include "experiments/experiment.h"
+#include "experiments/run.h"
+#include "lib/base/error.h"
+#include "lib/optimizers/optimizer.h"
+#include "lib/schedules/drawing.h"
+#include "modules/models.h"
+
+namespace sluice {
+namespace {
+
+ConfigNode config_of(const ConfigArguments& arguments) {
+  ConfigNode config;
+  config.value = ConfigNode::Table{};
+  if (!arguments.config.empty()) config = read_config_file(arguments.config);
+  for (const std::string& text : arguments.overrides)
+    apply_override(config, text);
+  return config;
+}
+
+std::string data_root() {
+  const char* root = std::getenv("SLUICE_DATA");
+  return root ? root : "";
+}
+
+Experiment experiment_of(const ConfigArguments& arguments) {
+  return read_experiment(config_of(arguments), data_root());
+}
+
+void print_blocks(const Experiment& experiment) {
+  double total = 0;
+  for (const LayerSpec& layer : experiment.model.layers) total += layer.flops;
+  for (int block = experiment.blocks(); block >= 1; --block) {
+    const auto index = static_cast<std::size_t>(block) - 1;
+    const LayerRange range = experiment.ranges[index];
+    double flops = 0;
+    std::string names;
+    for (std::int64_t i = range.first; i <= range.last; ++i) {
+      const LayerSpec& layer =
+          experiment.model.layers[static_cast<std::size_t>(i)];
+      flops += layer.flops;
+      names += (names.empty() ? "" : ", ") + layer.name;
+    }
+    fmt::print("block {}  {:4.1f} % of the work  layers {}-{}: {}\n", block,
+               total > 0 ? 100 * flops / total : 0, range.first, range.last,
+               names);
+    if (block > 1)
+      fmt::print("   boundary {}: {}\n", block - 1,
+                 experiment.policy_names[index - 1]);
+  }
+}
+
+std::vector<std::vector<Action>> read_actions(const std::string& path,
+                                              int blocks) {
+  std::ifstream file(path);
+  if (!file) throw UserError("{}: can't be read", path);
+  std::vector<std::vector<Action>> actions;
+  for (std::string line; std::getline(file, line);)
+    actions.push_back(actions_from_text(line));
+  if (std::ssize(actions) != blocks)
+    throw UserError("{}: {} lines of actions, the model has {} blocks", path,
+                    actions.size(), blocks);
+  return actions;
+}
+
+std::vector<std::vector<Action>> planned_actions(const Experiment& experiment,
+                                                 std::int64_t turns) {
+  Grant grant = sample_grant(experiment.plan, turns);
+  grant.evaluation_batches = 0;
+  grant.checkpoint = false;
+  std::vector<std::vector<Action>> actions;
+  for (const BlockPlan& plan : experiment.plan.blocks)
+    actions.push_back(actions_of(plan, grant));
+  return actions;
+}
+
+template <class Make>
+void print_rows(std::span<const Row<Make>> rows) {
+  for (const Row<Make>& row : rows)
+    fmt::print("  {:<20}{}\n", row.name, row.summary);
+}
+
+}  // namespace
+
+void run_command(const RunArguments& arguments) {
+  const Experiment experiment = experiment_of(arguments.config);
+  fmt::print("{}: {} in {} block{}, engine {}\n", experiment.name,
+             method_of(experiment), experiment.blocks(),
+             experiment.blocks() == 1 ? "" : "s", experiment.engine);
+  const RunResult result = run(
+      experiment,
+      {.folder = arguments.folder,
+       .overwrite = arguments.overwrite,
+       .command = arguments.command,
+       .program = std::filesystem::read_symlink("/proc/self/exe").string()});
+  fmt::print("{} after {:.1f} s: accuracy {:.2f} %, {:.0f} samples/s, in {}\n",
+             result.complete ? "Done" : "Stopped", result.seconds,
+             100 * result.accuracy, result.samples_per_second, result.folder);
+}
+
+void plan_command(const PlanArguments& arguments) {
+  const Experiment experiment = experiment_of(arguments.config);
+  const auto actions =
+      arguments.actions_file.empty()
+          ? planned_actions(experiment, arguments.turns)
+          : read_actions(arguments.actions_file, experiment.blocks());
+  Costs costs;
+  costs.latency = arguments.latency;
+  costs.blocks.assign(experiment.plan.blocks.size(),
+                      {arguments.forward, arguments.backward, 0});
+  const auto timeline =
+      simulate(experiment.plan, costs, experiment.capacities, actions);
+  if (arguments.list) {
+    fmt::print("{}", list_actions(actions));
+    return;
+  }
+  print_blocks(experiment);
+  double end = 0;
+  for (const TimedAction& timed : timeline) end = std::max(end, timed.end);
+  const double unit = std::min(arguments.forward, arguments.backward);
+  fmt::print(
+      "\n{}\nF forward, B backward, U update of a batch; - busy, . waiting; a "
+      "column is {:g} s,\na forward {:g} s, a backward {:g} s, a message {:g} "
+      "s. It ends after {:g} s.\n",
+      draw_timeline(timeline, experiment.blocks(), unit > 0 ? unit : 1),
+      unit > 0 ? unit : 1, arguments.forward, arguments.backward,
+      arguments.latency, end);
+}
+
+void list_command(const std::string& kind) {
+  if (kind == "methods") return print_rows(policies());
+  if (kind == "heads") return print_rows(heads());
+  if (kind == "models") return print_rows(models());
+  if (kind == "datasets") return print_rows(data_sets());
+  if (kind == "losses") return print_rows(losses());
+  if (kind == "optimizers") return print_rows(optimizers());
+}
+
+void help_config_command() {
+  fmt::print("{}", config_manual(experiment_of({}).manual));
+}
+
+}  // namespace sluice

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+// The commands of the `sluice` program, after its command line was parsed.
+
+struct ConfigArguments {
+  std::string config;                  ///< a TOML file; empty: all defaults
+  std::vector<std::string> overrides;  ///< "a.b=c"
+};
+
+struct RunArguments {
+  ConfigArguments config;
+  std::string folder;
+  bool overwrite = false;
+  std::string command;  ///< the whole command line
+};
+void run_command(const RunArguments& arguments);
+
+struct PlanArguments {
+  ConfigArguments config;
+  std::string actions_file;  ///< schedules written by hand; empty: the config's
+  std::int64_t turns = 4;
+  double forward = 1;  ///< s
+  double backward = 2;
+  double latency = 0;
+  bool list = false;  ///< the actions alone, as --actions reads them
+};
+void plan_command(const PlanArguments& arguments);
+
+/// kind: methods, heads, models, datasets, losses, optimizers.
+void list_command(const std::string& kind);
+
+/// The manual of all config keys.
+void help_config_command();
+
+}  // namespace sluice

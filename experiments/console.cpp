@@ -1,0 +1,91 @@
+#include "experiments/console.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace sluice {
+namespace {
+
+constexpr double kTerminalPeriod = 0.1;  // s
+constexpr double kPlainPeriod = 10;      // s
+
+double seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+Console::Console(const Experiment& experiment)
+    : turns_(experiment.length.turns),
+      turns_per_epoch_(experiment.turns_per_epoch),
+      batch_size_(experiment.batch_size),
+      is_terminal_(::isatty(STDOUT_FILENO) == 1),
+      started_(Clock::now()),
+      shown_(started_) {}
+
+Console::~Console() {
+  if (line_is_open_) std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+std::string Console::rate() const {
+  const double passed = std::max(1e-9, seconds(Clock::now() - started_));
+  const auto done = static_cast<double>(turn_ + 1);
+  const double left = passed / done * (static_cast<double>(turns_) - done);
+  return fmt::format("{:.0f} samples/s, {:.0f} s left",
+                     done * static_cast<double>(batch_size_) / passed,
+                     std::max(0.0, left));
+}
+
+std::string Console::progress() const {
+  std::string losses;
+  for (const auto& [block, record] : latest_)
+    if (record.find("loss"))
+      losses += fmt::format(" [{}] {:.3f}", block, record.number("loss", 0));
+  return fmt::format(
+      "epoch {:.2f}/{:.2f}  loss{}  {}",
+      static_cast<double>(turn_ + 1) / static_cast<double>(turns_per_epoch_),
+      static_cast<double>(turns_) / static_cast<double>(turns_per_epoch_),
+      losses, rate());
+}
+
+void Console::show(const std::string& line) {
+  if (is_terminal_) {
+    fmt::print("\r\033[K{}", line);
+    line_is_open_ = true;
+  } else {
+    fmt::print("{}\n", line);
+  }
+  std::fflush(stdout);
+}
+
+void Console::leave(const std::string& line) {
+  fmt::print("{}{}\n", is_terminal_ ? "\r\033[K" : "", line);
+  line_is_open_ = false;
+  std::fflush(stdout);
+}
+
+void Console::write(const Record& record) {
+  const Record::Value* kind = record.find("kind");
+  const std::string name = kind ? std::get<std::string>(*kind) : std::string();
+  if (name == "evaluation")
+    leave(fmt::format("epoch {:.2f}  test loss {:.4f}, accuracy {:.2f} %",
+                      record.number("epoch", 0), record.number("loss", 0),
+                      100 * record.number("accuracy", 0)));
+  if (name != "train") return;
+  latest_[std::llround(record.number("block", 0))] = record;
+  turn_ = std::max<std::int64_t>(
+      turn_, std::min<std::int64_t>(turns_ - 1,
+                                    std::llround(record.number("turn", 0))));
+  const auto now = Clock::now();
+  if (seconds(now - shown_) < (is_terminal_ ? kTerminalPeriod : kPlainPeriod))
+    return;
+  shown_ = now;
+  show(progress());
+}
+
+}  // namespace sluice

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "experiments/experiment.h"
+#include "experiments/run_folder.h"
+#include "lib/coordinator.h"
+
+namespace sluice {
+
+/// Runs the experiment's blocks on its engine until the coordinator grants no
+/// more. `program` is the file that worker processes are started from. Returns
+/// the seconds from the first action to the last, start-up not included.
+double run_engine(const Experiment& experiment, const RunFolder& folder,
+                  const std::string& program, Coordinator& coordinator);
+
+}  // namespace sluice

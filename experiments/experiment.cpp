@@ -1,0 +1,256 @@
+#include "experiments/experiment.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include "auxiliary_heads/heads.h"
+#include "experiments/data/data_sets.h"
+#include "experiments/data/sample_order.h"
+#include "experiments/numbered.h"
+#include "lib/base/plug_in.h"
+#include "modules/models.h"
+
+namespace sluice {
+namespace {
+
+struct Lengths {
+  double epochs = 5;
+  std::int64_t turns = 0;
+  double evaluate_every = 1;
+  double checkpoint_every = 0;
+  bool initial_checkpoint = false;
+  bool drain = true;
+};
+
+std::int64_t turns_of(double epochs, std::int64_t turns_per_epoch) {
+  if (epochs == 0) return 0;
+  return std::max<std::int64_t>(
+      1, std::llround(epochs * static_cast<double>(turns_per_epoch)));
+}
+
+void read_data(Fields& top, const std::string& data_root,
+               Experiment& experiment) {
+  top.section("data", "what is learned", [&](Fields& fields) {
+    std::string root = data_root;
+    std::string name = "drawn_digits";
+    const MakeDataSet make =
+        choose(fields, "name", data_sets(), name, "data set").make(fields);
+    fields.key("root", root,
+               {.text = "folder of the data files; default: the environment "
+                        "variable SLUICE_DATA"});
+    experiment.data = std::make_shared<const DataSet>(make(root));
+  });
+}
+
+void read_model(Fields& top, Experiment& experiment) {
+  top.section("model", "the network", [&](Fields& fields) {
+    std::string name = "mlp";
+    experiment.model =
+        choose(fields, "name", models(), name, "model")
+            .make(fields)(experiment.data->shape, experiment.data->classes);
+  });
+}
+
+/// The config says `[boundary]` for all and `[boundary.2]` for one; how many
+/// there are is known only when the model has been cut. So `path` is taken from
+/// the top as it is written, made explicit, and read on its own.
+void read_numbered(Fields& top, std::string_view path, std::int64_t count,
+                   std::string_view fresh, Experiment& experiment,
+                   const std::function<void(Fields&)>& describe_one) {
+  ConfigNode written;
+  top.key(path, written, "table", {.text = "for all, or numbered for one"});
+  const ConfigNode tables = numbered(
+      written.value.index() == 0 ? nullptr : &written, count, fresh, path);
+  Fields fields(&tables, std::string(path));
+  for (std::int64_t number = 1; number <= count; ++number)
+    fields.section(std::to_string(number), "", describe_one);
+  fields.finish();
+  experiment.resolved.set(path, fields.resolved());
+}
+
+void read_boundary(Fields& fields, Experiment& experiment) {
+  std::string name = "backprop";
+  experiment.boundaries.push_back(
+      choose(fields, "policy", policies(), name, "policy")
+          .make(fields, heads()));
+  experiment.policy_names.push_back(name);
+}
+
+void read_optimizer(Fields& fields, Experiment& experiment) {
+  OptimizerOptions options;
+  options.describe(fields);
+  experiment.optimizers.push_back(std::move(options));
+}
+
+bool wants_model_norm(const Experiment& experiment, const Fields& top) {
+  const auto wants = [](const OptimizerOptions& options) {
+    return options.clip_norm > 0 && options.clip_scope == ClipScope::model;
+  };
+  const auto count = std::count_if(experiment.optimizers.begin(),
+                                   experiment.optimizers.end(), wants);
+  if (count != 0 && count != experiment.blocks())
+    top.reject("optimizer",
+               "clip.scope = 'model' must hold for every block or for none");
+  return count != 0;
+}
+
+RunPlan plan_of(const Experiment& experiment, bool model_norm) {
+  std::vector<Traits> traits;
+  for (int block = 1; block < experiment.blocks(); ++block)
+    traits.push_back(experiment
+                         .boundaries[static_cast<std::size_t>(block) - 1](
+                             site_of(experiment, block))
+                         ->traits());
+  return make_run_plan(traits, model_norm);
+}
+
+std::int64_t threads_for(std::int64_t blocks) {
+  return std::max<std::int64_t>(
+      1, std::int64_t{std::thread::hardware_concurrency()} / blocks);
+}
+
+RunLength length_of(const Lengths& lengths, const Experiment& experiment) {
+  const std::int64_t per_epoch = experiment.turns_per_epoch;
+  RunLength length;
+  length.turns =
+      lengths.turns > 0 ? lengths.turns : turns_of(lengths.epochs, per_epoch);
+  length.evaluate_every = turns_of(lengths.evaluate_every, per_epoch);
+  length.checkpoint_every = turns_of(lengths.checkpoint_every, per_epoch);
+  length.initial_checkpoint = lengths.initial_checkpoint;
+  length.drain = lengths.drain;
+  length.evaluation_batches =
+      SampleOrder(experiment.data->test->size(),
+                  {.batch_size = experiment.batch_size, .shuffled = false})
+          .batches_per_epoch();
+  return length;
+}
+
+}  // namespace
+
+Site site_of(const Experiment& experiment, int block) {
+  const LayerRange range =
+      experiment.ranges.at(static_cast<std::size_t>(block) - 1);
+  Site site;
+  site.block = block;
+  site.blocks = experiment.blocks();
+  site.layer = range.last;
+  site.features =
+      experiment.model.layers.at(static_cast<std::size_t>(range.last)).output;
+  site.classes = experiment.model.classes;
+  site.loss = experiment.loss;
+  site.seed = experiment.seed;
+  return site;
+}
+
+Experiment read_experiment(const ConfigNode& config,
+                           const std::string& data_root) {
+  Experiment experiment;
+  Lengths lengths;
+  std::int64_t seed = 1;
+  std::int64_t threads = 0;
+  std::int64_t slack = 2;
+  std::string precision = "fp32";
+  std::string memory_format = "contiguous";
+  experiment.engine = "virtual";
+  experiment.name = "run";
+  experiment.batch_size = 64;
+
+  Fields top(&config, "");
+  top.key("name", experiment.name,
+          {.text = "of the experiment, and of its folder"});
+  top.key("engine", experiment.engine,
+          {.text = "what runs the blocks",
+           .allowed = {"virtual", "threads", "processes"}});
+  top.key("seed", seed, {.text = "of weights, masks and orders", .min = 0});
+  ConfigNode blocks{.value = std::int64_t{2}};
+  top.key("blocks", blocks, "integer | list of ranges",
+          {.text = "how the model is cut: 4, or [\"0-3\", \"4-\"]"});
+  top.key("epochs", lengths.epochs,
+          {.text = "how long it trains", .unit = "epochs", .min = 0});
+  top.key("turns", lengths.turns,
+          {.text = "how long it trains; above 0 it replaces `epochs`",
+           .unit = "batches",
+           .min = 0});
+  top.key("batch_size", experiment.batch_size,
+          {.text = "of every batch but an epoch's last",
+           .unit = "samples",
+           .min = 1});
+  top.key("drop_last", experiment.drop_last,
+          {.text = "leave an epoch's last batch out when it is not full"});
+  top.key("evaluate_every", lengths.evaluate_every,
+          {.text = "0: only at the end", .unit = "epochs", .min = 0});
+  top.key("log_every", experiment.log_every,
+          {.text = "between training records", .unit = "turns", .min = 1});
+  top.key("drain", lengths.drain,
+          {.text = "apply what is in flight at the end"});
+  top.key("threads", threads,
+          {.text = "intra-op threads of each block; 0: the cores divided by "
+                   "the blocks",
+           .min = 0,
+           .max = 1024});
+  top.key("precision", precision,
+          {.text = "of matrix products and convolutions",
+           .allowed = {"fp32", "bf16"}});
+  top.key("memory_format", memory_format,
+          {.text = "how images lie in memory; channels_last is faster for "
+                   "convolutions",
+           .allowed = {"contiguous", "channels_last"}});
+  top.key("slack", slack,
+          {.text = "messages that a boundary holds beyond the least it needs",
+           .unit = "messages",
+           .min = 0,
+           .max = 1024});
+  top.key("timeout", experiment.timeout_seconds,
+          {.text = "a neighbour that is silent for so long is given up",
+           .unit = "s",
+           .min = 1});
+  top.section(
+      "checkpoint", "what is saved; the end always is", [&](Fields& fields) {
+        fields.key("every", lengths.checkpoint_every,
+                   {.text = "0: only at the end", .unit = "epochs", .min = 0});
+        fields.key("initial", lengths.initial_checkpoint,
+                   {.text = "save the weights before the first turn"});
+      });
+  read_data(top, data_root, experiment);
+  read_model(top, experiment);
+  top.section("loss", "at the last block, and of heads that classify",
+              [&](Fields& fields) {
+                std::string name = "cross_entropy";
+                experiment.loss =
+                    choose(fields, "name", losses(), name, "loss").make(fields);
+              });
+  experiment.ranges = partition(blocks, experiment.model);
+  read_numbered(top, "boundary", experiment.blocks() - 1, "policy", experiment,
+                [&](Fields& fields) { read_boundary(fields, experiment); });
+  read_numbered(top, "optimizer", experiment.blocks(), "name", experiment,
+                [&](Fields& fields) { read_optimizer(fields, experiment); });
+  top.finish();
+
+  experiment.seed = static_cast<std::uint64_t>(seed);
+  experiment.threads = threads > 0 ? threads : threads_for(experiment.blocks());
+  experiment.precision =
+      precision == "bf16" ? Precision::bf16 : Precision::fp32;
+  experiment.memory_format = memory_format == "channels_last"
+                                 ? MemoryFormat::channels_last
+                                 : MemoryFormat::contiguous;
+  experiment.turns_per_epoch = SampleOrder(experiment.data->train->size(),
+                                           {.batch_size = experiment.batch_size,
+                                            .drop_last = experiment.drop_last})
+                                   .batches_per_epoch();
+  experiment.length = length_of(lengths, experiment);
+  experiment.plan = plan_of(experiment, wants_model_norm(experiment, top));
+  experiment.capacities =
+      capacities_of(experiment.plan, static_cast<std::size_t>(slack));
+  ConfigNode resolved = top.resolved();
+  for (const char* path : {"boundary", "optimizer"})
+    resolved.set(path, *experiment.resolved.find(path));
+  experiment.resolved = std::move(resolved);
+  experiment.resolved.set("blocks", to_config(experiment.ranges));
+  experiment.resolved.set("threads", {.value = experiment.threads});
+  experiment.manual = top.manual();
+  return experiment;
+}
+
+}  // namespace sluice

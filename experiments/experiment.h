@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/data/data_set.h"
+#include "lib/base/config.h"
+#include "lib/block.h"
+#include "lib/coordinator.h"
+#include "lib/layer.h"
+#include "lib/loss.h"
+#include "lib/optimizers/optimizer.h"
+#include "lib/policy.h"
+#include "lib/precision.h"
+#include "lib/schedules/simulation.h"
+#include "modules/partition.h"
+
+namespace sluice {
+
+/// One experiment as its config says, with everything resolved that does not
+/// need weights. Workers are made from it, in this process or in another that
+/// reads the same resolved config.
+struct Experiment {
+  std::string name;
+  std::string engine;  ///< virtual | threads | processes
+  std::uint64_t seed = 0;
+  std::int64_t batch_size = 0;
+  std::int64_t threads = 1;  ///< intra-op threads of each block
+  bool drop_last = false;
+  std::int64_t turns_per_epoch = 0;
+  RunLength length;
+  std::int64_t log_every = 1;
+  std::int64_t timeout_seconds = 600;
+  Precision precision = Precision::fp32;
+  MemoryFormat memory_format = MemoryFormat::contiguous;
+
+  std::shared_ptr<const DataSet> data;
+  Model model;
+  Partition ranges;
+  Loss loss;
+  std::vector<MakePolicy> boundaries;        ///< index k-1
+  std::vector<std::string> policy_names;     ///< index k-1
+  std::vector<OptimizerOptions> optimizers;  ///< index k-1
+  RunPlan plan;
+  std::vector<Capacity> capacities;  ///< index k-1
+
+  /// The config with every default written out and explicit block ranges:
+  /// reading it again gives the same experiment.
+  ConfigNode resolved;
+  std::vector<KeyDoc> manual;
+
+  int blocks() const { return static_cast<int>(ranges.size()); }
+};
+
+/// Reads the config and opens its data. `data_root` is where data files are
+/// looked for when the config has no data.root. Writes nothing. Throws
+/// UserError for everything that is wrong with the config.
+Experiment read_experiment(const ConfigNode& config,
+                           const std::string& data_root);
+
+/// The boundary above block k.
+Site site_of(const Experiment& experiment, int block);
+
+}  // namespace sluice

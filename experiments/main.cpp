@@ -1,0 +1,129 @@
+// The `sluice` program: a command line over experiments/commands.h.
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "experiments/commands.h"
+#include "experiments/worker_process.h"
+#include "lib/base/error.h"
+
+namespace {
+
+/// Exit statuses: 0 done, 1 a worker or the program failed, 2 the user can
+/// mend it.
+constexpr int kFailed = 1;
+constexpr int kMisused = 2;
+
+struct WorkerArguments {
+  std::string folder;
+  int block = 1;
+  std::string address;
+  int parent = 0;
+};
+
+void add_config(CLI::App& command, sluice::ConfigArguments& arguments) {
+  command.add_option("config", arguments.config, "a TOML file")->required();
+  command.add_option("overrides", arguments.overrides,
+                     "key=value, as in optimizer.lr=0.05");
+}
+
+std::string joined_command(int argc, char** argv) {
+  std::string command;
+  for (int i = 0; i < argc; ++i)
+    command += (i == 0 ? "" : " ") + std::string(argv[i]);
+  return command;
+}
+
+void define_run(CLI::App& app, sluice::RunArguments& arguments) {
+  CLI::App* command = app.add_subcommand("run", "Train what a config says");
+  add_config(*command, arguments.config);
+  command->add_option("--dir", arguments.folder,
+                      "the run's folder; default: runs/NAME-1, -2, ...");
+  command->add_flag("--overwrite", arguments.overwrite,
+                    "replace the run that is in the folder");
+  command->callback([&] { sluice::run_command(arguments); });
+}
+
+void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "plan", "Show the schedule of each block as a timeline, and check it");
+  add_config(*command, arguments.config);
+  command->add_option("--turns", arguments.turns,
+                      "turns in steady state to show");
+  command->add_option("--forward", arguments.forward, "seconds of a forward");
+  command->add_option("--backward", arguments.backward,
+                      "seconds of a backward");
+  command->add_option("--latency", arguments.latency, "seconds of a message");
+  command->add_option("--actions", arguments.actions_file,
+                      "check these schedules instead: a line per block, block "
+                      "1 first, such as 'F0 B0 U0'");
+  command->add_flag("--list", arguments.list, "print them in that form");
+  command->callback([&] { sluice::plan_command(arguments); });
+}
+
+void define_list(CLI::App& app, std::string& kind) {
+  CLI::App* command = app.add_subcommand("list", "List what a config can name");
+  command->add_option("kind", kind, "of what")
+      ->required()
+      ->check(CLI::IsMember(
+          {"methods", "heads", "models", "datasets", "losses", "optimizers"}));
+  command->callback([&] { sluice::list_command(kind); });
+}
+
+void define_help(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("help", "Explain");
+  command->require_subcommand(1);
+  command->add_subcommand("config", "every key of a config")->callback([] {
+    sluice::help_config_command();
+  });
+}
+
+/// What the launcher starts; not for people.
+void define_worker(CLI::App& app, WorkerArguments& arguments) {
+  CLI::App* command = app.add_subcommand("worker")->group("");
+  command->add_option("--dir", arguments.folder)->required();
+  command->add_option("--block", arguments.block)->required();
+  command->add_option("--join", arguments.address)->required();
+  command->add_option("--parent", arguments.parent)->required();
+  command->callback([&] {
+    sluice::run_worker_process(arguments.folder, arguments.block,
+                               arguments.address, arguments.parent);
+  });
+}
+
+int say(const char* text, int status) {
+  fmt::print(stderr, "sluice: {}\n", text);
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Sluice trains neural networks that are cut into blocks.");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", SLUICE_VERSION);
+  sluice::RunArguments run;
+  sluice::PlanArguments plan;
+  std::string kind;
+  WorkerArguments worker;
+  run.command = joined_command(argc, argv);
+  define_run(app, run);
+  define_plan(app, plan);
+  define_list(app, kind);
+  define_help(app);
+  define_worker(app, worker);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : kMisused;
+  } catch (const sluice::UserError& error) {
+    return say(error.what(), kMisused);
+  } catch (const std::exception& error) {
+    return say(error.what(), kFailed);
+  }
+  return 0;
+}

@@ -1,0 +1,63 @@
+#include "experiments/numbered.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+bool is_number(const std::string& key) {
+  return !key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) != 0;
+  });
+}
+
+/// `common` with the keys of `own` over it, tables merged key by key.
+ConfigNode merged(const ConfigNode& common, const ConfigNode& own) {
+  const auto* base = std::get_if<ConfigNode::Table>(&common.value);
+  const auto* over = std::get_if<ConfigNode::Table>(&own.value);
+  if (!base || !over) return own;
+  ConfigNode result = common;
+  for (const auto& [key, value] : *over) {
+    const ConfigNode* before = common.find(key);
+    result.set(key, before ? merged(*before, value) : value);
+  }
+  return result;
+}
+
+}  // namespace
+
+ConfigNode numbered(const ConfigNode* table, std::int64_t count,
+                    std::string_view fresh, std::string_view path) {
+  ConfigNode common;
+  common.value = ConfigNode::Table{};
+  ConfigNode result = common;
+  if (table) common.origin = result.origin = table->origin;
+  const auto* keys =
+      table ? std::get_if<ConfigNode::Table>(&table->value) : nullptr;
+  if (table && !keys)
+    throw UserError("{}: {}: expected a table, found {}", table->origin.text(),
+                    path, table->describe());
+  if (keys)
+    for (const auto& [key, value] : *keys) {
+      if (!is_number(key)) {
+        common.set(key, value);
+      } else if (key != std::to_string(std::stoll(key)) || key == "0" ||
+                 std::stoll(key) > count) {
+        throw UserError("{}: {}.{}: there are only {} of them, numbered from 1",
+                        value.origin.text(), path, key, count);
+      }
+    }
+  for (std::int64_t number = 1; number <= count; ++number) {
+    const std::string key = std::to_string(number);
+    const ConfigNode* own = table ? table->find(key) : nullptr;
+    const bool alone = own && !fresh.empty() && own->find(fresh);
+    result.set(key, !own ? common : alone ? *own : merged(common, *own));
+  }
+  return result;
+}
+
+}  // namespace sluice

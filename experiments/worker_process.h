@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/experiment.h"
+#include "transport/rendezvous.h"
+
+namespace sluice {
+
+/// Messages that a control link holds: records and reached grants go up.
+inline constexpr Capacity kControlCapacity = {.up = 64, .down = 4};
+
+/// What launcher and workers of this experiment agree on.
+RendezvousOptions rendezvous_options(const Experiment& experiment);
+
+/// The command line that starts `program` as the worker of a block of the run
+/// in `folder`, whose launcher is this process, at `address`.
+std::vector<std::string> worker_command(const std::string& program,
+                                        const std::string& folder, int block,
+                                        const std::string& address);
+
+/// What that command does, from joining the others to the last grant. `parent`
+/// is the launcher's process, whose end ends this one.
+void run_worker_process(const std::string& folder, int block,
+                        const std::string& address, int parent);
+
+}  // namespace sluice

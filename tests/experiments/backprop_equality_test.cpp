@@ -1,0 +1,236 @@
+// With `backprop` at every boundary, a cut network must train as the uncut one
+// does. The oracle is a plain LibTorch loop over PlainNet.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+#include "experiments/data/sample_source.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "tests/experiments/plain_net.h"
+#include "tests/experiments/training.h"
+
+namespace sluice {
+namespace {
+
+/// loss.backward() of every batch of the run, then `update` with the weights'
+/// gradients in place.
+void plain_loop(PlainNet& net, const Experiment& experiment, std::int64_t turns,
+                const std::function<void()>& update) {
+  const DataSet& data = *experiment.data;
+  SampleSource source(
+      data, *data.train,
+      {.batch_size = experiment.batch_size, .seed = experiment.seed});
+  for (std::int64_t turn = 0; turn < turns; ++turn) {
+    const Batch batch = source.batch(turn);
+    net.zero_grad();
+    const at::Tensor outputs =
+        net.forward(laid_out(batch.inputs, experiment.memory_format),
+                    experiment.seed, turn);
+    at::cross_entropy_loss(outputs, batch.labels).backward();
+    update();
+  }
+}
+
+/// The fused SGD of the test's configs: momentum 0.9, Nesterov, decay 5e-4.
+class FusedSgd {
+ public:
+  FusedSgd(PlainNet& net, double rate)
+      : weights_(net.parameters()), rate_(rate) {
+    for (const at::Tensor& weight : weights_)
+      velocities_.push_back(at::zeros_like(weight.detach()));
+  }
+  void operator()() {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& weight : weights_)
+      gradients.push_back(weight.grad());
+    at::_fused_sgd_(weights_, gradients, velocities_, 5e-4, 0.9, rate_, 0, true,
+                    false, false);
+  }
+
+ private:
+  std::vector<at::Tensor> weights_;
+  std::vector<at::Tensor> velocities_;
+  double rate_;
+};
+
+constexpr const char* kSgd =
+    "optimizer = {name = 'sgd', lr = 0.05, momentum = 0.9, nesterov = true, "
+    "weight_decay = 5e-4}\n";
+
+std::unique_ptr<PlainNet> plain_mlp(double dropout) {
+  return std::make_unique<PlainMlp>(
+      std::vector<std::int64_t>{784, 48, 40, 32, 10}, true, dropout);
+}
+std::unique_ptr<PlainNet> plain_conv(double dropout) {
+  return std::make_unique<PlainConv3>(8, dropout);
+}
+
+constexpr const char* kMlp =
+    "model = {name = 'mlp', hidden = [48, 40, 32], batch_norm = true, dropout "
+    "= 0.25}\n";
+constexpr const char* kConv =
+    "model = {name = 'conv3', channels = 8, dropout = 0.25}\n";
+constexpr const char* kMlpNoDropout =
+    "model = {name = 'mlp', hidden = [48, 40, 32], batch_norm = true}\n";
+
+/// Starts the plain net from the workers' first weights and memory layout.
+void take_weights(PlainNet& net, const Training& from) {
+  for (auto& parameter : net.parameters())
+    parameter.set_data(
+        laid_out(parameter.detach(), from.experiment.memory_format));
+  copy_by_name(from.weights(), net.named());
+}
+
+struct Case {
+  std::string name;
+  std::string config;
+  std::unique_ptr<PlainNet> (*net)(double dropout);
+};
+
+class Backprop : public testing::TestWithParam<std::tuple<Case, int>> {};
+
+TEST_P(Backprop, EndsWithTheBitsOfThePlainLoop) {
+  const auto& [it, blocks] = GetParam();
+  Training training(small_experiment("blocks = " + std::to_string(blocks) +
+                                     "\n" + it.config + kSgd));
+  const auto net = it.net(0.25);
+  take_weights(*net, training);
+  const NamedTensors first = copies_of(training.weights());
+  plain_loop(*net, training.experiment, 20, FusedSgd(*net, 0.05));
+  training.train();
+  EXPECT_EQ(difference(training.weights(), net->named()), "");
+  EXPECT_GT(distance(first, training.weights()), 1e-3) << "nothing was trained";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    AnyCut, Backprop,
+    testing::Combine(
+        testing::Values(
+            Case{"Mlp", kMlp, plain_mlp}, Case{"Conv", kConv, plain_conv},
+            Case{"ConvChannelsLast",
+                 std::string("memory_format = 'channels_last'\n") + kConv,
+                 plain_conv}),
+        testing::Values(1, 2, 3, 4)),
+    [](const auto& info) {
+      return std::get<0>(info.param).name + "In" +
+             std::to_string(std::get<1>(info.param)) + "Blocks";
+    });
+
+/// One turn of ours against one step of torch::optim, contiguous and without
+/// dropout.
+void expect_near_torch_optim(
+    const std::string& optimizer,
+    const std::function<std::function<void()>(std::vector<at::Tensor>)>&
+        reference) {
+  Experiment experiment =
+      small_experiment("blocks = 3\nturns = 1\n" + std::string(kMlpNoDropout) +
+                       "optimizer = " + optimizer + "\n");
+  Training training(experiment);
+  const auto net = plain_mlp(0);
+  take_weights(*net, training);
+  plain_loop(*net, training.experiment, 1, reference(net->parameters()));
+  training.train();
+  EXPECT_LT(distance(net->named(), training.weights()), 1e-5);
+}
+
+template <class Optimizer, class Options>
+auto stepper(Options options) {
+  return
+      [options](std::vector<at::Tensor> parameters) -> std::function<void()> {
+        const auto optimizer =
+            std::make_shared<Optimizer>(std::move(parameters), options);
+        return [optimizer] { optimizer->step(); };
+      };
+}
+
+TEST(OptimizerStep, SgdIsNearTorchOptim) {
+  expect_near_torch_optim(
+      "{name = 'sgd', lr = 0.05, momentum = 0.9, nesterov = true, weight_decay "
+      "= 5e-4}",
+      stepper<torch::optim::SGD>(torch::optim::SGDOptions(0.05)
+                                     .momentum(0.9)
+                                     .nesterov(true)
+                                     .weight_decay(5e-4)));
+}
+
+TEST(OptimizerStep, AdamIsNearTorchOptim) {
+  expect_near_torch_optim(
+      "{name = 'adam', lr = 1e-3, weight_decay = 1e-4}",
+      stepper<torch::optim::Adam>(
+          torch::optim::AdamOptions(1e-3).weight_decay(1e-4)));
+}
+
+TEST(OptimizerStep, AdamWIsNearTorchOptim) {
+  expect_near_torch_optim(
+      "{name = 'adamw', lr = 1e-3, weight_decay = 0.1}",
+      stepper<torch::optim::AdamW>(
+          torch::optim::AdamWOptions(1e-3).weight_decay(0.1)));
+}
+
+TEST(Clipping, OfTheModelIsThatOfTorch) {
+  Training training(small_experiment(
+      "blocks = 3\nturns = 1\n" + std::string(kMlpNoDropout) +
+      "optimizer = {lr = 0.5, clip = {norm = 0.1, scope = 'model'}}\n"));
+  const auto net = plain_mlp(0);
+  take_weights(*net, training);
+  plain_loop(*net, training.experiment, 1, [&] {
+    const double before =
+        torch::nn::utils::clip_grad_norm_(net->parameters(), 0.1);
+    EXPECT_GT(before, 0.1) << "nothing was clipped";
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& weight : net->parameters())
+      weight.sub_(weight.grad(), 0.5);
+  });
+  training.train();
+  EXPECT_LT(distance(net->named(), training.weights()), 1e-6);
+}
+
+NamedTensors trained(const std::string& lines) {
+  Training training(small_experiment(lines));
+  training.train();
+  return training.weights();
+}
+
+TEST(Clipping, OfTheModelDoesNotDependOnTheCut) {
+  const std::string rest =
+      std::string(kMlp) +
+      "optimizer = {lr = 0.05, clip = {norm = 0.5, scope = 'model'}}\n";
+  EXPECT_EQ(difference(trained("blocks = 1\n" + rest),
+                       trained("blocks = 4\n" + rest)),
+            "");
+}
+
+TEST(Clipping, OfABlockDependsOnTheCut) {
+  const std::string rest =
+      std::string(kMlp) + "optimizer = {lr = 0.05, clip = {norm = 0.5}}\n";
+  EXPECT_NE(difference(trained("blocks = 1\n" + rest),
+                       trained("blocks = 4\n" + rest)),
+            "");
+}
+
+TEST(Bf16, DoesNotDependOnTheCut) {
+  const std::string rest =
+      "precision = 'bf16'\nturns = 5\n" + std::string(kMlp) + kSgd;
+  EXPECT_EQ(difference(trained("blocks = 1\n" + rest),
+                       trained("blocks = 3\n" + rest)),
+            "");
+}
+
+TEST(Bf16, DiffersFromFp32) {
+  const std::string rest = "turns = 5\n" + std::string(kMlp) + kSgd;
+  EXPECT_NE(difference(trained(rest), trained("precision = 'bf16'\n" + rest)),
+            "");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,307 @@
+// Every engine gives the same bits, and a real program really trains.
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/metrics/record.h"
+#include "tests/experiments/training.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int status = 0;
+  std::string text;  ///< stdout and stderr
+};
+
+Outcome sluice(const std::string& arguments) {
+  const std::string command =
+      std::string(SLUICE_PROGRAM) + " " + arguments + " 2>&1";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  Outcome outcome;
+  std::array<char, 4096> buffer{};
+  for (std::size_t n = 0;
+       (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+    outcome.text.append(buffer.data(), n);
+  const int status = ::pclose(pipe);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+/// A folder of the test's own, removed afterwards.
+class Program : public testing::Test {
+ protected:
+  Program() {
+    std::string pattern = fs::temp_directory_path() / "sluice-test-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~Program() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path) << text;
+    return path;
+  }
+  std::string path(const std::string& name) const {
+    return folder_ + "/" + name;
+  }
+  /// Runs the config on an engine; the weights of its last checkpoint.
+  NamedTensors weights_on(const std::string& engine,
+                          const std::string& config) {
+    const std::string dir = path(engine);
+    const Outcome run = sluice("run " + config + " engine=" + engine +
+                               " --overwrite --dir " + dir);
+    EXPECT_EQ(run.status, 0) << run.text;
+    return load_weights(checkpoint_folder(dir + "/checkpoints", 12));
+  }
+
+  std::string folder_;
+};
+
+std::string config_with(const std::string& lines) {
+  return "turns = 12\nbatch_size = 24\nthreads = 1\n" + lines +
+         "data = {train = 240, test = 40}\n"
+         "optimizer = {lr = 0.05, momentum = 0.9}\n";
+}
+
+class SameBits
+    : public Program,
+      public testing::WithParamInterface<std::pair<const char*, const char*>> {
+};
+
+TEST_P(SameBits, InVirtualThreadsAndProcesses) {
+  const std::string config =
+      write("config.toml", config_with(GetParam().second));
+  const NamedTensors reference = weights_on("virtual", config);
+  EXPECT_EQ(difference(reference, weights_on("threads", config)), "");
+  EXPECT_EQ(difference(reference, weights_on("processes", config)), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Engines, SameBits,
+    testing::Values(
+        std::pair("MlpBackprop",
+                  "blocks = 2\nmodel = {hidden = [48, 40], dropout = 0.2}\n"),
+        std::pair("MlpLocalLoss",
+                  "blocks = 2\nmodel = {hidden = [48, 40], dropout = 0.2}\n"
+                  "boundary = {policy = 'local_loss', head = {name = "
+                  "'predsim'}}\n"),
+        std::pair("ConvChannelsLastBackprop",
+                  "blocks = 2\nmemory_format = 'channels_last'\n"
+                  "model = {name = 'conv3', channels = 8, dropout = 0.2}\n"),
+        std::pair("ConvChannelsLastLocalLossInThree",
+                  "blocks = 3\nmemory_format = 'channels_last'\n"
+                  "model = {name = 'conv3', channels = 8, dropout = 0.2}\n"
+                  "boundary = {policy = 'local_loss'}\n"),
+        std::pair("MixClippedOverTheModel",
+                  "blocks = 3\nmodel = {hidden = [48, 40, 32]}\n"
+                  "optimizer = {lr = 0.05, clip = {norm = 0.5, scope = "
+                  "'model'}}\n#")),
+    [](const auto& info) { return std::string(info.param.first); });
+
+std::string slurp(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST_F(Program, ResolvedConfigGivesTheSameBits) {
+  const std::string config =
+      write("config.toml",
+            config_with("blocks = 3\nmodel = {hidden = [48, 40]}\n"
+                        "boundary = {policy = 'local_loss', 2 = {policy = "
+                        "'backprop'}}\n"));
+  const NamedTensors first = weights_on("virtual", config);
+  const std::string resolved = slurp(path("virtual/config.toml"));
+  const std::string again = write("again.toml", resolved);
+  EXPECT_EQ(difference(first, weights_on("virtual", again)), "");
+  EXPECT_EQ(slurp(path("virtual/config.toml")), resolved);
+}
+
+TEST_F(Program, LeavesARunFolderWithMetricsAndADoneMarker) {
+  const std::string config = write("config.toml", config_with(""));
+  weights_on("processes", config);
+  for (const char* name : {"config.toml", "run.json", "metrics.jsonl", "done"})
+    EXPECT_TRUE(fs::exists(path("processes/") + name)) << name;
+  std::ifstream metrics(path("processes/metrics.jsonl"));
+  int records = 0;
+  for (std::string line; std::getline(metrics, line); ++records)
+    EXPECT_NE(record_from_json(line).find("kind"), nullptr);
+  // 12 turns of 2 blocks, evaluations at turns 10 and 12, and the summary.
+  EXPECT_EQ(records, 12 * 2 + 2 + 1);
+}
+
+TEST_F(Program, DoesNotOverwriteARunUnasked) {
+  const std::string config = write("config.toml", config_with(""));
+  weights_on("virtual", config);
+  const Outcome again = sluice("run " + config + " --dir " + path("virtual"));
+  EXPECT_EQ(again.status, 2);
+  EXPECT_NE(again.text.find("holds a run already"), std::string::npos);
+}
+
+/// How many processes have `word` on their command line.
+int processes_with(const std::string& word) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string command = slurp(entry.path().string() + "/cmdline");
+    if (command.find(word) != std::string::npos) ++count;
+  }
+  return count;
+}
+
+int worker_of_block(const std::string& dir, int block) {
+  const std::string wanted = std::string("--dir") + '\0' + dir + '\0' +
+                             "--block" + '\0' + std::to_string(block) + '\0';
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (slurp(entry.path().string() + "/cmdline").find(wanted) !=
+        std::string::npos)
+      return std::stoi(name);
+  }
+  return 0;
+}
+
+/// Starts a run that would take long, kills the worker of a block with `signal`
+/// and gives what the launcher said.
+Outcome run_with_dead_worker(const std::string& config, const std::string& dir,
+                             int block) {
+  std::thread killer([&] {
+    for (int tries = 0; tries < 1000; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const int pid = worker_of_block(dir, block);
+      if (pid == 0 || !fs::exists(dir + "/metrics.jsonl") ||
+          fs::file_size(dir + "/metrics.jsonl") < 2000)
+        continue;
+      ::kill(pid, SIGKILL);
+      return;
+    }
+  });
+  const Outcome outcome = sluice("run " + config + " --dir " + dir);
+  killer.join();
+  return outcome;
+}
+
+TEST_F(Program, NamesAWorkerThatWasKilledAndLeavesNoProcessBehind) {
+  const std::string config =
+      write("config.toml",
+            "engine = 'processes'\nepochs = 100000\nthreads = 1\n"
+            "data = {train = 240, test = 40}\n");
+  const std::string dir = path("killed");
+  const Outcome outcome = run_with_dead_worker(config, dir, 2);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.text.find("block 2 was ended by signal 9"),
+            std::string::npos)
+      << outcome.text;
+  EXPECT_EQ(processes_with(dir), 0);
+  EXPECT_FALSE(fs::exists(dir + "/done"));
+}
+
+TEST_F(Program, EndsAnInterruptedRunWithACheckpoint) {
+  const std::string config =
+      write("config.toml",
+            "engine = 'processes'\nepochs = 100000\nthreads = 1\n"
+            "data = {train = 240, test = 40}\n");
+  const std::string dir = path("stopped");
+  std::thread interrupter([&] {
+    for (int tries = 0; tries < 1000; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (!fs::exists(dir + "/metrics.jsonl") ||
+          fs::file_size(dir + "/metrics.jsonl") < 2000)
+        continue;
+      std::system(("pkill -INT -f 'sluice run " + config + "'").c_str());
+      return;
+    }
+  });
+  const Outcome outcome = sluice("run " + config + " --dir " + dir);
+  interrupter.join();
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find("Stopped"), std::string::npos) << outcome.text;
+  EXPECT_FALSE(fs::exists(dir + "/done"));
+  EXPECT_FALSE(fs::is_empty(dir + "/checkpoints"));
+}
+
+struct Misuse {
+  const char* name;
+  const char* config;
+  const char* says;
+};
+
+class BadConfig : public Program, public testing::WithParamInterface<Misuse> {};
+
+TEST_P(BadConfig, IsOneErrorLineAndWritesNothing) {
+  const std::string config = write("config.toml", GetParam().config);
+  const Outcome run = sluice("run " + config + " --dir " + path("run"));
+  EXPECT_EQ(run.status, 2);
+  EXPECT_NE(run.text.find(GetParam().says), std::string::npos) << run.text;
+  EXPECT_EQ(std::count(run.text.begin(), run.text.end(), '\n'), 1) << run.text;
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, BadConfig,
+    testing::Values(
+        Misuse{"Syntax", "blocks = [", "config.toml:1"},
+        Misuse{"UnknownKey", "block = 2", "did you mean 'blocks'"},
+        Misuse{"UnknownModel", "model = {name = 'mpl'}", "did you mean 'mlp'"},
+        Misuse{"UnknownPolicy", "boundary = {policy = 'local_los'}",
+               "did you mean 'local_loss'"},
+        Misuse{"UnknownHead",
+               "boundary = {policy = 'local_loss', head = {name = 'predsm'}}",
+               "did you mean 'predsim'"},
+        Misuse{"UnknownOption", "model = {hiden = [3]}",
+               "did you mean 'hidden'"},
+        Misuse{"WrongType", "batch_size = 'many'", "batch_size"},
+        Misuse{"OutOfRange", "batch_size = 0", "batch_size"},
+        Misuse{"TooManyBlocks", "blocks = 9", "blocks"},
+        Misuse{"GapBetweenBlocks", "blocks = ['0', '2-']", "blocks"},
+        Misuse{"NoSuchBoundary", "boundary = {5 = {policy = 'backprop'}}",
+               "boundary.5"},
+        Misuse{"NoSuchOptimizer", "optimizer = {7 = {lr = 1}}", "optimizer.7"},
+        Misuse{"NesterovWithoutMomentum", "optimizer = {nesterov = true}",
+               "momentum"},
+        Misuse{
+            "ModelClipWithLocalLoss",
+            "boundary = {policy = 'local_loss'}\noptimizer = {clip = {norm = "
+            "1, scope = 'model'}}",
+            "clip"},
+        Misuse{"EmptyBlend", "boundary = {policy = 'blend'}", "source"},
+        Misuse{"MissingData", "data = {name = 'mnist', root = '/nowhere'}",
+               "/nowhere"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(Program, PlanRefusesAScheduleThatWaitsForItself) {
+  const std::string config = write("config.toml", "blocks = 2");
+  const std::string actions =
+      write("actions.txt", "F0 B0 U0 F1\nF1 B1 F0 B0\n");
+  const Outcome plan = sluice("plan " + config + " --actions " + actions);
+  EXPECT_EQ(plan.status, 2);
+  EXPECT_NE(plan.text.find("waits for"), std::string::npos) << plan.text;
+}
+
+TEST_F(Program, PlanReadsTheActionsThatItLists) {
+  const std::string config = write("config.toml", "blocks = 2");
+  const Outcome list = sluice("plan " + config + " --list");
+  const std::string actions = write("actions.txt", list.text);
+  const Outcome again =
+      sluice("plan " + config + " --list --actions " + actions);
+  EXPECT_EQ(again.status, 0);
+  EXPECT_EQ(again.text, list.text);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,87 @@
+#include "tests/experiments/training.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "experiments/config/toml.h"
+#include "lib/base/error.h"
+#include "lib/engines/virtual.h"
+
+namespace sluice {
+namespace {
+
+std::map<std::string, at::Tensor> by_name(const NamedTensors& tensors) {
+  return {tensors.begin(), tensors.end()};
+}
+
+}  // namespace
+
+Experiment small_experiment(const std::string& lines) {
+  ConfigNode config = parse_toml(
+      "data = {train = 320, test = 64}\nbatch_size = 32\nthreads = 1\n"
+      "turns = 20\n",
+      "defaults");
+  const ConfigNode given = parse_toml(lines, "test.toml");
+  for (const auto& [key, value] : std::get<ConfigNode::Table>(given.value))
+    config.set(key, value);
+  return read_experiment(config, "");
+}
+
+Training::Training(const Experiment& of, std::shared_ptr<Sink> to)
+    : experiment(of), sink(std::move(to)) {
+  at::set_num_threads(static_cast<int>(experiment.threads));
+  std::vector<Ends> ends = memory_ends(experiment);
+  for (int block = 1; block <= experiment.blocks(); ++block)
+    workers.push_back(make_worker(
+        experiment, block, std::move(ends[static_cast<std::size_t>(block) - 1]),
+        sink, ""));
+}
+
+void Training::train() {
+  Coordinator coordinator(experiment.length, experiment.blocks(), sink,
+                          nullptr);
+  run_virtual(workers, experiment.plan, experiment.capacities, {}, coordinator);
+}
+
+NamedTensors Training::weights() const {
+  NamedTensors all;
+  for (const auto& worker : workers)
+    for (auto& named : worker->weights()) all.push_back(std::move(named));
+  return all;
+}
+
+std::string difference(const NamedTensors& left, const NamedTensors& right) {
+  const auto others = by_name(right);
+  if (left.size() != right.size())
+    return fmt::format("{} tensors against {}", left.size(), right.size());
+  for (const auto& [name, tensor] : left) {
+    const auto other = others.find(name);
+    if (other == others.end()) return name + " is missing";
+    if (!tensor.equal(other->second))
+      return fmt::format("{} differs by {}", name,
+                         (tensor - other->second).abs().max().item<double>());
+  }
+  return "";
+}
+
+double distance(const NamedTensors& left, const NamedTensors& right) {
+  const auto others = by_name(right);
+  double largest = 0;
+  for (const auto& [name, tensor] : left)
+    largest = std::max(largest,
+                       (tensor - others.at(name)).abs().max().item<double>());
+  return largest;
+}
+
+NamedTensors copies_of(const NamedTensors& tensors) {
+  NamedTensors copies;
+  for (const auto& [name, tensor] : tensors)
+    copies.emplace_back(name, tensor.detach().clone());
+  return copies;
+}
+
+}  // namespace sluice

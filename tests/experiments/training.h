@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/assembly.h"
+#include "experiments/experiment.h"
+#include "lib/coordinator.h"
+#include "lib/worker.h"
+
+namespace sluice {
+
+/// A small experiment on the built-in data set: `lines` of TOML over defaults.
+Experiment small_experiment(const std::string& lines);
+
+/// The workers of an experiment in this thread, trained by train().
+struct Training {
+  explicit Training(const Experiment& of, std::shared_ptr<Sink> sink = nullptr);
+
+  /// To the run's end, in the virtual engine.
+  void train();
+  /// All weights and statistics, in the order of the layers; heads after the
+  /// block that they belong to.
+  NamedTensors weights() const;
+  Worker& block(int k) { return *workers.at(static_cast<std::size_t>(k) - 1); }
+
+  Experiment experiment;
+  std::shared_ptr<Sink> sink;
+  std::vector<std::unique_ptr<Worker>> workers;
+};
+
+/// Empty when both have the same names with the same bits, in any order; else
+/// what differs first.
+std::string difference(const NamedTensors& left, const NamedTensors& right);
+
+/// The largest absolute difference between tensors of the same names, which
+/// `right` must all have.
+double distance(const NamedTensors& left, const NamedTensors& right);
+
+NamedTensors copies_of(const NamedTensors& tensors);
+
+}  // namespace sluice

@@ -1,0 +1,160 @@
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/error.h"
+#include "lib/base/file.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/safetensors.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class Files : public testing::Test {
+ protected:
+  Files() {
+    std::string pattern = fs::temp_directory_path() / "sluice-test-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~Files() override { fs::remove_all(folder_); }
+  std::string path(const std::string& name) const {
+    return folder_ + "/" + name;
+  }
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+    return path(name);
+  }
+  std::string folder_;
+};
+
+using Safetensors = Files;
+using Checkpoint = Files;
+using AtomicFile = Files;
+
+TEST_F(Safetensors, GivesBackNamesTypesAndBits) {
+  const NamedTensors tensors = {
+      {"a.weight", at::rand({3, 4})},
+      {"b", at::arange(5)},
+      {"c", at::rand({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)},
+      {"half", at::rand({7}).to(at::kBFloat16)},
+      {"none", at::empty({0, 2})},
+      {"scalar", at::scalar_tensor(2.5, at::kDouble)}};
+  write_safetensors(path("x.safetensors"), tensors);
+  const NamedTensors back = read_safetensors(path("x.safetensors"));
+  ASSERT_EQ(back.size(), tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    const auto same = [&](const auto& other) {
+      return other.first == name && other.second.equal(tensor) &&
+             other.second.scalar_type() == tensor.scalar_type();
+    };
+    EXPECT_TRUE(std::any_of(back.begin(), back.end(), same)) << name;
+  }
+}
+
+/// A file with that header and `data` bytes behind it.
+std::string safetensors_bytes(const std::string& header, std::size_t data) {
+  const std::uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) +
+         header + std::string(data, '\0');
+}
+
+TEST_F(Safetensors, NamesAFileThatIsNone) {
+  for (const auto& [bytes, says] :
+       {std::pair<std::string, const char*>{"", "no safetensors file"},
+        {"short", "no safetensors file"},
+        {std::string(64, '\xff'), "no safetensors file"},
+        {safetensors_bytes("{not json", 0), "header is damaged"},
+        {safetensors_bytes(R"({"a":{"dtype":"F32"}})", 0), "header is damaged"},
+        {safetensors_bytes(
+             R"({"a":{"dtype":"X9","shape":[1],"data_offsets":[0,4]}})", 4),
+         "unknown element type 'X9'"},
+        {safetensors_bytes(
+             R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4),
+         "needs 8 bytes"},
+        {safetensors_bytes(
+             R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 3),
+         "needs 4 bytes"},
+        {safetensors_bytes(
+             R"({"a":{"dtype":"F32","shape":[4611686018427387904,)"
+             R"(4],"data_offsets":[0,0]}})",
+             0),
+         "impossible sizes"}}) {
+    const std::string file = write("bad.safetensors", bytes);
+    EXPECT_THAT([&] { read_safetensors(file); },
+                ThrowsMessage<UserError>(
+                    testing::AllOf(HasSubstr(file), HasSubstr(says))));
+  }
+}
+
+TEST_F(Safetensors, NamesAMissingFile) {
+  EXPECT_THAT([&] { read_safetensors(path("none")); },
+              ThrowsMessage<UserError>(HasSubstr("No such file")));
+}
+
+TEST_F(Checkpoint, IsWholeOnlyWhenItIsFinished) {
+  const NamedTensors weights = {{"layers.0.weight", at::rand({2})}};
+  save_block(folder_, 7, 1, weights, {});
+  EXPECT_FALSE(fs::exists(checkpoint_folder(folder_, 7)));
+  finish_checkpoint(folder_, 7);
+  const NamedTensors back = load_weights(checkpoint_folder(folder_, 7));
+  ASSERT_EQ(back.size(), 1U);
+  EXPECT_TRUE(back[0].second.equal(weights[0].second));
+}
+
+TEST_F(Checkpoint, OfSeveralBlocksIsReadAsOneModel) {
+  save_block(folder_, 0, 1, {{"layers.0.weight", at::ones({1})}}, {});
+  save_block(folder_, 0, 2, {{"layers.1.weight", at::zeros({1})}}, {});
+  finish_checkpoint(folder_, 0);
+  const NamedTensors into = {{"layers.1.weight", at::ones({1})},
+                             {"layers.0.weight", at::zeros({1})}};
+  copy_by_name(load_weights(checkpoint_folder(folder_, 0)), into);
+  EXPECT_EQ(into[0].second.item<int>(), 0);
+  EXPECT_EQ(into[1].second.item<int>(), 1);
+}
+
+TEST_F(Checkpoint, ThatLacksATensorOrHasAnotherShapeIsRefused) {
+  const NamedTensors from = {{"a", at::ones({2})}};
+  EXPECT_THAT(
+      [&] {
+        copy_by_name(from, {{"b", at::ones({2})}});
+      },
+      ThrowsMessage<UserError>(HasSubstr("no tensor 'b'")));
+  EXPECT_THAT(
+      [&] {
+        copy_by_name(from, {{"a", at::ones({3})}});
+      },
+      ThrowsMessage<UserError>(HasSubstr("is 2 in the checkpoint")));
+}
+
+TEST_F(AtomicFile, KeepsTheOldOneWhenWritingFails) {
+  const std::string file = write("x", "old");
+  EXPECT_THROW(write_file_atomically(file,
+                                     [](std::ostream& out) {
+                                       out << "new";
+                                       out.setstate(std::ios::badbit);
+                                     }),
+               UserError);
+  std::string text;
+  std::ifstream(file) >> text;
+  EXPECT_EQ(text, "old");
+  EXPECT_FALSE(fs::exists(file + ".partial"));
+}
+
+TEST_F(AtomicFile, NamesTheFolderThatIsMissing) {
+  EXPECT_THAT(
+      [&] { write_file_atomically(path("no/x"), [](std::ostream&) {}); },
+      ThrowsMessage<UserError>(HasSubstr("No such file or directory")));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,129 @@
+#include "lib/coordinator.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/error.h"
+#include "lib/base/memory_channel.h"
+#include "lib/engines/control.h"
+
+namespace sluice {
+namespace {
+
+std::vector<Grant> grants_of(RunLength length) {
+  Coordinator coordinator(length, 1, nullptr, nullptr);
+  std::vector<Grant> grants;
+  while (const auto grant = coordinator.grant(grants.size()))
+    grants.push_back(*grant);
+  return grants;
+}
+
+TEST(Coordinator, GrantsEveryTurnOnce) {
+  std::int64_t next = 0;
+  for (const Grant& grant : grants_of({.turns = 1000, .evaluate_every = 70})) {
+    EXPECT_EQ(grant.first_turn, next);
+    next = grant.end_turn;
+  }
+  EXPECT_EQ(next, 1000);
+}
+
+TEST(Coordinator, EvaluatesWhereItShouldAndAtTheEnd) {
+  std::vector<std::int64_t> turns;
+  for (const Grant& grant :
+       grants_of({.turns = 100, .evaluate_every = 40, .evaluation_batches = 3}))
+    if (grant.evaluation_batches == 3) turns.push_back(grant.end_turn);
+  EXPECT_EQ(turns, (std::vector<std::int64_t>{40, 80, 100}));
+}
+
+TEST(Coordinator, DrainsAndFinishesInTheLastGrantOnly) {
+  const std::vector<Grant> grants = grants_of({.turns = 100});
+  EXPECT_TRUE(grants.back().finish && grants.back().drain &&
+              grants.back().checkpoint);
+  EXPECT_FALSE(grants.front().finish || grants.front().drain);
+}
+
+TEST(Coordinator, SavesTheFirstWeightsWhenAsked) {
+  const Grant first =
+      grants_of({.turns = 10, .initial_checkpoint = true}).front();
+  EXPECT_EQ(first, (Grant{.checkpoint = true}));
+}
+
+TEST(Coordinator, StopsAtTheEndOfWhatWasGranted) {
+  Coordinator coordinator({.turns = 1000}, 1, nullptr, nullptr);
+  const Grant first = *coordinator.grant(0);
+  coordinator.request_stop();
+  const Grant last = *coordinator.grant(1);
+  EXPECT_EQ(last.first_turn, first.end_turn);
+  EXPECT_EQ(last.end_turn, first.end_turn);
+  EXPECT_TRUE(last.finish && last.checkpoint);
+  EXPECT_FALSE(coordinator.grant(2));
+  EXPECT_TRUE(coordinator.stopped_early());
+}
+
+TEST(Coordinator, FinishesACheckpointWhenAllBlocksHaveSaved) {
+  std::vector<std::int64_t> finished;
+  Coordinator coordinator({.turns = 5}, 2, nullptr,
+                          [&](std::int64_t turn) { finished.push_back(turn); });
+  coordinator.grant(0);
+  coordinator.reached(1, 0);
+  EXPECT_TRUE(finished.empty());
+  coordinator.reached(2, 0);
+  EXPECT_EQ(finished, std::vector<std::int64_t>{5});
+}
+
+TEST(ControlMessage, CarriesAGrant) {
+  const Grant grant{.first_turn = 3,
+                    .end_turn = 9,
+                    .drain = true,
+                    .evaluation_batches = 4,
+                    .checkpoint = false,
+                    .finish = true};
+  EXPECT_EQ(grant_from(record_of(
+                control_message(MessageKind::grant, to_record(grant)))),
+            grant);
+}
+
+/// A worker that says `kind` after its first grant.
+void answer(Link link, MessageKind kind, const std::string& text,
+            bool is_link) {
+  link.receiver->receive();
+  Record record;
+  record.set("text", text);
+  record.set("is_link", std::int64_t{is_link});
+  link.sender->send(control_message(kind, record));
+  link.sender->close();
+}
+
+TEST(ControlServer, ThrowsTheFailureThatCausedTheOthers) {
+  Coordinator coordinator({.turns = 5}, 2, nullptr, nullptr);
+  auto [worker1, server1] = memory_link(4, 4, std::chrono::seconds(5));
+  auto [worker2, server2] = memory_link(4, 4, std::chrono::seconds(5));
+  std::jthread first(answer, std::move(worker1), MessageKind::failure,
+                     "the neighbour is gone", true);
+  std::jthread second(answer, std::move(worker2), MessageKind::failure,
+                      "the disk is full", false);
+  std::vector<Link> links;
+  links.push_back(std::move(server1));
+  links.push_back(std::move(server2));
+  ControlServer server(std::move(links), coordinator);
+  EXPECT_THAT([&] { server.serve(nullptr); },
+              testing::ThrowsMessage<UserError>("block 2: the disk is full"));
+}
+
+TEST(ControlServer, ReportsAWorkerThatEndsEarly) {
+  Coordinator coordinator({.turns = 5}, 1, nullptr, nullptr);
+  auto [worker, server_end] = memory_link(4, 4, std::chrono::seconds(5));
+  worker.sender->close();
+  std::vector<Link> links;
+  links.push_back(std::move(server_end));
+  ControlServer server(std::move(links), coordinator);
+  EXPECT_THROW(server.serve(nullptr), LinkError);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,183 @@
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/error.h"
+#include "lib/schedules/drawing.h"
+#include "lib/schedules/plan.h"
+#include "lib/schedules/simulation.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Traits kBackprop = {};
+constexpr Traits kLocal = {.cut = true, .from_above = false};
+constexpr Traits kDelayed = {.delay = 1};
+constexpr Traits kFullyDecoupled = {.delay = 2, .order = Order::backward_first};
+
+std::string schedule_of(const Traits& traits, int blocks, int block,
+                        const Grant& grant) {
+  const RunPlan plan = make_run_plan(
+      std::vector<Traits>(static_cast<std::size_t>(blocks - 1), traits), false);
+  std::string text;
+  for (const Action& action :
+       actions_of(plan.blocks[static_cast<std::size_t>(block) - 1], grant))
+    text += (text.empty() ? "" : " ") + to_text(action);
+  return text;
+}
+
+TEST(Action, IsReadBackFromItsText) {
+  const std::vector<Action> actions = actions_from_text("F0  B12 U3 E4 C100");
+  std::string text;
+  for (const Action& action : actions) text += to_text(action) + " ";
+  EXPECT_EQ(text, "F0 B12 U3 E4 C100 ");
+}
+
+TEST(Action, OfAnUnknownKindIsNamed) {
+  for (const char* text : {"F0 X3", "F", "Fx", "F-1", "F1x"})
+    EXPECT_THROW(actions_from_text(text), UserError) << text;
+}
+
+TEST(Schedule, OfBackpropIsForwardBackwardUpdate) {
+  EXPECT_EQ(schedule_of(kBackprop, 3, 1, {.end_turn = 2}), "F0 B0 U0 F1 B1 U1");
+}
+
+TEST(Schedule, OfADelayAppliesTheBatchOfKMinusKTurnsAgo) {
+  EXPECT_EQ(schedule_of(kDelayed, 3, 1, {.end_turn = 4}),
+            "F0 F1 F2 B0 U0 F3 B1 U1");
+}
+
+TEST(Schedule, OfOrderBUpdatesBeforeItForwards) {
+  EXPECT_EQ(schedule_of(kFullyDecoupled, 2, 1, {.end_turn = 4}),
+            "F0 F1 B0 U0 F2 B1 U1 F3");
+}
+
+TEST(Schedule, OfOrderBForwardsFirstInTheLastBlock) {
+  EXPECT_EQ(schedule_of(kFullyDecoupled, 2, 2, {.end_turn = 1}), "F0 B0 U0");
+}
+
+TEST(Schedule, DrainsSoThatEveryBatchIsApplied) {
+  EXPECT_EQ(schedule_of(kDelayed, 3, 1, {.end_turn = 2, .drain = true}),
+            "F0 F1 B0 U0 B1 U1");
+}
+
+TEST(Schedule, EvaluatesAndSavesAfterTheTurnsOfAGrant) {
+  EXPECT_EQ(schedule_of(kLocal, 2, 1,
+                        {.first_turn = 5,
+                         .end_turn = 6,
+                         .evaluation_batches = 2,
+                         .checkpoint = true}),
+            "F5 B5 U5 E0 E1 C6");
+}
+
+TEST(Plan, AddsDelaysUpToTheFirstCut) {
+  const RunPlan plan =
+      make_run_plan({kBackprop, kDelayed, kLocal, kDelayed}, false);
+  std::vector<std::int64_t> delays;
+  for (const BlockPlan& block : plan.blocks) delays.push_back(block.delay);
+  EXPECT_EQ(delays, (std::vector<std::int64_t>{1, 1, 0, 1, 0}));
+}
+
+TEST(Plan, RefusesToClipAModelThatIsCut) {
+  EXPECT_THROW(make_run_plan({kBackprop, kLocal}, true), UserError);
+}
+
+/// Steady-state seconds per batch at K = 4, backward = 2 x forward.
+double seconds_per_batch(const Traits& traits, double latency) {
+  const RunPlan plan = make_run_plan({traits, traits, traits}, false);
+  const Costs costs{std::vector<BlockCosts>(4, {1, 2, 0}), latency};
+  std::vector<Capacity> roomy(3, {100, 100});
+  const auto end = [&](std::int64_t turns) {
+    std::vector<std::vector<Action>> actions;
+    for (const BlockPlan& block : plan.blocks)
+      actions.push_back(actions_of(block, {.end_turn = turns}));
+    double last = 0;
+    for (const TimedAction& timed : simulate(plan, costs, roomy, actions))
+      last = std::max(last, timed.end);
+    return last;
+  };
+  return (end(220) - end(100)) / 120;
+}
+
+// Speed-ups over 12 s, the time of a batch under backprop in one block.
+TEST(Simulation, GivesTheSteadySpeedUpsWithoutLatency) {
+  EXPECT_NEAR(12 / seconds_per_batch(kBackprop, 0), 1, 1e-9);
+  EXPECT_NEAR(12 / seconds_per_batch(kDelayed, 0), 4, 1e-9);
+  EXPECT_NEAR(12 / seconds_per_batch(kFullyDecoupled, 0), 4, 1e-9);
+  EXPECT_NEAR(12 / seconds_per_batch(kLocal, 0), 4, 1e-9);
+}
+
+TEST(Simulation, GivesTheSteadySpeedUpsWithTheLatencyOfAForward) {
+  EXPECT_NEAR(12 / seconds_per_batch(kDelayed, 1), 8. / 3, 1e-9);
+  EXPECT_NEAR(12 / seconds_per_batch(kFullyDecoupled, 1), 3, 1e-9);
+  EXPECT_NEAR(12 / seconds_per_batch(kLocal, 1), 4, 1e-9);
+}
+
+std::string refusal(const std::vector<Traits>& boundaries,
+                    const std::vector<std::string>& lines) {
+  const RunPlan plan = make_run_plan(boundaries, false);
+  std::vector<std::vector<Action>> actions;
+  for (const std::string& line : lines)
+    actions.push_back(actions_from_text(line));
+  try {
+    simulate(plan, {}, std::vector<Capacity>(boundaries.size(), {1, 1}),
+             actions);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Simulation, AcceptsWhatDoesNotWait) {
+  EXPECT_EQ(refusal({kBackprop}, {"F0 B0 U0", "F0 B0 U0"}), "accepted");
+}
+
+TEST(Simulation, NamesTheCycleOfASchedule) {
+  EXPECT_THAT(refusal({kBackprop}, {"B0 F0", "F0 B0"}),
+              HasSubstr("block 1 (B0) waits for gradient 0 of block 2; block 2 "
+                        "(F0) waits for activation 0 of block 1"));
+}
+
+TEST(Simulation, NamesAnInputThatNobodyWillSend) {
+  EXPECT_THAT(
+      refusal({kBackprop}, {"F0", "F0 F1"}),
+      HasSubstr("waits for activation 1 of block 1; block 1 has nothing "
+                "more to do"));
+}
+
+TEST(Simulation, NamesAnOrderThatTheChannelDoesNotHave) {
+  EXPECT_THAT(refusal({kLocal}, {"F0 B0", "F1 B1"}),
+              HasSubstr("wants activation 1 of block 1, but activation 0 comes "
+                        "first"));
+}
+
+TEST(Simulation, NamesAChannelThatIsFull) {
+  EXPECT_THAT(refusal({kDelayed}, {"F0 F1 F2 B0", "F0 B0"}),
+              HasSubstr("until block 2 has taken one of 1 messages"));
+}
+
+TEST(Capacities, AreTheLeastWithoutDeadlockPlusTheSlack) {
+  const RunPlan plan = make_run_plan({kDelayed, kDelayed}, false);
+  const std::vector<Capacity> capacities = capacities_of(plan, 2);
+  // Block 2 sends two gradients before block 1, two batches ahead, takes one.
+  EXPECT_EQ(capacities[1], (Capacity{3, 4}));
+  EXPECT_EQ(capacities[0].up, 3);
+}
+
+TEST(Drawing, ShowsWhoIsBusyWhen) {
+  const RunPlan plan = make_run_plan({kBackprop}, false);
+  const std::vector<std::vector<Action>> actions(2,
+                                                 actions_from_text("F0 B0 U0"));
+  const auto timeline = simulate(
+      plan, {std::vector<BlockCosts>(2, {1, 2, 0}), 0}, {{1, 1}}, actions);
+  EXPECT_EQ(draw_timeline(timeline, 2, 1),
+            "block 2  | .    F0   B0   - U0 .    .\n"
+            "block 1  | F0   .    .    .    B0   - U0\n");
+}
+
+}  // namespace
+}  // namespace sluice
