@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t kImageBytes = 3 * 32 * 32;
+constexpr std::size_t kImageBytes = std::size_t{3} * 32 * 32;
 
 struct Records {
   std::vector<std::uint8_t> pixels = {};

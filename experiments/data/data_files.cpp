@@ -2,9 +2,9 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include <zlib.h>
 
@@ -23,10 +23,15 @@ struct CloseGz {
 };
 using GzFile = std::unique_ptr<gzFile_s, CloseGz>;
 
+/// As std::strerror, which threads may not share.
+std::string error_text(int code) {
+  return std::generic_category().message(code);
+}
+
 [[noreturn]] void fail_reading(const std::string& path, gzFile_s* file) {
   int code = Z_OK;
-  const char* text = gzerror(file, &code);
-  if (code == Z_ERRNO) text = std::strerror(errno);
+  std::string text = gzerror(file, &code);
+  if (code == Z_ERRNO) text = error_text(errno);
   throw UserError("{}: can't be read: {}", path, text);
 }
 
@@ -51,7 +56,7 @@ std::vector<std::uint8_t> read_data_file(const std::string& path) {
   // zlib reads a file that is not gzipped as it is.
   const GzFile file(gzopen(path.c_str(), "rb"));
   if (!file)
-    throw UserError("{}: can't be opened: {}", path, std::strerror(errno));
+    throw UserError("{}: can't be opened: {}", path, error_text(errno));
   gzbuffer(file.get(), 1U << 17);
   std::vector<std::uint8_t> bytes;
   for (;;) {

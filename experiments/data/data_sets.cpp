@@ -7,21 +7,25 @@
 #include "experiments/data/idx.h"
 
 namespace sluice {
+namespace {
+
+constexpr std::array kRows = {
+    DataSetRow{"drawn_digits",
+               "digits drawn by the program, 28x28 grey; needs no file",
+               configure_drawn_digits},
+    DataSetRow{"mnist", "handwritten digits, 28x28 grey (LeCun 1998)",
+               configure_mnist},
+    DataSetRow{"fashion_mnist", "clothes, 28x28 grey (Xiao 2017)",
+               configure_fashion_mnist},
+    DataSetRow{"kmnist", "cursive Japanese, 28x28 grey (Clanuwat 2018)",
+               configure_kmnist},
+    DataSetRow{"cifar10", "photographs, 32x32 colour (Krizhevsky 2009)",
+               configure_cifar10},
+};
+
+}  // namespace
 
 std::span<const DataSetRow> data_sets() {
-  static constexpr std::array kRows = {
-      DataSetRow{"drawn_digits",
-                 "digits drawn by the program, 28x28 grey; needs no file",
-                 configure_drawn_digits},
-      DataSetRow{"mnist", "handwritten digits, 28x28 grey (LeCun 1998)",
-                 configure_mnist},
-      DataSetRow{"fashion_mnist", "clothes, 28x28 grey (Xiao 2017)",
-                 configure_fashion_mnist},
-      DataSetRow{"kmnist", "cursive Japanese, 28x28 grey (Clanuwat 2018)",
-                 configure_kmnist},
-      DataSetRow{"cifar10", "photographs, 32x32 colour (Krizhevsky 2009)",
-                 configure_cifar10},
-  };
   return kRows;
 }
 

@@ -20,6 +20,9 @@ namespace {
 
 constexpr double kSide = Canvas::kSide;
 constexpr int kLinesPerCurve = 5;
+// Mean and standard deviation of the sum of four even 16-bit numbers.
+constexpr double kSumMean = 2 * 65535.0;
+constexpr double kSumDeviation = 65536.0 * 0.57735026918962576;
 
 /// Random numbers of one sample: spread() is even around 0, and shrinks with
 /// the difficulty.
@@ -41,9 +44,7 @@ class Dice {
     const std::uint64_t bits = random_.next();
     const std::uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) +
                               (bits >> 32 & 0xffff) + (bits >> 48);
-    constexpr double kMean = 2 * 65535.0;
-    constexpr double kDeviation = 65536.0 * 0.57735026918962576;
-    return (static_cast<double>(sum) - kMean) / kDeviation;
+    return (static_cast<double>(sum) - kSumMean) / kSumDeviation;
   }
 
  private:
@@ -180,12 +181,14 @@ void develop(const Canvas& canvas, Dice& dice, std::span<std::uint8_t> pixels) {
   const double slope_y = dice.spread(0.10) / kSide;
   const double noise = dice.difficulty() * dice.uniform(0.02, 0.10);
   for (std::size_t i = 0; i < pixels.size(); ++i) {
-    const double x = static_cast<double>(i % Canvas::kSide) - kSide / 2;
-    const double y = static_cast<double>(i / Canvas::kSide) - kSide / 2;
+    const std::size_t row = i / Canvas::kSide;
+    const std::size_t column = i % Canvas::kSide;
+    const double x = static_cast<double>(column) - kSide / 2;
+    const double y = static_cast<double>(row) - kSide / 2;
     const double value = ground + slope_x * x + slope_y * y +
                          contrast * canvas.levels()[i] + noise * dice.noise();
-    pixels[i] =
-        static_cast<std::uint8_t>(255 * std::clamp(value, 0.0, 1.0) + 0.5);
+    pixels[i] = static_cast<std::uint8_t>(
+        std::lround(255 * std::clamp(value, 0.0, 1.0)));
   }
 }
 

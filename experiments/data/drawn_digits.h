@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -21,7 +22,7 @@ struct DrawnDigitsOptions {
 };
 
 /// Bytes of an image.
-inline constexpr std::size_t kDrawnDigitBytes = 28 * 28;
+inline constexpr std::size_t kDrawnDigitBytes = std::size_t{28} * 28;
 
 /// Draws sample `index` of `split` ("train" or "test") into `pixels`, of
 /// kDrawnDigitBytes, and returns its label: a pure function of options.seed,
