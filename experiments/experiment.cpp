@@ -68,6 +68,13 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
     fields.section(std::to_string(number), "", describe_one);
   fields.finish();
   experiment.resolved.set(path, fields.resolved());
+  // The manual describes number 1 in the form that holds for all.
+  const std::string first = std::string(path) + ".1.";
+  for (KeyDoc key : fields.manual()) {
+    if (!key.path.starts_with(first)) continue;
+    key.path.erase(path.size(), 2);
+    experiment.manual.push_back(std::move(key));
+  }
 }
 
 void read_boundary(Fields& fields, Experiment& experiment) {
@@ -249,7 +256,10 @@ Experiment read_experiment(const ConfigNode& config,
   experiment.resolved = std::move(resolved);
   experiment.resolved.set("blocks", to_config(experiment.ranges));
   experiment.resolved.set("threads", {.value = experiment.threads});
-  experiment.manual = top.manual();
+  std::vector<KeyDoc> manual = top.manual();
+  manual.insert(manual.end(), experiment.manual.begin(),
+                experiment.manual.end());
+  experiment.manual = std::move(manual);
   return experiment;
 }
 

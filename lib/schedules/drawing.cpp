@@ -14,19 +14,17 @@ std::int64_t column_of(double time, double unit) {
   return std::llround(std::floor(time / unit + 1e-9));
 }
 
-/// Long actions fill their columns: "B0 ··" shows how long a block is busy.
+/// Long actions fill their columns, so that one sees how long a block is busy;
+/// an instant one belongs to what ended where it starts.
 void draw_action(const TimedAction& timed, double unit,
                  std::vector<std::string>& row) {
-  const auto first = static_cast<std::size_t>(column_of(timed.start, unit));
-  const auto end = std::max(
-      first + 1, static_cast<std::size_t>(
-                     std::llround(std::ceil(timed.end / unit - 1e-9))));
-  if (row.size() < end) row.resize(end);
   const bool instant = timed.end <= timed.start;
-  // An instant action belongs to the one that ended where it starts.
-  const std::size_t cell = instant && first > 0 ? first - 1 : first;
-  std::string& text = row[cell];
-  text += (text.empty() ? "" : " ") + to_text(timed.action);
+  const auto start = static_cast<std::size_t>(column_of(timed.start, unit));
+  const std::size_t first = instant && start > 0 ? start - 1 : start;
+  const auto end = static_cast<std::size_t>(
+      std::llround(std::ceil(timed.end / unit - 1e-9)));
+  row.resize(std::max({row.size(), first + 1, end}));
+  row[first] += (row[first].empty() ? "" : " ") + to_text(timed.action);
   if (instant) return;
   for (std::size_t column = first + 1; column < end; ++column)
     row[column] = "-";

@@ -73,8 +73,7 @@ class Program : public testing::Test {
 
 std::string config_with(const std::string& lines) {
   return "turns = 12\nbatch_size = 24\nthreads = 1\n" + lines +
-         "data = {train = 240, test = 40}\n"
-         "optimizer = {lr = 0.05, momentum = 0.9}\n";
+         "data = {train = 240, test = 40}\n";
 }
 
 class SameBits
@@ -109,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("MixClippedOverTheModel",
                   "blocks = 3\nmodel = {hidden = [48, 40, 32]}\n"
                   "optimizer = {lr = 0.05, clip = {norm = 0.5, scope = "
-                  "'model'}}\n#")),
+                  "'model'}}\n")),
     [](const auto& info) { return std::string(info.param.first); });
 
 std::string slurp(const std::string& path) {
@@ -223,7 +222,9 @@ TEST_F(Program, EndsAnInterruptedRunWithACheckpoint) {
       if (!fs::exists(dir + "/metrics.jsonl") ||
           fs::file_size(dir + "/metrics.jsonl") < 2000)
         continue;
-      std::system(("pkill -INT -f 'sluice run " + config + "'").c_str());
+      std::system((std::string("pkill -INT -f '^") + SLUICE_PROGRAM + " run " +
+                   config + "'")
+                      .c_str());
       return;
     }
   });

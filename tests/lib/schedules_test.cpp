@@ -160,12 +160,32 @@ TEST(Simulation, NamesAChannelThatIsFull) {
               HasSubstr("until block 2 has taken one of 1 messages"));
 }
 
-TEST(Capacities, AreTheLeastWithoutDeadlockPlusTheSlack) {
-  const RunPlan plan = make_run_plan({kDelayed, kDelayed}, false);
-  const std::vector<Capacity> capacities = capacities_of(plan, 2);
-  // Block 2 sends two gradients before block 1, two batches ahead, takes one.
-  EXPECT_EQ(capacities[1], (Capacity{3, 4}));
-  EXPECT_EQ(capacities[0].up, 3);
+/// Three turns of delay: block 1 is three batches ahead when it first takes a
+/// gradient.
+constexpr Traits kFarBehind = {.delay = 3};
+
+bool waits_for_itself(const RunPlan& plan, Capacity capacity) {
+  std::vector<std::vector<Action>> actions;
+  for (const BlockPlan& block : plan.blocks)
+    actions.push_back(actions_of(block, {.end_turn = 10, .drain = true}));
+  try {
+    simulate(plan, {}, {capacity}, actions);
+  } catch (const UserError&) {
+    return true;
+  }
+  return false;
+}
+
+TEST(Capacities, AreEnoughAndNoneIsTooMany) {
+  const RunPlan plan = make_run_plan({kFarBehind}, false);
+  const Capacity least = capacities_of(plan, 0).at(0);
+  EXPECT_FALSE(waits_for_itself(plan, least));
+  EXPECT_TRUE(waits_for_itself(plan, {1, 1}));
+}
+
+TEST(Capacities, HaveTheSlackOnTop) {
+  const RunPlan plan = make_run_plan({kBackprop}, false);
+  EXPECT_EQ(capacities_of(plan, 2).at(0), (Capacity{3, 3}));
 }
 
 TEST(Drawing, ShowsWhoIsBusyWhen) {
