@@ -9,20 +9,12 @@
 #include "experiments/data/data_sets.h"
 #include "experiments/data/sample_order.h"
 #include "experiments/numbered.h"
+#include "experiments/settings.h"
 #include "lib/base/plug_in.h"
 #include "modules/models.h"
 
 namespace sluice {
 namespace {
-
-struct Lengths {
-  double epochs = 5;
-  std::int64_t turns = 0;
-  double evaluate_every = 1;
-  double checkpoint_every = 0;
-  bool initial_checkpoint = false;
-  bool drain = true;
-};
 
 std::int64_t turns_of(double epochs, std::int64_t turns_per_epoch) {
   if (epochs == 0) return 0;
@@ -118,20 +110,58 @@ std::int64_t threads_for(std::int64_t blocks) {
       1, std::int64_t{std::thread::hardware_concurrency()} / blocks);
 }
 
-RunLength length_of(const Lengths& lengths, const Experiment& experiment) {
+RunLength length_of(const Settings& settings, const Experiment& experiment) {
   const std::int64_t per_epoch = experiment.turns_per_epoch;
   RunLength length;
-  length.turns =
-      lengths.turns > 0 ? lengths.turns : turns_of(lengths.epochs, per_epoch);
-  length.evaluate_every = turns_of(lengths.evaluate_every, per_epoch);
-  length.checkpoint_every = turns_of(lengths.checkpoint_every, per_epoch);
-  length.initial_checkpoint = lengths.initial_checkpoint;
-  length.drain = lengths.drain;
+  length.turns = settings.turns > 0 ? settings.turns
+                                    : turns_of(settings.epochs, per_epoch);
+  length.evaluate_every = turns_of(settings.evaluate_every, per_epoch);
+  length.checkpoint_every = turns_of(settings.checkpoint_every, per_epoch);
+  length.initial_checkpoint = settings.initial_checkpoint;
+  length.drain = settings.drain;
   length.evaluation_batches =
       SampleOrder(experiment.data->test->size(),
-                  {.batch_size = experiment.batch_size, .shuffled = false})
+                  {.batch_size = settings.batch_size, .shuffled = false})
           .batches_per_epoch();
   return length;
+}
+
+/// What the settings mean, now that data and blocks are known.
+void apply(const Settings& settings, Experiment& experiment) {
+  experiment.name = settings.name;
+  experiment.engine = settings.engine;
+  experiment.seed = static_cast<std::uint64_t>(settings.seed);
+  experiment.batch_size = settings.batch_size;
+  experiment.drop_last = settings.drop_last;
+  experiment.log_every = settings.log_every;
+  experiment.timeout_seconds = settings.timeout_seconds;
+  experiment.threads = settings.threads > 0 ? settings.threads
+                                            : threads_for(experiment.blocks());
+  experiment.precision =
+      settings.precision == "bf16" ? Precision::bf16 : Precision::fp32;
+  experiment.memory_format = settings.memory_format == "channels_last"
+                                 ? MemoryFormat::channels_last
+                                 : MemoryFormat::contiguous;
+  experiment.turns_per_epoch = SampleOrder(experiment.data->train->size(),
+                                           {.batch_size = settings.batch_size,
+                                            .drop_last = settings.drop_last})
+                                   .batches_per_epoch();
+  experiment.length = length_of(settings, experiment);
+}
+
+/// Puts what was read apart from the top into the resolved config and the
+/// manual, and what was derived in the place of what was written.
+void finish_resolved(const Fields& top, Experiment& experiment) {
+  ConfigNode resolved = top.resolved();
+  for (const char* path : {"boundary", "optimizer"})
+    resolved.set(path, *experiment.resolved.find(path));
+  resolved.set("blocks", to_config(experiment.ranges));
+  resolved.set("threads", {.value = experiment.threads});
+  experiment.resolved = std::move(resolved);
+  std::vector<KeyDoc> manual = top.manual();
+  manual.insert(manual.end(), experiment.manual.begin(),
+                experiment.manual.end());
+  experiment.manual = std::move(manual);
 }
 
 }  // namespace
@@ -154,72 +184,9 @@ Site site_of(const Experiment& experiment, int block) {
 Experiment read_experiment(const ConfigNode& config,
                            const std::string& data_root) {
   Experiment experiment;
-  Lengths lengths;
-  std::int64_t seed = 1;
-  std::int64_t threads = 0;
-  std::int64_t slack = 2;
-  std::string precision = "fp32";
-  std::string memory_format = "contiguous";
-  experiment.engine = "virtual";
-  experiment.name = "run";
-  experiment.batch_size = 64;
-
+  Settings settings;
   Fields top(&config, "");
-  top.key("name", experiment.name,
-          {.text = "of the experiment, and of its folder"});
-  top.key("engine", experiment.engine,
-          {.text = "what runs the blocks",
-           .allowed = {"virtual", "threads", "processes"}});
-  top.key("seed", seed, {.text = "of weights, masks and orders", .min = 0});
-  ConfigNode blocks{.value = std::int64_t{2}};
-  top.key("blocks", blocks, "integer | list of ranges",
-          {.text = "how the model is cut: 4, or [\"0-3\", \"4-\"]"});
-  top.key("epochs", lengths.epochs,
-          {.text = "how long it trains", .unit = "epochs", .min = 0});
-  top.key("turns", lengths.turns,
-          {.text = "how long it trains; above 0 it replaces `epochs`",
-           .unit = "batches",
-           .min = 0});
-  top.key("batch_size", experiment.batch_size,
-          {.text = "of every batch but an epoch's last",
-           .unit = "samples",
-           .min = 1});
-  top.key("drop_last", experiment.drop_last,
-          {.text = "leave an epoch's last batch out when it is not full"});
-  top.key("evaluate_every", lengths.evaluate_every,
-          {.text = "0: only at the end", .unit = "epochs", .min = 0});
-  top.key("log_every", experiment.log_every,
-          {.text = "between training records", .unit = "turns", .min = 1});
-  top.key("drain", lengths.drain,
-          {.text = "apply what is in flight at the end"});
-  top.key("threads", threads,
-          {.text = "intra-op threads of each block; 0: the cores divided by "
-                   "the blocks",
-           .min = 0,
-           .max = 1024});
-  top.key("precision", precision,
-          {.text = "of matrix products and convolutions",
-           .allowed = {"fp32", "bf16"}});
-  top.key("memory_format", memory_format,
-          {.text = "how images lie in memory; channels_last is faster for "
-                   "convolutions",
-           .allowed = {"contiguous", "channels_last"}});
-  top.key("slack", slack,
-          {.text = "messages that a boundary holds beyond the least it needs",
-           .unit = "messages",
-           .min = 0,
-           .max = 1024});
-  top.key("timeout", experiment.timeout_seconds,
-          {.text = "a neighbour that is silent for so long is given up",
-           .unit = "s",
-           .min = 1});
-  top.section(
-      "checkpoint", "what is saved; the end always is", [&](Fields& fields) {
-        fields.key("every", lengths.checkpoint_every,
-                   {.text = "0: only at the end", .unit = "epochs", .min = 0});
-        fields.key("initial", lengths.initial_checkpoint,
-                   {.text = "save the weights before the first turn"});
-      });
+  settings.describe(top);
   read_data(top, data_root, experiment);
   read_model(top, experiment);
   top.section("loss", "at the last block, and of heads that classify",
@@ -228,38 +195,18 @@ Experiment read_experiment(const ConfigNode& config,
                 experiment.loss =
                     choose(fields, "name", losses(), name, "loss").make(fields);
               });
-  experiment.ranges = partition(blocks, experiment.model);
+  experiment.ranges = partition(settings.blocks, experiment.model);
   read_numbered(top, "boundary", experiment.blocks() - 1, "policy", experiment,
                 [&](Fields& fields) { read_boundary(fields, experiment); });
   read_numbered(top, "optimizer", experiment.blocks(), "name", experiment,
                 [&](Fields& fields) { read_optimizer(fields, experiment); });
   top.finish();
 
-  experiment.seed = static_cast<std::uint64_t>(seed);
-  experiment.threads = threads > 0 ? threads : threads_for(experiment.blocks());
-  experiment.precision =
-      precision == "bf16" ? Precision::bf16 : Precision::fp32;
-  experiment.memory_format = memory_format == "channels_last"
-                                 ? MemoryFormat::channels_last
-                                 : MemoryFormat::contiguous;
-  experiment.turns_per_epoch = SampleOrder(experiment.data->train->size(),
-                                           {.batch_size = experiment.batch_size,
-                                            .drop_last = experiment.drop_last})
-                                   .batches_per_epoch();
-  experiment.length = length_of(lengths, experiment);
+  apply(settings, experiment);
   experiment.plan = plan_of(experiment, wants_model_norm(experiment, top));
   experiment.capacities =
-      capacities_of(experiment.plan, static_cast<std::size_t>(slack));
-  ConfigNode resolved = top.resolved();
-  for (const char* path : {"boundary", "optimizer"})
-    resolved.set(path, *experiment.resolved.find(path));
-  experiment.resolved = std::move(resolved);
-  experiment.resolved.set("blocks", to_config(experiment.ranges));
-  experiment.resolved.set("threads", {.value = experiment.threads});
-  std::vector<KeyDoc> manual = top.manual();
-  manual.insert(manual.end(), experiment.manual.begin(),
-                experiment.manual.end());
-  experiment.manual = std::move(manual);
+      capacities_of(experiment.plan, static_cast<std::size_t>(settings.slack));
+  finish_resolved(top, experiment);
   return experiment;
 }
 

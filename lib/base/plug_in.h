@@ -17,7 +17,8 @@ template <class Make>
 const Row<Make>& choose(Fields& fields, std::string_view key,
                         std::span<const Row<Make>> rows, std::string& name,
                         std::string_view what) {
-  fields.key(key, name, {.text = what});
+  const std::string text = fmt::format("the {}: see `sluice list`", what);
+  fields.key(key, name, {.text = text});
   try {
     return find_row(rows, name, what);
   } catch (const UserError& error) {
