@@ -12,8 +12,8 @@
 namespace sluice {
 
 /// outputs [N, classes], labels [N] int64 -> the mean loss, a scalar.
-using Loss =
-    std::function<at::Tensor(const at::Tensor& outputs, const at::Tensor& labels)>;
+using Loss = std::function<at::Tensor(const at::Tensor& outputs,
+                                      const at::Tensor& labels)>;
 
 using ConfigureLoss = Loss (*)(Fields& options);
 using LossRow = Row<ConfigureLoss>;

@@ -28,12 +28,15 @@ at::Tensor two_outputs() {
   return at::tensor({std::log(3.0), 0.0, std::log(3.0), 0.0}).reshape({2, 2});
 }
 
-at::Tensor two_labels() { return at::tensor({0, 1}, at::kLong); }
+at::Tensor two_labels() {
+  return at::tensor({0, 1}, at::kLong);
+}
 
 TEST(CrossEntropy, IsTheMeanOfMinusLogProbability) {
   const double expected = (std::log(4.0 / 3) + std::log(4.0)) / 2;
-  EXPECT_NEAR(make_loss("cross_entropy")(two_outputs(), two_labels()).item<double>(),
-              expected, 1e-6);
+  EXPECT_NEAR(
+      make_loss("cross_entropy")(two_outputs(), two_labels()).item<double>(),
+      expected, 1e-6);
 }
 
 TEST(CrossEntropy, SmoothingSpreadsItsShareOverAllClasses) {
@@ -52,8 +55,9 @@ TEST(MeanSquaredError, IsTheMeanOverSamplesAndClasses) {
   const at::Tensor outputs =
       at::tensor({1.0, 2.0, 0.0, 0.0}).reshape({2, 2}).to(at::kFloat);
   // Targets (1, 0) and (0, 1): squares 0, 4, 0, 1.
-  EXPECT_EQ(make_loss("mean_squared_error")(outputs, two_labels()).item<float>(),
-            1.25F);
+  EXPECT_EQ(
+      make_loss("mean_squared_error")(outputs, two_labels()).item<float>(),
+      1.25F);
 }
 
 TEST(MeanSquaredError, GradientPullsTowardsTheOneHotLabel) {
