@@ -83,6 +83,9 @@ constexpr const char* kConv =
 constexpr const char* kMlpNoDropout =
     "model = {name = 'mlp', hidden = [48, 40, 32], batch_norm = true}\n";
 
+constexpr const char* kConvNoDropout =
+    "model = {name = 'conv3', channels = 8}\n";
+
 /// Starts the plain net from the workers' first weights and memory layout.
 void take_weights(PlainNet& net, const Training& from) {
   for (auto& parameter : net.parameters())
@@ -127,20 +130,23 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 /// One turn of ours against one step of torch::optim, contiguous and without
-/// dropout.
+/// dropout, from the same weights.
 void expect_near_torch_optim(
     const std::string& optimizer,
     const std::function<std::function<void()>(std::vector<at::Tensor>)>&
         reference) {
-  Experiment experiment =
-      small_experiment("blocks = 3\nturns = 1\n" + std::string(kMlpNoDropout) +
-                       "optimizer = " + optimizer + "\n");
-  Training training(experiment);
-  const auto net = plain_mlp(0);
-  take_weights(*net, training);
-  plain_loop(*net, training.experiment, 1, reference(net->parameters()));
-  training.train();
-  EXPECT_LT(distance(net->named(), training.weights()), 1e-5);
+  for (const Case& it : {Case{"mlp", kMlpNoDropout, plain_mlp},
+                         Case{"conv", kConvNoDropout, plain_conv}}) {
+    Training training(small_experiment("blocks = 3\nturns = 1\n" + it.config +
+                                       "optimizer = " + optimizer + "\n"));
+    const auto net = it.net(0);
+    take_weights(*net, training);
+    plain_loop(*net, training.experiment, 1, reference(net->parameters()));
+    const NamedTensors first = copies_of(training.weights());
+    training.train();
+    EXPECT_LT(distance(net->named(), training.weights()), 1e-5) << it.name;
+    EXPECT_GT(distance(first, training.weights()), 1e-4) << it.name;
+  }
 }
 
 template <class Optimizer, class Options>
@@ -215,6 +221,42 @@ TEST(Clipping, OfABlockDependsOnTheCut) {
       std::string(kMlp) + "optimizer = {lr = 0.05, clip = {norm = 0.5}}\n";
   EXPECT_NE(difference(trained("blocks = 1\n" + rest),
                        trained("blocks = 4\n" + rest)),
+            "");
+}
+
+TEST(LearningRate, OfABlockIsItsOwn) {
+  Training training(small_experiment(
+      std::string("blocks = 2\n") + kMlpNoDropout +
+      "optimizer = {lr = 0.05, momentum = 0.5, 1 = {lr = 0}}\n"));
+  const NamedTensors lower = copies_of(training.block(1).weights());
+  const NamedTensors upper = copies_of(training.block(2).weights());
+  training.train();
+  const auto moved = [](const NamedTensors& before, Worker& worker) {
+    return distance({before.front()}, worker.weights());
+  };
+  EXPECT_EQ(moved(lower, training.block(1)), 0);
+  EXPECT_GT(moved(upper, training.block(2)), 1e-3);
+}
+
+TEST(VirtualEngine, ReportsTheSecondsThatTheCostsSay) {
+  Training training(small_experiment(
+      std::string("blocks = 2\nevaluate_every = 0\n") + kMlpNoDropout));
+  // 20 turns, each forward and backward through both blocks in a row, then two
+  // batches of evaluation, whose second overlaps with the first.
+  EXPECT_NEAR(training.train({{{1, 2, 0.5}, {1, 2, 0.5}}, 0}),
+              20 * (1 + 1 + 2 + 2 + 0.5) + 3, 1e-9);
+}
+
+TEST(VirtualEngine, GivesTheSameBitsAtAnySpeed) {
+  const auto weights_at = [](const Costs& costs) {
+    Training training(small_experiment(std::string("blocks = 3\n") +
+                                       kMlpNoDropout +
+                                       "boundary = {policy = 'local_loss'}\n"));
+    training.train(costs);
+    return copies_of(training.weights());
+  };
+  EXPECT_EQ(difference(weights_at({}),
+                       weights_at({{{3, 1, 0}, {1, 5, 1}, {2, 2, 0}}, 0.7})),
             "");
 }
 

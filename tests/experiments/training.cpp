@@ -41,10 +41,11 @@ Training::Training(const Experiment& of, std::shared_ptr<Sink> to)
         sink, ""));
 }
 
-void Training::train() {
+double Training::train(const Costs& costs) {
   Coordinator coordinator(experiment.length, experiment.blocks(), sink,
                           nullptr);
-  run_virtual(workers, experiment.plan, experiment.capacities, {}, coordinator);
+  return run_virtual(workers, experiment.plan, experiment.capacities, costs,
+                     coordinator);
 }
 
 NamedTensors Training::weights() const {

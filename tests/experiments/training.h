@@ -18,8 +18,8 @@ Experiment small_experiment(const std::string& lines);
 struct Training {
   explicit Training(const Experiment& of, std::shared_ptr<Sink> sink = nullptr);
 
-  /// To the run's end, in the virtual engine.
-  void train();
+  /// To the run's end, in the virtual engine; the virtual seconds it took.
+  double train(const Costs& costs = {});
   /// All weights and statistics, in the order of the layers; heads after the
   /// block that they belong to.
   NamedTensors weights() const;
