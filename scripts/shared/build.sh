@@ -21,6 +21,7 @@ chosen_torch() {
 }
 
 # build PRESET FOLDER TORCH [CMAKE ARGUMENTS]
+# Builds $BUILD_TARGET, or everything.
 build() {
   local preset=$1 folder=$2 torch=$3
   shift 3
@@ -30,5 +31,5 @@ build() {
       "-DLibTorch_ROOT=$torch" "$@" || die "cmake failed; see above"
   fi
   say "Building ${folder#"$SLUICE_ROOT"/}"
-  ninja -C "$folder" -j "$(build_jobs)" || die "the build failed; see above"
+  ninja -C "$folder" -j "$(build_jobs)" "${BUILD_TARGET:-all}" || die "the build failed; see above"
 }
