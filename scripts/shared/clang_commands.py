@@ -17,7 +17,7 @@ GCC_ONLY = {"-fpch-preprocess", "-Winvalid-pch"}
 def without_gcc(words):
     compiler = next(i for i, word in enumerate(words)
                     if word.endswith(("c++", "g++", "clang++", "clang++-14")))
-    kept = ["clang++-14"]
+    kept = ["clang++-14", "-Wno-unknown-warning-option"]
     rest = iter(words[compiler + 1:])
     for word in rest:
         if word == "-include":
