@@ -13,7 +13,8 @@ build_jobs() {
 is_configured() {
   local folder=$1 torch=$2
   [[ -e $folder/build.ninja ]] &&
-    grep -qE "^LibTorch_ROOT:[A-Z]+=$torch\$" "$folder/CMakeCache.txt"
+    sed -n 's/^LibTorch_ROOT:[A-Z]*=//p' "$folder/CMakeCache.txt" |
+    grep -qxF -- "$torch"
 }
 
 chosen_torch() {
