@@ -6,6 +6,7 @@
 #include <c10/core/ScalarType.h>
 
 #include "lib/base/error.h"
+#include "lib/precision.h"
 
 namespace sluice {
 namespace {
@@ -32,6 +33,7 @@ std::int64_t padding(std::int64_t size, std::int64_t kernel) {
 at::Tensor similarity_matrix(const at::Tensor& features) {
   constexpr double kEpsilon = 1e-8;
   // In bfloat16 the differences that the matrix is about would be lost.
+  const FullPrecisionScope full_precision;
   const at::Tensor rows = rows_of(
       features.to(c10::promoteTypes(features.scalar_type(), at::kFloat)));
   const at::Tensor centred = rows - rows.mean(1, /*keepdim=*/true);

@@ -98,16 +98,18 @@ void print_rows(std::span<const Row<Make>> rows) {
 }  // namespace
 
 void run_command(const RunArguments& arguments) {
+  StopSignals signals;  // before LibTorch has threads
   const Experiment experiment = experiment_of(arguments.config);
   fmt::print("{}: {} in {} block{}, engine {}\n", experiment.name,
              method_of(experiment), experiment.blocks(),
              experiment.blocks() == 1 ? "" : "s", experiment.engine);
-  const RunResult result = run(
-      experiment,
-      {.folder = arguments.folder,
-       .overwrite = arguments.overwrite,
-       .command = arguments.command,
-       .program = std::filesystem::read_symlink("/proc/self/exe").string()});
+  const RunResult result =
+      run(experiment,
+          {.folder = arguments.folder,
+           .overwrite = arguments.overwrite,
+           .command = arguments.command,
+           .program = std::filesystem::read_symlink("/proc/self/exe").string()},
+          signals);
   fmt::print("{} after {:.1f} s: accuracy {:.2f} %, {:.0f} samples/s, in {}\n",
              result.complete ? "Done" : "Stopped", result.seconds,
              100 * result.accuracy, result.samples_per_second, result.folder);

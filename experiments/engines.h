@@ -9,9 +9,8 @@
 namespace sluice {
 
 /// Runs the experiment's blocks on its engine until the coordinator grants no
-/// more. `program` is the file that worker processes are started from. Returns
-/// the seconds from the first action to the last, start-up not included.
-double run_engine(const Experiment& experiment, const RunFolder& folder,
-                  const std::string& program, Coordinator& coordinator);
+/// more. `program` is the file that worker processes are started from.
+void run_engine(const Experiment& experiment, const RunFolder& folder,
+                const std::string& program, Coordinator& coordinator);
 
 }  // namespace sluice

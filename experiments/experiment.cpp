@@ -50,15 +50,23 @@ void read_model(Fields& top, Experiment& experiment) {
 /// the top as it is written, made explicit, and read on its own.
 void read_numbered(Fields& top, std::string_view path, std::int64_t count,
                    std::string_view fresh, Experiment& experiment,
-                   const std::function<void(Fields&)>& describe_one) {
+                   void (*describe_one)(Fields&, Experiment&)) {
   ConfigNode written;
   top.key(path, written, "table", {.text = "for all, or numbered for one"});
   const ConfigNode tables = numbered(
       written.value.index() == 0 ? nullptr : &written, count, fresh, path);
   Fields fields(&tables, std::string(path));
   for (std::int64_t number = 1; number <= count; ++number)
-    fields.section(std::to_string(number), "", describe_one);
+    fields.section(std::to_string(number), "",
+                   [&](Fields& part) { describe_one(part, experiment); });
   fields.finish();
+  if (count == 0) {  // no boundary: what holds for all is checked all the same
+    Experiment unused = experiment;
+    const ConfigNode one = numbered(
+        written.value.index() == 0 ? nullptr : &written, 1, fresh, path);
+    Fields check(&one, std::string(path));
+    check.section("1", "", [&](Fields& part) { describe_one(part, unused); });
+  }
   experiment.resolved.set(path, fields.resolved());
   // The manual describes number 1 in the form that holds for all.
   const std::string first = std::string(path) + ".1.";
@@ -89,10 +97,22 @@ bool wants_model_norm(const Experiment& experiment, const Fields& top) {
   };
   const auto count = std::count_if(experiment.optimizers.begin(),
                                    experiment.optimizers.end(), wants);
-  if (count != 0 && count != experiment.blocks())
+  if (count == 0) return false;
+  const bool all_alike = std::all_of(
+      experiment.optimizers.begin(), experiment.optimizers.end(),
+      [&](const OptimizerOptions& options) {
+        return wants(options) &&
+               options.clip_norm == experiment.optimizers[0].clip_norm;
+      });
+  if (!all_alike)
     top.reject("optimizer",
-               "clip.scope = 'model' must hold for every block or for none");
-  return count != 0;
+               "clip.scope = 'model' must hold for all blocks, with one norm");
+  for (const std::string& policy : experiment.policy_names)
+    if (policy != "backprop")
+      top.reject("optimizer",
+                 "clip.scope = 'model' needs backprop at every boundary; use "
+                 "clip.scope = 'block'");
+  return true;
 }
 
 RunPlan plan_of(const Experiment& experiment, bool model_norm) {
@@ -197,9 +217,9 @@ Experiment read_experiment(const ConfigNode& config,
               });
   experiment.ranges = partition(settings.blocks, experiment.model);
   read_numbered(top, "boundary", experiment.blocks() - 1, "policy", experiment,
-                [&](Fields& fields) { read_boundary(fields, experiment); });
+                read_boundary);
   read_numbered(top, "optimizer", experiment.blocks(), "name", experiment,
-                [&](Fields& fields) { read_optimizer(fields, experiment); });
+                read_optimizer);
   top.finish();
 
   apply(settings, experiment);

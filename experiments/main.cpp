@@ -9,6 +9,7 @@
 #include "experiments/commands.h"
 #include "experiments/worker_process.h"
 #include "lib/base/error.h"
+#include "lib/engines/control.h"
 
 namespace {
 
@@ -22,6 +23,7 @@ struct WorkerArguments {
   int block = 1;
   std::string address;
   int parent = 0;
+  int status = 0;
 };
 
 void add_config(CLI::App& command, sluice::ConfigArguments& arguments) {
@@ -51,12 +53,16 @@ void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
   CLI::App* command = app.add_subcommand(
       "plan", "Show the schedule of each block as a timeline, and check it");
   add_config(*command, arguments.config);
-  command->add_option("--turns", arguments.turns,
-                      "turns in steady state to show");
-  command->add_option("--forward", arguments.forward, "seconds of a forward");
-  command->add_option("--backward", arguments.backward,
-                      "seconds of a backward");
-  command->add_option("--latency", arguments.latency, "seconds of a message");
+  command
+      ->add_option("--turns", arguments.turns, "turns in steady state to show")
+      ->check(CLI::Range(1, 1000));
+  const CLI::Range seconds(0.001, 1000.0, "seconds from 0.001 to 1000");
+  command->add_option("--forward", arguments.forward, "seconds of a forward")
+      ->check(seconds);
+  command->add_option("--backward", arguments.backward, "seconds of a backward")
+      ->check(seconds);
+  command->add_option("--latency", arguments.latency, "seconds of a message")
+      ->check(CLI::Range(0.0, 1000.0));
   command->add_option("--actions", arguments.actions_file,
                       "check these schedules instead: a line per block, block "
                       "1 first, such as 'F0 B0 U0'");
@@ -89,12 +95,12 @@ void define_worker(CLI::App& app, WorkerArguments& arguments) {
   command->add_option("--join", arguments.address)->required();
   command->add_option("--parent", arguments.parent)->required();
   command->callback([&] {
-    sluice::run_worker_process(arguments.folder, arguments.block,
-                               arguments.address, arguments.parent);
+    arguments.status = sluice::run_worker_process(
+        arguments.folder, arguments.block, arguments.address, arguments.parent);
   });
 }
 
-int say(const char* text, int status) {
+int say(const std::string& text, int status) {
   fmt::print(stderr, "sluice: {}\n", text);
   return status;
 }
@@ -123,7 +129,7 @@ int main(int argc, char** argv) {
   } catch (const sluice::UserError& error) {
     return say(error.what(), kMisused);
   } catch (const std::exception& error) {
-    return say(error.what(), kFailed);
+    return say(sluice::text_of(error), kFailed);
   }
-  return 0;
+  return worker.status;
 }

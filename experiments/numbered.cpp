@@ -15,6 +15,13 @@ bool is_number(const std::string& key) {
   });
 }
 
+/// Whether the digits are those of a number from 1 to count.
+bool is_one_of(const std::string& digits, std::int64_t count) {
+  for (std::int64_t number = 1; number <= count; ++number)
+    if (digits == std::to_string(number)) return true;
+  return false;
+}
+
 /// `common` with the keys of `own` over it, tables merged key by key.
 ConfigNode merged(const ConfigNode& common, const ConfigNode& own) {
   const auto* base = std::get_if<ConfigNode::Table>(&common.value);
@@ -43,20 +50,26 @@ ConfigNode numbered(const ConfigNode* table, std::int64_t count,
                     path, table->describe());
   if (keys)
     for (const auto& [key, value] : *keys) {
-      if (!is_number(key)) {
+      if (!is_number(key))
         common.set(key, value);
-      } else if (key != std::to_string(std::stoll(key)) || key == "0" ||
-                 std::stoll(key) > count) {
+      else if (!is_one_of(key, count))
         throw UserError("{}: {}.{}: there are only {} of them, numbered from 1",
                         value.origin.text(), path, key, count);
-      }
     }
+  bool common_is_used = count == 0;
   for (std::int64_t number = 1; number <= count; ++number) {
     const std::string key = std::to_string(number);
     const ConfigNode* own = table ? table->find(key) : nullptr;
     const bool alone = own && !fresh.empty() && own->find(fresh);
+    common_is_used = common_is_used || !alone;
     result.set(key, !own ? common : alone ? *own : merged(common, *own));
   }
+  const auto& unused = std::get<ConfigNode::Table>(common.value);
+  if (!common_is_used && !unused.empty())
+    throw UserError(
+        "{}: {}.{}: nothing takes this key: each numbered table names its own "
+        "{}, and then takes no other common key",
+        unused.front().second.origin.text(), path, unused.front().first, fresh);
   return result;
 }
 

@@ -1,16 +1,14 @@
 #include "experiments/run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
-
-#include <ATen/Parallel.h>
 
 #include "experiments/assembly.h"
 #include "experiments/console.h"
 #include "experiments/engines.h"
 #include "experiments/run_folder.h"
-#include "experiments/stop_signals.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/coordinator.h"
 
@@ -60,8 +58,8 @@ Record summary_of(const Experiment& experiment, const RunResult& result) {
 
 }  // namespace
 
-RunResult run(const Experiment& experiment, const RunOptions& options) {
-  at::set_num_threads(static_cast<int>(experiment.threads));
+RunResult run(const Experiment& experiment, const RunOptions& options,
+              StopSignals& signals) {
   const RunFolder folder(options.folder.empty()
                              ? free_run_folder(experiment.name)
                              : options.folder,
@@ -74,19 +72,20 @@ RunResult run(const Experiment& experiment, const RunOptions& options) {
                             finish_checkpoint(folder.checkpoints(), turn);
                           });
 
+  signals.on_stop([&] { coordinator.request_stop(); });
+  run_engine(experiment, folder, options.program, coordinator);
+  signals.on_stop(nullptr);
+
   RunResult result{.folder = folder.path()};
-  {
-    const StopSignals signals([&] { coordinator.request_stop(); });
-    result.seconds =
-        run_engine(experiment, folder, options.program, coordinator);
-  }
+  result.seconds = coordinator.seconds();
   result.complete = !coordinator.stopped_early();
   result.accuracy = sink->last_evaluation().number("accuracy", 0);
   result.loss = sink->last_evaluation().number("loss", 0);
   result.samples_per_second =
       static_cast<double>(coordinator.turns_granted()) *
       static_cast<double>(experiment.data->train->size()) /
-      static_cast<double>(experiment.turns_per_epoch) / result.seconds;
+      static_cast<double>(experiment.turns_per_epoch) /
+      std::max(result.seconds, 1e-9);
   file->write(summary_of(experiment, result));
   if (result.complete) folder.mark_done();
   return result;

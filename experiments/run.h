@@ -3,6 +3,7 @@
 #include <string>
 
 #include "experiments/experiment.h"
+#include "experiments/stop_signals.h"
 
 namespace sluice {
 
@@ -23,8 +24,9 @@ struct RunResult {
   double samples_per_second = 0;
 };
 
-/// Trains, from the first turn to the last, and writes the run folder. Ctrl-C
-/// ends it at the next turn boundary with a checkpoint.
-RunResult run(const Experiment& experiment, const RunOptions& options);
+/// Trains, from the first turn to the last, and writes the run folder. A signal
+/// ends it after the turns that have been granted, with a checkpoint.
+RunResult run(const Experiment& experiment, const RunOptions& options,
+              StopSignals& signals);
 
 }  // namespace sluice

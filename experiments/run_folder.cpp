@@ -72,14 +72,20 @@ RunFolder::RunFolder(std::string path, const Experiment& experiment,
                      const std::string& command, bool overwrite)
     : path_(std::move(path)) {
   std::error_code error;
-  if (fs::exists(path_ + "/config.toml", error) && !overwrite)
-    throw UserError(
-        "{} holds a run already; give another --dir, or --overwrite to remove "
-        "that run",
-        path_);
   fs::create_directories(path_, error);
   if (error) throw UserError("{}: can't be made: {}", path_, error.message());
-  for (const char* entry : kEntries) fs::remove_all(path_ + "/" + entry, error);
+  for (const char* entry : kEntries) {
+    const std::string file = path_ + "/" + entry;
+    if (!fs::exists(file)) continue;
+    if (!overwrite)
+      throw UserError(
+          "{} holds a run already ({}); give another --dir, or --overwrite to "
+          "remove that run",
+          path_, entry);
+    fs::remove_all(file, error);
+    if (error)
+      throw UserError("{}: can't be removed: {}", file, error.message());
+  }
   write_text(path_ + "/config.toml", to_toml(experiment.resolved));
   write_text(path_ + "/run.json", run_json(command, experiment));
 }

@@ -10,20 +10,23 @@ void Settings::describe(Fields& fields) {
   fields.key("seed", seed, {.text = "of weights, masks and orders", .min = 0});
   fields.key("blocks", blocks, "integer | list of ranges",
              {.text = "how the model is cut: 4, or [\"0-3\", \"4-\"]"});
-  fields.key("epochs", epochs,
-             {.text = "how long it trains", .unit = "epochs", .min = 0});
+  fields.key(
+      "epochs", epochs,
+      {.text = "how long it trains", .unit = "epochs", .min = 0, .max = 1e6});
   fields.key("turns", turns,
              {.text = "how long it trains; above 0 it replaces `epochs`",
               .unit = "batches",
-              .min = 0});
+              .min = 0,
+              .max = 1e12});
   fields.key("batch_size", batch_size,
              {.text = "of every batch but an epoch's last",
               .unit = "samples",
               .min = 1});
   fields.key("drop_last", drop_last,
              {.text = "leave an epoch's last batch out when it is not full"});
-  fields.key("evaluate_every", evaluate_every,
-             {.text = "0: only at the end", .unit = "epochs", .min = 0});
+  fields.key(
+      "evaluate_every", evaluate_every,
+      {.text = "0: only at the end", .unit = "epochs", .min = 0, .max = 1e6});
   fields.key("log_every", log_every,
              {.text = "between training records", .unit = "turns", .min = 1});
   fields.key("drain", drain, {.text = "apply what is in flight at the end"});
@@ -48,14 +51,18 @@ void Settings::describe(Fields& fields) {
   fields.key("timeout", timeout_seconds,
              {.text = "a neighbour that is silent for so long is given up",
               .unit = "s",
-              .min = 1});
-  fields.section(
-      "checkpoint", "what is saved; the end always is", [&](Fields& part) {
-        part.key("every", checkpoint_every,
-                 {.text = "0: only at the end", .unit = "epochs", .min = 0});
-        part.key("initial", initial_checkpoint,
-                 {.text = "save the weights before the first turn"});
-      });
+              .min = 1,
+              .max = 1e6});
+  fields.section("checkpoint", "what is saved; the end always is",
+                 [&](Fields& part) {
+                   part.key("every", checkpoint_every,
+                            {.text = "0: only at the end",
+                             .unit = "epochs",
+                             .min = 0,
+                             .max = 1e6});
+                   part.key("initial", initial_checkpoint,
+                            {.text = "save the weights before the first turn"});
+                 });
 }
 
 }  // namespace sluice

@@ -8,6 +8,9 @@
 namespace sluice {
 namespace {
 
+/// The exit status of a process that was interrupted, as shells have it.
+constexpr int kInterrupted = 130;
+
 sigset_t stopping_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -16,33 +19,41 @@ sigset_t stopping_signals() {
   return set;
 }
 
-void watch(const std::stop_token& over, const std::function<void()>& stop) {
-  const sigset_t set = stopping_signals();
-  bool asked = false;
-  while (!over.stop_requested()) {
-    const timespec period{.tv_sec = 0, .tv_nsec = 100'000'000};
-    if (sigtimedwait(&set, nullptr, &period) <= 0) continue;
-    if (asked) std::_Exit(130);
-    asked = true;
-    fmt::print(stderr,
-               "\nStopping at the next turn boundary, with a checkpoint. Once "
-               "more: at once, without.\n");
-    stop();
-  }
-}
-
 }  // namespace
 
-StopSignals::StopSignals(std::function<void()> stop) {
+StopSignals::StopSignals() {
   const sigset_t set = stopping_signals();
   pthread_sigmask(SIG_BLOCK, &set, &before_);
-  thread_ = std::jthread(watch, std::move(stop));
+  thread_ = std::jthread([this](const std::stop_token& over) { watch(over); });
 }
 
 StopSignals::~StopSignals() {
   thread_.request_stop();
   thread_.join();
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void StopSignals::on_stop(std::function<void()> stop) {
+  const std::lock_guard lock(mutex_);
+  stop_ = std::move(stop);
+}
+
+void StopSignals::stop_or_exit() {
+  const std::lock_guard lock(mutex_);
+  if (!stop_) std::_Exit(kInterrupted);
+  fmt::print(stderr,
+             "\nStopping, with a checkpoint, after the turns that have been "
+             "granted. Once more: at once, without.\n");
+  stop_();
+  stop_ = nullptr;
+}
+
+void StopSignals::watch(const std::stop_token& over) {
+  const sigset_t set = stopping_signals();
+  while (!over.stop_requested()) {
+    const timespec period{.tv_sec = 0, .tv_nsec = 100'000'000};
+    if (sigtimedwait(&set, nullptr, &period) > 0) stop_or_exit();
+  }
 }
 
 }  // namespace sluice

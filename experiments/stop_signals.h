@@ -2,22 +2,31 @@
 
 #include <csignal>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 namespace sluice {
 
-/// While it lives, SIGINT and SIGTERM call `stop` from a thread of its own
-/// (once; a second signal ends the process at once) instead of ending the
-/// process. Make it before other threads, which inherit the mask.
+/// While it lives, SIGINT and SIGTERM call what on_stop() was given, from a
+/// thread of its own; a second signal, or one when nothing was given, ends the
+/// process at once. Make it before other threads are there: they inherit its
+/// mask, and one without it would let the signal end the process.
 class StopSignals {
  public:
-  explicit StopSignals(std::function<void()> stop);
+  StopSignals();
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
+  void on_stop(std::function<void()> stop);
+
  private:
+  void watch(const std::stop_token& over);
+  void stop_or_exit();
+
   sigset_t before_ = {};
+  std::mutex mutex_;  // guards stop_
+  std::function<void()> stop_;
   std::jthread thread_;
 };
 

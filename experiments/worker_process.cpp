@@ -11,6 +11,7 @@
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
 #include "lib/engines/child_processes.h"
+#include "lib/engines/control.h"
 #include "lib/engines/worker_loop.h"
 
 namespace sluice {
@@ -33,8 +34,8 @@ std::vector<std::string> worker_command(const std::string& program,
           "--parent", std::to_string(::getpid())};
 }
 
-void run_worker_process(const std::string& folder, int block,
-                        const std::string& address, int parent) {
+int run_worker_process(const std::string& folder, int block,
+                       const std::string& address, int parent) {
   die_with_parent(parent);
   // Ctrl-C reaches the whole terminal; the launcher decides what it means.
   std::signal(SIGINT, SIG_IGN);
@@ -50,13 +51,19 @@ void run_worker_process(const std::string& folder, int block,
   Neighbours links =
       join(io, address, static_cast<std::uint32_t>(block), capacity(block - 1),
            capacity(block), rendezvous_options(experiment));
-  run_worker(
-      experiment.plan.blocks.at(static_cast<std::size_t>(block) - 1),
-      links.control, [&] {
-        return make_worker(
-            experiment, block, {std::move(links.below), std::move(links.above)},
-            control_sink(*links.control.sender), folder + "/checkpoints");
-      });
+  try {
+    run_worker(experiment.plan.blocks.at(static_cast<std::size_t>(block) - 1),
+               links.control, [&] {
+                 return make_worker(
+                     experiment, block,
+                     {std::move(links.below), std::move(links.above)},
+                     control_sink(*links.control.sender),
+                     folder + "/checkpoints");
+               });
+  } catch (const std::exception&) {
+    return 1;  // run_worker() has told the launcher, who says it
+  }
+  return 0;
 }
 
 }  // namespace sluice

@@ -8,9 +8,6 @@
 
 namespace sluice {
 
-/// Messages that a control link holds: records and reached grants go up.
-inline constexpr Capacity kControlCapacity = {.up = 64, .down = 4};
-
 /// What launcher and workers of this experiment agree on.
 RendezvousOptions rendezvous_options(const Experiment& experiment);
 
@@ -21,8 +18,9 @@ std::vector<std::string> worker_command(const std::string& program,
                                         const std::string& address);
 
 /// What that command does, from joining the others to the last grant. `parent`
-/// is the launcher's process, whose end ends this one.
-void run_worker_process(const std::string& folder, int block,
-                        const std::string& address, int parent);
+/// is the launcher's process, whose end ends this one. Returns the exit status;
+/// throws what goes wrong before the worker has joined.
+int run_worker_process(const std::string& folder, int block,
+                       const std::string& address, int parent);
 
 }  // namespace sluice

@@ -48,12 +48,12 @@ void Block::set_training(bool training) {
 Tensors Block::forward(const Tensors& inputs, Pass pass) {
   set_training(pass.training);
   Tensors values = inputs;
+  const Unchanged unchanged({&inputs});
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     pass.layer = first_layer_ + static_cast<std::int64_t>(i);
     values = layers_[i]->forward(values, pass);
-    if (i == 0)
-      check_untouched(inputs,
-                      fmt::format("layer {} of block {}", pass.layer, block_));
+    // A later layer may still see the input, through a view of it.
+    unchanged.check(fmt::format("layer {} of block {}", pass.layer, block_));
   }
   return values;
 }

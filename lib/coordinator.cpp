@@ -30,14 +30,17 @@ Coordinator::Coordinator(RunLength length, int blocks,
       on_checkpoint_(std::move(on_checkpoint)) {}
 
 Grant Coordinator::decide() {
-  if (decided_.empty() && length_.initial_checkpoint)
-    return {.checkpoint = true};
+  if (decided_.empty()) return {.checkpoint = length_.initial_checkpoint};
+  const Grant& before = decided_.back();
   Grant grant;
-  grant.first_turn = decided_.empty() ? 0 : decided_.back().end_turn;
+  grant.first_turn = before.end_turn;
   const bool stop = stop_.load();
   if (stop) stopped_early_ = grant.first_turn < length_.turns;
+  // A turn's checkpoint is made once: blocks that run ahead would mix their
+  // files into the one that is being finished. So a stop right after one takes
+  // a turn more.
   grant.end_turn =
-      stop ? grant.first_turn
+      stop ? grant.first_turn + (before.checkpoint ? 1 : 0)
            : std::min({grant.first_turn + length_.grant_turns,
                        next_multiple(grant.first_turn, length_.evaluate_every,
                                      length_.turns),
@@ -49,6 +52,8 @@ Grant Coordinator::decide() {
     grant.evaluation_batches = length_.evaluation_batches;
   grant.checkpoint =
       grant.finish || is_multiple(grant.end_turn, length_.checkpoint_every);
+  const bool is_saved = before.checkpoint && grant.end_turn == before.end_turn;
+  if (is_saved) grant.checkpoint = false;  // a run of 0 turns
   return grant;
 }
 
@@ -68,9 +73,16 @@ void Coordinator::reached(int block, std::size_t n) {
   const std::lock_guard lock(mutex_);
   SLUICE_CHECK(n < decided_.size(), "block {} reached grant {} of {}", block, n,
                decided_.size());
-  const bool all = ++reached_by_[n] == blocks_;
-  if (all && decided_[n].checkpoint && on_checkpoint_)
+  if (++reached_by_[n] < blocks_) return;
+  last_reached_ = std::chrono::steady_clock::now();
+  if (n == 0) all_there_ = last_reached_;
+  if (decided_[n].checkpoint && on_checkpoint_)
     on_checkpoint_(decided_[n].end_turn);
+}
+
+double Coordinator::seconds() {
+  const std::lock_guard lock(mutex_);
+  return std::chrono::duration<double>(last_reached_ - all_there_).count();
 }
 
 std::int64_t Coordinator::turns_granted() {

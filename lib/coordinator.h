@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,12 +23,13 @@ struct RunLength {
   std::int64_t evaluation_batches = 0;
   bool initial_checkpoint = false;
   bool drain = true;
-  std::int64_t grant_turns = 64;  ///< the most turns of one grant
+  std::int64_t grant_turns = 16;  ///< the most turns of one grant
 };
 
 /// Decides for the whole run, at turn boundaries only. Its decisions are
-/// grants: the same sequence for every worker, each decided when the first
-/// worker asks for it. Safe to use from several threads.
+/// grants: the same sequence for every worker, each decided when it is first
+/// asked for. Grant 0 has no turns: when all blocks have reached it, all are
+/// there, and the clock starts. Safe to use from several threads.
 class Coordinator {
  public:
   /// on_checkpoint(turn) is called when all blocks have saved theirs, with the
@@ -46,6 +48,9 @@ class Coordinator {
   bool stopped_early() const { return stopped_early_; }
   /// Turns that have been granted so far; after the run, its length.
   std::int64_t turns_granted();
+  /// From the moment when all blocks were there to the last grant that all
+  /// have reached.
+  double seconds();
 
  private:
   Grant decide();
@@ -59,6 +64,8 @@ class Coordinator {
   std::mutex mutex_;  // guards all below
   std::vector<Grant> decided_;
   std::vector<std::size_t> reached_by_;  // per grant: how many blocks
+  std::chrono::steady_clock::time_point all_there_ = {};
+  std::chrono::steady_clock::time_point last_reached_ = {};
   std::atomic<bool> stopped_early_ = false;
 };
 

@@ -106,9 +106,16 @@ Tensors unpack(const Message& message, std::string_view name) {
   return tensors;
 }
 
-void check_untouched(const Tensors& received, std::string_view culprit) {
-  for (const at::Tensor& tensor : received)
-    if (tensor._version() != 0)
+Unchanged::Unchanged(std::initializer_list<const Tensors*> tensors) {
+  for (const Tensors* list : tensors)
+    tensors_.insert(tensors_.end(), list->begin(), list->end());
+  for (const at::Tensor& tensor : tensors_)
+    versions_.push_back(static_cast<std::uint32_t>(tensor._version()));
+}
+
+void Unchanged::check(std::string_view culprit) const {
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    if (tensors_[i]._version() != versions_[i])
       throw UserError(
           "{} wrote its input in place; it may be what a neighbour sent, so "
           "use the version that is not in place",

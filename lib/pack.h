@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -24,8 +26,17 @@ void pack(const Tensors& tensors, std::string_view name, Message& message);
 /// The tensors that were packed under the name, in order.
 Tensors unpack(const Message& message, std::string_view name);
 
-/// Throws UserError naming `culprit` when a received tensor has been written in
-/// place since tensor_of().
-void check_untouched(const Tensors& received, std::string_view culprit);
+/// Remembers the state of tensors that others may be reading, or that a
+/// neighbour sent: nobody may write them in place.
+class Unchanged {
+ public:
+  explicit Unchanged(std::initializer_list<const Tensors*> tensors);
+  /// Throws UserError naming `culprit` when one has been written since.
+  void check(std::string_view culprit) const;
+
+ private:
+  Tensors tensors_;
+  std::vector<std::uint32_t> versions_;
+};
 
 }  // namespace sluice

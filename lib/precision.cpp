@@ -19,4 +19,13 @@ PrecisionScope::~PrecisionScope() {
   at::autocast::set_autocast_enabled(at::kCPU, before_);
 }
 
+FullPrecisionScope::FullPrecisionScope()
+    : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+}
+
+FullPrecisionScope::~FullPrecisionScope() {
+  at::autocast::set_autocast_enabled(at::kCPU, before_);
+}
+
 }  // namespace sluice

@@ -20,4 +20,17 @@ class PrecisionScope {
   bool before_ = false;
 };
 
+/// No autocast for the life of this object: for backward passes, which take
+/// the types of their forward, and for sums that bf16 would spoil.
+class FullPrecisionScope {
+ public:
+  FullPrecisionScope();
+  ~FullPrecisionScope();
+  FullPrecisionScope(const FullPrecisionScope&) = delete;
+  FullPrecisionScope& operator=(const FullPrecisionScope&) = delete;
+
+ private:
+  bool before_;
+};
+
 }  // namespace sluice

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include <ATen/ATen.h>
-#include <torch/autograd.h>
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/gradients.h"
 #include "lib/optimizers/clipping.h"
 #include "lib/pack.h"
 
@@ -22,6 +22,17 @@ Tensors leaves_of(const Tensors& tensors, bool ask_for_gradients) {
       leaves.back().requires_grad_();
   }
   return leaves;
+}
+
+/// A policy is somebody's plug-in: what it answers is checked.
+void check_signal(const Signal& signal, const Tensors& features) {
+  SLUICE_CHECK(signal.gradients.size() == features.size(),
+               "the policy gave {} gradients for {} features",
+               signal.gradients.size(), features.size());
+  for (std::size_t i = 0; i < features.size(); ++i)
+    SLUICE_CHECK(signal.gradients[i].defined() &&
+                     signal.gradients[i].sizes() == features[i].sizes(),
+                 "the policy gave no gradient of the shape of feature {}", i);
 }
 
 at::Tensor correct_of(const at::Tensor& logits, const at::Tensor& labels) {
@@ -136,26 +147,28 @@ void Worker::backward(const Action& action) {
         receive(*parts_.above.receiver, MessageKind::gradient, action.batch);
     from_above = unpack(message, "gradient");
     if (settings_.plan.model_norm)
-      pending_.squared_norm_above = unpack(message, "norm")[0].item<double>();
+      pending_.squared_norm_above =
+          unpack(message, "norm").at(0).item<double>();
   }
   Flight flight = take_flight(action);
   const Tensors features = leaves_of(flight.outputs, true);
+  const Unchanged unchanged({&from_above, &features});
   Signal signal = parts_.policy->signal({.turn = action.turn,
                                          .batch = action.batch,
                                          .features = features,
                                          .labels = flight.labels,
                                          .from_above = from_above,
                                          .pass = pass_for(action, true)});
+  unchanged.check(fmt::format("the policy above block {}", block()));
 
   Tensors targets;
   for (const auto& [name, parameter] : parts_.block.parameters())
     targets.push_back(parameter);
   if (plan().gradient_to_below)
     targets.insert(targets.end(), flight.inputs.begin(), flight.inputs.end());
-  Tensors gradients;
-  if (!targets.empty())
-    gradients = torch::autograd::grad(flight.outputs, targets, signal.gradients,
-                                      std::nullopt, false, true);
+  check_signal(signal, features);
+  const Tensors gradients =
+      gradients_at(targets, flight.outputs, signal.gradients);
   const auto own = gradients.begin() + std::ssize(parts_.block.parameters());
   pending_.gradients.assign(gradients.begin(), own);
   for (at::Tensor& gradient : signal.parameter_gradients)
@@ -192,7 +205,8 @@ void Worker::clip(const Action& action) {
                                                  pending_.squared_norm_above))
                         : unpack(receive(*parts_.below.receiver,
                                          MessageKind::norm, action.batch),
-                                 "norm")[0]
+                                 "norm")
+                              .at(0)
                               .item<double>();
     if (!is_last()) {
       Message message{.kind = MessageKind::norm,

@@ -105,6 +105,7 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors) {
   std::vector<at::Tensor> rows;
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
+    SLUICE_CHECK(!header.contains(name), "two tensors are called '{}'", name);
     rows.push_back(tensor.detach().to(at::kCPU).contiguous());
     const std::uint64_t end = offset + rows.back().nbytes();
     header[name] = {{"dtype", name_of(tensor.scalar_type())},

@@ -31,9 +31,17 @@ void ChildProcesses::start(const std::string& name,
   for (const std::string& argument : argv)
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
+  // The child starts with no signal blocked, whatever this thread blocks.
+  posix_spawnattr_t attributes;
+  sigset_t none;
+  sigemptyset(&none);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, argv[0].c_str(), nullptr, nullptr,
+  const int failed = ::posix_spawn(&pid, argv[0].c_str(), nullptr, &attributes,
                                    arguments.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
   if (failed != 0)
     throw UserError("{} can't be started: {}: {}", name, argv[0],
                     std::strerror(failed));
@@ -71,7 +79,7 @@ void ChildProcesses::kill_all() {
   for (Child& child : children_) {
     reap(child, WNOHANG);
     if (!child.running) continue;
-    killed_ = true;
+    child.killed = true;
     ::kill(child.pid, SIGKILL);
   }
 }
@@ -89,27 +97,25 @@ void ChildProcesses::kill_after(std::chrono::milliseconds grace) {
   });
 }
 
-void ChildProcesses::throw_if_killed() {
-  for (;;) {
-    {
-      const std::lock_guard lock(mutex_);
-      bool running = false;
-      for (Child& child : children_) {
-        reap(child, WNOHANG);
-        running = running || child.running;
-      }
-      for (const Child& child : children_)
-        if (!killed_ && !child.running && WIFSIGNALED(child.status))
-          throw_if_failed(child);
-      if (!running) return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+bool ChildProcesses::some_run() {
+  const std::lock_guard lock(mutex_);
+  bool running = false;
+  for (Child& child : children_) {
+    reap(child, WNOHANG);
+    running = running || child.running;
   }
+  return running;
 }
 
-void ChildProcesses::wait() {
+void ChildProcesses::wait(std::chrono::milliseconds grace) {
+  const auto end = std::chrono::steady_clock::now() + grace;
+  while (some_run()) {
+    if (std::chrono::steady_clock::now() > end) kill_all();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   const std::lock_guard lock(mutex_);
-  for (Child& child : children_) reap(child, 0);
+  for (const Child& child : children_)
+    if (WIFSIGNALED(child.status) && !child.killed) throw_if_failed(child);
   for (const Child& child : children_) throw_if_failed(child);
 }
 

@@ -27,28 +27,29 @@ class ChildProcesses {
   void check();
   /// Asks all to stop at once (SIGKILL).
   void kill_all();
-  /// Kills what still runs after so long, unless it has ended or this object
-  /// goes first. Only the first call counts.
+  /// Kills what still runs after so long, unless this object goes first. Only
+  /// the first call counts.
   void kill_after(std::chrono::milliseconds grace);
-  /// Waits until all have ended; throws LinkError naming one that failed.
-  void wait();
-  /// Waits likewise; throws LinkError if one was ended by a signal that was
-  /// not ours.
-  void throw_if_killed();
+  /// Waits until all have ended; what hasn't after `grace` is killed. Throws
+  /// LinkError naming one that failed, first one that was ended by a signal
+  /// that was not ours.
+  void wait(std::chrono::milliseconds grace);
 
  private:
   struct Child {
     std::string name;
     pid_t pid = 0;
     bool running = true;
+    bool killed = false;  // by us
     int status = 0;
   };
   void reap(Child& child, int options);
   static void throw_if_failed(const Child& child);
 
-  std::mutex mutex_;  // guards children_ and killed_
+  bool some_run();
+
+  std::mutex mutex_;  // guards children_
   std::vector<Child> children_;
-  bool killed_ = false;  // by kill_all()
   std::once_flag grace_once_;
   std::jthread grace_;
 };

@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include <c10/util/Exception.h>
+
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -22,6 +24,13 @@ std::int64_t integer(const Record& record, std::string_view name) {
 }
 
 }  // namespace
+
+std::string text_of(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  std::string text = torch ? torch->what_without_backtrace() : error.what();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
 
 Message control_message(MessageKind kind, const Record& record) {
   const std::string text = to_json(record);
@@ -109,10 +118,13 @@ void ControlServer::serve_block(int block) {
   try {
     converse(block, links_[static_cast<std::size_t>(block) - 1]);
   } catch (const LinkError& error) {
-    fail({block, true, error.what()});
+    fail({block, true, text_of(error)});
   } catch (const std::exception& error) {
-    fail({block, false, error.what()});
+    fail({block, false, text_of(error)});
   }
+  // A worker whose coordinator failed ends when it finds its link gone, and its
+  // neighbours after it.
+  links_[static_cast<std::size_t>(block) - 1] = {};
 }
 
 void ControlServer::serve(const std::function<void()>& on_failure) {

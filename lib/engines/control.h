@@ -18,12 +18,23 @@ namespace sluice {
 // What workers and the coordinator say to each other over a control link, when
 // they are not in one thread. The worker's side of it is `worker_loop.h`.
 
+/// Messages that a control link holds: records and reached grants go up.
+inline constexpr Capacity kControlCapacity = {.up = 64, .down = 4};
+
+/// A control link may be silent for as long as a grant takes, so its waits are
+/// not what finds a failure: a worker that ends closes its link, and one that
+/// hangs is found by its neighbours.
+inline constexpr Deadline kControlDeadline = std::chrono::hours(24 * 365);
+
 /// A record as a message: one tensor "json" of bytes.
 Message control_message(MessageKind kind, const Record& record);
 Record record_of(const Message& message);
 
 Record to_record(const Grant& grant);
 Grant grant_from(const Record& record);
+
+/// What an exception says, on one line: LibTorch's without their stack.
+std::string text_of(const std::exception& error);
 
 /// Why a worker stopped. Failures that only follow from another's are links.
 struct Failure {

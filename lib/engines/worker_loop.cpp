@@ -29,10 +29,10 @@ void carry_out_grants(const BlockPlan& plan, Link& control, Worker& worker) {
   }
 }
 
-void report(Link& control, bool is_link, const char* text) {
+void report(Link& control, bool is_link, const std::string& text) {
   Record record;
   record.set("is_link", std::int64_t{is_link});
-  record.set("text", std::string(text));
+  record.set("text", text);
   try {
     control.sender->send(control_message(MessageKind::failure, record));
     control.sender->close();
@@ -54,10 +54,10 @@ void run_worker(const BlockPlan& plan, Link& control,
     carry_out_grants(plan, control, *worker);
     control.sender->close();
   } catch (const LinkError& error) {
-    report(control, true, error.what());
+    report(control, true, text_of(error));
     throw;
   } catch (const std::exception& error) {
-    report(control, false, error.what());
+    report(control, false, text_of(error));
     throw;
   }
 }

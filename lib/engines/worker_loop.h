@@ -13,8 +13,8 @@ namespace sluice {
 /// Records that go to the coordinator over a worker's control link.
 std::shared_ptr<Sink> control_sink(Sender& control);
 
-/// A worker with a thread or process of its own: asks the coordinator for
-/// grants and executes their actions, until the last one. `make` builds the
+/// A worker with a thread or process of its own: takes the coordinator's grants
+/// and executes their actions, until the last one. `make` builds the
 /// worker; what it or the worker throws is reported to the coordinator and
 /// thrown on.
 void run_worker(const BlockPlan& plan, Link& control,

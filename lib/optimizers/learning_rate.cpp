@@ -32,7 +32,7 @@ double LearningRate::at(std::int64_t turn, std::int64_t turns,
   const auto now = static_cast<double>(std::min(turn, turns - 1));
   const auto per_epoch = static_cast<double>(turns_per_epoch);
   const double warmup = warmup_epochs * per_epoch;
-  if (now < warmup) return base * (now + 1) / warmup;
+  if (now < warmup) return base * std::min(1.0, (now + 1) / warmup);
   if (schedule == "step") {
     const auto passed =
         std::count_if(milestones.begin(), milestones.end(),

@@ -38,9 +38,9 @@ void OptimizerOptions::describe(Fields& fields) {
       fields.reject("nesterov", "needs a momentum above 0");
   } else {
     fields.key("beta1", beta1,
-               {.text = "decay of the mean", .min = 0, .max = 1});
+               {.text = "decay of the mean", .min = 0, .max = 0.999999});
     fields.key("beta2", beta2,
-               {.text = "decay of the variance", .min = 0, .max = 1});
+               {.text = "decay of the variance", .min = 0, .max = 0.999999});
     fields.key("epsilon", epsilon,
                {.text = "added to the root of the variance", .min = 0});
   }
@@ -57,7 +57,10 @@ void OptimizerOptions::describe(Fields& fields) {
                   {.text = "for these parameters", .min = 0});
         group.key("lr_scale", values.lr_scale,
                   {.text = "factor of the learning rate", .min = 0});
-        if (index >= 0) groups.push_back(values);
+        if (index < 0) return;
+        if (values.match.empty())
+          group.reject("match", "a group needs at least one pattern");
+        groups.push_back(values);
       });
   fields.section("clip", "of the gradient's norm", [&](Fields& clip) {
     std::string scope = "block";

@@ -3,6 +3,8 @@
 // is taken, and its result goes down. A head always trains on its own loss with
 // weight 1.
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -82,6 +84,17 @@ class Blend final : public Policy {
   std::vector<WeightedPolicy> sources_;
 };
 
+/// Names of parameters tell heads apart by their layer and members only.
+void check_names(const Blend& blend) {
+  std::set<std::string> names;
+  for (const auto& [name, parameter] : blend.parameters())
+    if (!names.insert(name).second)
+      throw UserError(
+          "a blend can't hold two sources that both train '{}': give them "
+          "heads of different kinds",
+          name);
+}
+
 }  // namespace
 
 MakePolicy configure_blend(Fields& options, std::span<const HeadRow> heads) {
@@ -99,13 +112,19 @@ MakePolicy configure_blend(Fields& options, std::span<const HeadRow> heads) {
                  MakePolicy make = row.make(fields, heads);
                  if (index >= 0) makers.emplace_back(weight, std::move(make));
                });
-  if (makers.empty())
-    options.reject("sources", "a blend needs at least one source");
+  const bool some_weight =
+      std::any_of(makers.begin(), makers.end(),
+                  [](const auto& source) { return source.first != 0; });
+  if (!some_weight)
+    options.reject("sources",
+                   "a blend needs at least one source of weight other than 0");
   return [makers](const Site& site) {
     std::vector<WeightedPolicy> sources;
     for (const auto& [weight, make] : makers)
       sources.push_back({weight, make(site)});
-    return std::make_unique<Blend>(std::move(sources));
+    auto blend = std::make_unique<Blend>(std::move(sources));
+    check_names(*blend);
+    return blend;
   };
 }
 

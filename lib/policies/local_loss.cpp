@@ -4,9 +4,8 @@
 // arXiv:1901.08164).
 #include <utility>
 
-#include <torch/autograd.h>
-
 #include "lib/base/plug_in.h"
+#include "lib/gradients.h"
 #include "lib/policies/attached.h"
 #include "lib/policy.h"
 
@@ -26,10 +25,7 @@ class LocalLoss final : public Policy {
     Tensors targets = moment.features;
     for (const auto& [name, parameter] : attached_.parameters)
       targets.push_back(parameter);
-    const Tensors gradients =
-        torch::autograd::grad({result.loss}, targets, {}, /*retain_graph=*/
-                              std::nullopt, /*create_graph=*/false,
-                              /*allow_unused=*/true);
+    const Tensors gradients = gradients_at(targets, {result.loss});
     const auto split = gradients.begin() + std::ssize(moment.features);
     Signal signal;
     signal.gradients.assign(gradients.begin(), split);

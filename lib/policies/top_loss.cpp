@@ -2,9 +2,8 @@
 
 #include <utility>
 
-#include <torch/autograd.h>
-
 #include "lib/base/error.h"
+#include "lib/gradients.h"
 
 namespace sluice {
 namespace {
@@ -21,7 +20,7 @@ class TopLoss final : public Policy {
                  moment.features.size());
     const at::Tensor loss = loss_(moment.features[0], moment.labels);
     Signal signal;
-    signal.gradients = torch::autograd::grad({loss}, moment.features);
+    signal.gradients = gradients_at(moment.features, {loss});
     signal.loss = loss.detach();
     signal.logits = moment.features[0].detach();
     return signal;

@@ -65,9 +65,28 @@ double Simulation::cost_of(int block, const Action& action) const {
   return 0;
 }
 
+std::string Simulation::lacks(const Lane& lane, const Action& action) {
+  if (action.kind == ActionKind::backward &&
+      !lane.forwarded.contains(action.batch))
+    return fmt::format("a forward of batch {} before it", action.batch);
+  if (action.kind == ActionKind::update && !lane.pending.contains(action.batch))
+    return fmt::format("a backward of batch {} before it", action.batch);
+  return "";
+}
+
+void Simulation::note(const Action& action, Lane& lane) {
+  if (action.kind == ActionKind::forward) lane.forwarded.insert(action.batch);
+  if (action.kind == ActionKind::backward) {
+    lane.forwarded.erase(action.batch);
+    lane.pending.insert(action.batch);
+  }
+  if (action.kind == ActionKind::update) lane.pending.erase(action.batch);
+}
+
 std::optional<double> Simulation::start_of(int block) const {
   const Lane& lane = lanes_[at(block)];
-  if (lane.actions.empty()) return std::nullopt;
+  if (lane.actions.empty() || !lacks(lane, lane.actions.front()).empty())
+    return std::nullopt;
   double start = lane.clock;
   for (const Transfer& need : needs_of(plan_, block, lane.actions.front())) {
     const Direction& from = channel(need);
@@ -100,6 +119,7 @@ std::optional<TimedAction> Simulation::next() {
   lane.actions.pop_front();
   const double end = earliest + cost_of(chosen, action);
   lane.clock = end;
+  note(action, lane);
   for (const Transfer& need : needs_of(plan_, chosen, action)) {
     Direction& from = channel(need);
     const bool was_full = from.queue.size() == from.capacity;
@@ -124,6 +144,10 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
   const Lane& lane = lanes_[at(block)];
   if (lane.actions.empty()) return {0, ""};
   const std::string action = to_text(lane.actions.front());
+  const std::string missing = lacks(lane, lane.actions.front());
+  if (!missing.empty())
+    return {block,
+            fmt::format("block {} ({}) lacks {}", block, action, missing)};
   for (const Transfer& need : needs_of(plan_, block, lane.actions.front())) {
     const Direction& from = channel(need);
     if (from.queue.empty())
@@ -191,24 +215,47 @@ Grant sample_grant(const RunPlan& plan, std::int64_t steady_turns) {
   return grant;
 }
 
+namespace {
+
+/// Runs the sample to its end, or to where it waits for itself.
+Simulation sampled(const RunPlan& plan, const Grant& grant,
+                   const std::vector<Capacity>& capacities) {
+  Simulation simulation(plan, {}, capacities);
+  for (const BlockPlan& block : plan.blocks)
+    simulation.extend(block.block, actions_of(block, grant));
+  while (simulation.next()) {
+  }
+  return simulation;
+}
+
+std::size_t& side(std::vector<Capacity>& capacities, int boundary, bool is_up) {
+  Capacity& capacity = capacities[at(boundary)];
+  return is_up ? capacity.up : capacity.down;
+}
+
+}  // namespace
+
 std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack) {
   std::vector<Capacity> capacities(plan.blocks.size() - 1);
   const Grant grant = sample_grant(plan, 8);
   for (;;) {
-    Simulation simulation(plan, {}, capacities);
-    for (const BlockPlan& block : plan.blocks)
-      simulation.extend(block.block, actions_of(block, grant));
-    while (simulation.next()) {
-    }
+    const Simulation simulation = sampled(plan, grant, capacities);
     if (simulation.finished()) break;
     const auto full = simulation.full_channels();
     if (full.empty())
       throw UserError("this schedule waits for itself: {}", simulation.stuck());
-    for (const auto& [boundary, is_up] : full) {
-      Capacity& capacity = capacities[at(boundary)];
-      ++(is_up ? capacity.up : capacity.down);
-    }
+    for (const auto& [boundary, is_up] : full)
+      ++side(capacities, boundary, is_up);
   }
+  // Not every channel that was full was the reason.
+  for (int boundary = 1; boundary <= std::ssize(capacities); ++boundary)
+    for (const bool is_up : {true, false})
+      while (side(capacities, boundary, is_up) > 1) {
+        --side(capacities, boundary, is_up);
+        if (sampled(plan, grant, capacities).finished()) continue;
+        ++side(capacities, boundary, is_up);
+        break;
+      }
   for (Capacity& capacity : capacities) {
     capacity.up += slack;
     capacity.down += slack;

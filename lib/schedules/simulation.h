@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,13 @@ class Simulation {
   struct Lane {
     std::deque<Action> actions;
     double clock = 0;
+    std::set<std::int64_t> forwarded;  ///< batches that wait for their backward
+    std::set<std::int64_t> pending;    ///< ... for their update
   };
+
+  /// What the action needs of its own block and lacks, or nothing.
+  static std::string lacks(const Lane& lane, const Action& action);
+  static void note(const Action& action, Lane& lane);
 
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
@@ -86,8 +93,9 @@ class Simulation {
 };
 
 /// The least capacities without deadlock plus `slack` each, found by simulating
-/// `turns` turns, an evaluation and the drain. Throws UserError with the cycle
-/// when the plan would wait for itself whatever the capacities.
+/// a pipe that fills, some steady turns, an evaluation and the drain. Throws
+/// UserError with the cycle when the plan would wait for itself whatever the
+/// capacities.
 std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack);
 
 /// Runs the actions (index k-1) to their end. Throws UserError with the cycle

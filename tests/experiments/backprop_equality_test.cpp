@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adam.h>
@@ -21,6 +22,18 @@
 namespace sluice {
 namespace {
 
+/// As LibTorch's users write it: autocast around forward and loss, and its
+/// cache cleared before the weights change.
+at::Tensor autocast_loss(bool bf16, const std::function<at::Tensor()>& loss) {
+  if (!bf16) return loss();
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  at::Tensor result = loss();
+  at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  return result;
+}
+
 /// loss.backward() of every batch of the run, then `update` with the weights'
 /// gradients in place.
 void plain_loop(PlainNet& net, const Experiment& experiment, std::int64_t turns,
@@ -32,10 +45,12 @@ void plain_loop(PlainNet& net, const Experiment& experiment, std::int64_t turns,
   for (std::int64_t turn = 0; turn < turns; ++turn) {
     const Batch batch = source.batch(turn);
     net.zero_grad();
-    const at::Tensor outputs =
-        net.forward(laid_out(batch.inputs, experiment.memory_format),
-                    experiment.seed, turn);
-    at::cross_entropy_loss(outputs, batch.labels).backward();
+    autocast_loss(experiment.precision == Precision::bf16, [&] {
+      const at::Tensor outputs =
+          net.forward(laid_out(batch.inputs, experiment.memory_format),
+                      experiment.seed, turn);
+      return at::cross_entropy_loss(outputs, batch.labels);
+    }).backward();
     update();
   }
 }
@@ -100,9 +115,10 @@ struct Case {
   std::unique_ptr<PlainNet> (*net)(double dropout);
 };
 
-class Backprop : public testing::TestWithParam<std::tuple<Case, int>> {};
+class BackpropInBlocks : public testing::TestWithParam<std::tuple<Case, int>> {
+};
 
-TEST_P(Backprop, EndsWithTheBitsOfThePlainLoop) {
+TEST_P(BackpropInBlocks, EndsWithTheBitsOfThePlainLoop) {
   const auto& [it, blocks] = GetParam();
   Training training(small_experiment("blocks = " + std::to_string(blocks) +
                                      "\n" + it.config + kSgd));
@@ -115,8 +131,30 @@ TEST_P(Backprop, EndsWithTheBitsOfThePlainLoop) {
   EXPECT_GT(distance(first, training.weights()), 1e-3) << "nothing was trained";
 }
 
+TEST(LocalLoss, B1_L8_OneBlockEndsWithTheBitsOfThePlainLoop) {
+  Training training(small_experiment(
+      std::string("blocks = 1\nboundary = {policy = 'local_loss'}\n") + kMlp +
+      kSgd));
+  const auto net = plain_mlp(0.25);
+  take_weights(*net, training);
+  plain_loop(*net, training.experiment, 20, FusedSgd(*net, 0.05));
+  training.train();
+  EXPECT_EQ(difference(training.weights(), net->named()), "");
+}
+
+TEST(Backprop, KeepsTheSizeOfAShortLastBatch) {
+  Training training(small_experiment(
+      std::string("blocks = 2\ndata = {train = 330, test = 64}\nturns = 22\n") +
+      kMlp + kSgd));
+  const auto net = plain_mlp(0.25);
+  take_weights(*net, training);
+  plain_loop(*net, training.experiment, 22, FusedSgd(*net, 0.05));
+  training.train();
+  EXPECT_EQ(difference(training.weights(), net->named()), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(
-    AnyCut, Backprop,
+    AnyCut, BackpropInBlocks,
     testing::Combine(
         testing::Values(
             Case{"Mlp", kMlp, plain_mlp}, Case{"Conv", kConv, plain_conv},
@@ -266,6 +304,16 @@ TEST(Bf16, DoesNotDependOnTheCut) {
   EXPECT_EQ(difference(trained("blocks = 1\n" + rest),
                        trained("blocks = 3\n" + rest)),
             "");
+}
+
+TEST(Bf16, EndsWithTheBitsOfThePlainLoopUnderAutocast) {
+  Training training(small_experiment("precision = 'bf16'\nblocks = 2\n" +
+                                     std::string(kMlpNoDropout) + kSgd));
+  const auto net = plain_mlp(0);
+  take_weights(*net, training);
+  plain_loop(*net, training.experiment, 20, FusedSgd(*net, 0.05));
+  training.train();
+  EXPECT_EQ(difference(training.weights(), net->named()), "");
 }
 
 TEST(Bf16, DiffersFromFp32) {

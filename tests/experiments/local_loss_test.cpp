@@ -154,12 +154,6 @@ NamedTensors trained(const std::string& lines) {
   return training.weights();
 }
 
-TEST(LocalLoss, B1_L8_OneBlockIsBackprop) {
-  const std::string rest =
-      std::string("blocks = 1\nmodel = {hidden = [48, 40]}\n") + kRate;
-  EXPECT_EQ(difference(trained(rest + kGreedy), trained(rest + kBackprop)), "");
-}
-
 TEST(LocalLoss, SeveralBlocksAreNotBackprop) {
   const std::string rest =
       std::string("blocks = 2\nmodel = {hidden = [48, 40]}\n") + kRate;

@@ -1,4 +1,5 @@
 // Every engine gives the same bits, and a real program really trains.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -9,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -233,7 +235,61 @@ TEST_F(Program, EndsAnInterruptedRunWithACheckpoint) {
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_NE(outcome.text.find("Stopped"), std::string::npos) << outcome.text;
   EXPECT_FALSE(fs::exists(dir + "/done"));
-  EXPECT_FALSE(fs::is_empty(dir + "/checkpoints"));
+  const fs::path saved = fs::directory_iterator(dir + "/checkpoints")->path();
+  EXPECT_FALSE(load_weights(saved.string()).empty());
+  EXPECT_EQ(saved.extension(), "") << "it was not finished";
+}
+
+TEST_F(Program, DoesNotTouchFilesThatItDidNotWrite) {
+  const std::string config = write("config.toml", config_with(""));
+  fs::create_directories(path("mine/checkpoints"));
+  std::ofstream(path("mine/checkpoints/precious")) << "x";
+  EXPECT_EQ(sluice("run " + config + " --dir " + path("mine")).status, 2);
+  EXPECT_TRUE(fs::exists(path("mine/checkpoints/precious")));
+}
+
+/// BatchNorm can't train on the last batch, of one sample.
+constexpr const char* kFails =
+    "batch_size = 24\nthreads = 1\ntimeout = 20\n"
+    "model = {hidden = [32], batch_norm = true}\n"
+    "data = {train = 25, test = 40}\n";
+
+class FailingWorker : public Program,
+                      public testing::WithParamInterface<const char*> {};
+
+TEST_P(FailingWorker, EndsTheRunWithOneLineThatSaysWhy) {
+  const std::string config = write("config.toml", kFails);
+  const Outcome run = sluice("run " + config + " --dir " + path("run") +
+                             " engine=" + GetParam());
+  EXPECT_NE(run.status, 0);
+  EXPECT_NE(run.status, -1) << "it was aborted";
+  EXPECT_NE(run.text.find("more than 1 value per channel"), std::string::npos)
+      << run.text;
+  EXPECT_EQ(std::count(run.text.begin(), run.text.end(), '\n'), 2) << run.text;
+  EXPECT_EQ(processes_with(path("run")), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, FailingWorker,
+                         testing::Values("virtual", "threads", "processes"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
+
+TEST_F(Program, LogsTheLearningRateOfTheTurn) {
+  const std::string config = write(
+      "config.toml",
+      config_with("optimizer = {lr = 1, schedule = {name = 'step', milestones "
+                  "= [0.5, 1], factor = 0.5}}\n"));
+  weights_on("virtual", config);
+  std::ifstream metrics(path("virtual/metrics.jsonl"));
+  std::vector<double> rates;
+  for (std::string line; std::getline(metrics, line);) {
+    const Record record = record_from_json(line);
+    if (record.number("block", 0) == 1)
+      rates.push_back(record.number("lr", -1));
+  }
+  EXPECT_EQ(rates, (std::vector<double>{1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.5,
+                                        0.25, 0.25}));
 }
 
 struct Misuse {
@@ -280,6 +336,28 @@ INSTANTIATE_TEST_SUITE_P(
             "boundary = {policy = 'local_loss'}\noptimizer = {clip = {norm = "
             "1, scope = 'model'}}",
             "clip"},
+        Misuse{"ModelClipWithSeveralNorms",
+               "optimizer = {1 = {clip = {norm = 1, scope = 'model'}}, 2 = "
+               "{clip = {norm = 2, scope = 'model'}}}",
+               "one norm"},
+        Misuse{"UnknownKeyOfNoBoundary", "blocks = 1\nboundary = {polcy = 'x'}",
+               "did you mean 'policy'"},
+        Misuse{"KeysThatNoBlockTakes",
+               "optimizer = {lr = 5, 1 = {name = 'sgd'}, 2 = {name = 'adam'}}",
+               "optimizer.lr"},
+        Misuse{"HugeNumberOfABoundary",
+               "boundary = {99999999999999999999 = {policy = 'backprop'}}",
+               "numbered from 1"},
+        Misuse{"GroupWithoutPattern", "optimizer = {groups = [{lr_scale = 2}]}",
+               "pattern"},
+        Misuse{"BlendOfNothing",
+               "boundary = {policy = 'blend', sources = [{policy = 'backprop', "
+               "weight = 0}]}",
+               "weight other than 0"},
+        Misuse{"BlendOfTwoEqualHeads",
+               "boundary = {policy = 'blend', sources = [{policy = "
+               "'local_loss'}, {policy = 'local_loss'}]}",
+               "different kinds"},
         Misuse{"EmptyBlend", "boundary = {policy = 'blend'}", "source"},
         Misuse{"MissingData", "data = {name = 'mnist', root = '/nowhere'}",
                "/nowhere"}),

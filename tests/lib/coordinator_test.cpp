@@ -47,21 +47,42 @@ TEST(Coordinator, DrainsAndFinishesInTheLastGrantOnly) {
   EXPECT_FALSE(grants.front().finish || grants.front().drain);
 }
 
+TEST(Coordinator, BeginsWithAGrantOfNoTurns) {
+  EXPECT_EQ(grants_of({.turns = 10}).front(), Grant{});
+}
+
 TEST(Coordinator, SavesTheFirstWeightsWhenAsked) {
   const Grant first =
       grants_of({.turns = 10, .initial_checkpoint = true}).front();
   EXPECT_EQ(first, (Grant{.checkpoint = true}));
 }
 
+TEST(Coordinator, SavesATurnOnceOnly) {
+  int saved = 0;
+  for (const Grant& grant : grants_of({.turns = 0, .initial_checkpoint = true}))
+    saved += grant.checkpoint ? 1 : 0;
+  EXPECT_EQ(saved, 1);
+}
+
+TEST(Coordinator, StopsATurnLaterWhenItHasJustSaved) {
+  Coordinator coordinator({.turns = 100, .checkpoint_every = 10}, 1, nullptr,
+                          nullptr);
+  coordinator.grant(0);
+  EXPECT_TRUE(coordinator.grant(1)->checkpoint);
+  coordinator.request_stop();
+  EXPECT_EQ(coordinator.grant(2)->end_turn, 11);
+}
+
 TEST(Coordinator, StopsAtTheEndOfWhatWasGranted) {
   Coordinator coordinator({.turns = 1000}, 1, nullptr, nullptr);
-  const Grant first = *coordinator.grant(0);
+  coordinator.grant(0);
+  const Grant first = *coordinator.grant(1);
   coordinator.request_stop();
-  const Grant last = *coordinator.grant(1);
+  const Grant last = *coordinator.grant(2);
   EXPECT_EQ(last.first_turn, first.end_turn);
   EXPECT_EQ(last.end_turn, first.end_turn);
   EXPECT_TRUE(last.finish && last.checkpoint);
-  EXPECT_FALSE(coordinator.grant(2));
+  EXPECT_FALSE(coordinator.grant(3));
   EXPECT_TRUE(coordinator.stopped_early());
 }
 
@@ -70,9 +91,10 @@ TEST(Coordinator, FinishesACheckpointWhenAllBlocksHaveSaved) {
   Coordinator coordinator({.turns = 5}, 2, nullptr,
                           [&](std::int64_t turn) { finished.push_back(turn); });
   coordinator.grant(0);
-  coordinator.reached(1, 0);
+  coordinator.grant(1);
+  coordinator.reached(1, 1);
   EXPECT_TRUE(finished.empty());
-  coordinator.reached(2, 0);
+  coordinator.reached(2, 1);
   EXPECT_EQ(finished, std::vector<std::int64_t>{5});
 }
 

@@ -80,6 +80,12 @@ TEST(LearningRate, RisesDuringWarmUp) {
   EXPECT_EQ(rate.at(10, 40, 10), 1);
 }
 
+TEST(LearningRate, NeverPassesItsBaseInAWarmUpOfHalfTurns) {
+  const LearningRate rate{.base = 1, .warmup_epochs = 0.25};
+  for (std::int64_t turn = 0; turn < 10; ++turn)
+    EXPECT_LE(rate.at(turn, 40, 10), 1) << turn;
+}
+
 TEST(LearningRate, DropsAtMilestones) {
   const LearningRate rate{
       .base = 1, .schedule = "step", .milestones = {1, 2}, .factor = 0.1};

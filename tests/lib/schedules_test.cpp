@@ -137,9 +137,18 @@ TEST(Simulation, AcceptsWhatDoesNotWait) {
 }
 
 TEST(Simulation, NamesTheCycleOfASchedule) {
-  EXPECT_THAT(refusal({kBackprop}, {"B0 F0", "F0 B0"}),
+  EXPECT_THAT(refusal({kBackprop}, {"F0 B0 F1", "F0 F1 B0"}),
               HasSubstr("block 1 (B0) waits for gradient 0 of block 2; block 2 "
-                        "(F0) waits for activation 0 of block 1"));
+                        "(F1) waits for activation 1 of block 1"));
+}
+
+TEST(Simulation, NamesAnActionThatComesBeforeWhatItNeeds) {
+  EXPECT_THAT(refusal({kLocal}, {"B0 F0", "F0 B0"}),
+              HasSubstr("block 1 (B0) lacks a forward of batch 0"));
+  EXPECT_THAT(refusal({kLocal}, {"F0 U0 B0", "F0 B0"}),
+              HasSubstr("block 1 (U0) lacks a backward of batch 0"));
+  EXPECT_THAT(refusal({kLocal}, {"F0 B0 B0", "F0 B0"}),
+              HasSubstr("block 1 (B0) lacks a forward of batch 0"));
 }
 
 TEST(Simulation, NamesAnInputThatNobodyWillSend) {
@@ -181,6 +190,10 @@ TEST(Capacities, AreEnoughAndNoneIsTooMany) {
   const Capacity least = capacities_of(plan, 0).at(0);
   EXPECT_FALSE(waits_for_itself(plan, least));
   EXPECT_TRUE(waits_for_itself(plan, {1, 1}));
+  EXPECT_TRUE(least.up == 1 ||
+              waits_for_itself(plan, {least.up - 1, least.down}));
+  EXPECT_TRUE(least.down == 1 ||
+              waits_for_itself(plan, {least.up, least.down - 1}));
 }
 
 TEST(Capacities, HaveTheSlackOnTop) {
