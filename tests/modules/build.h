@@ -34,8 +34,7 @@ inline ConfigNode table(
 
 inline ConfigNode::Array list(const std::vector<std::int64_t>& values) {
   ConfigNode::Array array;
-  for (const std::int64_t value : values)
-    array.emplace_back().value = value;
+  for (const std::int64_t value : values) array.emplace_back().value = value;
   return array;
 }
 
