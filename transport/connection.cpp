@@ -1,5 +1,6 @@
 #include "transport/connection.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -36,9 +37,9 @@ constexpr auto kResult = asio::as_tuple(asio::use_awaitable);
 // up to 40 % of the bandwidth.
 constexpr std::size_t kAtOnce = std::size_t{1} << 30;
 
-// How long a connection whose ends are gone may stand still before what it has
-// left to write is given up.
-constexpr auto kLinger = std::chrono::seconds(5);
+// How long a connection whose ends are gone may stand still, at most, before
+// what it has left to write is given up.
+constexpr Deadline kLinger = std::chrono::seconds(5);
 
 constexpr std::array<std::byte, kAlignment> kPadding = {};
 
@@ -223,10 +224,10 @@ void Connection::on_wake() {
   if (mailbox_.abandoned() && !std::exchange(lingering_, true)) linger();
 }
 
-// Closes the socket once nothing has moved for kLinger.
+// Closes the socket once nothing has moved for so long.
 void Connection::linger() {
   const Clock::time_point moved = mailbox_.last_move();
-  linger_.expires_after(kLinger);
+  linger_.expires_after(std::min(options_.deadline, kLinger));
   linger_.async_wait([self = shared_from_this(), moved](error_code error) {
     if (error) return;
     if (moved == self->mailbox_.last_move()) {

@@ -10,7 +10,8 @@ namespace sluice {
 /// The one thread of a process that owns its sockets. It never blocks and runs
 /// no learner code. It must outlive all links and rendezvous made on it; its
 /// destructor waits until they have written what was sent before their ends
-/// were destroyed (at most some seconds where a peer hangs).
+/// were destroyed, but for no more than 5 s in which nothing moves (or the
+/// link's deadline, if that is less).
 class IoThread {
  public:
   IoThread();

@@ -108,6 +108,21 @@ TEST_F(Wire, DeadlineStartsAnewWhileBytesArrive) {
   EXPECT_GT(std::chrono::steady_clock::now() - start, 400ms);
 }
 
+TEST_F(Wire, IsDestroyedWithoutWaitingForThePeerToRead) {
+  open();
+  const TensorView big = counting_tensor(DType::uint8, {8 << 20}, {1});
+  link_.sender->send(message_of(big));
+  link_ = {};  // would hang here: it is this thread that would have to read
+}
+
+TEST(IoThread, EndsThoughAPeerNeverReads) {
+  IoThread peer;
+  IoThread io;
+  auto [mine, theirs] = socket_pair(io, peer);
+  Link link = open_link(io, std::move(mine), test_options(1, 20ms));
+  link.sender->send(message_of(counting_tensor(DType::uint8, {8 << 20}, {1})));
+}  // would hang here
+
 TEST_F(Wire, RefusesBytesThatAreNoFrame) {
   open();
   const std::string request =
