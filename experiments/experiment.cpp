@@ -39,9 +39,9 @@ void read_data(Fields& top, const std::string& data_root,
 void read_model(Fields& top, Experiment& experiment) {
   top.section("model", "the network", [&](Fields& fields) {
     std::string name = "mlp";
-    experiment.model =
-        choose(fields, "name", models(), name, "model")
-            .make(fields)(experiment.data->shape, experiment.data->classes);
+    experiment.model = choose(fields, "name", models(), name, "model")
+                           .make(fields)({.shape = experiment.data->shape,
+                                          .classes = experiment.data->classes});
   });
 }
 
@@ -195,7 +195,7 @@ Site site_of(const Experiment& experiment, int block) {
   site.layer = range.last;
   site.features =
       experiment.model.layers.at(static_cast<std::size_t>(range.last)).output;
-  site.classes = experiment.model.classes;
+  site.classes = experiment.model.sample.classes;
   site.loss = experiment.loss;
   site.seed = experiment.seed;
   return site;

@@ -20,7 +20,7 @@ struct Site {
   std::int64_t block = 1;   ///< k: the block below the boundary, from 1
   std::int64_t blocks = 1;  ///< K
   std::int64_t layer = 0;   ///< the uncut model's index of block k's last layer
-  SampleShape features;     ///< of h_k: [C] or [C, H, W]
+  SampleShape features;     ///< of h_k: [C], [C, H, W] or [T, C]
   std::int64_t classes = 0;
   Loss loss;               ///< the run's loss, for heads that classify
   std::uint64_t seed = 0;  ///< weights are set from (seed, layer, name)
@@ -28,15 +28,17 @@ struct Site {
 
 /// The local loss of h_k, and what it was computed from.
 struct HeadResult {
-  at::Tensor loss;    ///< scalar, attached to the features and the parameters
-  at::Tensor logits;  ///< [N, classes], or undefined for heads without classes
+  at::Tensor loss;  ///< scalar, attached to the features and the parameters
+  /// [N, classes], of texts [N, T, classes]; undefined for heads without
+  /// classes.
+  at::Tensor logits;
 };
 
 /// An auxiliary head: turns the features of a block into a local loss. Its
 /// parameters are trained by that loss, with weight 1.
 class Head : public torch::nn::Module {
  public:
-  /// features: h_k, [N, ...] each; labels [N] int64.
+  /// features: h_k, [N, ...] each; labels [N] int64, or [N, T].
   virtual HeadResult forward(const Tensors& features, const at::Tensor& labels,
                              const Pass& pass) = 0;
 };

@@ -52,18 +52,19 @@ struct LayerSpec {
   std::string name;
   /// A new layer each time, on the CPU; its weights are set by initialise().
   std::function<std::shared_ptr<Layer>()> make;
-  /// Multiply-adds of a forward, for one sample: the static cost model that
-  /// balances blocks.
+  /// Multiply-adds of a forward, for one sample (a whole text): the static cost
+  /// model that balances blocks.
   double flops = 0;
-  /// Of the (first) output.
+  /// Of the (first) output: [C], [C, H, W] or [T, C].
   SampleShape output;
 };
 
 /// A model is a list of layers that can be cut between any two of them.
 struct Model {
   std::vector<LayerSpec> layers;
-  SampleShape input;
-  std::int64_t classes = 0;
+  SampleSpec sample;
+  /// Why every boundary must have the policy `backprop`; empty: it needn't.
+  std::string needs_backprop = {};
 };
 
 }  // namespace sluice

@@ -20,9 +20,9 @@ Loss cross_entropy(Fields& options) {
   return
       [label_smoothing](const at::Tensor& outputs, const at::Tensor& labels) {
         constexpr std::int64_t kNoIgnoredLabel = -100;
-        return at::cross_entropy_loss(outputs, labels, /*weight=*/{},
-                                      at::Reduction::Mean, kNoIgnoredLabel,
-                                      label_smoothing);
+        return at::cross_entropy_loss(outputs.flatten(0, -2), labels.flatten(),
+                                      /*weight=*/{}, at::Reduction::Mean,
+                                      kNoIgnoredLabel, label_smoothing);
       };
 }
 
@@ -31,7 +31,7 @@ Loss cross_entropy(Fields& options) {
 Loss mean_squared_error(Fields&) {
   return [](const at::Tensor& outputs, const at::Tensor& labels) {
     const at::Tensor targets =
-        at::one_hot(labels, outputs.size(1)).to(outputs.scalar_type());
+        at::one_hot(labels, outputs.size(-1)).to(outputs.scalar_type());
     return at::mse_loss(outputs, targets);
   };
 }

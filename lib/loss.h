@@ -11,7 +11,8 @@
 
 namespace sluice {
 
-/// outputs [N, classes], labels [N] int64 -> the mean loss, a scalar.
+/// outputs [N, classes], labels [N] int64 -> the mean loss, a scalar. Of texts:
+/// outputs [N, T, classes], labels [N, T], the mean over all places.
 using Loss = std::function<at::Tensor(const at::Tensor& outputs,
                                       const at::Tensor& labels)>;
 

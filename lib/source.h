@@ -9,7 +9,7 @@ namespace sluice {
 struct Batch {
   std::int64_t index = 0;
   at::Tensor inputs;  ///< [N, ...] on the CPU, contiguous, 64-byte aligned
-  at::Tensor labels;  ///< [N] int64
+  at::Tensor labels;  ///< [N] int64, of texts [N, T]
 };
 
 /// Yields batch t: a pure function of (data set, seed, t), so every worker can

@@ -10,7 +10,18 @@ namespace sluice {
 /// What crosses a boundary: a tuple of activations, or a gradient for each.
 using Tensors = std::vector<at::Tensor>;
 
-/// Sizes of one sample, without the batch dimension: [C] or [C, H, W].
+/// Sizes of one sample, without the batch dimension: [C], [C, H, W] or, of a
+/// sequence, [T, C].
 using SampleShape = std::vector<std::int64_t>;
+
+/// What a data set yields and a model takes.
+struct SampleSpec {
+  /// [C] or [C, H, W] of float32; of a text [T] of int64 tokens.
+  SampleShape shape = {};
+  /// Labels are below it; of a text, tokens too.
+  std::int64_t classes = 0;
+  /// Whether a sample is a text: its label is a token for each place, [T].
+  bool is_text = false;
+};
 
 }  // namespace sluice

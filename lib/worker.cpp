@@ -36,7 +36,7 @@ void check_signal(const Signal& signal, const Tensors& features) {
 }
 
 at::Tensor correct_of(const at::Tensor& logits, const at::Tensor& labels) {
-  return logits.argmax(1).eq(labels).sum();
+  return logits.argmax(-1).eq(labels).sum();
 }
 
 }  // namespace
@@ -174,7 +174,7 @@ void Worker::backward(const Action& action) {
   for (at::Tensor& gradient : signal.parameter_gradients)
     pending_.gradients.push_back(std::move(gradient));
   pending_.steps_between = version_ - flight.version;
-  pending_.samples = flight.labels.size(0);
+  pending_.labels = flight.labels.numel();
   pending_.loss = signal.loss;
   if (signal.logits.defined() && action.turn % settings_.log_every == 0)
     pending_.correct = correct_of(signal.logits, flight.labels);
@@ -241,7 +241,7 @@ void Worker::log_training(const Action& action, double learning_rate) {
   if (pending_.loss.defined()) record.set("loss", pending_.loss.item<double>());
   if (pending_.correct.defined())
     record.set("accuracy", pending_.correct.item<double>() /
-                               static_cast<double>(pending_.samples));
+                               static_cast<double>(pending_.labels));
   record.set("lr", learning_rate);
   record.set("d_batch", action.turn - action.batch);
   record.set("d_upd", pending_.steps_between);
@@ -257,25 +257,25 @@ void Worker::evaluate(const Action& action) {
       parts_.block.forward(fed.inputs, pass_for(action, false));
   send_up(action, MessageKind::evaluation, outputs, fed.labels);
   if (!is_last()) return;
-  const std::int64_t samples = fed.labels.size(0);
+  const std::int64_t labels = fed.labels.numel();
   evaluation_.loss += settings_.loss(outputs[0], fed.labels).item<double>() *
-                      static_cast<double>(samples);
+                      static_cast<double>(labels);
   evaluation_.correct +=
       correct_of(outputs[0], fed.labels).item<std::int64_t>();
-  evaluation_.samples += samples;
+  evaluation_.labels += labels;
   if (action.batch + 1 == settings_.evaluation_batches) log_evaluation(action);
 }
 
 void Worker::log_evaluation(const Action& action) {
   if (!parts_.sink) return;
-  const auto samples = static_cast<double>(evaluation_.samples);
+  const auto labels = static_cast<double>(evaluation_.labels);
   Record record;
   record.set("kind", "evaluation");
   record.set("turn", action.turn);
   record.set("epoch", static_cast<double>(action.turn) /
                           static_cast<double>(settings_.turns_per_epoch));
-  record.set("loss", evaluation_.loss / samples);
-  record.set("accuracy", static_cast<double>(evaluation_.correct) / samples);
+  record.set("loss", evaluation_.loss / labels);
+  record.set("accuracy", static_cast<double>(evaluation_.correct) / labels);
   parts_.sink->write(record);
 }
 

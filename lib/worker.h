@@ -80,7 +80,7 @@ class Worker {
     std::int64_t steps_between = 0;
     at::Tensor loss;
     at::Tensor correct;
-    std::int64_t samples = 0;
+    std::int64_t labels = 0;
   };
   struct Fed {
     Tensors inputs;
@@ -117,7 +117,7 @@ class Worker {
   struct Evaluation {
     double loss = 0;
     std::int64_t correct = 0;
-    std::int64_t samples = 0;
+    std::int64_t labels = 0;
   } evaluation_;
 };
 

@@ -25,11 +25,10 @@ struct Conv3Options {
   }
 };
 
-Model make_conv3(const Conv3Options& options, const SampleShape& input,
-                 std::int64_t classes) {
+Model make_conv3(const Conv3Options& options, const SampleSpec& sample) {
   constexpr Window kConvolution = {.size = 5, .stride = 1, .padding = 2};
   constexpr Window kPool = {.size = 3, .stride = 3, .padding = 0};
-  ModelBuilder builder(input, classes);
+  ModelBuilder builder(sample);
   for (const Pooling pooling :
        {Pooling::max, Pooling::average, Pooling::average}) {
     builder.entry().conv(options.channels, kConvolution);
@@ -38,7 +37,7 @@ Model make_conv3(const Conv3Options& options, const SampleShape& input,
         .pool(pooling, kPool)
         .dropout(options.dropout);
   }
-  return builder.entry().flatten().linear(classes).finish();
+  return builder.entry().flatten().linear(sample.classes).finish();
 }
 
 }  // namespace
@@ -46,8 +45,8 @@ Model make_conv3(const Conv3Options& options, const SampleShape& input,
 MakeModel conv3(Fields& fields) {
   Conv3Options options;
   options.describe(fields);
-  return [options](const SampleShape& input, std::int64_t classes) {
-    return make_conv3(options, input, classes);
+  return [options](const SampleSpec& sample) {
+    return make_conv3(options, sample);
   };
 }
 

@@ -30,16 +30,15 @@ struct MlpOptions {
   }
 };
 
-Model make_mlp(const MlpOptions& options, const SampleShape& input,
-               std::int64_t classes) {
-  ModelBuilder builder(input, classes);
+Model make_mlp(const MlpOptions& options, const SampleSpec& sample) {
+  ModelBuilder builder(sample);
   for (const std::int64_t width : options.hidden) {
     builder.entry().flatten().linear(width);
     if (options.batch_norm) builder.norm();
     builder.activation(activation_from(options.activation))
         .dropout(options.dropout);
   }
-  return builder.entry().flatten().linear(classes).finish();
+  return builder.entry().flatten().linear(sample.classes).finish();
 }
 
 }  // namespace
@@ -47,9 +46,8 @@ Model make_mlp(const MlpOptions& options, const SampleShape& input,
 MakeModel mlp(Fields& fields) {
   MlpOptions options;
   options.describe(fields);
-  return [options](const SampleShape& input, std::int64_t classes) {
-    return make_mlp(options, input, classes);
-  };
+  return
+      [options](const SampleSpec& sample) { return make_mlp(options, sample); };
 }
 
 }  // namespace sluice

@@ -60,17 +60,18 @@ Activation activation_from(std::string_view name) {
                   name);
 }
 
-ModelBuilder::ModelBuilder(SampleShape input, std::int64_t classes)
-    : shape_(std::move(input)) {
+ModelBuilder::ModelBuilder(const SampleSpec& sample) : shape_(sample.shape) {
+  if (sample.is_text)
+    throw UserError("this model takes images or vectors, the data are text");
   bool is_sample = shape_.size() == 1 || shape_.size() == 3;
   for (const std::int64_t size : shape_) is_sample = is_sample && size > 0;
   if (!is_sample) {
     throw UserError("a model takes samples of shape [C] or [C, H, W], not [{}]",
                     fmt::join(shape_, ", "));
   }
-  if (classes < 1) throw UserError("a model of {} classes", classes);
-  model_.input = shape_;
-  model_.classes = classes;
+  if (sample.classes < 1)
+    throw UserError("a model of {} classes", sample.classes);
+  model_.sample = sample;
 }
 
 ModelBuilder& ModelBuilder::entry() {
@@ -151,9 +152,9 @@ ModelBuilder& ModelBuilder::dropout(double p) {
 }
 
 Model ModelBuilder::finish() {
-  SLUICE_CHECK(shape_ == SampleShape{model_.classes},
+  SLUICE_CHECK(shape_ == SampleShape{model_.sample.classes},
                "the model ends in [{}] instead of {} classes",
-               fmt::join(shape_, ", "), model_.classes);
+               fmt::join(shape_, ", "), model_.sample.classes);
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     model_.layers[i].make = [parts = parts_[i]] {
       auto chain = std::make_shared<Chain>();

@@ -32,7 +32,8 @@ enum class Pooling : std::uint8_t { max, average };
 /// element of a norm, one for each element that any other step reads.
 class ModelBuilder {
  public:
-  ModelBuilder(SampleShape input, std::int64_t classes);
+  /// Throws UserError for a text.
+  explicit ModelBuilder(const SampleSpec& sample);
 
   /// Begins an entry; every other call adds to the last one.
   ModelBuilder& entry();

@@ -11,8 +11,7 @@
 namespace sluice {
 
 /// Throws UserError for an input that the model can't take.
-using MakeModel =
-    std::function<Model(const SampleShape& input, std::int64_t classes)>;
+using MakeModel = std::function<Model(const SampleSpec& sample)>;
 /// Reads the model's options, eagerly.
 using ConfigureModel = MakeModel (*)(Fields& options);
 using ModelRow = Row<ConfigureModel>;

@@ -27,11 +27,11 @@ struct SmallConvOptions {
   }
 };
 
-Model make_small_conv(const SmallConvOptions& options, const SampleShape& input,
-                      std::int64_t classes) {
+Model make_small_conv(const SmallConvOptions& options,
+                      const SampleSpec& sample) {
   constexpr Window kConvolution = {.size = 3, .stride = 1, .padding = 1};
   constexpr Window kPool = {.size = 2, .stride = 2, .padding = 0};
-  ModelBuilder builder(input, classes);
+  ModelBuilder builder(sample);
   for (const std::int64_t channels : options.channels) {
     builder.entry().conv(channels, kConvolution);
     if (options.batch_norm) builder.norm();
@@ -40,7 +40,7 @@ Model make_small_conv(const SmallConvOptions& options, const SampleShape& input,
   builder.entry().flatten().linear(options.hidden);
   if (options.batch_norm) builder.norm();
   builder.activation(Activation::relu).dropout(options.dropout);
-  return builder.entry().linear(classes).finish();
+  return builder.entry().linear(sample.classes).finish();
 }
 
 }  // namespace
@@ -48,8 +48,8 @@ Model make_small_conv(const SmallConvOptions& options, const SampleShape& input,
 MakeModel small_conv(Fields& fields) {
   SmallConvOptions options;
   options.describe(fields);
-  return [options](const SampleShape& input, std::int64_t classes) {
-    return make_small_conv(options, input, classes);
+  return [options](const SampleSpec& sample) {
+    return make_small_conv(options, sample);
   };
 }
 

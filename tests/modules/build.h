@@ -16,12 +16,11 @@ using Layers = std::vector<std::shared_ptr<Layer>>;
 
 /// The model of that name, for 28x28 grey images unless told otherwise.
 inline Model build_model(std::string_view name, const ConfigNode& options = {},
-                         const SampleShape& input = {1, 28, 28},
-                         std::int64_t classes = 10) {
+                         const SampleSpec& sample = {{1, 28, 28}, 10}) {
   Fields fields(&options, "model");
   const MakeModel make = find_row(models(), name, "model").make(fields);
   fields.finish();
-  return make(input, classes);
+  return make(sample);
 }
 
 inline ConfigNode table(

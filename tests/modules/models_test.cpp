@@ -14,7 +14,7 @@ namespace {
 struct Case {
   std::string_view model;
   ConfigNode options = {};
-  SampleShape input = {1, 28, 28};
+  SampleSpec sample = {{1, 28, 28}, 10};
 };
 
 void PrintTo(const Case& value, std::ostream* out) {
@@ -22,12 +22,13 @@ void PrintTo(const Case& value, std::ostream* out) {
 }
 
 Model build(const Case& of) {
-  return build_model(of.model, of.options, of.input);
+  return build_model(of.model, of.options, of.sample);
 }
 
 at::Tensor samples(const Model& model, std::int64_t count = 4) {
   std::vector<std::int64_t> sizes = {count};
-  sizes.insert(sizes.end(), model.input.begin(), model.input.end());
+  const SampleShape& shape = model.sample.shape;
+  sizes.insert(sizes.end(), shape.begin(), shape.end());
   return at::randn(sizes, Pass{}.generator("samples"));
 }
 
@@ -119,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
              table({{"channels", std::int64_t{8}}, {"dropout", 0.25}})},
         Case{"conv3",
              table({{"channels", std::int64_t{8}}, {"batch_norm", false}}),
-             {3, 32, 32}},
+             {{3, 32, 32}, 10}},
         Case{"small_conv", table({{"batch_norm", true}, {"dropout", 0.5}})}));
 
 std::vector<std::string> parameter_names(const Model& model) {
@@ -170,7 +171,7 @@ std::vector<SampleShape> shapes(const Model& model) {
 TEST(Conv3, ShrinksCifarImagesTo10And3And1) {
   const std::vector<SampleShape> expected = {
       {128, 10, 10}, {128, 3, 3}, {128, 1, 1}, {10}};
-  EXPECT_EQ(shapes(build_model("conv3", {}, {3, 32, 32})), expected);
+  EXPECT_EQ(shapes(build_model("conv3", {}, {{3, 32, 32}, 10})), expected);
 }
 
 TEST(Conv3, ShrinksMnistImagesTo9And3And1) {
@@ -185,7 +186,8 @@ TEST(Conv3, HasTheParametersOfThePapersNet) {
                                 2 * (128 * 25 * 128 + 128) + 3 * 2 * 128 +
                                 (128 * 10 + 10);
   std::int64_t found = 0;
-  for (const LayerSpec& layer : build_model("conv3", {}, {3, 32, 32}).layers) {
+  for (const LayerSpec& layer :
+       build_model("conv3", {}, {{3, 32, 32}, 10}).layers) {
     for (const at::Tensor& parameter : layer.make()->parameters())
       found += parameter.numel();
   }
@@ -193,7 +195,7 @@ TEST(Conv3, HasTheParametersOfThePapersNet) {
 }
 
 TEST(Conv3, CostOfItsFirstEntryIsThatOfConvolutionNormReluAndPool) {
-  const Model model = build_model("conv3", {}, {3, 32, 32});
+  const Model model = build_model("conv3", {}, {{3, 32, 32}, 10});
   const double convolved = 128.0 * 32 * 32;
   EXPECT_EQ(model.layers[0].flops,
             convolved * (3 * 25) + 2 * convolved + convolved + convolved);
@@ -207,11 +209,11 @@ TEST(Conv3, FirstPoolIsAMaximumAndTheSecondAnAverage) {
 }
 
 TEST(Conv3, ImagesThatVanishInThePoolsAreRefused) {
-  EXPECT_THROW(build_model("conv3", {}, {1, 8, 8}), UserError);
+  EXPECT_THROW(build_model("conv3", {}, {{1, 8, 8}, 10}), UserError);
 }
 
 TEST(Conv3, FlatSamplesAreRefused) {
-  EXPECT_THROW(build_model("conv3", {}, {784}), UserError);
+  EXPECT_THROW(build_model("conv3", {}, {{784}, 10}), UserError);
 }
 
 TEST(SmallConv, IsTwoConvolutionsAndTwoLinearLayers) {
@@ -229,7 +231,7 @@ TEST(SmallConv, ConvolutionsAndNormsAreNamedByTheirKind) {
 }
 
 TEST(Models, SamplesOfTwoDimensionsAreRefused) {
-  EXPECT_THROW(build_model("mlp", {}, {28, 28}), UserError);
+  EXPECT_THROW(build_model("mlp", {}, {{28, 28}, 10}), UserError);
 }
 
 }  // namespace
