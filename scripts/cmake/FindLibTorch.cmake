@@ -91,7 +91,10 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   # The libraries find their CUDA neighbours at run time by their own rpath.
   target_link_options(LibTorch::LibTorch INTERFACE
     "LINKER:-rpath,${LibTorch_DIR}/lib" "LINKER:--allow-shlib-undefined")
-  target_link_libraries(LibTorch::LibTorch INTERFACE ${LibTorch_LIBRARIES})
+  # libstdc++ first: LibTorch's libraries export parts of an older one, and a
+  # program that found std::filesystem::remove_all there crashed (2.11, CUDA).
+  target_link_libraries(LibTorch::LibTorch INTERFACE
+    stdc++ ${LibTorch_LIBRARIES})
   if(LibTorch_CUDA_LIBRARIES)
     # Nothing refers to them by name; loading them registers the CUDA kernels.
     target_link_libraries(LibTorch::LibTorch INTERFACE
