@@ -7,6 +7,10 @@ namespace sluice {
 // Each in the file of its name.
 MakeHead linear_head(Fields& options);
 MakeHead predsim_head(Fields& options);
+MakeHead mlp_sr_head(Fields& options);
+MakeHead conv_head(Fields& options);
+MakeHead full_conv_head(Fields& options);
+MakeHead vocabulary_head(Fields& options);
 
 std::span<const HeadRow> heads() {
   static constexpr std::array kRows = {
@@ -15,6 +19,18 @@ std::span<const HeadRow> heads() {
               "linear classifier and similarity matching (Nokland & Eidnes "
               "2019, arXiv:1901.06656)",
               predsim_head},
+      HeadRow{"mlp_sr",
+              "pooled maps, 1x1 convolutions, linear layers (Belilovsky et al. "
+              "2020, arXiv:1901.08164)",
+              mlp_sr_head},
+      HeadRow{"conv", "3x3 convolutions, linear classifier (of the same paper)",
+              conv_head},
+      HeadRow{"full_conv",
+              "three 5x5 convolutions, as large as a synthesizer of synthetic "
+              "gradients; begins with no gradient",
+              full_conv_head},
+      HeadRow{"vocabulary", "norm and linear layer at every place of a text",
+              vocabulary_head},
   };
   return kRows;
 }

@@ -6,17 +6,48 @@
 #include "lib/base/random.h"
 
 namespace sluice {
+namespace {
+
+[[noreturn]] void refuse(const Site& site, std::string_view head,
+                         std::string_view shapes) {
+  std::string_view advice;
+  if (site.features.size() == 2)
+    advice = "; for features of texts, [T, C], there is the head 'vocabulary'";
+  throw UserError("[{}] block {}: takes features of shape {}, not [{}]{}", head,
+                  site.block, shapes, fmt::join(site.features, ", "), advice);
+}
+
+void check_classes(const Site& site, std::string_view head) {
+  if (site.classes >= 2) return;
+  throw UserError("[{}] block {}: needs 2 classes or more, not {}", head,
+                  site.block, site.classes);
+}
+
+}  // namespace
 
 void check_features(const Site& site, std::string_view head) {
-  if (site.features.size() != 1 && site.features.size() != 3) {
-    throw UserError(
-        "[{}] block {}: takes features of shape [C] or [C, H, W], not [{}]",
-        head, site.block, fmt::join(site.features, ", "));
-  }
-  if (site.classes < 2) {
-    throw UserError("[{}] block {}: needs 2 classes or more, not {}", head,
-                    site.block, site.classes);
-  }
+  if (site.features.size() != 1 && site.features.size() != 3)
+    refuse(site, head, "[C] or [C, H, W]");
+  check_classes(site, head);
+}
+
+void check_maps(const Site& site, std::string_view head) {
+  if (site.features.size() != 3) refuse(site, head, "[C, H, W]");
+  check_classes(site, head);
+}
+
+void check_sequences(const Site& site, std::string_view head) {
+  if (site.features.size() != 2) refuse(site, head, "[T, C] (of texts)");
+  check_classes(site, head);
+}
+
+void check_batch(const at::Tensor& features, std::int64_t values,
+                 std::string_view head) {
+  if (features.size(0) * values >= 2) return;
+  throw UserError(
+      "[{}] a batch of {}: BatchNorm needs 2 samples or more here; choose a "
+      "batch_size that doesn't leave a single sample for the last batch",
+      head, features.size(0));
 }
 
 std::uint64_t head_key(const Site& site, std::string_view head) {

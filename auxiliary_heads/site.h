@@ -3,13 +3,24 @@
 #include <cstdint>
 #include <string_view>
 
+#include <ATen/core/Tensor.h>
+
 #include "lib/head.h"
 
 namespace sluice {
 
-/// Throws UserError, in the name of `head`, unless the features are [C] or
-/// [C, H, W], and there are 2 classes or more.
+// Each throws UserError, in the name of `head`.
+
+/// Unless the features are [C] or [C, H, W], and there are 2 classes or more.
 void check_features(const Site& site, std::string_view head);
+/// The same, but [C, H, W] only.
+void check_maps(const Site& site, std::string_view head);
+/// The same, but [T, C] only: features of texts.
+void check_sequences(const Site& site, std::string_view head);
+/// Unless BatchNorm sees two values for each channel: features [N, ...], of
+/// which each sample gives `values` to a channel.
+void check_batch(const at::Tensor& features, std::int64_t values,
+                 std::string_view head);
 
 /// The key of the head's weights: (seed, layer, name).
 std::uint64_t head_key(const Site& site, std::string_view head);

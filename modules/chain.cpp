@@ -69,11 +69,15 @@ class PlainLayer final : public Layer {
 
 }  // namespace
 
+Pass member_pass(Pass pass, std::string_view name) {
+  pass.seed = random_key({pass.seed, key_part(name)});
+  return pass;
+}
+
 void Chain::add(const std::string& name, std::shared_ptr<Layer> layer) {
   register_module(name, layer);
-  steps_.emplace_back([layer, name](const Tensors& inputs, Pass pass) {
-    pass.seed = random_key({pass.seed, key_part(name)});
-    return layer->forward(inputs, pass);
+  steps_.emplace_back([layer, name](const Tensors& inputs, const Pass& pass) {
+    return layer->forward(inputs, member_pass(pass, name));
   });
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,9 @@ concept UnaryModule = std::derived_from<Module, torch::nn::Module> &&
 };
 
 using UnaryFunction = std::function<at::Tensor(const at::Tensor&)>;
+
+/// The pass of a member of a layer: it draws its randomness under its name.
+Pass member_pass(Pass pass, std::string_view name);
 
 /// Layers and plain modules one after another, as one layer: an entry of a
 /// model's list. The name under which a member is added is the first part of

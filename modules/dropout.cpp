@@ -1,5 +1,8 @@
 #include "modules/dropout.h"
 
+#include <algorithm>
+#include <vector>
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
@@ -8,19 +11,32 @@
 namespace sluice {
 namespace {
 
-/// 0 or 1 / (1 - p), shaped, typed and laid out like `input`.
-at::Tensor mask_like(const at::Tensor& input, double p,
-                     const at::Generator& generator) {
-  const at::Tensor drawn = at::empty(input.sizes(), at::kFloat);
+/// The sizes of a mask that `input` is multiplied with.
+std::vector<std::int64_t> mask_sizes(const at::Tensor& input,
+                                     DropoutUnit unit) {
+  std::vector<std::int64_t> sizes = input.sizes().vec();
+  if (unit == DropoutUnit::element) return sizes;
+  SLUICE_CHECK(sizes.size() >= 2, "a dropout of channels on {} dimensions",
+               sizes.size());
+  std::fill(sizes.begin() + 2, sizes.end(), 1);
+  return sizes;
+}
+
+/// 0 or 1 / (1 - p) for each unit, of the input's type; for elements shaped
+/// and laid out like it.
+at::Tensor mask_for(const at::Tensor& input, double p, DropoutUnit unit,
+                    const at::Generator& generator) {
+  const at::Tensor drawn = at::empty(mask_sizes(input, unit), at::kFloat);
   drawn.bernoulli_(1 - p, generator).div_(1 - p);
-  if (input.is_contiguous()) return drawn.to(input.options());
+  if (unit == DropoutUnit::channel || input.is_contiguous())
+    return drawn.to(input.options());
   // A mask with other strides than the input would make the product slow.
   return at::empty_like(input).copy_(drawn);
 }
 
 }  // namespace
 
-Dropout::Dropout(double p) : p_(p) {
+Dropout::Dropout(double p, DropoutUnit unit) : p_(p), unit_(unit) {
   if (!(p >= 0 && p < 1))
     throw UserError("dropout {}: must be at least 0 and below 1", p);
 }
@@ -30,7 +46,7 @@ Tensors Dropout::forward(const Tensors& inputs, const Pass& pass) {
   SLUICE_CHECK(inputs.size() == 1, "dropout takes one tensor, not {}",
                inputs.size());
   const at::Tensor& input = inputs.front();
-  return {input * mask_like(input, p_, pass.generator("dropout"))};
+  return {input * mask_for(input, p_, unit_, pass.generator("dropout"))};
 }
 
 }  // namespace sluice

@@ -1,10 +1,16 @@
 #pragma once
 
+#include <cstdint>
+
 #include "lib/layer.h"
 
 namespace sluice {
 
-/// Sets each element to 0 with probability p and scales the others by
+/// What is dropped as one: an element, or a channel, which is dim 1 of
+/// [N, C, ...], with all its pixels.
+enum class DropoutUnit : std::uint8_t { element, channel };
+
+/// Sets each unit to 0 with probability p and scales the others by
 /// 1 / (1 - p); the identity in evaluation. The mask depends on (seed, layer,
 /// batch, name in the chain) and on the shape alone: it is drawn in the order
 /// of the logical indices, whatever the strides or device of the input, and
@@ -12,11 +18,12 @@ namespace sluice {
 class Dropout final : public Layer {
  public:
   /// Throws UserError unless 0 <= p < 1.
-  explicit Dropout(double p);
+  explicit Dropout(double p, DropoutUnit unit = DropoutUnit::element);
   Tensors forward(const Tensors& inputs, const Pass& pass) override;
 
  private:
   double p_;
+  DropoutUnit unit_;
 };
 
 }  // namespace sluice

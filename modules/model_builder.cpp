@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/max_pool2d.h>
@@ -15,7 +16,6 @@
 #include <torch/nn/modules/linear.h>
 
 #include "lib/base/error.h"
-#include "modules/dropout.h"
 
 namespace sluice {
 namespace {
@@ -143,11 +143,31 @@ ModelBuilder& ModelBuilder::pool(Pooling pooling, Window window) {
   return *this;
 }
 
-ModelBuilder& ModelBuilder::dropout(double p) {
-  if (p == 0) return *this;
-  step("dropout", static_cast<double>(elements()), [p](Chain& chain) {
-    chain.add("dropout", std::make_shared<Dropout>(p));
+ModelBuilder& ModelBuilder::global_average_pool() {
+  SLUICE_CHECK(shape_.size() == 3, "a global pool on [{}]",
+               fmt::join(shape_, ", "));
+  const double read = static_cast<double>(elements());
+  shape_ = {shape_.front()};
+  step("global average pool", read, [](Chain& chain) {
+    chain.add([](const Tensor& x) {
+      return at::adaptive_avg_pool2d(x, {1, 1}).flatten(1);
+    });
   });
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::dropout(double p, DropoutUnit unit) {
+  if (p == 0) return *this;
+  step("dropout", static_cast<double>(elements()), [p, unit](Chain& chain) {
+    chain.add("dropout", std::make_shared<Dropout>(p, unit));
+  });
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::layer(LayerSpec layer) {
+  shape_ = layer.output;
+  model_.layers.push_back(std::move(layer));
+  parts_.emplace_back();
   return *this;
 }
 
@@ -156,6 +176,7 @@ Model ModelBuilder::finish() {
                "the model ends in [{}] instead of {} classes",
                fmt::join(shape_, ", "), model_.sample.classes);
   for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (model_.layers[i].make) continue;  // an entry of its own
     model_.layers[i].make = [parts = parts_[i]] {
       auto chain = std::make_shared<Chain>();
       for (const Part& part : parts) part(*chain);
@@ -167,6 +188,7 @@ Model ModelBuilder::finish() {
 
 void ModelBuilder::step(std::string_view name, double flops, Part part) {
   LayerSpec& layer = model_.layers.back();
+  SLUICE_CHECK(!layer.make, "entry '{}' is no chain", layer.name);
   if (!layer.name.empty() && !name.empty()) layer.name += ", ";
   layer.name += name;
   layer.flops += flops;

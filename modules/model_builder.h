@@ -8,6 +8,7 @@
 
 #include "lib/layer.h"
 #include "modules/chain.h"
+#include "modules/dropout.h"
 
 namespace sluice {
 
@@ -45,8 +46,15 @@ class ModelBuilder {
   ModelBuilder& norm();
   ModelBuilder& activation(Activation activation);
   ModelBuilder& pool(Pooling pooling, Window window);
+  /// [C, H, W] -> [C], the mean over all pixels.
+  ModelBuilder& global_average_pool();
   /// Our own; nothing for p = 0.
-  ModelBuilder& dropout(double p);
+  ModelBuilder& dropout(double p, DropoutUnit unit = DropoutUnit::element);
+  /// Adds an entry that is a layer of its own, not a chain.
+  ModelBuilder& layer(LayerSpec layer);
+
+  /// Of a sample, where the list has come to.
+  const SampleShape& shape() const { return shape_; }
 
   /// The model, whose last output must be [classes].
   Model finish();

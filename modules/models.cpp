@@ -8,6 +8,14 @@ namespace sluice {
 MakeModel mlp(Fields& options);
 MakeModel conv3(Fields& options);
 MakeModel small_conv(Fields& options);
+MakeModel vgg8b(Fields& options);
+MakeModel vgg11b(Fields& options);
+MakeModel resnet(Fields& options);
+MakeModel resnet20(Fields& options);
+MakeModel resnet32(Fields& options);
+MakeModel resnet56(Fields& options);
+MakeModel resnet110(Fields& options);
+MakeModel gpt(Fields& options);
 
 std::span<const ModelRow> models() {
   static constexpr std::array kRows = {
@@ -19,8 +27,34 @@ std::span<const ModelRow> models() {
       ModelRow{"small_conv",
                "two 3x3 convolutions and two linear layers, for small images",
                small_conv},
+      ModelRow{"vgg8b",
+               "six convolutions and two linear layers (Nokland & Eidnes 2019, "
+               "arXiv:1901.06656)",
+               vgg8b},
+      ModelRow{"vgg11b",
+               "nine convolutions and two linear layers, of the same paper",
+               vgg11b},
+      ModelRow{"resnet",
+               "residual network for small images, of any depth 6n + 2 (He et "
+               "al. 2015, arXiv:1512.03385, shortcuts without parameters)",
+               resnet},
+      ModelRow{"resnet20", "resnet of depth 20", resnet20},
+      ModelRow{"resnet32", "resnet of depth 32", resnet32},
+      ModelRow{"resnet56", "resnet of depth 56", resnet56},
+      ModelRow{"resnet110", "resnet of depth 110", resnet110},
+      ModelRow{"gpt",
+               "Transformer language model in the style of GPT-2, for texts",
+               gpt},
   };
   return kRows;
+}
+
+Model make_model(std::string_view name, const SampleSpec& sample,
+                 const ConfigNode& options) {
+  Fields fields(&options, "model");
+  const MakeModel make = find_row(models(), name, "model").make(fields);
+  fields.finish();
+  return make(sample);
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "lib/base/config.h"
 #include "lib/base/table.h"
@@ -18,5 +19,24 @@ using ModelRow = Row<ConfigureModel>;
 
 /// A new model is one function and one row.
 std::span<const ModelRow> models();
+
+/// The model of that row, for those who have no config: `options` holds what
+/// would stand in [model] beside the name. Throws UserError as a config would.
+///
+/// A list of layers runs in a loop of one's own, without blocks or policies:
+///
+///   const Model model = make_model("resnet20", {{3, 32, 32}, 10});
+///   const auto last = std::ssize(model.layers) - 1;
+///   Block net(1, 0, make_layers(model, 0, last, seed), format);  //
+///   lib/block.h Tensors outputs = net.forward({images}, {.seed = seed, .batch
+///   = t}); at::Tensor logits = outputs[0];  // [N, classes]; of a text [N, T,
+///   classes]
+///
+/// net.parameters() has the names that checkpoints use ("layers.1.conv1.weight"
+/// for the first residual block of a resnet, "layers.0.token.weight" for the
+/// embedding of gpt). Layers have one input and one output each, except those
+/// of a tied gpt, whose outputs but the last are (h, token weight).
+Model make_model(std::string_view name, const SampleSpec& sample,
+                 const ConfigNode& options = {});
 
 }  // namespace sluice

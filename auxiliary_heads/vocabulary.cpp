@@ -1,0 +1,48 @@
+// For texts: a norm and a linear layer to the vocabulary at every place, like
+// the last layer of a language model, trained with the run's own loss.
+#include <memory>
+#include <utility>
+
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include "auxiliary_heads/site.h"
+
+namespace sluice {
+namespace {
+
+class VocabularyHead final : public Head {
+ public:
+  explicit VocabularyHead(const Site& site)
+      : loss_(site.loss),
+        norm_(torch::nn::LayerNormOptions({site.features[1]})),
+        vocabulary_(torch::nn::LinearOptions(site.features[1], site.classes)
+                        .bias(false)) {
+    register_module("norm", norm_);
+    register_module("vocabulary", vocabulary_);
+    initialise_parameters(*this, head_key(site, "vocabulary"));
+  }
+
+  HeadResult forward(const Tensors& features, const at::Tensor& labels,
+                     const Pass& /*pass*/) override {
+    const at::Tensor& input = features.front();           // [N, T, C]
+    const at::Tensor logits = vocabulary_(norm_(input));  // [N, T, classes]
+    return {loss_(logits, labels), logits};
+  }
+
+ private:
+  Loss loss_;
+  torch::nn::LayerNorm norm_;
+  torch::nn::Linear vocabulary_;
+};
+
+}  // namespace
+
+MakeHead vocabulary_head(Fields& /*options*/) {
+  return [](const Site& site) {
+    check_sequences(site, "vocabulary");
+    return std::make_shared<VocabularyHead>(site);
+  };
+}
+
+}  // namespace sluice

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <torch/nn/modules/linear.h>
+
+#include "modules/dropout.h"
+
+namespace sluice {
+
+/// What the parts of a Transformer layer have in common.
+struct TransformerOptions {
+  std::int64_t width = 128;  ///< C; a multiple of `heads`
+  std::int64_t heads = 4;
+  double dropout = 0;
+  bool bias = true;       ///< of linear layers and norms
+  bool tanh_gelu = true;  ///< GELU by its tanh approximation
+};
+
+/// Causal self-attention: [N, T, C] -> [N, T, C], place t sees places 0 to t.
+/// Several heads, scaled dot products (Vaswani et al. 2017, arXiv:1706.03762,
+/// section 3.2), then a linear layer. Dropout of the attention weights and of
+/// the output.
+class CausalSelfAttention final : public Layer {
+ public:
+  explicit CausalSelfAttention(const TransformerOptions& options);
+  Tensors forward(const Tensors& inputs, const Pass& pass) override;
+
+ private:
+  bool drops(const Pass& pass) const;
+
+  std::int64_t heads_;
+  double dropout_probability_;
+  torch::nn::Linear qkv_;
+  torch::nn::Linear projection_;
+  std::shared_ptr<Dropout> weights_dropout_;
+  std::shared_ptr<Dropout> dropout_;
+};
+
+}  // namespace sluice

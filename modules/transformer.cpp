@@ -1,0 +1,74 @@
+#include "modules/transformer.h"
+
+#include <cmath>
+
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <torch/nn/modules/linear.h>
+
+#include "modules/normal_weights.h"
+
+namespace sluice {
+namespace {
+
+using at::Tensor;
+
+std::shared_ptr<Chain> make_mlp(const TransformerOptions& options) {
+  using torch::nn::Linear;
+  const auto linear = [&](std::int64_t inputs, std::int64_t outputs) {
+    return Linear(torch::nn::LinearOptions(inputs, outputs).bias(options.bias));
+  };
+  const auto chain = std::make_shared<Chain>();
+  chain->add("hidden", linear(options.width, 4 * options.width));
+  chain->add([approximation = options.tanh_gelu ? "tanh" : "none"](
+                 const Tensor& x) { return at::gelu(x, approximation); });
+  chain->add("projection", linear(4 * options.width, options.width));
+  chain->add("dropout", std::make_shared<Dropout>(options.dropout));
+  return chain;
+}
+
+}  // namespace
+
+LayerNorm::LayerNorm(std::int64_t width, bool bias)
+    : width_(width), weight_(register_parameter("weight", at::ones({width}))) {
+  if (bias) bias_ = register_parameter("bias", at::zeros({width}));
+}
+
+Tensor LayerNorm::forward(const Tensor& x) {
+  return at::layer_norm(x, {width_}, weight_, bias_);
+}
+
+TransformerLayer::TransformerLayer(const TransformerOptions& options,
+                                   std::int64_t depth)
+    : depth_(depth),
+      norm1_(std::make_shared<LayerNorm>(options.width, options.bias)),
+      attention_(std::make_shared<CausalSelfAttention>(options)),
+      norm2_(std::make_shared<LayerNorm>(options.width, options.bias)),
+      mlp_(make_mlp(options)) {
+  register_module("norm1", norm1_);
+  register_module("attention", attention_);
+  register_module("norm2", norm2_);
+  register_module("mlp", mlp_);
+}
+
+Tensors TransformerLayer::forward(const Tensors& inputs, const Pass& pass) {
+  Tensors values = inputs;
+  Tensor& h = values.front();  // [N, T, C]
+  h = h +
+      attention_->forward({norm1_->forward(h)}, member_pass(pass, "attention"))
+          .front();
+  h = h + mlp_->forward({norm2_->forward(h)}, member_pass(pass, "mlp")).front();
+  return values;
+}
+
+void TransformerLayer::initialise(std::uint64_t key) {
+  initialise_normal(*this, key, [this](std::string_view name, const Tensor&) {
+    const bool is_residual = name.ends_with("projection.weight");
+    return is_residual ? 0.02 / std::sqrt(2.0 * static_cast<double>(depth_))
+                       : 0.02;
+  });
+}
+
+}  // namespace sluice
