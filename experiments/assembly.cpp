@@ -4,29 +4,12 @@
 #include <chrono>
 #include <utility>
 
-#include "experiments/data/sample_source.h"
+#include "experiments/data/prefetch.h"
 #include "lib/base/memory_channel.h"
 #include "lib/policies/top_loss.h"
 
 namespace sluice {
 namespace {
-
-/// A source that keeps its data set alive.
-class OwnedSource final : public Source {
- public:
-  OwnedSource(std::shared_ptr<const DataSet> data, const Samples& samples,
-              OrderOptions options)
-      : data_(std::move(data)), source_(*data_, samples, options) {}
-
-  Batch batch(std::int64_t t) override { return source_.batch(t); }
-  std::int64_t batches_per_epoch() const override {
-    return source_.batches_per_epoch();
-  }
-
- private:
-  std::shared_ptr<const DataSet> data_;
-  SampleSource source_;
-};
 
 WorkerSettings settings_of(const Experiment& experiment, int block,
                            const std::string& checkpoint_folder) {
@@ -46,6 +29,14 @@ WorkerSettings settings_of(const Experiment& experiment, int block,
 
 }  // namespace
 
+std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
+  return std::make_unique<SampleSource>(
+      experiment.data->train.samples(),
+      OrderOptions{.batch_size = experiment.batch_size,
+                   .seed = experiment.seed,
+                   .drop_last = experiment.drop_last});
+}
+
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,
                                     const std::string& checkpoint_folder) {
@@ -63,15 +54,14 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
   parts.above = std::move(ends.above);
   parts.sink = std::move(sink);
   if (block == 1) {
-    const DataSet& data = *experiment.data;
-    parts.training = std::make_shared<OwnedSource>(
-        experiment.data, *data.train,
-        OrderOptions{.batch_size = experiment.batch_size,
-                     .seed = experiment.seed,
-                     .drop_last = experiment.drop_last});
-    parts.evaluation = std::make_shared<OwnedSource>(
-        experiment.data, *data.test,
-        OrderOptions{.batch_size = experiment.batch_size, .shuffled = false});
+    parts.training =
+        prefetched(training_source(experiment), experiment.prefetch);
+    parts.evaluation =
+        prefetched(std::make_unique<SampleSource>(
+                       experiment.data->test.samples(),
+                       OrderOptions{.batch_size = experiment.batch_size,
+                                    .shuffled = false}),
+                   experiment.prefetch);
   }
   return std::make_unique<Worker>(
       settings_of(experiment, block, checkpoint_folder), std::move(parts));

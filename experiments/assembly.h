@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "experiments/data/sample_source.h"
 #include "experiments/experiment.h"
 #include "lib/base/channel.h"
 #include "lib/metrics/sink.h"
@@ -21,6 +22,9 @@ struct Ends {
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,
                                     const std::string& checkpoint_folder);
+
+/// The batches that the experiment trains with; reads the training files.
+std::unique_ptr<SampleSource> training_source(const Experiment& experiment);
 
 /// Channels in memory between all neighbours: index k-1 for block k.
 std::vector<Ends> memory_ends(const Experiment& experiment);

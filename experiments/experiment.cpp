@@ -32,6 +32,12 @@ void read_data(Fields& top, const std::string& data_root,
     fields.key("root", root,
                {.text = "folder of the data files; default: the environment "
                         "variable SLUICE_DATA"});
+    fields.key("prefetch", experiment.prefetch,
+               {.text = "made ahead, by a thread of their own, while the model "
+                        "computes; 0: none",
+                .unit = "batches",
+                .min = 0,
+                .max = 1024});
     experiment.data = std::make_shared<const DataSet>(make(root));
   });
 }
@@ -40,8 +46,7 @@ void read_model(Fields& top, Experiment& experiment) {
   top.section("model", "the network", [&](Fields& fields) {
     std::string name = "mlp";
     experiment.model = choose(fields, "name", models(), name, "model")
-                           .make(fields)({.shape = experiment.data->shape,
-                                          .classes = experiment.data->classes});
+                           .make(fields)(experiment.data->sample);
   });
 }
 
@@ -140,7 +145,7 @@ RunLength length_of(const Settings& settings, const Experiment& experiment) {
   length.initial_checkpoint = settings.initial_checkpoint;
   length.drain = settings.drain;
   length.evaluation_batches =
-      SampleOrder(experiment.data->test->size(),
+      SampleOrder(experiment.data->test.size(),
                   {.batch_size = settings.batch_size, .shuffled = false})
           .batches_per_epoch();
   return length;
@@ -162,7 +167,7 @@ void apply(const Settings& settings, Experiment& experiment) {
   experiment.memory_format = settings.memory_format == "channels_last"
                                  ? MemoryFormat::channels_last
                                  : MemoryFormat::contiguous;
-  experiment.turns_per_epoch = SampleOrder(experiment.data->train->size(),
+  experiment.turns_per_epoch = SampleOrder(experiment.data->train.size(),
                                            {.batch_size = settings.batch_size,
                                             .drop_last = settings.drop_last})
                                    .batches_per_epoch();

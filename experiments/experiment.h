@@ -29,6 +29,7 @@ struct Experiment {
   std::int64_t batch_size = 0;
   std::int64_t threads = 1;  ///< intra-op threads of each block
   bool drop_last = false;
+  std::int64_t prefetch = 2;  ///< batches that are made ahead
   std::int64_t turns_per_epoch = 0;
   RunLength length;
   std::int64_t log_every = 1;

@@ -56,10 +56,18 @@ Record summary_of(const Experiment& experiment, const RunResult& result) {
   return record;
 }
 
+/// Only block 1 needs the samples, maybe in another process; but a damaged file
+/// should be found before anything is written.
+void read_samples(const Experiment& experiment) {
+  experiment.data->train.samples();
+  experiment.data->test.samples();
+}
+
 }  // namespace
 
 RunResult run(const Experiment& experiment, const RunOptions& options,
               StopSignals& signals) {
+  read_samples(experiment);
   const RunFolder folder(options.folder.empty()
                              ? free_run_folder(experiment.name)
                              : options.folder,
@@ -83,7 +91,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
   result.loss = sink->last_evaluation().number("loss", 0);
   result.samples_per_second =
       static_cast<double>(coordinator.turns_granted()) *
-      static_cast<double>(experiment.data->train->size()) /
+      static_cast<double>(experiment.data->train.size()) /
       static_cast<double>(experiment.turns_per_epoch) /
       std::max(result.seconds, 1e-9);
   file->write(summary_of(experiment, result));

@@ -2,11 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "experiments/data/data_set.h"
+#include "experiments/data/images.h"
 
 namespace sluice {
 
@@ -19,14 +19,16 @@ struct CifarFormat {
   std::int64_t classes = 10;
 };
 
-/// The records of the files `names` of root/folder, in that order. Throws
-/// UserError that names the file, what was found and what was expected.
-std::unique_ptr<const Samples> read_cifar(const std::string& root,
-                                          const std::string& folder,
-                                          const std::vector<std::string>& names,
-                                          const CifarFormat& format);
+/// The records of the files `paths`, in that order. Throws UserError that names
+/// the file, what was found and what was expected.
+Images read_cifar(const std::vector<std::string>& paths,
+                  const CifarFormat& format);
 
 /// From root/cifar-10-batches-bin: data_batch_{1..5}.bin and test_batch.bin.
 MakeDataSet configure_cifar10(Fields& options);
+
+/// From root/cifar-100-binary: train.bin and test.bin; the option `labels` says
+/// which of a record's two labels is the class.
+MakeDataSet configure_cifar100(Fields& options);
 
 }  // namespace sluice

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 constexpr const char* kHowToNameTheRoot =
     "name the folder of data files with data.root in the config or with the "
-    "environment variable SLUICE_DATA";
+    "environment variable SLUICE_DATA, or get them with `sluice data fetch`";
 
 struct CloseGz {
   void operator()(gzFile_s* file) const { gzclose_r(file); }
@@ -28,6 +28,15 @@ std::string error_text(int code) {
   return std::generic_category().message(code);
 }
 
+/// Its file decompressed, or as it is when it is not gzipped.
+GzFile open_data_file(const std::string& path) {
+  GzFile file(gzopen(path.c_str(), "rb"));
+  if (!file)
+    throw UserError("{}: can't be opened: {}", path, error_text(errno));
+  gzbuffer(file.get(), 1U << 17);
+  return file;
+}
+
 [[noreturn]] void fail_reading(const std::string& path, gzFile_s* file) {
   int code = Z_OK;
   std::string text = gzerror(file, &code);
@@ -35,43 +44,75 @@ std::string error_text(int code) {
   throw UserError("{}: can't be read: {}", path, text);
 }
 
+/// Fills the start of `bytes`; how many came before the end of the file.
+std::size_t read_some(const std::string& path, gzFile_s* file,
+                      std::span<std::uint8_t> bytes) {
+  const int got =
+      gzread(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+  if (got < 0) fail_reading(path, file);
+  // A truncated gzip stream ends like a file, with an error on the side.
+  int code = Z_OK;
+  gzerror(file, &code);
+  if (code != Z_OK) fail_reading(path, file);
+  return static_cast<std::size_t>(got);
+}
+
 }  // namespace
 
 std::string find_data_file(const std::string& root, const std::string& folder,
                            const std::string& name) {
-  const std::string wanted = (std::filesystem::path(folder) / name).string();
-  if (root.empty()) {
-    throw UserError("the data set needs the file {}; {}", wanted,
+  const std::filesystem::path wanted = std::filesystem::path(folder) / name;
+  if (root.empty() && wanted.is_relative()) {
+    throw UserError("the data set needs the file {}; {}", wanted.string(),
                     kHowToNameTheRoot);
   }
   const std::string path = (std::filesystem::path(root) / wanted).string();
   for (const std::string& candidate : {path, path + ".gz"}) {
     if (std::filesystem::is_regular_file(candidate)) return candidate;
   }
+  if (wanted.is_absolute()) throw UserError("no file {}", path);
   throw UserError("no file {} (nor the same with .gz); {}", path,
                   kHowToNameTheRoot);
 }
 
-std::vector<std::uint8_t> read_data_file(const std::string& path) {
-  // zlib reads a file that is not gzipped as it is.
-  const GzFile file(gzopen(path.c_str(), "rb"));
-  if (!file)
-    throw UserError("{}: can't be opened: {}", path, error_text(errno));
-  gzbuffer(file.get(), 1U << 17);
-  std::vector<std::uint8_t> bytes;
+void scan_data_file(
+    const std::string& path,
+    const std::function<void(std::span<const std::uint8_t>)>& take) {
+  const GzFile file = open_data_file(path);
+  std::vector<std::uint8_t> chunk(kChunkBytes);
   for (;;) {
-    const std::size_t before = bytes.size();
-    bytes.resize(before + kChunkBytes);
-    const int got = gzread(file.get(), bytes.data() + before, kChunkBytes);
-    if (got < 0) fail_reading(path, file.get());
-    bytes.resize(before + static_cast<std::size_t>(got));
-    if (static_cast<std::size_t>(got) < kChunkBytes) break;
+    const std::size_t got = read_some(path, file.get(), chunk);
+    take(std::span(chunk).first(got));
+    if (got < chunk.size()) return;
   }
-  // A truncated gzip stream ends like a file, with an error on the side.
-  int code = Z_OK;
-  gzerror(file.get(), &code);
-  if (code != Z_OK) fail_reading(path, file.get());
+}
+
+std::vector<std::uint8_t> read_data_file(const std::string& path) {
+  std::vector<std::uint8_t> bytes;
+  scan_data_file(path, [&](std::span<const std::uint8_t> piece) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+  });
   return bytes;
+}
+
+std::vector<std::uint8_t> read_data_head(const std::string& path,
+                                         std::size_t bytes) {
+  const GzFile file = open_data_file(path);
+  std::vector<std::uint8_t> head(bytes);
+  head.resize(read_some(path, file.get(), head));
+  return head;
+}
+
+std::uint64_t data_file_size(const std::string& path) {
+  if (!is_gzipped(path)) return std::filesystem::file_size(path);
+  std::uint64_t size = 0;
+  scan_data_file(
+      path, [&](std::span<const std::uint8_t> piece) { size += piece.size(); });
+  return size;
+}
+
+bool is_gzipped(const std::string& path) {
+  return gzdirect(open_data_file(path).get()) == 0;
 }
 
 }  // namespace sluice

@@ -1,18 +1,36 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace sluice {
 
-/// The path of `root`/`folder`/`name`, or of the same with ".gz". Throws
-/// UserError that says where it was looked for and how to name the root.
+/// The path of `root`/`folder`/`name`, or of the same with ".gz"; where `name`
+/// is absolute it stands alone. Throws UserError that says where it was looked
+/// for and how to name the root.
 std::string find_data_file(const std::string& root, const std::string& folder,
                            const std::string& name);
 
 /// All bytes of a file, decompressed when it is gzipped. Throws UserError when
 /// it can't be read, or when a gzipped one is truncated or damaged.
 std::vector<std::uint8_t> read_data_file(const std::string& path);
+
+/// At most the first `bytes` of them.
+std::vector<std::uint8_t> read_data_head(const std::string& path,
+                                         std::size_t bytes);
+
+/// Goes through them piece by piece, for a file of any size.
+void scan_data_file(
+    const std::string& path,
+    const std::function<void(std::span<const std::uint8_t>)>& take);
+
+/// How many there are. For a gzipped file it is read to its end.
+std::uint64_t data_file_size(const std::string& path);
+
+bool is_gzipped(const std::string& path);
 
 }  // namespace sluice

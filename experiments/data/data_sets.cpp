@@ -5,6 +5,7 @@
 #include "experiments/data/cifar.h"
 #include "experiments/data/drawn_digits.h"
 #include "experiments/data/idx.h"
+#include "experiments/data/text.h"
 
 namespace sluice {
 namespace {
@@ -21,6 +22,11 @@ constexpr std::array kRows = {
                configure_kmnist},
     DataSetRow{"cifar10", "photographs, 32x32 colour (Krizhevsky 2009)",
                configure_cifar10},
+    DataSetRow{"cifar100", "photographs, 32x32 colour, 100 or 20 classes",
+               configure_cifar100},
+    DataSetRow{"tiny_shakespeare", "text by characters, 1 MB (Karpathy 2015)",
+               configure_tiny_shakespeare},
+    DataSetRow{"text", "a text file of yours, by bytes", configure_text},
 };
 
 }  // namespace

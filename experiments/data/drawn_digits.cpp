@@ -11,7 +11,7 @@
 
 #include "experiments/data/canvas.h"
 #include "experiments/data/digit_glyphs.h"
-#include "experiments/data/stored_samples.h"
+#include "experiments/data/images.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 
@@ -192,18 +192,11 @@ void develop(const Canvas& canvas, Dice& dice, std::span<std::uint8_t> pixels) {
   }
 }
 
-std::unique_ptr<const Samples> draw_split(const DrawnDigitsOptions& options,
-                                          std::string_view split,
-                                          std::int64_t size) {
-  const auto count = static_cast<std::size_t>(size);
-  std::vector<std::uint8_t> pixels(count * kDrawnDigitBytes);
-  std::vector<std::uint8_t> labels(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::span image(pixels.data() + i * kDrawnDigitBytes,
-                          kDrawnDigitBytes);
-    labels[i] = draw_digit(options, split, static_cast<std::int64_t>(i), image);
-  }
-  return stored_samples(std::move(pixels), std::move(labels));
+ImageSplit split_of(const DrawnDigitsOptions& options, const char* split,
+                    std::int64_t size) {
+  return {.size = size, .load = [options, split, size] {
+            return draw_digits(options, split, size);
+          }};
 }
 
 }  // namespace
@@ -239,20 +232,35 @@ std::uint8_t draw_digit(const DrawnDigitsOptions& options,
   return static_cast<std::uint8_t>(digit);
 }
 
+Images draw_digits(const DrawnDigitsOptions& options, std::string_view split,
+                   std::int64_t size) {
+  const auto count = static_cast<std::size_t>(size);
+  Images images;
+  images.pixels.resize(count * kDrawnDigitBytes);
+  images.labels.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::span image(images.pixels.data() + i * kDrawnDigitBytes,
+                          kDrawnDigitBytes);
+    images.labels[i] =
+        draw_digit(options, split, static_cast<std::int64_t>(i), image);
+  }
+  return images;
+}
+
 // The mean and standard deviation are those of the default options.
-DataSet make_drawn_digits(const DrawnDigitsOptions& options) {
-  return {.shape = {1, Canvas::kSide, Canvas::kSide},
-          .classes = 10,
-          .mean = {0.201},
-          .std = {0.215},
-          .train = draw_split(options, "train", options.train),
-          .test = draw_split(options, "test", options.test)};
+ImageFormat drawn_digits_format() {
+  return {.mean = {0.201}, .std = {0.215}};
 }
 
 MakeDataSet configure_drawn_digits(Fields& fields) {
   DrawnDigitsOptions options;
   options.describe(fields);
-  return [options](const std::string&) { return make_drawn_digits(options); };
+  const Augmentation augmentation = read_augmentation(fields);
+  return [options, augmentation](const std::string&) {
+    return image_data_set(drawn_digits_format(), augmentation,
+                          split_of(options, "train", options.train),
+                          split_of(options, "test", options.test));
+  };
 }
 
 }  // namespace sluice

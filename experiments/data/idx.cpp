@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "experiments/data/data_files.h"
+#include "experiments/data/images.h"
 #include "experiments/data/labels.h"
-#include "experiments/data/stored_samples.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -37,44 +37,15 @@ std::uint64_t product(const std::string& path,
   return count;
 }
 
-std::unique_ptr<const Samples> read_split(const std::string& root,
-                                          const std::string& folder,
-                                          const std::string& split) {
-  const std::string image_path =
-      find_data_file(root, folder, split + "-images-idx3-ubyte");
-  const std::string label_path =
-      find_data_file(root, folder, split + "-labels-idx1-ubyte");
-  IdxFile images = read_idx(image_path, 3);
-  IdxFile labels = read_idx(label_path, 1);
-  if (images.sizes[1] != kSide || images.sizes[2] != kSide) {
-    throw UserError("{}: has images of {}x{}, expected {}x{}", image_path,
-                    images.sizes[1], images.sizes[2], kSide, kSide);
-  }
-  if (images.sizes[0] == 0) throw UserError("{}: has no image", image_path);
-  if (images.sizes[0] != labels.sizes[0]) {
-    throw UserError("{}: has {} images, but {} has {} labels", image_path,
-                    images.sizes[0], label_path, labels.sizes[0]);
-  }
-  check_labels(label_path, labels.values, kClasses);
-  return stored_samples(std::move(images.values), std::move(labels.values));
+std::size_t header_bytes(std::size_t dimensions) {
+  return 4 + 4 * dimensions;
 }
 
-MakeDataSet mnist_like(const std::string& folder, double mean, double std) {
-  return [folder, mean, std](const std::string& root) {
-    return DataSet{.shape = {1, kSide, kSide},
-                   .classes = kClasses,
-                   .mean = {mean},
-                   .std = {std},
-                   .train = read_split(root, folder, "train"),
-                   .test = read_split(root, folder, "t10k")};
-  };
-}
-
-}  // namespace
-
-IdxFile read_idx(const std::string& path, std::size_t dimensions) {
-  std::vector<std::uint8_t> bytes = read_data_file(path);
-  const std::size_t header = 4 + 4 * dimensions;
+/// The sizes that the header at the start of `bytes` gives.
+std::vector<std::int64_t> parse_header(const std::string& path,
+                                       const std::vector<std::uint8_t>& bytes,
+                                       std::size_t dimensions) {
+  const std::size_t header = header_bytes(dimensions);
   if (bytes.size() < header) {
     throw UserError("{}: has {} bytes, expected an idx header of {}", path,
                     bytes.size(), header);
@@ -88,32 +59,107 @@ IdxFile read_idx(const std::string& path, std::size_t dimensions) {
         "dimension{})",
         path, magic, expected, dimensions, dimensions == 1 ? "" : "s");
   }
-  IdxFile file;
+  std::vector<std::int64_t> sizes;
   for (std::size_t i = 0; i < dimensions; ++i) {
-    file.sizes.push_back(big_endian(bytes, 4 + 4 * i));
+    sizes.push_back(big_endian(bytes, 4 + 4 * i));
   }
-  const std::uint64_t count = product(path, file.sizes);
-  if (bytes.size() - header != count) {
+  return sizes;
+}
+
+void check_length(const std::string& path, std::uint64_t file_bytes,
+                  const std::vector<std::int64_t>& sizes) {
+  const std::uint64_t count = product(path, sizes);
+  const std::uint64_t found = file_bytes - header_bytes(sizes.size());
+  if (found != count) {
     throw UserError("{}: has {} bytes after its header, which promises {}",
-                    path, bytes.size() - header, count);
+                    path, found, count);
   }
-  bytes.erase(bytes.begin(),
-              bytes.begin() + static_cast<std::ptrdiff_t>(header));
+}
+
+/// The files of one split.
+struct SplitFiles {
+  std::string images;
+  std::string labels;
+};
+
+/// The number of images, when the sizes of both files agree.
+std::int64_t agreed_size(const SplitFiles& files,
+                         const std::vector<std::int64_t>& images,
+                         const std::vector<std::int64_t>& labels) {
+  if (images[1] != kSide || images[2] != kSide) {
+    throw UserError("{}: has images of {}x{}, expected {}x{}", files.images,
+                    images[1], images[2], kSide, kSide);
+  }
+  if (images[0] == 0) throw UserError("{}: has no image", files.images);
+  if (images[0] != labels[0]) {
+    throw UserError("{}: has {} images, but {} has {} labels", files.images,
+                    images[0], files.labels, labels[0]);
+  }
+  return images[0];
+}
+
+Images load(const SplitFiles& files) {
+  IdxFile images = read_idx(files.images, 3);
+  IdxFile labels = read_idx(files.labels, 1);
+  agreed_size(files, images.sizes, labels.sizes);
+  check_labels(files.labels, labels.values, kClasses);
+  return {std::move(images.values), std::move(labels.values)};
+}
+
+ImageSplit open_split(const std::string& root, const std::string& folder,
+                      const std::string& split) {
+  const SplitFiles files = {
+      find_data_file(root, folder, split + "-images-idx3-ubyte"),
+      find_data_file(root, folder, split + "-labels-idx1-ubyte")};
+  return {.size = agreed_size(files, read_idx_sizes(files.images, 3),
+                              read_idx_sizes(files.labels, 1)),
+          .load = [files] { return load(files); }};
+}
+
+MakeDataSet mnist_like(Fields& options, const std::string& folder, double mean,
+                       double std) {
+  const Augmentation augmentation = read_augmentation(options);
+  const ImageFormat format = {
+      .height = kSide, .width = kSide, .mean = {mean}, .std = {std}};
+  return [=](const std::string& root) {
+    return image_data_set(format, augmentation,
+                          open_split(root, folder, "train"),
+                          open_split(root, folder, "t10k"));
+  };
+}
+
+}  // namespace
+
+std::vector<std::int64_t> read_idx_sizes(const std::string& path,
+                                         std::size_t dimensions) {
+  std::vector<std::int64_t> sizes = parse_header(
+      path, read_data_head(path, header_bytes(dimensions)), dimensions);
+  if (!is_gzipped(path)) check_length(path, data_file_size(path), sizes);
+  return sizes;
+}
+
+IdxFile read_idx(const std::string& path, std::size_t dimensions) {
+  std::vector<std::uint8_t> bytes = read_data_file(path);
+  IdxFile file;
+  file.sizes = parse_header(path, bytes, dimensions);
+  check_length(path, bytes.size(), file.sizes);
+  const auto header = static_cast<std::ptrdiff_t>(header_bytes(dimensions));
+  bytes.erase(bytes.begin(), bytes.begin() + header);
   file.values = std::move(bytes);
   return file;
 }
 
 // The means and standard deviations are those of the training images.
-MakeDataSet configure_mnist(Fields&) {
-  return mnist_like("mnist", 0.1307, 0.3081);
+MakeDataSet configure_mnist(Fields& options) {
+  return mnist_like(options, "mnist", 0.1307, 0.3081);
 }
 
-MakeDataSet configure_fashion_mnist(Fields&) {
-  return mnist_like("fashion-mnist", 0.2860, 0.3530);
+MakeDataSet configure_fashion_mnist(Fields& options) {
+  return mnist_like(options, "fashion-mnist", 0.2860, 0.3530);
 }
 
-MakeDataSet configure_kmnist(Fields&) {
-  return mnist_like("kmnist", 0.1918, 0.3483);
+MakeDataSet configure_kmnist(Fields& options) {
+  return mnist_like(options, "kmnist", 0.1918, 0.3483);
 }
 
 }  // namespace sluice

@@ -21,6 +21,10 @@ struct IdxFile {
 /// that names the file, what was found and what was expected.
 IdxFile read_idx(const std::string& path, std::size_t dimensions);
 
+/// Its sizes alone: the values are not read, and of a gzipped file not counted.
+std::vector<std::int64_t> read_idx_sizes(const std::string& path,
+                                         std::size_t dimensions);
+
 /// 28x28 grey images in 10 classes from root/mnist, root/fashion-mnist and
 /// root/kmnist, in the files train- and t10k-{images-idx3,labels-idx1}-ubyte,
 /// each as published or without .gz.

@@ -1,41 +1,38 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "experiments/data/data_set.h"
 #include "experiments/data/sample_order.h"
+#include "experiments/data/samples.h"
 #include "lib/source.h"
 
 namespace sluice {
 
-/// The batches of one split. Inputs are float32 [N, C, H, W], (x / 255 - mean)
-/// / std per channel; labels are int64 [N]. Every batch has memory of its own,
-/// which starts on a 64-byte boundary. Used by one thread at a time; any number
-/// of sources may share a data set.
+/// The batches of one split, in the order that the options say. Every batch has
+/// memory of its own, which starts on a 64-byte boundary. Used by one thread at
+/// a time; any number of sources may share samples.
 class SampleSource final : public Source {
  public:
-  /// `samples` is a split of `data_set`; both must outlive the source.
-  SampleSource(const DataSet& data_set, const Samples& samples,
-               OrderOptions options);
+  SampleSource(std::shared_ptr<const Samples> samples, OrderOptions options);
 
   Batch batch(std::int64_t t) override;
   std::int64_t batches_per_epoch() const override {
     return order_.batches_per_epoch();
   }
-  /// The indices of the samples of batch t.
-  std::vector<std::int64_t> indices(std::int64_t t) { return order_.batch(t); }
+  std::int64_t epoch(std::int64_t t) const { return order_.epoch(t); }
+  /// What names the samples of batch t outside of Sluice (Samples::position).
+  std::vector<std::int64_t> positions(std::int64_t t);
 
  private:
-  void read(std::int64_t index, float* input);
+  EpochKey key(std::int64_t t) const {
+    return {.seed = seed_, .epoch = order_.epoch(t)};
+  }
 
-  const DataSet& data_set_;
-  const Samples& samples_;
+  std::shared_ptr<const Samples> samples_;
+  std::uint64_t seed_;
   SampleOrder order_;
-  /// The normalised value of each byte, per channel.
-  std::vector<std::array<float, 256>> values_;
-  std::vector<std::uint8_t> pixels_;
 };
 
 }  // namespace sluice

@@ -94,7 +94,8 @@ endfunction()
 function(sluice_precompile target)
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "/experiments/(config|data)[/_]")
-  list(FILTER sources EXCLUDE REGEX "sample_source")
+  list(FILTER sources EXCLUDE REGEX
+    "data[/_](sample_source|images|augment|text|prefetch)")
   set_source_files_properties(${sources} PROPERTIES
     SKIP_PRECOMPILE_HEADERS ON)
   if(target STREQUAL "sluice_lib")

@@ -38,9 +38,8 @@ at::Tensor autocast_loss(bool bf16, const std::function<at::Tensor()>& loss) {
 /// gradients in place.
 void plain_loop(PlainNet& net, const Experiment& experiment, std::int64_t turns,
                 const std::function<void()>& update) {
-  const DataSet& data = *experiment.data;
   SampleSource source(
-      data, *data.train,
+      experiment.data->train.samples(),
       {.batch_size = experiment.batch_size, .seed = experiment.seed});
   for (std::int64_t turn = 0; turn < turns; ++turn) {
     const Batch batch = source.batch(turn);

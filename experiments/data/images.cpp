@@ -1,0 +1,225 @@
+#include "experiments/data/images.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+
+#include "experiments/data/samples.h"
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+// Of red, green and blue in grey (ITU-R BT.601).
+constexpr std::array<float, 3> kGrey = {0.299F, 0.587F, 0.114F};
+
+std::size_t size_of(std::int64_t count) {
+  return static_cast<std::size_t>(count);
+}
+
+/// The normalised value of each byte, per channel.
+std::vector<std::array<float, 256>> normalised_values(
+    const ImageFormat& format) {
+  std::vector<std::array<float, 256>> values(size_of(format.channels));
+  for (std::size_t c = 0; c < values.size(); ++c) {
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      const double scaled = static_cast<double>(byte) / 255.0;
+      values[c][byte] =
+          static_cast<float>((scaled - format.mean[c]) / format.std[c]);
+    }
+  }
+  return values;
+}
+
+/// Moves and mirrors one channel; black comes in.
+void move_plane(const ImageFormat& format, const ImageChange& change,
+                const std::uint8_t* from, std::uint8_t* to) {
+  const std::int64_t begin =
+      std::clamp<std::int64_t>(-change.right, 0, format.width);
+  const std::int64_t end =
+      std::clamp(format.width - change.right, begin, format.width);
+  std::fill_n(to, format.height * format.width, std::uint8_t{0});
+  for (std::int64_t y = 0; y < format.height; ++y) {
+    const std::int64_t row = y + change.down;
+    if (row < 0 || row >= format.height) continue;
+    const std::uint8_t* source = from + row * format.width;
+    std::uint8_t* target = to + y * format.width;
+    if (change.mirrored) {
+      for (std::int64_t x = begin; x < end; ++x)
+        target[x] = source[format.width - 1 - (x + change.right)];
+    } else {
+      std::copy(source + begin + change.right, source + end + change.right,
+                target + begin);
+    }
+  }
+}
+
+float clamped(float value) {
+  return std::clamp(value, 0.0F, 1.0F);
+}
+
+/// The grey of pixel i; of a colour image, whose planes lie one after another.
+float grey_at(const float* pixels, std::size_t plane, std::size_t channels,
+              std::size_t i) {
+  if (channels != kGrey.size()) return pixels[i];
+  return kGrey[0] * pixels[i] + kGrey[1] * pixels[i + plane] +
+         kGrey[2] * pixels[i + 2 * plane];
+}
+
+/// Changes brightness, contrast and saturation of values in 0..1.
+void jitter(const ImageChange& change, std::size_t channels, std::size_t plane,
+            float* pixels) {
+  const std::size_t all = channels * plane;
+  for (std::size_t i = 0; i < all; ++i)
+    pixels[i] = clamped(change.brightness * pixels[i]);
+  double sum = 0;
+  for (std::size_t i = 0; i < plane; ++i)
+    sum += static_cast<double>(grey_at(pixels, plane, channels, i));
+  const float mean = static_cast<float>(sum / static_cast<double>(plane));
+  for (std::size_t i = 0; i < all; ++i)
+    pixels[i] = clamped(mean + change.contrast * (pixels[i] - mean));
+  if (channels != kGrey.size()) return;
+  for (std::size_t i = 0; i < plane; ++i) {
+    const float grey = grey_at(pixels, plane, channels, i);
+    for (std::size_t c = 0; c < channels; ++c) {
+      float& pixel = pixels[i + c * plane];
+      pixel = clamped(grey + change.saturation * (pixel - grey));
+    }
+  }
+}
+
+class ImageSamples final : public Samples {
+ public:
+  ImageSamples(ImageFormat format, const Augmentation& augmentation,
+               Images images)
+      : format_(std::move(format)),
+        augmentation_(augmentation),
+        images_(std::move(images)),
+        values_(normalised_values(format_)) {
+    SLUICE_CHECK(images_.pixels.size() ==
+                     images_.labels.size() * size_of(format_.bytes()),
+                 "{} bytes for {} images", images_.pixels.size(),
+                 images_.labels.size());
+  }
+
+  std::int64_t size() const override {
+    return static_cast<std::int64_t>(images_.labels.size());
+  }
+
+  std::int64_t position(std::int64_t index, EpochKey) const override {
+    return index;
+  }
+
+  Batch batch(std::span<const std::int64_t> indices,
+              EpochKey key) const override {
+    const auto count = static_cast<std::int64_t>(indices.size());
+    Batch batch;
+    batch.inputs = at::empty(
+        {count, format_.channels, format_.height, format_.width}, at::kFloat);
+    batch.labels = at::empty({count}, at::kLong);
+    auto* input = batch.inputs.mutable_data_ptr<float>();
+    auto* label = batch.labels.mutable_data_ptr<std::int64_t>();
+    std::vector<std::uint8_t> scratch;
+    for (const std::int64_t index : indices) {
+      SLUICE_CHECK(index >= 0 && index < size(), "sample {} of {}", index,
+                   size());
+      write(index, key, scratch, input);
+      input += format_.bytes();
+      *label++ = images_.labels[size_of(index)];
+    }
+    return batch;
+  }
+
+ private:
+  std::size_t plane() const { return size_of(format_.height * format_.width); }
+
+  void write(std::int64_t index, EpochKey key,
+             std::vector<std::uint8_t>& scratch, float* input) const {
+    const std::uint8_t* pixels =
+        images_.pixels.data() + index * format_.bytes();
+    const ImageChange change =
+        draw_change(augmentation_, key, index, format_.height, format_.width);
+    if (augmentation_.crop > 0 || augmentation_.flip) {
+      scratch.resize(size_of(format_.bytes()));
+      for (std::size_t c = 0; c < values_.size(); ++c)
+        move_plane(format_, change, pixels + c * plane(),
+                   scratch.data() + c * plane());
+      pixels = scratch.data();
+    }
+    if (augmentation_.jitter > 0) {
+      write_jittered(change, pixels, input);
+    } else {
+      write_normalised(pixels, input);
+    }
+    if (augmentation_.cutout > 0) cut_out(change, input);
+  }
+
+  void write_normalised(const std::uint8_t* pixel, float* input) const {
+    for (const std::array<float, 256>& values : values_) {
+      for (std::size_t i = 0; i < plane(); ++i) *input++ = values[*pixel++];
+    }
+  }
+
+  void write_jittered(const ImageChange& change, const std::uint8_t* pixels,
+                      float* input) const {
+    for (std::size_t i = 0; i < size_of(format_.bytes()); ++i)
+      input[i] = static_cast<float>(pixels[i]) / 255.0F;
+    jitter(change, values_.size(), plane(), input);
+    for (std::size_t c = 0; c < values_.size(); ++c) {
+      const auto mean = static_cast<float>(format_.mean[c]);
+      const auto std = static_cast<float>(format_.std[c]);
+      for (std::size_t i = 0; i < plane(); ++i, ++input)
+        *input = (*input - mean) / std;
+    }
+  }
+
+  /// After normalisation, where 0 is the mean.
+  void cut_out(const ImageChange& change, float* input) const {
+    for (std::int64_t c = 0; c < format_.channels; ++c) {
+      for (std::int64_t y = change.hole_top; y < change.hole_bottom; ++y) {
+        float* row = input + (c * format_.height + y) * format_.width;
+        std::fill(row + change.hole_left, row + change.hole_right, 0.0F);
+      }
+    }
+  }
+
+  ImageFormat format_;
+  Augmentation augmentation_;
+  Images images_;
+  std::vector<std::array<float, 256>> values_;
+};
+
+Split image_split(const ImageFormat& format, const Augmentation& augmentation,
+                  ImageSplit split) {
+  return {split.size, [format, augmentation, load = std::move(split.load)] {
+            return image_samples(format, augmentation, load());
+          }};
+}
+
+}  // namespace
+
+std::shared_ptr<const Samples> image_samples(const ImageFormat& format,
+                                             const Augmentation& augmentation,
+                                             Images images) {
+  const std::size_t channels = size_of(format.channels);
+  SLUICE_CHECK(format.mean.size() == channels && format.std.size() == channels,
+               "{} channels, {} means and {} standard deviations", channels,
+               format.mean.size(), format.std.size());
+  return std::make_shared<ImageSamples>(format, augmentation,
+                                        std::move(images));
+}
+
+DataSet image_data_set(const ImageFormat& format,
+                       const Augmentation& augmentation, ImageSplit train,
+                       ImageSplit test) {
+  return {.sample = {.shape = {format.channels, format.height, format.width},
+                     .classes = format.classes},
+          .train = image_split(format, augmentation, std::move(train)),
+          .test = image_split(format, Augmentation{}, std::move(test))};
+}
+
+}  // namespace sluice

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "lib/source.h"
+
+namespace sluice {
+
+/// What the look of a sample may depend on beside its index.
+struct EpochKey {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+};
+
+/// The samples of one split, in memory. Any number of threads may use them. An
+/// index is in [0, size()).
+class Samples {
+ public:
+  virtual ~Samples() = default;
+  virtual std::int64_t size() const = 0;
+  /// The samples `indices` in that order, as they are in that epoch, in memory
+  /// of their own: a pure function. The batch's own index is the caller's to
+  /// set.
+  virtual Batch batch(std::span<const std::int64_t> indices,
+                      EpochKey key) const = 0;
+  /// What names the sample outside of Sluice: its index, or of a text the first
+  /// byte of its window.
+  virtual std::int64_t position(std::int64_t index, EpochKey key) const = 0;
+};
+
+}  // namespace sluice
