@@ -24,49 +24,94 @@ bool is_multiple(std::int64_t turn, std::int64_t every) {
 Coordinator::Coordinator(RunLength length, int blocks,
                          std::shared_ptr<Sink> sink,
                          std::function<void(std::int64_t)> on_checkpoint)
-    : length_(length),
+    : length_(std::move(length)),
       blocks_(static_cast<std::size_t>(blocks)),
       sink_(std::move(sink)),
-      on_checkpoint_(std::move(on_checkpoint)) {}
+      on_checkpoint_(std::move(on_checkpoint)),
+      early_stop_(length_.early_stop) {}
 
-Grant Coordinator::decide() {
-  if (decided_.empty()) return {.checkpoint = length_.initial_checkpoint};
-  const Grant& before = decided_.back();
+Grant Coordinator::next_turns(const Grant& before) const {
   Grant grant;
   grant.first_turn = before.end_turn;
-  const bool stop = stop_.load();
-  if (stop) stopped_early_ = grant.first_turn < length_.turns;
-  // A turn's checkpoint is made once: blocks that run ahead would mix their
-  // files into the one that is being finished. So a stop right after one takes
-  // a turn more.
-  grant.end_turn =
-      stop ? grant.first_turn + (before.checkpoint ? 1 : 0)
-           : std::min({grant.first_turn + length_.grant_turns,
-                       next_multiple(grant.first_turn, length_.evaluate_every,
-                                     length_.turns),
-                       next_multiple(grant.first_turn, length_.checkpoint_every,
-                                     length_.turns)});
-  grant.finish = stop || grant.end_turn == length_.turns;
-  grant.drain = grant.finish && length_.drain;
+  grant.end_turn = std::min(
+      {grant.first_turn + length_.grant_turns,
+       next_multiple(grant.first_turn, length_.evaluate_every, length_.turns),
+       next_multiple(grant.first_turn, length_.checkpoint_every,
+                     length_.turns)});
+  grant.finish = grant.end_turn >= length_.turns;
   if (grant.finish || is_multiple(grant.end_turn, length_.evaluate_every))
     grant.evaluation_batches = length_.evaluation_batches;
   grant.checkpoint =
-      grant.finish || is_multiple(grant.end_turn, length_.checkpoint_every);
-  const bool is_saved = before.checkpoint && grant.end_turn == before.end_turn;
-  if (is_saved) grant.checkpoint = false;  // a run of 0 turns
+      grant.finish || is_multiple(grant.end_turn, length_.checkpoint_every) ||
+      (length_.checkpoint_evaluations && grant.evaluation_batches > 0);
   return grant;
 }
 
-std::optional<Grant> Coordinator::grant(std::size_t n) {
-  const std::lock_guard lock(mutex_);
+Grant Coordinator::decide() {
+  if (decided_.empty())
+    return {
+        .first_turn = length_.first_turn,
+        .end_turn = length_.first_turn,
+        .checkpoint = length_.initial_checkpoint && length_.first_turn == 0};
+  const Grant& before = decided_.back();
+  Grant grant = next_turns(before);
+  const bool is_early = early_stop_.is_due();
+  interrupted_ = !is_early && stop_.load() && before.end_turn < length_.turns;
+  if (is_early || interrupted_)
+    grant = {.first_turn = before.end_turn,
+             .end_turn = before.end_turn,
+             .checkpoint = true,
+             .finish = true};
+  // What was interrupted is to be continued: what is in flight stays so.
+  grant.drain = grant.finish && length_.drain && !interrupted_;
+  // Blocks that run ahead would mix their files into the checkpoint that is
+  // being finished; before an early stop all have finished it.
+  const bool is_saved = before.checkpoint && grant.end_turn == before.end_turn;
+  if (is_saved && !is_early) grant.checkpoint = false;
+  return grant;
+}
+
+/// Early stopping needs the evaluation before it decides; all blocks being done
+/// with it, its checkpoint is whole too.
+bool Coordinator::must_wait() const {
+  return early_stop_.enabled() && !decided_.empty() &&
+         decided_.back().evaluation_batches > 0 && reached_by_.back() < blocks_;
+}
+
+Coordinator::Asked Coordinator::ask_locked(std::size_t n) {
   SLUICE_CHECK(n <= decided_.size(), "grant {} asked for, {} were decided", n,
                decided_.size());
   if (n == decided_.size()) {
-    if (!decided_.empty() && decided_.back().finish) return std::nullopt;
+    if (!decided_.empty() && decided_.back().finish) return {Answer::over, {}};
+    if (must_wait()) return {Answer::later, {}};
     decided_.push_back(decide());
     reached_by_.push_back(0);
   }
-  return decided_[n];
+  return {Answer::granted, decided_[n]};
+}
+
+Coordinator::Asked Coordinator::ask(std::size_t n) {
+  const std::lock_guard lock(mutex_);
+  return ask_locked(n);
+}
+
+std::optional<Grant> Coordinator::wait_for(std::size_t n) {
+  std::unique_lock lock(mutex_);
+  Asked asked = ask_locked(n);
+  while (asked.answer == Answer::later && !abandoned_) {
+    changed_.wait(lock);
+    asked = ask_locked(n);
+  }
+  if (asked.answer == Answer::later)
+    throw LinkError("another block failed before its evaluation was over");
+  if (asked.answer == Answer::over) return std::nullopt;
+  return asked.grant;
+}
+
+void Coordinator::abandon() {
+  const std::lock_guard lock(mutex_);
+  abandoned_ = true;
+  changed_.notify_all();
 }
 
 void Coordinator::reached(int block, std::size_t n) {
@@ -78,6 +123,7 @@ void Coordinator::reached(int block, std::size_t n) {
   if (n == 0) all_there_ = last_reached_;
   if (decided_[n].checkpoint && on_checkpoint_)
     on_checkpoint_(decided_[n].end_turn);
+  changed_.notify_all();
 }
 
 double Coordinator::seconds() {
@@ -87,12 +133,18 @@ double Coordinator::seconds() {
 
 std::int64_t Coordinator::turns_granted() {
   const std::lock_guard lock(mutex_);
-  return decided_.empty() ? 0 : decided_.back().end_turn;
+  return decided_.empty() ? length_.first_turn : decided_.back().end_turn;
 }
 
 void Coordinator::write(const Record& record) {
   const std::lock_guard lock(mutex_);
+  if (record.text("kind") == "evaluation") early_stop_.evaluated(record);
   if (sink_) sink_->write(record);
+}
+
+void Coordinator::recall(const Record& record) {
+  const std::lock_guard lock(mutex_);
+  if (record.text("kind") == "evaluation") early_stop_.evaluated(record);
 }
 
 }  // namespace sluice

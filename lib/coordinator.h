@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "lib/metrics/early_stop.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/plan.h"
 
@@ -17,19 +19,22 @@ namespace sluice {
 
 /// How long a run is, and what is decided on the way.
 struct RunLength {
-  std::int64_t turns = 0;
+  std::int64_t first_turn = 0;        ///< above 0 when a run is continued
+  std::int64_t turns = 0;             ///< where it ends
   std::int64_t evaluate_every = 0;    ///< turns; 0: at the end only
   std::int64_t checkpoint_every = 0;  ///< turns; 0: at the end only
   std::int64_t evaluation_batches = 0;
   bool initial_checkpoint = false;
+  bool checkpoint_evaluations = false;  ///< save whatever is evaluated
   bool drain = true;
   std::int64_t grant_turns = 16;  ///< the most turns of one grant
+  EarlyStopOptions early_stop = {};
 };
 
 /// Decides for the whole run, at turn boundaries only. Its decisions are
 /// grants: the same sequence for every worker, each decided when it is first
-/// asked for. Grant 0 has no turns: when all blocks have reached it, all are
-/// there, and the clock starts. Safe to use from several threads.
+/// asked for. The first grant has no turns: when all blocks have reached it,
+/// all are there, and the clock starts. Safe to use from several threads.
 class Coordinator {
  public:
   /// on_checkpoint(turn) is called when all blocks have saved theirs, with the
@@ -37,16 +42,34 @@ class Coordinator {
   Coordinator(RunLength length, int blocks, std::shared_ptr<Sink> sink,
               std::function<void(std::int64_t turn)> on_checkpoint);
 
-  /// Grant n of the run, or nothing after the last one.
-  std::optional<Grant> grant(std::size_t n);
+  enum class Answer : std::uint8_t {
+    granted,
+    later,  ///< it depends on an evaluation that isn't over yet
+    over    ///< there is no grant n
+  };
+  struct Asked {
+    Answer answer = Answer::over;
+    Grant grant = {};
+  };
+  /// Asks for grant n of the run.
+  Asked ask(std::size_t n);
+  /// Grant n, or nothing after the last one. Waits while the answer is `later`;
+  /// throws LinkError when the run is abandoned meanwhile.
+  std::optional<Grant> wait_for(std::size_t n);
+  /// The run has failed: nobody shall wait any longer.
+  void abandon();
+
   /// A block has carried out its n-th grant.
   void reached(int block, std::size_t n);
   void write(const Record& record);
-  /// The run ends cleanly at the end of what has been granted. May be called
-  /// from a signal handler.
+  /// Takes a record of the part of the run that is being continued.
+  void recall(const Record& record);
+  /// The run ends at the end of what has been granted, with a checkpoint to
+  /// continue from. May be called from a signal handler.
   void request_stop() { stop_.store(true); }
-  bool stopped_early() const { return stopped_early_; }
-  /// Turns that have been granted so far; after the run, its length.
+  /// Whether request_stop() ended it before its last turn.
+  bool interrupted() const { return interrupted_; }
+  /// Turns that have been granted so far; after the run, where it ended.
   std::int64_t turns_granted();
   /// From the moment when all blocks were there to the last grant that all
   /// have reached.
@@ -54,19 +77,25 @@ class Coordinator {
 
  private:
   Grant decide();
+  Grant next_turns(const Grant& before) const;
+  bool must_wait() const;
+  Asked ask_locked(std::size_t n);
 
   RunLength length_;
   std::size_t blocks_;
   std::shared_ptr<Sink> sink_;
   std::function<void(std::int64_t)> on_checkpoint_;
   std::atomic<bool> stop_ = false;
+  std::atomic<bool> interrupted_ = false;
 
   std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  bool abandoned_ = false;
+  EarlyStop early_stop_;
   std::vector<Grant> decided_;
   std::vector<std::size_t> reached_by_;  // per grant: how many blocks
   std::chrono::steady_clock::time_point all_there_ = {};
   std::chrono::steady_clock::time_point last_reached_ = {};
-  std::atomic<bool> stopped_early_ = false;
 };
 
 }  // namespace sluice

@@ -35,10 +35,6 @@ void check_signal(const Signal& signal, const Tensors& features) {
                  "the policy gave no gradient of the shape of feature {}", i);
 }
 
-at::Tensor correct_of(const at::Tensor& logits, const at::Tensor& labels) {
-  return logits.argmax(-1).eq(labels).sum();
-}
-
 }  // namespace
 
 Worker::Worker(WorkerSettings settings, WorkerParts parts)
@@ -51,6 +47,7 @@ Worker::Worker(WorkerSettings settings, WorkerParts parts)
 }
 
 void Worker::execute(const Action& action) {
+  const ActionTimer timer(spent_, action.kind);
   const PrecisionScope precision(settings_.precision);
   switch (action.kind) {
     case ActionKind::forward:
@@ -78,8 +75,8 @@ Pass Worker::pass_for(const Action& action, bool training) const {
   return {.seed = settings_.seed, .batch = action.batch, .training = training};
 }
 
-Message Worker::receive(Receiver& from, MessageKind kind,
-                        std::int64_t batch) const {
+Message Worker::receive(Receiver& from, MessageKind kind, std::int64_t batch) {
+  const Stopwatch waiting(spent_.waiting);
   std::optional<Message> message = from.receive();
   if (!message)
     throw LinkError("block {}: the neighbour closed before it sent {} {}",
@@ -88,6 +85,11 @@ Message Worker::receive(Receiver& from, MessageKind kind,
                "block {} expected {} {}, got {} {}", block(), name_of(kind),
                batch, name_of(message->kind), message->batch);
   return std::move(*message);
+}
+
+void Worker::send(Sender& to, Message message) {
+  const Stopwatch waiting(spent_.waiting);
+  to.send(std::move(message));
 }
 
 Worker::Fed Worker::take_inputs(const Action& action, MessageKind kind,
@@ -112,7 +114,7 @@ void Worker::send_up(const Action& action, MessageKind kind,
                   .weight_version = version_};
   pack(outputs, "h", message);
   pack({labels}, "label", message);
-  parts_.above.sender->send(std::move(message));
+  send(*parts_.above.sender, std::move(message));
 }
 
 void Worker::forward(const Action& action) {
@@ -192,7 +194,7 @@ void Worker::send_down(const Action& action, const Tensors& gradients) {
              squared_norm(pending_.gradients, pending_.squared_norm_above),
              at::kDouble)},
          "norm", message);
-  parts_.below.sender->send(std::move(message));
+  send(*parts_.below.sender, std::move(message));
 }
 
 void Worker::clip(const Action& action) {
@@ -214,7 +216,7 @@ void Worker::clip(const Action& action) {
                       .turn = action.turn,
                       .weight_version = version_};
       pack({at::scalar_tensor(norm, at::kDouble)}, "norm", message);
-      parts_.above.sender->send(std::move(message));
+      send(*parts_.above.sender, std::move(message));
     }
   } else if (limit > 0) {
     norm = std::sqrt(squared_norm(pending_.gradients, 0));
@@ -257,32 +259,26 @@ void Worker::evaluate(const Action& action) {
       parts_.block.forward(fed.inputs, pass_for(action, false));
   send_up(action, MessageKind::evaluation, outputs, fed.labels);
   if (!is_last()) return;
-  const std::int64_t labels = fed.labels.numel();
-  evaluation_.loss += settings_.loss(outputs[0], fed.labels).item<double>() *
-                      static_cast<double>(labels);
-  evaluation_.correct +=
-      correct_of(outputs[0], fed.labels).item<std::int64_t>();
-  evaluation_.labels += labels;
+  evaluation_.add(settings_.loss, outputs[0], fed.labels);
   if (action.batch + 1 == settings_.evaluation_batches) log_evaluation(action);
 }
 
 void Worker::log_evaluation(const Action& action) {
   if (!parts_.sink) return;
-  const auto labels = static_cast<double>(evaluation_.labels);
   Record record;
   record.set("kind", "evaluation");
   record.set("turn", action.turn);
   record.set("epoch", static_cast<double>(action.turn) /
                           static_cast<double>(settings_.turns_per_epoch));
-  record.set("loss", evaluation_.loss / labels);
-  record.set("accuracy", static_cast<double>(evaluation_.correct) / labels);
+  record.set("loss", evaluation_.loss());
+  record.set("accuracy", evaluation_.accuracy());
   parts_.sink->write(record);
 }
 
 void Worker::checkpoint(const Action& action) {
   if (settings_.checkpoint_folder.empty()) return;
   save_block(settings_.checkpoint_folder, action.batch, block(), weights(),
-             optimizer_state());
+             state());
 }
 
 NamedTensors Worker::weights() const {
@@ -292,7 +288,43 @@ NamedTensors Worker::weights() const {
   return all;
 }
 
-void Worker::close() {
+std::string Worker::version_name() const {
+  return fmt::format("workers.{}.weight_version", block());
+}
+
+NamedTensors Worker::state() const {
+  NamedTensors all = optimizer_->state();
+  all.emplace_back(version_name(), at::scalar_tensor(version_, at::kLong));
+  return all;
+}
+
+void Worker::restore(const NamedTensors& weights, const NamedTensors& state,
+                     std::string_view source) {
+  copy_by_name(weights, this->weights(), source);
+  const NamedTensors mine = this->state();
+  copy_by_name(state, mine, source);
+  version_ = mine.back().second.item<std::int64_t>();
+}
+
+std::int64_t Worker::parameter_count() const {
+  std::int64_t count = 0;
+  for (const auto& [name, parameter] : trained_) count += parameter.numel();
+  return count;
+}
+
+void Worker::finish() {
+  if (parts_.sink) {
+    Record record;
+    record.set("kind", "block");
+    record.set("block", std::int64_t{block()});
+    record.set("parameters", parameter_count());
+    record.set("forward_s", spent_.of(ActionKind::forward));
+    record.set("backward_s", spent_.of(ActionKind::backward));
+    record.set("update_s", spent_.of(ActionKind::update));
+    record.set("evaluate_s", spent_.of(ActionKind::evaluate));
+    record.set("waiting_s", spent_.waiting);
+    parts_.sink->write(record);
+  }
   for (Link* link : {&parts_.below, &parts_.above})
     if (link->sender) link->sender->close();
 }

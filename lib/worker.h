@@ -4,11 +4,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "lib/base/channel.h"
 #include "lib/block.h"
+#include "lib/evaluation.h"
 #include "lib/loss.h"
 #include "lib/metrics/sink.h"
+#include "lib/metrics/time_spent.h"
 #include "lib/optimizers/optimizer.h"
 #include "lib/policy.h"
 #include "lib/precision.h"
@@ -57,13 +60,20 @@ class Worker {
   int block() const { return parts_.block.index(); }
   /// What the block trains and keeps: its own and its policy's.
   NamedTensors weights() const;
-  NamedTensors optimizer_state() const { return optimizer_->state(); }
+  /// What a checkpoint holds beside the weights: the optimizer's state and
+  /// "workers.<k>.weight_version".
+  NamedTensors state() const;
+  /// Takes what weights() and state() gave at the same turn, by name; more may
+  /// be there. `source` is named in errors.
+  void restore(const NamedTensors& weights, const NamedTensors& state,
+               std::string_view source);
   /// The gradients of the last backward, in the order of the parameters: for
   /// tests and probes. Undefined where a parameter got none.
   const Tensors& gradients() const { return pending_.gradients; }
   std::int64_t weight_version() const { return version_; }
-  /// Closes the links: what was sent arrives.
-  void close();
+  /// After the last action: writes a record of what the block has cost, and
+  /// closes the links; what was sent arrives.
+  void finish();
 
  private:
   /// A batch between its forward and its backward.
@@ -97,7 +107,8 @@ class Worker {
   bool is_last() const;
   Pass pass_for(const Action& action, bool training) const;
   Fed take_inputs(const Action& action, MessageKind kind, Source* source);
-  Message receive(Receiver& from, MessageKind kind, std::int64_t batch) const;
+  Message receive(Receiver& from, MessageKind kind, std::int64_t batch);
+  void send(Sender& to, Message message);
   void send_up(const Action& action, MessageKind kind, const Tensors& outputs,
                const at::Tensor& labels);
   Flight take_flight(const Action& action);
@@ -105,6 +116,8 @@ class Worker {
   void clip(const Action& action);
   void log_training(const Action& action, double learning_rate);
   void log_evaluation(const Action& action);
+  std::string version_name() const;
+  std::int64_t parameter_count() const;
 
   WorkerSettings settings_;
   WorkerParts parts_;
@@ -114,11 +127,8 @@ class Worker {
   Pending pending_;
   std::int64_t version_ = 0;
 
-  struct Evaluation {
-    double loss = 0;
-    std::int64_t correct = 0;
-    std::int64_t labels = 0;
-  } evaluation_;
+  TimeSpent spent_;
+  Evaluation evaluation_;
 };
 
 }  // namespace sluice

@@ -1,13 +1,18 @@
 #include "lib/checkpoints/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <fmt/ranges.h>
 
 #include "lib/base/error.h"
+#include "lib/base/nearest.h"
 #include "lib/checkpoints/safetensors.h"
 
 namespace sluice {
@@ -15,44 +20,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kOptimizerSuffix = ".optimizer.safetensors";
+constexpr std::string_view kPrefix = "turn-";
+constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::string_view kStateSuffix = ".state.safetensors";
 
-}  // namespace
-
-std::string checkpoint_folder(const std::string& checkpoints,
-                              std::int64_t turn) {
-  return fmt::format("{}/turn-{:06}", checkpoints, turn);
-}
-
-void save_block(const std::string& checkpoints, std::int64_t turn, int block,
-                const NamedTensors& weights,
-                const NamedTensors& optimizer_state) {
-  const std::string folder = checkpoint_folder(checkpoints, turn) + ".partial";
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw UserError("{}: can't be made: {}", folder, error.message());
-  write_safetensors(fmt::format("{}/block-{}.safetensors", folder, block),
-                    weights);
-  write_safetensors(
-      fmt::format("{}/block-{}{}", folder, block, kOptimizerSuffix),
-      optimizer_state);
-}
-
-void finish_checkpoint(const std::string& checkpoints, std::int64_t turn) {
-  const std::string folder = checkpoint_folder(checkpoints, turn);
-  std::error_code error;
-  fs::remove_all(folder, error);
-  fs::rename(folder + ".partial", folder, error);
-  if (error) throw UserError("{}: can't be made: {}", folder, error.message());
-}
-
-NamedTensors load_weights(const std::string& checkpoint) {
+/// The tensors of those files of the checkpoint that `wanted` says, by name of
+/// the file.
+NamedTensors read_all(const std::string& checkpoint,
+                      bool (*wanted)(const std::string& file)) {
   std::error_code error;
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(checkpoint, error)) {
     const std::string path = entry.path().string();
-    if (path.ends_with(".safetensors") && !path.ends_with(kOptimizerSuffix))
-      files.push_back(path);
+    if (wanted(path)) files.push_back(path);
   }
   if (error || files.empty())
     throw UserError("{}: no checkpoint: {}", checkpoint,
@@ -64,18 +44,91 @@ NamedTensors load_weights(const std::string& checkpoint) {
   return all;
 }
 
-void copy_by_name(const NamedTensors& from, const NamedTensors& into) {
+std::string shape_text(const at::Tensor& tensor) {
+  return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
+}
+
+}  // namespace
+
+std::string checkpoint_folder(const std::string& checkpoints,
+                              std::int64_t turn) {
+  return fmt::format("{}/{}{:06}", checkpoints, kPrefix, turn);
+}
+
+void save_block(const std::string& checkpoints, std::int64_t turn, int block,
+                const NamedTensors& weights, const NamedTensors& state) {
+  const std::string folder = checkpoint_folder(checkpoints, turn) + ".partial";
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw UserError("{}: can't be made: {}", folder, error.message());
+  write_safetensors(fmt::format("{}/block-{}{}", folder, block, kSuffix),
+                    weights);
+  write_safetensors(fmt::format("{}/block-{}{}", folder, block, kStateSuffix),
+                    state);
+}
+
+void finish_checkpoint(const std::string& checkpoints, std::int64_t turn) {
+  const std::string folder = checkpoint_folder(checkpoints, turn);
+  std::error_code error;
+  fs::remove_all(folder, error);
+  fs::rename(folder + ".partial", folder, error);
+  if (error) throw UserError("{}: can't be made: {}", folder, error.message());
+}
+
+std::optional<std::int64_t> turn_of(const std::string& folder) {
+  const std::string name = fs::path(folder).filename().string();
+  if (!name.starts_with(kPrefix)) return {};
+  const char* first = name.data() + kPrefix.size();
+  const char* last = name.data() + name.size();
+  std::int64_t turn = 0;
+  const auto [end, error] = std::from_chars(first, last, turn);
+  if (error != std::errc() || end != last || first == last) return {};
+  return turn;
+}
+
+std::map<std::int64_t, std::string> find_checkpoints(
+    const std::string& checkpoints) {
+  std::map<std::int64_t, std::string> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
+    const std::string path = entry.path().string();
+    const std::optional<std::int64_t> turn = turn_of(path);
+    if (turn && !entry.is_symlink()) found[*turn] = path;
+  }
+  return found;
+}
+
+NamedTensors load_weights(const std::string& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return read_safetensors(path);
+  return read_all(path, [](const std::string& file) {
+    return file.ends_with(kSuffix) && !file.ends_with(kStateSuffix);
+  });
+}
+
+NamedTensors load_state(const std::string& checkpoint) {
+  return read_all(checkpoint, [](const std::string& file) {
+    return file.ends_with(kStateSuffix);
+  });
+}
+
+void copy_by_name(const NamedTensors& from, const NamedTensors& into,
+                  std::string_view source) {
   const at::NoGradGuard no_grad;
   std::map<std::string_view, const at::Tensor*> by_name;
-  for (const auto& [name, tensor] : from) by_name[name] = &tensor;
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : from) {
+    by_name[name] = &tensor;
+    names.push_back(name);
+  }
   for (const auto& [name, tensor] : into) {
     const auto found = by_name.find(name);
     if (found == by_name.end())
-      throw UserError("the checkpoint has no tensor '{}'", name);
+      throw UserError("{}: has no tensor '{}'{}", source, name,
+                      perhaps(name, names));
     if (found->second->sizes() != tensor.sizes())
-      throw UserError("tensor '{}' is {} in the checkpoint, {} here", name,
-                      fmt::join(found->second->sizes(), "x"),
-                      fmt::join(tensor.sizes(), "x"));
+      throw UserError("{}: tensor '{}' is {}, the model's is {}", source, name,
+                      shape_text(*found->second), shape_text(tensor));
     at::Tensor target = tensor;
     target.copy_(*found->second);
   }

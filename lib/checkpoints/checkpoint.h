@@ -1,21 +1,24 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "lib/policy.h"
 
 namespace sluice {
 
 /// A checkpoint is a folder "turn-000120" with two files per block: weights
-/// (named as in the uncut model) and the optimizer's state. It is built up
-/// under the name "turn-000120.partial", which is changed when every block has
-/// written its part: a folder with the final name is whole.
+/// (named as in the uncut model) and the state that training needs beside them
+/// (the optimizer's). It is built up under the name "turn-000120.partial",
+/// which is changed when every block has written its part: a folder with the
+/// final name is whole.
 
 /// Writes a block's part. Called by its worker.
 void save_block(const std::string& checkpoints, std::int64_t turn, int block,
-                const NamedTensors& weights,
-                const NamedTensors& optimizer_state);
+                const NamedTensors& weights, const NamedTensors& state);
 
 /// Makes the checkpoint of that turn final, replacing one of an earlier run of
 /// the same turn. Called once, when all blocks have saved.
@@ -25,12 +28,25 @@ void finish_checkpoint(const std::string& checkpoints, std::int64_t turn);
 std::string checkpoint_folder(const std::string& checkpoints,
                               std::int64_t turn);
 
-/// The weights of all blocks together, sorted by file: any cut of the same
-/// model can take them.
-NamedTensors load_weights(const std::string& checkpoint);
+/// The turn of such a folder's name; nothing for other names, partial ones too.
+std::optional<std::int64_t> turn_of(const std::string& folder);
 
-/// Copies the tensors into those of the same name. Throws UserError when one is
-/// missing or has another shape; names in `from` that nobody asks for are fine.
-void copy_by_name(const NamedTensors& from, const NamedTensors& into);
+/// The whole checkpoints in the folder of a run's checkpoints, by turn.
+std::map<std::int64_t, std::string> find_checkpoints(
+    const std::string& checkpoints);
+
+/// The weights of all blocks together, sorted by file: any cut of the same
+/// model can take them. `path` is a checkpoint, or a safetensors file (from
+/// another framework, say).
+NamedTensors load_weights(const std::string& path);
+
+/// The state of all blocks together.
+NamedTensors load_state(const std::string& checkpoint);
+
+/// Copies the tensors into those of the same name. Throws UserError, naming
+/// `source`, when one is missing or has another shape; names in `from` that
+/// nobody asks for are fine.
+void copy_by_name(const NamedTensors& from, const NamedTensors& into,
+                  std::string_view source);
 
 }  // namespace sluice

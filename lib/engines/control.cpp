@@ -78,6 +78,7 @@ ControlServer::ControlServer(std::vector<Link> links, Coordinator& coordinator)
     : links_(std::move(links)), coordinator_(coordinator) {}
 
 void ControlServer::fail(Failure failure) {
+  coordinator_.abandon();
   const std::lock_guard lock(mutex_);
   failures_.push_back(std::move(failure));
   if (failures_.size() == 1 && on_failure_) on_failure_();
@@ -88,9 +89,15 @@ void ControlServer::converse(int block, Link& link) {
   std::size_t reached = 0;
   const auto send_ahead = [&] {
     while (sent < reached + kGrantsAhead) {
-      const std::optional<Grant> grant = coordinator_.grant(sent);
-      if (!grant) return;
-      link.sender->send(control_message(MessageKind::grant, to_record(*grant)));
+      Coordinator::Asked asked = coordinator_.ask(sent);
+      if (asked.answer == Coordinator::Answer::later && sent == reached) {
+        // The worker has nothing to do and nothing to say: time to wait.
+        const std::optional<Grant> grant = coordinator_.wait_for(sent);
+        if (grant) asked = {Coordinator::Answer::granted, *grant};
+      }
+      if (asked.answer != Coordinator::Answer::granted) return;
+      link.sender->send(
+          control_message(MessageKind::grant, to_record(asked.grant)));
       ++sent;
     }
   };
@@ -106,8 +113,7 @@ void ControlServer::converse(int block, Link& link) {
       send_ahead();
     } else if (message->kind == MessageKind::failure) {
       const Record record = record_of(*message);
-      const auto* text = std::get_if<std::string>(record.find("text"));
-      fail({block, flag(record, "is_link"), text ? *text : "no reason given"});
+      fail({block, flag(record, "is_link"), record.text("text")});
       return;
     }
   }

@@ -13,17 +13,21 @@ class Progress {
   Progress(const BlockPlan& plan, Coordinator& coordinator)
       : plan_(plan), coordinator_(coordinator) {}
 
-  /// An idle block reports what it has reached, and gets its next actions.
-  /// Grants without actions for it are passed over. False at the run's end.
+  /// An idle block reports what it has reached, and gets its next actions, if
+  /// there are any yet. Grants without actions for it are passed over. Returns
+  /// whether that changed anything.
   bool refill(Simulation& simulation) {
+    bool changed = false;
     while (simulation.idle(plan_.block)) {
       if (at_grant_) coordinator_.reached(plan_.block, next_++);
-      const std::optional<Grant> grant = coordinator_.grant(next_);
-      at_grant_ = grant.has_value();
-      if (!grant) return false;
-      simulation.extend(plan_.block, actions_of(plan_, *grant));
+      const Coordinator::Asked asked = coordinator_.ask(next_);
+      changed = changed || at_grant_;
+      at_grant_ = asked.answer == Coordinator::Answer::granted;
+      if (!at_grant_) break;
+      simulation.extend(plan_.block, actions_of(plan_, asked.grant));
+      changed = true;
     }
-    return true;
+    return changed;
   }
 
  private:
@@ -44,16 +48,26 @@ double run_virtual(const std::vector<std::unique_ptr<Worker>>& workers,
   for (const BlockPlan& block : plan.blocks)
     progress.emplace_back(block, coordinator);
   double seconds = 0;
-  for (Progress& block : progress) block.refill(simulation);
+  // A grant may wait for what another block has reached, so all are asked until
+  // nobody gets anything new.
+  const auto refill = [&] {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Progress& block : progress)
+        changed = block.refill(simulation) || changed;
+    }
+  };
+  refill();
   while (const std::optional<TimedAction> timed = simulation.next()) {
     const auto index = static_cast<std::size_t>(timed->block) - 1;
     workers[index]->execute(timed->action);
     seconds = std::max(seconds, timed->end);
     if (watch) watch(*timed);
-    progress[index].refill(simulation);
+    if (simulation.idle(timed->block)) refill();
   }
   if (!simulation.finished())
     throw UserError("the run waits for itself: {}", simulation.stuck());
+  for (const auto& worker : workers) worker->finish();
   return seconds;
 }
 

@@ -23,7 +23,7 @@ void carry_out_grants(const BlockPlan& plan, Link& control, Worker& worker) {
     if (!message) throw LinkError("the coordinator is gone");
     const Grant grant = grant_from(record_of(*message));
     for (const Action& action : actions_of(plan, grant)) worker.execute(action);
-    if (grant.finish) worker.close();
+    if (grant.finish) worker.finish();
     control.sender->send(control_message(MessageKind::reached, {}));
     if (grant.finish) return;
   }

@@ -93,6 +93,12 @@ double Record::number(std::string_view name, double otherwise) const {
   return otherwise;
 }
 
+std::string Record::text(std::string_view name) const {
+  const Value* value = find(name);
+  const auto* text = value ? std::get_if<std::string>(value) : nullptr;
+  return text ? *text : std::string();
+}
+
 std::string to_json(const Record& record) {
   Json json = Json::object();
   for (const auto& [name, value] : record.values) {

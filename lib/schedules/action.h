@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@ enum class ActionKind : std::uint8_t {
   evaluate,    ///< E: forward an evaluation batch
   checkpoint,  ///< C: save the block; `batch` is the number of turns done
 };
+
+inline constexpr std::size_t kActionKinds = 5;
 
 /// One step of one block, and the batch that it is for.
 struct Action {

@@ -105,7 +105,7 @@ void take_weights(PlainNet& net, const Training& from) {
   for (auto& parameter : net.parameters())
     parameter.set_data(
         laid_out(parameter.detach(), from.experiment.memory_format));
-  copy_by_name(from.weights(), net.named());
+  copy_by_name(from.weights(), net.named(), "the workers");
 }
 
 struct Case {

@@ -117,23 +117,54 @@ TEST_F(Checkpoint, OfSeveralBlocksIsReadAsOneModel) {
   finish_checkpoint(folder_, 0);
   const NamedTensors into = {{"layers.1.weight", at::ones({1})},
                              {"layers.0.weight", at::zeros({1})}};
-  copy_by_name(load_weights(checkpoint_folder(folder_, 0)), into);
+  copy_by_name(load_weights(checkpoint_folder(folder_, 0)), into, "here");
   EXPECT_EQ(into[0].second.item<int>(), 0);
   EXPECT_EQ(into[1].second.item<int>(), 1);
+}
+
+TEST_F(Checkpoint, KeepsStateApartFromWeights) {
+  save_block(folder_, 0, 1, {{"layers.0.weight", at::ones({1})}},
+             {{"layers.0.weight.momentum", at::ones({1})}});
+  finish_checkpoint(folder_, 0);
+  const std::string checkpoint = checkpoint_folder(folder_, 0);
+  ASSERT_EQ(load_weights(checkpoint).size(), 1U);
+  ASSERT_EQ(load_state(checkpoint).size(), 1U);
+  EXPECT_EQ(load_weights(checkpoint)[0].first, "layers.0.weight");
+  EXPECT_EQ(load_state(checkpoint)[0].first, "layers.0.weight.momentum");
+}
+
+TEST_F(Checkpoint, IsFoundByItsTurnWhenItIsWhole) {
+  for (const int turn : {0, 120, 1234567}) {
+    save_block(folder_, turn, 1, {{"a", at::ones({1})}}, {});
+    finish_checkpoint(folder_, turn);
+  }
+  save_block(folder_, 130, 1, {{"a", at::ones({1})}}, {});  // not finished
+  fs::create_directory_symlink("turn-000120", path("best"));
+  std::vector<std::int64_t> turns;
+  for (const auto& [turn, found] : find_checkpoints(folder_)) {
+    turns.push_back(turn);
+    EXPECT_EQ(found, checkpoint_folder(folder_, turn));
+  }
+  EXPECT_EQ(turns, (std::vector<std::int64_t>{0, 120, 1234567}));
+}
+
+TEST_F(Checkpoint, OfAnotherFrameworkIsASingleFile) {
+  write_safetensors(path("x.safetensors"), {{"layers.0.bias", at::ones({3})}});
+  EXPECT_EQ(load_weights(path("x.safetensors"))[0].first, "layers.0.bias");
 }
 
 TEST_F(Checkpoint, ThatLacksATensorOrHasAnotherShapeIsRefused) {
   const NamedTensors from = {{"a", at::ones({2})}};
   EXPECT_THAT(
       [&] {
-        copy_by_name(from, {{"b", at::ones({2})}});
+        copy_by_name(from, {{"b", at::ones({2})}}, "x.safetensors");
       },
-      ThrowsMessage<UserError>(HasSubstr("no tensor 'b'")));
+      ThrowsMessage<UserError>(HasSubstr("x.safetensors: has no tensor 'b'")));
   EXPECT_THAT(
       [&] {
-        copy_by_name(from, {{"a", at::ones({3})}});
+        copy_by_name(from, {{"a", at::ones({3})}}, "x.safetensors");
       },
-      ThrowsMessage<UserError>(HasSubstr("is 2 in the checkpoint")));
+      ThrowsMessage<UserError>(HasSubstr("'a' is [2], the model's is [3]")));
 }
 
 TEST_F(AtomicFile, KeepsTheOldOneWhenWritingFails) {

@@ -15,12 +15,22 @@
 namespace sluice {
 namespace {
 
-std::vector<Grant> grants_of(RunLength length) {
+/// All grants of a run whose only block carries each out at once.
+std::vector<Grant> grants_of(const RunLength& length) {
   Coordinator coordinator(length, 1, nullptr, nullptr);
   std::vector<Grant> grants;
-  while (const auto grant = coordinator.grant(grants.size()))
+  while (const auto grant = coordinator.wait_for(grants.size())) {
+    coordinator.reached(1, grants.size());
     grants.push_back(*grant);
+  }
   return grants;
+}
+
+Record evaluation(double accuracy) {
+  Record record;
+  record.set("kind", "evaluation");
+  record.set("accuracy", accuracy);
+  return record;
 }
 
 TEST(Coordinator, GrantsEveryTurnOnce) {
@@ -64,34 +74,107 @@ TEST(Coordinator, SavesATurnOnceOnly) {
   EXPECT_EQ(saved, 1);
 }
 
-TEST(Coordinator, StopsATurnLaterWhenItHasJustSaved) {
+TEST(Coordinator, DoesNotSaveAgainWhenItStopsWhereItHasJustSaved) {
   Coordinator coordinator({.turns = 100, .checkpoint_every = 10}, 1, nullptr,
                           nullptr);
-  coordinator.grant(0);
-  EXPECT_TRUE(coordinator.grant(1)->checkpoint);
+  coordinator.ask(0);
+  EXPECT_TRUE(coordinator.ask(1).grant.checkpoint);
   coordinator.request_stop();
-  EXPECT_EQ(coordinator.grant(2)->end_turn, 11);
+  const Grant last = coordinator.ask(2).grant;
+  EXPECT_EQ(last.end_turn, 10);
+  EXPECT_TRUE(last.finish && !last.checkpoint);
 }
 
 TEST(Coordinator, StopsAtTheEndOfWhatWasGranted) {
-  Coordinator coordinator({.turns = 1000}, 1, nullptr, nullptr);
-  coordinator.grant(0);
-  const Grant first = *coordinator.grant(1);
+  Coordinator coordinator({.turns = 1000, .evaluation_batches = 3}, 1, nullptr,
+                          nullptr);
+  coordinator.ask(0);
+  const Grant first = coordinator.ask(1).grant;
   coordinator.request_stop();
-  const Grant last = *coordinator.grant(2);
+  const Grant last = coordinator.ask(2).grant;
   EXPECT_EQ(last.first_turn, first.end_turn);
   EXPECT_EQ(last.end_turn, first.end_turn);
   EXPECT_TRUE(last.finish && last.checkpoint);
-  EXPECT_FALSE(coordinator.grant(3));
-  EXPECT_TRUE(coordinator.stopped_early());
+  EXPECT_FALSE(last.drain) << "what is in flight is to be continued";
+  EXPECT_EQ(last.evaluation_batches, 0);
+  EXPECT_EQ(coordinator.ask(3).answer, Coordinator::Answer::over);
+  EXPECT_TRUE(coordinator.interrupted());
+}
+
+TEST(Coordinator, ContinuesWithTheGrantsOfTheUninterruptedRun) {
+  const RunLength whole = {
+      .turns = 100, .evaluate_every = 40, .evaluation_batches = 3};
+  RunLength rest = whole;
+  rest.first_turn = 48;
+  const std::vector<Grant> grants = grants_of(rest);
+  EXPECT_EQ(grants.front(), (Grant{.first_turn = 48, .end_turn = 48}));
+  const std::vector<Grant> uninterrupted = grants_of(whole);
+  std::vector<Grant> expected;
+  for (const Grant& grant : uninterrupted)
+    if (grant.end_turn > 64) expected.push_back(grant);
+  EXPECT_EQ(
+      std::vector<Grant>(grants.end() - std::ssize(expected), grants.end()),
+      expected);
+}
+
+TEST(Coordinator, SavesWhatItEvaluatesWhenTheBestIsKept) {
+  for (const Grant& grant : grants_of({.turns = 100,
+                            .evaluate_every = 40,
+                            .evaluation_batches = 3,
+                            .checkpoint_evaluations = true}))
+    EXPECT_EQ(grant.checkpoint, grant.evaluation_batches > 0);
+}
+
+constexpr RunLength kStopsEarly = {.turns = 1000,
+                                   .evaluate_every = 10,
+                                   .evaluation_batches = 1,
+                                   .early_stop = {.patience = 2}};
+
+/// Where a run of one block ends whose evaluations give these accuracies.
+std::int64_t end_with(const std::vector<double>& accuracies) {
+  Coordinator coordinator(kStopsEarly, 1, nullptr, nullptr);
+  std::size_t evaluated = 0;
+  std::int64_t end = 0;
+  for (std::size_t n = 0;; ++n) {
+    const auto grant = coordinator.wait_for(n);
+    if (!grant) return end;
+    if (grant->evaluation_batches > 0 && evaluated < accuracies.size())
+      coordinator.write(evaluation(accuracies[evaluated++]));
+    coordinator.reached(1, n);
+    end = grant->end_turn;
+  }
+}
+
+TEST(Coordinator, StopsEarlyAfterSoManyEvaluationsWithoutProgress) {
+  EXPECT_EQ(end_with({0.5, 0.6, 0.6, 0.4, 0.9}), 40);
+  EXPECT_EQ(end_with({0.5, 0.4, 0.6, 0.6, 0.5}), 50);
+}
+
+TEST(Coordinator, GrantsNothingBeyondAnEvaluationThatMayEndTheRun) {
+  Coordinator coordinator(kStopsEarly, 2, nullptr, nullptr);
+  coordinator.ask(0);
+  EXPECT_EQ(coordinator.ask(1).grant.end_turn, 10);
+  EXPECT_EQ(coordinator.ask(2).answer, Coordinator::Answer::later);
+  coordinator.reached(1, 1);
+  EXPECT_EQ(coordinator.ask(2).answer, Coordinator::Answer::later);
+  coordinator.reached(2, 1);
+  EXPECT_EQ(coordinator.ask(2).answer, Coordinator::Answer::granted);
+}
+
+TEST(Coordinator, LetsNobodyWaitWhenTheRunIsAbandoned) {
+  Coordinator coordinator(kStopsEarly, 2, nullptr, nullptr);
+  coordinator.ask(0);
+  coordinator.ask(1);
+  const std::jthread other([&] { coordinator.abandon(); });
+  EXPECT_THROW(coordinator.wait_for(2), LinkError);
 }
 
 TEST(Coordinator, FinishesACheckpointWhenAllBlocksHaveSaved) {
   std::vector<std::int64_t> finished;
   Coordinator coordinator({.turns = 5}, 2, nullptr,
                           [&](std::int64_t turn) { finished.push_back(turn); });
-  coordinator.grant(0);
-  coordinator.grant(1);
+  coordinator.ask(0);
+  coordinator.ask(1);
   coordinator.reached(1, 1);
   EXPECT_TRUE(finished.empty());
   coordinator.reached(2, 1);

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+
+#include "lib/schedules/action.h"
+
+namespace sluice {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+inline double seconds_since(SteadyTime start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+/// Adds the seconds of its life to a total.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& total) : total_(total) {}
+  ~Stopwatch() { total_ += seconds_since(start_); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& total_;
+  SteadyTime start_ = std::chrono::steady_clock::now();
+};
+
+/// Where the seconds of a worker go.
+struct TimeSpent {
+  std::array<double, kActionKinds> working = {};  ///< by ActionKind
+  /// For messages, and for room for them; not part of `working`.
+  double waiting = 0;
+
+  double of(ActionKind kind) const {
+    return working[static_cast<std::size_t>(kind)];
+  }
+};
+
+/// Measures an action for the life of this object; what it waits meanwhile is
+/// not work.
+class ActionTimer {
+ public:
+  ActionTimer(TimeSpent& spent, ActionKind kind)
+      : spent_(spent), kind_(kind), waited_before_(spent.waiting) {}
+  ~ActionTimer() {
+    const double waited = spent_.waiting - waited_before_;
+    spent_.working[static_cast<std::size_t>(kind_)] +=
+        seconds_since(start_) - waited;
+  }
+  ActionTimer(const ActionTimer&) = delete;
+  ActionTimer& operator=(const ActionTimer&) = delete;
+
+ private:
+  TimeSpent& spent_;
+  ActionKind kind_;
+  double waited_before_;
+  SteadyTime start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace sluice
