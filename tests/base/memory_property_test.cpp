@@ -19,7 +19,7 @@ namespace sluice {
 namespace {
 
 constexpr int kThreads = 4;
-constexpr int kSteps = 6000;
+constexpr int kSteps = 3000;
 constexpr std::size_t kMostLive = 200;
 
 struct Piece {
