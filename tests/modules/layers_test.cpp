@@ -75,6 +75,17 @@ TEST(Dropout, DropsTheGradientOfWhatItDropped) {
   EXPECT_TRUE(at::equal(input.grad(), output));
 }
 
+TEST(Dropout, OfChannelsDropsAllPixelsOrNone) {
+  const at::Tensor output = Dropout(0.5, DropoutUnit::channel)
+                                .forward({at::ones({8, 16, 3, 5})}, kPass)
+                                .front();
+  const at::Tensor pixels = output.flatten(2);  // [N, C, H W]
+  EXPECT_TRUE(at::equal(pixels.amin(2), pixels.amax(2)));
+  const double kept = (pixels.select(2, 0) == 2).sum().item<double>();
+  // Of 128 channels 64 are expected, 5.7 is a standard deviation.
+  EXPECT_NEAR(kept, 64, 23);
+}
+
 TEST(Dropout, AProbabilityOfOneIsRefused) {
   EXPECT_THROW(Dropout(1), UserError);
 }

@@ -2,7 +2,6 @@
 
 #include <ostream>
 
-#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
@@ -25,79 +24,62 @@ Model build(const Case& of) {
   return build_model(of.model, of.options, of.sample);
 }
 
-at::Tensor samples(const Model& model, std::int64_t count = 4) {
-  std::vector<std::int64_t> sizes = {count};
-  const SampleShape& shape = model.sample.shape;
-  sizes.insert(sizes.end(), shape.begin(), shape.end());
-  return at::randn(sizes, Pass{}.generator("samples"));
-}
-
-/// The outputs and the gradient at the input.
-struct Outcome {
-  at::Tensor outputs;
-  at::Tensor gradient;
-};
-
-Outcome run_undivided(const Model& model, const Pass& pass) {
-  const at::Tensor input = samples(model).requires_grad_();
-  at::Tensor value = input;
-  for (std::size_t i = 0; i < model.layers.size(); ++i)
-    value = run_layer(*make_layer(model, i), i, value, pass);
-  value.square().sum().backward();
-  return {value.detach(), input.grad()};
-}
-
-/// Two blocks, the upper made first; tensors alone pass from one to the other.
-Outcome run_split(const Model& model, std::size_t cut, const Pass& pass) {
-  const std::size_t end = model.layers.size();
-  Layers layers(end);
-  for (std::size_t i = end; i > 0; --i)
-    layers[i - 1] = make_layer(model, i - 1);
-  const at::Tensor input = samples(model).requires_grad_();
-  at::Tensor value = input;
-  for (std::size_t i = 0; i < cut; ++i)
-    value = run_layer(*layers[i], i, value, pass);
-  const at::Tensor received = value.detach().clone().requires_grad_();
-  at::Tensor upper = received;
-  for (std::size_t i = cut; i < end; ++i)
-    upper = run_layer(*layers[i], i, upper, pass);
-  upper.square().sum().backward();
-  value.backward(received.grad());
-  return {upper.detach(), input.grad()};
-}
-
 class ModelContract : public testing::TestWithParam<Case> {};
+
+void expect_same(const Outcome& found, const Outcome& expected,
+                 const std::string& cut) {
+  EXPECT_TRUE(at::equal(found.outputs, expected.outputs)) << cut;
+  ASSERT_EQ(found.gradients.size(), expected.gradients.size()) << cut;
+  for (std::size_t i = 0; i < found.gradients.size(); ++i) {
+    const auto& [name, gradient] = found.gradients[i];
+    EXPECT_EQ(name, expected.gradients[i].first);
+    EXPECT_TRUE(at::equal(gradient, expected.gradients[i].second))
+        << name << ", " << cut;
+  }
+}
+
+const Pass kTraining = {.seed = 5, .batch = 3};
+const Pass kEvaluation = {.seed = 5, .batch = 3, .training = false};
 
 TEST_P(ModelContract, EverySplitEqualsTheUndividedNetwork) {
   const Model model = build(GetParam());
-  const Pass pass = {.seed = 5, .batch = 3};
-  const Outcome expected = run_undivided(model, pass);
-  for (std::size_t cut = 1; cut < model.layers.size(); ++cut) {
-    const Outcome found = run_split(model, cut, pass);
-    EXPECT_TRUE(at::equal(found.outputs, expected.outputs)) << "cut " << cut;
-    EXPECT_TRUE(at::equal(found.gradient, expected.gradient)) << "cut " << cut;
+  for (const Pass& pass : {kTraining, kEvaluation}) {
+    const Outcome expected = run_blocks(model, {0}, pass);
+    for (std::int64_t cut = 1; cut < std::ssize(model.layers); ++cut) {
+      expect_same(run_blocks(model, {0, cut}, pass), expected,
+                  "cut at " + std::to_string(cut));
+    }
+  }
+}
+
+TEST_P(ModelContract, ABlockPerLayerEqualsTheUndividedNetwork) {
+  const Model model = build(GetParam());
+  std::vector<std::int64_t> all;
+  for (std::int64_t i = 0; i < std::ssize(model.layers); ++i) all.push_back(i);
+  expect_same(run_blocks(model, all, kTraining),
+              run_blocks(model, {0}, kTraining), "cut everywhere");
+}
+
+// Biases are left out: a norm or a softmax behind one takes its gradient away.
+TEST_P(ModelContract, EveryWeightHasAGradient) {
+  const Outcome outcome = run_blocks(build(GetParam()), {0}, kTraining);
+  for (const auto& [name, gradient] : outcome.gradients) {
+    if (name.ends_with("bias")) continue;
+    EXPECT_GT(gradient.abs().max().item<double>(), 0) << name;
   }
 }
 
 TEST_P(ModelContract, OutputsHaveTheShapesThatTheListSays) {
   const Model model = build(GetParam());
-  at::Tensor value = samples(model);
+  Tensors values = {samples(model)};
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    value = run_layer(*make_layer(model, i), i, value, {});
-    EXPECT_EQ(value.sizes().slice(1).vec(), model.layers[i].output);
+    values = make_layer(model, i)->forward(values, {});
+    EXPECT_EQ(values[0].sizes().slice(1).vec(), model.layers[i].output);
   }
-  EXPECT_EQ(value.sizes().vec(), (std::vector<std::int64_t>{4, 10}));
-}
-
-TEST_P(ModelContract, NoLayerWritesItsInput) {
-  const Model model = build(GetParam());
-  at::Tensor value = samples(model);
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const at::Tensor before = value.clone();
-    const at::Tensor after = run_layer(*make_layer(model, i), i, value, {});
-    EXPECT_TRUE(at::equal(value, before)) << model.layers[i].name;
-    value = after;
-  }
+  ASSERT_EQ(values.size(), 1U);
+  SampleShape expected = {4, model.sample.classes};
+  if (model.sample.is_text) expected.insert(expected.begin() + 1, 12);
+  EXPECT_EQ(values[0].sizes().vec(), expected);
 }
 
 TEST_P(ModelContract, EveryEntryHasAPriceAndAName) {
@@ -105,6 +87,28 @@ TEST_P(ModelContract, EveryEntryHasAPriceAndAName) {
     EXPECT_GT(layer.flops, 0) << layer.name;
     EXPECT_FALSE(layer.name.empty());
   }
+}
+
+TEST_P(ModelContract, SameSeedGivesTheSameWeightsAndAnotherGivesOthers) {
+  const Model model = build(GetParam());
+  const NamedTensors one = initial_weights(model, 7);
+  const NamedTensors same = initial_weights(model, 7);
+  const NamedTensors other = initial_weights(model, 8);
+  for (std::size_t i = 0; i < one.size(); ++i)
+    EXPECT_TRUE(at::equal(one[i].second, same[i].second)) << one[i].first;
+  EXPECT_FALSE(at::equal(one[0].second, other[0].second));
+}
+
+const SampleSpec kTinyText = {{12}, 11, /*is_text=*/true};
+
+ConfigNode tiny_gpt(
+    std::vector<std::pair<std::string, ConfigNode::Value>> more = {}) {
+  ConfigNode options = table({{"layers", std::int64_t{2}},
+                              {"width", std::int64_t{16}},
+                              {"heads", std::int64_t{2}}});
+  for (auto& [key, value] : more)
+    options.set(key, ConfigNode{.value = std::move(value)});
+  return options;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -115,29 +119,38 @@ INSTANTIATE_TEST_SUITE_P(
                            {"activation", "tanh"},
                            {"batch_norm", true},
                            {"dropout", 0.5}})},
-        Case{"mlp", table({{"activation", "leaky_relu"}}), {20}},
+        Case{"mlp", table({{"activation", "leaky_relu"}}), {{20}, 10}},
         Case{"conv3",
              table({{"channels", std::int64_t{8}}, {"dropout", 0.25}})},
         Case{"conv3",
              table({{"channels", std::int64_t{8}}, {"batch_norm", false}}),
              {{3, 32, 32}, 10}},
-        Case{"small_conv", table({{"batch_norm", true}, {"dropout", 0.5}})}));
-
-std::vector<std::string> parameter_names(const Model& model) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    for (const auto& item : model.layers[i].make()->named_parameters())
-      names.push_back(std::to_string(i) + "." + item.key());
-  }
-  return names;
-}
+        Case{"small_conv", table({{"batch_norm", true}, {"dropout", 0.5}})},
+        Case{"vgg8b", table({{"width", 0.0625}, {"dropout", 0.2}})},
+        Case{"vgg11b",
+             table({{"width", 0.0625},
+                    {"dropout", 0.2},
+                    {"head_before_pool", false},
+                    {"activation", "leaky_relu"}}),
+             {{3, 32, 32}, 10}},
+        Case{"resnet",
+             table({{"depth", std::int64_t{14}}, {"width", std::int64_t{4}}}),
+             {{3, 13, 10}, 10}},
+        Case{"gpt", tiny_gpt(), kTinyText},
+        Case{"gpt", tiny_gpt({{"dropout", 0.2}, {"bias", false}}), kTinyText},
+        Case{"gpt", tiny_gpt({{"tied", true}}), kTinyText},
+        Case{"gpt",
+             tiny_gpt(
+                 {{"tied", true}, {"dropout", 0.2}, {"activation", "gelu"}}),
+             kTinyText}));
 
 TEST(Mlp, ParametersAreNamedByTheirKind) {
   const Model model =
       build_model("mlp", table({{"hidden", list({8})}, {"batch_norm", true}}));
   const std::vector<std::string> expected = {
-      "0.linear.weight", "0.linear.bias",   "0.norm.weight",
-      "0.norm.bias",     "1.linear.weight", "1.linear.bias"};
+      "layers.0.linear.weight", "layers.0.linear.bias",
+      "layers.0.norm.weight",   "layers.0.norm.bias",
+      "layers.1.linear.weight", "layers.1.linear.bias"};
   EXPECT_EQ(parameter_names(model), expected);
 }
 
@@ -162,12 +175,6 @@ TEST(Mlp, AWidthOfZeroIsRefused) {
                UserError);
 }
 
-std::vector<SampleShape> shapes(const Model& model) {
-  std::vector<SampleShape> found;
-  for (const LayerSpec& layer : model.layers) found.push_back(layer.output);
-  return found;
-}
-
 TEST(Conv3, ShrinksCifarImagesTo10And3And1) {
   const std::vector<SampleShape> expected = {
       {128, 10, 10}, {128, 3, 3}, {128, 1, 1}, {10}};
@@ -185,13 +192,8 @@ TEST(Conv3, HasTheParametersOfThePapersNet) {
   const std::int64_t expected = (3 * 25 * 128 + 128) +
                                 2 * (128 * 25 * 128 + 128) + 3 * 2 * 128 +
                                 (128 * 10 + 10);
-  std::int64_t found = 0;
-  for (const LayerSpec& layer :
-       build_model("conv3", {}, {{3, 32, 32}, 10}).layers) {
-    for (const at::Tensor& parameter : layer.make()->parameters())
-      found += parameter.numel();
-  }
-  EXPECT_EQ(found, expected);
+  EXPECT_EQ(parameter_count(build_model("conv3", {}, {{3, 32, 32}, 10})),
+            expected);
 }
 
 TEST(Conv3, CostOfItsFirstEntryIsThatOfConvolutionNormReluAndPool) {
@@ -232,6 +234,16 @@ TEST(SmallConv, ConvolutionsAndNormsAreNamedByTheirKind) {
 
 TEST(Models, SamplesOfTwoDimensionsAreRefused) {
   EXPECT_THROW(build_model("mlp", {}, {{28, 28}, 10}), UserError);
+}
+
+TEST(Models, SamplesOfTwoDimensionsAreNoText) {
+  EXPECT_THROW(build_model("gpt", {}, {{28, 28}, 10}), UserError);
+}
+
+TEST(Models, AnUnknownNameOrOptionIsRefused) {
+  EXPECT_THROW(build_model("resnet21"), UserError);
+  EXPECT_THROW(build_model("resnet20", table({{"depth", std::int64_t{20}}})),
+               UserError);
 }
 
 }  // namespace
