@@ -82,15 +82,15 @@ MakeDataSet configure_cifar10(Fields& options) {
   return [augmentation](const std::string& root) {
     const std::string folder = "cifar-10-batches-bin";
     const CifarFormat format = {.label_bytes = 1, .label_at = 0, .classes = 10};
-    return image_data_set(
-        image_format(format, {0.4914, 0.4822, 0.4465},
-                     {0.2470, 0.2435, 0.2616}),
-        augmentation,
+    ImageSplit train =
         open_split(root, folder,
                    {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                     "data_batch_4.bin", "data_batch_5.bin"},
-                   format),
-        open_split(root, folder, {"test_batch.bin"}, format));
+                   format);
+    ImageSplit test = open_split(root, folder, {"test_batch.bin"}, format);
+    return image_data_set(image_format(format, {0.4914, 0.4822, 0.4465},
+                                       {0.2470, 0.2435, 0.2616}),
+                          augmentation, std::move(train), std::move(test));
   };
 }
 
@@ -106,11 +106,11 @@ MakeDataSet configure_cifar100(Fields& options) {
                               .classes = fine ? 100 : 20};
   return [augmentation, format](const std::string& root) {
     const std::string folder = "cifar-100-binary";
+    ImageSplit train = open_split(root, folder, {"train.bin"}, format);
+    ImageSplit test = open_split(root, folder, {"test.bin"}, format);
     return image_data_set(image_format(format, {0.5071, 0.4865, 0.4409},
                                        {0.2673, 0.2564, 0.2762}),
-                          augmentation,
-                          open_split(root, folder, {"train.bin"}, format),
-                          open_split(root, folder, {"test.bin"}, format));
+                          augmentation, std::move(train), std::move(test));
   };
 }
 

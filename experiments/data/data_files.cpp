@@ -41,6 +41,7 @@ GzFile open_data_file(const std::string& path) {
   int code = Z_OK;
   std::string text = gzerror(file, &code);
   if (code == Z_ERRNO) text = error_text(errno);
+  if (text.starts_with(path + ": ")) text.erase(0, path.size() + 2);
   throw UserError("{}: can't be read: {}", path, text);
 }
 

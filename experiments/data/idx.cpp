@@ -122,9 +122,10 @@ MakeDataSet mnist_like(Fields& options, const std::string& folder, double mean,
   const ImageFormat format = {
       .height = kSide, .width = kSide, .mean = {mean}, .std = {std}};
   return [=](const std::string& root) {
-    return image_data_set(format, augmentation,
-                          open_split(root, folder, "train"),
-                          open_split(root, folder, "t10k"));
+    ImageSplit train = open_split(root, folder, "train");
+    ImageSplit test = open_split(root, folder, "t10k");
+    return image_data_set(format, augmentation, std::move(train),
+                          std::move(test));
   };
 }
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "experiments/data/drawn_digits.h"
 #include "lib/base/config.h"
 #include "lib/base/error.h"
+#include "tests/experiments/data_test_files.h"
 
 namespace sluice {
 namespace {
@@ -25,31 +27,30 @@ Image drawn(const DrawnDigitsOptions& options, std::string_view split,
   return image;
 }
 
-/// FNV-1a over images and labels.
-std::uint64_t hash_of(const Samples& samples) {
+/// FNV-1a over images and labels, one after the other.
+std::uint64_t hash_of(const Images& images) {
   std::uint64_t hash = 0xcbf29ce484222325;
   const auto add = [&](std::uint64_t byte) {
     hash = (hash ^ byte) * 0x100000001b3;
   };
-  Image image = {};
-  for (std::int64_t i = 0; i < samples.size(); ++i) {
-    samples.read(i, image);
-    for (const std::uint8_t pixel : image) add(pixel);
-    add(static_cast<std::uint64_t>(samples.label(i)));
+  auto pixel = images.pixels.begin();
+  for (const std::uint8_t label : images.labels) {
+    for (std::size_t i = 0; i < kDrawnDigitBytes; ++i) add(*pixel++);
+    add(label);
   }
   return hash;
 }
 
 TEST(DrawnDigits, AreTheSameOnEveryMachine) {
-  const DataSet digits = make_drawn_digits({.train = 100, .test = 50});
-  EXPECT_EQ(hash_of(*digits.train), 7614692156374798315ULL);
-  EXPECT_EQ(hash_of(*digits.test), 11594271831772458295ULL);
+  EXPECT_EQ(hash_of(draw_digits({}, "train", 100)), 7614692156374798315ULL);
+  EXPECT_EQ(hash_of(draw_digits({}, "test", 50)), 11594271831772458295ULL);
 }
 
 TEST(DrawnDigits, AnImageDependsOnItsIndexNotOnTheSizeOfTheSet) {
-  const DataSet small = make_drawn_digits({.train = 5, .test = 1});
+  const Images few = draw_digits({}, "train", 5);
   Image image = {};
-  small.train->read(4, image);
+  std::copy_n(few.pixels.end() - kDrawnDigitBytes, kDrawnDigitBytes,
+              image.begin());
   EXPECT_EQ(image, drawn({.train = 1000}, "train", 4));
 }
 
@@ -62,10 +63,9 @@ TEST(DrawnDigits, SeedsDiffer) {
 }
 
 TEST(DrawnDigits, HaveAllClassesAboutEquallyOften) {
-  const DataSet digits = make_drawn_digits({.train = 2000, .test = 1});
   std::array<int, 10> counts = {};
-  for (std::int64_t i = 0; i < digits.train->size(); ++i) {
-    counts.at(static_cast<std::size_t>(digits.train->label(i))) += 1;
+  for (const std::uint8_t label : draw_digits({}, "train", 2000).labels) {
+    counts.at(label) += 1;
   }
   // Five standard deviations of a binomial with n = 2000, p = 0.1.
   for (const int count : counts) EXPECT_NEAR(count, 200, 67);
@@ -82,15 +82,10 @@ TEST(DrawnDigits, AtDifficultyZeroAreCleanAndAlike) {
 }
 
 TEST(DrawnDigits, AreNormalisedByTheirOwnMean) {
-  const DataSet digits = make_drawn_digits({.train = 1000, .test = 1});
-  double sum = 0;
-  Image image = {};
-  for (std::int64_t i = 0; i < digits.train->size(); ++i) {
-    digits.train->read(i, image);
-    for (const std::uint8_t pixel : image) sum += pixel;
-  }
-  const double pixels = 1000.0 * kDrawnDigitBytes;
-  EXPECT_NEAR(sum / 255.0 / pixels, digits.mean.at(0), 0.01);
+  const Bytes pixels = draw_digits({}, "train", 1000).pixels;
+  const double sum = std::accumulate(pixels.begin(), pixels.end(), 0.0);
+  EXPECT_NEAR(sum / 255.0 / static_cast<double>(pixels.size()),
+              drawn_digits_format().mean.at(0), 0.01);
 }
 
 TEST(DrawnDigits, ReadTheirSizesFromTheConfig) {
@@ -99,8 +94,8 @@ TEST(DrawnDigits, ReadTheirSizesFromTheConfig) {
   table.set("test", {.value = std::int64_t{3}});
   Fields fields(&table, "data");
   const DataSet digits = configure_drawn_digits(fields)("");
-  EXPECT_EQ(digits.train->size(), 7);
-  EXPECT_EQ(digits.test->size(), 3);
+  EXPECT_EQ(digits.train.samples()->size(), 7);
+  EXPECT_EQ(digits.test.samples()->size(), 3);
 }
 
 TEST(DrawnDigits, RefuseANegativeSizeWhenConfigured) {

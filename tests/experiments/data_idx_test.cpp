@@ -59,7 +59,7 @@ class Idx : public DataFolder {
     return configure_mnist(fields);
   }
   std::string mnist_error() const {
-    return error_of([this] { mnist(); });
+    return error_of([this] { read_all(mnist()); });
   }
 };
 
@@ -128,10 +128,26 @@ TEST_F(Idx, RefusesADamagedGzippedFile) {
 TEST_F(Idx, MnistReadsPlainAndGzippedFiles) {
   write_mnist();
   const DataSet mnist = this->mnist();
-  EXPECT_EQ(mnist.train->size(), 3);
-  EXPECT_EQ(mnist.test->size(), 2);
-  EXPECT_EQ(mnist.train->label(2), 9);
-  EXPECT_EQ(mnist.test->label(0), 1);
+  EXPECT_EQ(mnist.train.size(), 3);
+  EXPECT_EQ(mnist.test.size(), 2);
+  EXPECT_THAT(labels_of(mnist.train), ElementsAre(7, 0, 9));
+  EXPECT_THAT(labels_of(mnist.test), ElementsAre(1, 2));
+}
+
+TEST_F(Idx, ATruncatedPlainFileIsFoundWithoutReadingTheImages) {
+  write_mnist();
+  Bytes bytes = images(3);
+  bytes.pop_back();
+  write("mnist/train-images-idx3-ubyte", bytes);
+  EXPECT_THAT(error_of([this] { mnist(); }),
+              HasSubstr("train-images-idx3-ubyte: has 2351 bytes"));
+}
+
+TEST_F(Idx, MnistRefusesADamagedGzippedFile) {
+  write_mnist();
+  const std::string path = this->path("mnist/t10k-images-idx3-ubyte.gz");
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 9);
+  EXPECT_EQ(mnist_error(), path + ": can't be read: unexpected end of file");
 }
 
 TEST_F(Idx, FashionMnistHasItsOwnFolder) {

@@ -1,11 +1,12 @@
 #include <cstdint>
-#include <vector>
+#include <memory>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "experiments/data/images.h"
 #include "experiments/data/sample_source.h"
-#include "experiments/data/stored_samples.h"
 #include "lib/base/buffer.h"
 
 namespace sluice {
@@ -13,26 +14,25 @@ namespace {
 
 /// `size` images of [2, 1, 2] whose bytes are 4i, 4i + 1, ... and whose label
 /// is i.
-DataSet counting(std::size_t size) {
-  std::vector<std::uint8_t> pixels;
-  std::vector<std::uint8_t> labels;
+std::shared_ptr<const Samples> counting(std::size_t size) {
+  Images images;
   for (std::size_t i = 0; i < size; ++i) {
-    labels.push_back(static_cast<std::uint8_t>(i));
+    images.labels.push_back(static_cast<std::uint8_t>(i));
     for (std::size_t p = 0; p < 4; ++p) {
-      pixels.push_back(static_cast<std::uint8_t>(4 * i + p));
+      images.pixels.push_back(static_cast<std::uint8_t>(4 * i + p));
     }
   }
-  return {.shape = {2, 1, 2},
-          .classes = static_cast<std::int64_t>(size),
-          .mean = {0.5, 0.25},
-          .std = {0.5, 0.125},
-          .train = stored_samples(std::move(pixels), std::move(labels))};
+  return image_samples({.channels = 2,
+                        .height = 1,
+                        .width = 2,
+                        .classes = static_cast<std::int64_t>(size),
+                        .mean = {0.5, 0.25},
+                        .std = {0.5, 0.125}},
+                       {}, std::move(images));
 }
 
 TEST(SampleSource, NormalisesEachChannel) {
-  const DataSet data_set = counting(10);
-  SampleSource source(data_set, *data_set.train,
-                      {.batch_size = 1, .shuffled = false});
+  SampleSource source(counting(10), {.batch_size = 1, .shuffled = false});
   const at::Tensor expected =
       at::tensor({(8 / 255.0 - 0.5) / 0.5, (9 / 255.0 - 0.5) / 0.5,
                   (10 / 255.0 - 0.25) / 0.125, (11 / 255.0 - 0.25) / 0.125})
@@ -42,8 +42,7 @@ TEST(SampleSource, NormalisesEachChannel) {
 }
 
 TEST(SampleSource, LabelsBelongToTheirImages) {
-  const DataSet data_set = counting(10);
-  SampleSource source(data_set, *data_set.train, {.batch_size = 4, .seed = 3});
+  SampleSource source(counting(10), {.batch_size = 4, .seed = 3});
   const Batch batch = source.batch(1);
   // The first byte of image i is 4i, and its label i.
   const at::Tensor first_bytes =
@@ -52,23 +51,21 @@ TEST(SampleSource, LabelsBelongToTheirImages) {
       at::equal((first_bytes * 255 / 4).round().to(at::kLong), batch.labels));
 }
 
-TEST(SampleSource, LabelsAreThoseOfTheIndicesThatItReports) {
-  const DataSet data_set = counting(10);
-  SampleSource source(data_set, *data_set.train, {.batch_size = 4, .seed = 3});
-  EXPECT_TRUE(at::equal(source.batch(4).labels, at::tensor(source.indices(4))));
+TEST(SampleSource, LabelsAreThoseOfThePositionsThatItReports) {
+  SampleSource source(counting(10), {.batch_size = 4, .seed = 3});
+  EXPECT_TRUE(
+      at::equal(source.batch(4).labels, at::tensor(source.positions(4))));
 }
 
 TEST(SampleSource, GivesTheSameBitsForTheSameSeedAndBatch) {
-  const DataSet data_set = counting(10);
-  SampleSource first(data_set, *data_set.train, {.batch_size = 4, .seed = 3});
-  SampleSource second(data_set, *data_set.train, {.batch_size = 4, .seed = 3});
+  SampleSource first(counting(10), {.batch_size = 4, .seed = 3});
+  SampleSource second(counting(10), {.batch_size = 4, .seed = 3});
   second.batch(0);
   EXPECT_TRUE(at::equal(first.batch(7).inputs, second.batch(7).inputs));
 }
 
 TEST(SampleSource, BatchesStartOnAlignedMemoryOfTheirOwn) {
-  const DataSet data_set = counting(10);
-  SampleSource source(data_set, *data_set.train, {.batch_size = 3});
+  SampleSource source(counting(10), {.batch_size = 3});
   const Batch first = source.batch(0);
   const Batch second = source.batch(1);
   const auto address = [](const Batch& batch) {
@@ -80,8 +77,7 @@ TEST(SampleSource, BatchesStartOnAlignedMemoryOfTheirOwn) {
 }
 
 TEST(SampleSource, InputsAreContiguousFloatsAndLabelsIntegers) {
-  const DataSet data_set = counting(10);
-  SampleSource source(data_set, *data_set.train, {.batch_size = 4});
+  SampleSource source(counting(10), {.batch_size = 4});
   const Batch batch = source.batch(0);
   EXPECT_EQ(batch.inputs.sizes(), at::IntArrayRef({4, 2, 1, 2}));
   EXPECT_TRUE(batch.inputs.is_contiguous());
@@ -90,16 +86,14 @@ TEST(SampleSource, InputsAreContiguousFloatsAndLabelsIntegers) {
 }
 
 TEST(SampleSource, TheLastBatchOfAnEpochKeepsItsRealSize) {
-  const DataSet data_set = counting(10);
-  SampleSource source(data_set, *data_set.train, {.batch_size = 4});
+  SampleSource source(counting(10), {.batch_size = 4});
   EXPECT_EQ(source.batches_per_epoch(), 3);
   EXPECT_EQ(source.batch(2).inputs.size(0), 2);
   EXPECT_EQ(source.batch(2).labels.size(0), 2);
 }
 
 TEST(SampleSource, NumbersItsBatchesBeyondAnEpoch) {
-  const DataSet data_set = counting(10);
-  SampleSource source(data_set, *data_set.train, {.batch_size = 4});
+  SampleSource source(counting(10), {.batch_size = 4});
   EXPECT_EQ(source.batch(5).index, 5);
 }
 

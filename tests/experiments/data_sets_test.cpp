@@ -1,13 +1,15 @@
 #include "experiments/data/data_sets.h"
 
-#include <cstdint>
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/config.h"
 #include "lib/base/error.h"
+#include "tests/experiments/data_test_files.h"
 
 namespace sluice {
 namespace {
@@ -31,22 +33,17 @@ class PublishedFiles : public testing::Test {
   std::string root_;
 };
 
-/// The mean of channel `c` of all training images, scaled to 0..1.
-double mean_of(const DataSet& data_set, std::size_t c) {
-  const auto plane =
-      static_cast<std::size_t>(data_set.shape.at(1) * data_set.shape.at(2));
-  std::vector<std::uint8_t> pixels(data_set.mean.size() * plane);
-  double sum = 0;
-  for (std::int64_t i = 0; i < data_set.train->size(); ++i) {
-    data_set.train->read(i, pixels);
-    for (std::size_t p = 0; p < plane; ++p) sum += pixels[c * plane + p];
-  }
-  const auto size = static_cast<double>(data_set.train->size());
-  return sum / 255.0 / size / static_cast<double>(plane);
+/// The largest of |mean| and |std - 1| of a channel of the training inputs:
+/// zero when they are normalised by their own mean and deviation.
+double imbalance(const DataSet& data_set) {
+  const at::Tensor inputs = all_of(data_set.train).inputs;
+  const at::Tensor mean = inputs.mean({0, 2, 3}).abs().max();
+  const at::Tensor deviation = (inputs.std({0, 2, 3}) - 1).abs().max();
+  return std::max(mean.item<double>(), deviation.item<double>());
 }
 
 TEST(DataSets, TheBuiltInOneNeedsNoFolder) {
-  EXPECT_EQ(configured("drawn_digits")("").classes, 10);
+  EXPECT_EQ(configured("drawn_digits")("").sample.classes, 10);
 }
 
 TEST(DataSets, AnUnknownNameIsRefused) {
@@ -55,26 +52,37 @@ TEST(DataSets, AnUnknownNameIsRefused) {
 
 TEST_F(PublishedFiles, OfMnistHaveTheirPublishedSizes) {
   const DataSet mnist = configured("mnist")(root_);
-  EXPECT_EQ(mnist.train->size(), 60000);
-  EXPECT_EQ(mnist.test->size(), 10000);
+  EXPECT_EQ(mnist.train.size(), 60000);
+  EXPECT_EQ(mnist.test.size(), 10000);
 }
 
-TEST_F(PublishedFiles, OfMnistHaveTheMeanThatInputsAreNormalisedWith) {
+TEST_F(PublishedFiles,
+       OfMnistHaveTheMeanAndDeviationThatInputsAreNormalisedWith) {
   const DataSet mnist = configured("mnist")(root_);
-  EXPECT_NEAR(mean_of(mnist, 0), mnist.mean[0], 1e-4);
+  EXPECT_LT(imbalance(mnist), 1e-3);
 }
 
 TEST_F(PublishedFiles, OfCifar10HaveTheirPublishedSizes) {
   const DataSet cifar10 = configured("cifar10")(root_);
-  EXPECT_EQ(cifar10.train->size(), 50000);
-  EXPECT_EQ(cifar10.test->size(), 10000);
+  EXPECT_EQ(cifar10.train.size(), 50000);
+  EXPECT_EQ(cifar10.test.size(), 10000);
 }
 
-TEST_F(PublishedFiles, OfCifar10HaveTheMeanThatInputsAreNormalisedWith) {
+TEST_F(PublishedFiles,
+       OfCifar10HaveTheMeanAndDeviationThatInputsAreNormalisedWith) {
   const DataSet cifar10 = configured("cifar10")(root_);
   // The files may come from recompressed images.
-  EXPECT_NEAR(mean_of(cifar10, 0), cifar10.mean[0], 5e-3);
-  EXPECT_NEAR(mean_of(cifar10, 2), cifar10.mean[2], 5e-3);
+  EXPECT_LT(imbalance(cifar10), 0.05);
+}
+
+TEST_F(PublishedFiles, OfTinyShakespeareHave65CharactersAndWindowsOfThem) {
+  const DataSet text = configured("tiny_shakespeare")(root_);
+  EXPECT_TRUE(text.sample.is_text);
+  EXPECT_EQ(text.sample.classes, 65);
+  EXPECT_EQ(text.sample.shape, SampleShape{128});
+  // 1,003,854 bytes for training, of which one window is the room to move.
+  EXPECT_EQ(text.train.size(), 7842 - 1);
+  EXPECT_EQ(text.test.size(), 111539 / 128);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include <zlib.h>
 
 #include "experiments/data/data_set.h"
+#include "experiments/data/samples.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -54,6 +56,25 @@ class DataFolder : public testing::Test {
  private:
   std::filesystem::path root_;
 };
+
+/// All samples of a split, in the order of their indices, as in epoch 0.
+inline Batch all_of(const Split& split) {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(split.size()));
+  std::iota(indices.begin(), indices.end(), 0);
+  return split.samples()->batch(indices, {});
+}
+
+inline std::vector<std::int64_t> labels_of(const Split& split) {
+  const at::Tensor labels = all_of(split).labels;
+  const auto* first = labels.const_data_ptr<std::int64_t>();
+  return {first, first + labels.numel()};
+}
+
+/// Reads both splits.
+inline void read_all(const DataSet& data_set) {
+  data_set.train.samples();
+  data_set.test.samples();
+}
 
 /// The text of the UserError that `action` throws; empty when it doesn't.
 template <class Action>
