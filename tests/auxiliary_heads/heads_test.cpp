@@ -22,7 +22,7 @@ void PrintTo(const Case& value, std::ostream* out) {
 }
 
 HeadResult run(Head& head, const at::Tensor& features) {
-  return head.forward({features}, six_labels(), {});
+  return head.forward({features}, labels_for(features), {});
 }
 
 class HeadContract : public testing::TestWithParam<Case> {
@@ -45,8 +45,9 @@ TEST_P(HeadContract, LossIsAFiniteScalar) {
 }
 
 TEST_P(HeadContract, LogitsHaveAColumnPerClass) {
-  EXPECT_EQ(run(*head_, features_).logits.sizes().vec(),
-            (std::vector<std::int64_t>{6, 3}));
+  std::vector<std::int64_t> expected = labels_for(features_).sizes().vec();
+  expected.push_back(3);
+  EXPECT_EQ(run(*head_, features_).logits.sizes().vec(), expected);
 }
 
 TEST_P(HeadContract, GradientReachesTheFeatures) {
@@ -54,10 +55,31 @@ TEST_P(HeadContract, GradientReachesTheFeatures) {
   EXPECT_GT(features_.grad().abs().max().item<double>(), 0);
 }
 
+/// Of a layer in a stack; the norm behind it takes its gradient away.
+bool is_bias_before_norm(const std::string& name) {
+  return name.ends_with(".bias") &&
+         (name.find(".conv") != name.npos || name.find(".linear") != name.npos);
+}
+
 TEST_P(HeadContract, GradientReachesEveryParameter) {
   run(*head_, features_).loss.backward();
-  for (const auto& item : head_->named_parameters())
+  for (const auto& item : head_->named_parameters()) {
+    ASSERT_TRUE(item.value().grad().defined()) << item.key();
+    if (is_bias_before_norm(item.key())) continue;
     EXPECT_GT(item.value().grad().abs().max().item<double>(), 0) << item.key();
+  }
+}
+
+TEST_P(HeadContract, DetachedFeaturesTeachItTheSameAndGetNothing) {
+  run(*head_, features_).loss.backward();
+  const auto twin = make_head(GetParam().head, site_);
+  for (at::Tensor& parameter : twin->parameters()) parameter.detach().add_(0.1);
+  const at::Tensor detached = features_.detach();
+  run(*twin, detached).loss.backward();
+  for (std::size_t i = 0; i < head_->parameters().size(); ++i)
+    EXPECT_TRUE(
+        at::equal(twin->parameters()[i].grad(), head_->parameters()[i].grad()));
+  EXPECT_FALSE(detached.grad().defined());
 }
 
 TEST_P(HeadContract, FeaturesAreNotWritten) {
@@ -77,19 +99,49 @@ TEST_P(HeadContract, AnotherLayerGivesOtherWeights) {
   Site above = site_;
   above.layer += 1;
   EXPECT_FALSE(
-      at::equal(make_head(GetParam().head, site_)->parameters().front(),
-                make_head(GetParam().head, above)->parameters().front()));
+      at::equal(make_head(GetParam().head, site_)->parameters().back(),
+                make_head(GetParam().head, above)->parameters().back()));
 }
 
 TEST_P(HeadContract, FeaturesWithoutAKnownShapeAreRefused) {
-  EXPECT_THROW(make_head(GetParam().head, site_of({4, 4})), UserError);
+  EXPECT_THROW(make_head(GetParam().head, site_of({4, 4, 4, 4})), UserError);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Heads, HeadContract,
     testing::Values(Case{"linear", {8}}, Case{"linear", {8, 5, 4}},
                     Case{"predsim", {8}}, Case{"predsim", {8, 5, 4}},
-                    Case{"predsim", {3, 5, 4}}, Case{"predsim", {8, 1, 1}}));
+                    Case{"predsim", {3, 5, 4}}, Case{"predsim", {8, 1, 1}},
+                    Case{"mlp_sr", {8}}, Case{"mlp_sr", {8, 9, 6}},
+                    Case{"mlp_sr", {8, 3, 2}}, Case{"conv", {8, 5, 4}},
+                    Case{"conv", {8, 1, 1}}, Case{"full_conv", {8, 5, 4}},
+                    Case{"vocabulary", {7, 8}}));
+
+void expect_refused(std::string_view head, const SampleShape& features,
+                    const std::string& text) {
+  try {
+    make_head(head, site_of(features));
+    FAIL() << head << ": no error";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find(text), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Heads, OfImagesRefuseTextsAndNameTheHeadForThem) {
+  for (const char* head : {"linear", "predsim", "mlp_sr", "conv", "full_conv"})
+    expect_refused(head, {7, 8}, "there is the head 'vocabulary'");
+}
+
+TEST(Heads, OfMapsRefuseFlatFeatures) {
+  for (const char* head : {"conv", "full_conv"})
+    expect_refused(head, {8}, "takes features of shape [C, H, W], not [8]");
+}
+
+TEST(Heads, OfTextsRefusesImagesAndFlatFeatures) {
+  expect_refused("vocabulary", {8}, "[T, C]");
+  expect_refused("vocabulary", {8, 5, 4}, "[T, C]");
+}
 
 TEST(LinearHead, IsTheLossOfALinearClassifier) {
   const Site site = site_of({5});

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string_view>
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 
@@ -44,6 +45,13 @@ inline at::Tensor features_of(const SampleShape& shape,
 
 inline at::Tensor six_labels() {
   return at::tensor({0, 1, 2, 0, 1, 0}, at::kLong);
+}
+
+/// For six samples of features [N, ...]: [6], or of texts a label a place.
+inline at::Tensor labels_for(const at::Tensor& features) {
+  const at::Tensor labels = six_labels();
+  if (features.dim() != 3) return labels;
+  return (labels.unsqueeze(1) + at::arange(features.size(1))).remainder(3);
 }
 
 }  // namespace sluice
