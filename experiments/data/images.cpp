@@ -58,8 +58,17 @@ void move_plane(const ImageFormat& format, const ImageChange& change,
   }
 }
 
+/// In 0..1; written so that it becomes two instructions.
 float clamped(float value) {
-  return std::clamp(value, 0.0F, 1.0F);
+  return std::min(std::max(value, 0.0F), 1.0F);
+}
+
+/// The values of bytes scaled to 0..1, brightened.
+std::array<float, 256> brightened_values(float brightness) {
+  std::array<float, 256> values = {};
+  for (std::size_t byte = 0; byte < values.size(); ++byte)
+    values[byte] = clamped(brightness * (static_cast<float>(byte) / 255.0F));
+  return values;
 }
 
 /// The grey of pixel i; of a colour image, whose planes lie one after another.
@@ -70,26 +79,36 @@ float grey_at(const float* pixels, std::size_t plane, std::size_t channels,
          kGrey[2] * pixels[i + 2 * plane];
 }
 
-/// Changes brightness, contrast and saturation of values in 0..1.
-void jitter(const ImageChange& change, std::size_t channels, std::size_t plane,
-            float* pixels) {
-  const std::size_t all = channels * plane;
-  for (std::size_t i = 0; i < all; ++i)
-    pixels[i] = clamped(change.brightness * pixels[i]);
+float mean_grey(const float* pixels, std::size_t plane, std::size_t channels) {
   double sum = 0;
   for (std::size_t i = 0; i < plane; ++i)
     sum += static_cast<double>(grey_at(pixels, plane, channels, i));
-  const float mean = static_cast<float>(sum / static_cast<double>(plane));
+  return static_cast<float>(sum / static_cast<double>(plane));
+}
+
+/// Of a colour image with values in 0..1.
+void saturate(float saturation, std::size_t plane, float* pixels) {
+  const auto change = [&](float& pixel, float grey) {
+    pixel = clamped(grey + saturation * (pixel - grey));
+  };
+  for (std::size_t i = 0; i < plane; ++i) {
+    const float grey = grey_at(pixels, plane, kGrey.size(), i);
+    change(pixels[i], grey);
+    change(pixels[i + plane], grey);
+    change(pixels[i + 2 * plane], grey);
+  }
+}
+
+/// Brightness, contrast and saturation of an image of such values in 0..1.
+void jitter(const ImageChange& change, std::size_t channels, std::size_t plane,
+            const std::uint8_t* bytes, float* pixels) {
+  const std::size_t all = channels * plane;
+  const auto values = brightened_values(change.brightness);
+  for (std::size_t i = 0; i < all; ++i) pixels[i] = values[bytes[i]];
+  const float mean = mean_grey(pixels, plane, channels);
   for (std::size_t i = 0; i < all; ++i)
     pixels[i] = clamped(mean + change.contrast * (pixels[i] - mean));
-  if (channels != kGrey.size()) return;
-  for (std::size_t i = 0; i < plane; ++i) {
-    const float grey = grey_at(pixels, plane, channels, i);
-    for (std::size_t c = 0; c < channels; ++c) {
-      float& pixel = pixels[i + c * plane];
-      pixel = clamped(grey + change.saturation * (pixel - grey));
-    }
-  }
+  if (channels == kGrey.size()) saturate(change.saturation, plane, pixels);
 }
 
 class ImageSamples final : public Samples {
@@ -166,14 +185,12 @@ class ImageSamples final : public Samples {
 
   void write_jittered(const ImageChange& change, const std::uint8_t* pixels,
                       float* input) const {
-    for (std::size_t i = 0; i < size_of(format_.bytes()); ++i)
-      input[i] = static_cast<float>(pixels[i]) / 255.0F;
-    jitter(change, values_.size(), plane(), input);
+    jitter(change, values_.size(), plane(), pixels, input);
     for (std::size_t c = 0; c < values_.size(); ++c) {
       const auto mean = static_cast<float>(format_.mean[c]);
-      const auto std = static_cast<float>(format_.std[c]);
+      const auto scale = static_cast<float>(1 / format_.std[c]);
       for (std::size_t i = 0; i < plane(); ++i, ++input)
-        *input = (*input - mean) / std;
+        *input = (*input - mean) * scale;
     }
   }
 
