@@ -46,7 +46,7 @@ void check_batch(const at::Tensor& features, std::int64_t values,
   if (features.size(0) * values >= 2) return;
   throw UserError(
       "[{}] a batch of {}: BatchNorm needs 2 samples or more here; choose a "
-      "batch_size that doesn't leave a single sample for the last batch",
+      "batch_size that doesn't leave a single sample over, or drop_last = true",
       head, features.size(0));
 }
 
