@@ -38,9 +38,13 @@ std::string data_root() {
   return root ? root : "";
 }
 
+}  // namespace
+
 Experiment experiment_of(const ConfigArguments& arguments) {
   return read_experiment(config_of(arguments), data_root());
 }
+
+namespace {
 
 void print_blocks(const Experiment& experiment) {
   double total = 0;

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/experiment.h"
+
 namespace sluice {
 
 // The commands of the `sluice` program, after its command line was parsed.
@@ -11,6 +13,7 @@ struct ConfigArguments {
   std::string config;                  ///< a TOML file; empty: all defaults
   std::vector<std::string> overrides;  ///< "a.b=c"
 };
+Experiment experiment_of(const ConfigArguments& arguments);
 
 struct RunArguments {
   ConfigArguments config;

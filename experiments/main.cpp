@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "experiments/commands.h"
+#include "experiments/data_commands.h"
 #include "experiments/worker_process.h"
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
@@ -79,6 +80,38 @@ void define_list(CLI::App& app, std::string& kind) {
   command->callback([&] { sluice::list_command(kind); });
 }
 
+void define_data_order(CLI::App& data, sluice::DataOrderArguments& arguments) {
+  CLI::App* command = data.add_subcommand(
+      "order",
+      "Print the samples of every batch of a run, to repeat it elsewhere.\n"
+      "A line per batch: BATCH EPOCH SAMPLE SAMPLE ..., numbers from 0 with a\n"
+      "space between. A sample is its place in the training files, in their\n"
+      "order; of a text it is the byte at which its window starts.");
+  add_config(*command, arguments.config);
+  command
+      ->add_option("--turns", arguments.turns,
+                   "print the first N batches; default: all of the run")
+      ->check(CLI::PositiveNumber);
+  command->callback([&] { sluice::data_order_command(arguments); });
+}
+
+void define_data_fetch(CLI::App& data, sluice::DataFetchArguments& arguments) {
+  CLI::App* command = data.add_subcommand(
+      "fetch",
+      "Download published data sets: " + sluice::fetchable_sets() +
+          ".\nGoes on with what an interrupted call has left, compares the "
+          "SHA-256, and\nleaves files alone that are there.");
+  command->add_option("names", arguments.names, "data sets")->required();
+  command
+      ->add_option("--root", arguments.root,
+                   "the folder of data files, as data.root of a config")
+      ->envname("SLUICE_DATA");
+  command->add_option("--from", arguments.url,
+                      "the URL of the folder that has the files of the one "
+                      "data set, instead of the published one");
+  command->callback([&] { sluice::data_fetch_command(arguments); });
+}
+
 void define_help(CLI::App& app) {
   CLI::App* command = app.add_subcommand("help", "Explain");
   command->require_subcommand(1);
@@ -114,11 +147,17 @@ int main(int argc, char** argv) {
   sluice::RunArguments run;
   sluice::PlanArguments plan;
   std::string kind;
+  sluice::DataOrderArguments data_order;
+  sluice::DataFetchArguments data_fetch;
   WorkerArguments worker;
   run.command = joined_command(argc, argv);
   define_run(app, run);
   define_plan(app, plan);
   define_list(app, kind);
+  CLI::App* data = app.add_subcommand("data", "Get data, and show its order");
+  data->require_subcommand(1);
+  define_data_order(*data, data_order);
+  define_data_fetch(*data, data_fetch);
   define_help(app);
   define_worker(app, worker);
   try {

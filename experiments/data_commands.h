@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/commands.h"
+
+namespace sluice {
+
+// `sluice data`, after its command line was parsed.
+
+struct DataOrderArguments {
+  ConfigArguments config;
+  std::int64_t turns = 0;  ///< 0: all of the run
+};
+/// Prints a line per batch of the run: its number, the epoch, and the positions
+/// of its samples (Samples::position), with a space between.
+void data_order_command(const DataOrderArguments& arguments);
+
+struct DataFetchArguments {
+  std::vector<std::string> names;
+  std::string root;
+  std::string url;  ///< instead of the published one
+};
+/// Downloads published data sets.
+void data_fetch_command(const DataFetchArguments& arguments);
+
+/// "mnist, cifar10": what can be fetched.
+std::string fetchable_sets();
+
+}  // namespace sluice
