@@ -73,11 +73,11 @@ TEST(Blocks, ComeBackAfterTheyWereFreed) {
 }
 
 TEST(Blocks, OfASimilarSizeComeBackToo) {
-  constexpr std::size_t kBytes = 9 * kMiB;
-  ASSERT_EQ(size_class_of(kBytes), size_class_of(kBytes - 1000));
-  void* const data = allocate_block(kBytes);
+  constexpr std::size_t bytes = 9 * kMiB;
+  ASSERT_EQ(size_class_of(bytes), size_class_of(bytes - 1000));
+  void* const data = allocate_block(bytes);
   release(data);
-  void* const similar = allocate_block(kBytes - 1000);
+  void* const similar = allocate_block(bytes - 1000);
   EXPECT_EQ(similar, data);
   release(similar);
 }
@@ -86,6 +86,7 @@ TEST(Blocks, FreedByAnotherThreadReturnHome) {
   for (const std::size_t bytes : {kSmall + 1000, kBig + kMiB}) {
     void* const data = allocate_block(bytes);
     in_another_thread([&] {
+      release(allocate_block(1));  // now it has an arena
       release(data);
       void* const other = allocate_block(bytes);
       EXPECT_NE(other, data);
@@ -115,14 +116,24 @@ TEST(Blocks, OutliveTheirThread) {
   release(data);
 }
 
-// Constructed before the thread's arena, so destroyed after it was given away.
+void use_memory() {
+  for (int i = 0; i < 1000; ++i) {
+    void* const data = allocate_block(kSmall);
+    std::memset(data, i, kSmall);
+    release(data);
+  }
+}
+
+// Constructed before the thread's arena, so destroyed after it was given away:
+// to the thread that starts then, say. ThreadSanitizer sees when both use it.
 struct UsesMemoryAtThreadEnd {
   void* held = nullptr;
   ~UsesMemoryAtThreadEnd() {
-    void* const late = allocate_block(kSmall);
-    std::memset(late, 1, kSmall);
-    release(late);
+    use_memory();
+    std::thread next(use_memory);
+    use_memory();
     release(held);
+    next.join();
   }
 };
 
@@ -157,9 +168,9 @@ TEST(BlocksDeathTest, FreedTwiceEndTheProcess) {
 }
 
 TEST(Blocks, ThatNobodyCanHaveAreRefused) {
-  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
-  EXPECT_THROW(allocate_block(kAll), std::bad_alloc);
-  EXPECT_THROW(allocate_block(kAll - 63), std::bad_alloc);
+  constexpr auto all = std::numeric_limits<std::size_t>::max();
+  EXPECT_THROW(allocate_block(all), std::bad_alloc);
+  EXPECT_THROW(allocate_block(all - 63), std::bad_alloc);
   EXPECT_THROW(allocate_block(kLargestBlock + 1), std::bad_alloc);
   EXPECT_THROW(allocate_block(kLargestBlock), std::bad_alloc);
 }

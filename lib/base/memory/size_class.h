@@ -19,7 +19,7 @@ inline constexpr SizeClass kSizeClasses = 304;
 constexpr SizeClass size_class_of(std::size_t bytes) {
   if (bytes <= 512) return static_cast<SizeClass>((bytes - 1) / 64);
   // 2^power < bytes <= 2^(power + 1), in eight steps.
-  const int power = std::bit_width(bytes - 1) - 1;
+  const int power = static_cast<int>(std::bit_width(bytes - 1)) - 1;
   const std::size_t step = (bytes - 1) >> (power - 3);  // 8 to 15
   return static_cast<SizeClass>(8 * (power - 9)) + static_cast<SizeClass>(step);
 }
