@@ -56,13 +56,12 @@ struct VggOptions {
 struct Between {
   bool pool = false;
   double dropout = 0;
-  DropoutUnit unit = DropoutUnit::channel;
 
   /// To the last entry of the list; then nothing lies there any more.
   void add_to(ModelBuilder& builder) {
     constexpr Window kWindow = {.size = 2, .stride = 2, .padding = 0};
     if (pool) builder.pool(Pooling::max, kWindow);
-    builder.dropout(dropout, unit);
+    builder.dropout(dropout, DropoutUnit::channel);
     *this = {};
   }
 };
@@ -90,7 +89,7 @@ Model make_vgg(std::span<const std::int64_t> plan, const VggOptions& options,
   builder.entry();
   between.add_to(builder);
   builder.flatten().linear(options.hidden).norm().activation(activation);
-  between = {.dropout = options.dropout, .unit = DropoutUnit::element};
+  between = {.dropout = options.dropout};
   if (!options.head_before_pool) between.add_to(builder);
   builder.entry();
   between.add_to(builder);

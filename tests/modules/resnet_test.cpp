@@ -79,6 +79,15 @@ TEST(ResNet, WeightsHaveTheDeviationOfTheirFanOut) {
   EXPECT_NEAR(weight.mean().item<double>(), 0, 4 * expected / 192);
 }
 
+TEST(ResNet, FanOutIsThatOfTheOutputsWhereChannelsDouble) {
+  const auto layer = make_layer(resnet(20), 7);  // 32 -> 64
+  const double found =
+      layer->named_parameters()["conv1.weight"].std().item<double>();
+  // 18,432 numbers: four standard errors are 2.1 %.
+  const double expected = std::sqrt(2.0 / (64 * 9));
+  EXPECT_NEAR(found, expected, 0.021 * expected);
+}
+
 TEST(ResNet, TwoConvolutionsOfABlockBeginDifferently) {
   const auto layer = make_layer(resnet(8), 1);
   EXPECT_FALSE(at::equal(layer->named_parameters()["conv1.weight"],
