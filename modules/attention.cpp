@@ -15,6 +15,12 @@ namespace {
 
 using at::Tensor;
 
+/// [N, T, C] -> [N, heads, T, d].
+Tensor split_heads(const Tensor& x, std::int64_t heads) {
+  return x.view({x.size(0), x.size(1), heads, x.size(2) / heads})
+      .transpose(1, 2);
+}
+
 /// q, k: [N, heads, T, d] -> [N, heads, T, T]; each row adds up to 1.
 Tensor causal_weights(const Tensor& q, const Tensor& k) {
   const std::int64_t places = q.size(2);
@@ -49,14 +55,11 @@ bool CausalSelfAttention::drops(const Pass& pass) const {
 
 Tensors CausalSelfAttention::forward(const Tensors& inputs, const Pass& pass) {
   const Tensor& x = inputs.front();  // [N, T, C]
-  const std::int64_t samples = x.size(0);
-  const std::int64_t places = x.size(1);
-  const std::vector<Tensor> parts =
-      qkv_(x)
-          .view({samples, places, 3, heads_, x.size(2) / heads_})
-          .permute({2, 0, 3, 1, 4})
-          .unbind(0);
-  const Tensor &q = parts[0], &k = parts[1], &v = parts[2];  // [N, heads, T, d]
+  // Parts of the last dimension: their gradients are joined with one copy.
+  const std::vector<Tensor> parts = qkv_(x).chunk(3, -1);
+  const Tensor q = split_heads(parts[0], heads_);
+  const Tensor k = split_heads(parts[1], heads_);
+  const Tensor v = split_heads(parts[2], heads_);
   Tensor mixed;
   if (drops(pass)) {
     // LibTorch's own would draw its mask from the process-wide generator.
