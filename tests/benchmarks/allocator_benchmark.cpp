@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,6 +40,7 @@
 #include <torch/optim/sgd.h>
 #include <unistd.h>
 
+#include "lib/base/error.h"
 #include "lib/memory/allocator.h"
 
 namespace sluice {
@@ -216,8 +218,7 @@ Measurement measured(const Case& of, bool install) {
       std::fscanf(output, "%lf %lf %lf", &result.seconds, &result.faults,
                   &result.resident_mib) != 3 ||
       ::pclose(output) != 0) {
-    fmt::print(stderr, "this failed: {}\n", command);
-    std::exit(EXIT_FAILURE);
+    throw UserError("this failed: {}", command);
   }
   return result;
 }
@@ -273,5 +274,10 @@ int run(const std::vector<std::string_view>& arguments) {
 }  // namespace sluice
 
 int main(int count, char** arguments) {
-  return sluice::run({arguments + 1, arguments + count});
+  try {
+    return sluice::run({arguments + 1, arguments + count});
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return EXIT_FAILURE;
+  }
 }

@@ -32,6 +32,7 @@ namespace {
 template <class Action>
 void expect_in_new_process(Action action) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread is there.
   EXPECT_EXIT(std::exit(action() ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
