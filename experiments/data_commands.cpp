@@ -40,7 +40,7 @@ class DownloadDisplay {
   void say(const std::string& line) {
     fmt::print("{}{}\n", is_terminal_ ? "\r\033[K" : "", line);
     std::fflush(stdout);
-    file_.clear();
+    line_is_open_ = false;
   }
 
   void progress(const std::string& file, std::int64_t here, std::int64_t all) {
@@ -60,11 +60,12 @@ class DownloadDisplay {
                static_cast<double>(here) / 1e6, static_cast<double>(all) / 1e6,
                rate / 1e6, is_terminal_ ? "" : "\n");
     std::fflush(stdout);
+    line_is_open_ = is_terminal_;
   }
 
   /// Before an error is printed.
   void leave() {
-    if (is_terminal_ && !file_.empty()) fmt::print("\n");
+    if (line_is_open_) fmt::print("\n");
     std::fflush(stdout);
   }
 
@@ -75,6 +76,7 @@ class DownloadDisplay {
   }
 
   bool is_terminal_ = ::isatty(STDOUT_FILENO) == 1;
+  bool line_is_open_ = false;
   std::string file_;
   std::int64_t before_ = 0;
   Clock::time_point began_;

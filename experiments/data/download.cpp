@@ -23,7 +23,6 @@ constexpr long kConnectSeconds = 30;
 constexpr long kSilentSeconds = 60;  // at less than a byte per second
 constexpr long kRangeNotSatisfiable = 416;
 constexpr long kPartialContent = 206;
-constexpr const char* kKept = "the same command goes on from there";
 
 struct FreeCurl {
   void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
@@ -50,7 +49,13 @@ class PartialFile {
       throw UserError("{}: another process is downloading it", path_);
     }
   }
-  ~PartialFile() { ::close(descriptor_); }
+  /// Leaves no empty file.
+  ~PartialFile() {
+    struct stat status = {};
+    if (::fstat(descriptor_, &status) == 0 && status.st_size == 0)
+      ::unlink(path_.c_str());
+    ::close(descriptor_);
+  }
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
@@ -171,13 +176,20 @@ class Transfer {
   std::unique_ptr<CURL, FreeCurl> curl_;
 };
 
+/// "; 5 of 9 bytes are kept, ..." when there are any.
+std::string kept(std::int64_t here, std::int64_t bytes) {
+  if (here == 0) return "";
+  return fmt::format(
+      "; {} of {} bytes are kept, and the same command goes on from there",
+      here, bytes);
+}
+
 [[noreturn]] void fail(const std::string& url, const std::string& path,
                        const Transfer& transfer, CURLcode code,
                        std::int64_t here, std::int64_t bytes) {
   if (transfer.write_error() != 0) {
-    throw UserError("{}: can't be written: {}; {} of {} bytes are kept, {}",
-                    path, error_text(transfer.write_error()), here, bytes,
-                    kKept);
+    throw UserError("{}: can't be written: {}{}", path,
+                    error_text(transfer.write_error()), kept(here, bytes));
   }
   if (transfer.is_too_long()) {
     throw UserError("{}: is longer than the published file, of {} bytes", url,
@@ -187,8 +199,7 @@ class Transfer {
     throw UserError("{}: the server answered with status {}", url,
                     transfer.status());
   }
-  throw UserError("{}: {}; {} of {} bytes are kept, {}", url,
-                  transfer.message(code), here, bytes, kKept);
+  throw UserError("{}: {}{}", url, transfer.message(code), kept(here, bytes));
 }
 
 }  // namespace
@@ -205,8 +216,7 @@ void download(const std::string& url, const std::string& path,
   }
   if (code != CURLE_OK) fail(url, path, *transfer, code, file.size(), bytes);
   if (file.size() < bytes) {
-    throw UserError("{}: ended after {} of {} bytes; they are kept, {}", url,
-                    file.size(), bytes, kKept);
+    throw UserError("{}: it ended too early{}", url, kept(file.size(), bytes));
   }
   file.sync();
 }

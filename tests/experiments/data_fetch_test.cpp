@@ -207,6 +207,7 @@ TEST_F(Fetch, SaysThatThereIsNoServer) {
   EXPECT_THAT(error_of([&] { fetch(set(), options); }),
               AllOf(HasSubstr("http://127.0.0.1:1/nowhere/a.bin"),
                     HasSubstr("connect"), Not(HasSubstr("\n"))));
+  EXPECT_FALSE(fs::exists(partial()));
 }
 
 TEST_F(Fetch, TakesHttpOnly) {
