@@ -20,7 +20,7 @@ std::shared_ptr<Chain> make_mlp(const TransformerOptions& options) {
   const auto linear = [&](std::int64_t inputs, std::int64_t outputs) {
     return Linear(torch::nn::LinearOptions(inputs, outputs).bias(options.bias));
   };
-  const auto chain = std::make_shared<Chain>();
+  auto chain = std::make_shared<Chain>();
   chain->add("hidden", linear(options.width, 4 * options.width));
   chain->add([approximation = options.tanh_gelu ? "tanh" : "none"](
                  const Tensor& x) { return at::gelu(x, approximation); });
