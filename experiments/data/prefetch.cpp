@@ -35,12 +35,12 @@ class PrefetchedSource final : public Source {
   }
 
   Batch batch(std::int64_t t) override {
-    // Started by the first batch, because only that says where to begin.
-    if (!thread_.joinable()) thread_ = std::thread([this] { make_batches(); });
     std::unique_lock lock(mutex_);
     if (t != expected_) start_at(t);
     expected_ = t + 1;
     wanted_ = true;
+    // Started by the first batch, because only that says where to begin.
+    if (!thread_.joinable()) thread_ = std::thread([this] { make_batches(); });
     changed_.notify_all();
     changed_.wait(lock, [this] { return !ready_.empty(); });
     wanted_ = false;
