@@ -2,14 +2,52 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <string_view>
 #include <utility>
+
+#include <ATen/Parallel.h>
 
 #include "experiments/data/prefetch.h"
 #include "lib/base/memory_channel.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/memory/allocator.h"
 #include "lib/policies/top_loss.h"
 
 namespace sluice {
 namespace {
+
+Block make_block(const Experiment& experiment, int block) {
+  const LayerRange range =
+      experiment.ranges.at(static_cast<std::size_t>(block) - 1);
+  return {
+      block, range.first,
+      make_layers(experiment.model, range.first, range.last, experiment.seed),
+      experiment.memory_format};
+}
+
+/// The model's own weights must all be there; those of heads are taken when
+/// they are.
+void take_initial_weights(const std::string& path, Worker& worker) {
+  const NamedTensors found = load_weights(path);
+  std::set<std::string_view> names;
+  for (const auto& [name, tensor] : found) names.insert(name);
+  NamedTensors wanted;
+  for (auto& [name, tensor] : worker.weights())
+    if (name.starts_with("layers.") || names.contains(name))
+      wanted.emplace_back(name, tensor);
+  copy_by_name(found, wanted, path);
+}
+
+void set_first_weights(const Experiment& experiment, const RunFiles& files,
+                       Worker& worker) {
+  if (!files.resume.empty()) {
+    worker.restore(load_weights(files.resume), load_state(files.resume),
+                   files.resume);
+  } else if (!experiment.initial_weights.empty()) {
+    take_initial_weights(experiment.initial_weights, worker);
+  }
+}
 
 WorkerSettings settings_of(const Experiment& experiment, int block,
                            const std::string& checkpoint_folder) {
@@ -37,15 +75,19 @@ std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
                    .drop_last = experiment.drop_last});
 }
 
+void prepare_process(const Experiment& experiment) {
+  at::set_num_threads(static_cast<int>(experiment.threads));
+  if (experiment.caching_allocator) install_allocator();
+}
+
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,
-                                    const std::string& checkpoint_folder) {
+                                    const RunFiles& files) {
   const auto index = static_cast<std::size_t>(block) - 1;
-  const LayerRange range = experiment.ranges.at(index);
-  WorkerParts parts{.block = Block(block, range.first,
-                                   make_layers(experiment.model, range.first,
-                                               range.last, experiment.seed),
-                                   experiment.memory_format),
+  const auto memory =
+      std::make_shared<MemoryAccount>(fmt::format("block {}", block));
+  const MemoryScope scope(*memory);
+  WorkerParts parts{.block = make_block(experiment, block),
                     .policy = block == experiment.blocks()
                                   ? make_top_loss(experiment.loss)
                                   : experiment.boundaries.at(index)(
@@ -53,6 +95,7 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
   parts.below = std::move(ends.below);
   parts.above = std::move(ends.above);
   parts.sink = std::move(sink);
+  parts.memory = memory;
   if (block == 1) {
     parts.training =
         prefetched(training_source(experiment), experiment.prefetch);
@@ -63,8 +106,19 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     .shuffled = false}),
                    experiment.prefetch);
   }
-  return std::make_unique<Worker>(
-      settings_of(experiment, block, checkpoint_folder), std::move(parts));
+  auto worker = std::make_unique<Worker>(
+      settings_of(experiment, block, files.checkpoints), std::move(parts));
+  set_first_weights(experiment, files, *worker);
+  return worker;
+}
+
+void check_weights(const Experiment& experiment, const std::string& path) {
+  const NamedTensors found = load_weights(path);
+  for (int number = 1; number <= experiment.blocks(); ++number) {
+    const Block block = make_block(experiment, number);
+    copy_by_name(found, block.parameters(), path);
+    copy_by_name(found, block.buffers(), path);
+  }
 }
 
 std::vector<Ends> memory_ends(const Experiment& experiment) {

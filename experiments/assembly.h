@@ -17,11 +17,25 @@ struct Ends {
   Link above = {};
 };
 
+/// Once per process, before its threads use LibTorch: threads and allocator.
+void prepare_process(const Experiment& experiment);
+
+/// What the workers of a run save and continue from; each may be empty.
+struct RunFiles {
+  std::string checkpoints = {};  ///< the folder that they are saved in
+  std::string resume = {};       ///< the checkpoint that the run continues from
+};
+
 /// The worker of block k: its layers with their first weights, its policy, its
-/// optimizer, and for block 1 the sources.
+/// optimizer, and for block 1 the sources. Throws UserError when the weights
+/// that it shall start with don't fit.
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,
-                                    const std::string& checkpoint_folder);
+                                    const RunFiles& files);
+
+/// Throws UserError unless a file or checkpoint has all the model's weights in
+/// their shapes. For a check before anything is written.
+void check_weights(const Experiment& experiment, const std::string& path);
 
 /// The batches that the experiment trains with; reads the training files.
 std::unique_ptr<SampleSource> training_source(const Experiment& experiment);

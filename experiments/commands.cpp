@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,8 +15,10 @@
 #include "experiments/config/manual.h"
 #include "experiments/config/overrides.h"
 #include "experiments/data/data_sets.h"
+#include "experiments/evaluation.h"
 #include "experiments/experiment.h"
 #include "experiments/run.h"
+#include "experiments/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/optimizers/optimizer.h"
 #include "lib/schedules/drawing.h"
@@ -46,6 +49,16 @@ Experiment experiment_of(const ConfigArguments& arguments) {
 
 namespace {
 
+/// Of the model's own, without heads.
+std::int64_t parameters_of(const Model& model, const LayerRange& range) {
+  std::int64_t count = 0;
+  for (std::int64_t i = range.first; i <= range.last; ++i)
+    for (const at::Tensor& parameter :
+         model.layers[static_cast<std::size_t>(i)].make()->parameters())
+      count += parameter.numel();
+  return count;
+}
+
 void print_blocks(const Experiment& experiment) {
   double total = 0;
   for (const LayerSpec& layer : experiment.model.layers) total += layer.flops;
@@ -60,9 +73,12 @@ void print_blocks(const Experiment& experiment) {
       flops += layer.flops;
       names += (names.empty() ? "" : ", ") + layer.name;
     }
-    fmt::print("block {}  {:4.1f} % of the work  layers {}-{}: {}\n", block,
-               total > 0 ? 100 * flops / total : 0, range.first, range.last,
-               names);
+    fmt::print(
+        "block {}  {:4.1f} % of the work ({:.4g} MFLOP forward)  {} parameters "
+        " "
+        "layers {}-{}: {}\n",
+        block, total > 0 ? 100 * flops / total : 0, 2e-6 * flops,
+        parameters_of(experiment.model, range), range.first, range.last, names);
     if (block > 1)
       fmt::print("   boundary {}: {}\n", block - 1,
                  experiment.policy_names[index - 1]);
@@ -93,6 +109,47 @@ std::vector<std::vector<Action>> planned_actions(const Experiment& experiment,
   return actions;
 }
 
+/// The run's own config; what was typed after --resume are overrides, the first
+/// of which the command line took for the config.
+ConfigArguments config_to_resume(const RunArguments& arguments) {
+  if (!arguments.folder.empty() || arguments.overwrite)
+    throw UserError("--resume goes with neither --dir nor --overwrite");
+  last_checkpoint(arguments.resume);  // there is one
+  ConfigArguments config = arguments.config;
+  const std::string first =
+      std::exchange(config.config, config_of_run(arguments.resume));
+  if (first.find('=') != first.npos)
+    config.overrides.insert(config.overrides.begin(), first);
+  else if (!first.empty())
+    throw UserError(
+        "--resume {} takes the run's own config, not {}; overrides like "
+        "epochs=10 may follow",
+        arguments.resume, first);
+  return config;
+}
+
+/// Unknown without our allocator.
+std::string peak_text(const Record& record) {
+  if (record.find("peak_bytes") == nullptr) return "-";
+  return fmt::format("{:.1f}", record.number("peak_bytes", 0) / (1 << 20));
+}
+
+/// What each block has, and what it cost.
+void print_costs(const RunResult& result) {
+  if (result.blocks.empty()) return;
+  fmt::print(
+      "block  parameters  forward s  backward s  update s  evaluate s  "
+      "waiting s  peak MiB\n");
+  for (const auto& [block, record] : result.blocks)
+    fmt::print(
+        "{:>5}  {:>10.0f}  {:>9.2f}  {:>10.2f}  {:>8.2f}  {:>10.2f}  {:>9.2f}  "
+        "{:>8}\n",
+        block, record.number("parameters", 0), record.number("forward_s", 0),
+        record.number("backward_s", 0), record.number("update_s", 0),
+        record.number("evaluate_s", 0), record.number("waiting_s", 0),
+        peak_text(record));
+}
+
 template <class Make>
 void print_rows(std::span<const Row<Make>> rows) {
   for (const Row<Make>& row : rows)
@@ -103,20 +160,41 @@ void print_rows(std::span<const Row<Make>> rows) {
 
 void run_command(const RunArguments& arguments) {
   StopSignals signals;  // before LibTorch has threads
-  const Experiment experiment = experiment_of(arguments.config);
-  fmt::print("{}: {} in {} block{}, engine {}\n", experiment.name,
-             method_of(experiment), experiment.blocks(),
-             experiment.blocks() == 1 ? "" : "s", experiment.engine);
+  const bool resume = !arguments.resume.empty();
+  if (!resume && arguments.config.config.empty())
+    throw UserError("run wants a config, or --resume and a run's folder");
+  const Experiment experiment =
+      experiment_of(resume ? config_to_resume(arguments) : arguments.config);
   const RunResult result =
       run(experiment,
-          {.folder = arguments.folder,
+          {.folder = resume ? arguments.resume : arguments.folder,
            .overwrite = arguments.overwrite,
+           .resume = resume,
            .command = arguments.command,
            .program = std::filesystem::read_symlink("/proc/self/exe").string()},
           signals);
+  print_costs(result);
   fmt::print("{} after {:.1f} s: accuracy {:.2f} %, {:.0f} samples/s, in {}\n",
              result.complete ? "Done" : "Stopped", result.seconds,
              100 * result.accuracy, result.samples_per_second, result.folder);
+  if (!result.complete)
+    fmt::print("To continue: sluice run --resume {}\n", result.folder);
+}
+
+void eval_command(const EvalArguments& arguments) {
+  const Evaluated found = find_evaluated(arguments.path);
+  ConfigArguments config = arguments.config;
+  if (config.config.empty()) config.config = found.config;
+  if (config.config.empty())
+    throw UserError("{}: belongs to no run; name its config with --config",
+                    arguments.path);
+  const Experiment experiment = experiment_of(config);
+  const Evaluation result = evaluate(
+      experiment, found.weights,
+      arguments.train ? experiment.data->train : experiment.data->test);
+  fmt::print("{}: {} loss {:.4f}, accuracy {:.2f} % of {}\n", found.weights,
+             arguments.train ? "training" : "test", result.loss(),
+             100 * result.accuracy(), result.labels());
 }
 
 void plan_command(const PlanArguments& arguments) {

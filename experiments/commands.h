@@ -17,11 +17,19 @@ Experiment experiment_of(const ConfigArguments& arguments);
 
 struct RunArguments {
   ConfigArguments config;
+  std::string resume;  ///< the folder of a run to continue; or empty
   std::string folder;
   bool overwrite = false;
   std::string command;  ///< the whole command line
 };
 void run_command(const RunArguments& arguments);
+
+struct EvalArguments {
+  std::string path;        ///< a run, a checkpoint or a safetensors file
+  ConfigArguments config;  ///< the config's file: empty, that of the run
+  bool train = false;      ///< the training split, without augmentation
+};
+void eval_command(const EvalArguments& arguments);
 
 struct PlanArguments {
   ConfigArguments config;

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "experiments/assembly.h"
+
 namespace sluice {
 namespace {
 
@@ -19,13 +21,20 @@ double seconds(std::chrono::steady_clock::duration duration) {
 
 }  // namespace
 
-Console::Console(const Experiment& experiment)
+Console::Console(const Experiment& experiment, std::int64_t first_turn)
     : turns_(experiment.length.turns),
       turns_per_epoch_(experiment.turns_per_epoch),
       batch_size_(experiment.batch_size),
       is_terminal_(::isatty(STDOUT_FILENO) == 1),
       started_(Clock::now()),
-      shown_(started_) {}
+      shown_(started_),
+      first_turn_(first_turn),
+      turn_(first_turn) {
+  fmt::print("{}: {} in {} block{}, engine {}\n", experiment.name,
+             method_of(experiment), experiment.blocks(),
+             experiment.blocks() == 1 ? "" : "s", experiment.engine);
+  if (first_turn > 0) fmt::print("continued after turn {}\n", first_turn);
+}
 
 Console::~Console() {
   if (line_is_open_) std::fputc('\n', stdout);
@@ -34,23 +43,26 @@ Console::~Console() {
 
 std::string Console::rate() const {
   const double passed = std::max(1e-9, seconds(Clock::now() - started_));
-  const auto done = static_cast<double>(turn_ + 1);
-  const double left = passed / done * (static_cast<double>(turns_) - done);
+  const auto done = static_cast<double>(turn_ + 1 - first_turn_);
+  const double left = passed / done * static_cast<double>(turns_ - turn_ - 1);
   return fmt::format("{:.0f} samples/s, {:.0f} s left",
                      done * static_cast<double>(batch_size_) / passed,
                      std::max(0.0, left));
 }
 
 std::string Console::progress() const {
-  std::string losses;
-  for (const auto& [block, record] : latest_)
-    if (record.find("loss"))
-      losses += fmt::format(" [{}] {:.3f}", block, record.number("loss", 0));
+  std::string figures;
+  for (const auto& [block, record] : latest_) {
+    if (!record.find("loss")) continue;
+    figures += fmt::format(" [{}] {:.3f}", block, record.number("loss", 0));
+    if (record.find("accuracy"))
+      figures += fmt::format(" {:.0f} %", 100 * record.number("accuracy", 0));
+  }
   return fmt::format(
       "epoch {:.2f}/{:.2f}  loss{}  {}",
       static_cast<double>(turn_ + 1) / static_cast<double>(turns_per_epoch_),
       static_cast<double>(turns_) / static_cast<double>(turns_per_epoch_),
-      losses, rate());
+      figures, rate());
 }
 
 void Console::show(const std::string& line) {
@@ -70,8 +82,7 @@ void Console::leave(const std::string& line) {
 }
 
 void Console::write(const Record& record) {
-  const Record::Value* kind = record.find("kind");
-  const std::string name = kind ? std::get<std::string>(*kind) : std::string();
+  const std::string name = record.text("kind");
   if (name == "evaluation")
     leave(fmt::format("epoch {:.2f}  test loss {:.4f}, accuracy {:.2f} %",
                       record.number("epoch", 0), record.number("loss", 0),

@@ -15,7 +15,7 @@ namespace sluice {
 /// over; elsewhere a line per evaluation and every few seconds.
 class Console final : public Sink {
  public:
-  explicit Console(const Experiment& experiment);
+  Console(const Experiment& experiment, std::int64_t first_turn);
   ~Console() override;
 
   void write(const Record& record) override;
@@ -35,7 +35,8 @@ class Console final : public Sink {
   bool line_is_open_ = false;
   Clock::time_point started_;
   Clock::time_point shown_;
-  std::int64_t turn_ = 0;
+  std::int64_t first_turn_;
+  std::int64_t turn_;
   std::map<std::int64_t, Record> latest_;  // by block
 };
 

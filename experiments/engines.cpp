@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/Parallel.h>
-
 #include "experiments/assembly.h"
 #include "experiments/worker_process.h"
 #include "lib/engines/processes.h"
@@ -32,32 +30,31 @@ class CoordinatorSink final : public Sink {
   Coordinator& coordinator_;
 };
 
-void run_in_one_thread(const Experiment& experiment, const RunFolder& folder,
+void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
                        Coordinator& coordinator) {
-  at::set_num_threads(static_cast<int>(experiment.threads));
   const auto sink = std::make_shared<CoordinatorSink>(coordinator);
   std::vector<Ends> ends = memory_ends(experiment);
   std::vector<std::unique_ptr<Worker>> workers;
   for (int block = 1; block <= experiment.blocks(); ++block)
     workers.push_back(make_worker(experiment, block, std::move(ends[at(block)]),
-                                  sink, folder.checkpoints()));
+                                  sink, place.files));
   run_virtual(workers, experiment.plan, experiment.capacities, {}, coordinator);
 }
 
-void run_in_threads(const Experiment& experiment, const RunFolder& folder,
+void run_in_threads(const Experiment& experiment, const RunPlace& place,
                     Coordinator& coordinator) {
   std::vector<Ends> ends = memory_ends(experiment);
   run_threads(
       experiment.plan, experiment.threads,
       [&](int block, Sender& control) {
         return make_worker(experiment, block, std::move(ends[at(block)]),
-                           control_sink(control), folder.checkpoints());
+                           control_sink(control), place.files);
       },
       coordinator);
 }
 
-void run_in_processes(const Experiment& experiment, const RunFolder& folder,
-                      const std::string& program, Coordinator& coordinator) {
+void run_in_processes(const Experiment& experiment, const RunPlace& place,
+                      Coordinator& coordinator) {
   IoThread io;
   // The check reaches the children, which the engine owns.
   std::function<void()> check;
@@ -67,8 +64,8 @@ void run_in_processes(const Experiment& experiment, const RunFolder& folder,
   const ProcessHooks hooks{
       .command =
           [&](int block) {
-            return worker_command(program, folder.path(), block,
-                                  rendezvous.address());
+            return worker_command(place.program, place.folder, block,
+                                  rendezvous.address(), place.files.resume);
           },
       .meet =
           [&](const std::function<void()>& check_children) {
@@ -80,13 +77,14 @@ void run_in_processes(const Experiment& experiment, const RunFolder& folder,
 
 }  // namespace
 
-void run_engine(const Experiment& experiment, const RunFolder& folder,
-                const std::string& program, Coordinator& coordinator) {
+void run_engine(const Experiment& experiment, const RunPlace& place,
+                Coordinator& coordinator) {
   if (experiment.engine == "processes")
-    return run_in_processes(experiment, folder, program, coordinator);
+    return run_in_processes(experiment, place, coordinator);
+  prepare_process(experiment);
   if (experiment.engine == "threads")
-    return run_in_threads(experiment, folder, coordinator);
-  return run_in_one_thread(experiment, folder, coordinator);
+    return run_in_threads(experiment, place, coordinator);
+  return run_in_one_thread(experiment, place, coordinator);
 }
 
 }  // namespace sluice

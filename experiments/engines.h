@@ -2,15 +2,22 @@
 
 #include <string>
 
+#include "experiments/assembly.h"
 #include "experiments/experiment.h"
-#include "experiments/run_folder.h"
 #include "lib/coordinator.h"
 
 namespace sluice {
 
+/// Where a run is, and how its worker processes are started.
+struct RunPlace {
+  std::string folder;  ///< workers read their config there
+  RunFiles files;
+  std::string program;  ///< the file that worker processes are started from
+};
+
 /// Runs the experiment's blocks on its engine until the coordinator grants no
-/// more. `program` is the file that worker processes are started from.
-void run_engine(const Experiment& experiment, const RunFolder& folder,
-                const std::string& program, Coordinator& coordinator);
+/// more.
+void run_engine(const Experiment& experiment, const RunPlace& place,
+                Coordinator& coordinator);
 
 }  // namespace sluice

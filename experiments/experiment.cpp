@@ -120,6 +120,18 @@ bool wants_model_norm(const Experiment& experiment, const Fields& top) {
   return true;
 }
 
+/// Some models can't be cut for gradients.
+void check_policies(const Experiment& experiment, const Fields& top) {
+  const std::string& why = experiment.model.needs_backprop;
+  if (why.empty()) return;
+  for (const std::string& policy : experiment.policy_names)
+    if (policy != "backprop")
+      top.reject("boundary",
+                 fmt::format("every boundary must have the policy 'backprop', "
+                             "not '{}': {}",
+                             policy, why));
+}
+
 RunPlan plan_of(const Experiment& experiment, bool model_norm) {
   std::vector<Traits> traits;
   for (int block = 1; block < experiment.blocks(); ++block)
@@ -141,8 +153,13 @@ RunLength length_of(const Settings& settings, const Experiment& experiment) {
   length.turns = settings.turns > 0 ? settings.turns
                                     : turns_of(settings.epochs, per_epoch);
   length.evaluate_every = turns_of(settings.evaluate_every, per_epoch);
-  length.checkpoint_every = turns_of(settings.checkpoint_every, per_epoch);
-  length.initial_checkpoint = settings.initial_checkpoint;
+  const CheckpointSettings& saving = settings.checkpoint;
+  length.checkpoint_every = saving.every_turns > 0
+                                ? saving.every_turns
+                                : turns_of(saving.every, per_epoch);
+  length.initial_checkpoint = saving.initial;
+  length.checkpoint_evaluations = saving.best != "none";
+  length.early_stop = settings.early_stop;
   length.drain = settings.drain;
   length.evaluation_batches =
       SampleOrder(experiment.data->test.size(),
@@ -167,11 +184,18 @@ void apply(const Settings& settings, Experiment& experiment) {
   experiment.memory_format = settings.memory_format == "channels_last"
                                  ? MemoryFormat::channels_last
                                  : MemoryFormat::contiguous;
+  experiment.caching_allocator = settings.allocator == "caching";
   experiment.turns_per_epoch = SampleOrder(experiment.data->train.size(),
                                            {.batch_size = settings.batch_size,
                                             .drop_last = settings.drop_last})
                                    .batches_per_epoch();
   experiment.length = length_of(settings, experiment);
+  experiment.initial_weights = settings.initial_weights;
+  experiment.keep = {.every = experiment.length.checkpoint_every,
+                     .last = settings.checkpoint.keep,
+                     .initial = settings.checkpoint.initial};
+  if (settings.checkpoint.best != "none")
+    experiment.keep.best = Measure{settings.checkpoint.best};
 }
 
 /// Puts what was read apart from the top into the resolved config and the
@@ -226,6 +250,7 @@ Experiment read_experiment(const ConfigNode& config,
   read_numbered(top, "optimizer", experiment.blocks(), "name", experiment,
                 read_optimizer);
   top.finish();
+  check_policies(experiment, top);
 
   apply(settings, experiment);
   experiment.plan = plan_of(experiment, wants_model_norm(experiment, top));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/checkpoint_keeper.h"
 #include "experiments/data/data_set.h"
 #include "lib/base/config.h"
 #include "lib/block.h"
@@ -32,10 +33,13 @@ struct Experiment {
   std::int64_t prefetch = 2;  ///< batches that are made ahead
   std::int64_t turns_per_epoch = 0;
   RunLength length;
+  KeepOptions keep;
+  std::string initial_weights;  ///< a file or checkpoint; empty: none
   std::int64_t log_every = 1;
   std::int64_t timeout_seconds = 600;
   Precision precision = Precision::fp32;
-  MemoryFormat memory_format = MemoryFormat::contiguous;
+  MemoryFormat memory_format = MemoryFormat::channels_last;
+  bool caching_allocator = true;
 
   std::shared_ptr<const DataSet> data;
   Model model;

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "experiments/data_commands.h"
 #include "experiments/worker_process.h"
 #include "lib/base/error.h"
+#include "lib/base/nearest.h"
 #include "lib/engines/control.h"
 
 namespace {
@@ -18,14 +20,6 @@ namespace {
 /// mend it.
 constexpr int kFailed = 1;
 constexpr int kMisused = 2;
-
-struct WorkerArguments {
-  std::string folder;
-  int block = 1;
-  std::string address;
-  int parent = 0;
-  int status = 0;
-};
 
 void add_config(CLI::App& command, sluice::ConfigArguments& arguments) {
   command.add_option("config", arguments.config, "a TOML file")->required();
@@ -42,12 +36,35 @@ std::string joined_command(int argc, char** argv) {
 
 void define_run(CLI::App& app, sluice::RunArguments& arguments) {
   CLI::App* command = app.add_subcommand("run", "Train what a config says");
-  add_config(*command, arguments.config);
+  command->add_option("config", arguments.config.config,
+                      "a TOML file; none with --resume");
+  command->add_option("overrides", arguments.config.overrides,
+                      "key=value, as in optimizer.lr=0.05");
+  command->add_option("--resume", arguments.resume,
+                      "continue the run in this folder from its last "
+                      "checkpoint, in the middle of an epoch too");
   command->add_option("--dir", arguments.folder,
                       "the run's folder; default: runs/NAME-1, -2, ...");
   command->add_flag("--overwrite", arguments.overwrite,
                     "replace the run that is in the folder");
   command->callback([&] { sluice::run_command(arguments); });
+}
+
+void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "eval", "Evaluate a run, a checkpoint or a safetensors file");
+  command
+      ->add_option(
+          "path", arguments.path,
+          "a run's folder (its best checkpoint, or else its last), one "
+          "of its checkpoints, or a safetensors file")
+      ->required();
+  command->add_option("overrides", arguments.config.overrides,
+                      "key=value, as in batch_size=256");
+  command->add_option("--config", arguments.config.config,
+                      "the config, when the weights belong to no run");
+  command->add_flag("--train", arguments.train, "on the training split");
+  command->callback([&] { sluice::eval_command(arguments); });
 }
 
 void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
@@ -121,16 +138,27 @@ void define_help(CLI::App& app) {
 }
 
 /// What the launcher starts; not for people.
-void define_worker(CLI::App& app, WorkerArguments& arguments) {
+void define_worker(CLI::App& app, sluice::WorkerArguments& arguments,
+                   int& status) {
   CLI::App* command = app.add_subcommand("worker")->group("");
   command->add_option("--dir", arguments.folder)->required();
   command->add_option("--block", arguments.block)->required();
   command->add_option("--join", arguments.address)->required();
   command->add_option("--parent", arguments.parent)->required();
-  command->callback([&] {
-    arguments.status = sluice::run_worker_process(
-        arguments.folder, arguments.block, arguments.address, arguments.parent);
-  });
+  command->add_option("--resume", arguments.resume);
+  command->callback([&] { status = sluice::run_worker_process(arguments); });
+}
+
+/// CLI11 says only that a command is missing.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == argv[1]) return "";
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  return fmt::format(", not '{}'{}: {}", argv[1],
+                     sluice::perhaps(argv[1], names), sluice::joined(names));
 }
 
 int say(const std::string& text, int status) {
@@ -145,13 +173,16 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", SLUICE_VERSION);
   sluice::RunArguments run;
+  sluice::EvalArguments eval;
   sluice::PlanArguments plan;
   std::string kind;
   sluice::DataOrderArguments data_order;
   sluice::DataFetchArguments data_fetch;
-  WorkerArguments worker;
+  sluice::WorkerArguments worker;
+  int status = 0;
   run.command = joined_command(argc, argv);
   define_run(app, run);
+  define_eval(app, eval);
   define_plan(app, plan);
   define_list(app, kind);
   CLI::App* data = app.add_subcommand("data", "Get data, and show its order");
@@ -159,16 +190,18 @@ int main(int argc, char** argv) {
   define_data_order(*data, data_order);
   define_data_fetch(*data, data_fetch);
   define_help(app);
-  define_worker(app, worker);
+  define_worker(app, worker, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    return status == 0 ? 0 : kMisused;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    return say(fmt::format("{}{}; see --help", error.what(),
+                           unknown_command(app, argc, argv)),
+               kMisused);
   } catch (const sluice::UserError& error) {
     return say(error.what(), kMisused);
   } catch (const std::exception& error) {
     return say(sluice::text_of(error), kFailed);
   }
-  return worker.status;
+  return status;
 }

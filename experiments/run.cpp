@@ -1,46 +1,21 @@
 #include "experiments/run.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <utility>
 
 #include "experiments/assembly.h"
+#include "experiments/checkpoint_keeper.h"
 #include "experiments/console.h"
 #include "experiments/engines.h"
 #include "experiments/run_folder.h"
-#include "lib/checkpoints/checkpoint.h"
+#include "experiments/run_sink.h"
+#include "experiments/tensorboard.h"
+#include "lib/base/error.h"
 #include "lib/coordinator.h"
 
 namespace sluice {
 namespace {
-
-/// Hands each record to the file and the console, stamped with the seconds
-/// since the start, and remembers the last evaluation.
-class RunSink final : public Sink {
- public:
-  RunSink(std::shared_ptr<Sink> file, std::shared_ptr<Sink> console)
-      : file_(std::move(file)), console_(std::move(console)) {}
-
-  void write(const Record& record) override {
-    Record stamped = record;
-    stamped.set("time", seconds());
-    if (record.find("accuracy") && !record.find("block")) last_ = record;
-    file_->write(stamped);
-    console_->write(stamped);
-  }
-  double seconds() const {
-    return std::chrono::duration<double>(Clock::now() - started_).count();
-  }
-  const Record& last_evaluation() const { return last_; }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  std::shared_ptr<Sink> file_;
-  std::shared_ptr<Sink> console_;
-  Clock::time_point started_ = Clock::now();
-  Record last_;
-};
 
 Record summary_of(const Experiment& experiment, const RunResult& result) {
   Record record;
@@ -56,6 +31,40 @@ Record summary_of(const Experiment& experiment, const RunResult& result) {
   return record;
 }
 
+/// The checkpoint that the run shall continue from; turn 0 for a new run.
+Resumed starting_point(const Experiment& experiment,
+                       const RunOptions& options) {
+  if (!options.resume) {
+    if (!experiment.initial_weights.empty())
+      check_weights(experiment, experiment.initial_weights);
+    return {};
+  }
+  Resumed resumed = last_checkpoint(options.folder);
+  if (resumed.turn >= experiment.length.turns)
+    throw UserError(
+        "{}: all its {} turns are done; to train on, override epochs or turns",
+        options.folder, resumed.turn);
+  check_weights(experiment, resumed.checkpoint);
+  return resumed;
+}
+
+RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
+                      std::int64_t first_turn) {
+  if (options.resume)
+    return RunFolder::reopen(options.folder, experiment, options.command,
+                             first_turn);
+  return RunFolder::make(options.folder.empty()
+                             ? free_run_folder(experiment.name)
+                             : options.folder,
+                         experiment, options.command, options.overwrite);
+}
+
+double samples_of(const Experiment& experiment, std::int64_t turns) {
+  return static_cast<double>(turns) *
+         static_cast<double>(experiment.data->train.size()) /
+         static_cast<double>(experiment.turns_per_epoch);
+}
+
 /// Only block 1 needs the samples, maybe in another process; but a damaged file
 /// should be found before anything is written.
 void read_samples(const Experiment& experiment) {
@@ -68,32 +77,42 @@ void read_samples(const Experiment& experiment) {
 RunResult run(const Experiment& experiment, const RunOptions& options,
               StopSignals& signals) {
   read_samples(experiment);
-  const RunFolder folder(options.folder.empty()
-                             ? free_run_folder(experiment.name)
-                             : options.folder,
-                         experiment, options.command, options.overwrite);
+  const Resumed start = starting_point(experiment, options);
+  const RunFolder folder = open_folder(experiment, options, start.turn);
+  CheckpointKeeper keeper(folder.checkpoints(), experiment.keep);
   const auto file = folder.metrics();
-  const auto sink =
-      std::make_shared<RunSink>(file, std::make_shared<Console>(experiment));
-  Coordinator coordinator(experiment.length, experiment.blocks(), sink,
-                          [&](std::int64_t turn) {
-                            finish_checkpoint(folder.checkpoints(), turn);
-                          });
+  const auto board =
+      std::make_shared<TensorBoardFile>(folder.path(), folder.started());
+  for (const Record& record : folder.history()) board->write(record);
+  const auto sink = std::make_shared<RunSink>(
+      std::vector<std::shared_ptr<Sink>>{
+          file, board, std::make_shared<Console>(experiment, start.turn)},
+      keeper);
+  RunLength length = experiment.length;
+  length.first_turn = start.turn;
+  Coordinator coordinator(length, experiment.blocks(), sink,
+                          [&](std::int64_t turn) { keeper.saved(turn); });
+  sink->recall(folder.history());
+  for (const Record& record : folder.history()) coordinator.recall(record);
 
   signals.on_stop([&] { coordinator.request_stop(); });
-  run_engine(experiment, folder, options.program, coordinator);
+  run_engine(experiment,
+             {.folder = folder.path(),
+              .files = {.checkpoints = folder.checkpoints(),
+                        .resume = start.checkpoint},
+              .program = options.program},
+             coordinator);
   signals.on_stop(nullptr);
 
-  RunResult result{.folder = folder.path()};
+  RunResult result{.folder = folder.path(), .first_turn = start.turn};
   result.seconds = coordinator.seconds();
-  result.complete = !coordinator.stopped_early();
+  result.complete = !coordinator.interrupted();
   result.accuracy = sink->last_evaluation().number("accuracy", 0);
   result.loss = sink->last_evaluation().number("loss", 0);
   result.samples_per_second =
-      static_cast<double>(coordinator.turns_granted()) *
-      static_cast<double>(experiment.data->train.size()) /
-      static_cast<double>(experiment.turns_per_epoch) /
+      samples_of(experiment, coordinator.turns_granted() - start.turn) /
       std::max(result.seconds, 1e-9);
+  result.blocks = sink->blocks();
   file->write(summary_of(experiment, result));
   if (result.complete) folder.mark_done();
   return result;

@@ -1,15 +1,20 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 
 #include "experiments/experiment.h"
 #include "experiments/stop_signals.h"
+#include "lib/metrics/record.h"
 
 namespace sluice {
 
 struct RunOptions {
   std::string folder = {};  ///< empty: the next free one under runs/
   bool overwrite = false;
+  /// Continue the run in `folder` from its last checkpoint.
+  bool resume = false;
   std::string command = {};  ///< for run.json
   std::string program =
       {};  ///< what workers are started from (argv[0] of ours)
@@ -17,15 +22,19 @@ struct RunOptions {
 
 struct RunResult {
   std::string folder;
-  bool complete = true;  ///< false when it was stopped before its end
-  double accuracy = 0;   ///< of the last evaluation, 0..1
+  bool complete = true;         ///< false when it was stopped before its end
+  std::int64_t first_turn = 0;  ///< above 0 when it was continued
+  double accuracy = 0;          ///< of the last evaluation, 0..1
   double loss = 0;
   double seconds = 0;  ///< of training and evaluating, without start-up
   double samples_per_second = 0;
+  std::map<int, Record> blocks = {};  ///< what each block has cost
 };
 
-/// Trains, from the first turn to the last, and writes the run folder. A signal
-/// ends it after the turns that have been granted, with a checkpoint.
+/// Trains, from the first turn (or that of the checkpoint) to the last, and
+/// writes the run folder. A signal ends it after the turns that have been
+/// granted, with a checkpoint to continue from. Throws UserError before
+/// anything is written when the weights or checkpoint it starts with don't fit.
 RunResult run(const Experiment& experiment, const RunOptions& options,
               StopSignals& signals);
 

@@ -2,26 +2,27 @@
 
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <utility>
 
 #include <nlohmann/json.hpp>
-#include <torch/version.h>
-#include <unistd.h>
 
 #include "experiments/config/toml.h"
+#include "experiments/provenance.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/checkpoints/checkpoint.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 /// Everything that a run writes; an overwritten run loses these and no more.
-constexpr std::array kEntries = {"config.toml", "run.json", "metrics.jsonl",
-                                 "checkpoints", "done"};
+constexpr std::array kEntries = {"config.toml",   "run.json",
+                                 "metrics.jsonl", "checkpoints",
+                                 "changes.patch", "done"};
 
 class MetricsFile final : public Sink {
  public:
@@ -48,46 +49,107 @@ void write_text(const std::string& path, const std::string& text) {
   write_file_atomically(path, [&](std::ostream& file) { file << text; });
 }
 
-std::string run_json(const std::string& command, const Experiment& experiment) {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  const std::chrono::duration<double> now =
-      std::chrono::system_clock::now().time_since_epoch();
-  nlohmann::ordered_json run;
-  run["command"] = command;
-  run["sluice"] = SLUICE_VERSION;
-  run["libtorch"] = TORCH_VERSION;
-  run["compiler"] = __VERSION__;
-  run["host"] = host.data();
-  run["started"] = now.count();
-  run["seed"] = experiment.seed;
-  run["blocks"] = experiment.blocks();
-  run["engine"] = experiment.engine;
-  return run.dump(2) + "\n";
+/// The records about the turns before `turn`, and the evaluation after them.
+std::vector<Record> records_until(std::int64_t turn, const std::string& path) {
+  std::vector<Record> records;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    // A run that was killed may have left half a line.
+    if (file.eof()) break;
+    Record record = record_from_json(line);
+    const auto at = static_cast<std::int64_t>(record.number("turn", -1));
+    const bool is_evaluation = record.text("kind") == "evaluation";
+    if (at >= 0 && (at < turn || (is_evaluation && at == turn)))
+      records.push_back(std::move(record));
+  }
+  return records;
+}
+
+void remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error)
+    throw UserError("{}: can't be removed: {}", path.string(), error.message());
+}
+
+Json read_json(const std::string& path) {
+  std::ifstream file(path);
+  try {
+    return Json::parse(file);
+  } catch (const Json::exception& error) {
+    throw UserError("{}: can't be read: {}", path, error.what());
+  }
+}
+
+double now() {
+  return std::chrono::duration<double>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
 
-RunFolder::RunFolder(std::string path, const Experiment& experiment,
-                     const std::string& command, bool overwrite)
-    : path_(std::move(path)) {
+RunFolder RunFolder::make(std::string path, const Experiment& experiment,
+                          const std::string& command, bool overwrite) {
+  RunFolder folder(std::move(path));
   std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) throw UserError("{}: can't be made: {}", path_, error.message());
+  fs::create_directories(folder.path_, error);
+  if (error)
+    throw UserError("{}: can't be made: {}", folder.path_, error.message());
   for (const char* entry : kEntries) {
-    const std::string file = path_ + "/" + entry;
+    const std::string file = folder.path_ + "/" + entry;
     if (!fs::exists(file)) continue;
     if (!overwrite)
       throw UserError(
-          "{} holds a run already ({}); give another --dir, or --overwrite to "
-          "remove that run",
-          path_, entry);
-    fs::remove_all(file, error);
-    if (error)
-      throw UserError("{}: can't be removed: {}", file, error.message());
+          "{} holds a run already ({}); give another --dir, --resume to "
+          "continue that run, or --overwrite to remove it",
+          folder.path_, entry);
+    remove_tree(file);
   }
-  write_text(path_ + "/config.toml", to_toml(experiment.resolved));
-  write_text(path_ + "/run.json", run_json(command, experiment));
+  write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
+  folder.started_ = now();
+  const std::string changes = uncommitted_changes();
+  if (!changes.empty()) write_text(folder.path_ + "/changes.patch", changes);
+  write_text(folder.path_ + "/run.json",
+             provenance(command, experiment, folder.started_).dump(2) + "\n");
+  return folder;
+}
+
+RunFolder RunFolder::reopen(std::string path, const Experiment& experiment,
+                            const std::string& command, std::int64_t turn) {
+  RunFolder folder(std::move(path));
+  const std::string metrics = folder.path_ + "/metrics.jsonl";
+  folder.history_ = records_until(turn, metrics);
+  write_file_atomically(metrics, [&](std::ostream& file) {
+    for (const Record& record : folder.history_)
+      file << to_json(record) << '\n';
+  });
+  for (const auto& entry : fs::directory_iterator(folder.checkpoints()))
+    if (turn_of(entry.path().string()).value_or(turn + 1) > turn &&
+        !entry.is_symlink())
+      remove_tree(entry.path());
+  remove_tree(folder.path_ + "/done");
+  write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
+  const std::string run_file = folder.path_ + "/run.json";
+  Json run = read_json(run_file);
+  folder.started_ = run.value("started", 0.0);
+  Json part = provenance(command, experiment, now());
+  part["turn"] = turn;
+  run["continued"].push_back(std::move(part));
+  write_text(run_file, run.dump(2) + "\n");
+  return folder;
+}
+
+Resumed last_checkpoint(const std::string& run_folder) {
+  if (!fs::exists(config_of_run(run_folder)))
+    throw UserError("{}: holds no run: it has no config.toml", run_folder);
+  const auto found = find_checkpoints(checkpoints_of_run(run_folder));
+  if (found.empty())
+    throw UserError(
+        "{}: has no checkpoint to continue from; start it anew with "
+        "--overwrite, and save more often with checkpoint.every",
+        run_folder);
+  return {found.rbegin()->first, found.rbegin()->second};
 }
 
 std::shared_ptr<Sink> RunFolder::metrics() const {
@@ -107,6 +169,10 @@ std::string free_run_folder(const std::string& name) {
 
 std::string config_of_run(const std::string& path) {
   return path + "/config.toml";
+}
+
+std::string checkpoints_of_run(const std::string& path) {
+  return path + "/checkpoints";
 }
 
 }  // namespace sluice

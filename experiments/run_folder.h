@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "experiments/experiment.h"
 #include "lib/metrics/record.h"
@@ -10,35 +13,59 @@
 
 namespace sluice {
 
-/// What a run leaves behind:
+/// The config.toml of a run folder, and the folder of its checkpoints.
+std::string config_of_run(const std::string& path);
+std::string checkpoints_of_run(const std::string& path);
+
+/// What a run leaves behind; a run that ended before its time is continued from
+/// it:
 ///
 ///   config.toml    the resolved config: `sluice run config.toml` repeats it
-///   run.json       command, versions, host
+///   run.json       command, versions, host, commit; changes.patch beside it
+///                  holds what was not committed
 ///   metrics.jsonl  one record a line
+///   events.out.tfevents.*  the same for TensorBoard
 ///   checkpoints/   turn-000120/block-1.safetensors ...
 ///   done           written last, when the run is complete
 class RunFolder {
  public:
   /// Makes the folder. One that holds a run already is an error, unless
   /// `overwrite`: then that run is removed. Throws UserError.
-  RunFolder(std::string path, const Experiment& experiment,
-            const std::string& command, bool overwrite);
+  static RunFolder make(std::string path, const Experiment& experiment,
+                        const std::string& command, bool overwrite);
+  /// The folder of a run that is continued after its turn `turn`: what it wrote
+  /// about later ones is forgotten. Throws UserError.
+  static RunFolder reopen(std::string path, const Experiment& experiment,
+                          const std::string& command, std::int64_t turn);
 
   const std::string& path() const { return path_; }
-  std::string checkpoints() const { return path_ + "/checkpoints"; }
+  /// When the run began, in seconds since 1970.
+  double started() const { return started_; }
+  /// What the continued run had written, all of it about turns before.
+  const std::vector<Record>& history() const { return history_; }
+  std::string checkpoints() const { return checkpoints_of_run(path_); }
   /// A sink for metrics.jsonl; each record is written through at once. Throws
   /// UserError when the disk is full.
   std::shared_ptr<Sink> metrics() const;
   void mark_done() const;
 
  private:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+
   std::string path_;
+  double started_ = 0;
+  std::vector<Record> history_;
 };
+
+/// A run to continue: its last whole checkpoint.
+struct Resumed {
+  std::int64_t turn = 0;
+  std::string checkpoint = {};
+};
+/// Throws UserError when the folder has no run, or no checkpoint.
+Resumed last_checkpoint(const std::string& run_folder);
 
 /// "runs/NAME-1", or the first number that is free.
 std::string free_run_folder(const std::string& name);
-
-/// The config.toml of a run folder.
-std::string config_of_run(const std::string& path);
 
 }  // namespace sluice

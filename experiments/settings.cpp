@@ -2,6 +2,26 @@
 
 namespace sluice {
 
+void CheckpointSettings::describe(Fields& fields) {
+  fields.key(
+      "every", every,
+      {.text = "0: only at the end", .unit = "epochs", .min = 0, .max = 1e6});
+  fields.key("every_turns", every_turns,
+             {.text = "the same in turns; above 0 it replaces `every`",
+              .unit = "turns",
+              .min = 0,
+              .max = 1e12});
+  fields.key("initial", initial,
+             {.text = "save the weights before the first turn"});
+  fields.key(
+      "keep", keep,
+      {.text = "how many of those are kept, the last ones; 0: all", .min = 0});
+  fields.key("best", best,
+             {.text = "also keep that of the best evaluation, as "
+                      "checkpoints/best",
+              .allowed = {"none", "accuracy", "loss"}});
+}
+
 void Settings::describe(Fields& fields) {
   fields.key("name", name, {.text = "of the experiment, and of its folder"});
   fields.key("engine", engine,
@@ -43,6 +63,11 @@ void Settings::describe(Fields& fields) {
                       "convolutions",
               .allowed = {"contiguous", "channels_last"}});
   fields.key(
+      "allocator", allocator,
+      {.text = "of tensors on the CPU: ours, which keeps freed memory, or "
+               "LibTorch's",
+       .allowed = {"caching", "system"}});
+  fields.key(
       "slack", slack,
       {.text = "messages that a boundary holds beyond the least it needs",
        .unit = "messages",
@@ -53,16 +78,24 @@ void Settings::describe(Fields& fields) {
               .unit = "s",
               .min = 1,
               .max = 1e6});
+  fields.key(
+      "initial_weights", initial_weights,
+      {.text = "safetensors file or checkpoint that the run starts with; "
+               "tensors are named as in our checkpoints"});
   fields.section("checkpoint", "what is saved; the end always is",
-                 [&](Fields& part) {
-                   part.key("every", checkpoint_every,
-                            {.text = "0: only at the end",
-                             .unit = "epochs",
-                             .min = 0,
-                             .max = 1e6});
-                   part.key("initial", initial_checkpoint,
-                            {.text = "save the weights before the first turn"});
-                 });
+                 [&](Fields& part) { checkpoint.describe(part); });
+  fields.section(
+      "early_stop", "end when evaluations get no better", [&](Fields& part) {
+        part.key(
+            "patience", early_stop.patience,
+            {.text = "evaluations without progress after which the run ends; "
+                     "0: never",
+             .min = 0});
+        part.key("metric", early_stop.measure.name,
+                 {.text = "whose progress", .allowed = {"accuracy", "loss"}});
+        part.key("min_delta", early_stop.min_delta,
+                 {.text = "the least that counts as progress", .min = 0});
+      });
 }
 
 }  // namespace sluice

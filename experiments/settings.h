@@ -4,8 +4,20 @@
 #include <string>
 
 #include "lib/base/config.h"
+#include "lib/metrics/early_stop.h"
 
 namespace sluice {
+
+/// What a run saves; the end always is.
+struct CheckpointSettings {
+  double every = 0;              ///< epochs
+  std::int64_t every_turns = 0;  ///< above 0 it replaces `every`
+  bool initial = false;
+  std::int64_t keep = 0;
+  std::string best = "none";
+
+  void describe(Fields& fields);
+};
 
 /// The plain keys of an experiment's config, as they are written: everything
 /// but data, model, loss, boundaries and optimizers.
@@ -23,11 +35,13 @@ struct Settings {
   bool drain = true;
   std::int64_t threads = 0;
   std::string precision = "fp32";
-  std::string memory_format = "contiguous";
+  std::string memory_format = "channels_last";
+  std::string allocator = "caching";
   std::int64_t slack = 2;
   std::int64_t timeout_seconds = 600;
-  double checkpoint_every = 0;
-  bool initial_checkpoint = false;
+  std::string initial_weights = {};
+  CheckpointSettings checkpoint = {};
+  EarlyStopOptions early_stop = {};
 
   void describe(Fields& fields);
 };

@@ -4,7 +4,6 @@
 #include <csignal>
 #include <utility>
 
-#include <ATen/Parallel.h>
 #include <unistd.h>
 
 #include "experiments/assembly.h"
@@ -26,31 +25,34 @@ RendezvousOptions rendezvous_options(const Experiment& experiment) {
 
 std::vector<std::string> worker_command(const std::string& program,
                                         const std::string& folder, int block,
-                                        const std::string& address) {
-  return {program,    "worker",
-          "--dir",    folder,
-          "--block",  std::to_string(block),
-          "--join",   address,
-          "--parent", std::to_string(::getpid())};
+                                        const std::string& address,
+                                        const std::string& resume) {
+  std::vector<std::string> command = {program,    "worker",
+                                      "--dir",    folder,
+                                      "--block",  std::to_string(block),
+                                      "--join",   address,
+                                      "--parent", std::to_string(::getpid())};
+  if (!resume.empty()) command.insert(command.end(), {"--resume", resume});
+  return command;
 }
 
-int run_worker_process(const std::string& folder, int block,
-                       const std::string& address, int parent) {
-  die_with_parent(parent);
+int run_worker_process(const WorkerArguments& arguments) {
+  die_with_parent(arguments.parent);
+  const int block = arguments.block;
   // Ctrl-C reaches the whole terminal; the launcher decides what it means.
   std::signal(SIGINT, SIG_IGN);
   const Experiment experiment =
-      read_experiment(read_toml_file(config_of_run(folder)), "");
-  at::set_num_threads(static_cast<int>(experiment.threads));
+      read_experiment(read_toml_file(config_of_run(arguments.folder)), "");
+  prepare_process(experiment);
   const auto capacity = [&](int boundary) {
     return boundary < 1 || boundary >= experiment.blocks()
                ? Capacity{}
                : experiment.capacities[static_cast<std::size_t>(boundary) - 1];
   };
   IoThread io;
-  Neighbours links =
-      join(io, address, static_cast<std::uint32_t>(block), capacity(block - 1),
-           capacity(block), rendezvous_options(experiment));
+  Neighbours links = join(
+      io, arguments.address, static_cast<std::uint32_t>(block),
+      capacity(block - 1), capacity(block), rendezvous_options(experiment));
   try {
     run_worker(experiment.plan.blocks.at(static_cast<std::size_t>(block) - 1),
                links.control, [&] {
@@ -58,7 +60,8 @@ int run_worker_process(const std::string& folder, int block,
                      experiment, block,
                      {std::move(links.below), std::move(links.above)},
                      control_sink(*links.control.sender),
-                     folder + "/checkpoints");
+                     {.checkpoints = checkpoints_of_run(arguments.folder),
+                      .resume = arguments.resume});
                });
   } catch (const std::exception&) {
     return 1;  // run_worker() has told the launcher, who says it

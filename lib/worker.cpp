@@ -1,6 +1,7 @@
 #include "lib/worker.h"
 
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -8,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/gradients.h"
+#include "lib/memory/allocator.h"
 #include "lib/optimizers/clipping.h"
 #include "lib/pack.h"
 
@@ -22,6 +24,19 @@ Tensors leaves_of(const Tensors& tensors, bool ask_for_gradients) {
       leaves.back().requires_grad_();
   }
   return leaves;
+}
+
+std::int64_t elements_of(const NamedTensors& tensors) {
+  std::int64_t count = 0;
+  for (const auto& [name, tensor] : tensors) count += tensor.numel();
+  return count;
+}
+
+std::int64_t bytes_of(const NamedTensors& tensors) {
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors)
+    bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
 }
 
 /// A policy is somebody's plug-in: what it answers is checked.
@@ -48,6 +63,8 @@ Worker::Worker(WorkerSettings settings, WorkerParts parts)
 
 void Worker::execute(const Action& action) {
   const ActionTimer timer(spent_, action.kind);
+  std::optional<MemoryScope> memory;
+  if (parts_.memory) memory.emplace(*parts_.memory);
   const PrecisionScope precision(settings_.precision);
   switch (action.kind) {
     case ActionKind::forward:
@@ -306,25 +323,26 @@ void Worker::restore(const NamedTensors& weights, const NamedTensors& state,
   version_ = mine.back().second.item<std::int64_t>();
 }
 
-std::int64_t Worker::parameter_count() const {
-  std::int64_t count = 0;
-  for (const auto& [name, parameter] : trained_) count += parameter.numel();
-  return count;
+Record Worker::costs() const {
+  Record record;
+  record.set("kind", "block");
+  record.set("block", std::int64_t{block()});
+  record.set("parameters", elements_of(trained_));
+  record.set("forward_s", spent_.of(ActionKind::forward));
+  record.set("backward_s", spent_.of(ActionKind::backward));
+  record.set("update_s", spent_.of(ActionKind::update));
+  record.set("evaluate_s", spent_.of(ActionKind::evaluate));
+  record.set("waiting_s", spent_.waiting);
+  record.set("weights_bytes", bytes_of(weights()));
+  record.set("optimizer_bytes", bytes_of(optimizer_->state()));
+  if (parts_.memory && allocator_installed())
+    record.set("peak_bytes",
+               static_cast<std::int64_t>(parts_.memory->peak_bytes()));
+  return record;
 }
 
 void Worker::finish() {
-  if (parts_.sink) {
-    Record record;
-    record.set("kind", "block");
-    record.set("block", std::int64_t{block()});
-    record.set("parameters", parameter_count());
-    record.set("forward_s", spent_.of(ActionKind::forward));
-    record.set("backward_s", spent_.of(ActionKind::backward));
-    record.set("update_s", spent_.of(ActionKind::update));
-    record.set("evaluate_s", spent_.of(ActionKind::evaluate));
-    record.set("waiting_s", spent_.waiting);
-    parts_.sink->write(record);
-  }
+  if (parts_.sink) parts_.sink->write(costs());
   for (Link* link : {&parts_.below, &parts_.above})
     if (link->sender) link->sender->close();
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "lib/base/channel.h"
+#include "lib/base/memory/account.h"
 #include "lib/block.h"
 #include "lib/evaluation.h"
 #include "lib/loss.h"
@@ -45,6 +46,8 @@ struct WorkerParts {
   std::shared_ptr<Source> training = nullptr;
   std::shared_ptr<Source> evaluation = nullptr;
   std::shared_ptr<Sink> sink = nullptr;
+  /// Charged with what the worker's actions allocate.
+  std::shared_ptr<MemoryAccount> memory = nullptr;
 };
 
 /// Executes the actions of one block. The only thing that owns weights,
@@ -117,7 +120,7 @@ class Worker {
   void log_training(const Action& action, double learning_rate);
   void log_evaluation(const Action& action);
   std::string version_name() const;
-  std::int64_t parameter_count() const;
+  Record costs() const;
 
   WorkerSettings settings_;
   WorkerParts parts_;

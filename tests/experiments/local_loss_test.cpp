@@ -115,7 +115,7 @@ std::unique_ptr<Worker> lone_block(const Experiment& experiment,
   auto [mine, theirs] = memory_link(kRoom, kRoom, std::chrono::seconds(10));
   *received = theirs.receiver.get();
   ends.push_back(std::move(theirs));
-  return make_worker(experiment, 1, {.above = std::move(mine)}, nullptr, "");
+  return make_worker(experiment, 1, {.above = std::move(mine)}, nullptr, {});
 }
 
 TEST(LocalLoss, B6_BlocksAboveCanBeDeleted) {

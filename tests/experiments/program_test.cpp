@@ -1,19 +1,17 @@
 // Every engine gives the same bits, and a real program really trains.
+#include "tests/experiments/program.h"
+
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/record.h"
@@ -23,60 +21,6 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Outcome {
-  int status = 0;
-  std::string text;  ///< stdout and stderr
-};
-
-Outcome sluice(const std::string& arguments) {
-  const std::string command =
-      std::string(SLUICE_PROGRAM) + " " + arguments + " 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  Outcome outcome;
-  std::array<char, 4096> buffer{};
-  for (std::size_t n = 0;
-       (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
-    outcome.text.append(buffer.data(), n);
-  const int status = ::pclose(pipe);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
-}
-
-/// A folder of the test's own, removed afterwards.
-class Program : public testing::Test {
- protected:
-  Program() {
-    std::string pattern = fs::temp_directory_path() / "sluice-test-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~Program() override { fs::remove_all(folder_); }
-
-  std::string write(const std::string& name, const std::string& text) const {
-    const std::string path = folder_ + "/" + name;
-    std::ofstream(path) << text;
-    return path;
-  }
-  std::string path(const std::string& name) const {
-    return folder_ + "/" + name;
-  }
-  /// Runs the config on an engine; the weights of its last checkpoint.
-  NamedTensors weights_on(const std::string& engine,
-                          const std::string& config) {
-    const std::string dir = path(engine);
-    const Outcome run = sluice("run " + config + " engine=" + engine +
-                               " --overwrite --dir " + dir);
-    EXPECT_EQ(run.status, 0) << run.text;
-    return load_weights(checkpoint_folder(dir + "/checkpoints", 12));
-  }
-
-  std::string folder_;
-};
-
-std::string config_with(const std::string& lines) {
-  return "turns = 12\nbatch_size = 24\nthreads = 1\n" + lines +
-         "data = {train = 240, test = 40}\n";
-}
 
 class SameBits
     : public Program,
@@ -113,13 +57,6 @@ INSTANTIATE_TEST_SUITE_P(
                   "'model'}}\n")),
     [](const auto& info) { return std::string(info.param.first); });
 
-std::string slurp(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 TEST_F(Program, ResolvedConfigGivesTheSameBits) {
   const std::string config =
       write("config.toml",
@@ -142,8 +79,9 @@ TEST_F(Program, LeavesARunFolderWithMetricsAndADoneMarker) {
   int records = 0;
   for (std::string line; std::getline(metrics, line); ++records)
     EXPECT_NE(record_from_json(line).find("kind"), nullptr);
-  // 12 turns of 2 blocks, evaluations at turns 10 and 12, and the summary.
-  EXPECT_EQ(records, 12 * 2 + 2 + 1);
+  // 12 turns of 2 blocks, evaluations at turns 10 and 12, what each block cost,
+  // and the summary.
+  EXPECT_EQ(records, 12 * 2 + 2 + 2 + 1);
 }
 
 TEST_F(Program, DoesNotOverwriteARunUnasked) {
@@ -285,83 +223,12 @@ TEST_F(Program, LogsTheLearningRateOfTheTurn) {
   std::vector<double> rates;
   for (std::string line; std::getline(metrics, line);) {
     const Record record = record_from_json(line);
-    if (record.number("block", 0) == 1)
+    if (record.text("kind") == "train" && record.number("block", 0) == 1)
       rates.push_back(record.number("lr", -1));
   }
   EXPECT_EQ(rates, (std::vector<double>{1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.5,
                                         0.25, 0.25}));
 }
-
-struct Misuse {
-  const char* name;
-  const char* config;
-  const char* says;
-};
-
-class BadConfig : public Program, public testing::WithParamInterface<Misuse> {};
-
-TEST_P(BadConfig, IsOneErrorLineAndWritesNothing) {
-  const std::string config = write("config.toml", GetParam().config);
-  const Outcome run = sluice("run " + config + " --dir " + path("run"));
-  EXPECT_EQ(run.status, 2);
-  EXPECT_NE(run.text.find(GetParam().says), std::string::npos) << run.text;
-  EXPECT_EQ(std::count(run.text.begin(), run.text.end(), '\n'), 1) << run.text;
-  EXPECT_FALSE(fs::exists(path("run")));
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, BadConfig,
-    testing::Values(
-        Misuse{"Syntax", "blocks = [", "config.toml:1"},
-        Misuse{"UnknownKey", "block = 2", "did you mean 'blocks'"},
-        Misuse{"UnknownModel", "model = {name = 'mpl'}", "did you mean 'mlp'"},
-        Misuse{"UnknownPolicy", "boundary = {policy = 'local_los'}",
-               "did you mean 'local_loss'"},
-        Misuse{"UnknownHead",
-               "boundary = {policy = 'local_loss', head = {name = 'predsm'}}",
-               "did you mean 'predsim'"},
-        Misuse{"UnknownOption", "model = {hiden = [3]}",
-               "did you mean 'hidden'"},
-        Misuse{"WrongType", "batch_size = 'many'", "batch_size"},
-        Misuse{"OutOfRange", "batch_size = 0", "batch_size"},
-        Misuse{"TooManyBlocks", "blocks = 9", "blocks"},
-        Misuse{"GapBetweenBlocks", "blocks = ['0', '2-']", "blocks"},
-        Misuse{"NoSuchBoundary", "boundary = {5 = {policy = 'backprop'}}",
-               "boundary.5"},
-        Misuse{"NoSuchOptimizer", "optimizer = {7 = {lr = 1}}", "optimizer.7"},
-        Misuse{"NesterovWithoutMomentum", "optimizer = {nesterov = true}",
-               "momentum"},
-        Misuse{
-            "ModelClipWithLocalLoss",
-            "boundary = {policy = 'local_loss'}\noptimizer = {clip = {norm = "
-            "1, scope = 'model'}}",
-            "clip"},
-        Misuse{"ModelClipWithSeveralNorms",
-               "optimizer = {1 = {clip = {norm = 1, scope = 'model'}}, 2 = "
-               "{clip = {norm = 2, scope = 'model'}}}",
-               "one norm"},
-        Misuse{"UnknownKeyOfNoBoundary", "blocks = 1\nboundary = {polcy = 'x'}",
-               "did you mean 'policy'"},
-        Misuse{"KeysThatNoBlockTakes",
-               "optimizer = {lr = 5, 1 = {name = 'sgd'}, 2 = {name = 'adam'}}",
-               "optimizer.lr"},
-        Misuse{"HugeNumberOfABoundary",
-               "boundary = {99999999999999999999 = {policy = 'backprop'}}",
-               "numbered from 1"},
-        Misuse{"GroupWithoutPattern", "optimizer = {groups = [{lr_scale = 2}]}",
-               "pattern"},
-        Misuse{"BlendOfNothing",
-               "boundary = {policy = 'blend', sources = [{policy = 'backprop', "
-               "weight = 0}]}",
-               "weight other than 0"},
-        Misuse{"BlendOfTwoEqualHeads",
-               "boundary = {policy = 'blend', sources = [{policy = "
-               "'local_loss'}, {policy = 'local_loss'}]}",
-               "different kinds"},
-        Misuse{"EmptyBlend", "boundary = {policy = 'blend'}", "source"},
-        Misuse{"MissingData", "data = {name = 'mnist', root = '/nowhere'}",
-               "/nowhere"}),
-    [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(Program, PlanRefusesAScheduleThatWaitsForItself) {
   const std::string config = write("config.toml", "blocks = 2");

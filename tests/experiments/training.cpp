@@ -38,7 +38,7 @@ Training::Training(const Experiment& of, std::shared_ptr<Sink> to)
   for (int block = 1; block <= experiment.blocks(); ++block)
     workers.push_back(make_worker(
         experiment, block, std::move(ends[static_cast<std::size_t>(block) - 1]),
-        sink, ""));
+        sink, {}));
 }
 
 double Training::train(const Costs& costs) {

@@ -101,20 +101,21 @@ TEST(Coordinator, StopsAtTheEndOfWhatWasGranted) {
   EXPECT_TRUE(coordinator.interrupted());
 }
 
-TEST(Coordinator, ContinuesWithTheGrantsOfTheUninterruptedRun) {
-  const RunLength whole = {
-      .turns = 100, .evaluate_every = 40, .evaluation_batches = 3};
-  RunLength rest = whole;
-  rest.first_turn = 48;
-  const std::vector<Grant> grants = grants_of(rest);
+TEST(Coordinator, ContinuesAfterTheTurnOfTheCheckpoint) {
+  const std::vector<Grant> grants = grants_of({.first_turn = 48,
+                                               .turns = 100,
+                                               .evaluate_every = 40,
+                                               .evaluation_batches = 3});
   EXPECT_EQ(grants.front(), (Grant{.first_turn = 48, .end_turn = 48}));
-  const std::vector<Grant> uninterrupted = grants_of(whole);
-  std::vector<Grant> expected;
-  for (const Grant& grant : uninterrupted)
-    if (grant.end_turn > 64) expected.push_back(grant);
-  EXPECT_EQ(
-      std::vector<Grant>(grants.end() - std::ssize(expected), grants.end()),
-      expected);
+  std::int64_t next = 48;
+  std::vector<std::int64_t> evaluated;
+  for (const Grant& grant : grants) {
+    EXPECT_EQ(grant.first_turn, next);
+    next = grant.end_turn;
+    if (grant.evaluation_batches > 0) evaluated.push_back(next);
+  }
+  EXPECT_EQ(next, 100);
+  EXPECT_EQ(evaluated, (std::vector<std::int64_t>{80, 100}));
 }
 
 TEST(Coordinator, SavesWhatItEvaluatesWhenTheBestIsKept) {

@@ -1,0 +1,68 @@
+#include "experiments/evaluation.h"
+
+#include <filesystem>
+
+#include <c10/core/GradMode.h>
+
+#include "experiments/assembly.h"
+#include "experiments/data/sample_source.h"
+#include "experiments/run_folder.h"
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/precision.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_checkpoint(const fs::path& path) {
+  return turn_of(fs::weakly_canonical(path).string()).has_value();
+}
+
+/// The config.toml of the nearest folder above that has one.
+std::string config_above(fs::path path) {
+  for (path = fs::absolute(path); path.has_relative_path();
+       path = path.parent_path()) {
+    const std::string config = config_of_run(path.string());
+    if (fs::exists(config)) return config;
+  }
+  return "";
+}
+
+}  // namespace
+
+Evaluation evaluate(const Experiment& experiment, const std::string& weights,
+                    const Split& split) {
+  const c10::NoGradGuard no_grad;
+  prepare_process(experiment);
+  const auto layers = static_cast<std::int64_t>(experiment.model.layers.size());
+  Block whole(1, 0, make_layers(experiment.model, 0, layers - 1, 0),
+              experiment.memory_format);
+  const NamedTensors found = load_weights(weights);
+  copy_by_name(found, whole.parameters(), weights);
+  copy_by_name(found, whole.buffers(), weights);
+
+  SampleSource source(split.samples(),
+                      {.batch_size = experiment.batch_size, .shuffled = false});
+  Evaluation evaluation;
+  for (std::int64_t t = 0; t < source.batches_per_epoch(); ++t) {
+    const PrecisionScope precision(experiment.precision);
+    const Batch batch = source.batch(t);
+    const Tensors outputs =
+        whole.forward({laid_out(batch.inputs, experiment.memory_format)},
+                      {.seed = experiment.seed, .batch = t, .training = false});
+    evaluation.add(experiment.loss, outputs.front(), batch.labels);
+  }
+  return evaluation;
+}
+
+Evaluated find_evaluated(const std::string& path) {
+  if (fs::is_regular_file(path) || is_checkpoint(path))
+    return {path, config_above(path)};
+  const std::string best = checkpoints_of_run(path) + "/best";
+  if (fs::exists(best)) return {best, config_of_run(path)};
+  return {last_checkpoint(path).checkpoint, config_of_run(path)};
+}
+
+}  // namespace sluice

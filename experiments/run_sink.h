@@ -1,0 +1,38 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "experiments/checkpoint_keeper.h"
+#include "lib/metrics/sink.h"
+#include "lib/metrics/time_spent.h"
+
+namespace sluice {
+
+/// Where the records of a run go: to each of the sinks, stamped with the
+/// seconds since the run's start; what later steps need is remembered.
+class RunSink final : public Sink {
+ public:
+  RunSink(std::vector<std::shared_ptr<Sink>> sinks, CheckpointKeeper& keeper);
+
+  /// Takes the records of the part of the run that is being continued.
+  void recall(const std::vector<Record>& history);
+  void write(const Record& record) override;
+
+  const Record& last_evaluation() const { return last_evaluation_; }
+  /// By block: what each has cost. Filled at the run's end.
+  const std::map<int, Record>& blocks() const { return blocks_; }
+
+ private:
+  void remember(const Record& record);
+
+  std::vector<std::shared_ptr<Sink>> sinks_;
+  CheckpointKeeper& keeper_;
+  double seconds_before_ = 0;
+  SteadyTime started_ = std::chrono::steady_clock::now();
+  Record last_evaluation_;
+  std::map<int, Record> blocks_;
+};
+
+}  // namespace sluice
