@@ -185,7 +185,6 @@ TEST_F(DataProgram, ARunOnDamagedFilesIsOneErrorLineAndWritesNothing) {
   const Outcome outcome = sluice("run " + config + " data.root=" + root() +
                                  " --dir " + root() + "/run");
   EXPECT_EQ(outcome.status, 2);
-
   EXPECT_EQ(lines_in(outcome.text), 1) << outcome.text;
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("train-labels-idx1-ubyte"),
                                   HasSubstr("label 77")));
