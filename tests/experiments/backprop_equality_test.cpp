@@ -6,80 +6,18 @@
 #include <string>
 #include <vector>
 
-#include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
-#include "experiments/data/sample_source.h"
-#include "lib/checkpoints/checkpoint.h"
+#include "tests/experiments/plain_loop.h"
 #include "tests/experiments/plain_net.h"
 #include "tests/experiments/training.h"
 
 namespace sluice {
 namespace {
-
-/// As LibTorch's users write it: autocast around forward and loss, and its
-/// cache cleared before the weights change.
-at::Tensor autocast_loss(bool bf16, const std::function<at::Tensor()>& loss) {
-  if (!bf16) return loss();
-  at::autocast::set_autocast_enabled(at::kCPU, true);
-  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-  at::Tensor result = loss();
-  at::autocast::clear_cache();
-  at::autocast::set_autocast_enabled(at::kCPU, false);
-  return result;
-}
-
-/// loss.backward() of every batch of the run, then `update` with the weights'
-/// gradients in place.
-void plain_loop(PlainNet& net, const Experiment& experiment, std::int64_t turns,
-                const std::function<void()>& update) {
-  SampleSource source(
-      experiment.data->train.samples(),
-      {.batch_size = experiment.batch_size, .seed = experiment.seed});
-  for (std::int64_t turn = 0; turn < turns; ++turn) {
-    const Batch batch = source.batch(turn);
-    net.zero_grad();
-    autocast_loss(experiment.precision == Precision::bf16, [&] {
-      const at::Tensor outputs =
-          net.forward(laid_out(batch.inputs, experiment.memory_format),
-                      experiment.seed, turn);
-      return at::cross_entropy_loss(outputs, batch.labels);
-    }).backward();
-    update();
-  }
-}
-
-/// The fused SGD of the test's configs: momentum 0.9, Nesterov, decay 5e-4.
-class FusedSgd {
- public:
-  FusedSgd(PlainNet& net, double rate)
-      : weights_(net.parameters()), rate_(rate) {
-    for (const at::Tensor& weight : weights_)
-      velocities_.push_back(at::zeros_like(weight.detach()));
-  }
-  void operator()() {
-    const at::NoGradGuard no_grad;
-    std::vector<at::Tensor> gradients;
-    for (const at::Tensor& weight : weights_)
-      gradients.push_back(weight.grad());
-    at::_fused_sgd_(weights_, gradients, velocities_, 5e-4, 0.9, rate_, 0, true,
-                    false, false);
-  }
-
- private:
-  std::vector<at::Tensor> weights_;
-  std::vector<at::Tensor> velocities_;
-  double rate_;
-};
-
-constexpr const char* kSgd =
-    "optimizer = {name = 'sgd', lr = 0.05, momentum = 0.9, nesterov = true, "
-    "weight_decay = 5e-4}\n";
 
 std::unique_ptr<PlainNet> plain_mlp(double dropout) {
   return std::make_unique<PlainMlp>(
@@ -100,12 +38,15 @@ constexpr const char* kMlpNoDropout =
 constexpr const char* kConvNoDropout =
     "model = {name = 'conv3', channels = 8}\n";
 
-/// Starts the plain net from the workers' first weights and memory layout.
-void take_weights(PlainNet& net, const Training& from) {
-  for (auto& parameter : net.parameters())
-    parameter.set_data(
-        laid_out(parameter.detach(), from.experiment.memory_format));
-  copy_by_name(from.weights(), net.named(), "the workers");
+void plain_loop(PlainNet& net, const Experiment& experiment, std::int64_t turns,
+                const std::function<void()>& update) {
+  const std::uint64_t seed = experiment.seed;
+  plain_loop(
+      net,
+      [&](const at::Tensor& x, std::int64_t turn) {
+        return net.forward(x, seed, turn);
+      },
+      experiment, turns, update);
 }
 
 struct Case {
@@ -122,9 +63,9 @@ TEST_P(BackpropInBlocks, EndsWithTheBitsOfThePlainLoop) {
   Training training(small_experiment("blocks = " + std::to_string(blocks) +
                                      "\n" + it.config + kSgd));
   const auto net = it.net(0.25);
-  take_weights(*net, training);
+  take_weights(*net, net->named(), training);
   const NamedTensors first = copies_of(training.weights());
-  plain_loop(*net, training.experiment, 20, FusedSgd(*net, 0.05));
+  plain_loop(*net, training.experiment, 20, FusedSgd(*net));
   training.train();
   EXPECT_EQ(difference(training.weights(), net->named()), "");
   EXPECT_GT(distance(first, training.weights()), 1e-3) << "nothing was trained";
@@ -135,8 +76,8 @@ TEST(LocalLoss, B1_L8_OneBlockEndsWithTheBitsOfThePlainLoop) {
       std::string("blocks = 1\nboundary = {policy = 'local_loss'}\n") + kMlp +
       kSgd));
   const auto net = plain_mlp(0.25);
-  take_weights(*net, training);
-  plain_loop(*net, training.experiment, 20, FusedSgd(*net, 0.05));
+  take_weights(*net, net->named(), training);
+  plain_loop(*net, training.experiment, 20, FusedSgd(*net));
   training.train();
   EXPECT_EQ(difference(training.weights(), net->named()), "");
 }
@@ -146,8 +87,8 @@ TEST(Backprop, KeepsTheSizeOfAShortLastBatch) {
       std::string("blocks = 2\ndata = {train = 330, test = 64}\nturns = 22\n") +
       kMlp + kSgd));
   const auto net = plain_mlp(0.25);
-  take_weights(*net, training);
-  plain_loop(*net, training.experiment, 22, FusedSgd(*net, 0.05));
+  take_weights(*net, net->named(), training);
+  plain_loop(*net, training.experiment, 22, FusedSgd(*net));
   training.train();
   EXPECT_EQ(difference(training.weights(), net->named()), "");
 }
@@ -177,7 +118,7 @@ void expect_near_torch_optim(
     Training training(small_experiment("blocks = 3\nturns = 1\n" + it.config +
                                        "optimizer = " + optimizer + "\n"));
     const auto net = it.net(0);
-    take_weights(*net, training);
+    take_weights(*net, net->named(), training);
     plain_loop(*net, training.experiment, 1, reference(net->parameters()));
     const NamedTensors first = copies_of(training.weights());
     training.train();
@@ -225,7 +166,7 @@ TEST(Clipping, OfTheModelIsThatOfTorch) {
       "blocks = 3\nturns = 1\n" + std::string(kMlpNoDropout) +
       "optimizer = {lr = 0.5, clip = {norm = 0.1, scope = 'model'}}\n"));
   const auto net = plain_mlp(0);
-  take_weights(*net, training);
+  take_weights(*net, net->named(), training);
   plain_loop(*net, training.experiment, 1, [&] {
     const double before =
         torch::nn::utils::clip_grad_norm_(net->parameters(), 0.1);
@@ -309,8 +250,8 @@ TEST(Bf16, EndsWithTheBitsOfThePlainLoopUnderAutocast) {
   Training training(small_experiment("precision = 'bf16'\nblocks = 2\n" +
                                      std::string(kMlpNoDropout) + kSgd));
   const auto net = plain_mlp(0);
-  take_weights(*net, training);
-  plain_loop(*net, training.experiment, 20, FusedSgd(*net, 0.05));
+  take_weights(*net, net->named(), training);
+  plain_loop(*net, training.experiment, 20, FusedSgd(*net));
   training.train();
   EXPECT_EQ(difference(training.weights(), net->named()), "");
 }
