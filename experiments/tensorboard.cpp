@@ -82,8 +82,9 @@ std::string scalar(std::string_view tag, double value) {
 bool is_figure(const std::string& name, const Record::Value& value) {
   const bool is_number = std::holds_alternative<double>(value) ||
                          std::holds_alternative<std::int64_t>(value);
-  return is_number && name != "turn" && name != "block" && name != "batch" &&
-         name != "time";
+  const bool is_place = name == "turn" || name == "block" || name == "batch" ||
+                        name == "epoch" || name == "time";
+  return is_number && !is_place;
 }
 
 std::string scalars_of(const Record& record) {

@@ -12,6 +12,8 @@ struct OrderOptions {
   bool shuffled = true;
   /// Leaves out the last batch of an epoch when it is not full.
   bool drop_last = false;
+  /// False: samples of a training split too come without random changes.
+  bool augmented = true;
 };
 
 /// Which samples batch t is made of: epoch t / batches_per_epoch(), position

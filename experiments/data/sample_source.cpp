@@ -11,6 +11,7 @@ SampleSource::SampleSource(std::shared_ptr<const Samples> samples,
                            OrderOptions options)
     : samples_(std::move(samples)),
       seed_(options.seed),
+      augmented_(options.augmented),
       order_(samples_->size(), options) {}
 
 Batch SampleSource::batch(std::int64_t t) {

@@ -27,11 +27,12 @@ class SampleSource final : public Source {
 
  private:
   EpochKey key(std::int64_t t) const {
-    return {.seed = seed_, .epoch = order_.epoch(t)};
+    return {.seed = seed_, .epoch = order_.epoch(t), .augmented = augmented_};
   }
 
   std::shared_ptr<const Samples> samples_;
   std::uint64_t seed_;
+  bool augmented_;
   SampleOrder order_;
 };
 

@@ -11,6 +11,8 @@ namespace sluice {
 struct EpochKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
+  /// False: without the random changes that a training split makes.
+  bool augmented = true;
 };
 
 /// The samples of one split, in memory. Any number of threads may use them. An

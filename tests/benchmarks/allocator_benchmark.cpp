@@ -38,10 +38,9 @@
 #include <torch/nn/modules/pooling.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
-#include <unistd.h>
 
-#include "lib/base/error.h"
 #include "lib/memory/allocator.h"
+#include "tests/benchmarks/children.h"
 
 namespace sluice {
 namespace {
@@ -209,23 +208,9 @@ int measure(const Case& of, bool install) {
 }
 
 Measurement measured(const Case& of, bool install) {
-  const std::string command =
-      fmt::format("OMP_NUM_THREADS=1 /proc/{}/exe --measure {} {}", ::getpid(),
-                  of.name, install ? "ours" : "torch");
-  Measurement result;
-  std::FILE* const output = ::popen(command.c_str(), "r");
-  if (output == nullptr ||
-      std::fscanf(output, "%lf %lf %lf", &result.seconds, &result.faults,
-                  &result.resident_mib) != 3 ||
-      ::pclose(output) != 0) {
-    throw UserError("this failed: {}", command);
-  }
-  return result;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+  const std::vector<double> numbers = measured_by_child(
+      fmt::format("--measure {} {}", of.name, install ? "ours" : "torch"), 3);
+  return {numbers[0], numbers[1], numbers[2]};
 }
 
 void compare(const Case& of, int rounds) {

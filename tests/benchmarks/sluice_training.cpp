@@ -1,0 +1,75 @@
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "experiments/assembly.h"
+#include "experiments/config/toml.h"
+#include "lib/engines/virtual.h"
+#include "tests/benchmarks/speed_training.h"
+
+namespace sluice {
+namespace {
+
+/// Does with a record what the metrics file does, but for the disk.
+class JsonSink final : public Sink {
+ public:
+  void write(const Record& record) override {
+    bytes_ += to_json(record).size();
+  }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+Experiment experiment_of(const SpeedCase& of, std::int64_t threads, bool bf16,
+                         const std::string& root) {
+  std::string lines(of.config);
+  for (std::size_t at = 0; (at = lines.find("ROOT", at)) != lines.npos;)
+    lines.replace(at, 4, root);
+  // With one thread, batches are not made by a second one either.
+  if (threads == 1) lines.insert(lines.find("data = {") + 8, "prefetch = 0, ");
+  return read_experiment(
+      parse_toml(fmt::format("blocks = 1\nbatch_size = {}\nturns = {}\n"
+                             "threads = {}\nprecision = '{}'\n{}",
+                             of.batch_size, of.steps + kWarmUp, threads,
+                             bf16 ? "bf16" : "fp32", lines),
+                 "benchmark"),
+      "");
+}
+
+}  // namespace
+
+double time_sluice(const SpeedCase& of, std::int64_t threads, bool bf16,
+                   const std::string& root) {
+  const Experiment experiment = experiment_of(of, threads, bf16, root);
+  prepare_process(experiment);
+  const auto sink = std::make_shared<JsonSink>();
+  std::vector<std::unique_ptr<Worker>> workers;
+  workers.push_back(make_worker(
+      experiment, 1, std::move(memory_ends(experiment)[0]), sink, {}));
+  RunLength length = experiment.length;
+  length.evaluation_batches = 0;
+  Coordinator coordinator(length, 1, sink, nullptr);
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start;
+  Clock::time_point end;
+  run_virtual(workers, experiment.plan, experiment.capacities, {}, coordinator,
+              [&](const TimedAction& timed) {
+                if (timed.action.kind != ActionKind::update) return;
+                end = Clock::now();
+                if (timed.action.turn == kWarmUp - 1) start = end;
+              });
+  return std::chrono::duration<double>(end - start).count() / of.steps;
+}
+
+double forward_flops(const SpeedCase& of, const std::string& root) {
+  const Experiment experiment = experiment_of(of, 1, false, root);
+  double flops = 0;
+  for (const LayerSpec& layer : experiment.model.layers) flops += layer.flops;
+  return flops * static_cast<double>(of.batch_size);
+}
+
+}  // namespace sluice

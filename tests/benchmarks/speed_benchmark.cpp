@@ -1,0 +1,113 @@
+// How fast one block trains by back-propagation, against loops that one would
+// write by hand. All figures are ratios of times taken in one run, in turns;
+// each is the median over the rounds, with the least and the largest.
+//
+// usage: speed_benchmark [ROUNDS] [CASE]     default: 5 rounds, all cases
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lib/base/error.h"
+#include "tests/benchmarks/children.h"
+#include "tests/benchmarks/speed_training.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kVariants[] = {"plain", "tuned", "sluice", "bf16",
+                                     "matrix"};
+
+/// What a child prints: s per step, or FLOP/s for "matrix".
+double measure(const std::string& variant, const SpeedCase& of,
+               std::int64_t threads, const std::string& root) {
+  if (variant == "matrix") return matrix_rate(threads);
+  if (variant == "plain") return time_plain(of, threads, false);
+  if (variant == "tuned") return time_plain(of, threads, true);
+  return time_sluice(of, threads, variant == "bf16", root);
+}
+
+struct Ratios {
+  std::vector<double> values;
+
+  std::string text() const {
+    const auto [least, most] =
+        std::minmax_element(values.begin(), values.end());
+    return fmt::format("{:.2f} ({:.2f}-{:.2f})", median(values), *least, *most);
+  }
+};
+
+void compare(const SpeedCase& of, std::int64_t threads, int rounds,
+             const std::string& root) {
+  Ratios over_plain, over_tuned, bf16, share;
+  const double flops = 3 * 2 * forward_flops(of, root);
+  for (int round = 0; round < rounds; ++round) {
+    std::map<std::string, double> seen;
+    std::vector<std::string> order(std::begin(kVariants), std::end(kVariants));
+    std::rotate(order.begin(), order.begin() + round % std::ssize(order),
+                order.end());
+    for (const std::string& variant : order)
+      seen[variant] = measured_by_child(
+          fmt::format("--measure {} {} {} {}", variant, of.name, threads, root),
+          1)[0];
+    over_plain.values.push_back(seen["plain"] / seen["sluice"]);
+    over_tuned.values.push_back(seen["tuned"] / seen["sluice"]);
+    bf16.values.push_back(seen["sluice"] / seen["bf16"]);
+    share.values.push_back(flops / seen["sluice"] / seen["matrix"]);
+  }
+  fmt::print("{:<6} {:>7}  {:<18} {:<18} {:<18} {:<18}\n", of.name, threads,
+             over_plain.text(), over_tuned.text(), bf16.text(), share.text());
+  std::fflush(stdout);
+}
+
+void compare_all(int rounds, const std::string& only) {
+  std::string root = fs::temp_directory_path() / "sluice-speed-XXXXXX";
+  if (::mkdtemp(root.data()) == nullptr)
+    throw UserError("no folder can be made in {}",
+                    fs::temp_directory_path().string());
+  write_noise_data(root);
+  fmt::print("{:<6} {:>7}  {:<18} {:<18} {:<18} {:<18}\n", "case", "threads",
+             "over plain loop", "over tuned loop", "bf16 over fp32",
+             "of matrix product");
+  const std::int64_t cores = std::thread::hardware_concurrency();
+  for (const SpeedCase& each : speed_cases()) {
+    if (!only.empty() && each.name != only) continue;
+    compare(each, 1, rounds, root);
+    if (cores > 1) compare(each, cores, rounds, root);
+  }
+  fs::remove_all(root);
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 5 && arguments[0] == "--measure") {
+    fmt::print("{}\n", measure(arguments[1], speed_case(arguments[2]),
+                               std::stoll(arguments[3]), arguments[4]));
+    return EXIT_SUCCESS;
+  }
+  const std::string only = arguments.size() > 1 ? arguments[1] : "";
+  if (!only.empty()) speed_case(only);
+  compare_all(arguments.empty() ? 5 : std::max(1, std::stoi(arguments[0])),
+              only);
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int count, char** arguments) {
+  try {
+    return sluice::run({arguments + 1, arguments + count});
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+/// What the speed benchmark trains.
+struct SpeedCase {
+  std::string_view name;
+  std::int64_t batch_size;
+  int steps;  ///< that are timed
+  /// Of the model, its data and its optimizer: TOML lines. "ROOT" stands for
+  /// the folder of the data files.
+  std::string_view config;
+};
+
+std::span<const SpeedCase> speed_cases();
+/// Throws UserError with the names.
+const SpeedCase& speed_case(std::string_view name);
+
+/// Writes files of the formats that the cases read, filled with noise.
+void write_noise_data(const std::string& root);
+
+}  // namespace sluice
