@@ -43,8 +43,9 @@ Evaluation evaluate(const Experiment& experiment, const std::string& weights,
   copy_by_name(found, whole.parameters(), weights);
   copy_by_name(found, whole.buffers(), weights);
 
-  SampleSource source(split.samples(),
-                      {.batch_size = experiment.batch_size, .shuffled = false});
+  SampleSource source(split.samples(), {.batch_size = experiment.batch_size,
+                                        .shuffled = false,
+                                        .augmented = false});
   Evaluation evaluation;
   for (std::int64_t t = 0; t < source.batches_per_epoch(); ++t) {
     const PrecisionScope precision(experiment.precision);

@@ -160,21 +160,23 @@ class ImageSamples final : public Samples {
              std::vector<std::uint8_t>& scratch, float* input) const {
     const std::uint8_t* pixels =
         images_.pixels.data() + index * format_.bytes();
+    const Augmentation augmentation =
+        key.augmented ? augmentation_ : Augmentation{};
     const ImageChange change =
-        draw_change(augmentation_, key, index, format_.height, format_.width);
-    if (augmentation_.crop > 0 || augmentation_.flip) {
+        draw_change(augmentation, key, index, format_.height, format_.width);
+    if (augmentation.crop > 0 || augmentation.flip) {
       scratch.resize(size_of(format_.bytes()));
       for (std::size_t c = 0; c < values_.size(); ++c)
         move_plane(format_, change, pixels + c * plane(),
                    scratch.data() + c * plane());
       pixels = scratch.data();
     }
-    if (augmentation_.jitter > 0) {
+    if (augmentation.jitter > 0) {
       write_jittered(change, pixels, input);
     } else {
       write_normalised(pixels, input);
     }
-    if (augmentation_.cutout > 0) cut_out(change, input);
+    if (augmentation.cutout > 0) cut_out(change, input);
   }
 
   void write_normalised(const std::uint8_t* pixel, float* input) const {

@@ -298,6 +298,15 @@ TEST(Augmentation, IsForTrainingOnly) {
   EXPECT_FALSE(at::equal(data.train.samples()->batch(three, {}).inputs, plain));
 }
 
+TEST(Augmentation, IsLeftOutWhereAnEvaluationReadsTrainingImages) {
+  const Images images = random_images(1);
+  const auto plain = image_samples(format_of(1), {}, images);
+  const auto changed = image_samples(format_of(1), {.crop = 3}, images);
+  const EpochKey key = {.seed = 1, .epoch = 2, .augmented = false};
+  EXPECT_TRUE(at::equal(changed->batch(Indices{0, 1, 2}, key).inputs,
+                        plain->batch(Indices{0, 1, 2}, {}).inputs));
+}
+
 TEST(Augmentation, IsReadFromTheTableAugment) {
   ConfigNode options;
   options.set_path("augment.crop", {.value = std::int64_t{4}});
