@@ -1,5 +1,5 @@
 // Event files are read back by a reader that shares nothing with the writer;
-// tests/experiments/tensorboard_test.py lets TensorBoard itself read one.
+// scripts/check-interop lets TensorBoard itself read one.
 #include "experiments/tensorboard.h"
 
 #include <cstring>
