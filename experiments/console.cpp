@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "experiments/assembly.h"
@@ -17,6 +18,13 @@ constexpr double kPlainPeriod = 10;      // s
 
 double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+/// A longer line would wrap, and could not be written over.
+std::size_t terminal_width() {
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return known && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 }  // namespace
@@ -67,7 +75,7 @@ std::string Console::progress() const {
 
 void Console::show(const std::string& line) {
   if (is_terminal_) {
-    fmt::print("\r\033[K{}", line);
+    fmt::print("\r\033[K{}", line.substr(0, terminal_width()));
     line_is_open_ = true;
   } else {
     fmt::print("{}\n", line);

@@ -65,6 +65,12 @@ std::vector<Record> records_until(std::int64_t turn, const std::string& path) {
   return records;
 }
 
+/// Partial ones too; nothing else that lies there.
+bool is_checkpoint_after(std::int64_t turn, const fs::path& path) {
+  return path.filename().string().starts_with("turn-") &&
+         turn_of(path.string()).value_or(turn + 1) > turn;
+}
+
 void remove_tree(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
@@ -125,9 +131,7 @@ RunFolder RunFolder::reopen(std::string path, const Experiment& experiment,
       file << to_json(record) << '\n';
   });
   for (const auto& entry : fs::directory_iterator(folder.checkpoints()))
-    if (turn_of(entry.path().string()).value_or(turn + 1) > turn &&
-        !entry.is_symlink())
-      remove_tree(entry.path());
+    if (is_checkpoint_after(turn, entry.path())) remove_tree(entry.path());
   remove_tree(folder.path_ + "/done");
   write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
   const std::string run_file = folder.path_ + "/run.json";
