@@ -1,4 +1,3 @@
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -26,6 +25,8 @@ namespace {
 
 namespace nn = torch::nn;
 using at::Tensor;
+
+constexpr std::int64_t kMatrixSize = 2048;
 
 struct Net {
   std::shared_ptr<nn::Module> module;
@@ -140,7 +141,8 @@ void lay_out_for_speed(nn::Module& module) {
 
 }  // namespace
 
-double time_plain(const SpeedCase& of, std::int64_t threads, bool tuned) {
+void train_plainly(const SpeedCase& of, std::int64_t threads, bool tuned,
+                   Turns& turns) {
   at::set_num_threads(static_cast<int>(threads));
   if (tuned && !install_allocator())
     throw UserError("the allocator can't be installed");
@@ -150,14 +152,10 @@ double time_plain(const SpeedCase& of, std::int64_t threads, bool tuned) {
   const auto update = tuned
                           ? fused_optimizer(of.name, net.module->parameters())
                           : torch_optimizer(of.name, net.module->parameters());
-  Tensor order = at::randperm(data.inputs.size(0), at::kLong);
-  std::int64_t at = 0;
-  auto start = std::chrono::steady_clock::now();
-  for (int step = -kWarmUp; step < of.steps; ++step) {
-    if (step == 0) start = std::chrono::steady_clock::now();
+  const Tensor order = at::randperm(data.inputs.size(0), at::kLong);
+  for (std::int64_t at = 0;; at += of.batch_size) {
     if (at + of.batch_size > order.numel()) at = 0;
     const Tensor chosen = order.narrow(0, at, of.batch_size);
-    at += of.batch_size;
     Tensor inputs = data.inputs.index_select(0, chosen);
     if (tuned && inputs.dim() == 4)
       inputs = inputs.contiguous(at::MemoryFormat::ChannelsLast);
@@ -169,25 +167,23 @@ double time_plain(const SpeedCase& of, std::int64_t threads, bool tuned) {
     loss.backward();
     update();
     if (loss.item<float>() < 0) throw InternalError("a negative loss");
+    turns.stepped();
   }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-             .count() /
-         of.steps;
 }
 
-double matrix_rate(std::int64_t threads) {
+void multiply_matrices(std::int64_t threads, Turns& turns) {
   at::set_num_threads(static_cast<int>(threads));
-  constexpr std::int64_t kSize = 2048;
-  constexpr int kProducts = 8;
-  const Tensor a = at::randn({kSize, kSize});
-  const Tensor b = at::randn({kSize, kSize});
+  const Tensor a = at::randn({kMatrixSize, kMatrixSize});
+  const Tensor b = at::randn({kMatrixSize, kMatrixSize});
   Tensor product = at::mm(a, b);
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < kProducts; ++i) at::mm_out(product, a, b);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count();
-  return 2.0 * kSize * kSize * kSize * kProducts / seconds;
+  for (;;) {
+    at::mm_out(product, a, b);
+    turns.stepped();
+  }
+}
+
+double matrix_flops() {
+  return 2.0 * kMatrixSize * kMatrixSize * kMatrixSize;
 }
 
 }  // namespace sluice

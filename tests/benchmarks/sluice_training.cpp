@@ -1,4 +1,3 @@
-#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,6 +11,8 @@
 
 namespace sluice {
 namespace {
+
+constexpr std::int64_t kEndless = 1'000'000'000;
 
 /// Does with a record what the metrics file does, but for the disk.
 class JsonSink final : public Sink {
@@ -34,7 +35,7 @@ Experiment experiment_of(const SpeedCase& of, std::int64_t threads, bool bf16,
   return read_experiment(
       parse_toml(fmt::format("blocks = 1\nbatch_size = {}\nturns = {}\n"
                              "threads = {}\nprecision = '{}'\n{}",
-                             of.batch_size, of.steps + kWarmUp, threads,
+                             of.batch_size, kEndless, threads,
                              bf16 ? "bf16" : "fp32", lines),
                  "benchmark"),
       "");
@@ -42,8 +43,8 @@ Experiment experiment_of(const SpeedCase& of, std::int64_t threads, bool bf16,
 
 }  // namespace
 
-double time_sluice(const SpeedCase& of, std::int64_t threads, bool bf16,
-                   const std::string& root) {
+void train_with_sluice(const SpeedCase& of, std::int64_t threads, bool bf16,
+                       const std::string& root, Turns& turns) {
   const Experiment experiment = experiment_of(of, threads, bf16, root);
   prepare_process(experiment);
   const auto sink = std::make_shared<JsonSink>();
@@ -53,16 +54,10 @@ double time_sluice(const SpeedCase& of, std::int64_t threads, bool bf16,
   RunLength length = experiment.length;
   length.evaluation_batches = 0;
   Coordinator coordinator(length, 1, sink, nullptr);
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start;
-  Clock::time_point end;
   run_virtual(workers, experiment.plan, experiment.capacities, {}, coordinator,
-              [&](const TimedAction& timed) {
-                if (timed.action.kind != ActionKind::update) return;
-                end = Clock::now();
-                if (timed.action.turn == kWarmUp - 1) start = end;
+              [&turns](const TimedAction& timed) {
+                if (timed.action.kind == ActionKind::update) turns.stepped();
               });
-  return std::chrono::duration<double>(end - start).count() / of.steps;
 }
 
 double forward_flops(const SpeedCase& of, const std::string& root) {

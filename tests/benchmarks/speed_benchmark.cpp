@@ -1,9 +1,12 @@
 // How fast one block trains by back-propagation, against loops that one would
 // write by hand. All figures are ratios of times taken in one run, in turns;
-// each is the median over the rounds, with the least and the largest.
+// each is the median over the rounds, with its quartiles. The
+// processes that are compared live side by side and make a few steps each in
+// turns, while the others sleep.
 //
-// usage: speed_benchmark [ROUNDS] [CASE]     default: 5 rounds, all cases
+// usage: speed_benchmark [ROUNDS] [CASE]     default: 15 rounds, all cases
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -16,7 +19,6 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
-#include "tests/benchmarks/children.h"
 #include "tests/benchmarks/speed_training.h"
 
 namespace sluice {
@@ -24,25 +26,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
+double quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(
+      std::lround(share * static_cast<double>(values.size() - 1)))];
+}
+
 constexpr const char* kVariants[] = {"plain", "tuned", "sluice", "bf16",
                                      "matrix"};
 
-/// What a child prints: s per step, or FLOP/s for "matrix".
-double measure(const std::string& variant, const SpeedCase& of,
+void take_part(const std::string& variant, const SpeedCase& of,
                std::int64_t threads, const std::string& root) {
-  if (variant == "matrix") return matrix_rate(threads);
-  if (variant == "plain") return time_plain(of, threads, false);
-  if (variant == "tuned") return time_plain(of, threads, true);
-  return time_sluice(of, threads, variant == "bf16", root);
+  Turns turns(variant == "matrix" ? 1 : of.steps);
+  if (variant == "matrix") return multiply_matrices(threads, turns);
+  if (variant == "plain") return train_plainly(of, threads, false, turns);
+  if (variant == "tuned") return train_plainly(of, threads, true, turns);
+  train_with_sluice(of, threads, variant == "bf16", root, turns);
 }
 
 struct Ratios {
   std::vector<double> values;
 
   std::string text() const {
-    const auto [least, most] =
-        std::minmax_element(values.begin(), values.end());
-    return fmt::format("{:.2f} ({:.2f}-{:.2f})", median(values), *least, *most);
+    return fmt::format("{:.2f} ({:.2f}-{:.2f})", quantile(values, 0.5),
+                       quantile(values, 0.25), quantile(values, 0.75));
   }
 };
 
@@ -50,19 +57,20 @@ void compare(const SpeedCase& of, std::int64_t threads, int rounds,
              const std::string& root) {
   Ratios over_plain, over_tuned, bf16, share;
   const double flops = 3 * 2 * forward_flops(of, root);
+  std::map<std::string, Contestant> contestants;
+  for (const char* variant : kVariants)
+    contestants.try_emplace(
+        variant, fmt::format("--take-part {} {} {} {}", variant, of.name,
+                             threads, root));
   for (int round = 0; round < rounds; ++round) {
     std::map<std::string, double> seen;
-    std::vector<std::string> order(std::begin(kVariants), std::end(kVariants));
-    std::rotate(order.begin(), order.begin() + round % std::ssize(order),
-                order.end());
-    for (const std::string& variant : order)
-      seen[variant] = measured_by_child(
-          fmt::format("--measure {} {} {} {}", variant, of.name, threads, root),
-          1)[0];
+    for (auto& [variant, contestant] : contestants)
+      seen[variant] = contestant.take_turn();
     over_plain.values.push_back(seen["plain"] / seen["sluice"]);
     over_tuned.values.push_back(seen["tuned"] / seen["sluice"]);
     bf16.values.push_back(seen["sluice"] / seen["bf16"]);
-    share.values.push_back(flops / seen["sluice"] / seen["matrix"]);
+    share.values.push_back(flops / seen["sluice"] /
+                           (matrix_flops() / seen["matrix"]));
   }
   fmt::print("{:<6} {:>7}  {:<18} {:<18} {:<18} {:<18}\n", of.name, threads,
              over_plain.text(), over_tuned.text(), bf16.text(), share.text());
@@ -88,14 +96,14 @@ void compare_all(int rounds, const std::string& only) {
 }
 
 int run(const std::vector<std::string>& arguments) {
-  if (arguments.size() == 5 && arguments[0] == "--measure") {
-    fmt::print("{}\n", measure(arguments[1], speed_case(arguments[2]),
-                               std::stoll(arguments[3]), arguments[4]));
+  if (arguments.size() == 5 && arguments[0] == "--take-part") {
+    take_part(arguments[1], speed_case(arguments[2]), std::stoll(arguments[3]),
+              arguments[4]);
     return EXIT_SUCCESS;
   }
   const std::string only = arguments.size() > 1 ? arguments[1] : "";
   if (!only.empty()) speed_case(only);
-  compare_all(arguments.empty() ? 5 : std::max(1, std::stoi(arguments[0])),
+  compare_all(arguments.empty() ? 15 : std::max(1, std::stoi(arguments[0])),
               only);
   return EXIT_SUCCESS;
 }

@@ -14,15 +14,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr SpeedCase kCases[] = {
-    {"conv", 64, 8,
+    {"conv", 64, 3,
      "data = {name = 'cifar10', root = 'ROOT'}\n"
      "model = {name = 'conv3'}\n"
      "optimizer = {name = 'sgd', lr = 0.01, momentum = 0.9}\n"},
-    {"mlp", 128, 80,
+    {"mlp", 128, 20,
      "data = {name = 'mnist', root = 'ROOT'}\n"
      "model = {name = 'mlp', hidden = [1024, 1024, 1024]}\n"
      "optimizer = {name = 'adam', lr = 1e-4}\n"},
-    {"gpt", 16, 20,
+    {"gpt", 16, 4,
      "data = {name = 'text', file = 'ROOT/text', context = 128}\n"
      "model = {name = 'gpt', layers = 4, width = 128, heads = 4}\n"
      "optimizer = {name = 'adamw', lr = 1e-4, weight_decay = 0.01}\n"},

@@ -11,7 +11,7 @@ namespace sluice {
 struct SpeedCase {
   std::string_view name;
   std::int64_t batch_size;
-  int steps;  ///< that are timed
+  int steps;  ///< of a turn
   /// Of the model, its data and its optimizer: TOML lines. "ROOT" stands for
   /// the folder of the data files.
   std::string_view config;
