@@ -11,19 +11,18 @@
 #include "experiments/data/prefetch.h"
 #include "lib/base/memory_channel.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/saved_state.h"
 #include "lib/memory/allocator.h"
 #include "lib/policies/top_loss.h"
 
 namespace sluice {
 namespace {
 
-Block make_block(const Experiment& experiment, int block) {
+Block block_of(const Experiment& experiment, int block) {
   const LayerRange range =
       experiment.ranges.at(static_cast<std::size_t>(block) - 1);
-  return {
-      block, range.first,
-      make_layers(experiment.model, range.first, range.last, experiment.seed),
-      experiment.memory_format};
+  return make_block(experiment.model, block, range.first, range.last,
+                    experiment.seed, experiment.memory_format);
 }
 
 /// The model's own weights must all be there; those of heads are taken when
@@ -49,6 +48,18 @@ void set_first_weights(const Experiment& experiment, const RunFiles& files,
   }
 }
 
+/// Whether the state was saved by a block of the same layers and history.
+bool is_same_block(const Experiment& experiment, const BlockPlan& plan,
+                   const SavedState& saved) {
+  const std::string name = fmt::format("workers.{}.", plan.block);
+  const LayerRange range =
+      experiment.ranges.at(static_cast<std::size_t>(plan.block) - 1);
+  return saved.has(name + "first_layer") &&
+         saved.number(name + "first_layer") == range.first &&
+         saved.number(name + "weights") ==
+             static_cast<std::int64_t>(plan.weights);
+}
+
 WorkerSettings settings_of(const Experiment& experiment, int block,
                            const std::string& checkpoint_folder) {
   return {.plan = experiment.plan,
@@ -62,7 +73,8 @@ WorkerSettings settings_of(const Experiment& experiment, int block,
           .memory_format = experiment.memory_format,
           .checkpoint_folder = checkpoint_folder,
           .optimizer =
-              experiment.optimizers.at(static_cast<std::size_t>(block) - 1)};
+              experiment.optimizers.at(static_cast<std::size_t>(block) - 1),
+          .accumulate_mean = experiment.accumulate_mean};
 }
 
 }  // namespace
@@ -87,7 +99,7 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
   const auto memory =
       std::make_shared<MemoryAccount>(fmt::format("block {}", block));
   const MemoryScope scope(*memory);
-  WorkerParts parts{.block = make_block(experiment, block),
+  WorkerParts parts{.block = block_of(experiment, block),
                     .policy = block == experiment.blocks()
                                   ? make_top_loss(experiment.loss)
                                   : experiment.boundaries.at(index)(
@@ -115,10 +127,34 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
 void check_weights(const Experiment& experiment, const std::string& path) {
   const NamedTensors found = load_weights(path);
   for (int number = 1; number <= experiment.blocks(); ++number) {
-    const Block block = make_block(experiment, number);
+    const Block block = block_of(experiment, number);
     copy_by_name(found, block.parameters(), path);
     copy_by_name(found, block.buffers(), path);
   }
+}
+
+std::int64_t first_batch_of(const Experiment& experiment,
+                            const std::string& checkpoint) {
+  const SavedState saved(load_state(checkpoint), checkpoint);
+  const std::int64_t turn = turn_of(checkpoint).value_or(0);
+  bool any_in_flight = false;
+  bool fits = true;
+  std::int64_t first = 0;
+  for (const BlockPlan& plan : experiment.plan.blocks) {
+    const auto batches =
+        saved.numbers_below(fmt::format("flights.{}", plan.block));
+    any_in_flight = any_in_flight || !batches.empty();
+    fits = fits && std::ssize(batches) <= plan.delay &&
+           is_same_block(experiment, plan, saved);
+    if (std::ssize(batches) < plan.delay)
+      first = std::max(first, batches.empty() ? turn : batches.front());
+  }
+  if (any_in_flight && !fits)
+    throw UserError(
+        "{}: its batches in flight are those of another cut or policy; "
+        "continue with the run's own, or from a run that was drained",
+        checkpoint);
+  return first;
 }
 
 std::vector<Ends> memory_ends(const Experiment& experiment) {

@@ -37,6 +37,12 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
 /// their shapes. For a check before anything is written.
 void check_weights(const Experiment& experiment, const std::string& path);
 
+/// Grant::first_batch for a run that continues from the checkpoint: batches are
+/// in flight there unless the pipe was drained. Throws UserError when they are
+/// so under another cut or other policies.
+std::int64_t first_batch_of(const Experiment& experiment,
+                            const std::string& checkpoint);
+
 /// The batches that the experiment trains with; reads the training files.
 std::unique_ptr<SampleSource> training_source(const Experiment& experiment);
 

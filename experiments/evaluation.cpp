@@ -37,8 +37,8 @@ Evaluation evaluate(const Experiment& experiment, const std::string& weights,
   const c10::NoGradGuard no_grad;
   prepare_process(experiment);
   const auto layers = static_cast<std::int64_t>(experiment.model.layers.size());
-  Block whole(1, 0, make_layers(experiment.model, 0, layers - 1, 0),
-              experiment.memory_format);
+  Block whole = make_block(experiment.model, 1, 0, layers - 1, 0,
+                           experiment.memory_format);
   const NamedTensors found = load_weights(weights);
   copy_by_name(found, whole.parameters(), weights);
   copy_by_name(found, whole.buffers(), weights);

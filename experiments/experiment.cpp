@@ -132,14 +132,30 @@ void check_policies(const Experiment& experiment, const Fields& top) {
                              policy, why));
 }
 
-RunPlan plan_of(const Experiment& experiment, bool model_norm) {
+void check_plan(const Settings& settings, const RunPlan& plan,
+                const Fields& top) {
+  if (plan.model_norm && settings.accumulate > 1)
+    top.reject("accumulate",
+               "can't go with clip.scope = 'model'; use clip.scope = 'block'");
+  for (const BlockPlan& block : plan.blocks)
+    if (block.delay > 0 && block.weights == WeightsAtBackward::mixed &&
+        settings.precision == "bf16")
+      top.reject("precision",
+                 fmt::format("bf16 can't go with weights = 'mixed' above block "
+                             "{}: its graphs hold bf16 copies of the weights, "
+                             "so it would silently be 'stash'",
+                             block.block));
+}
+
+RunPlan plan_of(const Experiment& experiment, bool model_norm,
+                std::int64_t accumulate) {
   std::vector<Traits> traits;
   for (int block = 1; block < experiment.blocks(); ++block)
     traits.push_back(experiment
                          .boundaries[static_cast<std::size_t>(block) - 1](
                              site_of(experiment, block))
                          ->traits());
-  return make_run_plan(traits, model_norm);
+  return make_run_plan(traits, model_norm, accumulate);
 }
 
 std::int64_t threads_for(std::int64_t blocks) {
@@ -179,6 +195,7 @@ void apply(const Settings& settings, Experiment& experiment) {
   experiment.timeout_seconds = settings.timeout_seconds;
   experiment.threads = settings.threads > 0 ? settings.threads
                                             : threads_for(experiment.blocks());
+  experiment.accumulate_mean = settings.accumulate_rule == "mean";
   experiment.precision =
       settings.precision == "bf16" ? Precision::bf16 : Precision::fp32;
   experiment.memory_format = settings.memory_format == "channels_last"
@@ -253,7 +270,9 @@ Experiment read_experiment(const ConfigNode& config,
   check_policies(experiment, top);
 
   apply(settings, experiment);
-  experiment.plan = plan_of(experiment, wants_model_norm(experiment, top));
+  experiment.plan = plan_of(experiment, wants_model_norm(experiment, top),
+                            settings.accumulate);
+  check_plan(settings, experiment.plan, top);
   experiment.capacities =
       capacities_of(experiment.plan, static_cast<std::size_t>(settings.slack));
   finish_resolved(top, experiment);

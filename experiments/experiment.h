@@ -37,6 +37,7 @@ struct Experiment {
   std::string initial_weights;  ///< a file or checkpoint; empty: none
   std::int64_t log_every = 1;
   std::int64_t timeout_seconds = 600;
+  bool accumulate_mean = false;
   Precision precision = Precision::fp32;
   MemoryFormat memory_format = MemoryFormat::channels_last;
   bool caching_allocator = true;

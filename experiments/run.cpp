@@ -45,14 +45,15 @@ Resumed starting_point(const Experiment& experiment,
         "{}: all its {} turns are done; to train on, override epochs or turns",
         options.folder, resumed.turn);
   check_weights(experiment, resumed.checkpoint);
+  resumed.first_batch = first_batch_of(experiment, resumed.checkpoint);
   return resumed;
 }
 
 RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
-                      std::int64_t first_turn) {
+                      const Resumed& start) {
   if (options.resume)
     return RunFolder::reopen(options.folder, experiment, options.command,
-                             first_turn);
+                             start);
   return RunFolder::make(options.folder.empty()
                              ? free_run_folder(experiment.name)
                              : options.folder,
@@ -78,7 +79,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
               StopSignals& signals) {
   read_samples(experiment);
   const Resumed start = starting_point(experiment, options);
-  const RunFolder folder = open_folder(experiment, options, start.turn);
+  const RunFolder folder = open_folder(experiment, options, start);
   CheckpointKeeper keeper(folder.checkpoints(), experiment.keep);
   const auto file = folder.metrics();
   const auto board =
@@ -90,6 +91,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       keeper);
   RunLength length = experiment.length;
   length.first_turn = start.turn;
+  length.first_batch = start.first_batch;
   Coordinator coordinator(length, experiment.blocks(), sink,
                           [&](std::int64_t turn) { keeper.saved(turn); });
   sink->recall(folder.history());

@@ -49,8 +49,10 @@ void write_text(const std::string& path, const std::string& text) {
   write_file_atomically(path, [&](std::ostream& file) { file << text; });
 }
 
-/// The records about the turns before `turn`, and the evaluation after them.
-std::vector<Record> records_until(std::int64_t turn, const std::string& path) {
+/// The records about the turns before the checkpoint, with the drain and the
+/// evaluation after them.
+std::vector<Record> records_until(const Resumed& from,
+                                  const std::string& path) {
   std::vector<Record> records;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -59,7 +61,10 @@ std::vector<Record> records_until(std::int64_t turn, const std::string& path) {
     Record record = record_from_json(line);
     const auto at = static_cast<std::int64_t>(record.number("turn", -1));
     const bool is_evaluation = record.text("kind") == "evaluation";
-    if (at >= 0 && (at < turn || (is_evaluation && at == turn)))
+    const bool is_drained =
+        record.number("batch", at) < static_cast<double>(from.first_batch);
+    if (at >= 0 &&
+        (at < from.turn || is_drained || (is_evaluation && at == from.turn)))
       records.push_back(std::move(record));
   }
   return records;
@@ -122,23 +127,23 @@ RunFolder RunFolder::make(std::string path, const Experiment& experiment,
 }
 
 RunFolder RunFolder::reopen(std::string path, const Experiment& experiment,
-                            const std::string& command, std::int64_t turn) {
+                            const std::string& command, const Resumed& from) {
   RunFolder folder(std::move(path));
   const std::string metrics = folder.path_ + "/metrics.jsonl";
-  folder.history_ = records_until(turn, metrics);
+  folder.history_ = records_until(from, metrics);
   write_file_atomically(metrics, [&](std::ostream& file) {
     for (const Record& record : folder.history_)
       file << to_json(record) << '\n';
   });
   for (const auto& entry : fs::directory_iterator(folder.checkpoints()))
-    if (is_checkpoint_after(turn, entry.path())) remove_tree(entry.path());
+    if (is_checkpoint_after(from.turn, entry.path())) remove_tree(entry.path());
   remove_tree(folder.path_ + "/done");
   write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
   const std::string run_file = folder.path_ + "/run.json";
   Json run = read_json(run_file);
   folder.started_ = run.value("started", 0.0);
   Json part = provenance(command, experiment, now());
-  part["turn"] = turn;
+  part["turn"] = from.turn;
   run["continued"].push_back(std::move(part));
   write_text(run_file, run.dump(2) + "\n");
   return folder;

@@ -17,6 +17,14 @@ namespace sluice {
 std::string config_of_run(const std::string& path);
 std::string checkpoints_of_run(const std::string& path);
 
+/// A run to continue: its last whole checkpoint.
+struct Resumed {
+  std::int64_t turn = 0;
+  std::string checkpoint = {};
+  /// Batches before it were applied by all blocks, in a drain: Grant's.
+  std::int64_t first_batch = 0;
+};
+
 /// What a run leaves behind; a run that ended before its time is continued from
 /// it:
 ///
@@ -33,10 +41,10 @@ class RunFolder {
   /// `overwrite`: then that run is removed. Throws UserError.
   static RunFolder make(std::string path, const Experiment& experiment,
                         const std::string& command, bool overwrite);
-  /// The folder of a run that is continued after its turn `turn`: what it wrote
-  /// about later ones is forgotten. Throws UserError.
+  /// The folder of a run that is continued: what it wrote about what comes
+  /// after that checkpoint is forgotten. Throws UserError.
   static RunFolder reopen(std::string path, const Experiment& experiment,
-                          const std::string& command, std::int64_t turn);
+                          const std::string& command, const Resumed& from);
 
   const std::string& path() const { return path_; }
   /// When the run began, in seconds since 1970.
@@ -57,11 +65,6 @@ class RunFolder {
   std::vector<Record> history_;
 };
 
-/// A run to continue: its last whole checkpoint.
-struct Resumed {
-  std::int64_t turn = 0;
-  std::string checkpoint = {};
-};
 /// Throws UserError when the folder has no run, or no checkpoint.
 Resumed last_checkpoint(const std::string& run_folder);
 

@@ -55,6 +55,18 @@ void Settings::describe(Fields& fields) {
                       "the blocks",
               .min = 0,
               .max = 1024});
+  fields.section("accumulate", "gradients over several batches",
+                 [&](Fields& part) {
+                   part.key("batches", accumulate,
+                            {.text = "for one update; an incomplete window at "
+                                     "the end is not applied",
+                             .unit = "batches",
+                             .min = 1,
+                             .max = 1e6});
+                   part.key("rule", accumulate_rule,
+                            {.text = "what becomes of their gradients",
+                             .allowed = {"sum", "mean"}});
+                 });
   fields.key("precision", precision,
              {.text = "of matrix products and convolutions",
               .allowed = {"fp32", "bf16"}});

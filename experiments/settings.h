@@ -34,6 +34,8 @@ struct Settings {
   std::int64_t log_every = 1;
   bool drain = true;
   std::int64_t threads = 0;
+  std::int64_t accumulate = 1;
+  std::string accumulate_rule = "sum";
   std::string precision = "fp32";
   std::string memory_format = "channels_last";
   std::string allocator = "caching";

@@ -23,9 +23,13 @@ at::Tensor laid_out(const at::Tensor& tensor, MemoryFormat format) {
   return tensor.contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-Block::Block(int block, std::int64_t first_layer,
-             std::vector<std::shared_ptr<Layer>> layers, MemoryFormat format)
-    : block_(block), first_layer_(first_layer), layers_(std::move(layers)) {
+Block::Block(int block, std::int64_t first_layer, std::function<Layers()> make,
+             MemoryFormat format)
+    : block_(block),
+      first_layer_(first_layer),
+      make_(std::move(make)),
+      format_(format),
+      layers_(make_()) {
   SLUICE_CHECK(!layers_.empty(), "block {} has no layers", block);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     lay_out(*layers_[i], format);
@@ -58,17 +62,49 @@ Tensors Block::forward(const Tensors& inputs, Pass pass) {
   return values;
 }
 
-std::vector<std::shared_ptr<Layer>> make_layers(const Model& model,
-                                                std::int64_t first,
-                                                std::int64_t last,
-                                                std::uint64_t seed) {
-  std::vector<std::shared_ptr<Layer>> layers;
+Block Block::twin() const {
+  return {block_, first_layer_, make_, format_};
+}
+
+void Block::share_buffers(const Block& twin) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i)
+    buffers_[i].second.set_data(twin.buffers_[i].second.variable_data());
+}
+
+void Block::copy_buffers(const Block& twin) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i)
+    buffers_[i].second.variable_data().copy_(twin.buffers_[i].second);
+}
+
+BuffersKept::BuffersKept(const Block& block)
+    : buffers_(values_of(block.buffers())) {
+  for (const at::Tensor& buffer : buffers_)
+    before_.push_back(buffer.detach().clone());
+}
+
+BuffersKept::~BuffersKept() {
+  // A graph may hold a buffer, and would refuse one that was seen to change.
+  for (std::size_t i = 0; i < buffers_.size(); ++i)
+    buffers_[i].variable_data().copy_(before_[i]);
+}
+
+Layers make_layers(const Model& model, std::int64_t first, std::int64_t last,
+                   std::uint64_t seed) {
+  Layers layers;
   for (std::int64_t i = first; i <= last; ++i) {
     layers.push_back(model.layers.at(static_cast<std::size_t>(i)).make());
     layers.back()->initialise(
         random_key({seed, static_cast<std::uint64_t>(i), key_part("weights")}));
   }
   return layers;
+}
+
+Block make_block(const Model& model, int block, std::int64_t first,
+                 std::int64_t last, std::uint64_t seed, MemoryFormat format) {
+  const auto make = [model, first, last, seed] {
+    return make_layers(model, first, last, seed);
+  };
+  return {block, first, make, format};
 }
 
 }  // namespace sluice

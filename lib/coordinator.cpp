@@ -33,6 +33,7 @@ Coordinator::Coordinator(RunLength length, int blocks,
 Grant Coordinator::next_turns(const Grant& before) const {
   Grant grant;
   grant.first_turn = before.end_turn;
+  grant.first_batch = before.first_batch;
   grant.end_turn = std::min(
       {grant.first_turn + length_.grant_turns,
        next_multiple(grant.first_turn, length_.evaluate_every, length_.turns),
@@ -52,6 +53,7 @@ Grant Coordinator::decide() {
     return {
         .first_turn = length_.first_turn,
         .end_turn = length_.first_turn,
+        .first_batch = length_.first_batch,
         .checkpoint = length_.initial_checkpoint && length_.first_turn == 0};
   const Grant& before = decided_.back();
   Grant grant = next_turns(before);
@@ -60,6 +62,7 @@ Grant Coordinator::decide() {
   if (is_early || interrupted_)
     grant = {.first_turn = before.end_turn,
              .end_turn = before.end_turn,
+             .first_batch = before.first_batch,
              .checkpoint = true,
              .finish = true};
   // What was interrupted is to be continued: what is in flight stays so.

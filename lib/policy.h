@@ -24,6 +24,9 @@ enum class WeightsAtBackward : std::uint8_t {
   current
 };
 
+/// Which pass of a batch that is forwarded twice moves BatchNorm's statistics.
+enum class StatisticsAt : std::uint8_t { forward, replay, both };
+
 /// What a turn t does first, for blocks with a delay: A is forward(t),
 /// backward(t - d), update; B is backward(t - d), update, forward(t).
 enum class Order : std::uint8_t { forward_first, backward_first };
@@ -38,6 +41,7 @@ struct Traits {
   /// synthesizer's target).
   bool from_above = true;
   WeightsAtBackward weights = WeightsAtBackward::stash;
+  StatisticsAt statistics = StatisticsAt::forward;
   Order order = Order::forward_first;
 };
 
@@ -64,8 +68,6 @@ struct Signal {
   at::Tensor loss;
   at::Tensor logits;
 };
-
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// Where the gradient at the output of a block comes from. Touches no channel,
 /// clock or file; holds no weights but its own sources' (heads, synthesizers).

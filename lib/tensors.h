@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -9,6 +11,14 @@ namespace sluice {
 
 /// What crosses a boundary: a tuple of activations, or a gradient for each.
 using Tensors = std::vector<at::Tensor>;
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+inline Tensors values_of(const NamedTensors& named) {
+  Tensors values;
+  for (const auto& [name, tensor] : named) values.push_back(tensor);
+  return values;
+}
 
 /// Sizes of one sample, without the batch dimension: [C], [C, H, W] or, of a
 /// sequence, [T, C].

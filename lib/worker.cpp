@@ -1,5 +1,6 @@
 #include "lib/worker.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/saved_state.h"
 #include "lib/gradients.h"
 #include "lib/memory/allocator.h"
 #include "lib/optimizers/clipping.h"
@@ -58,7 +60,17 @@ Worker::Worker(WorkerSettings settings, WorkerParts parts)
       trained_(parts_.block.parameters()) {
   for (auto& named : parts_.policy->parameters())
     trained_.push_back(std::move(named));
-  optimizer_ = make_optimizer(settings_.optimizer, trained_);
+  // The optimizer writes behind the back of autograd, which would refuse the
+  // graphs of methods that want old activations and new weights.
+  NamedTensors stepped;
+  for (const auto& [name, parameter] : trained_)
+    stepped.emplace_back(name, parameter.variable_data());
+  optimizer_ = make_optimizer(settings_.optimizer, stepped);
+  history_ = make_history({.delayed = plan().delay > 0,
+                           .weights = plan().weights,
+                           .statistics = plan().statistics,
+                           .saved = !settings_.checkpoint_folder.empty()},
+                          parts_.block);
 }
 
 void Worker::execute(const Action& action) {
@@ -136,31 +148,24 @@ void Worker::send_up(const Action& action, MessageKind kind,
 
 void Worker::forward(const Action& action) {
   Fed fed = take_inputs(action, MessageKind::activation, parts_.training.get());
-  Flight flight;
-  flight.inputs = leaves_of(fed.inputs, plan().gradient_to_below);
-  flight.labels = fed.labels;
-  flight.version = version_;
-  flight.outputs = parts_.block.forward(flight.inputs, pass_for(action, true));
-  send_up(action, MessageKind::activation, flight.outputs, flight.labels);
+  Flight flight{.inputs = leaves_of(fed.inputs, plan().gradient_to_below),
+                .labels = fed.labels,
+                .pass = pass_for(action, true),
+                .version = version_};
+  const Tensors outputs = history_->forward(flight);
+  send_up(action, MessageKind::activation, outputs, flight.labels);
   flights_.emplace(action.batch, std::move(flight));
 }
 
-Worker::Flight Worker::take_flight(const Action& action) {
+Flight Worker::take_flight(const Action& action) {
   auto node = flights_.extract(action.batch);
   SLUICE_CHECK(!node.empty(), "block {} has no forward of batch {}", block(),
                action.batch);
-  Flight flight = std::move(node.mapped());
-  // LibTorch doesn't notice that weights changed in place under a graph.
-  SLUICE_CHECK(flight.version == version_,
-               "block {} would run the graph of batch {}, made with weight "
-               "version {}, against version {}",
-               block(), action.batch, flight.version, version_);
-  return flight;
+  return std::move(node.mapped());
 }
 
 void Worker::backward(const Action& action) {
   Tensors from_above;
-  pending_ = {};
   if (plan().gradient_from_above) {
     const Message message =
         receive(*parts_.above.receiver, MessageKind::gradient, action.batch);
@@ -170,34 +175,48 @@ void Worker::backward(const Action& action) {
           unpack(message, "norm").at(0).item<double>();
   }
   Flight flight = take_flight(action);
-  const Tensors features = leaves_of(flight.outputs, true);
+  const Graph graph = history_->graph_of(flight, version_);
+  const Tensors features = leaves_of(graph.outputs, true);
   const Unchanged unchanged({&from_above, &features});
   Signal signal = parts_.policy->signal({.turn = action.turn,
                                          .batch = action.batch,
                                          .features = features,
                                          .labels = flight.labels,
                                          .from_above = from_above,
-                                         .pass = pass_for(action, true)});
+                                         .pass = flight.pass});
   unchanged.check(fmt::format("the policy above block {}", block()));
 
-  Tensors targets;
-  for (const auto& [name, parameter] : parts_.block.parameters())
-    targets.push_back(parameter);
+  Tensors targets = graph.parameters;
   if (plan().gradient_to_below)
     targets.insert(targets.end(), flight.inputs.begin(), flight.inputs.end());
   check_signal(signal, features);
   const Tensors gradients =
-      gradients_at(targets, flight.outputs, signal.gradients);
-  const auto own = gradients.begin() + std::ssize(parts_.block.parameters());
-  pending_.gradients.assign(gradients.begin(), own);
-  for (at::Tensor& gradient : signal.parameter_gradients)
-    pending_.gradients.push_back(std::move(gradient));
+      gradients_at(targets, graph.outputs, signal.gradients);
+  const auto own = gradients.begin() + std::ssize(graph.parameters);
+  Tensors applied(gradients.begin(), own);
+  applied.insert(applied.end(), signal.parameter_gradients.begin(),
+                 signal.parameter_gradients.end());
+  if (pending_.batches == 0) pending_.first_batch = action.batch;
+  accumulate(std::move(applied));
   pending_.steps_between = version_ - flight.version;
   pending_.labels = flight.labels.numel();
   pending_.loss = signal.loss;
-  if (signal.logits.defined() && action.turn % settings_.log_every == 0)
+  if (signal.logits.defined() && is_logged(action))
     pending_.correct = correct_of(signal.logits, flight.labels);
   if (plan().gradient_to_below) send_down(action, {own, gradients.end()});
+}
+
+/// The sum over the batches of an update's window, in their order.
+void Worker::accumulate(Tensors gradients) {
+  if (pending_.batches++ == 0) {
+    pending_.gradients = std::move(gradients);
+    return;
+  }
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    at::Tensor& sum = pending_.gradients[i];
+    if (!gradients[i].defined()) continue;
+    sum = sum.defined() ? sum + gradients[i] : gradients[i];
+  }
 }
 
 void Worker::send_down(const Action& action, const Tensors& gradients) {
@@ -206,12 +225,25 @@ void Worker::send_down(const Action& action, const Tensors& gradients) {
                   .turn = action.turn,
                   .weight_version = version_};
   pack(gradients, "gradient", message);
+  remember_sent(action.batch, gradients);
   if (settings_.plan.model_norm)
     pack({at::scalar_tensor(
              squared_norm(pending_.gradients, pending_.squared_norm_above),
              at::kDouble)},
          "norm", message);
   send(*parts_.below.sender, std::move(message));
+}
+
+/// Of what was sent down, as much as the block below may not have taken yet
+/// when both have done the same turns.
+void Worker::remember_sent(std::int64_t batch, const Tensors& gradients) {
+  const BlockPlan& below =
+      settings_.plan.blocks[static_cast<std::size_t>(block()) - 2];
+  const std::int64_t under_way = below.delay - plan().delay;
+  if (settings_.checkpoint_folder.empty() || under_way <= 0) return;
+  sent_down_[batch] = gradients;
+  while (std::ssize(sent_down_) > under_way)
+    sent_down_.erase(sent_down_.begin());
 }
 
 void Worker::clip(const Action& action) {
@@ -242,12 +274,22 @@ void Worker::clip(const Action& action) {
 }
 
 void Worker::update(const Action& action) {
+  if (settings_.accumulate_mean && pending_.batches > 1)
+    for (at::Tensor& gradient : pending_.gradients)
+      if (gradient.defined())
+        gradient = gradient / static_cast<double>(pending_.batches);
   clip(action);
   const double rate = settings_.optimizer.learning_rate.at(
       action.turn, settings_.turns, settings_.turns_per_epoch);
   optimizer_->step(pending_.gradients, rate);
   ++version_;
-  if (action.turn % settings_.log_every == 0) log_training(action, rate);
+  pending_.batches = 0;
+  if (is_logged(action)) log_training(action, rate);
+}
+
+/// A due turn, or the first update after one.
+bool Worker::is_logged(const Action& action) const {
+  return action.turn % settings_.log_every < plan().accumulate;
 }
 
 void Worker::log_training(const Action& action, double learning_rate) {
@@ -298,6 +340,12 @@ void Worker::checkpoint(const Action& action) {
              state());
 }
 
+std::size_t Worker::graphs() const {
+  return static_cast<std::size_t>(std::count_if(
+      flights_.begin(), flights_.end(),
+      [](const auto& item) { return !item.second.outputs.empty(); }));
+}
+
 NamedTensors Worker::weights() const {
   NamedTensors all = trained_;
   for (const auto& named : parts_.block.buffers()) all.push_back(named);
@@ -305,22 +353,75 @@ NamedTensors Worker::weights() const {
   return all;
 }
 
-std::string Worker::version_name() const {
-  return fmt::format("workers.{}.weight_version", block());
+std::string Worker::name_in_state(std::string_view what) const {
+  return fmt::format("{}.{}", what, block());
 }
 
 NamedTensors Worker::state() const {
   NamedTensors all = optimizer_->state();
-  all.emplace_back(version_name(), at::scalar_tensor(version_, at::kLong));
+  const std::string me = name_in_state("workers");
+  save_number(version_, me + ".weight_version", all);
+  save_number(parts_.block.first_layer(), me + ".first_layer", all);
+  save_number(static_cast<std::int64_t>(plan().weights), me + ".weights", all);
+  const std::string flights = name_in_state("flights");
+  for (const auto& [batch, flight] : flights_) {
+    const std::string name = fmt::format("{}.{}", flights, batch);
+    save_number(flight.version, name + ".version", all);
+    save_list(flight.inputs, name + ".input", all);
+    save_list({flight.labels}, name + ".label", all);
+    save_list(history_->weights_of(flight), name + ".weight", all);
+  }
+  for (const auto& [batch, gradients] : sent_down_)
+    save_list(gradients,
+              fmt::format("{}.{}.gradient", name_in_state("sent"), batch), all);
+  if (pending_.batches > 0) {
+    const std::string name = name_in_state("accumulated");
+    save_number(pending_.batches, name + ".batches", all);
+    save_number(pending_.first_batch, name + ".first_batch", all);
+    save_list(pending_.gradients, name + ".gradient", all);
+  }
   return all;
 }
 
 void Worker::restore(const NamedTensors& weights, const NamedTensors& state,
                      std::string_view source) {
   copy_by_name(weights, this->weights(), source);
-  const NamedTensors mine = this->state();
-  copy_by_name(state, mine, source);
-  version_ = mine.back().second.item<std::int64_t>();
+  copy_by_name(state, optimizer_->state(), source);
+  const SavedState saved(state, source);
+  version_ = saved.number(name_in_state("workers") + ".weight_version");
+  restore_flights(saved);
+  for (const std::int64_t batch : saved.numbers_below(name_in_state("sent")))
+    sent_down_[batch] =
+        saved.list(fmt::format("{}.{}.gradient", name_in_state("sent"), batch));
+  const std::string name = name_in_state("accumulated");
+  if (saved.has(name + ".batches")) {
+    pending_.batches = saved.number(name + ".batches");
+    pending_.first_batch = saved.number(name + ".first_batch");
+    pending_.gradients = saved.list(name + ".gradient");
+  }
+}
+
+void Worker::restore_flights(const SavedState& saved) {
+  const std::string flights = name_in_state("flights");
+  for (const std::int64_t batch : saved.numbers_below(flights)) {
+    const std::string name = fmt::format("{}.{}", flights, batch);
+    Flight flight{.inputs = leaves_of(saved.list(name + ".input"),
+                                      plan().gradient_to_below),
+                  .labels = saved.list(name + ".label").at(0),
+                  .pass = pass_for({.batch = batch}, true),
+                  .version = saved.number(name + ".version")};
+    history_->restore(flight, saved.list(name + ".weight"));
+    flights_.emplace(batch, std::move(flight));
+  }
+}
+
+void Worker::start(std::int64_t first_batch) {
+  const std::map<std::int64_t, Tensors> sent = std::move(sent_down_);
+  sent_down_.clear();
+  for (const auto& [batch, gradients] : sent)
+    if (batch >= first_batch) send_down({.batch = batch}, gradients);
+  // A window that was incomplete when the pipe was drained is not applied.
+  if (pending_.first_batch < first_batch) pending_ = {};
 }
 
 Record Worker::costs() const {

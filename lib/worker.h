@@ -9,7 +9,9 @@
 #include "lib/base/channel.h"
 #include "lib/base/memory/account.h"
 #include "lib/block.h"
+#include "lib/checkpoints/saved_state.h"
 #include "lib/evaluation.h"
+#include "lib/histories/history.h"
 #include "lib/loss.h"
 #include "lib/metrics/sink.h"
 #include "lib/metrics/time_spent.h"
@@ -34,6 +36,8 @@ struct WorkerSettings {
   MemoryFormat memory_format = MemoryFormat::contiguous;
   std::string checkpoint_folder = {};  ///< empty: nothing is saved
   OptimizerOptions optimizer = {};
+  /// Gradients of an update's window are averaged, not summed.
+  bool accumulate_mean = false;
 };
 
 /// What a worker works with. The sources are needed by block 1 only, `above`
@@ -63,32 +67,36 @@ class Worker {
   int block() const { return parts_.block.index(); }
   /// What the block trains and keeps: its own and its policy's.
   NamedTensors weights() const;
-  /// What a checkpoint holds beside the weights: the optimizer's state and
-  /// "workers.<k>.weight_version".
+  /// What a checkpoint holds beside the weights: the optimizer's state,
+  /// counters
+  /// ("workers.<k>.*"), and what is in flight ("flights.<k>.<batch>.*",
+  /// "sent.<k>.<batch>.*").
   NamedTensors state() const;
   /// Takes what weights() and state() gave at the same turn, by name; more may
-  /// be there. `source` is named in errors.
+  /// be there. `source` is named in errors. Before start().
   void restore(const NamedTensors& weights, const NamedTensors& state,
                std::string_view source);
+  /// Before the first action: sends again what was under way to a neighbour
+  /// when the run that is continued was saved, from `first_batch` on.
+  void start(std::int64_t first_batch);
   /// The gradients of the last backward, in the order of the parameters: for
   /// tests and probes. Undefined where a parameter got none.
   const Tensors& gradients() const { return pending_.gradients; }
   std::int64_t weight_version() const { return version_; }
+  /// Batches between their forward and their backward, and how many of them
+  /// have a graph.
+  std::size_t flights() const { return flights_.size(); }
+  std::size_t graphs() const;
   /// After the last action: writes a record of what the block has cost, and
   /// closes the links; what was sent arrives.
   void finish();
 
  private:
-  /// A batch between its forward and its backward.
-  struct Flight {
-    Tensors inputs;   // leaves
-    Tensors outputs;  // with the graph
-    at::Tensor labels;
-    std::int64_t version = 0;
-  };
   /// Gradients between a backward and its update.
   struct Pending {
     Tensors gradients;
+    std::int64_t batches = 0;  // that they are the sum of
+    std::int64_t first_batch = 0;
     double squared_norm_above = 0;
     std::int64_t steps_between = 0;
     at::Tensor loss;
@@ -115,18 +123,24 @@ class Worker {
   void send_up(const Action& action, MessageKind kind, const Tensors& outputs,
                const at::Tensor& labels);
   Flight take_flight(const Action& action);
+  void accumulate(Tensors gradients);
+  void remember_sent(std::int64_t batch, const Tensors& gradients);
+  void restore_flights(const SavedState& saved);
+  std::string name_in_state(std::string_view what) const;
   void send_down(const Action& action, const Tensors& gradients);
   void clip(const Action& action);
+  bool is_logged(const Action& action) const;
   void log_training(const Action& action, double learning_rate);
   void log_evaluation(const Action& action);
-  std::string version_name() const;
   Record costs() const;
 
   WorkerSettings settings_;
   WorkerParts parts_;
   NamedTensors trained_;  // the block's parameters, then the policy's
   std::unique_ptr<Optimizer> optimizer_;
-  std::map<std::int64_t, Flight> flights_;  // by batch
+  std::unique_ptr<History> history_;
+  std::map<std::int64_t, Flight> flights_;     // by batch
+  std::map<std::int64_t, Tensors> sent_down_;  // by batch: maybe under way
   Pending pending_;
   std::int64_t version_ = 0;
 

@@ -27,10 +27,10 @@ std::span<const ModelRow> models();
 ///
 ///   const Model model = make_model("resnet20", {{3, 32, 32}, 10});
 ///   const auto last = std::ssize(model.layers) - 1;
-///   Block net(1, 0, make_layers(model, 0, last, seed), format);  //
-///   lib/block.h Tensors outputs = net.forward({images}, {.seed = seed, .batch
-///   = t}); at::Tensor logits = outputs[0];  // [N, classes]; of a text [N, T,
-///   classes]
+///   Block net = make_block(model, 1, 0, last, seed, format);
+///   Tensors outputs = net.forward({images}, {.seed = seed, .batch = t});
+///
+/// outputs[0] are the logits: [N, classes], of a text [N, T, classes].
 ///
 /// net.parameters() has the names that checkpoints use ("layers.1.conv1.weight"
 /// for the first residual block of a resnet, "layers.0.token.weight" for the

@@ -58,6 +58,7 @@ Record to_record(const Grant& grant) {
   Record record;
   record.set("first_turn", grant.first_turn);
   record.set("end_turn", grant.end_turn);
+  record.set("first_batch", grant.first_batch);
   record.set("drain", std::int64_t{grant.drain});
   record.set("evaluation_batches", grant.evaluation_batches);
   record.set("checkpoint", std::int64_t{grant.checkpoint});
@@ -68,6 +69,7 @@ Record to_record(const Grant& grant) {
 Grant grant_from(const Record& record) {
   return {.first_turn = integer(record, "first_turn"),
           .end_turn = integer(record, "end_turn"),
+          .first_batch = integer(record, "first_batch"),
           .drain = flag(record, "drain"),
           .evaluation_batches = integer(record, "evaluation_batches"),
           .checkpoint = flag(record, "checkpoint"),

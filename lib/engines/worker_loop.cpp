@@ -18,10 +18,11 @@ class ControlSink final : public Sink {
 };
 
 void carry_out_grants(const BlockPlan& plan, Link& control, Worker& worker) {
-  for (;;) {
+  for (bool started = false;; started = true) {
     const std::optional<Message> message = control.receiver->receive();
     if (!message) throw LinkError("the coordinator is gone");
     const Grant grant = grant_from(record_of(*message));
+    if (!started) worker.start(grant.first_batch);
     for (const Action& action : actions_of(plan, grant)) worker.execute(action);
     if (grant.finish) worker.finish();
     control.sender->send(control_message(MessageKind::reached, {}));

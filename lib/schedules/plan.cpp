@@ -1,25 +1,11 @@
 #include "lib/schedules/plan.h"
 
+#include <algorithm>
+
 #include "lib/base/error.h"
 
 namespace sluice {
 namespace {
-
-/// Turn t of a block: one forward, one backward and update, in its order.
-/// `forward` is false in the turns of a drain.
-void append_turn(const BlockPlan& plan, std::int64_t turn, bool forward,
-                 std::vector<Action>& actions) {
-  const Action forwarded{ActionKind::forward, turn, turn};
-  const bool backward_first =
-      plan.order == Order::backward_first && plan.delay > 0;
-  if (forward && !backward_first) actions.push_back(forwarded);
-  const std::int64_t applied = turn - plan.delay;
-  if (applied >= 0) {
-    actions.push_back({ActionKind::backward, applied, turn});
-    actions.push_back({ActionKind::update, applied, turn});
-  }
-  if (forward && backward_first) actions.push_back(forwarded);
-}
 
 bool goes_up(ActionKind kind) {
   return kind == ActionKind::forward || kind == ActionKind::evaluate;
@@ -32,7 +18,8 @@ MessageKind upward_kind(ActionKind kind) {
 
 }  // namespace
 
-RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm) {
+RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
+                      std::int64_t accumulate) {
   const int count = static_cast<int>(boundaries.size()) + 1;
   RunPlan plan;
   plan.model_norm = model_norm;
@@ -40,6 +27,7 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm) {
   for (int block = count; block >= 1; --block) {
     BlockPlan& mine = plan.blocks[static_cast<std::size_t>(block) - 1];
     mine.block = block;
+    mine.accumulate = accumulate;
     if (block < count) {
       const Traits& above = boundaries[static_cast<std::size_t>(block) - 1];
       const BlockPlan& next = plan.blocks[static_cast<std::size_t>(block)];
@@ -50,6 +38,12 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm) {
             block);
       mine.delay = above.cut ? 0 : above.delay + next.delay;
       mine.order = above.order;
+      // A boundary that adds no delay of its own keeps the weights of its
+      // forwards.
+      if (above.delay > 0) {
+        mine.weights = above.weights;
+        mine.statistics = above.statistics;
+      }
       mine.gradient_from_above = above.from_above;
     }
     if (block > 1)
@@ -61,11 +55,26 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm) {
 
 std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
   std::vector<Action> actions;
+  // A turn: one forward, one backward and, when a window of accumulation is
+  // full, an update, in the block's order; no forward in the turns of a drain.
+  const auto append = [&](std::int64_t turn, bool has_forward) {
+    const Action forward{ActionKind::forward, turn, turn};
+    const bool backward_first =
+        plan.order == Order::backward_first && plan.delay > 0;
+    if (has_forward && !backward_first) actions.push_back(forward);
+    const std::int64_t applied = turn - plan.delay;
+    if (applied >= grant.first_batch) {
+      actions.push_back({ActionKind::backward, applied, turn});
+      if ((applied - grant.first_batch + 1) % plan.accumulate == 0)
+        actions.push_back({ActionKind::update, applied, turn});
+    }
+    if (has_forward && backward_first) actions.push_back(forward);
+  };
   for (std::int64_t turn = grant.first_turn; turn < grant.end_turn; ++turn)
-    append_turn(plan, turn, true, actions);
+    append(turn, true);
   if (grant.drain)
     for (std::int64_t extra = 0; extra < plan.delay; ++extra)
-      append_turn(plan, grant.end_turn + extra, false, actions);
+      append(grant.end_turn + extra, false);
   for (std::int64_t batch = 0; batch < grant.evaluation_batches; ++batch)
     actions.push_back({ActionKind::evaluate, batch, grant.end_turn});
   if (grant.checkpoint)
@@ -96,6 +105,20 @@ std::vector<Transfer> yields_of(const RunPlan& plan, int block,
   if (action.kind == ActionKind::update && plan.model_norm && block < count)
     return {{MessageKind::norm, block, block + 1, action.batch}};
   return {};
+}
+
+std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,
+                                std::int64_t first_batch) {
+  std::vector<Transfer> sent;
+  for (std::size_t k = 0; k + 1 < plan.blocks.size(); ++k) {
+    const BlockPlan& below = plan.blocks[k];
+    const BlockPlan& above = plan.blocks[k + 1];
+    if (!below.gradient_from_above) continue;
+    const std::int64_t first = std::max(first_batch, turn - below.delay);
+    for (std::int64_t batch = first; batch < turn - above.delay; ++batch)
+      sent.push_back({MessageKind::gradient, above.block, below.block, batch});
+  }
+  return sent;
 }
 
 }  // namespace sluice

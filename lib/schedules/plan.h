@@ -17,6 +17,11 @@ struct BlockPlan {
   /// cut. Turn t applies batch t - delay.
   std::int64_t delay = 0;
   Order order = Order::forward_first;
+  /// What its backward sees when delay > 0.
+  WeightsAtBackward weights = WeightsAtBackward::stash;
+  StatisticsAt statistics = StatisticsAt::forward;
+  /// Batches whose gradients are accumulated for an update.
+  std::int64_t accumulate = 1;
   bool gradient_from_above = false;  ///< boundary k wants block k+1's gradient
   bool gradient_to_below = false;    ///< boundary k-1 wants ours
 };
@@ -30,13 +35,16 @@ struct RunPlan {
 
 /// boundaries: traits of the K-1 boundaries, bottom first. Throws UserError
 /// when they don't go together.
-RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm);
+RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
+                      std::int64_t accumulate = 1);
 
 /// The coordinator's word to every worker: run the turns [first_turn,
 /// end_turn), then do what it decided, in the order of the members.
 struct Grant {
   std::int64_t first_turn = 0;
   std::int64_t end_turn = 0;
+  /// Batches before it are none of the pipe's any more: it was drained there.
+  std::int64_t first_batch = 0;
   bool drain = false;  ///< apply the batches still in flight
   std::int64_t evaluation_batches = 0;
   bool checkpoint = false;
@@ -62,5 +70,11 @@ std::vector<Transfer> needs_of(const RunPlan& plan, int block,
                                const Action& action);
 std::vector<Transfer> yields_of(const RunPlan& plan, int block,
                                 const Action& action);
+
+/// The gradients that have been sent and not yet taken when every block has
+/// done the turns before `turn`, of a pipe that began with `first_batch`: per
+/// boundary, in the order in which they were sent.
+std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,
+                                std::int64_t first_batch);
 
 }  // namespace sluice

@@ -33,6 +33,15 @@ Simulation::Simulation(RunPlan plan, Costs costs,
   }
 }
 
+void Simulation::begin_at(std::int64_t turn, std::int64_t first_batch) {
+  for (const Transfer& sent : in_flight(plan_, turn, first_batch))
+    channel(sent).queue.push_back({sent, 0});
+  for (const BlockPlan& plan : plan_.blocks)
+    for (std::int64_t batch = std::max(first_batch, turn - plan.delay);
+         batch < turn; ++batch)
+      lanes_[at(plan.block)].forwarded.insert(batch);
+}
+
 void Simulation::extend(int block, const std::vector<Action>& actions) {
   std::deque<Action>& queue = lanes_[at(block)].actions;
   queue.insert(queue.end(), actions.begin(), actions.end());
@@ -49,6 +58,12 @@ const Simulation::Direction& Simulation::channel(
                                      : down_[at(transfer.to)];
 }
 
+bool Simulation::replays(int block) const {
+  const BlockPlan& plan = plan_.blocks[at(block)];
+  return plan.delay > 0 && (plan.weights == WeightsAtBackward::current ||
+                            plan.weights == WeightsAtBackward::recompute);
+}
+
 double Simulation::cost_of(int block, const Action& action) const {
   const BlockCosts& costs = costs_.blocks[at(block)];
   switch (action.kind) {
@@ -56,7 +71,8 @@ double Simulation::cost_of(int block, const Action& action) const {
     case ActionKind::evaluate:
       return costs.forward;
     case ActionKind::backward:
-      return costs.backward;
+      // A replay forwards once more.
+      return costs.backward + (replays(block) ? costs.forward : 0);
     case ActionKind::update:
       return costs.update;
     case ActionKind::checkpoint:

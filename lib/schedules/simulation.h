@@ -42,6 +42,9 @@ class Simulation {
   /// capacities: index k-1 for boundary k.
   Simulation(RunPlan plan, Costs costs, std::vector<Capacity> capacities);
 
+  /// Begins where a run was saved that had done the turns before `turn` with a
+  /// pipe that began with `first_batch`. Before all else.
+  void begin_at(std::int64_t turn, std::int64_t first_batch);
   /// Gives a block more to do.
   void extend(int block, const std::vector<Action>& actions);
   /// The next action in the order of virtual time (ties: the lowest block), or
@@ -81,6 +84,7 @@ class Simulation {
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
   std::optional<double> start_of(int block) const;
+  bool replays(int block) const;
   double cost_of(int block, const Action& action) const;
   /// Whom the block waits for and why; 0 when it waits for nobody.
   std::pair<int, std::string> waits_for(int block) const;

@@ -54,6 +54,21 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"NoSuchOptimizer", "optimizer = {7 = {lr = 1}}", "optimizer.7"},
         Misuse{"NesterovWithoutMomentum", "optimizer = {nesterov = true}",
                "momentum"},
+        Misuse{"MixedWithBf16",
+               "precision = 'bf16'\nboundary = {policy = 'delayed_gradient', "
+               "weights = 'mixed'}",
+               "silently be 'stash'"},
+        Misuse{"MixedReplay",
+               "boundary = {policy = 'delayed_gradient', weights = 'current'}",
+               "stash, recompute, mixed"},
+        Misuse{"ModelClipWithDelay",
+               "boundary = {policy = 'delayed_gradient'}\noptimizer = {clip = "
+               "{norm = 1, scope = 'model'}}",
+               "clip.scope = 'block'"},
+        Misuse{"ModelClipWithAccumulation",
+               "accumulate = {batches = 2}\noptimizer = {clip = {norm = 1, "
+               "scope = 'model'}}",
+               "clip.scope = 'block'"},
         Misuse{
             "ModelClipWithLocalLoss",
             "boundary = {policy = 'local_loss'}\noptimizer = {clip = {norm = "

@@ -1,6 +1,8 @@
 // A run that is continued ends with the bits of one that was not interrupted.
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -91,6 +93,86 @@ INSTANTIATE_TEST_SUITE_P(Engines, Resume,
                          [](const auto& info) {
                            return std::string(info.param);
                          });
+
+/// Methods that have batches in flight when a checkpoint is written.
+const char* const kDelaying[] = {
+    "boundary.policy=delayed_gradient boundary.weights=stash",
+    "boundary.policy=delayed_gradient boundary.weights=recompute",
+    "boundary.policy=delayed_gradient boundary.weights=mixed",
+    "boundary.policy=features_replay boundary.statistics=both",
+    "boundary.policy=fully_decoupled boundary.beta=0.5",
+    "boundary.policy=fully_decoupled boundary.order=A accumulate.batches=3",
+};
+
+class ResumeInFlight : public Resume {
+ protected:
+  std::string run_delaying(const std::string& dir, const std::string& more) {
+    const std::string config = write("delaying.toml", config_with(kDelayed));
+    const Outcome outcome = sluice("run " + config + " engine=" + engine_ +
+                                   " --dir " + path(dir) + " " + more);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    return path(dir);
+  }
+  static constexpr const char* kDelayed =
+      "blocks = 3\nevaluate_every = 0.5\n"
+      "model = {hidden = [48, 40, 32], dropout = 0.2, batch_norm = true}\n"
+      "optimizer = {name = 'adam', lr = 0.01}\n";
+};
+
+TEST_P(ResumeInFlight, GivesTheBitsOfTheUninterruptedRun) {
+  engine_ = GetParam();
+  int number = 0;
+  for (const std::string method : kDelaying) {
+    const std::string name = std::to_string(number++);
+    const std::string whole = run_delaying("whole" + name, method);
+    const std::string part =
+        run_delaying("part" + name, "turns=7 drain=false " + method);
+    const Outcome resumed =
+        sluice("run --resume " + part + " turns=12 drain=true");
+    EXPECT_EQ(resumed.status, 0) << resumed.text;
+    EXPECT_EQ(difference(load_weights(checkpoint_of(whole, 12)),
+                         load_weights(checkpoint_of(part, 12))),
+              "")
+        << method;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, ResumeInFlight,
+                         testing::Values("virtual", "processes"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
+
+TEST_F(ResumeInFlight, OfADrainedRunBeginsWithAnEmptyPipe) {
+  const std::string part = run_delaying("part", kDelaying[0]);
+  const Outcome resumed = sluice("run --resume " + part + " turns=20");
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+  std::map<std::int64_t, std::vector<std::int64_t>> applied;
+  std::ifstream file(part + "/metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const Record record = record_from_json(line);
+    if (record.text("kind") == "train")
+      applied[static_cast<std::int64_t>(record.number("block", 0))].push_back(
+          static_cast<std::int64_t>(record.number("batch", -1)));
+  }
+  std::vector<std::int64_t> all(20);
+  std::iota(all.begin(), all.end(), 0);
+  for (const auto& [block, batches] : applied)
+    EXPECT_EQ(batches, all) << "block " << block;
+  EXPECT_EQ(applied.size(), 3U);
+}
+
+TEST_F(ResumeInFlight, UnderAnotherCutOrPolicyIsRefused) {
+  const std::string part =
+      run_delaying("part", std::string("turns=7 drain=false ") + kDelaying[0]);
+  for (const char* other :
+       {"blocks=[\"0-1\",\"2\",\"3-\"]", "boundary.1.weights=recompute"}) {
+    const Outcome outcome =
+        sluice("run --resume " + part + " turns=12 '" + other + "'");
+    EXPECT_EQ(outcome.status, 2) << other;
+    EXPECT_THAT(outcome.text, HasSubstr("in flight")) << other;
+  }
+}
 
 TEST_F(Resume, WithoutTheOptimizersStateWouldGiveOtherBits) {
   const std::string whole = run("whole", "");

@@ -45,7 +45,23 @@ double Training::train(const Costs& costs) {
   Coordinator coordinator(experiment.length, experiment.blocks(), sink,
                           nullptr);
   return run_virtual(workers, experiment.plan, experiment.capacities, costs,
-                     coordinator);
+                     coordinator, watch);
+}
+
+Applications Training::train_and_record() {
+  Applications applied;
+  Coordinator coordinator(experiment.length, experiment.blocks(), sink,
+                          nullptr);
+  run_virtual(
+      workers, experiment.plan, experiment.capacities, {}, coordinator,
+      [&](const TimedAction& timed) {
+        if (timed.action.kind != ActionKind::update) return;
+        Applied update{timed.action.turn, timed.action.batch, {}};
+        for (const at::Tensor& gradient : block(timed.block).gradients())
+          update.gradients.push_back(gradient.clone());
+        applied[timed.block].push_back(std::move(update));
+      });
+  return applied;
 }
 
 NamedTensors Training::weights() const {
@@ -75,6 +91,34 @@ double distance(const NamedTensors& left, const NamedTensors& right) {
   for (const auto& [name, tensor] : left)
     largest = std::max(largest,
                        (tensor - others.at(name)).abs().max().item<double>());
+  return largest;
+}
+
+std::string difference(const std::vector<Applied>& left,
+                       const std::vector<Applied>& right) {
+  if (left.size() != right.size())
+    return fmt::format("{} updates against {}", left.size(), right.size());
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (left[i].batch != right[i].batch)
+      return fmt::format("update {} applies batch {} against {}", i,
+                         left[i].batch, right[i].batch);
+    for (std::size_t j = 0; j < left[i].gradients.size(); ++j)
+      if (!left[i].gradients[j].equal(right[i].gradients.at(j)))
+        return fmt::format("gradient {} of batch {}", j, left[i].batch);
+  }
+  return "";
+}
+
+double distance(const std::vector<Applied>& left,
+                const std::vector<Applied>& right) {
+  double largest = 0;
+  for (std::size_t i = 0; i < left.size(); ++i)
+    for (std::size_t j = 0; j < left[i].gradients.size(); ++j)
+      largest =
+          std::max(largest, (left[i].gradients[j] - right.at(i).gradients.at(j))
+                                .abs()
+                                .max()
+                                .item<double>());
   return largest;
 }
 

@@ -17,6 +17,7 @@ using testing::HasSubstr;
 constexpr Traits kBackprop = {};
 constexpr Traits kLocal = {.cut = true, .from_above = false};
 constexpr Traits kDelayed = {.delay = 1};
+constexpr Traits kReplay = {.delay = 1, .weights = WeightsAtBackward::current};
 constexpr Traits kFullyDecoupled = {.delay = 2, .order = Order::backward_first};
 
 std::string schedule_of(const Traits& traits, int blocks, int block,
@@ -107,13 +108,16 @@ double seconds_per_batch(const Traits& traits, double latency) {
 TEST(Simulation, GivesTheSteadySpeedUpsWithoutLatency) {
   EXPECT_NEAR(12 / seconds_per_batch(kBackprop, 0), 1, 1e-9);
   EXPECT_NEAR(12 / seconds_per_batch(kDelayed, 0), 4, 1e-9);
+  EXPECT_NEAR(12 / seconds_per_batch(kReplay, 0), 3, 1e-9);
   EXPECT_NEAR(12 / seconds_per_batch(kFullyDecoupled, 0), 4, 1e-9);
   EXPECT_NEAR(12 / seconds_per_batch(kLocal, 0), 4, 1e-9);
 }
 
 TEST(Simulation, GivesTheSteadySpeedUpsWithTheLatencyOfAForward) {
   EXPECT_NEAR(12 / seconds_per_batch(kDelayed, 1), 8. / 3, 1e-9);
+  EXPECT_NEAR(12 / seconds_per_batch(kReplay, 1), 2.25, 1e-9);
   EXPECT_NEAR(12 / seconds_per_batch(kFullyDecoupled, 1), 3, 1e-9);
+  EXPECT_NEAR(12 / seconds_per_batch({.delay = 2}, 1), 4, 1e-9);
   EXPECT_NEAR(12 / seconds_per_batch(kLocal, 1), 4, 1e-9);
 }
 

@@ -43,9 +43,8 @@ Outcome run_blocks(const Model& model, const std::vector<std::int64_t>& starts,
   std::vector<Block> blocks;
   std::int64_t end = std::ssize(model.layers);
   for (auto start = starts.rbegin(); start != starts.rend(); ++start) {
-    blocks.insert(blocks.begin(),
-                  Block(1, *start, make_layers(model, *start, end - 1, 1),
-                        MemoryFormat::contiguous));
+    blocks.insert(blocks.begin(), make_block(model, 1, *start, end - 1, 1,
+                                             MemoryFormat::contiguous));
     end = *start;
   }
   std::vector<Tensors> inputs;

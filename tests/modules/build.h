@@ -41,8 +41,7 @@ inline std::shared_ptr<Layer> make_layer(const Model& model, std::size_t i) {
 /// The whole model as one block.
 inline Block make_block(const Model& model, std::uint64_t seed,
                         MemoryFormat format = MemoryFormat::contiguous) {
-  return {1, 0, make_layers(model, 0, std::ssize(model.layers) - 1, seed),
-          format};
+  return make_block(model, 1, 0, std::ssize(model.layers) - 1, seed, format);
 }
 
 /// Of the uncut model, by the names that checkpoints use.

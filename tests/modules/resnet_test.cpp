@@ -121,7 +121,7 @@ TEST(ResNet, KeepsChannelsLast) {
   const Model model = resnet(8);
   Tensors values = {samples(model).contiguous(at::MemoryFormat::ChannelsLast)};
   for (std::int64_t i = 0; i < 4; ++i) {
-    Block block(1, i, make_layers(model, i, i, 1), MemoryFormat::channels_last);
+    Block block = make_block(model, 1, i, i, 1, MemoryFormat::channels_last);
     values = block.forward(values, {});
     EXPECT_TRUE(values[0].is_contiguous(at::MemoryFormat::ChannelsLast)) << i;
   }
