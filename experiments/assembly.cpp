@@ -136,25 +136,31 @@ void check_weights(const Experiment& experiment, const std::string& path) {
 std::int64_t first_batch_of(const Experiment& experiment,
                             const std::string& checkpoint) {
   const SavedState saved(load_state(checkpoint), checkpoint);
-  const std::int64_t turn = turn_of(checkpoint).value_or(0);
   bool any_in_flight = false;
   bool fits = true;
-  std::int64_t first = 0;
   for (const BlockPlan& plan : experiment.plan.blocks) {
-    const auto batches =
-        saved.numbers_below(fmt::format("flights.{}", plan.block));
-    any_in_flight = any_in_flight || !batches.empty();
-    fits = fits && std::ssize(batches) <= plan.delay &&
+    const auto count = [&](const char* of) {
+      return std::ssize(
+          saved.numbers_below(fmt::format("{}.{}", of, plan.block)));
+    };
+    const auto flights = count("flights");
+    const auto lessons = count("lessons");
+    any_in_flight = any_in_flight || flights > 0 || lessons > 0;
+    fits = fits && flights <= plan.delay &&
+           lessons <= turns_in_flight(plan) - plan.delay &&
            is_same_block(experiment, plan, saved);
-    if (std::ssize(batches) < plan.delay)
-      first = std::max(first, batches.empty() ? turn : batches.front());
   }
   if (any_in_flight && !fits)
     throw UserError(
         "{}: its batches in flight are those of another cut or policy; "
         "continue with the run's own, or from a run that was drained",
         checkpoint);
-  return first;
+  std::int64_t first = 0;
+  for (int block = 1;; ++block) {
+    const std::string name = fmt::format("workers.{}.first_batch", block);
+    if (!saved.has(name)) return first;
+    first = std::max(first, saved.number(name));
+  }
 }
 
 std::vector<Ends> memory_ends(const Experiment& experiment) {

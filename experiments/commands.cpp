@@ -218,8 +218,9 @@ void plan_command(const PlanArguments& arguments) {
   for (const TimedAction& timed : timeline) end = std::max(end, timed.end);
   const double unit = std::min(arguments.forward, arguments.backward);
   fmt::print(
-      "\n{}\nF forward, B backward, U update of a batch; - busy, . waiting; a "
-      "column is {:g} s,\na forward {:g} s, a backward {:g} s, a message {:g} "
+      "\n{}\nF forward, B backward, U update of a batch, L what a synthesizer "
+      "learns from it;\n- busy, . waiting; a column is {:g} s,\na forward {:g} "
+      "s, a backward {:g} s, a message {:g} "
       "s. It ends after {:g} s.\n",
       draw_timeline(timeline, experiment.blocks(), unit > 0 ? unit : 1),
       unit > 0 ? unit : 1, arguments.forward, arguments.backward,

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "auxiliary_heads/heads.h"
+#include "auxiliary_heads/synthesizers/synthesizers.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/sample_order.h"
 #include "experiments/numbered.h"
 #include "experiments/settings.h"
 #include "lib/base/plug_in.h"
+#include "lib/policies/plug_ins.h"
 #include "modules/models.h"
 
 namespace sluice {
@@ -86,7 +88,7 @@ void read_boundary(Fields& fields, Experiment& experiment) {
   std::string name = "backprop";
   experiment.boundaries.push_back(
       choose(fields, "policy", policies(), name, "policy")
-          .make(fields, heads()));
+          .make(fields, {heads(), configure_synthesizer}));
   experiment.policy_names.push_back(name);
 }
 

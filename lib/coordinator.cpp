@@ -65,8 +65,9 @@ Grant Coordinator::decide() {
              .first_batch = before.first_batch,
              .checkpoint = true,
              .finish = true};
-  // What was interrupted is to be continued: what is in flight stays so.
-  grant.drain = grant.finish && length_.drain && !interrupted_;
+  // What was interrupted is to be continued: what is in flight stays so. And an
+  // early stop keeps the weights that were evaluated.
+  grant.drain = grant.finish && length_.drain && !interrupted_ && !is_early;
   // Blocks that run ahead would mix their files into the checkpoint that is
   // being finished; before an early stop all have finished it.
   const bool is_saved = before.checkpoint && grant.end_turn == before.end_turn;

@@ -12,6 +12,7 @@
 #include "lib/base/table.h"
 #include "lib/head.h"
 #include "lib/layer.h"
+#include "lib/optimizers/optimizer.h"
 #include "lib/tensors.h"
 
 namespace sluice {
@@ -43,9 +44,14 @@ struct Traits {
   WeightsAtBackward weights = WeightsAtBackward::stash;
   StatisticsAt statistics = StatisticsAt::forward;
   Order order = Order::forward_first;
+  /// Whether learn() is called, with the gradient from above as a target, and
+  /// how many turns after the batch's backward.
+  bool learns = false;
+  std::int64_t target_delay = 0;
 };
 
-/// All that a policy gets to see of the batch whose gradient is being applied.
+/// All that a policy gets to see of the batch whose gradient is being applied,
+/// or that it learns from.
 struct Moment {
   std::int64_t turn = 0;
   std::int64_t batch = 0;
@@ -69,6 +75,12 @@ struct Signal {
   at::Tensor logits;
 };
 
+/// How a source that trains has learned from a batch.
+struct Lesson {
+  Tensors gradients;  ///< of learners(), in their order
+  at::Tensor loss;    ///< for the metrics
+};
+
 /// Where the gradient at the output of a block comes from. Touches no channel,
 /// clock or file; holds no weights but its own sources' (heads, synthesizers).
 class Policy {
@@ -77,17 +89,26 @@ class Policy {
   virtual Traits traits() const = 0;
   /// Called once for each batch that the block applies.
   virtual Signal signal(const Moment& moment) = 0;
+  /// Called once for each batch after its signal(), with what has arrived from
+  /// above for it; only with traits().learns.
+  virtual Lesson learn(const Moment& /*moment*/) { return {}; }
   /// What the policy trains ("heads.3.classifier.weight"); the block's
   /// optimizer steps them together with the block's own weights.
   virtual NamedTensors parameters() const { return {}; }
+  /// What learn() trains ("synthesizers.3.last.weight"), stepped at once by an
+  /// optimizer of its own.
+  virtual NamedTensors learners() const { return {}; }
+  /// That optimizer's options; nullptr: those of the block's.
+  virtual const OptimizerOptions* learners_optimizer() const { return nullptr; }
   /// State that is saved but not trained (BatchNorm statistics of heads).
   virtual NamedTensors buffers() const { return {}; }
 };
 
 using MakePolicy = std::function<std::unique_ptr<Policy>(const Site& site)>;
-/// Reads the policy's options, eagerly. `heads` are those that it may name.
+struct PlugIns;
+/// Reads the policy's options, eagerly. `plug_ins` are what it may be made of.
 using ConfigurePolicy = MakePolicy (*)(Fields& options,
-                                       std::span<const HeadRow> heads);
+                                       const PlugIns& plug_ins);
 using PolicyRow = Row<ConfigurePolicy>;
 
 /// A new method is one source file and one row.

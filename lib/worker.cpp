@@ -41,11 +41,24 @@ std::int64_t bytes_of(const NamedTensors& tensors) {
   return bytes;
 }
 
+/// The same storage, written behind the back of autograd: it would refuse the
+/// graphs of methods that want old activations and new weights.
+NamedTensors unwatched(const NamedTensors& parameters) {
+  NamedTensors aliases;
+  for (const auto& [name, parameter] : parameters)
+    aliases.emplace_back(name, parameter.variable_data());
+  return aliases;
+}
+
 /// A policy is somebody's plug-in: what it answers is checked.
-void check_signal(const Signal& signal, const Tensors& features) {
+void check_signal(const Signal& signal, const Tensors& features,
+                  std::size_t parameters) {
   SLUICE_CHECK(signal.gradients.size() == features.size(),
                "the policy gave {} gradients for {} features",
                signal.gradients.size(), features.size());
+  SLUICE_CHECK(signal.parameter_gradients.size() == parameters,
+               "the policy gave {} gradients for its {} parameters",
+               signal.parameter_gradients.size(), parameters);
   for (std::size_t i = 0; i < features.size(); ++i)
     SLUICE_CHECK(signal.gradients[i].defined() &&
                      signal.gradients[i].sizes() == features[i].sizes(),
@@ -60,12 +73,12 @@ Worker::Worker(WorkerSettings settings, WorkerParts parts)
       trained_(parts_.block.parameters()) {
   for (auto& named : parts_.policy->parameters())
     trained_.push_back(std::move(named));
-  // The optimizer writes behind the back of autograd, which would refuse the
-  // graphs of methods that want old activations and new weights.
-  NamedTensors stepped;
-  for (const auto& [name, parameter] : trained_)
-    stepped.emplace_back(name, parameter.variable_data());
-  optimizer_ = make_optimizer(settings_.optimizer, stepped);
+  optimizer_ = make_optimizer(settings_.optimizer, unwatched(trained_));
+  const OptimizerOptions* own = parts_.policy->learners_optimizer();
+  learners_options_ = own == nullptr ? settings_.optimizer : *own;
+  const NamedTensors learners = unwatched(parts_.policy->learners());
+  learners_ = learners.size();
+  learners_optimizer_ = make_optimizer(learners_options_, learners);
   history_ = make_history({.delayed = plan().delay > 0,
                            .weights = plan().weights,
                            .statistics = plan().statistics,
@@ -85,6 +98,8 @@ void Worker::execute(const Action& action) {
       return backward(action);
     case ActionKind::update:
       return update(action);
+    case ActionKind::learn:
+      return learn(action);
     case ActionKind::evaluate:
       return evaluate(action);
     case ActionKind::checkpoint:
@@ -164,16 +179,18 @@ Flight Worker::take_flight(const Action& action) {
   return std::move(node.mapped());
 }
 
+Tensors Worker::receive_gradient(const Action& action) {
+  const Message message =
+      receive(*parts_.above.receiver, MessageKind::gradient, action.batch);
+  if (settings_.plan.model_norm)
+    pending_.squared_norm_above = unpack(message, "norm").at(0).item<double>();
+  return unpack(message, "gradient");
+}
+
 void Worker::backward(const Action& action) {
+  last_turn_ = action.turn;
   Tensors from_above;
-  if (plan().gradient_from_above) {
-    const Message message =
-        receive(*parts_.above.receiver, MessageKind::gradient, action.batch);
-    from_above = unpack(message, "gradient");
-    if (settings_.plan.model_norm)
-      pending_.squared_norm_above =
-          unpack(message, "norm").at(0).item<double>();
-  }
+  if (plan().gradient_from_above) from_above = receive_gradient(action);
   Flight flight = take_flight(action);
   const Graph graph = history_->graph_of(flight, version_);
   const Tensors features = leaves_of(graph.outputs, true);
@@ -189,7 +206,8 @@ void Worker::backward(const Action& action) {
   Tensors targets = graph.parameters;
   if (plan().gradient_to_below)
     targets.insert(targets.end(), flight.inputs.begin(), flight.inputs.end());
-  check_signal(signal, features);
+  check_signal(signal, features,
+               trained_.size() - parts_.block.parameters().size());
   const Tensors gradients =
       gradients_at(targets, graph.outputs, signal.gradients);
   const auto own = gradients.begin() + std::ssize(graph.parameters);
@@ -204,6 +222,9 @@ void Worker::backward(const Action& action) {
   if (signal.logits.defined() && is_logged(action))
     pending_.correct = correct_of(signal.logits, flight.labels);
   if (plan().gradient_to_below) send_down(action, {own, gradients.end()});
+  if (plan().learns)
+    lessons_[action.batch] = {leaves_of(features, false), flight.labels,
+                              from_above, flight.pass};
 }
 
 /// The sum over the batches of an update's window, in their order.
@@ -239,7 +260,8 @@ void Worker::send_down(const Action& action, const Tensors& gradients) {
 void Worker::remember_sent(std::int64_t batch, const Tensors& gradients) {
   const BlockPlan& below =
       settings_.plan.blocks[static_cast<std::size_t>(block()) - 2];
-  const std::int64_t under_way = below.delay - plan().delay;
+  const std::int64_t under_way =
+      gradient_taken_after(below).value_or(0) - plan().delay;
   if (settings_.checkpoint_folder.empty() || under_way <= 0) return;
   sent_down_[batch] = gradients;
   while (std::ssize(sent_down_) > under_way)
@@ -279,12 +301,51 @@ void Worker::update(const Action& action) {
       if (gradient.defined())
         gradient = gradient / static_cast<double>(pending_.batches);
   clip(action);
-  const double rate = settings_.optimizer.learning_rate.at(
-      action.turn, settings_.turns, settings_.turns_per_epoch);
+  const double rate = rate_of(settings_.optimizer, action);
   optimizer_->step(pending_.gradients, rate);
   ++version_;
   pending_.batches = 0;
   if (is_logged(action)) log_training(action, rate);
+}
+
+double Worker::rate_of(const OptimizerOptions& options,
+                       const Action& action) const {
+  return options.learning_rate.at(action.turn, settings_.turns,
+                                  settings_.turns_per_epoch);
+}
+
+void Worker::learn(const Action& action) {
+  last_turn_ = action.turn;
+  auto node = lessons_.extract(action.batch);
+  SLUICE_CHECK(!node.empty(), "block {} has no backward of batch {}", block(),
+               action.batch);
+  ToLearn batch = std::move(node.mapped());
+  if (!plan().gradient_from_above) batch.from_above = receive_gradient(action);
+  const Unchanged unchanged({&batch.features, &batch.from_above});
+  Lesson lesson = parts_.policy->learn({.turn = action.turn,
+                                        .batch = action.batch,
+                                        .features = batch.features,
+                                        .labels = batch.labels,
+                                        .from_above = batch.from_above,
+                                        .pass = batch.pass});
+  unchanged.check(fmt::format("the policy above block {}", block()));
+  SLUICE_CHECK(lesson.gradients.size() == learners_,
+               "the policy gave {} gradients for {} tensors that learn",
+               lesson.gradients.size(), learners_);
+  if (learners_options_.clip_norm > 0)
+    clip_to(learners_options_.clip_norm,
+            std::sqrt(squared_norm(lesson.gradients, 0)), lesson.gradients);
+  learners_optimizer_->step(lesson.gradients,
+                            rate_of(learners_options_, action));
+  const bool is_due = action.turn % settings_.log_every == 0;
+  if (!parts_.sink || !is_due || !lesson.loss.defined()) return;
+  Record record;
+  record.set("kind", "lesson");
+  record.set("turn", action.turn);
+  record.set("block", std::int64_t{block()});
+  record.set("batch", action.batch);
+  record.set("synthesizer_loss", lesson.loss.item<double>());
+  parts_.sink->write(record);
 }
 
 /// A due turn, or the first update after one.
@@ -335,6 +396,8 @@ void Worker::log_evaluation(const Action& action) {
 }
 
 void Worker::checkpoint(const Action& action) {
+  // A drain goes on with turns that forward nothing.
+  if (last_turn_ >= action.turn) first_batch_ = action.turn;
   if (settings_.checkpoint_folder.empty()) return;
   save_block(settings_.checkpoint_folder, action.batch, block(), weights(),
              state());
@@ -348,6 +411,7 @@ std::size_t Worker::graphs() const {
 
 NamedTensors Worker::weights() const {
   NamedTensors all = trained_;
+  for (auto& named : parts_.policy->learners()) all.push_back(std::move(named));
   for (const auto& named : parts_.block.buffers()) all.push_back(named);
   for (auto& named : parts_.policy->buffers()) all.push_back(std::move(named));
   return all;
@@ -359,8 +423,11 @@ std::string Worker::name_in_state(std::string_view what) const {
 
 NamedTensors Worker::state() const {
   NamedTensors all = optimizer_->state();
+  for (auto& named : learners_optimizer_->state())
+    all.push_back(std::move(named));
   const std::string me = name_in_state("workers");
   save_number(version_, me + ".weight_version", all);
+  save_number(first_batch_, me + ".first_batch", all);
   save_number(parts_.block.first_layer(), me + ".first_layer", all);
   save_number(static_cast<std::int64_t>(plan().weights), me + ".weights", all);
   const std::string flights = name_in_state("flights");
@@ -370,6 +437,13 @@ NamedTensors Worker::state() const {
     save_list(flight.inputs, name + ".input", all);
     save_list({flight.labels}, name + ".label", all);
     save_list(history_->weights_of(flight), name + ".weight", all);
+  }
+  for (const auto& [batch, lesson] : lessons_) {
+    const std::string name =
+        fmt::format("{}.{}", name_in_state("lessons"), batch);
+    save_list(lesson.features, name + ".feature", all);
+    save_list({lesson.labels}, name + ".label", all);
+    save_list(lesson.from_above, name + ".gradient", all);
   }
   for (const auto& [batch, gradients] : sent_down_)
     save_list(gradients,
@@ -387,9 +461,11 @@ void Worker::restore(const NamedTensors& weights, const NamedTensors& state,
                      std::string_view source) {
   copy_by_name(weights, this->weights(), source);
   copy_by_name(state, optimizer_->state(), source);
+  copy_by_name(state, learners_optimizer_->state(), source);
   const SavedState saved(state, source);
   version_ = saved.number(name_in_state("workers") + ".weight_version");
   restore_flights(saved);
+  restore_lessons(saved);
   for (const std::int64_t batch : saved.numbers_below(name_in_state("sent")))
     sent_down_[batch] =
         saved.list(fmt::format("{}.{}.gradient", name_in_state("sent"), batch));
@@ -402,6 +478,7 @@ void Worker::restore(const NamedTensors& weights, const NamedTensors& state,
 }
 
 void Worker::restore_flights(const SavedState& saved) {
+  const PrecisionScope precision(settings_.precision);
   const std::string flights = name_in_state("flights");
   for (const std::int64_t batch : saved.numbers_below(flights)) {
     const std::string name = fmt::format("{}.{}", flights, batch);
@@ -415,27 +492,43 @@ void Worker::restore_flights(const SavedState& saved) {
   }
 }
 
-void Worker::start(std::int64_t first_batch) {
+void Worker::restore_lessons(const SavedState& saved) {
+  const std::string lessons = name_in_state("lessons");
+  for (const std::int64_t batch : saved.numbers_below(lessons)) {
+    const std::string name = fmt::format("{}.{}", lessons, batch);
+    lessons_[batch] = {
+        saved.list(name + ".feature"), saved.list(name + ".label").at(0),
+        saved.list(name + ".gradient"), pass_for({.batch = batch}, true)};
+  }
+}
+
+void Worker::start(const Grant& first) {
   const std::map<std::int64_t, Tensors> sent = std::move(sent_down_);
   sent_down_.clear();
-  for (const auto& [batch, gradients] : sent)
-    if (batch >= first_batch) send_down({.batch = batch}, gradients);
+  for (const Transfer& transfer :
+       in_flight(settings_.plan, first.first_turn, first.first_batch))
+    if (transfer.from == block())
+      send_down({.batch = transfer.batch}, sent.at(transfer.batch));
+  first_batch_ = first.first_batch;
   // A window that was incomplete when the pipe was drained is not applied.
-  if (pending_.first_batch < first_batch) pending_ = {};
+  if (pending_.first_batch < first_batch_) pending_ = {};
 }
 
 Record Worker::costs() const {
   Record record;
   record.set("kind", "block");
   record.set("block", std::int64_t{block()});
-  record.set("parameters", elements_of(trained_));
+  record.set("parameters",
+             elements_of(trained_) + elements_of(parts_.policy->learners()));
   record.set("forward_s", spent_.of(ActionKind::forward));
   record.set("backward_s", spent_.of(ActionKind::backward));
   record.set("update_s", spent_.of(ActionKind::update));
+  record.set("learn_s", spent_.of(ActionKind::learn));
   record.set("evaluate_s", spent_.of(ActionKind::evaluate));
   record.set("waiting_s", spent_.waiting);
   record.set("weights_bytes", bytes_of(weights()));
-  record.set("optimizer_bytes", bytes_of(optimizer_->state()));
+  record.set("optimizer_bytes", bytes_of(optimizer_->state()) +
+                                    bytes_of(learners_optimizer_->state()));
   if (parts_.memory && allocator_installed())
     record.set("peak_bytes",
                static_cast<std::int64_t>(parts_.memory->peak_bytes()));

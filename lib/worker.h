@@ -77,8 +77,9 @@ class Worker {
   void restore(const NamedTensors& weights, const NamedTensors& state,
                std::string_view source);
   /// Before the first action: sends again what was under way to a neighbour
-  /// when the run that is continued was saved, from `first_batch` on.
-  void start(std::int64_t first_batch);
+  /// when the run that is continued was saved. `first` is the run's first
+  /// grant.
+  void start(const Grant& first);
   /// The gradients of the last backward, in the order of the parameters: for
   /// tests and probes. Undefined where a parameter got none.
   const Tensors& gradients() const { return pending_.gradients; }
@@ -103,6 +104,13 @@ class Worker {
     at::Tensor correct;
     std::int64_t labels = 0;
   };
+  /// A batch between its backward and the lesson that a source takes from it.
+  struct ToLearn {
+    Tensors features;
+    at::Tensor labels;
+    Tensors from_above;  // if backward has taken it
+    Pass pass;
+  };
   struct Fed {
     Tensors inputs;
     at::Tensor labels;
@@ -111,6 +119,7 @@ class Worker {
   void forward(const Action& action);
   void backward(const Action& action);
   void update(const Action& action);
+  void learn(const Action& action);
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
 
@@ -128,6 +137,9 @@ class Worker {
   void restore_flights(const SavedState& saved);
   std::string name_in_state(std::string_view what) const;
   void send_down(const Action& action, const Tensors& gradients);
+  Tensors receive_gradient(const Action& action);
+  void restore_lessons(const SavedState& saved);
+  double rate_of(const OptimizerOptions& options, const Action& action) const;
   void clip(const Action& action);
   bool is_logged(const Action& action) const;
   void log_training(const Action& action, double learning_rate);
@@ -138,11 +150,17 @@ class Worker {
   WorkerParts parts_;
   NamedTensors trained_;  // the block's parameters, then the policy's
   std::unique_ptr<Optimizer> optimizer_;
+  OptimizerOptions learners_options_;
+  std::unique_ptr<Optimizer> learners_optimizer_;
   std::unique_ptr<History> history_;
   std::map<std::int64_t, Flight> flights_;     // by batch
+  std::map<std::int64_t, ToLearn> lessons_;    // by batch
   std::map<std::int64_t, Tensors> sent_down_;  // by batch: maybe under way
   Pending pending_;
   std::int64_t version_ = 0;
+  std::size_t learners_ = 0;
+  std::int64_t first_batch_ = 0;  // Grant's
+  std::int64_t last_turn_ = -1;   // that went backward
 
   TimeSpent spent_;
   Evaluation evaluation_;

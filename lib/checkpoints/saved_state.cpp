@@ -14,8 +14,10 @@ namespace sluice {
 
 void save_list(const Tensors& tensors, std::string_view name,
                NamedTensors& into) {
+  save_number(std::ssize(tensors), fmt::format("{}.count", name), into);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::string item = fmt::format("{}.{}", name, i);
+    if (!tensors[i].defined()) continue;
     TensorView view = view_of(tensors[i], item);
     into.emplace_back(item + ".sizes", at::tensor(view.sizes, at::kLong));
     into.emplace_back(item + ".strides", at::tensor(view.strides, at::kLong));
@@ -42,9 +44,10 @@ const at::Tensor& SavedState::find(const std::string& name) const {
 }
 
 Tensors SavedState::list(const std::string& name) const {
-  Tensors tensors;
-  for (std::string item = name + ".0"; tensors_.contains(item + ".sizes");
-       item = fmt::format("{}.{}", name, tensors.size())) {
+  Tensors tensors(static_cast<std::size_t>(number(name + ".count")));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::string item = fmt::format("{}.{}", name, i);
+    if (!has(item + ".sizes")) continue;  // undefined
     const auto dimensions = [&](const std::string& of) {
       const at::Tensor values = find(item + of).to(at::kLong).contiguous();
       const auto* first = values.const_data_ptr<std::int64_t>();
@@ -57,7 +60,7 @@ Tensors SavedState::list(const std::string& name) const {
     const std::size_t stored = stored_bytes(DType::uint8, sizes, strides);
     if (stored != static_cast<std::size_t>(elements.numel()))
       throw UserError("{}: tensor '{}' is cut off", source_, item);
-    tensors.push_back(elements.as_strided(sizes, strides));
+    tensors[i] = elements.as_strided(sizes, strides);
   }
   return tensors;
 }

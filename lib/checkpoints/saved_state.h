@@ -11,7 +11,8 @@
 namespace sluice {
 
 /// Adds the tensors as "<name>.0", "<name>.1", ... with their strides, which
-/// bits depend on: an expanded tensor comes back expanded.
+/// bits depend on: an expanded tensor comes back expanded, an
+/// undefined one undefined.
 void save_list(const Tensors& tensors, std::string_view name,
                NamedTensors& into);
 /// Adds a whole number.

@@ -46,7 +46,7 @@ double run_virtual(const std::vector<std::unique_ptr<Worker>>& workers,
   Simulation simulation(plan, costs, capacities);
   const Grant first = coordinator.ask(0).grant;
   simulation.begin_at(first.first_turn, first.first_batch);
-  for (const auto& worker : workers) worker->start(first.first_batch);
+  for (const auto& worker : workers) worker->start(first);
   std::vector<Progress> progress;
   for (const BlockPlan& block : plan.blocks)
     progress.emplace_back(block, coordinator);

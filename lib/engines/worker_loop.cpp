@@ -22,7 +22,7 @@ void carry_out_grants(const BlockPlan& plan, Link& control, Worker& worker) {
     const std::optional<Message> message = control.receiver->receive();
     if (!message) throw LinkError("the coordinator is gone");
     const Grant grant = grant_from(record_of(*message));
-    if (!started) worker.start(grant.first_batch);
+    if (!started) worker.start(grant);
     for (const Action& action : actions_of(plan, grant)) worker.execute(action);
     if (grant.finish) worker.finish();
     control.sender->send(control_message(MessageKind::reached, {}));

@@ -9,7 +9,6 @@
 #include "lib/base/config.h"
 #include "lib/base/table.h"
 #include "lib/optimizers/learning_rate.h"
-#include "lib/policy.h"
 #include "lib/tensors.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-MakePolicy configure_backprop(Fields&, std::span<const HeadRow>) {
+MakePolicy configure_backprop(Fields&, const PlugIns&) {
   return from_above({});
 }
 

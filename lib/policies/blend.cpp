@@ -10,7 +10,7 @@
 #include <ATen/ATen.h>
 
 #include "lib/base/plug_in.h"
-#include "lib/policy.h"
+#include "lib/policies/plug_ins.h"
 
 namespace sluice {
 namespace {
@@ -19,6 +19,11 @@ struct WeightedPolicy {
   double weight = 1;
   std::unique_ptr<Policy> policy;
 };
+
+bool same_way_down(const Traits& left, const Traits& right) {
+  return left.delay == right.delay && left.weights == right.weights &&
+         left.order == right.order && left.statistics == right.statistics;
+}
 
 class Blend final : public Policy {
  public:
@@ -32,10 +37,18 @@ class Blend final : public Policy {
       // Backprop of weight 0 is never used; a synthesizer's target would be.
       if (source.weight == 0 && !traits.cut) continue;
       blended.from_above = blended.from_above || traits.from_above;
+      blended.learns = blended.learns || traits.learns;
+      blended.target_delay =
+          std::max(blended.target_delay, traits.target_delay);
       if (source.weight == 0 || traits.cut) continue;
+      if (!blended.cut && !same_way_down(blended, traits))
+        throw UserError(
+            "a blend's sources that take the gradient from above must have the "
+            "same delay, weights, order and statistics");
       blended.cut = false;
-      blended.delay = std::max(blended.delay, traits.delay);
+      blended.delay = traits.delay;
       blended.weights = traits.weights;
+      blended.statistics = traits.statistics;
       blended.order = traits.order;
     }
     return blended;
@@ -60,8 +73,27 @@ class Blend final : public Policy {
     return blended;
   }
 
+  Lesson learn(const Moment& moment) override {
+    Lesson all;
+    for (const WeightedPolicy& source : sources_) {
+      if (!source.policy->traits().learns) continue;
+      Lesson one = source.policy->learn(moment);
+      all.gradients.insert(all.gradients.end(), one.gradients.begin(),
+                           one.gradients.end());
+      if (!all.loss.defined()) all.loss = one.loss;
+    }
+    return all;
+  }
+
   NamedTensors parameters() const override {
     return collect(&Policy::parameters);
+  }
+  NamedTensors learners() const override { return collect(&Policy::learners); }
+  const OptimizerOptions* learners_optimizer() const override {
+    for (const WeightedPolicy& source : sources_)
+      if (source.policy->learners_optimizer() != nullptr)
+        return source.policy->learners_optimizer();
+    return nullptr;
   }
   NamedTensors buffers() const override { return collect(&Policy::buffers); }
 
@@ -87,17 +119,19 @@ class Blend final : public Policy {
 /// Names of parameters tell heads apart by their layer and members only.
 void check_names(const Blend& blend) {
   std::set<std::string> names;
-  for (const auto& [name, parameter] : blend.parameters())
+  NamedTensors all = blend.parameters();
+  for (auto& named : blend.learners()) all.push_back(std::move(named));
+  for (const auto& [name, parameter] : all)
     if (!names.insert(name).second)
       throw UserError(
           "a blend can't hold two sources that both train '{}': give them "
-          "heads of different kinds",
+          "heads of different kinds, or keep one of them",
           name);
 }
 
 }  // namespace
 
-MakePolicy configure_blend(Fields& options, std::span<const HeadRow> heads) {
+MakePolicy configure_blend(Fields& options, const PlugIns& plug_ins) {
   std::vector<std::pair<double, MakePolicy>> makers;
   options.list("sources", "the policies to blend",
                [&](Fields& fields, std::int64_t index) {
@@ -109,7 +143,7 @@ MakePolicy configure_blend(Fields& options, std::span<const HeadRow> heads) {
                      choose(fields, "policy", policies(), name, "policy");
                  if (name == "blend")
                    fields.reject("policy", "a blend can't hold a blend");
-                 MakePolicy make = row.make(fields, heads);
+                 MakePolicy make = row.make(fields, plug_ins);
                  if (index >= 0) makers.emplace_back(weight, std::move(make));
                });
   const bool some_weight =

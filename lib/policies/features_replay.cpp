@@ -5,8 +5,7 @@
 
 namespace sluice {
 
-MakePolicy configure_features_replay(Fields& options,
-                                     std::span<const HeadRow>) {
+MakePolicy configure_features_replay(Fields& options, const PlugIns&) {
   Traits traits{.delay = 1, .weights = WeightsAtBackward::current};
   read_statistics(options, traits.statistics);
   return from_above(traits);

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lib/policy.h"
+#include "lib/policies/plug_ins.h"
 
 namespace sluice {
 

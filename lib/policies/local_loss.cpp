@@ -7,7 +7,7 @@
 #include "lib/base/plug_in.h"
 #include "lib/gradients.h"
 #include "lib/policies/attached.h"
-#include "lib/policy.h"
+#include "lib/policies/plug_ins.h"
 
 namespace sluice {
 namespace {
@@ -45,13 +45,12 @@ class LocalLoss final : public Policy {
 
 }  // namespace
 
-MakePolicy configure_local_loss(Fields& options,
-                                std::span<const HeadRow> heads) {
+MakePolicy configure_local_loss(Fields& options, const PlugIns& plug_ins) {
   MakeHead make_head;
   options.section("head", "the auxiliary head", [&](Fields& fields) {
     std::string name = "linear";
-    make_head =
-        choose(fields, "name", heads, name, "auxiliary head").make(fields);
+    make_head = choose(fields, "name", plug_ins.heads, name, "auxiliary head")
+                    .make(fields);
   });
   return [make_head](const Site& site) {
     return std::make_unique<LocalLoss>(make_head(site), site.layer);

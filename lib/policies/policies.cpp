@@ -1,18 +1,17 @@
 // A new method adds one name here and one row below.
-#include "lib/policy.h"
+#include "lib/policies/plug_ins.h"
 
 namespace sluice {
 
-MakePolicy configure_backprop(Fields& options, std::span<const HeadRow> heads);
-MakePolicy configure_delayed_gradient(Fields& options,
-                                      std::span<const HeadRow> heads);
-MakePolicy configure_features_replay(Fields& options,
-                                     std::span<const HeadRow> heads);
-MakePolicy configure_fully_decoupled(Fields& options,
-                                     std::span<const HeadRow> heads);
-MakePolicy configure_local_loss(Fields& options,
-                                std::span<const HeadRow> heads);
-MakePolicy configure_blend(Fields& options, std::span<const HeadRow> heads);
+MakePolicy configure_backprop(Fields& options, const PlugIns& plug_ins);
+MakePolicy configure_delayed_gradient(Fields& options, const PlugIns& plug_ins);
+MakePolicy configure_features_replay(Fields& options, const PlugIns& plug_ins);
+MakePolicy configure_fully_decoupled(Fields& options, const PlugIns& plug_ins);
+MakePolicy configure_local_loss(Fields& options, const PlugIns& plug_ins);
+MakePolicy configure_blend(Fields& options, const PlugIns& plug_ins);
+
+MakePolicy configure_synthetic_gradient(Fields& options,
+                                        const PlugIns& plug_ins);
 
 std::span<const PolicyRow> policies() {
   static constexpr PolicyRow kRows[] = {
@@ -31,6 +30,9 @@ std::span<const PolicyRow> policies() {
        configure_fully_decoupled},
       {"local_loss", "the loss of an auxiliary head (greedy, arXiv:1901.08164)",
        configure_local_loss},
+      {"synthetic_gradient",
+       "what a synthesizer makes of the features (DNI, arXiv:1608.05343)",
+       configure_synthetic_gradient},
   };
   return kRows;
 }

@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::string_view kLetters = "FBUEC";
+constexpr std::string_view kLetters = "FBUELC";
 
 }  // namespace
 
@@ -28,7 +28,7 @@ std::vector<Action> actions_from_text(std::string_view line) {
     if (kind == std::string_view::npos || parsed.ec != std::errc() ||
         parsed.ptr != end || action.batch < 0)
       throw UserError(
-          "'{}' is no action; an action is one of F, B, U, E, C and a batch "
+          "'{}' is no action; an action is one of F, B, U, E, L, C and a batch "
           "number, as in 'F0 B0 U0'",
           word);
     action.kind = static_cast<ActionKind>(kind);

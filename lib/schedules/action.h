@@ -14,10 +14,11 @@ enum class ActionKind : std::uint8_t {
   backward,    ///< B: take the gradient of a batch, send the rest down
   update,      ///< U: optimizer step with the gradients of a batch
   evaluate,    ///< E: forward an evaluation batch
+  learn,       ///< L: a synthesizer learns from a batch
   checkpoint,  ///< C: save the block; `batch` is the number of turns done
 };
 
-inline constexpr std::size_t kActionKinds = 5;
+inline constexpr std::size_t kActionKinds = 6;
 
 /// One step of one block, and the batch that it is for.
 struct Action {

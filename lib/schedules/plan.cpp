@@ -44,13 +44,22 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
         mine.weights = above.weights;
         mine.statistics = above.statistics;
       }
-      mine.gradient_from_above = above.from_above;
+      mine.gradient_from_above = above.from_above && !above.cut;
+      mine.learns = above.learns;
+      if (above.learns)
+        mine.learn_delay =
+            above.target_delay + std::max(mine.delay, next.delay);
     }
-    if (block > 1)
-      mine.gradient_to_below =
-          boundaries[static_cast<std::size_t>(block) - 2].from_above;
+    if (block > 1) {
+      const Traits& below = boundaries[static_cast<std::size_t>(block) - 2];
+      mine.gradient_to_below = below.from_above && (!below.cut || below.learns);
+    }
   }
   return plan;
+}
+
+std::int64_t turns_in_flight(const BlockPlan& plan) {
+  return std::max(plan.delay, plan.learn_delay);
 }
 
 std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
@@ -63,17 +72,20 @@ std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
         plan.order == Order::backward_first && plan.delay > 0;
     if (has_forward && !backward_first) actions.push_back(forward);
     const std::int64_t applied = turn - plan.delay;
-    if (applied >= grant.first_batch) {
+    if (applied >= grant.first_batch && applied < grant.end_turn) {
       actions.push_back({ActionKind::backward, applied, turn});
       if ((applied - grant.first_batch + 1) % plan.accumulate == 0)
         actions.push_back({ActionKind::update, applied, turn});
     }
     if (has_forward && backward_first) actions.push_back(forward);
+    const std::int64_t lesson = turn - plan.learn_delay;
+    if (plan.learns && lesson >= grant.first_batch)
+      actions.push_back({ActionKind::learn, lesson, turn});
   };
   for (std::int64_t turn = grant.first_turn; turn < grant.end_turn; ++turn)
     append(turn, true);
   if (grant.drain)
-    for (std::int64_t extra = 0; extra < plan.delay; ++extra)
+    for (std::int64_t extra = 0; extra < turns_in_flight(plan); ++extra)
       append(grant.end_turn + extra, false);
   for (std::int64_t batch = 0; batch < grant.evaluation_batches; ++batch)
     actions.push_back({ActionKind::evaluate, batch, grant.end_turn});
@@ -82,12 +94,21 @@ std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
   return actions;
 }
 
+std::optional<std::int64_t> gradient_taken_after(const BlockPlan& plan) {
+  if (plan.gradient_from_above) return plan.delay;
+  if (plan.learns) return plan.learn_delay;
+  return std::nullopt;
+}
+
 std::vector<Transfer> needs_of(const RunPlan& plan, int block,
                                const Action& action) {
   const BlockPlan& mine = plan.blocks[static_cast<std::size_t>(block) - 1];
   if (goes_up(action.kind) && block > 1)
     return {{upward_kind(action.kind), block - 1, block, action.batch}};
-  if (action.kind == ActionKind::backward && mine.gradient_from_above)
+  const bool takes_gradient = mine.gradient_from_above
+                                  ? action.kind == ActionKind::backward
+                                  : action.kind == ActionKind::learn;
+  if (takes_gradient)
     return {{MessageKind::gradient, block + 1, block, action.batch}};
   if (action.kind == ActionKind::update && plan.model_norm && block > 1)
     return {{MessageKind::norm, block - 1, block, action.batch}};
@@ -113,8 +134,9 @@ std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,
   for (std::size_t k = 0; k + 1 < plan.blocks.size(); ++k) {
     const BlockPlan& below = plan.blocks[k];
     const BlockPlan& above = plan.blocks[k + 1];
-    if (!below.gradient_from_above) continue;
-    const std::int64_t first = std::max(first_batch, turn - below.delay);
+    const auto taken_after = gradient_taken_after(below);
+    if (!taken_after) continue;
+    const std::int64_t first = std::max(first_batch, turn - *taken_after);
     for (std::int64_t batch = first; batch < turn - above.delay; ++batch)
       sent.push_back({MessageKind::gradient, above.block, below.block, batch});
   }

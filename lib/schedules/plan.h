@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,13 @@ struct BlockPlan {
   StatisticsAt statistics = StatisticsAt::forward;
   /// Batches whose gradients are accumulated for an update.
   std::int64_t accumulate = 1;
-  bool gradient_from_above = false;  ///< boundary k wants block k+1's gradient
-  bool gradient_to_below = false;    ///< boundary k-1 wants ours
+  /// Whether backward waits for the gradient that block k+1 sends down.
+  bool gradient_from_above = false;
+  /// Whether a source learns from that gradient. When backward doesn't wait for
+  /// it, learning does. Turn t learns from batch t - learn_delay.
+  bool learns = false;
+  std::int64_t learn_delay = 0;
+  bool gradient_to_below = false;  ///< boundary k-1 wants ours
 };
 
 /// What every schedule of a run is made from.
@@ -65,6 +71,13 @@ struct Transfer {
 
   bool operator==(const Transfer&) const = default;
 };
+
+/// For how many turns after its own a batch keeps the block busy.
+std::int64_t turns_in_flight(const BlockPlan& plan);
+
+/// How many turns after its forward block k takes the gradient of a batch that
+/// block k+1 sends down; nothing when it sends none.
+std::optional<std::int64_t> gradient_taken_after(const BlockPlan& plan);
 
 std::vector<Transfer> needs_of(const RunPlan& plan, int block,
                                const Action& action);

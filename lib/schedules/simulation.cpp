@@ -36,10 +36,14 @@ Simulation::Simulation(RunPlan plan, Costs costs,
 void Simulation::begin_at(std::int64_t turn, std::int64_t first_batch) {
   for (const Transfer& sent : in_flight(plan_, turn, first_batch))
     channel(sent).queue.push_back({sent, 0});
-  for (const BlockPlan& plan : plan_.blocks)
-    for (std::int64_t batch = std::max(first_batch, turn - plan.delay);
-         batch < turn; ++batch)
-      lanes_[at(plan.block)].forwarded.insert(batch);
+  for (const BlockPlan& plan : plan_.blocks) {
+    Lane& lane = lanes_[at(plan.block)];
+    std::int64_t batch = std::max(first_batch, turn - plan.learn_delay);
+    for (; batch < turn - plan.delay; ++batch) lane.lessons.insert(batch);
+    for (batch = std::max(first_batch, turn - plan.delay); batch < turn;
+         ++batch)
+      lane.forwarded.insert(batch);
+  }
 }
 
 void Simulation::extend(int block, const std::vector<Action>& actions) {
@@ -75,6 +79,8 @@ double Simulation::cost_of(int block, const Action& action) const {
       return costs.backward + (replays(block) ? costs.forward : 0);
     case ActionKind::update:
       return costs.update;
+    case ActionKind::learn:
+      return costs.learn;
     case ActionKind::checkpoint:
       return 0;
   }
@@ -87,16 +93,20 @@ std::string Simulation::lacks(const Lane& lane, const Action& action) {
     return fmt::format("a forward of batch {} before it", action.batch);
   if (action.kind == ActionKind::update && !lane.pending.contains(action.batch))
     return fmt::format("a backward of batch {} before it", action.batch);
+  if (action.kind == ActionKind::learn && !lane.lessons.contains(action.batch))
+    return fmt::format("a backward of batch {} before it", action.batch);
   return "";
 }
 
-void Simulation::note(const Action& action, Lane& lane) {
+void Simulation::note(const BlockPlan& plan, const Action& action, Lane& lane) {
   if (action.kind == ActionKind::forward) lane.forwarded.insert(action.batch);
   if (action.kind == ActionKind::backward) {
     lane.forwarded.erase(action.batch);
     lane.pending.insert(action.batch);
+    if (plan.learns) lane.lessons.insert(action.batch);
   }
-  if (action.kind == ActionKind::update) lane.pending.erase(action.batch);
+  if (action.kind == ActionKind::learn) lane.lessons.erase(action.batch);
+  if (action.kind == ActionKind::update) lane.pending.clear();
 }
 
 std::optional<double> Simulation::start_of(int block) const {
@@ -135,7 +145,7 @@ std::optional<TimedAction> Simulation::next() {
   lane.actions.pop_front();
   const double end = earliest + cost_of(chosen, action);
   lane.clock = end;
-  note(action, lane);
+  note(plan_.blocks[at(chosen)], action, lane);
   for (const Transfer& need : needs_of(plan_, chosen, action)) {
     Direction& from = channel(need);
     const bool was_full = from.queue.size() == from.capacity;
@@ -221,7 +231,7 @@ std::vector<std::pair<int, bool>> Simulation::full_channels() const {
 Grant sample_grant(const RunPlan& plan, std::int64_t steady_turns) {
   std::int64_t longest = 0;
   for (const BlockPlan& block : plan.blocks)
-    longest = std::max(longest, block.delay);
+    longest = std::max(longest, turns_in_flight(block));
   Grant grant;
   grant.end_turn = longest + steady_turns;
   grant.drain = true;
@@ -233,12 +243,21 @@ Grant sample_grant(const RunPlan& plan, std::int64_t steady_turns) {
 
 namespace {
 
+constexpr std::int64_t kTurnsAfterEvaluation = 4;
+
 /// Runs the sample to its end, or to where it waits for itself.
 Simulation sampled(const RunPlan& plan, const Grant& grant,
                    const std::vector<Capacity>& capacities) {
   Simulation simulation(plan, {}, capacities);
+  // An evaluation in mid-run finds gradients under way.
+  Grant first = grant;
+  first.end_turn -= kTurnsAfterEvaluation;
+  first.drain = false;
+  Grant second = grant;
+  second.first_turn = first.end_turn;
   for (const BlockPlan& block : plan.blocks)
-    simulation.extend(block.block, actions_of(block, grant));
+    for (const Grant& each : {first, second})
+      simulation.extend(block.block, actions_of(block, each));
   while (simulation.next()) {
   }
   return simulation;

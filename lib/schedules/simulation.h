@@ -17,6 +17,7 @@ struct BlockCosts {
   double forward = 0;
   double backward = 0;
   double update = 0;
+  double learn = 0;
 };
 
 /// What the virtual clock knows. Zero costs give the sequential reference.
@@ -75,11 +76,12 @@ class Simulation {
     double clock = 0;
     std::set<std::int64_t> forwarded;  ///< batches that wait for their backward
     std::set<std::int64_t> pending;    ///< ... for their update
+    std::set<std::int64_t> lessons;    ///< ... for being learned from
   };
 
   /// What the action needs of its own block and lacks, or nothing.
   static std::string lacks(const Lane& lane, const Action& action);
-  static void note(const Action& action, Lane& lane);
+  static void note(const BlockPlan& plan, const Action& action, Lane& lane);
 
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;

@@ -54,6 +54,10 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"NoSuchOptimizer", "optimizer = {7 = {lr = 1}}", "optimizer.7"},
         Misuse{"NesterovWithoutMomentum", "optimizer = {nesterov = true}",
                "momentum"},
+        Misuse{"BlendOfTwoDelays",
+               "boundary = {policy = 'blend', sources = [{policy = "
+               "'features_replay'}, {policy = 'backprop'}]}",
+               "the same delay"},
         Misuse{"MixedWithBf16",
                "precision = 'bf16'\nboundary = {policy = 'delayed_gradient', "
                "weights = 'mixed'}",

@@ -100,8 +100,11 @@ const char* const kDelaying[] = {
     "boundary.policy=delayed_gradient boundary.weights=recompute",
     "boundary.policy=delayed_gradient boundary.weights=mixed",
     "boundary.policy=features_replay boundary.statistics=both",
-    "boundary.policy=fully_decoupled boundary.beta=0.5",
+    "boundary.policy=fully_decoupled boundary.beta=0.5 slack=0",
+    "boundary.policy=delayed_gradient precision=bf16",
     "boundary.policy=fully_decoupled boundary.order=A accumulate.batches=3",
+    "boundary.policy=synthetic_gradient boundary.target_delay=1 "
+    "boundary.synthesizer.hidden=1",
 };
 
 class ResumeInFlight : public Resume {
@@ -160,6 +163,30 @@ TEST_F(ResumeInFlight, OfADrainedRunBeginsWithAnEmptyPipe) {
   for (const auto& [block, batches] : applied)
     EXPECT_EQ(batches, all) << "block " << block;
   EXPECT_EQ(applied.size(), 3U);
+}
+
+TEST_F(ResumeInFlight, OfADrainedRunMayHaveAnotherPolicy) {
+  const std::string part = run_delaying("part", kDelaying[0]);
+  const Outcome resumed = sluice("run --resume " + part +
+                                 " turns=20 'boundary.1={policy=\"backprop\"}'"
+                                 " 'boundary.2={policy=\"backprop\"}'");
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+}
+
+TEST_F(ResumeInFlight, AWindowOfAccumulationSurvivesTwoInterruptions) {
+  const std::string method =
+      "boundary.policy=fully_decoupled accumulate.batches=4 ";
+  const std::string whole = run_delaying("whole", method + "turns=10");
+  Outcome resumed = sluice("run --resume " + whole + " turns=20");
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+  const std::string part = run_delaying("part", method + "turns=10");
+  resumed = sluice("run --resume " + part + " turns=17 drain=false");
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+  resumed = sluice("run --resume " + part + " turns=20 drain=true");
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+  EXPECT_EQ(difference(load_weights(checkpoint_of(whole, 20)),
+                       load_weights(checkpoint_of(part, 20))),
+            "");
 }
 
 TEST_F(ResumeInFlight, UnderAnotherCutOrPolicyIsRefused) {

@@ -1,6 +1,7 @@
 #include "tests/experiments/training.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -85,12 +86,22 @@ std::string difference(const NamedTensors& left, const NamedTensors& right) {
   return "";
 }
 
+namespace {
+
+double gap(const at::Tensor& left, const at::Tensor& right) {
+  const double largest = (left - right).abs().max().item<double>();
+  // A comparison with NaN would let any test pass.
+  SLUICE_CHECK(!std::isnan(largest), "a difference is not a number");
+  return largest;
+}
+
+}  // namespace
+
 double distance(const NamedTensors& left, const NamedTensors& right) {
   const auto others = by_name(right);
   double largest = 0;
   for (const auto& [name, tensor] : left)
-    largest = std::max(largest,
-                       (tensor - others.at(name)).abs().max().item<double>());
+    largest = std::max(largest, gap(tensor, others.at(name)));
   return largest;
 }
 
@@ -114,11 +125,8 @@ double distance(const std::vector<Applied>& left,
   double largest = 0;
   for (std::size_t i = 0; i < left.size(); ++i)
     for (std::size_t j = 0; j < left[i].gradients.size(); ++j)
-      largest =
-          std::max(largest, (left[i].gradients[j] - right.at(i).gradients.at(j))
-                                .abs()
-                                .max()
-                                .item<double>());
+      largest = std::max(
+          largest, gap(left[i].gradients[j], right.at(i).gradients.at(j)));
   return largest;
 }
 

@@ -61,6 +61,22 @@ TEST(Schedule, OfOrderBForwardsFirstInTheLastBlock) {
   EXPECT_EQ(schedule_of(kFullyDecoupled, 2, 2, {.end_turn = 1}), "F0 B0 U0");
 }
 
+TEST(Schedule, OfASynthesizerLearnsWhenItsTargetMayBeThere) {
+  Traits synthetic{.cut = true, .learns = true};
+  EXPECT_EQ(schedule_of(synthetic, 2, 1, {.end_turn = 2}),
+            "F0 B0 U0 L0 F1 B1 U1 L1");
+  synthetic.target_delay = 1;
+  EXPECT_EQ(schedule_of(synthetic, 2, 1, {.end_turn = 2, .drain = true}),
+            "F0 B0 U0 F1 B1 U1 L0 L1");
+}
+
+TEST(Schedule, OfASynthesizerBelowADelayWaitsForItsTarget) {
+  const RunPlan plan =
+      make_run_plan({{.cut = true, .learns = true}, kDelayed}, false);
+  EXPECT_EQ(plan.blocks[0].learn_delay, 1);
+  EXPECT_EQ(plan.blocks[0].delay, 0);
+}
+
 TEST(Schedule, DrainsSoThatEveryBatchIsApplied) {
   EXPECT_EQ(schedule_of(kDelayed, 3, 1, {.end_turn = 2, .drain = true}),
             "F0 F1 B0 U0 B1 U1");
