@@ -193,10 +193,16 @@ TEST(Simulation, NamesAChannelThatIsFull) {
 /// gradient.
 constexpr Traits kFarBehind = {.delay = 3};
 
+/// In a run with an evaluation on the way, which finds gradients in flight.
 bool waits_for_itself(const RunPlan& plan, Capacity capacity) {
   std::vector<std::vector<Action>> actions;
-  for (const BlockPlan& block : plan.blocks)
-    actions.push_back(actions_of(block, {.end_turn = 10, .drain = true}));
+  for (const BlockPlan& block : plan.blocks) {
+    actions.push_back(
+        actions_of(block, {.end_turn = 6, .evaluation_batches = 2}));
+    for (const Action& action :
+         actions_of(block, {.first_turn = 6, .end_turn = 10, .drain = true}))
+      actions.back().push_back(action);
+  }
   try {
     simulate(plan, {}, {capacity}, actions);
   } catch (const UserError&) {
