@@ -81,7 +81,7 @@ void print_blocks(const Experiment& experiment) {
         parameters_of(experiment.model, range), range.first, range.last, names);
     if (block > 1)
       fmt::print("   boundary {}: {}\n", block - 1,
-                 experiment.policy_names[index - 1]);
+                 experiment.phases.front()[index - 1].name);
   }
 }
 
@@ -100,11 +100,11 @@ std::vector<std::vector<Action>> read_actions(const std::string& path,
 
 std::vector<std::vector<Action>> planned_actions(const Experiment& experiment,
                                                  std::int64_t turns) {
-  Grant grant = sample_grant(experiment.plan, turns);
+  Grant grant = sample_grant(experiment.plans.front(), turns);
   grant.evaluation_batches = 0;
   grant.checkpoint = false;
   std::vector<std::vector<Action>> actions;
-  for (const BlockPlan& plan : experiment.plan.blocks)
+  for (const BlockPlan& plan : experiment.plans.front().blocks)
     actions.push_back(actions_of(plan, grant));
   return actions;
 }
@@ -205,10 +205,10 @@ void plan_command(const PlanArguments& arguments) {
           : read_actions(arguments.actions_file, experiment.blocks());
   Costs costs;
   costs.latency = arguments.latency;
-  costs.blocks.assign(experiment.plan.blocks.size(),
+  costs.blocks.assign(experiment.plans.front().blocks.size(),
                       {arguments.forward, arguments.backward, 0});
   const auto timeline =
-      simulate(experiment.plan, costs, experiment.capacities, actions);
+      simulate(experiment.plans.front(), costs, experiment.capacities, actions);
   if (arguments.list) {
     fmt::print("{}", list_actions(actions));
     return;

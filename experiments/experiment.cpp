@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <thread>
 #include <utility>
 
-#include "auxiliary_heads/heads.h"
-#include "auxiliary_heads/synthesizers/synthesizers.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/sample_order.h"
 #include "experiments/numbered.h"
 #include "experiments/settings.h"
 #include "lib/base/plug_in.h"
-#include "lib/policies/plug_ins.h"
 #include "modules/models.h"
 
 namespace sluice {
@@ -85,17 +83,19 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
 }
 
 void read_boundary(Fields& fields, Experiment& experiment) {
-  std::string name = "backprop";
-  experiment.boundaries.push_back(
-      choose(fields, "policy", policies(), name, "policy")
-          .make(fields, {heads(), configure_synthesizer}));
-  experiment.policy_names.push_back(name);
+  experiment.phases.front().push_back(read_policy(fields));
 }
 
 void read_optimizer(Fields& fields, Experiment& experiment) {
   OptimizerOptions options;
   options.describe(fields);
   experiment.optimizers.push_back(std::move(options));
+}
+
+void for_each_policy(const Experiment& experiment,
+                     const std::function<void(const std::string&)>& check) {
+  for (const Boundaries& phase : experiment.phases)
+    for (const BoundaryPolicy& boundary : phase) check(boundary.name);
 }
 
 bool wants_model_norm(const Experiment& experiment, const Fields& top) {
@@ -114,11 +114,12 @@ bool wants_model_norm(const Experiment& experiment, const Fields& top) {
   if (!all_alike)
     top.reject("optimizer",
                "clip.scope = 'model' must hold for all blocks, with one norm");
-  for (const std::string& policy : experiment.policy_names)
+  for_each_policy(experiment, [&](const std::string& policy) {
     if (policy != "backprop")
       top.reject("optimizer",
                  "clip.scope = 'model' needs backprop at every boundary; use "
                  "clip.scope = 'block'");
+  });
   return true;
 }
 
@@ -126,12 +127,13 @@ bool wants_model_norm(const Experiment& experiment, const Fields& top) {
 void check_policies(const Experiment& experiment, const Fields& top) {
   const std::string& why = experiment.model.needs_backprop;
   if (why.empty()) return;
-  for (const std::string& policy : experiment.policy_names)
+  for_each_policy(experiment, [&](const std::string& policy) {
     if (policy != "backprop")
       top.reject("boundary",
                  fmt::format("every boundary must have the policy 'backprop', "
                              "not '{}': {}",
                              policy, why));
+  });
 }
 
 void check_plan(const Settings& settings, const RunPlan& plan,
@@ -149,15 +151,18 @@ void check_plan(const Settings& settings, const RunPlan& plan,
                              block.block));
 }
 
-RunPlan plan_of(const Experiment& experiment, bool model_norm,
-                std::int64_t accumulate) {
-  std::vector<Traits> traits;
-  for (int block = 1; block < experiment.blocks(); ++block)
-    traits.push_back(experiment
-                         .boundaries[static_cast<std::size_t>(block) - 1](
-                             site_of(experiment, block))
-                         ->traits());
-  return make_run_plan(traits, model_norm, accumulate);
+Plans plans_of(const Experiment& experiment, bool model_norm,
+               std::int64_t accumulate) {
+  Plans plans;
+  for (const Boundaries& phase : experiment.phases) {
+    std::vector<Traits> traits;
+    for (int block = 1; block < experiment.blocks(); ++block)
+      traits.push_back(phase[static_cast<std::size_t>(block) - 1]
+                           .make(site_of(experiment, block))
+                           ->traits());
+    plans.push_back(make_run_plan(traits, model_norm, accumulate));
+  }
+  return plans;
 }
 
 std::int64_t threads_for(std::int64_t blocks) {
@@ -197,6 +202,9 @@ void apply(const Settings& settings, Experiment& experiment) {
   experiment.timeout_seconds = settings.timeout_seconds;
   experiment.threads = settings.threads > 0 ? settings.threads
                                             : threads_for(experiment.blocks());
+  if (settings.max_staleness >= 0)
+    experiment.max_staleness = settings.max_staleness;
+  experiment.probe_every = settings.probe_every;
   experiment.accumulate_mean = settings.accumulate_rule == "mean";
   experiment.precision =
       settings.precision == "bf16" ? Precision::bf16 : Precision::fp32;
@@ -264,19 +272,32 @@ Experiment read_experiment(const ConfigNode& config,
                     choose(fields, "name", losses(), name, "loss").make(fields);
               });
   experiment.ranges = partition(settings.blocks, experiment.model);
+  experiment.phases.emplace_back();
   read_numbered(top, "boundary", experiment.blocks() - 1, "policy", experiment,
                 read_boundary);
   read_numbered(top, "optimizer", experiment.blocks(), "name", experiment,
                 read_optimizer);
+  for (int k = 1; k < experiment.blocks(); ++k)
+    experiment.phases.front()[static_cast<std::size_t>(k) - 1].config =
+        *experiment.resolved.find("boundary")->find(std::to_string(k));
+  const Timetable timetable =
+      read_timetable(top, std::move(experiment.phases.front()));
+  experiment.phases = timetable.phases;
   top.finish();
   check_policies(experiment, top);
 
   apply(settings, experiment);
-  experiment.plan = plan_of(experiment, wants_model_norm(experiment, top),
-                            settings.accumulate);
-  check_plan(settings, experiment.plan, top);
+  experiment.length.switches = switches_of(
+      timetable,
+      [&](double epochs) {
+        return turns_of(epochs, experiment.turns_per_epoch);
+      },
+      experiment.length.evaluate_every, top);
+  experiment.plans = plans_of(experiment, wants_model_norm(experiment, top),
+                              settings.accumulate);
+  for (const RunPlan& plan : experiment.plans) check_plan(settings, plan, top);
   experiment.capacities =
-      capacities_of(experiment.plan, static_cast<std::size_t>(settings.slack));
+      capacities_of(experiment.plans, static_cast<std::size_t>(settings.slack));
   finish_resolved(top, experiment);
   return experiment;
 }

@@ -7,6 +7,7 @@
 
 #include "experiments/checkpoint_keeper.h"
 #include "experiments/data/data_set.h"
+#include "experiments/timetable.h"
 #include "lib/base/config.h"
 #include "lib/block.h"
 #include "lib/coordinator.h"
@@ -38,6 +39,8 @@ struct Experiment {
   std::int64_t log_every = 1;
   std::int64_t timeout_seconds = 600;
   bool accumulate_mean = false;
+  std::int64_t max_staleness = kUnbounded;  ///< batches
+  std::int64_t probe_every = 0;             ///< turns; 0: no probe
   Precision precision = Precision::fp32;
   MemoryFormat memory_format = MemoryFormat::channels_last;
   bool caching_allocator = true;
@@ -46,11 +49,10 @@ struct Experiment {
   Model model;
   Partition ranges;
   Loss loss;
-  std::vector<MakePolicy> boundaries;        ///< index k-1
-  std::vector<std::string> policy_names;     ///< index k-1
+  std::vector<Boundaries> phases;            ///< of the timetable
   std::vector<OptimizerOptions> optimizers;  ///< index k-1
-  RunPlan plan;
-  std::vector<Capacity> capacities;  ///< index k-1
+  Plans plans;                               ///< by phase
+  std::vector<Capacity> capacities;          ///< index k-1
 
   /// The config with every default written out and explicit block ranges:
   /// reading it again gives the same experiment.

@@ -22,7 +22,8 @@ bool is_one_of(const std::string& digits, std::int64_t count) {
   return false;
 }
 
-/// `common` with the keys of `own` over it, tables merged key by key.
+}  // namespace
+
 ConfigNode merged(const ConfigNode& common, const ConfigNode& own) {
   const auto* base = std::get_if<ConfigNode::Table>(&common.value);
   const auto* over = std::get_if<ConfigNode::Table>(&own.value);
@@ -34,8 +35,6 @@ ConfigNode merged(const ConfigNode& common, const ConfigNode& own) {
   }
   return result;
 }
-
-}  // namespace
 
 ConfigNode numbered(const ConfigNode* table, std::int64_t count,
                     std::string_view fresh, std::string_view path) {

@@ -45,7 +45,9 @@ Resumed starting_point(const Experiment& experiment,
         "{}: all its {} turns are done; to train on, override epochs or turns",
         options.folder, resumed.turn);
   check_weights(experiment, resumed.checkpoint);
-  resumed.first_batch = first_batch_of(experiment, resumed.checkpoint);
+  const Continued from = continued_from(experiment, resumed.checkpoint);
+  resumed.phase = from.phase;
+  resumed.first_batch = from.first_batch;
   return resumed;
 }
 
@@ -91,6 +93,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       keeper);
   RunLength length = experiment.length;
   length.first_turn = start.turn;
+  length.first_phase = start.phase;
   length.first_batch = start.first_batch;
   Coordinator coordinator(length, experiment.blocks(), sink,
                           [&](std::int64_t turn) { keeper.saved(turn); });

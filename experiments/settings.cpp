@@ -67,6 +67,22 @@ void Settings::describe(Fields& fields) {
                             {.text = "what becomes of their gradients",
                              .allowed = {"sum", "mean"}});
                  });
+  fields.key("max_staleness", max_staleness,
+             {.text = "a gradient that is older ends the run with an error; "
+                      "-1: any age",
+              .unit = "batches",
+              .min = -1,
+              .max = 1e12});
+  fields.section("probe", "how true the gradients are that blocks apply",
+                 [&](Fields& part) {
+                   part.key("every", probe_every,
+                            {.text = "compare them with back-propagation of "
+                                     "the same batch through all blocks; 0: "
+                                     "never",
+                             .unit = "turns",
+                             .min = 0,
+                             .max = 1e12});
+                 });
   fields.key("precision", precision,
              {.text = "of matrix products and convolutions",
               .allowed = {"fp32", "bf16"}});

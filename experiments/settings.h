@@ -36,6 +36,8 @@ struct Settings {
   std::int64_t threads = 0;
   std::int64_t accumulate = 1;
   std::string accumulate_rule = "sum";
+  std::int64_t max_staleness = -1;
+  std::int64_t probe_every = 0;
   std::string precision = "fp32";
   std::string memory_format = "channels_last";
   std::string allocator = "caching";

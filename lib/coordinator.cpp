@@ -1,6 +1,7 @@
 #include "lib/coordinator.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "lib/base/error.h"
@@ -28,17 +29,27 @@ Coordinator::Coordinator(RunLength length, int blocks,
       blocks_(static_cast<std::size_t>(blocks)),
       sink_(std::move(sink)),
       on_checkpoint_(std::move(on_checkpoint)),
-      early_stop_(length_.early_stop) {}
+      early_stop_(length_.early_stop),
+      phase_(length_.first_phase) {}
+
+const Switch* Coordinator::next_switch() const {
+  const auto next = static_cast<std::size_t>(phase_);
+  return next < length_.switches.size() ? &length_.switches[next] : nullptr;
+}
 
 Grant Coordinator::next_turns(const Grant& before) const {
   Grant grant;
   grant.first_turn = before.end_turn;
   grant.first_batch = before.first_batch;
+  grant.phase = phase_;
+  const Switch* next = next_switch();
+  const std::int64_t switch_turn =
+      next && !next->on_measure() ? next->turn : length_.turns;
   grant.end_turn = std::min(
       {grant.first_turn + length_.grant_turns,
        next_multiple(grant.first_turn, length_.evaluate_every, length_.turns),
-       next_multiple(grant.first_turn, length_.checkpoint_every,
-                     length_.turns)});
+       next_multiple(grant.first_turn, length_.checkpoint_every, length_.turns),
+       switch_turn});
   grant.finish = grant.end_turn >= length_.turns;
   if (grant.finish || is_multiple(grant.end_turn, length_.evaluate_every))
     grant.evaluation_batches = length_.evaluation_batches;
@@ -48,26 +59,66 @@ Grant Coordinator::next_turns(const Grant& before) const {
   return grant;
 }
 
+/// The first grant has no turns. A run that was saved at the very turn of a
+/// switch had been drained there.
+Grant Coordinator::first_grant() {
+  for (const Switch* next = next_switch();
+       next && !next->on_measure() && next->turn <= length_.first_turn;
+       next = next_switch())
+    enter(phase_ + 1, length_.first_turn);
+  if (phase_ > length_.first_phase) length_.first_batch = length_.first_turn;
+  return {.first_turn = length_.first_turn,
+          .end_turn = length_.first_turn,
+          .phase = phase_,
+          .first_batch = length_.first_batch,
+          .checkpoint = length_.initial_checkpoint && length_.first_turn == 0};
+}
+
+void Coordinator::enter(std::int64_t phase, std::int64_t turn) {
+  phase_ = phase;
+  switch_is_due_ = false;
+  Record record;
+  record.set("kind", "phase");
+  record.set("turn", turn);
+  record.set("phase", phase);
+  if (sink_) sink_->write(record);
+}
+
+/// Within a run, only a switch drains.
+bool Coordinator::begins_phase(const Grant& before) const {
+  return before.drain && before.phase == phase_;
+}
+
 Grant Coordinator::decide() {
-  if (decided_.empty())
-    return {
-        .first_turn = length_.first_turn,
-        .end_turn = length_.first_turn,
-        .first_batch = length_.first_batch,
-        .checkpoint = length_.initial_checkpoint && length_.first_turn == 0};
-  const Grant& before = decided_.back();
+  if (decided_.empty()) return first_grant();
+  Grant before = decided_.back();
+  if (begins_phase(before)) {
+    enter(phase_ + 1, before.end_turn);
+    before.first_batch = before.end_turn;
+  }
   Grant grant = next_turns(before);
   const bool is_early = early_stop_.is_due();
   interrupted_ = !is_early && stop_.load() && before.end_turn < length_.turns;
   if (is_early || interrupted_)
     grant = {.first_turn = before.end_turn,
              .end_turn = before.end_turn,
+             .phase = phase_,
              .first_batch = before.first_batch,
              .checkpoint = true,
              .finish = true};
+  else if (switch_is_due_)
+    return {.first_turn = before.end_turn,
+            .end_turn = before.end_turn,
+            .phase = phase_,
+            .first_batch = before.first_batch,
+            .drain = true};
   // What was interrupted is to be continued: what is in flight stays so. And an
   // early stop keeps the weights that were evaluated.
   grant.drain = grant.finish && length_.drain && !interrupted_ && !is_early;
+  const Switch* next = next_switch();
+  if (!grant.finish && next && !next->on_measure() &&
+      grant.end_turn == next->turn)
+    grant.drain = true;
   // Blocks that run ahead would mix their files into the checkpoint that is
   // being finished; before an early stop all have finished it.
   const bool is_saved = before.checkpoint && grant.end_turn == before.end_turn;
@@ -75,10 +126,13 @@ Grant Coordinator::decide() {
   return grant;
 }
 
-/// Early stopping needs the evaluation before it decides; all blocks being done
-/// with it, its checkpoint is whole too.
+/// Early stopping, and a switch on a measure, need the evaluation before they
+/// decide; all blocks being done with it, its checkpoint is whole too.
 bool Coordinator::must_wait() const {
-  return early_stop_.enabled() && !decided_.empty() &&
+  const Switch* next = next_switch();
+  const bool is_asked_for =
+      early_stop_.enabled() || (next && next->on_measure());
+  return is_asked_for && !decided_.empty() &&
          decided_.back().evaluation_batches > 0 && reached_by_.back() < blocks_;
 }
 
@@ -142,13 +196,26 @@ std::int64_t Coordinator::turns_granted() {
 
 void Coordinator::write(const Record& record) {
   const std::lock_guard lock(mutex_);
-  if (record.text("kind") == "evaluation") early_stop_.evaluated(record);
+  if (record.text("kind") == "evaluation") evaluated(record);
   if (sink_) sink_->write(record);
 }
 
 void Coordinator::recall(const Record& record) {
   const std::lock_guard lock(mutex_);
-  if (record.text("kind") == "evaluation") early_stop_.evaluated(record);
+  // An evaluation before the phase began says nothing of it.
+  if (record.text("kind") == "phase" &&
+      record.number("phase", 0) <= static_cast<double>(phase_))
+    switch_is_due_ = false;
+  if (record.text("kind") == "evaluation") evaluated(record);
+}
+
+void Coordinator::evaluated(const Record& evaluation) {
+  early_stop_.evaluated(evaluation);
+  const Switch* next = next_switch();
+  if (next &&
+      next->reached(evaluation.number(
+          next->measure.name, std::numeric_limits<double>::quiet_NaN())))
+    switch_is_due_ = true;
 }
 
 }  // namespace sluice

@@ -14,6 +14,7 @@
 #include "lib/metrics/early_stop.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/plan.h"
+#include "lib/schedules/switch.h"
 
 namespace sluice {
 
@@ -30,6 +31,8 @@ struct RunLength {
   bool drain = true;
   std::int64_t grant_turns = 16;  ///< the most turns of one grant
   EarlyStopOptions early_stop = {};
+  std::int64_t first_phase = 0;       ///< of the turn that is begun with
+  std::vector<Switch> switches = {};  ///< [i] begins phase i + 1
 };
 
 /// Decides for the whole run, at turn boundaries only. Its decisions are
@@ -77,7 +80,12 @@ class Coordinator {
   double seconds();
 
  private:
+  Grant first_grant();
   Grant decide();
+  bool begins_phase(const Grant& before) const;
+  const Switch* next_switch() const;
+  void enter(std::int64_t phase, std::int64_t turn);
+  void evaluated(const Record& evaluation);
   Grant next_turns(const Grant& before) const;
   bool must_wait() const;
   Asked ask_locked(std::size_t n);
@@ -93,6 +101,8 @@ class Coordinator {
   std::condition_variable changed_;
   bool abandoned_ = false;
   EarlyStop early_stop_;
+  std::int64_t phase_ = 0;
+  bool switch_is_due_ = false;  // an evaluation has said so
   std::vector<Grant> decided_;
   std::vector<std::size_t> reached_by_;  // per grant: how many blocks
   std::chrono::steady_clock::time_point all_there_ = {};

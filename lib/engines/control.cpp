@@ -8,6 +8,7 @@
 #include <c10/util/Exception.h>
 
 #include "lib/base/error.h"
+#include "lib/engines/remote_witness.h"
 
 namespace sluice {
 namespace {
@@ -47,7 +48,7 @@ Message control_message(MessageKind kind, const Record& record) {
 }
 
 Record record_of(const Message& message) {
-  if (message.tensors.size() != 1 || message.tensors[0].name != "json")
+  if (message.tensors.empty() || message.tensors[0].name != "json")
     throw LinkError("a {} message without its text", name_of(message.kind));
   const Buffer& buffer = message.tensors[0].buffer;
   return record_from_json(
@@ -58,6 +59,7 @@ Record to_record(const Grant& grant) {
   Record record;
   record.set("first_turn", grant.first_turn);
   record.set("end_turn", grant.end_turn);
+  record.set("phase", grant.phase);
   record.set("first_batch", grant.first_batch);
   record.set("drain", std::int64_t{grant.drain});
   record.set("evaluation_batches", grant.evaluation_batches);
@@ -69,6 +71,7 @@ Record to_record(const Grant& grant) {
 Grant grant_from(const Record& record) {
   return {.first_turn = integer(record, "first_turn"),
           .end_turn = integer(record, "end_turn"),
+          .phase = integer(record, "phase"),
           .first_batch = integer(record, "first_batch"),
           .drain = flag(record, "drain"),
           .evaluation_batches = integer(record, "evaluation_batches"),
@@ -76,8 +79,11 @@ Grant grant_from(const Record& record) {
           .finish = flag(record, "finish")};
 }
 
-ControlServer::ControlServer(std::vector<Link> links, Coordinator& coordinator)
-    : links_(std::move(links)), coordinator_(coordinator) {}
+ControlServer::ControlServer(std::vector<Link> links, Coordinator& coordinator,
+                             std::shared_ptr<Witness> witness)
+    : links_(std::move(links)),
+      coordinator_(coordinator),
+      witness_(std::move(witness)) {}
 
 void ControlServer::fail(Failure failure) {
   coordinator_.abandon();
@@ -110,6 +116,8 @@ void ControlServer::converse(int block, Link& link) {
       throw LinkError("the worker of block {} ended before its work", block);
     if (message->kind == MessageKind::record) {
       coordinator_.write(record_of(*message));
+    } else if (message->kind == MessageKind::witness && witness_) {
+      tell(*message, *witness_);
     } else if (message->kind == MessageKind::reached) {
       coordinator_.reached(block, reached++);
       send_ahead();

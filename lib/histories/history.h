@@ -45,6 +45,8 @@ class History {
   /// The weights of the batch's forward, for a checkpoint; empty when its
   /// backward does without.
   virtual Tensors weights_of(const Flight&) const { return {}; }
+  /// Bytes of the weights that are kept for that batch.
+  virtual std::int64_t stashed_bytes(const Flight& flight) const;
   /// Brings back what forward() kept of a batch that a checkpoint held: its
   /// inputs, labels, pass and version are set, `weights` are those of its
   /// forward. Moves no BatchNorm statistics.

@@ -25,7 +25,10 @@ class SyntheticGradient final : public Policy {
         optimizer_(std::move(optimizer)) {}
 
   Traits traits() const override {
-    return {.cut = true, .learns = true, .target_delay = target_delay_};
+    return {.cut = true,
+            .own = true,
+            .learns = true,
+            .target_delay = target_delay_};
   }
 
   Signal signal(const Moment& moment) override {

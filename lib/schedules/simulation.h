@@ -41,11 +41,13 @@ struct TimedAction {
 class Simulation {
  public:
   /// capacities: index k-1 for boundary k.
-  Simulation(RunPlan plan, Costs costs, std::vector<Capacity> capacities);
+  Simulation(Plans plans, Costs costs, std::vector<Capacity> capacities);
 
-  /// Begins where a run was saved that had done the turns before `turn` with a
-  /// pipe that began with `first_batch`. Before all else.
-  void begin_at(std::int64_t turn, std::int64_t first_batch);
+  /// Begins where a run was saved that had done the turns before `turn`, in a
+  /// phase of its timetable, with a pipe that began with `first_batch`. Before
+  /// all else.
+  void begin_at(std::int64_t phase, std::int64_t turn,
+                std::int64_t first_batch);
   /// Gives a block more to do.
   void extend(int block, const std::vector<Action>& actions);
   /// The next action in the order of virtual time (ties: the lowest block), or
@@ -86,12 +88,15 @@ class Simulation {
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
   std::optional<double> start_of(int block) const;
-  bool replays(int block) const;
+  const RunPlan& plan(std::int64_t phase) const;
+  /// Of the lane's next action.
+  const RunPlan& plan_of(const Lane& lane) const;
+  bool replays(int block, std::int64_t phase) const;
   double cost_of(int block, const Action& action) const;
   /// Whom the block waits for and why; 0 when it waits for nobody.
   std::pair<int, std::string> waits_for(int block) const;
 
-  RunPlan plan_;
+  Plans plans_;
   Costs costs_;
   std::vector<Lane> lanes_;      // index k-1
   std::vector<Direction> up_;    // index of the boundary - 1
@@ -103,6 +108,8 @@ class Simulation {
 /// UserError with the cycle when the plan would wait for itself whatever the
 /// capacities.
 std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack);
+/// Those that do for every phase of a timetable.
+std::vector<Capacity> capacities_of(const Plans& plans, std::size_t slack);
 
 /// Runs the actions (index k-1) to their end. Throws UserError with the cycle
 /// when they would wait for each other for ever.

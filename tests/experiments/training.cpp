@@ -35,17 +35,18 @@ Experiment small_experiment(const std::string& lines) {
 Training::Training(const Experiment& of, std::shared_ptr<Sink> to)
     : experiment(of), sink(std::move(to)) {
   at::set_num_threads(static_cast<int>(experiment.threads));
+  const auto probe = make_probe(experiment, sink);
   std::vector<Ends> ends = memory_ends(experiment);
   for (int block = 1; block <= experiment.blocks(); ++block)
     workers.push_back(make_worker(
         experiment, block, std::move(ends[static_cast<std::size_t>(block) - 1]),
-        sink, {}));
+        sink, {}, probe));
 }
 
 double Training::train(const Costs& costs) {
   Coordinator coordinator(experiment.length, experiment.blocks(), sink,
                           nullptr);
-  return run_virtual(workers, experiment.plan, experiment.capacities, costs,
+  return run_virtual(workers, experiment.plans, experiment.capacities, costs,
                      coordinator, watch);
 }
 
@@ -54,7 +55,7 @@ Applications Training::train_and_record() {
   Coordinator coordinator(experiment.length, experiment.blocks(), sink,
                           nullptr);
   run_virtual(
-      workers, experiment.plan, experiment.capacities, {}, coordinator,
+      workers, experiment.plans, experiment.capacities, {}, coordinator,
       [&](const TimedAction& timed) {
         if (timed.action.kind != ActionKind::update) return;
         Applied update{timed.action.turn, timed.action.batch, {}};
