@@ -84,7 +84,9 @@ std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
       experiment.data->train.samples(),
       OrderOptions{.batch_size = experiment.batch_size,
                    .seed = experiment.seed,
-                   .drop_last = experiment.drop_last});
+                   .drop_last = experiment.drop_last,
+                   .raw_inputs = experiment.plan.blocks[0].needs_raw_input ||
+                                 experiment.plan.blocks[0].raw_input_to_above});
 }
 
 void prepare_process(const Experiment& experiment) {

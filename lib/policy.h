@@ -48,6 +48,8 @@ struct Traits {
   /// how many turns after the batch's backward.
   bool learns = false;
   std::int64_t target_delay = 0;
+  /// What signal() must be given beside features and labels.
+  Needs needs = {};
 };
 
 /// All that a policy gets to see of the batch whose gradient is being applied,
@@ -62,6 +64,8 @@ struct Moment {
   /// traits().from_above, and at the last block.
   const Tensors& from_above;
   Pass pass = {};
+  /// Of traits().needs; else undefined.
+  at::Tensor raw_input = {};
 };
 
 /// A policy's answer.

@@ -114,6 +114,7 @@ class Worker {
   struct Fed {
     Tensors inputs;
     at::Tensor labels;
+    at::Tensor raw_input = {};
   };
 
   void forward(const Action& action);
@@ -130,7 +131,7 @@ class Worker {
   Message receive(Receiver& from, MessageKind kind, std::int64_t batch);
   void send(Sender& to, Message message);
   void send_up(const Action& action, MessageKind kind, const Tensors& outputs,
-               const at::Tensor& labels);
+               const Fed& fed);
   Flight take_flight(const Action& action);
   void accumulate(Tensors gradients);
   void remember_sent(std::int64_t batch, const Tensors& gradients);

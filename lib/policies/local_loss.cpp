@@ -17,11 +17,15 @@ class LocalLoss final : public Policy {
   LocalLoss(std::shared_ptr<Head> head, std::int64_t layer)
       : head_(std::move(head)), attached_(*head_, "heads", layer) {}
 
-  Traits traits() const override { return {.cut = true, .from_above = false}; }
+  Traits traits() const override {
+    return {.cut = true, .from_above = false, .needs = head_->needs()};
+  }
 
   Signal signal(const Moment& moment) override {
     const HeadResult result =
-        head_->forward(moment.features, moment.labels, moment.pass);
+        head_->forward(moment.features, {.labels = moment.labels,
+                                         .raw_input = moment.raw_input,
+                                         .pass = moment.pass});
     Tensors targets = moment.features;
     for (const auto& [name, parameter] : attached_.parameters)
       targets.push_back(parameter);

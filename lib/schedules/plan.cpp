@@ -49,6 +49,8 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
       if (above.learns)
         mine.learn_delay =
             above.target_delay + std::max(mine.delay, next.delay);
+      mine.needs_raw_input = above.needs.raw_input;
+      mine.raw_input_to_above = next.needs_raw_input || next.raw_input_to_above;
     }
     if (block > 1) {
       const Traits& below = boundaries[static_cast<std::size_t>(block) - 2];

@@ -30,6 +30,10 @@ struct BlockPlan {
   bool learns = false;
   std::int64_t learn_delay = 0;
   bool gradient_to_below = false;  ///< boundary k-1 wants ours
+  /// Whether the batch's un-normalised input is kept for the policy above the
+  /// block, and whether it goes up with h_k, for the one of a block above.
+  bool needs_raw_input = false;
+  bool raw_input_to_above = false;
 };
 
 /// What every schedule of a run is made from.

@@ -22,7 +22,7 @@ void PrintTo(const Case& value, std::ostream* out) {
 }
 
 HeadResult run(Head& head, const at::Tensor& features) {
-  return head.forward({features}, labels_for(features), {});
+  return head.forward({features}, {.labels = labels_for(features)});
 }
 
 class HeadContract : public testing::TestWithParam<Case> {
