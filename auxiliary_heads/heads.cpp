@@ -11,6 +11,7 @@ MakeHead mlp_sr_head(Fields& options);
 MakeHead conv_head(Fields& options);
 MakeHead full_conv_head(Fields& options);
 MakeHead vocabulary_head(Fields& options);
+MakeHead aug_local_head(Fields& options);
 
 std::span<const HeadRow> heads() {
   static constexpr std::array kRows = {
@@ -29,6 +30,10 @@ std::span<const HeadRow> heads() {
               "three 5x5 convolutions, as large as a synthesizer of synthetic "
               "gradients; begins with no gradient",
               full_conv_head},
+      HeadRow{"aug_local",
+              "copies of layers above with weights of their own, linear "
+              "classifier (Ma et al. 2024, arXiv:2402.17318)",
+              aug_local_head},
       HeadRow{"vocabulary", "norm and linear layer at every place of a text",
               vocabulary_head},
   };

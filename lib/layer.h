@@ -57,6 +57,12 @@ struct LayerSpec {
   double flops = 0;
   /// Of the (first) output: [C], [C, H, W] or [T, C].
   SampleShape output;
+  /// The same kind of layer for an input of another shape, with as many output
+  /// channels and its own pools; its convolution goes in steps `stride` times
+  /// as wide. Throws UserError for a shape that it can't take. Empty: there is
+  /// only this one.
+  std::function<LayerSpec(const SampleShape& input, std::int64_t stride)>
+      for_input = {};
 };
 
 /// A model is a list of layers that can be cut between any two of them.
