@@ -12,6 +12,8 @@ MakeHead conv_head(Fields& options);
 MakeHead full_conv_head(Fields& options);
 MakeHead vocabulary_head(Fields& options);
 MakeHead aug_local_head(Fields& options);
+MakeHead head_1c2f(Fields& options);
+MakeHead infopro_head(Fields& options);
 
 std::span<const HeadRow> heads() {
   static constexpr std::array kRows = {
@@ -34,6 +36,13 @@ std::span<const HeadRow> heads() {
               "copies of layers above with weights of their own, linear "
               "classifier (Ma et al. 2024, arXiv:2402.17318)",
               aug_local_head},
+      HeadRow{"1c2f",
+              "3x3 convolution, two linear layers: the classifier of InfoPro",
+              head_1c2f},
+      HeadRow{"infopro",
+              "reconstruction of the input, and supervised contrast or a "
+              "classifier (Wang et al. 2021, arXiv:2101.10832)",
+              infopro_head},
       HeadRow{"vocabulary", "norm and linear layer at every place of a text",
               vocabulary_head},
   };
