@@ -14,6 +14,7 @@ MakeHead vocabulary_head(Fields& options);
 MakeHead aug_local_head(Fields& options);
 MakeHead head_1c2f(Fields& options);
 MakeHead infopro_head(Fields& options);
+MakeHead forward_forward_head(Fields& options);
 
 std::span<const HeadRow> heads() {
   static constexpr std::array kRows = {
@@ -43,6 +44,10 @@ std::span<const HeadRow> heads() {
               "reconstruction of the input, and supervised contrast or a "
               "classifier (Wang et al. 2021, arXiv:2101.10832)",
               infopro_head},
+      HeadRow{"forward_forward",
+              "goodness of right against wrong labels, for ff_mlp (Hinton "
+              "2022, arXiv:2212.13345)",
+              forward_forward_head},
       HeadRow{"vocabulary", "norm and linear layer at every place of a text",
               vocabulary_head},
   };

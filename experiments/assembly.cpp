@@ -8,6 +8,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
 #include "lib/base/memory_channel.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -80,8 +81,11 @@ WorkerSettings settings_of(const Experiment& experiment, int block,
 }  // namespace
 
 std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
+  std::shared_ptr<const Samples> samples = experiment.data->train.samples();
+  if (experiment.model.trains_on_pairs)
+    samples = label_pairs(std::move(samples), experiment.model.sample.classes);
   return std::make_unique<SampleSource>(
-      experiment.data->train.samples(),
+      std::move(samples),
       OrderOptions{.batch_size = experiment.batch_size,
                    .seed = experiment.seed,
                    .drop_last = experiment.drop_last,

@@ -71,6 +71,10 @@ struct Model {
   SampleSpec sample;
   /// Why every boundary must have the policy `backprop`; empty: it needn't.
   std::string needs_backprop = {};
+  /// It trains on pairs (Forward-Forward): the source gives inputs [N, 2, C],
+  /// each sample with its label written into it and then with a wrong one, and
+  /// labels that are all 0, the place of the right one.
+  bool trains_on_pairs = false;
 };
 
 }  // namespace sluice
