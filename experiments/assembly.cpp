@@ -8,6 +8,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
 #include "lib/base/memory_channel.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -102,12 +103,26 @@ WorkerSettings settings_of(const Experiment& experiment, int block,
 
 }  // namespace
 
+namespace {
+
+bool needs_raw_inputs(const Plans& plans) {
+  return std::any_of(plans.begin(), plans.end(), [](const RunPlan& plan) {
+    return plan.blocks[0].needs_raw_input || plan.blocks[0].raw_input_to_above;
+  });
+}
+
+}  // namespace
+
 std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
+  std::shared_ptr<const Samples> samples = experiment.data->train.samples();
+  if (experiment.model.trains_on_pairs)
+    samples = label_pairs(std::move(samples), experiment.model.sample.classes);
   return std::make_unique<SampleSource>(
-      experiment.data->train.samples(),
+      std::move(samples),
       OrderOptions{.batch_size = experiment.batch_size,
                    .seed = experiment.seed,
-                   .drop_last = experiment.drop_last});
+                   .drop_last = experiment.drop_last,
+                   .raw_inputs = needs_raw_inputs(experiment.plans)});
 }
 
 void prepare_process(const Experiment& experiment) {

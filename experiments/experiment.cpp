@@ -254,6 +254,7 @@ Site site_of(const Experiment& experiment, int block) {
   site.classes = experiment.model.sample.classes;
   site.loss = experiment.loss;
   site.seed = experiment.seed;
+  site.model = &experiment.model;
   return site;
 }
 

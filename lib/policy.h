@@ -64,6 +64,8 @@ struct Traits {
   /// how many turns after the batch's backward.
   bool learns = false;
   std::int64_t target_delay = 0;
+  /// What signal() must be given beside features and labels.
+  Needs needs = {};
 };
 
 /// All that a policy gets to see of the batch whose gradient is being applied,
@@ -79,6 +81,8 @@ struct Moment {
   /// only the policy's own signal is asked for.
   const Tensors& from_above;
   Pass pass = {};
+  /// Of traits().needs; else undefined.
+  at::Tensor raw_input = {};
 };
 
 /// A policy's answer.

@@ -225,35 +225,48 @@ Worker::Fed Worker::take_inputs(const Action& action, MessageKind kind,
                                 Source* source) {
   if (block() == 1) {
     const Batch batch = source->batch(action.batch);
-    return {{laid_out(batch.inputs, settings_.memory_format)}, batch.labels};
+    return {{laid_out(batch.inputs, settings_.memory_format)},
+            batch.labels,
+            batch.raw_inputs};
   }
   const Message message = receive(*parts_.below.receiver, kind, action.batch);
   const Tensors labels = unpack(message, "label");
   SLUICE_CHECK(labels.size() == 1, "{} came with {} label tensors",
                name_of(kind), labels.size());
-  return {unpack(message, "h"), labels[0]};
+  const Tensors raw_input = unpack(message, "input");
+  return {unpack(message, "h"), labels[0],
+          raw_input.empty() ? at::Tensor() : raw_input[0]};
 }
 
 void Worker::send_up(const Action& action, MessageKind kind,
-                     const Tensors& outputs, const at::Tensor& labels) {
+                     const Tensors& outputs, const Fed& fed) {
   if (is_last()) return;
   Message message{.kind = kind,
                   .batch = action.batch,
                   .turn = action.turn,
                   .weight_version = version_};
   pack(outputs, "h", message);
-  pack({labels}, "label", message);
+  pack({fed.labels}, "label", message);
+  if (kind == MessageKind::activation && plan().raw_input_to_above)
+    pack({fed.raw_input}, "input", message);
   send(*parts_.above.sender, std::move(message));
 }
 
 void Worker::forward(const Action& action) {
-  Fed fed = take_inputs(action, MessageKind::activation, parts_.training.get());
-  Flight flight{.inputs = leaves_of(fed.inputs, plan().gradient_to_below()),
+  const Fed fed =
+      take_inputs(action, MessageKind::activation, parts_.training.get());
+  const BlockPlan& mine = plan();
+  if (mine.needs_raw_input || mine.raw_input_to_above)
+    SLUICE_CHECK(fed.raw_input.defined(),
+                 "block {} got no un-normalised input, which a policy needs",
+                 block());
+  Flight flight{.inputs = leaves_of(fed.inputs, mine.gradient_to_below()),
                 .labels = fed.labels,
                 .pass = pass_for(action, true),
                 .version = version_};
+  if (mine.needs_raw_input) flight.raw_input = fed.raw_input;
   const Tensors outputs = history_->forward(flight);
-  send_up(action, MessageKind::activation, outputs, flight.labels);
+  send_up(action, MessageKind::activation, outputs, fed);
   flights_.emplace(action.batch, std::move(flight));
   note_memory();
 }
@@ -331,7 +344,8 @@ void Worker::backward(const Action& action) {
                                             .features = features,
                                             .labels = flight.labels,
                                             .from_above = from_above,
-                                            .pass = flight.pass},
+                                            .pass = flight.pass,
+                                            .raw_input = flight.raw_input},
                                            arrived, signal);
   unchanged.check(fmt::format("the policy above block {}", block()));
 
@@ -491,11 +505,11 @@ bool Worker::is_logged(const Action& action) const {
 void Worker::evaluate(const Action& action) {
   const at::NoGradGuard no_grad;
   if (action.batch == 0) evaluation_ = {};
-  Fed fed =
+  const Fed fed =
       take_inputs(action, MessageKind::evaluation, parts_.evaluation.get());
   const Tensors outputs =
       parts_.block.forward(fed.inputs, pass_for(action, false));
-  send_up(action, MessageKind::evaluation, outputs, fed.labels);
+  send_up(action, MessageKind::evaluation, outputs, fed);
   if (!is_last()) return;
   evaluation_.add(settings_.loss, outputs[0], fed.labels);
   if (action.batch + 1 == settings_.evaluation_batches)

@@ -121,6 +121,7 @@ class Worker {
   struct Fed {
     Tensors inputs;
     at::Tensor labels;
+    at::Tensor raw_input = {};
   };
   /// What a policy trains apart from the block's optimizer.
   struct Learners {
@@ -157,7 +158,7 @@ class Worker {
   Message receive(Receiver& from, MessageKind kind, std::int64_t batch);
   void send(Sender& to, Message message);
   void send_up(const Action& action, MessageKind kind, const Tensors& outputs,
-               const at::Tensor& labels);
+               const Fed& fed);
   Flight take_flight(const Action& action);
   Signal ask(const Moment& moment);
   std::vector<Pull> pulls_of(const Moment& moment,

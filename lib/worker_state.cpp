@@ -63,6 +63,8 @@ NamedTensors Worker::state() const {
     save_list(flight.inputs, name + ".input", all);
     save_list({flight.labels}, name + ".label", all);
     save_list(history_->weights_of(flight), name + ".weight", all);
+    if (flight.raw_input.defined())
+      save_list({flight.raw_input}, name + ".raw_input", all);
   }
   for (const auto& [batch, lesson] : lessons_) {
     const std::string name =
@@ -119,6 +121,8 @@ void Worker::restore_flights(const SavedState& saved) {
                   .labels = saved.list(name + ".label").at(0),
                   .pass = pass_for({.batch = batch}, true),
                   .version = saved.number(name + ".version")};
+    if (plan().needs_raw_input)
+      flight.raw_input = saved.list(name + ".raw_input").at(0);
     history_->restore(flight, saved.list(name + ".weight"));
     flights_.emplace(batch, std::move(flight));
   }
@@ -152,7 +156,8 @@ void Worker::note_memory() {
   MemoryUse now;
   for (const auto& [batch, flight] : flights_) {
     now.stash += history_->stashed_bytes(flight);
-    now.history += bytes_of(flight.inputs) + bytes_of({flight.labels});
+    now.history +=
+        bytes_of(flight.inputs) + bytes_of({flight.labels, flight.raw_input});
   }
   for (const auto& [batch, lesson] : lessons_)
     now.history += bytes_of(lesson.features) + bytes_of({lesson.labels}) +

@@ -17,7 +17,8 @@ struct Flight {
       {};  ///< leaves; they ask for gradients if the block below wants
   at::Tensor labels = {};
   Pass pass = {};
-  std::int64_t version = 0;  ///< of the weights of its forward
+  std::int64_t version = 0;   ///< of the weights of its forward
+  at::Tensor raw_input = {};  ///< if the policy needs it
 
   Tensors outputs = {};               ///< with the graph
   std::shared_ptr<Block> block = {};  ///< whose weights that graph refers to

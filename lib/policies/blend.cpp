@@ -42,6 +42,7 @@ class Blend final : public Policy {
       blended.own = blended.own || traits.own || traits.cut;
       blended.from_above = blended.from_above || traits.from_above;
       blended.learns = blended.learns || traits.learns;
+      blended.needs.raw_input |= traits.needs.raw_input;
       blended.target_delay =
           std::max(blended.target_delay, traits.target_delay);
       if (source.weight == 0 || traits.cut) continue;

@@ -21,13 +21,17 @@ class LocalLoss final : public Policy {
             const Traits& traits)
       : head_(std::move(head)),
         attached_(*head_, "heads", layer),
-        traits_(traits) {}
+        traits_(traits) {
+    traits_.needs = head_->needs();
+  }
 
   Traits traits() const override { return traits_; }
 
   Signal signal(const Moment& moment) override {
     const HeadResult result =
-        head_->forward(moment.features, moment.labels, moment.pass);
+        head_->forward(moment.features, {.labels = moment.labels,
+                                         .raw_input = moment.raw_input,
+                                         .pass = moment.pass});
     Tensors targets = moment.features;
     for (const auto& [name, parameter] : attached_.parameters)
       targets.push_back(parameter);

@@ -40,6 +40,8 @@ void set_boundary(const Traits& above, const BlockPlan& next, BlockPlan& mine) {
     mine.weights = above.weights;
     mine.statistics = above.statistics;
   }
+  mine.needs_raw_input = above.needs.raw_input;
+  mine.raw_input_to_above = next.needs_raw_input || next.raw_input_to_above;
   mine.learns = above.learns;
   if (above.learns)
     mine.learn_delay = above.target_delay + std::max(mine.delay, next.delay);

@@ -47,6 +47,10 @@ struct BlockPlan {
   bool gradient_to_below() const { return leaving > 0; }
   /// Whether all parts go the same way, so that their sum is all one needs.
   bool is_merged() const;
+  /// Whether the batch's un-normalised input is kept for the policy above the
+  /// block, and whether it goes up with h_k, for the one of a block above.
+  bool needs_raw_input = false;
+  bool raw_input_to_above = false;
 };
 
 /// What every schedule of a phase of a run is made from.

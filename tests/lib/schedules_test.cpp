@@ -99,6 +99,21 @@ TEST(Plan, AddsDelaysUpToTheFirstCut) {
   EXPECT_EQ(delays, (std::vector<std::int64_t>{1, 1, 0, 1, 0}));
 }
 
+TEST(Plan, SendsTheRawInputAsFarUpAsItIsNeeded) {
+  Traits needs_input = kLocal;
+  needs_input.needs.raw_input = true;
+  const RunPlan plan =
+      make_run_plan({kLocal, needs_input, kBackprop, kLocal}, false);
+  std::string kept;
+  std::string sent;
+  for (const BlockPlan& block : plan.blocks) {
+    kept += block.needs_raw_input ? '1' : '0';
+    sent += block.raw_input_to_above ? '1' : '0';
+  }
+  EXPECT_EQ(kept, "01000");
+  EXPECT_EQ(sent, "10000");
+}
+
 TEST(Plan, RefusesToClipAModelThatIsCut) {
   EXPECT_THROW(make_run_plan({kBackprop, kLocal}, true), UserError);
 }
