@@ -31,21 +31,39 @@ Coordinator::Coordinator(RunLength length, int blocks,
       early_stop_(length_.early_stop) {}
 
 Grant Coordinator::next_turns(const Grant& before) const {
+  if (before.part == TurnPart::play) return rest_of(before);
   Grant grant;
   grant.first_turn = before.end_turn;
   grant.first_batch = before.first_batch;
+  const bool has_barrier = length_.barrier != Barrier::none;
   grant.end_turn = std::min(
-      {grant.first_turn + length_.grant_turns,
+      {grant.first_turn + (has_barrier ? 1 : length_.grant_turns),
        next_multiple(grant.first_turn, length_.evaluate_every, length_.turns),
        next_multiple(grant.first_turn, length_.checkpoint_every,
                      length_.turns)});
+  const bool has_turns = grant.end_turn > grant.first_turn;
+  if (length_.barrier == Barrier::play_and_replay && has_turns)
+    grant.part = TurnPart::play;
+  else
+    decide_end(grant);
+  return grant;
+}
+
+Grant Coordinator::rest_of(const Grant& play) const {
+  Grant grant = play;
+  grant.part = TurnPart::rest;
+  decide_end(grant);
+  return grant;
+}
+
+/// What follows the turns of a grant.
+void Coordinator::decide_end(Grant& grant) const {
   grant.finish = grant.end_turn >= length_.turns;
   if (grant.finish || is_multiple(grant.end_turn, length_.evaluate_every))
     grant.evaluation_batches = length_.evaluation_batches;
   grant.checkpoint =
       grant.finish || is_multiple(grant.end_turn, length_.checkpoint_every) ||
       (length_.checkpoint_evaluations && grant.evaluation_batches > 0);
-  return grant;
 }
 
 Grant Coordinator::decide() {
@@ -57,8 +75,11 @@ Grant Coordinator::decide() {
         .checkpoint = length_.initial_checkpoint && length_.first_turn == 0};
   const Grant& before = decided_.back();
   Grant grant = next_turns(before);
-  const bool is_early = early_stop_.is_due();
-  interrupted_ = !is_early && stop_.load() && before.end_turn < length_.turns;
+  // Nothing is decided inside a turn.
+  const bool is_inside = before.part == TurnPart::play;
+  const bool is_early = !is_inside && early_stop_.is_due();
+  interrupted_ = !is_inside && !is_early && stop_.load() &&
+                 before.end_turn < length_.turns;
   if (is_early || interrupted_)
     grant = {.first_turn = before.end_turn,
              .end_turn = before.end_turn,
@@ -76,10 +97,12 @@ Grant Coordinator::decide() {
 }
 
 /// Early stopping needs the evaluation before it decides; all blocks being done
-/// with it, its checkpoint is whole too.
+/// with it, its checkpoint is whole too. At a barrier every grant waits so.
 bool Coordinator::must_wait() const {
-  return early_stop_.enabled() && !decided_.empty() &&
-         decided_.back().evaluation_batches > 0 && reached_by_.back() < blocks_;
+  if (decided_.empty() || reached_by_.back() == blocks_) return false;
+  const bool is_evaluated =
+      early_stop_.enabled() && decided_.back().evaluation_batches > 0;
+  return is_evaluated || length_.barrier != Barrier::none;
 }
 
 Coordinator::Asked Coordinator::ask_locked(std::size_t n) {

@@ -29,6 +29,8 @@ struct RunLength {
   bool checkpoint_evaluations = false;  ///< save whatever is evaluated
   bool drain = true;
   std::int64_t grant_turns = 16;  ///< the most turns of one grant
+  /// Where no block gets its next grant before all have reached the last.
+  Barrier barrier = Barrier::none;
   EarlyStopOptions early_stop = {};
 };
 
@@ -79,6 +81,8 @@ class Coordinator {
  private:
   Grant decide();
   Grant next_turns(const Grant& before) const;
+  Grant rest_of(const Grant& play) const;
+  void decide_end(Grant& grant) const;
   bool must_wait() const;
   Asked ask_locked(std::size_t n);
 

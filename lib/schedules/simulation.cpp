@@ -23,13 +23,12 @@ Simulation::Simulation(RunPlan plan, Costs costs,
                        std::vector<Capacity> capacities)
     : plan_(std::move(plan)), costs_(std::move(costs)) {
   lanes_.resize(plan_.blocks.size());
-  costs_.blocks.resize(plan_.blocks.size());
   SLUICE_CHECK(capacities.size() + 1 == plan_.blocks.size(),
                "{} capacities for {} blocks", capacities.size(),
                plan_.blocks.size());
   for (const Capacity& capacity : capacities) {
-    up_.push_back({{}, capacity.up, 0});
-    down_.push_back({{}, capacity.down, 0});
+    up_.push_back({{}, capacity.up, 0, 0});
+    down_.push_back({{}, capacity.down, 0, 0});
   }
 }
 
@@ -62,28 +61,30 @@ const Simulation::Direction& Simulation::channel(
                                      : down_[at(transfer.to)];
 }
 
-bool Simulation::replays(int block) const {
-  const BlockPlan& plan = plan_.blocks[at(block)];
-  return plan.delay > 0 && (plan.weights == WeightsAtBackward::current ||
-                            plan.weights == WeightsAtBackward::recompute);
+void Simulation::hold(int block, double until) {
+  Lane& lane = lanes_[at(block)];
+  lane.clock = std::max(lane.clock, until);
 }
 
-double Simulation::cost_of(int block, const Action& action) const {
-  const BlockCosts& costs = costs_.blocks[at(block)];
-  switch (action.kind) {
-    case ActionKind::forward:
-    case ActionKind::evaluate:
-      return costs.forward;
-    case ActionKind::backward:
-      // A replay forwards once more.
-      return costs.backward + (replays(block) ? costs.forward : 0);
-    case ActionKind::update:
-      return costs.update;
-    case ActionKind::learn:
-      return costs.learn;
-    case ActionKind::checkpoint:
-      return 0;
-  }
+std::optional<std::int64_t> Simulation::phase_of(int block) const {
+  const Lane& lane = lanes_[at(block)];
+  if (plan_.barrier == Barrier::none || lane.actions.empty())
+    return std::nullopt;
+  const Action& action = lane.actions.front();
+  if (action.kind == ActionKind::evaluate ||
+      action.kind == ActionKind::checkpoint)
+    return std::nullopt;  // the turns before it are done
+  const bool is_second =
+      plan_.barrier == Barrier::play_and_replay &&
+      part_of(plan_.blocks[at(block)], action) == TurnPart::rest;
+  return 2 * action.turn + (is_second ? 1 : 0);
+}
+
+int Simulation::behind(int block) const {
+  const std::optional<std::int64_t> mine = phase_of(block);
+  if (!mine || *mine <= phase_) return 0;
+  for (int other = 1; other <= std::ssize(lanes_); ++other)
+    if (phase_of(other).value_or(*mine) < *mine) return other;
   return 0;
 }
 
@@ -113,7 +114,10 @@ std::optional<double> Simulation::start_of(int block) const {
   const Lane& lane = lanes_[at(block)];
   if (lane.actions.empty() || !lacks(lane, lane.actions.front()).empty())
     return std::nullopt;
+  if (behind(block) != 0) return std::nullopt;
   double start = lane.clock;
+  if (const auto phase = phase_of(block))
+    start = std::max(start, *phase > phase_ ? latest_end_ : phase_start_);
   for (const Transfer& need : needs_of(plan_, block, lane.actions.front())) {
     const Direction& from = channel(need);
     if (from.queue.empty() || from.queue.front().transfer != need)
@@ -140,11 +144,18 @@ std::optional<TimedAction> Simulation::next() {
   }
   if (chosen == 0) return std::nullopt;
 
+  const std::optional<std::int64_t> phase = phase_of(chosen);
+  if (phase && *phase > phase_) {
+    phase_ = *phase;
+    phase_start_ = latest_end_;
+  }
   Lane& lane = lanes_[at(chosen)];
   const Action action = lane.actions.front();
   lane.actions.pop_front();
-  const double end = earliest + cost_of(chosen, action);
+  const double end =
+      earliest + seconds_of(costs_, plan_.blocks[at(chosen)], action);
   lane.clock = end;
+  if (phase) latest_end_ = std::max(latest_end_, end);
   note(plan_.blocks[at(chosen)], action, lane);
   for (const Transfer& need : needs_of(plan_, chosen, action)) {
     Direction& from = channel(need);
@@ -153,8 +164,18 @@ std::optional<TimedAction> Simulation::next() {
     if (was_full) from.room_since = earliest;
   }
   for (const Transfer& yield : yields_of(plan_, chosen, action))
-    channel(yield).queue.push_back({yield, end + costs_.latency});
+    send(yield, end);
   return TimedAction{chosen, action, earliest, end};
+}
+
+void Simulation::send(const Transfer& transfer, double time) {
+  Direction& to = channel(transfer);
+  const Transit transit = transit_of(costs_, transfer);
+  to.free_since = std::max(time, to.free_since) + transit.occupies;
+  double arrival = to.free_since + transit.latency;
+  // Jitter overtakes nobody.
+  if (!to.queue.empty()) arrival = std::max(arrival, to.queue.back().arrival);
+  to.queue.push_back({transfer, arrival});
 }
 
 bool Simulation::idle(int block) const {
@@ -174,6 +195,10 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
   if (!missing.empty())
     return {block,
             fmt::format("block {} ({}) lacks {}", block, action, missing)};
+  if (const int other = behind(block))
+    return {other, fmt::format("block {} ({}) waits at the barrier for block "
+                               "{}",
+                               block, action, other)};
   for (const Transfer& need : needs_of(plan_, block, lane.actions.front())) {
     const Direction& from = channel(need);
     if (from.queue.empty())
