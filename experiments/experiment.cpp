@@ -88,7 +88,7 @@ void read_boundary(Fields& fields, Experiment& experiment) {
   std::string name = "backprop";
   experiment.boundaries.push_back(
       choose(fields, "policy", policies(), name, "policy")
-          .make(fields, {heads(), configure_synthesizer}));
+          .make.configure(fields, {heads(), configure_synthesizer}));
   experiment.policy_names.push_back(name);
 }
 
@@ -210,6 +210,8 @@ void apply(const Settings& settings, Experiment& experiment) {
                                    .batches_per_epoch();
   experiment.length = length_of(settings, experiment);
   experiment.initial_weights = settings.initial_weights;
+  experiment.calibrate = settings.virtual_time.calibrate;
+  experiment.trace_turns = settings.virtual_time.trace_turns;
   experiment.keep = {.every = experiment.length.checkpoint_every,
                      .last = settings.checkpoint.keep,
                      .initial = settings.checkpoint.initial};
@@ -233,6 +235,11 @@ void finish_resolved(const Fields& top, Experiment& experiment) {
 }
 
 }  // namespace
+
+double samples_per_turn(const Experiment& experiment) {
+  return static_cast<double>(experiment.data->train.size()) /
+         static_cast<double>(experiment.turns_per_epoch);
+}
 
 Site site_of(const Experiment& experiment, int block) {
   const LayerRange range =
@@ -275,8 +282,14 @@ Experiment read_experiment(const ConfigNode& config,
   experiment.plan = plan_of(experiment, wants_model_norm(experiment, top),
                             settings.accumulate);
   check_plan(settings, experiment.plan, top);
+  if (settings.barrier == "iteration")
+    experiment.plan.barrier = barrier_around_iterations(experiment.plan);
+  experiment.length.barrier = experiment.plan.barrier;
   experiment.capacities =
       capacities_of(experiment.plan, static_cast<std::size_t>(settings.slack));
+  experiment.costs =
+      costs_of(settings.virtual_time, experiment.model, experiment.ranges,
+               experiment.batch_size, experiment.precision, top);
   finish_resolved(top, experiment);
   return experiment;
 }
