@@ -1,27 +1,23 @@
 #include "experiments/commands.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "auxiliary_heads/heads.h"
-#include "experiments/assembly.h"
 #include "experiments/config/extends.h"
 #include "experiments/config/manual.h"
 #include "experiments/config/overrides.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/evaluation.h"
 #include "experiments/experiment.h"
+#include "experiments/method_page.h"
 #include "experiments/run.h"
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/optimizers/optimizer.h"
-#include "lib/schedules/drawing.h"
 #include "modules/models.h"
 
 namespace sluice {
@@ -48,66 +44,6 @@ Experiment experiment_of(const ConfigArguments& arguments) {
 }
 
 namespace {
-
-/// Of the model's own, without heads.
-std::int64_t parameters_of(const Model& model, const LayerRange& range) {
-  std::int64_t count = 0;
-  for (std::int64_t i = range.first; i <= range.last; ++i)
-    for (const at::Tensor& parameter :
-         model.layers[static_cast<std::size_t>(i)].make()->parameters())
-      count += parameter.numel();
-  return count;
-}
-
-void print_blocks(const Experiment& experiment) {
-  double total = 0;
-  for (const LayerSpec& layer : experiment.model.layers) total += layer.flops;
-  for (int block = experiment.blocks(); block >= 1; --block) {
-    const auto index = static_cast<std::size_t>(block) - 1;
-    const LayerRange range = experiment.ranges[index];
-    double flops = 0;
-    std::string names;
-    for (std::int64_t i = range.first; i <= range.last; ++i) {
-      const LayerSpec& layer =
-          experiment.model.layers[static_cast<std::size_t>(i)];
-      flops += layer.flops;
-      names += (names.empty() ? "" : ", ") + layer.name;
-    }
-    fmt::print(
-        "block {}  {:4.1f} % of the work ({:.4g} MFLOP forward)  {} parameters "
-        " "
-        "layers {}-{}: {}\n",
-        block, total > 0 ? 100 * flops / total : 0, 2e-6 * flops,
-        parameters_of(experiment.model, range), range.first, range.last, names);
-    if (block > 1)
-      fmt::print("   boundary {}: {}\n", block - 1,
-                 experiment.phases.front()[index - 1].name);
-  }
-}
-
-std::vector<std::vector<Action>> read_actions(const std::string& path,
-                                              int blocks) {
-  std::ifstream file(path);
-  if (!file) throw UserError("{}: can't be read", path);
-  std::vector<std::vector<Action>> actions;
-  for (std::string line; std::getline(file, line);)
-    actions.push_back(actions_from_text(line));
-  if (std::ssize(actions) != blocks)
-    throw UserError("{}: {} lines of actions, the model has {} blocks", path,
-                    actions.size(), blocks);
-  return actions;
-}
-
-std::vector<std::vector<Action>> planned_actions(const Experiment& experiment,
-                                                 std::int64_t turns) {
-  Grant grant = sample_grant(experiment.plans.front(), turns);
-  grant.evaluation_batches = 0;
-  grant.checkpoint = false;
-  std::vector<std::vector<Action>> actions;
-  for (const BlockPlan& plan : experiment.plans.front().blocks)
-    actions.push_back(actions_of(plan, grant));
-  return actions;
-}
 
 /// The run's own config; what was typed after --resume are overrides, the first
 /// of which the command line took for the config.
@@ -150,6 +86,23 @@ void print_costs(const RunResult& result) {
         peak_text(record));
 }
 
+/// What the virtual engine's clock says, when actions took time there.
+void print_clock(const RunResult& result) {
+  const auto run = result.clock.find(0);
+  if (run == result.clock.end()) return;
+  std::string busy;
+  for (const auto& [block, record] : result.clock)
+    if (block > 0)
+      busy += fmt::format("{}{:.0f} %", busy.empty() ? "" : ", ",
+                          100 * record.number("utilisation", 0));
+  fmt::print(
+      "Virtual clock: {:.4g} s, {:.4g} samples/s, {:.2f} x one block; blocks "
+      "1-{} compute {} of the time; see trace.json\n",
+      run->second.number("seconds", 0),
+      run->second.number("samples_per_second", 0),
+      run->second.number("speed_up", 0), result.clock.size() - 1, busy);
+}
+
 template <class Make>
 void print_rows(std::span<const Row<Make>> rows) {
   for (const Row<Make>& row : rows)
@@ -174,6 +127,7 @@ void run_command(const RunArguments& arguments) {
            .program = std::filesystem::read_symlink("/proc/self/exe").string()},
           signals);
   print_costs(result);
+  print_clock(result);
   fmt::print("{} after {:.1f} s: accuracy {:.2f} %, {:.0f} samples/s, in {}\n",
              result.complete ? "Done" : "Stopped", result.seconds,
              100 * result.accuracy, result.samples_per_second, result.folder);
@@ -197,37 +151,14 @@ void eval_command(const EvalArguments& arguments) {
              100 * result.accuracy(), result.labels());
 }
 
-void plan_command(const PlanArguments& arguments) {
-  const Experiment experiment = experiment_of(arguments.config);
-  const auto actions =
-      arguments.actions_file.empty()
-          ? planned_actions(experiment, arguments.turns)
-          : read_actions(arguments.actions_file, experiment.blocks());
-  Costs costs;
-  costs.latency = arguments.latency;
-  costs.blocks.assign(experiment.plans.front().blocks.size(),
-                      {arguments.forward, arguments.backward, 0});
-  const auto timeline =
-      simulate(experiment.plans.front(), costs, experiment.capacities, actions);
-  if (arguments.list) {
-    fmt::print("{}", list_actions(actions));
+void list_command(const ListArguments& arguments) {
+  const std::string& kind = arguments.kind;
+  if (!arguments.name.empty()) {
+    if (kind != "methods")
+      throw UserError("only methods have a page: sluice list methods NAME");
+    fmt::print("{}", method_page(arguments.name));
     return;
   }
-  print_blocks(experiment);
-  double end = 0;
-  for (const TimedAction& timed : timeline) end = std::max(end, timed.end);
-  const double unit = std::min(arguments.forward, arguments.backward);
-  fmt::print(
-      "\n{}\nF forward, B backward, U update of a batch, L what a synthesizer "
-      "learns from it;\n- busy, . waiting; a column is {:g} s,\na forward {:g} "
-      "s, a backward {:g} s, a message {:g} "
-      "s. It ends after {:g} s.\n",
-      draw_timeline(timeline, experiment.blocks(), unit > 0 ? unit : 1),
-      unit > 0 ? unit : 1, arguments.forward, arguments.backward,
-      arguments.latency, end);
-}
-
-void list_command(const std::string& kind) {
   if (kind == "methods") return print_rows(policies());
   if (kind == "heads") return print_rows(heads());
   if (kind == "models") return print_rows(models());

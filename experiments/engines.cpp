@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "experiments/assembly.h"
+#include "experiments/calibration.h"
+#include "experiments/virtual_clock.h"
 #include "experiments/worker_process.h"
 #include "lib/engines/processes.h"
 #include "lib/engines/threads.h"
@@ -32,6 +34,8 @@ class CoordinatorSink final : public Sink {
 
 void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
                        Coordinator& coordinator) {
+  const Costs costs =
+      experiment.calibrate ? calibrated(experiment) : experiment.costs;
   const auto sink = std::make_shared<CoordinatorSink>(coordinator);
   const auto probe = make_probe(experiment, sink);
   std::vector<Ends> ends = memory_ends(experiment);
@@ -39,8 +43,16 @@ void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
   for (int block = 1; block <= experiment.blocks(); ++block)
     workers.push_back(make_worker(experiment, block, std::move(ends[at(block)]),
                                   sink, place.files, probe));
-  run_virtual(workers, experiment.plans, experiment.capacities, {},
-              coordinator);
+  if (!takes_time(costs)) {
+    run_virtual(workers, experiment.plans, experiment.capacities, costs,
+                coordinator);
+    return;
+  }
+  VirtualClock clock(experiment, costs, place.folder);
+  const double seconds = run_virtual(
+      workers, experiment.plans, experiment.capacities, costs, coordinator,
+      [&](const TimedAction& timed) { clock.watch(timed); });
+  clock.report(seconds, *sink);
 }
 
 void run_in_threads(const Experiment& experiment, const RunPlace& place,

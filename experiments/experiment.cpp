@@ -218,6 +218,8 @@ void apply(const Settings& settings, Experiment& experiment) {
                                    .batches_per_epoch();
   experiment.length = length_of(settings, experiment);
   experiment.initial_weights = settings.initial_weights;
+  experiment.calibrate = settings.virtual_time.calibrate;
+  experiment.trace_turns = settings.virtual_time.trace_turns;
   experiment.keep = {.every = experiment.length.checkpoint_every,
                      .last = settings.checkpoint.keep,
                      .initial = settings.checkpoint.initial};
@@ -241,6 +243,11 @@ void finish_resolved(const Fields& top, Experiment& experiment) {
 }
 
 }  // namespace
+
+double samples_per_turn(const Experiment& experiment) {
+  return static_cast<double>(experiment.data->train.size()) /
+         static_cast<double>(experiment.turns_per_epoch);
+}
 
 Site site_of(const Experiment& experiment, int block) {
   const LayerRange range =
@@ -296,9 +303,17 @@ Experiment read_experiment(const ConfigNode& config,
       experiment.length.evaluate_every, top);
   experiment.plans = plans_of(experiment, wants_model_norm(experiment, top),
                               settings.accumulate);
-  for (const RunPlan& plan : experiment.plans) check_plan(settings, plan, top);
+  for (RunPlan& plan : experiment.plans) {
+    check_plan(settings, plan, top);
+    if (settings.barrier == "iteration")
+      plan.barrier = barrier_around_iterations(plan);
+    experiment.length.barriers.push_back(plan.barrier);
+  }
   experiment.capacities =
       capacities_of(experiment.plans, static_cast<std::size_t>(settings.slack));
+  experiment.costs =
+      costs_of(settings.virtual_time, experiment.model, experiment.ranges,
+               experiment.batch_size, experiment.precision, top);
   finish_resolved(top, experiment);
   return experiment;
 }

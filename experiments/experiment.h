@@ -53,6 +53,9 @@ struct Experiment {
   std::vector<OptimizerOptions> optimizers;  ///< index k-1
   Plans plans;                               ///< by phase
   std::vector<Capacity> capacities;          ///< index k-1
+  Costs costs;                               ///< of the virtual engine's clock
+  bool calibrate = false;        ///< measure the blocks' costs first
+  std::int64_t trace_turns = 0;  ///< of the virtual engine's trace.json
 
   /// The config with every default written out and explicit block ranges:
   /// reading it again gives the same experiment.
@@ -67,6 +70,9 @@ struct Experiment {
 /// UserError for everything that is wrong with the config.
 Experiment read_experiment(const ConfigNode& config,
                            const std::string& data_root);
+
+/// On average: the last batch of an epoch may be smaller.
+double samples_per_turn(const Experiment& experiment);
 
 /// The boundary above block k.
 Site site_of(const Experiment& experiment, int block);

@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 /// Everything that a run writes; an overwritten run loses these and no more.
-constexpr std::array kEntries = {"config.toml",   "run.json",
-                                 "metrics.jsonl", "checkpoints",
-                                 "changes.patch", "done"};
+constexpr std::array kEntries = {
+    "config.toml",   "run.json",   "metrics.jsonl", "checkpoints",
+    "changes.patch", "trace.json", "done"};
 
 class MetricsFile final : public Sink {
  public:

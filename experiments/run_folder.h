@@ -34,6 +34,7 @@ struct Resumed {
 ///                  holds what was not committed
 ///   metrics.jsonl  one record a line
 ///   events.out.tfevents.*  the same for TensorBoard
+///   trace.json     the virtual engine's timeline, when actions take time there
 ///   checkpoints/   turn-000120/block-1.safetensors ...
 ///   done           written last, when the run is complete
 class RunFolder {

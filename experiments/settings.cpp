@@ -101,6 +101,11 @@ void Settings::describe(Fields& fields) {
        .unit = "messages",
        .min = 0,
        .max = 1024});
+  fields.key("barrier", barrier,
+             {.text = "where all blocks wait for each other: around every "
+                      "iteration, as published codes of delayed methods do; "
+                      "changes speeds, but no number",
+              .allowed = {"none", "iteration"}});
   fields.key("timeout", timeout_seconds,
              {.text = "a neighbour that is silent for so long is given up",
               .unit = "s",
@@ -124,6 +129,10 @@ void Settings::describe(Fields& fields) {
         part.key("min_delta", early_stop.min_delta,
                  {.text = "the least that counts as progress", .min = 0});
       });
+  fields.section("virtual",
+                 "what the clock of engine = \"virtual\" knows; no number of a "
+                 "run depends on it, and without costs nothing takes time",
+                 [&](Fields& part) { virtual_time.describe(part); });
 }
 
 }  // namespace sluice

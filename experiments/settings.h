@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "experiments/virtual_time.h"
 #include "lib/base/config.h"
 #include "lib/metrics/early_stop.h"
 
@@ -42,10 +43,12 @@ struct Settings {
   std::string memory_format = "channels_last";
   std::string allocator = "caching";
   std::int64_t slack = 2;
+  std::string barrier = "none";
   std::int64_t timeout_seconds = 600;
   std::string initial_weights = {};
   CheckpointSettings checkpoint = {};
   EarlyStopOptions early_stop = {};
+  VirtualOptions virtual_time = {};
 
   void describe(Fields& fields);
 };

@@ -67,7 +67,7 @@ bool is_one(const SwitchSettings& when) {
 BoundaryPolicy read_policy(Fields& fields) {
   BoundaryPolicy policy{.name = "backprop"};
   policy.make = choose(fields, "policy", policies(), policy.name, "policy")
-                    .make(fields, {heads(), configure_synthesizer});
+                    .make.configure(fields, {heads(), configure_synthesizer});
   return policy;
 }
 

@@ -37,7 +37,13 @@ const Switch* Coordinator::next_switch() const {
   return next < length_.switches.size() ? &length_.switches[next] : nullptr;
 }
 
+Barrier Coordinator::barrier() const {
+  const auto now = static_cast<std::size_t>(phase_);
+  return now < length_.barriers.size() ? length_.barriers[now] : Barrier::none;
+}
+
 Grant Coordinator::next_turns(const Grant& before) const {
+  if (before.part == TurnPart::play) return rest_of(before);
   Grant grant;
   grant.first_turn = before.end_turn;
   grant.first_batch = before.first_batch;
@@ -45,18 +51,35 @@ Grant Coordinator::next_turns(const Grant& before) const {
   const Switch* next = next_switch();
   const std::int64_t switch_turn =
       next && !next->on_measure() ? next->turn : length_.turns;
+  const bool has_barrier = barrier() != Barrier::none;
   grant.end_turn = std::min(
-      {grant.first_turn + length_.grant_turns,
+      {grant.first_turn + (has_barrier ? 1 : length_.grant_turns),
        next_multiple(grant.first_turn, length_.evaluate_every, length_.turns),
        next_multiple(grant.first_turn, length_.checkpoint_every, length_.turns),
        switch_turn});
+  const bool has_turns = grant.end_turn > grant.first_turn;
+  if (barrier() == Barrier::play_and_replay && has_turns)
+    grant.part = TurnPart::play;
+  else
+    decide_end(grant);
+  return grant;
+}
+
+Grant Coordinator::rest_of(const Grant& play) const {
+  Grant grant = play;
+  grant.part = TurnPart::rest;
+  decide_end(grant);
+  return grant;
+}
+
+/// What follows the turns of a grant.
+void Coordinator::decide_end(Grant& grant) const {
   grant.finish = grant.end_turn >= length_.turns;
   if (grant.finish || is_multiple(grant.end_turn, length_.evaluate_every))
     grant.evaluation_batches = length_.evaluation_batches;
   grant.checkpoint =
       grant.finish || is_multiple(grant.end_turn, length_.checkpoint_every) ||
       (length_.checkpoint_evaluations && grant.evaluation_batches > 0);
-  return grant;
 }
 
 /// The first grant has no turns. A run that was saved at the very turn of a
@@ -97,8 +120,11 @@ Grant Coordinator::decide() {
     before.first_batch = before.end_turn;
   }
   Grant grant = next_turns(before);
-  const bool is_early = early_stop_.is_due();
-  interrupted_ = !is_early && stop_.load() && before.end_turn < length_.turns;
+  // Nothing is decided inside a turn.
+  const bool is_inside = before.part == TurnPart::play;
+  const bool is_early = !is_inside && early_stop_.is_due();
+  interrupted_ = !is_inside && !is_early && stop_.load() &&
+                 before.end_turn < length_.turns;
   if (is_early || interrupted_)
     grant = {.first_turn = before.end_turn,
              .end_turn = before.end_turn,
@@ -106,7 +132,7 @@ Grant Coordinator::decide() {
              .first_batch = before.first_batch,
              .checkpoint = true,
              .finish = true};
-  else if (switch_is_due_)
+  else if (switch_is_due_ && !is_inside)
     return {.first_turn = before.end_turn,
             .end_turn = before.end_turn,
             .phase = phase_,
@@ -116,7 +142,8 @@ Grant Coordinator::decide() {
   // early stop keeps the weights that were evaluated.
   grant.drain = grant.finish && length_.drain && !interrupted_ && !is_early;
   const Switch* next = next_switch();
-  if (!grant.finish && next && !next->on_measure() &&
+  const bool is_whole = grant.part != TurnPart::play;
+  if (is_whole && !grant.finish && next && !next->on_measure() &&
       grant.end_turn == next->turn)
     grant.drain = true;
   // Blocks that run ahead would mix their files into the checkpoint that is
@@ -127,13 +154,15 @@ Grant Coordinator::decide() {
 }
 
 /// Early stopping, and a switch on a measure, need the evaluation before they
-/// decide; all blocks being done with it, its checkpoint is whole too.
+/// decide; all blocks being done with it, its checkpoint is whole too. At a
+/// barrier every grant waits so.
 bool Coordinator::must_wait() const {
+  if (decided_.empty() || reached_by_.back() == blocks_) return false;
   const Switch* next = next_switch();
   const bool is_asked_for =
       early_stop_.enabled() || (next && next->on_measure());
-  return is_asked_for && !decided_.empty() &&
-         decided_.back().evaluation_batches > 0 && reached_by_.back() < blocks_;
+  const bool is_evaluated = decided_.back().evaluation_batches > 0;
+  return (is_asked_for && is_evaluated) || barrier() != Barrier::none;
 }
 
 Coordinator::Asked Coordinator::ask_locked(std::size_t n) {

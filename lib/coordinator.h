@@ -30,6 +30,8 @@ struct RunLength {
   bool checkpoint_evaluations = false;  ///< save whatever is evaluated
   bool drain = true;
   std::int64_t grant_turns = 16;  ///< the most turns of one grant
+  /// Where no block gets its next grant before all have reached the last.
+  std::vector<Barrier> barriers = {};  ///< by phase; missing: none
   EarlyStopOptions early_stop = {};
   std::int64_t first_phase = 0;       ///< of the turn that is begun with
   std::vector<Switch> switches = {};  ///< [i] begins phase i + 1
@@ -82,11 +84,14 @@ class Coordinator {
  private:
   Grant first_grant();
   Grant decide();
+  Barrier barrier() const;
   bool begins_phase(const Grant& before) const;
   const Switch* next_switch() const;
   void enter(std::int64_t phase, std::int64_t turn);
   void evaluated(const Record& evaluation);
   Grant next_turns(const Grant& before) const;
+  Grant rest_of(const Grant& play) const;
+  void decide_end(Grant& grant) const;
   bool must_wait() const;
   Asked ask_locked(std::size_t n);
 

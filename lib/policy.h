@@ -134,7 +134,26 @@ struct PlugIns;
 /// Reads the policy's options, eagerly. `plug_ins` are what it may be made of.
 using ConfigurePolicy = MakePolicy (*)(Fields& options,
                                        const PlugIns& plug_ins);
-using PolicyRow = Row<ConfigurePolicy>;
+
+/// What `sluice list methods NAME` says of a method, beside what it computes
+/// from the traits. Plain text, a paragraph each.
+struct MethodPage {
+  std::string_view source = {};      ///< who published it, and where
+  std::string_view kept = {};        ///< between a batch's forward and backward
+  std::string_view batch_norm = {};  ///< which pass moves its statistics
+  std::string_view randomness = {};  ///< which masks the backward sees
+  std::string_view staleness = {};   ///< in batches and in updates
+  /// Of the boundaries in the page's example beside `policy`, as the inside of
+  /// an inline TOML table; empty: the defaults.
+  std::string_view example = {};
+};
+
+/// How a method is made, and how it is described.
+struct Method {
+  ConfigurePolicy configure = nullptr;
+  MethodPage (*page)() = nullptr;
+};
+using PolicyRow = Row<Method>;
 
 /// A new method is one source file and one row.
 std::span<const PolicyRow> policies();

@@ -65,6 +65,7 @@ Record to_record(const Grant& grant) {
   record.set("evaluation_batches", grant.evaluation_batches);
   record.set("checkpoint", std::int64_t{grant.checkpoint});
   record.set("finish", std::int64_t{grant.finish});
+  record.set("part", static_cast<std::int64_t>(grant.part));
   return record;
 }
 
@@ -76,7 +77,8 @@ Grant grant_from(const Record& record) {
           .drain = flag(record, "drain"),
           .evaluation_batches = integer(record, "evaluation_batches"),
           .checkpoint = flag(record, "checkpoint"),
-          .finish = flag(record, "finish")};
+          .finish = flag(record, "finish"),
+          .part = static_cast<TurnPart>(integer(record, "part"))};
 }
 
 ControlServer::ControlServer(std::vector<Link> links, Coordinator& coordinator,

@@ -1,6 +1,7 @@
 #include "lib/engines/virtual.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/error.h"
 
@@ -14,16 +15,19 @@ class Progress {
       : block_(block), plans_(plans), coordinator_(coordinator) {}
 
   /// An idle block reports what it has reached, and gets its next actions, if
-  /// there are any yet. Grants without actions for it are passed over. Returns
-  /// whether that changed anything.
-  bool refill(Simulation& simulation) {
+  /// there are any yet; when it had to wait for them, they don't start before
+  /// `now`. Grants without actions for it are passed over. Returns whether that
+  /// changed anything.
+  bool refill(Simulation& simulation, double now) {
     bool changed = false;
     while (simulation.idle(block_)) {
       if (at_grant_) coordinator_.reached(block_, next_++);
       const Coordinator::Asked asked = coordinator_.ask(next_);
       changed = changed || at_grant_;
       at_grant_ = asked.answer == Coordinator::Answer::granted;
+      if (asked.answer == Coordinator::Answer::later) waited_ = true;
       if (!at_grant_) break;
+      if (std::exchange(waited_, false)) simulation.hold(block_, now);
       simulation.extend(block_, actions_of(plans_, block_, asked.grant));
       changed = true;
     }
@@ -36,6 +40,7 @@ class Progress {
   Coordinator& coordinator_;
   std::size_t next_ = 0;
   bool at_grant_ = false;
+  bool waited_ = false;
 };
 
 }  // namespace
@@ -58,7 +63,7 @@ double run_virtual(const std::vector<std::unique_ptr<Worker>>& workers,
     for (bool changed = true; changed;) {
       changed = false;
       for (Progress& block : progress)
-        changed = block.refill(simulation) || changed;
+        changed = block.refill(simulation, seconds) || changed;
     }
   };
   refill();

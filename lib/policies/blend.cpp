@@ -174,7 +174,7 @@ MakePolicy configure_blend(Fields& options, const PlugIns& plug_ins) {
             choose(fields, "policy", policies(), name, "policy");
         if (name == "blend")
           fields.reject("policy", "a blend can't hold a blend");
-        MakePolicy make = row.make(fields, plug_ins);
+        MakePolicy make = row.make.configure(fields, plug_ins);
         if (index >= 0) makers.push_back({weight, shadow, std::move(make)});
       });
   const bool some_weight =
@@ -191,6 +191,27 @@ MakePolicy configure_blend(Fields& options, const PlugIns& plug_ins) {
     check_names(*blend);
     return blend;
   };
+}
+
+MethodPage describe_blend() {
+  return {
+      .source =
+          "a weighted sum of other policies' signals; with backprop and "
+          "synthetic_gradient it is BP(lambda): Czarnecki et al. 2017, "
+          "arXiv:1703.00522",
+      .kept =
+          "what the source that takes the gradient from above keeps; without "
+          "one the graph of the batch",
+      .batch_norm = "as that source does",
+      .randomness =
+          "as that source does; all sources see the same features of "
+          "the same batch",
+      .staleness =
+          "that source's. A boundary is a cut only if no source of "
+          "weight other than 0 takes the gradient from above",
+      .example =
+          "sources = [{policy = 'backprop', weight = 0.1}, {policy = "
+          "'local_loss', weight = 0.9}]"};
 }
 
 }  // namespace sluice

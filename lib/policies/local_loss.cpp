@@ -90,4 +90,23 @@ MakePolicy configure_local_loss(Fields& options, const PlugIns& plug_ins) {
   };
 }
 
+MethodPage describe_local_loss() {
+  return {.source =
+              "greedy local losses: Nøkland, Eidnes, ICML 2019, "
+              "arXiv:1901.06656 (head `predsim`); DGL: Belilovsky, Eickenberg, "
+              "Oyallon, ICML 2020, arXiv:1901.08164",
+          .kept =
+              "the graph of the batch, until the head's gradient is there: at "
+              "once",
+          .batch_norm =
+              "statistics move in the forward, once per batch, the head's "
+              "own too",
+          .randomness =
+              "one forward, one mask; a head's dropout is keyed by the "
+              "batch and the layer it stands above",
+          .staleness =
+              "none: d_batch = 0, d_upd = 0; what a block gets from below "
+              "was made by the weights of the same turn"};
+}
+
 }  // namespace sluice

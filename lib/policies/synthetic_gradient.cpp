@@ -108,4 +108,23 @@ MakePolicy configure_synthetic_gradient(Fields& options,
   };
 }
 
+MethodPage describe_synthetic_gradient() {
+  return {
+      .source =
+          "DNI, with labels cDNI: Jaderberg et al., \"Decoupled Neural "
+          "Interfaces using Synthetic Gradients\", ICML 2017, "
+          "arXiv:1608.05343",
+      .kept =
+          "the graph of the batch, until the synthesizer has answered: at "
+          "once. Then its features and labels, until the gradient from above "
+          "has come and the synthesizer has learned from it",
+      .batch_norm = "statistics move in the forward, once per batch",
+      .randomness = "one forward, one mask",
+      .staleness =
+          "none for the block (the signal's error is the "
+          "synthesizer's). With target_delay = 0 the synthesizer learns "
+          "from a batch before it is used on the next, and waits for "
+          "the block above; with 1 a turn later"};
+}
+
 }  // namespace sluice

@@ -82,6 +82,24 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
   return plan;
 }
 
+Barrier barrier_around_iterations(const RunPlan& plan) {
+  const bool replays = std::any_of(
+      plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
+        return block.delay > 0 && block.order == Order::forward_first &&
+               block.weights == WeightsAtBackward::current;
+      });
+  return replays ? Barrier::play_and_replay : Barrier::turn;
+}
+
+TurnPart part_of(const BlockPlan& plan, const Action& action) {
+  // In order B the forward is the last of the turn, but for learning.
+  const bool all_before_forward =
+      plan.order == Order::backward_first && plan.delay > 0;
+  const bool plays = action.kind == ActionKind::forward ||
+                     (all_before_forward && action.kind != ActionKind::learn);
+  return plays ? TurnPart::play : TurnPart::rest;
+}
+
 std::int64_t turns_in_flight(const BlockPlan& plan) {
   return std::max(plan.delay, plan.learn_delay);
 }
@@ -111,6 +129,10 @@ std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
   if (grant.drain)
     for (std::int64_t extra = 0; extra < turns_in_flight(plan); ++extra)
       append(grant.end_turn + extra, false);
+  if (grant.part != TurnPart::whole)
+    std::erase_if(actions, [&](const Action& action) {
+      return part_of(plan, action) != grant.part;
+    });
   for (std::int64_t batch = 0; batch < grant.evaluation_batches; ++batch)
     actions.push_back(
         {ActionKind::evaluate, batch, grant.end_turn, grant.phase});

@@ -53,11 +53,20 @@ struct BlockPlan {
   bool raw_input_to_above = false;
 };
 
+/// Where all blocks wait for each other. No method needs it; published codes
+/// have it, and their speeds follow from it. Changes no number.
+enum class Barrier : std::uint8_t {
+  none,
+  turn,            ///< after every turn
+  play_and_replay  ///< also inside a turn, between forward and replay
+};
+
 /// What every schedule of a phase of a run is made from.
 struct RunPlan {
   std::vector<BlockPlan> blocks;  ///< index k-1
   /// clip.scope = "model": an update waits for the whole model's norm.
   bool model_norm = false;
+  Barrier barrier = Barrier::none;
 };
 
 /// Those of a whole run, by phase: a timetable begins the next one when the
@@ -68,6 +77,17 @@ using Plans = std::vector<RunPlan>;
 /// when they don't go together.
 RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
                       std::int64_t accumulate = 1);
+
+/// The barrier around every iteration, as the published codes of the plan's
+/// methods have it: features replay has a second one before the replay.
+Barrier barrier_around_iterations(const RunPlan& plan);
+
+/// What of its turns a block does; a barrier inside a turn parts it. `play`
+/// ends with the forward.
+enum class TurnPart : std::uint8_t { whole, play, rest };
+
+/// The part of its turn, play or rest, that a training action belongs to.
+TurnPart part_of(const BlockPlan& plan, const Action& action);
 
 /// The coordinator's word to every worker: run the turns [first_turn,
 /// end_turn), then do what it decided, in the order of the members.
@@ -81,6 +101,7 @@ struct Grant {
   std::int64_t evaluation_batches = 0;
   bool checkpoint = false;
   bool finish = false;  ///< nothing comes after this
+  TurnPart part = TurnPart::whole;
 
   bool operator==(const Grant&) const = default;
 };

@@ -13,6 +13,9 @@ std::size_t at(int one_based) {
   return static_cast<std::size_t>(one_based) - 1;
 }
 
+/// More than a phase of a timetable has between its barriers.
+constexpr std::int64_t kStagesOfPhase = std::int64_t{1} << 42;
+
 std::string text_of(const Transfer& transfer) {
   return fmt::format("{} {}", name_of(transfer.kind), transfer.batch);
 }
@@ -24,12 +27,11 @@ Simulation::Simulation(Plans plans, Costs costs,
     : plans_(std::move(plans)), costs_(std::move(costs)) {
   const std::size_t blocks = plans_.at(0).blocks.size();
   lanes_.resize(blocks);
-  costs_.blocks.resize(blocks);
   SLUICE_CHECK(capacities.size() + 1 == blocks, "{} capacities for {} blocks",
                capacities.size(), blocks);
   for (const Capacity& capacity : capacities) {
-    up_.push_back({{}, capacity.up, 0});
-    down_.push_back({{}, capacity.down, 0});
+    up_.push_back({{}, capacity.up, 0, 0});
+    down_.push_back({{}, capacity.down, 0, 0});
   }
 }
 
@@ -68,29 +70,31 @@ const RunPlan& Simulation::plan(std::int64_t phase) const {
   return plans_.at(static_cast<std::size_t>(phase));
 }
 
-bool Simulation::replays(int block, std::int64_t phase) const {
-  const BlockPlan& plan = this->plan(phase).blocks[at(block)];
-  return plan.delay > 0 && (plan.weights == WeightsAtBackward::current ||
-                            plan.weights == WeightsAtBackward::recompute);
+void Simulation::hold(int block, double until) {
+  Lane& lane = lanes_[at(block)];
+  lane.clock = std::max(lane.clock, until);
 }
 
-double Simulation::cost_of(int block, const Action& action) const {
-  const BlockCosts& costs = costs_.blocks[at(block)];
-  switch (action.kind) {
-    case ActionKind::forward:
-    case ActionKind::evaluate:
-      return costs.forward;
-    case ActionKind::backward:
-      // A replay forwards once more.
-      return costs.backward +
-             (replays(block, action.phase) ? costs.forward : 0);
-    case ActionKind::update:
-      return costs.update;
-    case ActionKind::learn:
-      return costs.learn;
-    case ActionKind::checkpoint:
-      return 0;
-  }
+std::optional<std::int64_t> Simulation::stage_of(int block) const {
+  const Lane& lane = lanes_[at(block)];
+  if (lane.actions.empty()) return std::nullopt;
+  const Action& action = lane.actions.front();
+  const RunPlan& now = plan(action.phase);
+  if (now.barrier == Barrier::none) return std::nullopt;
+  if (action.kind == ActionKind::evaluate ||
+      action.kind == ActionKind::checkpoint)
+    return std::nullopt;  // the turns before it are done
+  const bool is_second =
+      now.barrier == Barrier::play_and_replay &&
+      part_of(now.blocks[at(block)], action) == TurnPart::rest;
+  return action.phase * kStagesOfPhase + 2 * action.turn + (is_second ? 1 : 0);
+}
+
+int Simulation::behind(int block) const {
+  const std::optional<std::int64_t> mine = stage_of(block);
+  if (!mine || *mine <= stage_) return 0;
+  for (int other = 1; other <= std::ssize(lanes_); ++other)
+    if (stage_of(other).value_or(*mine) < *mine) return other;
   return 0;
 }
 
@@ -124,7 +128,10 @@ std::optional<double> Simulation::start_of(int block) const {
   const Lane& lane = lanes_[at(block)];
   if (lane.actions.empty() || !lacks(lane, lane.actions.front()).empty())
     return std::nullopt;
+  if (behind(block) != 0) return std::nullopt;
   double start = lane.clock;
+  if (const auto stage = stage_of(block))
+    start = std::max(start, *stage > stage_ ? latest_end_ : stage_start_);
   for (const Transfer& need :
        needs_of(plan_of(lane), block, lane.actions.front())) {
     const Direction& from = channel(need);
@@ -153,11 +160,19 @@ std::optional<TimedAction> Simulation::next() {
   }
   if (chosen == 0) return std::nullopt;
 
+  const std::optional<std::int64_t> stage = stage_of(chosen);
+  if (stage && *stage > stage_) {
+    stage_ = *stage;
+    stage_start_ = latest_end_;
+  }
   Lane& lane = lanes_[at(chosen)];
   const Action action = lane.actions.front();
   lane.actions.pop_front();
-  const double end = earliest + cost_of(chosen, action);
+  const double end =
+      earliest +
+      seconds_of(costs_, plan(action.phase).blocks[at(chosen)], action);
   lane.clock = end;
+  if (stage) latest_end_ = std::max(latest_end_, end);
   note(plan(action.phase).blocks[at(chosen)], action, lane);
   for (const Transfer& need : needs_of(plan(action.phase), chosen, action)) {
     Direction& from = channel(need);
@@ -166,8 +181,18 @@ std::optional<TimedAction> Simulation::next() {
     if (was_full) from.room_since = earliest;
   }
   for (const Transfer& yield : yields_of(plan(action.phase), chosen, action))
-    channel(yield).queue.push_back({yield, end + costs_.latency});
+    send(yield, end);
   return TimedAction{chosen, action, earliest, end};
+}
+
+void Simulation::send(const Transfer& transfer, double time) {
+  Direction& to = channel(transfer);
+  const Transit transit = transit_of(costs_, transfer);
+  to.free_since = std::max(time, to.free_since) + transit.occupies;
+  double arrival = to.free_since + transit.latency;
+  // Jitter overtakes nobody.
+  if (!to.queue.empty()) arrival = std::max(arrival, to.queue.back().arrival);
+  to.queue.push_back({transfer, arrival});
 }
 
 bool Simulation::idle(int block) const {
@@ -187,6 +212,10 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
   if (!missing.empty())
     return {block,
             fmt::format("block {} ({}) lacks {}", block, action, missing)};
+  if (const int other = behind(block))
+    return {other, fmt::format("block {} ({}) waits at the barrier for block "
+                               "{}",
+                               block, action, other)};
   for (const Transfer& need :
        needs_of(plan_of(lane), block, lane.actions.front())) {
     const Direction& from = channel(need);

@@ -8,23 +8,10 @@
 #include <vector>
 
 #include "lib/base/channel.h"
+#include "lib/schedules/costs.h"
 #include "lib/schedules/plan.h"
 
 namespace sluice {
-
-/// Seconds that the actions of a block take on the virtual clock.
-struct BlockCosts {
-  double forward = 0;
-  double backward = 0;
-  double update = 0;
-  double learn = 0;
-};
-
-/// What the virtual clock knows. Zero costs give the sequential reference.
-struct Costs {
-  std::vector<BlockCosts> blocks;  ///< index k-1; missing ones cost nothing
-  double latency = 0;              ///< s per message
-};
 
 /// When an action ran, in seconds of virtual time.
 struct TimedAction {
@@ -37,7 +24,8 @@ struct TimedAction {
 /// Runs schedules on a virtual clock: the event loop of the virtual engine, and
 /// without anybody executing the actions, the check of every schedule. Lockstep
 /// blocks do their actions in order; an action starts when its block is free,
-/// its inputs have arrived and its outputs have room.
+/// its inputs have arrived, its outputs have room, and all blocks have come to
+/// the barrier before it, if there is one.
 class Simulation {
  public:
   /// capacities: index k-1 for boundary k.
@@ -50,6 +38,8 @@ class Simulation {
                 std::int64_t first_batch);
   /// Gives a block more to do.
   void extend(int block, const std::vector<Action>& actions);
+  /// The block does nothing before that time.
+  void hold(int block, double until);
   /// The next action in the order of virtual time (ties: the lowest block), or
   /// nothing when no block can do anything.
   std::optional<TimedAction> next();
@@ -72,6 +62,7 @@ class Simulation {
     std::deque<Queued> queue;
     std::size_t capacity = 1;
     double room_since = 0;
+    double free_since = 0;  ///< when it has carried all that was sent
   };
   struct Lane {
     std::deque<Action> actions;
@@ -88,11 +79,16 @@ class Simulation {
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
   std::optional<double> start_of(int block) const;
+  void send(const Transfer& transfer, double time);
+  /// Between two barriers is a stage. That of a block's next action; nothing
+  /// when it doesn't care for barriers.
+  std::optional<std::int64_t> stage_of(int block) const;
+  /// A block that has not come to the barrier before this block's next action;
+  /// 0 when there is none.
+  int behind(int block) const;
   const RunPlan& plan(std::int64_t phase) const;
   /// Of the lane's next action.
   const RunPlan& plan_of(const Lane& lane) const;
-  bool replays(int block, std::int64_t phase) const;
-  double cost_of(int block, const Action& action) const;
   /// Whom the block waits for and why; 0 when it waits for nobody.
   std::pair<int, std::string> waits_for(int block) const;
 
@@ -101,6 +97,9 @@ class Simulation {
   std::vector<Lane> lanes_;      // index k-1
   std::vector<Direction> up_;    // index of the boundary - 1
   std::vector<Direction> down_;  // likewise
+  std::int64_t stage_ = -1;      // the latest that a block has entered
+  double stage_start_ = 0;
+  double latest_end_ = 0;  ///< of the actions that care for barriers
 };
 
 /// The least capacities without deadlock plus `slack` each, found by simulating

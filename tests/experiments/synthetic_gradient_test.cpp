@@ -373,7 +373,7 @@ std::unique_ptr<Policy> synthetic_policy(const SampleShape& features) {
   site.features = features;
   site.classes = 3;
   return find_row(policies(), "synthetic_gradient", "policy")
-      .make(fields, {heads(), configure_synthesizer})(site);
+      .make.configure(fields, {heads(), configure_synthesizer})(site);
 }
 
 /// What a synthesizer, trained for ten steps of Adam on one batch that is
