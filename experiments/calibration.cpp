@@ -75,8 +75,7 @@ Experiment in_one_block(const Experiment& experiment) {
   Experiment whole = experiment;
   whole.ranges = {
       {experiment.ranges.front().first, experiment.ranges.back().last}};
-  whole.boundaries.clear();
-  whole.policy_names.clear();
+  whole.phases = {Boundaries{}};
   whole.optimizers.resize(1);
   whole.plans = {
       make_run_plan({}, false, experiment.plans.front().blocks[0].accumulate)};

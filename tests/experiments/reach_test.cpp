@@ -399,7 +399,7 @@ std::vector<double> scalar_gradients(const std::string& rule) {
     Fields fields(&options, "boundary");
     std::string name;
     fields.key("policy", name, {.text = ""});
-    boundary.make = row->make(fields, {kHeads, nullptr});
+    boundary.make = row->make.configure(fields, {kHeads, nullptr});
   }
   const double mean =
       training_source(experiment)->batch(0).inputs.mean().item<double>();
