@@ -49,7 +49,7 @@ void print_blocks(const Experiment& experiment) {
         parameters_of(experiment.model, range), range.first, range.last, names);
     if (block > 1)
       fmt::print("   boundary {}: {}\n", block - 1,
-                 experiment.policy_names[index - 1]);
+                 experiment.phases.front()[index - 1].name);
   }
 }
 
