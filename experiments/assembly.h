@@ -37,6 +37,11 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
 /// their shapes. For a check before anything is written.
 void check_weights(const Experiment& experiment, const std::string& path);
 
+/// Throws UserError unless the workers of all blocks can continue from
+/// files.resume: weights, those of heads and synthesizers too, the states of
+/// optimizers, what is in flight. For a check before anything is written.
+void check_resumable(const Experiment& experiment, const RunFiles& files);
+
 /// Grant::first_batch for a run that continues from the checkpoint: batches are
 /// in flight there unless the pipe was drained. Throws UserError when they are
 /// so under another cut or other policies.

@@ -44,8 +44,10 @@ Resumed starting_point(const Experiment& experiment,
     throw UserError(
         "{}: all its {} turns are done; to train on, override epochs or turns",
         options.folder, resumed.turn);
-  check_weights(experiment, resumed.checkpoint);
   resumed.first_batch = first_batch_of(experiment, resumed.checkpoint);
+  check_resumable(experiment,
+                  {.checkpoints = checkpoints_of_run(options.folder),
+                   .resume = resumed.checkpoint});
   return resumed;
 }
 
