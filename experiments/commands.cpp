@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "auxiliary_heads/heads.h"
+#include "auxiliary_heads/synthesizers/synthesizers.h"
 #include "experiments/assembly.h"
 #include "experiments/config/extends.h"
 #include "experiments/config/manual.h"
@@ -21,6 +22,7 @@
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/optimizers/optimizer.h"
+#include "lib/policies/plug_ins.h"
 #include "lib/schedules/drawing.h"
 #include "modules/models.h"
 
@@ -150,6 +152,16 @@ void print_costs(const RunResult& result) {
         peak_text(record));
 }
 
+std::vector<KeyDoc> keys_of(const PolicyRow& policy) {
+  Fields fields(nullptr, "boundary");
+  try {
+    policy.make(fields, {heads(), configure_synthesizer});
+  } catch (const UserError&) {
+    // It can't do without some of the keys that it has described by now.
+  }
+  return fields.manual();
+}
+
 template <class Make>
 void print_rows(std::span<const Row<Make>> rows) {
   for (const Row<Make>& row : rows)
@@ -238,6 +250,12 @@ void list_command(const std::string& kind) {
 
 void help_config_command() {
   fmt::print("{}", config_manual(experiment_of({}).manual));
+  for (const PolicyRow& row : policies()) {
+    const std::vector<KeyDoc> keys = keys_of(row);
+    if (keys.empty()) continue;
+    fmt::print("\nWith policy = \"{}\" [boundary] also has\n{}", row.name,
+               config_manual(keys));
+  }
 }
 
 }  // namespace sluice
