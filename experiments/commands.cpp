@@ -12,6 +12,7 @@
 #include "auxiliary_heads/heads.h"
 #include "auxiliary_heads/synthesizers/synthesizers.h"
 #include "experiments/assembly.h"
+#include "experiments/card/run_card.h"
 #include "experiments/config/extends.h"
 #include "experiments/config/manual.h"
 #include "experiments/config/overrides.h"
@@ -168,13 +169,44 @@ void print_rows(std::span<const Row<Make>> rows) {
     fmt::print("  {:<20}{}\n", row.name, row.summary);
 }
 
+std::string this_program() {
+  return std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
+int run_card_command(const RunArguments& arguments, StopSignals& signals) {
+  const CardReport report = run_card({.path = arguments.config.config,
+                                      .overrides = arguments.config.overrides,
+                                      .folder = arguments.folder,
+                                      .only = arguments.only,
+                                      .overwrite = arguments.overwrite,
+                                      .command = arguments.command,
+                                      .program = this_program(),
+                                      .data_root = data_root()},
+                                     signals);
+  fmt::print("\n{}", markdown_of(report));
+  switch (report.verdict()) {
+    case Verdict::passed:
+      return 0;
+    case Verdict::failed:
+      return 3;
+    case Verdict::open:
+      break;
+  }
+  return 4;
+}
+
 }  // namespace
 
-void run_command(const RunArguments& arguments) {
+int run_command(const RunArguments& arguments) {
   StopSignals signals;  // before LibTorch has threads
   const bool resume = !arguments.resume.empty();
   if (!resume && arguments.config.config.empty())
     throw UserError("run wants a config, or --resume and a run's folder");
+  if (!resume && is_card(arguments.config.config))
+    return run_card_command(arguments, signals);
+  if (!arguments.only.empty())
+    throw UserError("--only is for cards; {} is none",
+                    resume ? "a run" : arguments.config.config);
   const Experiment experiment =
       experiment_of(resume ? config_to_resume(arguments) : arguments.config);
   const RunResult result =
@@ -183,7 +215,7 @@ void run_command(const RunArguments& arguments) {
            .overwrite = arguments.overwrite,
            .resume = resume,
            .command = arguments.command,
-           .program = std::filesystem::read_symlink("/proc/self/exe").string()},
+           .program = this_program()},
           signals);
   print_costs(result);
   fmt::print("{} after {:.1f} s: accuracy {:.2f} %, {:.0f} samples/s, in {}\n",
@@ -191,6 +223,7 @@ void run_command(const RunArguments& arguments) {
              100 * result.accuracy, result.samples_per_second, result.folder);
   if (!result.complete)
     fmt::print("To continue: sluice run --resume {}\n", result.folder);
+  return 0;
 }
 
 void eval_command(const EvalArguments& arguments) {

@@ -177,6 +177,8 @@ INSTANTIATE_TEST_SUITE_P(
         CommandLine{"ConfigThatIsNotThere", "run /nowhere.toml",
                     "/nowhere.toml"},
         CommandLine{"ConfigThatIsAFolder", "run /tmp", "/tmp"},
+        CommandLine{"OnlyWithoutACard", "run --resume /nowhere --only x",
+                    "--only is for cards"},
         CommandLine{"UnknownFlag", "run x.toml --overwirte", "--overwirte"},
         CommandLine{"ListOfNothing", "list heds", "heds"},
         CommandLine{"EvaluationOfNothing", "eval /nowhere", "/nowhere"},
