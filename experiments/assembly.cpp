@@ -186,6 +186,11 @@ void check_weights(const Experiment& experiment, const std::string& path) {
   }
 }
 
+void check_resumable(const Experiment& experiment, const RunFiles& files) {
+  for (int block = 1; block <= experiment.blocks(); ++block)
+    make_worker(experiment, block, {}, nullptr, files);
+}
+
 Continued continued_from(const Experiment& experiment,
                          const std::string& checkpoint) {
   const SavedState saved(load_state(checkpoint), checkpoint);

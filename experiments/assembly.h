@@ -43,6 +43,11 @@ std::shared_ptr<Witness> make_probe(const Experiment& experiment,
 /// their shapes. For a check before anything is written.
 void check_weights(const Experiment& experiment, const std::string& path);
 
+/// Throws UserError unless the workers of all blocks can continue from
+/// files.resume: weights, those of heads and synthesizers too, the states of
+/// optimizers, what is in flight. For a check before anything is written.
+void check_resumable(const Experiment& experiment, const RunFiles& files);
+
 /// With what the grants of a run begin that continues from a checkpoint.
 struct Continued {
   std::int64_t phase = 0;

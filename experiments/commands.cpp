@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 
 #include "auxiliary_heads/heads.h"
+#include "auxiliary_heads/synthesizers/synthesizers.h"
+#include "experiments/assembly.h"
+#include "experiments/card/run_card.h"
 #include "experiments/config/extends.h"
 #include "experiments/config/manual.h"
 #include "experiments/config/overrides.h"
@@ -18,6 +21,7 @@
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/optimizers/optimizer.h"
+#include "lib/policies/plug_ins.h"
 #include "modules/models.h"
 
 namespace sluice {
@@ -103,19 +107,60 @@ void print_clock(const RunResult& result) {
       run->second.number("speed_up", 0), result.clock.size() - 1, busy);
 }
 
+std::vector<KeyDoc> keys_of(const PolicyRow& policy) {
+  Fields fields(nullptr, "boundary");
+  try {
+    policy.make.configure(fields, {heads(), configure_synthesizer});
+  } catch (const UserError&) {
+    // It can't do without some of the keys that it has described by now.
+  }
+  return fields.manual();
+}
+
 template <class Make>
 void print_rows(std::span<const Row<Make>> rows) {
   for (const Row<Make>& row : rows)
     fmt::print("  {:<20}{}\n", row.name, row.summary);
 }
 
+std::string this_program() {
+  return std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
+int run_card_command(const RunArguments& arguments, StopSignals& signals) {
+  const CardReport report = run_card({.path = arguments.config.config,
+                                      .overrides = arguments.config.overrides,
+                                      .folder = arguments.folder,
+                                      .only = arguments.only,
+                                      .overwrite = arguments.overwrite,
+                                      .command = arguments.command,
+                                      .program = this_program(),
+                                      .data_root = data_root()},
+                                     signals);
+  fmt::print("\n{}", markdown_of(report));
+  switch (report.verdict()) {
+    case Verdict::passed:
+      return 0;
+    case Verdict::failed:
+      return 3;
+    case Verdict::open:
+      break;
+  }
+  return 4;
+}
+
 }  // namespace
 
-void run_command(const RunArguments& arguments) {
+int run_command(const RunArguments& arguments) {
   StopSignals signals;  // before LibTorch has threads
   const bool resume = !arguments.resume.empty();
   if (!resume && arguments.config.config.empty())
     throw UserError("run wants a config, or --resume and a run's folder");
+  if (!resume && is_card(arguments.config.config))
+    return run_card_command(arguments, signals);
+  if (!arguments.only.empty())
+    throw UserError("--only is for cards; {} is none",
+                    resume ? "a run" : arguments.config.config);
   const Experiment experiment =
       experiment_of(resume ? config_to_resume(arguments) : arguments.config);
   const RunResult result =
@@ -124,7 +169,7 @@ void run_command(const RunArguments& arguments) {
            .overwrite = arguments.overwrite,
            .resume = resume,
            .command = arguments.command,
-           .program = std::filesystem::read_symlink("/proc/self/exe").string()},
+           .program = this_program()},
           signals);
   print_costs(result);
   print_clock(result);
@@ -133,6 +178,7 @@ void run_command(const RunArguments& arguments) {
              100 * result.accuracy, result.samples_per_second, result.folder);
   if (!result.complete)
     fmt::print("To continue: sluice run --resume {}\n", result.folder);
+  return 0;
 }
 
 void eval_command(const EvalArguments& arguments) {
@@ -169,6 +215,12 @@ void list_command(const ListArguments& arguments) {
 
 void help_config_command() {
   fmt::print("{}", config_manual(experiment_of({}).manual));
+  for (const PolicyRow& row : policies()) {
+    const std::vector<KeyDoc> keys = keys_of(row);
+    if (keys.empty()) continue;
+    fmt::print("\nWith policy = \"{}\" [boundary] also has\n{}", row.name,
+               config_manual(keys));
+  }
 }
 
 }  // namespace sluice

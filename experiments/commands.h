@@ -18,13 +18,15 @@ struct ConfigArguments {
 Experiment experiment_of(const ConfigArguments& arguments);
 
 struct RunArguments {
-  ConfigArguments config;
-  std::string resume;  ///< the folder of a run to continue; or empty
+  ConfigArguments config;  ///< the file may be a card too
+  std::string resume;      ///< the folder of a run to continue; or empty
   std::string folder;
   bool overwrite = false;
-  std::string command;  ///< the whole command line
+  std::vector<std::string> only;  ///< runs of a card; empty: all
+  std::string command;            ///< the whole command line
 };
-void run_command(const RunArguments& arguments);
+/// The exit status: of a card 0 passed, 3 failed, 4 not all done.
+int run_command(const RunArguments& arguments);
 
 struct EvalArguments {
   std::string path;        ///< a run, a checkpoint or a safetensors file

@@ -17,7 +17,7 @@
 namespace {
 
 /// Exit statuses: 0 done, 1 a worker or the program failed, 2 the user can
-/// mend it.
+/// mend it; of a card also those of run_command().
 constexpr int kFailed = 1;
 constexpr int kMisused = 2;
 
@@ -34,8 +34,12 @@ std::string joined_command(int argc, char** argv) {
   return command;
 }
 
-void define_run(CLI::App& app, sluice::RunArguments& arguments) {
-  CLI::App* command = app.add_subcommand("run", "Train what a config says");
+void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
+  CLI::App* command = app.add_subcommand(
+      "run",
+      "Train what a config says, or do the runs of a card and compare them\n"
+      "with published figures (exit status 0: it passed, 3: it failed, 4: not\n"
+      "all is done, and the same command goes on).");
   command->add_option("config", arguments.config.config,
                       "a TOML file; none with --resume");
   command->add_option("overrides", arguments.config.overrides,
@@ -44,10 +48,16 @@ void define_run(CLI::App& app, sluice::RunArguments& arguments) {
                       "continue the run in this folder from its last "
                       "checkpoint, in the middle of an epoch too");
   command->add_option("--dir", arguments.folder,
-                      "the run's folder; default: runs/NAME-1, -2, ...");
+                      "the run's folder; default: runs/NAME-1, -2, ...; a "
+                      "card's: runs/cards/NAME");
   command->add_flag("--overwrite", arguments.overwrite,
                     "replace the run that is in the folder");
-  command->callback([&] { sluice::run_command(arguments); });
+  command
+      ->add_option("--only", arguments.only,
+                   "do this run of a card; may be given again")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->callback([&] { status = sluice::run_command(arguments); });
 }
 
 void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
@@ -200,7 +210,7 @@ int main(int argc, char** argv) {
   sluice::WorkerArguments worker;
   int status = 0;
   run.command = joined_command(argc, argv);
-  define_run(app, run);
+  define_run(app, run, status);
   define_eval(app, eval);
   define_plan(app, plan);
   define_list(app, list);

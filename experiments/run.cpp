@@ -50,10 +50,12 @@ Resumed starting_point(const Experiment& experiment,
     throw UserError(
         "{}: all its {} turns are done; to train on, override epochs or turns",
         options.folder, resumed.turn);
-  check_weights(experiment, resumed.checkpoint);
   const Continued from = continued_from(experiment, resumed.checkpoint);
   resumed.phase = from.phase;
   resumed.first_batch = from.first_batch;
+  check_resumable(experiment,
+                  {.checkpoints = checkpoints_of_run(options.folder),
+                   .resume = resumed.checkpoint});
   return resumed;
 }
 

@@ -93,7 +93,13 @@ MakePolicy configure_synthetic_gradient(Fields& options,
   options.section(
       "synthesizer", "what predicts the gradient", [&](Fields& fields) {
         make = plug_ins.synthesizer(fields);
-        if (!fields.has("optimizer")) return;
+        if (!fields.has("optimizer")) {
+          // Described, but left out of the resolved config.
+          ConfigNode none;
+          fields.key("optimizer", none, "table",
+                     {.text = "its own, as [optimizer]; default: the block's"});
+          return;
+        }
         fields.section(
             "optimizer", "its own; default: the block's", [&](Fields& part) {
               optimizer.emplace();

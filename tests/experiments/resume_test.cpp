@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -228,6 +229,24 @@ TEST_F(Resume, WithAnotherModelIsRefusedAndLosesNothing) {
   EXPECT_THAT(outcome.text, HasSubstr("layers.1.linear.weight"));
   EXPECT_EQ(slurp(part + "/metrics.jsonl"), before);
   EXPECT_TRUE(fs::exists(part + "/done"));
+}
+
+/// The checkpoint lacks the weights of a synthesizer, a head's, an optimizer's
+/// state.
+TEST_F(Resume, WithSourcesThatTheCheckpointLacksIsRefusedAndLosesNothing) {
+  const std::string part = run("part", "turns=7");
+  const std::string before = slurp(part + "/run.json");
+  for (const auto& [other, missing] :
+       {std::pair("boundary.1={policy='synthetic_gradient'}", "synthesizers."),
+        std::pair("boundary.1.head={name='mlp_sr'}", "heads."),
+        std::pair("optimizer.1={name='sgd', momentum=0.9}", "momentum")}) {
+    const Outcome outcome =
+        sluice("run --resume " + part + " turns=12 \"" + other + "\"");
+    EXPECT_EQ(outcome.status, 2) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(missing));
+    EXPECT_EQ(slurp(part + "/run.json"), before);
+    EXPECT_TRUE(fs::exists(part + "/done"));
+  }
 }
 
 TEST_F(Resume, OfSomethingThatIsNoRunIsRefused) {
