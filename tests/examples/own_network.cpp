@@ -8,10 +8,9 @@ int main(int argc, char** argv) {
       .layers = {[] { return torch::nn::Conv2d(1, 8, 3); },
                  [] { return torch::nn::BatchNorm2d(8); }, torch::relu,
                  [] { return torch::nn::Flatten(); },
-                 [] { return torch::nn::Linear(8 * 6 * 6, 64); },
-                 [] { return torch::nn::Linear(64, 10); }},
+                 [] { return torch::nn::Linear(8 * 6 * 6, 10); }},
       .example = torch::zeros({1, 1, 8, 8}),
-      .cuts = {3, 5},  // three blocks: layers 0-2, 3-4 and 5
+      .cuts = {1, 3},  // three blocks: layers 0, 1-2 and 3-4
       .boundaries = {"local_loss, head = {name = 'conv'}", "delayed_gradient"},
       .optimizer = "adam, lr = 2e-3"};
   return sluice::main(argc, argv, options, [](sluice::Network& net) {
@@ -20,8 +19,7 @@ int main(int argc, char** argv) {
       const auto y = torch::randint(10, {64});
       net.step(images.index_select(0, y) + torch::randn({64, 1, 8, 8}), y);
     }
-    fmt::print("accuracy {:.2f}, {}\n",
-               net.evaluate(images, torch::arange(10)).accuracy(),
-               net.save("saved"));
+    fmt::print("{}: accuracy {:.2f}\n", net.save("saved"),
+               net.evaluate(images, torch::arange(10)).accuracy());
   });
 }
