@@ -125,6 +125,21 @@ std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
                    .raw_inputs = needs_raw_inputs(experiment.plans)});
 }
 
+namespace {
+
+Sources sources_of(const Experiment& experiment) {
+  return {
+      .training = prefetched(training_source(experiment), experiment.prefetch),
+      .evaluation =
+          prefetched(std::make_unique<SampleSource>(
+                         experiment.data->test.samples(),
+                         OrderOptions{.batch_size = experiment.batch_size,
+                                      .shuffled = false}),
+                     experiment.prefetch)};
+}
+
+}  // namespace
+
 void prepare_process(const Experiment& experiment) {
   at::set_num_threads(static_cast<int>(experiment.threads));
   if (experiment.caching_allocator) install_allocator();
@@ -133,6 +148,15 @@ void prepare_process(const Experiment& experiment) {
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,
                                     const RunFiles& files,
+                                    std::shared_ptr<Witness> witness) {
+  return make_worker(experiment, block, std::move(ends), std::move(sink), files,
+                     block == 1 ? sources_of(experiment) : Sources{},
+                     std::move(witness));
+}
+
+std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
+                                    Ends ends, std::shared_ptr<Sink> sink,
+                                    const RunFiles& files, Sources sources,
                                     std::shared_ptr<Witness> witness) {
   const auto memory =
       std::make_shared<MemoryAccount>(fmt::format("block {}", block));
@@ -144,16 +168,8 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
   parts.sink = std::move(sink);
   parts.memory = memory;
   parts.witness = std::move(witness);
-  if (block == 1) {
-    parts.training =
-        prefetched(training_source(experiment), experiment.prefetch);
-    parts.evaluation =
-        prefetched(std::make_unique<SampleSource>(
-                       experiment.data->test.samples(),
-                       OrderOptions{.batch_size = experiment.batch_size,
-                                    .shuffled = false}),
-                   experiment.prefetch);
-  }
+  parts.training = std::move(sources.training);
+  parts.evaluation = std::move(sources.evaluation);
   auto worker = std::make_unique<Worker>(
       settings_of(experiment, block, files.checkpoints), std::move(parts));
   set_first_weights(experiment, files, *worker);

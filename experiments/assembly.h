@@ -26,12 +26,24 @@ struct RunFiles {
   std::string resume = {};       ///< the checkpoint that the run continues from
 };
 
+/// Where block 1 takes its batches.
+struct Sources {
+  std::shared_ptr<Source> training = nullptr;
+  std::shared_ptr<Source> evaluation = nullptr;
+};
+
 /// The worker of block k: its layers with their first weights, its policies,
 /// its optimizer, and for block 1 the sources. Throws UserError when the
 /// weights that it shall start with don't fit.
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,
                                     const RunFiles& files,
+                                    std::shared_ptr<Witness> witness = nullptr);
+
+/// The same with other sources than the experiment's data.
+std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
+                                    Ends ends, std::shared_ptr<Sink> sink,
+                                    const RunFiles& files, Sources sources,
                                     std::shared_ptr<Witness> witness = nullptr);
 
 /// What compares gradients with the true ones; nullptr when the experiment asks

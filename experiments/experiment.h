@@ -45,10 +45,11 @@ struct Experiment {
   MemoryFormat memory_format = MemoryFormat::channels_last;
   bool caching_allocator = true;
 
-  std::shared_ptr<const DataSet> data;
+  std::shared_ptr<const DataSet> data;  ///< nullptr: somebody feeds batches
   Model model;
   Partition ranges;
   Loss loss;
+  std::vector<PolicyRow> policies;           ///< that a boundary may name
   std::vector<Boundaries> phases;            ///< of the timetable
   std::vector<OptimizerOptions> optimizers;  ///< index k-1
   Plans plans;                               ///< by phase
@@ -73,6 +74,17 @@ Experiment read_experiment(const ConfigNode& config,
 
 /// On average: the last batch of an epoch may be smaller.
 double samples_per_turn(const Experiment& experiment);
+
+/// A network of somebody's own, who also writes the training loop.
+struct OwnNetwork {
+  Model model;
+  std::vector<PolicyRow> policies = {};  ///< beside the built-in ones
+};
+
+/// The same for a network of one's own: the config has neither data nor model,
+/// and no key that is about the loop. Beside the others it may have `turns` and
+/// `turns_per_epoch`, which schedules of the learning rate are made from.
+Experiment read_network(const ConfigNode& config, const OwnNetwork& network);
 
 /// The boundary above block k.
 Site site_of(const Experiment& experiment, int block);

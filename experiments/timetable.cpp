@@ -15,7 +15,8 @@ namespace {
 
 /// What a phase writes about its boundaries, over what was before it.
 Boundaries next_phase(const ConfigNode& written, const Boundaries& before,
-                      const std::string& path) {
+                      const std::string& path,
+                      std::span<const PolicyRow> policies) {
   const auto count = std::ssize(before);
   const ConfigNode tables = numbered(&written, count, "policy", path);
   ConfigNode whole{.value = ConfigNode::Table{}, .origin = written.origin};
@@ -28,8 +29,9 @@ Boundaries next_phase(const ConfigNode& written, const Boundaries& before,
   Boundaries phase;
   Fields fields(&whole, path);
   for (std::int64_t k = 1; k <= count; ++k)
-    fields.section(std::to_string(k), "",
-                   [&](Fields& part) { phase.push_back(read_policy(part)); });
+    fields.section(std::to_string(k), "", [&](Fields& part) {
+      phase.push_back(read_policy(part, policies));
+    });
   fields.finish();
   for (std::size_t i = 0; i < phase.size(); ++i)
     phase[i].config = *fields.resolved().find(std::to_string(i + 1));
@@ -64,14 +66,16 @@ bool is_one(const SwitchSettings& when) {
 
 }  // namespace
 
-BoundaryPolicy read_policy(Fields& fields) {
+BoundaryPolicy read_policy(Fields& fields,
+                           std::span<const PolicyRow> policies) {
   BoundaryPolicy policy{.name = "backprop"};
-  policy.make = choose(fields, "policy", policies(), policy.name, "policy")
+  policy.make = choose(fields, "policy", policies, policy.name, "policy")
                     .make.configure(fields, {heads(), configure_synthesizer});
   return policy;
 }
 
-Timetable read_timetable(Fields& top, Boundaries first) {
+Timetable read_timetable(Fields& top, Boundaries first,
+                         std::span<const PolicyRow> policies) {
   Timetable timetable;
   timetable.phases.push_back(std::move(first));
   top.list("timetable", "phases after the first, with other policies",
@@ -89,9 +93,9 @@ Timetable read_timetable(Fields& top, Boundaries first) {
              if (written.value.index() == 0)
                fields.reject("boundary", "a phase says what changes");
              timetable.switches.push_back(when);
-             timetable.phases.push_back(
-                 next_phase(written, timetable.phases.back(),
-                            fmt::format("timetable[{}].boundary", index)));
+             timetable.phases.push_back(next_phase(
+                 written, timetable.phases.back(),
+                 fmt::format("timetable[{}].boundary", index), policies));
            });
   return timetable;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,13 +34,14 @@ struct Timetable {
   std::vector<SwitchSettings> switches = {};  ///< [i] begins phase i + 1
 };
 
-/// Reads one boundary: its policy and that policy's options.
-BoundaryPolicy read_policy(Fields& fields);
+/// Reads one boundary: its policy, one of those, and that policy's options.
+BoundaryPolicy read_policy(Fields& fields, std::span<const PolicyRow> policies);
 
 /// Reads the list `timetable` of the phases after the first one, whose
 /// boundaries are given. A boundary that a phase says nothing of keeps its
 /// policy; one of which it names some keys keeps the others.
-Timetable read_timetable(Fields& top, Boundaries first);
+Timetable read_timetable(Fields& top, Boundaries first,
+                         std::span<const PolicyRow> policies);
 
 /// `turns_of` gives the turns of so many epochs. Throws when they would never
 /// come, or in another order.

@@ -151,7 +151,7 @@ struct MethodPage {
 /// How a method is made, and how it is described.
 struct Method {
   ConfigurePolicy configure = nullptr;
-  MethodPage (*page)() = nullptr;
+  MethodPage (*page)() = nullptr;  ///< nullptr: somebody's own, without one
 };
 using PolicyRow = Row<Method>;
 

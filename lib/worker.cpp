@@ -131,6 +131,7 @@ void Worker::enter(std::int64_t phase, std::int64_t turn) {
                phase);
   phase_ = phase;
   first_batch_ = turn;
+  sent_down_.clear();
   pending_ = {};
   history_ = make_history({.delayed = plan().delay > 0,
                            .weights = plan().weights,

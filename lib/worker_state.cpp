@@ -147,6 +147,7 @@ void Worker::start(const Grant& first) {
     if (transfer.from == block())
       send_down({.batch = transfer.batch}, {sent.at(transfer.batch)});
   first_batch_ = first.first_batch;
+  last_turn_ = first.first_turn - 1;
   // A window that was incomplete when the pipe was drained is not applied.
   if (pending_.first_batch < first_batch_) pending_ = {};
 }

@@ -1,5 +1,8 @@
 #include "lib/engines/worker_loop.h"
 
+#include <cstdint>
+#include <optional>
+
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
 
@@ -19,11 +22,14 @@ class ControlSink final : public Sink {
 
 void carry_out_grants(int block, const Plans& plans, Link& control,
                       Worker& worker) {
-  for (bool started = false;; started = true) {
+  std::optional<std::int64_t> pipe;
+  while (true) {
     const std::optional<Message> message = control.receiver->receive();
     if (!message) throw LinkError("the coordinator is gone");
     const Grant grant = grant_from(record_of(*message));
-    if (!started) worker.start(grant);
+    // A pipe that was drained starts anew.
+    if (pipe != grant.first_batch) worker.start(grant);
+    pipe = grant.first_batch;
     for (const Action& action : actions_of(plans, block, grant))
       worker.execute(action);
     if (grant.finish) worker.finish();
