@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string>
 
+#include "experiments/config/extends.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -23,18 +24,6 @@ bool is_one_of(const std::string& digits, std::int64_t count) {
 }
 
 }  // namespace
-
-ConfigNode merged(const ConfigNode& common, const ConfigNode& own) {
-  const auto* base = std::get_if<ConfigNode::Table>(&common.value);
-  const auto* over = std::get_if<ConfigNode::Table>(&own.value);
-  if (!base || !over) return own;
-  ConfigNode result = common;
-  for (const auto& [key, value] : *over) {
-    const ConfigNode* before = common.find(key);
-    result.set(key, before ? merged(*before, value) : value);
-  }
-  return result;
-}
 
 ConfigNode numbered(const ConfigNode* table, std::int64_t count,
                     std::string_view fresh, std::string_view path) {

@@ -7,9 +7,6 @@
 
 namespace sluice {
 
-/// `common` with the keys of `own` over it, tables merged key by key.
-ConfigNode merged(const ConfigNode& common, const ConfigNode& own);
-
 /// A table whose plain keys hold for every block (or boundary), and whose
 /// tables "1", "2", ... hold for one of them, is made explicit: tables "1" to
 /// "count", each with all of its keys. A numbered table that has the key

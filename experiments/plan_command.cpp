@@ -172,7 +172,7 @@ void write_trace(const std::string& path, const RunPlan& plan,
                  const std::vector<TimedAction>& timeline) {
   std::ofstream file(path);
   if (!file) throw UserError("--trace {}: can't be written", path);
-  TraceWriter trace(file, plan);
+  TraceWriter trace(file, {plan});
   for (const TimedAction& timed : timeline) trace.write(timed);
 }
 

@@ -6,6 +6,7 @@
 
 #include "auxiliary_heads/heads.h"
 #include "auxiliary_heads/synthesizers/synthesizers.h"
+#include "experiments/config/extends.h"
 #include "experiments/numbered.h"
 #include "lib/base/plug_in.h"
 #include "lib/policies/plug_ins.h"

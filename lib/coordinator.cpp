@@ -49,8 +49,9 @@ Grant Coordinator::next_turns(const Grant& before) const {
   grant.first_batch = before.first_batch;
   grant.phase = phase_;
   const Switch* next = next_switch();
-  const std::int64_t switch_turn =
-      next && !next->on_measure() ? next->turn : length_.turns;
+  const std::int64_t switch_turn = next && !next->on_measure()
+                                       ? std::max(next->turn, grant.first_turn)
+                                       : length_.turns;
   const bool has_barrier = barrier() != Barrier::none;
   grant.end_turn = std::min(
       {grant.first_turn + (has_barrier ? 1 : length_.grant_turns),
@@ -83,18 +84,16 @@ void Coordinator::decide_end(Grant& grant) const {
 }
 
 /// The first grant has no turns. A run that was saved at the very turn of a
-/// switch had been drained there.
-Grant Coordinator::first_grant() {
-  for (const Switch* next = next_switch();
-       next && !next->on_measure() && next->turn <= length_.first_turn;
-       next = next_switch())
-    enter(phase_ + 1, length_.first_turn);
-  if (phase_ > length_.first_phase) length_.first_batch = length_.first_turn;
-  return {.first_turn = length_.first_turn,
-          .end_turn = length_.first_turn,
-          .phase = phase_,
-          .first_batch = length_.first_batch,
-          .checkpoint = length_.initial_checkpoint && length_.first_turn == 0};
+/// switch may not have been drained there.
+Grant Coordinator::first_grant() const {
+  const Switch* next = next_switch();
+  return {
+      .first_turn = length_.first_turn,
+      .end_turn = length_.first_turn,
+      .phase = phase_,
+      .first_batch = length_.first_batch,
+      .drain = next && !next->on_measure() && next->turn <= length_.first_turn,
+      .checkpoint = length_.initial_checkpoint && length_.first_turn == 0};
 }
 
 void Coordinator::enter(std::int64_t phase, std::int64_t turn) {
@@ -144,7 +143,7 @@ Grant Coordinator::decide() {
   const Switch* next = next_switch();
   const bool is_whole = grant.part != TurnPart::play;
   if (is_whole && !grant.finish && next && !next->on_measure() &&
-      grant.end_turn == next->turn)
+      grant.end_turn >= next->turn)
     grant.drain = true;
   // Blocks that run ahead would mix their files into the checkpoint that is
   // being finished; before an early stop all have finished it.

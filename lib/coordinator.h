@@ -82,7 +82,7 @@ class Coordinator {
   double seconds();
 
  private:
-  Grant first_grant();
+  Grant first_grant() const;
   Grant decide();
   Barrier barrier() const;
   bool begins_phase(const Grant& before) const;

@@ -179,6 +179,7 @@ class Worker {
   void restore_flights(const SavedState& saved);
   void restore_lessons(const SavedState& saved);
   void restore_pending(const SavedState& saved);
+  void restore_counts(const SavedState& saved);
   void note_memory();
   Record costs() const;
 

@@ -29,8 +29,8 @@ void WorkerLog::applied(const Action& action, std::int64_t steps_between,
                         Said said) {
   steps_between_ = steps_between;
   said_ = std::move(said);
-  ++in_batches_[action.turn - action.batch];
-  ++in_updates_[steps_between];
+  ++counts_["d_batch"][action.turn - action.batch];
+  ++counts_["d_upd"][steps_between];
 }
 
 void WorkerLog::updated(const Action& action, double learning_rate) {
@@ -66,13 +66,12 @@ void WorkerLog::evaluated(const Action& action, const Evaluation& evaluation) {
 }
 
 void WorkerLog::staleness() const {
-  for (const auto& [counter, counts] :
-       {std::pair{"d_batch", &in_batches_}, {"d_upd", &in_updates_}})
-    for (const auto& [value, times] : *counts) {
+  for (const auto& [counter, counts] : counts_)
+    for (const auto& [value, times] : counts) {
       Record record;
       record.set("kind", "staleness");
       record.set("block", std::int64_t{block_});
-      record.set("counter", std::string(counter));
+      record.set("counter", counter);
       record.set("value", value);
       record.set("times", times);
       write(record);

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include <ATen/core/Tensor.h>
 
@@ -37,6 +39,10 @@ class WorkerLog {
   void evaluated(const Action& action, const Evaluation& evaluation);
   /// How often a gradient of each staleness was applied, a record for each.
   void staleness() const;
+  /// The same by counter, "d_batch" and "d_upd", and value: for a checkpoint.
+  using Counts = std::map<std::string, std::map<std::int64_t, std::int64_t>>;
+  const Counts& counts() const { return counts_; }
+  void restore(Counts counts) { counts_ = std::move(counts); }
   void write(const Record& record) const;
 
  private:
@@ -47,8 +53,7 @@ class WorkerLog {
   std::int64_t turns_per_epoch_;
   std::int64_t steps_between_ = 0;
   Said said_;
-  std::map<std::int64_t, std::int64_t> in_batches_;  // staleness -> how often
-  std::map<std::int64_t, std::int64_t> in_updates_;
+  Counts counts_;
 };
 
 }  // namespace sluice

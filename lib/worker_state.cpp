@@ -76,6 +76,12 @@ NamedTensors Worker::state() const {
   for (const auto& [batch, gradients] : sent_down_)
     save_list(gradients,
               fmt::format("{}.{}.gradient", name_in_state("sent"), batch), all);
+  for (const auto& [counter, counts] : log_.counts())
+    for (const auto& [value, times] : counts)
+      save_number(times,
+                  fmt::format("{}.{}.{}.times", name_in_state("staleness"),
+                              counter, value),
+                  all);
   if (pending_.batches > 0) {
     const std::string name = name_in_state("accumulated");
     save_number(pending_.batches, name + ".batches", all);
@@ -101,6 +107,19 @@ void Worker::restore(const NamedTensors& weights, const NamedTensors& state,
     sent_down_[batch] =
         saved.list(fmt::format("{}.{}.gradient", name_in_state("sent"), batch));
   restore_pending(saved);
+  restore_counts(saved);
+}
+
+void Worker::restore_counts(const SavedState& saved) {
+  WorkerLog::Counts counts;
+  for (const char* counter : {"d_batch", "d_upd"}) {
+    const std::string name =
+        fmt::format("{}.{}", name_in_state("staleness"), counter);
+    for (const std::int64_t value : saved.numbers_below(name))
+      counts[counter][value] =
+          saved.number(fmt::format("{}.{}.times", name, value));
+  }
+  log_.restore(std::move(counts));
 }
 
 void Worker::restore_pending(const SavedState& saved) {

@@ -13,6 +13,7 @@
 #include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"
+#include "lib/policies/plug_ins.h"
 #include "tests/experiments/training.h"
 
 namespace sluice {
@@ -360,8 +361,8 @@ class ScalarHead final : public Head {
  public:
   explicit ScalarHead(double weight)
       : weight_(register_parameter("weight", at::full({}, weight))) {}
-  HeadResult forward(const Tensors& features, const at::Tensor& /*labels*/,
-                     const Pass& /*pass*/) override {
+  HeadResult forward(const Tensors& features,
+                     const Beside& /*beside*/) override {
     return {(features[0] * weight_).mean(), {}};
   }
 
@@ -399,7 +400,7 @@ std::vector<double> scalar_gradients(const std::string& rule) {
     Fields fields(&options, "boundary");
     std::string name;
     fields.key("policy", name, {.text = ""});
-    boundary.make = row->make.configure(fields, {kHeads, nullptr});
+    boundary.make = row->make.configure(fields, PlugIns{kHeads, nullptr});
   }
   const double mean =
       training_source(experiment)->batch(0).inputs.mean().item<double>();
