@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
@@ -121,6 +121,7 @@ struct PlainNet : torch::nn::Module {
 };
 
 TEST(Network, WithBackpropComputesTheBitsOfAPlainLoop) {
+  at::set_num_threads(1);  // as the network's
   NetworkOptions options = small_network({"backprop"});
   options.layers[4] = [](const at::Tensor& x) { return x; };
   Network net(options);
