@@ -10,6 +10,7 @@
 
 #include <ATen/ATen.h>
 
+#include "experiments/api/generator_kept.h"
 #include "experiments/api/linked_crew.h"
 #include "experiments/assembly.h"
 #include "experiments/config/toml.h"
@@ -30,6 +31,13 @@ OwnModel initialised(OwnModel own, std::uint64_t seed) {
   for (std::size_t i = 0; i < own.layers.size(); ++i)
     own.layers[i]->initialise(random_key({seed, i, key_part("weights")}));
   return own;
+}
+
+/// Heads, which it makes to ask them for their traits, draw while they are
+/// made.
+Experiment read_quietly(const ConfigNode& config, const OwnNetwork& network) {
+  const GeneratorKept kept;
+  return read_network(config, network);
 }
 
 Block whole_of(const Layers& layers, MemoryFormat format) {
@@ -93,7 +101,7 @@ Network::Network(const NetworkOptions& options)
 Network::Network(const NetworkOptions& options, const ConfigNode& config,
                  std::string program)
     : own_(make_own_model(options.layers, options.example)),
-      experiment_(read_network(
+      experiment_(read_quietly(
           config, {.model = own_.model, .policies = options.policies})),
       program_(std::move(program)),
       whole_(whole_of(initialised(own_, experiment_.seed).layers,
@@ -108,6 +116,9 @@ Network::Network(const NetworkOptions& options, const ConfigNode& config,
 Network::~Network() = default;
 
 void Network::start(const std::string& resume) {
+  // Heads are made here or in other processes; the program's draws are the
+  // same.
+  const GeneratorKept kept;
   if (!experiment_.initial_weights.empty())
     check_weights(experiment_, experiment_.initial_weights);
   const CrewParts parts{

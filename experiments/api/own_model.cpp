@@ -4,35 +4,14 @@
 #include <utility>
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
+#include "experiments/api/generator_kept.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/engines/control.h"
 
 namespace sluice {
 namespace {
-
-/// Puts LibTorch's process-wide generator back as it was.
-class GeneratorKept {
- public:
-  GeneratorKept() : before_(state()) {}
-  ~GeneratorKept() {
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    generator.set_state(before_);
-  }
-  GeneratorKept(const GeneratorKept&) = delete;
-  GeneratorKept& operator=(const GeneratorKept&) = delete;
-
-  bool was_used() const { return !state().equal(before_); }
-
- private:
-  static at::Tensor state() {
-    return at::detail::getDefaultCPUGenerator().get_state();
-  }
-
-  at::Tensor before_;
-};
 
 NamedTensors tensors_of(const Layer& layer) {
   NamedTensors all;
@@ -54,11 +33,6 @@ std::string shape_text(const at::Tensor& tensor) {
   return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
 }
 
-std::string name_of(const Layer& layer) {
-  for (const auto& item : layer.named_children()) return item.value()->name();
-  return layer.name();
-}
-
 std::shared_ptr<Layer> make_first(const LayerFactory& make, std::size_t index) {
   std::shared_ptr<Layer> layer;
   try {
@@ -71,13 +45,11 @@ std::shared_ptr<Layer> make_first(const LayerFactory& make, std::size_t index) {
 }
 
 /// The first is kept for its weights; all others are copies of it.
-LayerSpec spec_of(const LayerFactory& factory, const Layer& first,
+LayerSpec spec_of(const LayerFactory& factory, const NamedTensors& weights,
                   std::size_t index, const std::shared_ptr<std::mutex>& turn) {
-  const std::string source =
-      fmt::format("layer {} as it was first made", index);
   LayerSpec spec;
-  spec.name = name_of(first);
-  spec.make = [factory, weights = copies_of(tensors_of(first)), source, turn] {
+  spec.name = fmt::format("layer {}", index);
+  spec.make = [=, source = spec.name + " as it was first made"] {
     const std::lock_guard lock(*turn);
     const GeneratorKept kept;
     std::shared_ptr<Layer> layer = factory();
@@ -95,15 +67,15 @@ Tensors try_layer(Layer& layer, const Tensors& inputs, std::size_t index) {
     outputs =
         layer.forward(inputs, {.layer = static_cast<std::int64_t>(index)});
   } catch (const std::exception& error) {
-    throw UserError("layer {} ({}) can't take an input of {}: {}", index,
-                    name_of(layer), shape_text(inputs[0]), text_of(error));
+    throw UserError("layer {} can't take an input of {}: {}", index,
+                    shape_text(inputs[0]), text_of(error));
   }
   if (kept.was_used())
     throw UserError(
-        "layer {} ({}) draws from the process-wide generator, so its numbers "
+        "layer {} draws from the process-wide generator, so its numbers "
         "would change with the cut; use sluice::Dropout (modules/dropout.h), "
         "or a Layer that draws from Pass::generator",
-        index, name_of(layer));
+        index);
   return outputs;
 }
 
@@ -139,16 +111,19 @@ OwnModel make_own_model(const std::vector<LayerFactory>& factories,
   const at::NoGradGuard no_grad;
   const auto turn = std::make_shared<std::mutex>();
   OwnModel own;
+  std::vector<NamedTensors> first;
   for (std::size_t i = 0; i < factories.size(); ++i) {
     own.layers.push_back(make_first(factories[i], i));
-    own.model.layers.push_back(
-        spec_of(factories[i], *own.layers.back(), i, turn));
+    first.push_back(copies_of(tensors_of(*own.layers[i])));
+    own.model.layers.push_back(spec_of(factories[i], first[i], i, turn));
   }
   // BatchNorm in training wants more than one sample.
   Tensors values = {at::cat({example, example})};
   for (std::size_t i = 0; i < factories.size(); ++i) {
     values = try_layer(*own.layers[i], values, i);
     own.model.layers[i].output = sample_shape(values.at(0));
+    // The trial leaves no trace in BatchNorm's statistics.
+    copy_by_name(first[i], tensors_of(*own.layers[i]), "the layer itself");
   }
   const bool is_text = example.scalar_type() == at::kLong;
   check_output(values, is_text);

@@ -1,7 +1,9 @@
 // A network of one's own computes the bits of `sluice run`'s workers and of a
 // plain LibTorch loop.
+#include <filesystem>
+
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
@@ -119,12 +121,16 @@ struct PlainNet : torch::nn::Module {
 };
 
 TEST(Network, WithBackpropComputesTheBitsOfAPlainLoop) {
+  at::set_num_threads(1);  // as the network's
   NetworkOptions options = small_network({"backprop"});
   options.layers[4] = [](const at::Tensor& x) { return x; };
-  options.optimizer = "sgd, lr = 0.1";
   Network net(options);
   PlainNet plain;
   copy_by_name(net.weights(), plain.tensors(), "the network");
+  const Tensors weights = plain.parameters();
+  Tensors velocities;
+  for (const at::Tensor& weight : weights)
+    velocities.push_back(at::zeros_like(weight));
   for (std::int64_t t = 0; t < 10; ++t) {
     const Batch batch = small_batch(t);
     const double loss = net.step(batch.inputs, batch.labels).loss();
@@ -134,8 +140,10 @@ TEST(Network, WithBackpropComputesTheBitsOfAPlainLoop) {
     EXPECT_EQ(loss, expected.item<double>());
     expected.backward();
     const at::NoGradGuard no_grad;
-    for (at::Tensor& weight : plain.parameters())
-      weight.sub_(weight.grad(), 0.1);
+    Tensors gradients;
+    for (const at::Tensor& weight : weights) gradients.push_back(weight.grad());
+    at::_fused_sgd_(weights, gradients, velocities, 0, 0.9, 0.1, 0, false,
+                    false, false);
   }
   EXPECT_EQ(difference(net.weights(), plain.tensors()), "");
 }
@@ -149,6 +157,20 @@ TEST(Network, ModulesKeepTheWeightsThatTheirFactoriesMadeThemWith) {
   const NamedTensors own = net.weights();
   ASSERT_EQ(own.at(0).first, "layers.0.weight");
   EXPECT_TRUE(own[0].second.equal(alone->weight));
+}
+
+TEST(Network, LeavesNoTraceOfItsTrialInTheStatistics) {
+  Network net(small_network({}));
+  for (const auto& [name, tensor] : net.weights())
+    if (name == "layers.3.running_mean") {
+      EXPECT_EQ(tensor.abs().max().item<float>(), 0);
+    }
+  const Batch batch = small_batch(0);
+  const at::Tensor before = net.forward(batch.inputs);
+  net.load(net.save(std::filesystem::temp_directory_path() / "sluice-trace"));
+  EXPECT_TRUE(net.forward(batch.inputs).equal(before));
+  std::filesystem::remove_all(std::filesystem::temp_directory_path() /
+                              "sluice-trace");
 }
 
 TEST(Network, LeavesTheProcessWideGeneratorToTheProgram) {
