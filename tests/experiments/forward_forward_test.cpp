@@ -2,6 +2,7 @@
 #include <string>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
@@ -18,7 +19,7 @@ constexpr const char* kNet =
 constexpr const char* kGoodness = "loss = {name = 'goodness', threshold = 9}\n";
 
 Experiment experiment_of(const std::string& lines) {
-  return small_experiment(std::string(kNet) + kGoodness + lines);
+  return small_experiment(fmt::format("{}{}{}", kNet, kGoodness, lines));
 }
 
 TEST(LabelPairs, DifferInALabelThatIsWrong) {
@@ -107,12 +108,11 @@ TEST(ForwardForward, NeedsAModelThatTrainsOnPairs) {
 
 TEST(ForwardForward, OtherHeadsRefuseItsPairs) {
   for (const char* head : {"linear", "predsim", "vocabulary"})
-    EXPECT_THROW(
-        small_experiment(
-            "model = {name = 'ff_mlp'}\nblocks = 2\nboundary = {policy = "
-            "'local_loss', head = {name = '" +
-            std::string(head) + "'}}\n"),
-        UserError)
+    EXPECT_THROW(small_experiment(fmt::format(
+                     "model = {{name = 'ff_mlp'}}\nblocks = 2\nboundary = "
+                     "{{policy = 'local_loss', head = {{name = '{}'}}}}\n",
+                     head)),
+                 UserError)
         << head;
 }
 
