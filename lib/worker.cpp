@@ -236,9 +236,20 @@ void Worker::backward(const Action& action) {
   if (signal.logits.defined() && is_logged(action))
     pending_.correct = correct_of(signal.logits, flight.labels);
   if (plan().gradient_to_below) send_down(action, {own, gradients.end()});
+  if (plan().first_layer_to_below) send_down(action, first_layer());
   if (plan().learns)
     lessons_[action.batch] = {leaves_of(features, false), flight.labels,
                               from_above, flight.pass};
+}
+
+/// Copies of its weights: the update writes them in place.
+Tensors Worker::first_layer() const {
+  const std::string layer =
+      fmt::format("layers.{}.", parts_.block.first_layer());
+  Tensors weights;
+  for (const auto& [name, weight] : parts_.block.parameters())
+    if (name.starts_with(layer)) weights.push_back(weight.detach().clone());
+  return weights;
 }
 
 /// The sum over the batches of an update's window, in their order.

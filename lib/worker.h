@@ -138,6 +138,7 @@ class Worker {
   void restore_flights(const SavedState& saved);
   std::string name_in_state(std::string_view what) const;
   void send_down(const Action& action, const Tensors& gradients);
+  Tensors first_layer() const;
   Tensors receive_gradient(const Action& action);
   void restore_lessons(const SavedState& saved);
   double rate_of(const OptimizerOptions& options, const Action& action) const;

@@ -18,7 +18,11 @@ class LocalLoss final : public Policy {
       : head_(std::move(head)), attached_(*head_, "heads", layer) {}
 
   Traits traits() const override {
-    return {.cut = true, .from_above = false, .needs = head_->needs()};
+    const Needs needs = head_->needs();
+    return {.cut = true,
+            .from_above = needs.first_layer_above,
+            .learns = needs.first_layer_above,
+            .needs = needs};
   }
 
   Signal signal(const Moment& moment) override {
@@ -37,6 +41,12 @@ class LocalLoss final : public Policy {
     signal.loss = result.loss.detach();
     if (result.logits.defined()) signal.logits = result.logits.detach();
     return signal;
+  }
+
+  /// What has come from above are weights for the head to follow.
+  Lesson learn(const Moment& moment) override {
+    head_->follow(moment.from_above);
+    return {};
   }
 
   NamedTensors parameters() const override { return attached_.parameters; }

@@ -54,7 +54,9 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     }
     if (block > 1) {
       const Traits& below = boundaries[static_cast<std::size_t>(block) - 2];
-      mine.gradient_to_below = below.from_above && (!below.cut || below.learns);
+      mine.first_layer_to_below = below.needs.first_layer_above;
+      mine.gradient_to_below = !mine.first_layer_to_below && below.from_above &&
+                               (!below.cut || below.learns);
     }
   }
   return plan;
@@ -123,7 +125,8 @@ std::vector<Transfer> yields_of(const RunPlan& plan, int block,
   const BlockPlan& mine = plan.blocks[static_cast<std::size_t>(block) - 1];
   if (goes_up(action.kind) && block < count)
     return {{upward_kind(action.kind), block, block + 1, action.batch}};
-  if (action.kind == ActionKind::backward && mine.gradient_to_below)
+  if (action.kind == ActionKind::backward &&
+      (mine.gradient_to_below || mine.first_layer_to_below))
     return {{MessageKind::gradient, block, block - 1, action.batch}};
   if (action.kind == ActionKind::update && plan.model_norm && block < count)
     return {{MessageKind::norm, block, block + 1, action.batch}};
