@@ -15,6 +15,7 @@ MakeHead aug_local_head(Fields& options);
 MakeHead head_1c2f(Fields& options);
 MakeHead infopro_head(Fields& options);
 MakeHead forward_forward_head(Fields& options);
+MakeHead man_head(Fields& options);
 
 std::span<const HeadRow> heads() {
   static constexpr std::array kRows = {
@@ -48,6 +49,10 @@ std::span<const HeadRow> heads() {
               "goodness of right against wrong labels, for ff_mlp (Hinton "
               "2022, arXiv:2212.13345)",
               forward_forward_head},
+      HeadRow{"man",
+              "another head behind a copy of the next layer and its momentum "
+              "average (Su et al. 2024, arXiv:2407.05623)",
+              man_head},
       HeadRow{"vocabulary", "norm and linear layer at every place of a text",
               vocabulary_head},
   };

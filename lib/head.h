@@ -34,6 +34,9 @@ struct Site {
 /// gradients, not for everything.
 struct Needs {
   bool raw_input = false;  ///< the model's input, before it was normalised
+  /// The weights of block k+1's first layer when it goes backward through the
+  /// batch: they come down in place of a gradient, to follow().
+  bool first_layer_above = false;
 };
 
 /// What a head is given beside the features of a batch.
@@ -60,6 +63,10 @@ class Head : public torch::nn::Module {
   /// features: h_k, [N, ...] each.
   virtual HeadResult forward(const Tensors& features, const Beside& beside) = 0;
   virtual Needs needs() const { return {}; }
+  /// Called for each batch after its forward(), with what
+  /// needs().first_layer_above asked for, in the order of the layer's
+  /// parameters. The tensors must not be kept.
+  virtual void follow(const Tensors& /*first_layer_above*/) {}
 };
 
 /// Makes the head for a boundary, its weights set from site.seed. Throws

@@ -288,7 +288,8 @@ std::vector<Tensors> Worker::receive_gradients(const Action& action) {
     pending_.squared_norm_above = unpack(message, "norm").at(0).item<double>();
   const BlockPlan& above = run_plan().blocks[static_cast<std::size_t>(block())];
   std::vector<Tensors> gradients;
-  for (int way = 0; way < above.leaving; ++way)
+  const int ways = above.first_layer_to_below ? 1 : above.leaving;
+  for (int way = 0; way < ways; ++way)
     gradients.push_back(unpack(message, gradient_name(way)));
   return gradients;
 }
@@ -365,6 +366,7 @@ void Worker::backward(const Action& action) {
     seen_ = {block(), action.phase, action.turn, action.batch,
              copies_by_name(parts_.block.parameters(), pulled.parameters)};
   if (plan().gradient_to_below()) send_down(action, pulled.inputs);
+  if (plan().first_layer_to_below) send_down(action, {first_layer()});
   if (plan().learns)
     lessons_[action.batch] = {leaves_of(features, false), flight.labels,
                               sum_of(arrived), flight.pass};
@@ -378,6 +380,16 @@ void Worker::check_staleness(const Action& action) const {
       "old; max_staleness is {}",
       block(), action.turn, action.batch, action.turn - action.batch,
       settings_.max_staleness);
+}
+
+/// Copies of its weights: the update writes them in place.
+Tensors Worker::first_layer() const {
+  const std::string layer =
+      fmt::format("layers.{}.", parts_.block.first_layer());
+  Tensors weights;
+  for (const auto& [name, weight] : parts_.block.parameters())
+    if (name.starts_with(layer)) weights.push_back(weight.detach().clone());
+  return weights;
 }
 
 /// The sum over the batches of an update's window, in their order.

@@ -168,6 +168,7 @@ class Worker {
   void remember_sent(std::int64_t batch, const std::vector<Tensors>& gradients);
   void send_down(const Action& action, const std::vector<Tensors>& gradients);
   std::vector<Tensors> receive_gradients(const Action& action);
+  Tensors first_layer() const;
   double rate_of(const OptimizerOptions& options, const Action& action) const;
   void clip(const Action& action);
   /// A due turn, or the first update after one.

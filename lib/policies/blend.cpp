@@ -43,6 +43,10 @@ class Blend final : public Policy {
       blended.from_above = blended.from_above || traits.from_above;
       blended.learns = blended.learns || traits.learns;
       blended.needs.raw_input |= traits.needs.raw_input;
+      if (traits.needs.first_layer_above)
+        throw UserError(
+            "a blend can't hold a head that follows the layer above (man): "
+            "weights come down its boundary, and no gradients");
       blended.target_delay =
           std::max(blended.target_delay, traits.target_delay);
       if (source.weight == 0 || traits.cut) continue;

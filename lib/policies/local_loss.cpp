@@ -23,6 +23,13 @@ class LocalLoss final : public Policy {
         attached_(*head_, "heads", layer),
         traits_(traits) {
     traits_.needs = head_->needs();
+    if (!traits_.needs.first_layer_above) return;
+    if (!traits_.cut)
+      throw UserError(
+          "a head that follows the layer above its boundary goes with reach = "
+          "0 only");
+    traits_.from_above = true;
+    traits_.learns = true;
   }
 
   Traits traits() const override { return traits_; }
@@ -45,6 +52,12 @@ class LocalLoss final : public Policy {
     signal.loss = result.loss.detach();
     if (result.logits.defined()) signal.logits = result.logits.detach();
     return signal;
+  }
+
+  /// What has come from above are weights for the head to follow.
+  Lesson learn(const Moment& moment) override {
+    head_->follow(moment.from_above);
+    return {};
   }
 
   NamedTensors parameters() const override { return attached_.parameters; }

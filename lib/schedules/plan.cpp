@@ -70,6 +70,8 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     mine.accumulate = accumulate;
     mine.parts = paths.parts[index];
     mine.leaving = paths.leaving[index];
+    if (block > 1)
+      mine.first_layer_to_below = boundaries[index - 1].needs.first_layer_above;
     if (block == count) continue;
     const Traits& above = boundaries[index];
     if (model_norm && (above.cut || above.delay > 0 || !above.from_above))
@@ -175,7 +177,8 @@ std::vector<Transfer> yields_of(const RunPlan& plan, int block,
   const BlockPlan& mine = plan.blocks[static_cast<std::size_t>(block) - 1];
   if (goes_up(action.kind) && block < count)
     return {{upward_kind(action.kind), block, block + 1, action.batch}};
-  if (action.kind == ActionKind::backward && mine.gradient_to_below())
+  if (action.kind == ActionKind::backward &&
+      (mine.gradient_to_below() || mine.first_layer_to_below))
     return {{MessageKind::gradient, block, block - 1, action.batch}};
   if (action.kind == ActionKind::update && plan.model_norm && block < count)
     return {{MessageKind::norm, block, block + 1, action.batch}};

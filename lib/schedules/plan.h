@@ -51,6 +51,9 @@ struct BlockPlan {
   /// block, and whether it goes up with h_k, for the one of a block above.
   bool needs_raw_input = false;
   bool raw_input_to_above = false;
+  /// With each backward the weights of the first layer go down, and no
+  /// gradient.
+  bool first_layer_to_below = false;
 };
 
 /// Where all blocks wait for each other. No method needs it; published codes

@@ -110,16 +110,18 @@ TEST_P(EveryMethod, X2_EveryGradientDependsOnItsBatch) {
 TEST_P(EveryMethod, X3_WithoutLearningDelayedGradientsAreBackprops) {
   if (!GetParam().is_true_without_learning) return;
   const Applications found = applications("turns = 8\n" + net(0));
-  const Applications expected = applications(
-      std::string("turns = 8\n") + kMlp + rate(0) + "boundary = {policy = 'backprop'}\n");
+  const Applications expected =
+      applications(std::string("turns = 8\n") + kMlp + rate(0) +
+                   "boundary = {policy = 'backprop'}\n");
   for (const auto& [block, updates] : found)
     EXPECT_EQ(difference(updates, expected.at(block)), "") << "block " << block;
 }
 
 TEST_P(EveryMethod, X3_WithLearningOnlyBackpropIsBackprop) {
   const Applications found = applications("turns = 8\n" + net());
-  const Applications backprop = applications(
-      std::string("turns = 8\n") + kMlp + rate(0.05) + "boundary = {policy = 'backprop'}\n");
+  const Applications backprop =
+      applications(std::string("turns = 8\n") + kMlp + rate(0.05) +
+                   "boundary = {policy = 'backprop'}\n");
   std::vector<Applied> own = found.at(1);
   for (Applied& update : own)
     update.gradients.resize(backprop.at(1)[0].gradients.size());

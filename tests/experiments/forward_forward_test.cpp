@@ -2,6 +2,7 @@
 #include <string>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
@@ -12,17 +13,18 @@ namespace sluice {
 namespace {
 
 constexpr const char* kNet =
-    "model = {name = 'ff_mlp', hidden = [64, 48, 40]}\n"
     "blocks = ['0', '1', '2']\n"
     "boundary = {policy = 'local_loss', head = {name = 'forward_forward'}}\n";
-constexpr const char* kGoodness = "loss = {name = 'goodness', threshold = 9}\n";
+constexpr const char* kSmall =
+    "model = {name = 'ff_mlp', hidden = [64, 48, 40]}\n"
+    "loss = {name = 'goodness', threshold = 9}\n";
 
 Experiment experiment_of(const std::string& lines) {
-  return small_experiment(std::string(kNet) + kGoodness + lines);
+  return small_experiment(kNet + lines);
 }
 
 TEST(LabelPairs, DifferInALabelThatIsWrong) {
-  const Experiment experiment = experiment_of("");
+  const Experiment experiment = experiment_of(kSmall);
   SampleSource plain(experiment.data->train.samples(),
                      {.batch_size = 32, .seed = experiment.seed});
   const auto source = training_source(experiment);
@@ -48,7 +50,7 @@ TEST(LabelPairs, DifferInALabelThatIsWrong) {
 /// the right label, log(1 + exp(G - theta)) for the wrong one, of each layer by
 /// itself.
 TEST(ForwardForward, EveryLayerLearnsItsOwnGoodness) {
-  Training training(experiment_of("turns = 1\n"));
+  Training training(experiment_of(std::string(kSmall) + "turns = 1\n"));
   at::Tensor x = training_source(training.experiment)->batch(0).inputs;
   std::vector<Tensors> expected;
   for (int block = 1; block <= 3; ++block) {
@@ -90,12 +92,14 @@ class Accuracies final : public Sink {
 TEST(ForwardForward, LearnsDigitsFarAboveChance) {
   const auto sink = std::make_shared<Accuracies>();
   Training training(
-      experiment_of("data = {train = 1000, test = 200, difficulty = 0.5}\n"
-                    "turns = 0\nepochs = 8\n"
-                    "optimizer = {name = 'adam', lr = 0.003}\n"),
+      experiment_of("model = {name = 'ff_mlp', hidden = [128, 128, 128]}\n"
+                    "loss = {name = 'goodness', threshold = 128}\n"
+                    "data = {train = 1000, test = 200, difficulty = 0.5}\n"
+                    "optimizer = {name = 'adam', lr = 0.003}\n"
+                    "turns = 480\n"),
       sink);
   training.train();
-  EXPECT_GT(sink->last, 0.5);
+  EXPECT_GT(sink->last, 0.6);
 }
 
 TEST(ForwardForward, NeedsAModelThatTrainsOnPairs) {
@@ -107,12 +111,11 @@ TEST(ForwardForward, NeedsAModelThatTrainsOnPairs) {
 
 TEST(ForwardForward, OtherHeadsRefuseItsPairs) {
   for (const char* head : {"linear", "predsim", "vocabulary"})
-    EXPECT_THROW(
-        small_experiment(
-            "model = {name = 'ff_mlp'}\nblocks = 2\nboundary = {policy = "
-            "'local_loss', head = {name = '" +
-            std::string(head) + "'}}\n"),
-        UserError)
+    EXPECT_THROW(small_experiment(fmt::format(
+                     "model = {{name = 'ff_mlp'}}\nblocks = 2\nboundary = "
+                     "{{policy = 'local_loss', head = {{name = '{}'}}}}\n",
+                     head)),
+                 UserError)
         << head;
 }
 

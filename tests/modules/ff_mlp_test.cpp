@@ -31,7 +31,7 @@ Tensor plain_layer(const Tensor& x, const NamedTensors& weights,
 TEST(LabelInSample, ReplacesTheFirstValues) {
   const Tensor samples = activity({2, 1, 2, 3}, "samples");
   const Tensor both =
-      with_labels(samples, at::tensor({0, 2, 1, 1}).view({2, 2}), 3);
+      with_labels(samples, at::tensor({0, 2, 1, 1}, at::kLong).view({2, 2}), 3);
   ASSERT_EQ(both.sizes(), (SampleShape{2, 2, 6}));
   EXPECT_TRUE(
       at::equal(both[0][1].slice(0, 0, 3), at::tensor({0.0F, 0.0F, 3.0F})));
