@@ -97,8 +97,9 @@ void ControlServer::fail(Failure failure) {
 void ControlServer::converse(int block, Link& link) {
   std::size_t sent = 0;
   std::size_t reached = 0;
+  bool is_gone = false;  // but it may have said why
   const auto send_ahead = [&] {
-    while (sent < reached + kGrantsAhead) {
+    while (sent < reached + kGrantsAhead && !is_gone) {
       Coordinator::Asked asked = coordinator_.ask(sent);
       if (asked.answer == Coordinator::Answer::later && sent == reached) {
         // The worker has nothing to do and nothing to say: time to wait.
@@ -106,13 +107,17 @@ void ControlServer::converse(int block, Link& link) {
         if (grant) asked = {Coordinator::Answer::granted, *grant};
       }
       if (asked.answer != Coordinator::Answer::granted) return;
-      link.sender->send(
-          control_message(MessageKind::grant, to_record(asked.grant)));
-      ++sent;
+      try {
+        link.sender->send(
+            control_message(MessageKind::grant, to_record(asked.grant)));
+        ++sent;
+      } catch (const LinkError&) {
+        is_gone = true;
+      }
     }
   };
   send_ahead();
-  while (reached < sent) {
+  while (reached < sent || is_gone) {
     const std::optional<Message> message = link.receiver->receive();
     if (!message)
       throw LinkError("the worker of block {} ended before its work", block);

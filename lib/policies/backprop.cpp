@@ -24,7 +24,8 @@ MethodPage describe_backprop() {
   return {
       .source =
           "back-propagation; nobody's boundary method, and the reference "
-          "of all others",
+          "of all others. With `reach`: BackLink, Guo et al. 2022, "
+          "arXiv:2205.07141",
       .kept = "the graph of the batch, until its gradient has come from above",
       .batch_norm = "statistics move in the forward, once per batch",
       .randomness =

@@ -107,10 +107,12 @@ MethodPage describe_local_loss() {
   return {.source =
               "greedy local losses: Nøkland, Eidnes, ICML 2019, "
               "arXiv:1901.06656 (head `predsim`); DGL: Belilovsky, Eickenberg, "
-              "Oyallon, ICML 2020, arXiv:1901.08164",
+              "Oyallon, ICML 2020, arXiv:1901.08164. With `reach`: overlapping "
+              "(rule sum), Laskin et al. 2020, arXiv:2012.03837; interlocking "
+              "(rule furthest), Gomez et al., JMLR 2022, arXiv:2010.04116",
           .kept =
               "the graph of the batch, until the head's gradient is there: at "
-              "once",
+              "once; with a reach, until those of the heads within it are",
           .batch_norm =
               "statistics move in the forward, once per batch, the head's "
               "own too",

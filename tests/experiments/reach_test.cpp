@@ -396,10 +396,10 @@ std::vector<double> scalar_gradients(const std::string& rule) {
       policies().begin(), policies().end(),
       [](const PolicyRow& each) { return each.name == "local_loss"; });
   for (BoundaryPolicy& boundary : experiment.phases[0]) {
-    ConfigNode options = boundary.config;
+    ConfigNode options;
+    for (const char* key : {"reach", "rule"})
+      options.set(key, *boundary.config.find(key));
     Fields fields(&options, "boundary");
-    std::string name;
-    fields.key("policy", name, {.text = ""});
     boundary.make = row->make.configure(fields, PlugIns{kHeads, nullptr});
   }
   const double mean =
