@@ -77,9 +77,8 @@ TEST_P(Probe, X10_WithoutLearningEveryDelayedGradientIsTrue) {
     // 12 turns of 3 blocks, without those of the drain: there is no turn of the
     // other blocks to compare with.
     std::int64_t drained = 0;
-    for (const BlockPlan& plan :
-         small_experiment(net + policy(GetParam())).plans[0].blocks)
-      drained += plan.delay;
+    const RunPlan plans = small_experiment(net + policy(GetParam())).plans[0];
+    for (const BlockPlan& plan : plans.blocks) drained += plan.delay;
     EXPECT_EQ(std::ssize(records), 36 - drained);
     for (const Record& record : records) {
       EXPECT_NEAR(record.number("cosine", 0), 1, 1e-6);

@@ -169,7 +169,7 @@ TEST(Timetables, SwitchWhenAMeasureIsReached) {
   EXPECT_EQ(switch_turns(rest + phases(kBackprop, kDelayed, "loss = 0.0001")),
             std::vector<std::int64_t>{});
   const auto late =
-      switch_turns(rest + phases(kDecoupled, kBackprop, "accuracy = 0.5"));
+      switch_turns(rest + phases(kDecoupled, kBackprop, "accuracy = 0.2"));
   ASSERT_EQ(late.size(), 1U);
   EXPECT_GT(late[0], 5);
 }
