@@ -95,8 +95,8 @@ TEST_F(Program, LeavesARunFolderWithMetricsAndADoneMarker) {
   for (std::string line; std::getline(metrics, line); ++records)
     EXPECT_NE(record_from_json(line).find("kind"), nullptr);
   // 12 turns of 2 blocks, evaluations at turns 10 and 12, what each block cost,
-  // and the summary.
-  EXPECT_EQ(records, 12 * 2 + 2 + 2 + 1);
+  // the histograms of its two counters of staleness, and the summary.
+  EXPECT_EQ(records, 12 * 2 + 2 + 2 + 2 * 2 + 1);
 }
 
 TEST_F(Program, DoesNotOverwriteARunUnasked) {
