@@ -30,14 +30,13 @@ class ConvHead final : public Head {
     initialise_parameters(*this, head_key(site, "conv"));
   }
 
-  HeadResult forward(const Tensors& features, const at::Tensor& labels,
-                     const Pass& /*pass*/) override {
+  HeadResult forward(const Tensors& features, const Beside& beside) override {
     const at::Tensor& input = features.front();  // [N, C, H, W]
     if (is_training()) check_batch(input, normalised_values_, "conv");
     const at::Tensor pooled =
         at::adaptive_avg_pool2d(through(convolutions_, input), {2, 2});
     const at::Tensor logits = classifier_(norm_(pooled).flatten(1));
-    return {loss_(logits, labels), logits};  // logits: [N, classes]
+    return {loss_(logits, beside.labels), logits};  // logits: [N, classes]
   }
 
  private:

@@ -31,13 +31,12 @@ class FullConvHead final : public Head {
     last_->weight.detach().zero_();
   }
 
-  HeadResult forward(const Tensors& features, const at::Tensor& labels,
-                     const Pass& /*pass*/) override {
+  HeadResult forward(const Tensors& features, const Beside& beside) override {
     const at::Tensor& input = features.front();  // [N, C, H, W]
     if (is_training()) check_batch(input, pixels_, "full_conv");
     const at::Tensor maps = last_(convolutions_->forward(input));
     const at::Tensor logits = classifier_(maps.mean({2, 3}));  // [N, classes]
-    return {loss_(logits, labels), logits};
+    return {loss_(logits, beside.labels), logits};
   }
 
  private:

@@ -11,6 +11,11 @@ MakeHead mlp_sr_head(Fields& options);
 MakeHead conv_head(Fields& options);
 MakeHead full_conv_head(Fields& options);
 MakeHead vocabulary_head(Fields& options);
+MakeHead aug_local_head(Fields& options);
+MakeHead head_1c2f(Fields& options);
+MakeHead infopro_head(Fields& options);
+MakeHead forward_forward_head(Fields& options);
+MakeHead man_head(Fields& options);
 
 std::span<const HeadRow> heads() {
   static constexpr std::array kRows = {
@@ -29,6 +34,25 @@ std::span<const HeadRow> heads() {
               "three 5x5 convolutions, as large as a synthesizer of synthetic "
               "gradients; begins with no gradient",
               full_conv_head},
+      HeadRow{"aug_local",
+              "copies of layers above with weights of their own, linear "
+              "classifier (Ma et al. 2024, arXiv:2402.17318)",
+              aug_local_head},
+      HeadRow{"1c2f",
+              "3x3 convolution, two linear layers: the classifier of InfoPro",
+              head_1c2f},
+      HeadRow{"infopro",
+              "reconstruction of the input, and supervised contrast or a "
+              "classifier (Wang et al. 2021, arXiv:2101.10832)",
+              infopro_head},
+      HeadRow{"forward_forward",
+              "goodness of right against wrong labels, for ff_mlp (Hinton "
+              "2022, arXiv:2212.13345)",
+              forward_forward_head},
+      HeadRow{"man",
+              "another head behind a copy of the next layer and its momentum "
+              "average (Su et al. 2024, arXiv:2407.05623)",
+              man_head},
       HeadRow{"vocabulary", "norm and linear layer at every place of a text",
               vocabulary_head},
   };

@@ -25,13 +25,12 @@ class LinearHead final : public Head {
     initialise_parameters(*this, head_key(site, "linear"));
   }
 
-  HeadResult forward(const Tensors& features, const at::Tensor& labels,
-                     const Pass& /*pass*/) override {
+  HeadResult forward(const Tensors& features, const Beside& beside) override {
     at::Tensor input = features.front();  // [N, C] or [N, C, H, W]
     if (is_map_)
       input = at::adaptive_avg_pool2d(input, {pool_, pool_}).flatten(1);
     const at::Tensor logits = classifier_(input);  // [N, classes]
-    return {loss_(logits, labels), logits};
+    return {loss_(logits, beside.labels), logits};
   }
 
  private:

@@ -50,8 +50,7 @@ class MlpSrHead final : public Head {
     }
   }
 
-  HeadResult forward(const Tensors& features, const at::Tensor& labels,
-                     const Pass& /*pass*/) override {
+  HeadResult forward(const Tensors& features, const Beside& beside) override {
     at::Tensor x = features.front();  // [N, C] or [N, C, H, W]
     if (is_training()) check_batch(x, normalised_values_, "mlp_sr");
     if (is_map_) {
@@ -60,7 +59,7 @@ class MlpSrHead final : public Head {
       x = at::adaptive_avg_pool2d(x, {2, 2}).flatten(1);  // [N, 4 C]
     }
     const at::Tensor logits = classifier_(through(mlp_, x));  // [N, classes]
-    return {loss_(logits, labels), logits};
+    return {loss_(logits, beside.labels), logits};
   }
 
  private:

@@ -50,17 +50,16 @@ class PredsimHead final : public Head {
     if (prediction_) prediction_->weight.detach().zero_();
   }
 
-  HeadResult forward(const Tensors& features, const at::Tensor& labels,
-                     const Pass& /*pass*/) override {
+  HeadResult forward(const Tensors& features, const Beside& beside) override {
     const at::Tensor& input = features.front();  // [N, C] or [N, C, H, W]
     HeadResult result;
     if (prediction_) {
       result.logits = predict(input);  // [N, classes]
-      result.loss = loss_(result.logits, labels);
+      result.loss = loss_(result.logits, beside.labels);
       if (beta_ > 0) result.loss = (1 - beta_) * result.loss;
     }
     if (beta_ > 0) {
-      const at::Tensor similarity = beta_ * mismatch(input, labels);
+      const at::Tensor similarity = beta_ * mismatch(input, beside.labels);
       result.loss =
           result.loss.defined() ? result.loss + similarity : similarity;
     }

@@ -8,11 +8,18 @@
 namespace sluice {
 namespace {
 
+bool trains_on_pairs(const Site& site) {
+  return site.model != nullptr && site.model->trains_on_pairs;
+}
+
 [[noreturn]] void refuse(const Site& site, std::string_view head,
                          std::string_view shapes) {
   std::string_view advice;
-  if (site.features.size() == 2)
+  if (trains_on_pairs(site)) {
+    advice = "; for pairs of samples there is the head 'forward_forward'";
+  } else if (site.features.size() == 2) {
     advice = "; for features of texts, [T, C], there is the head 'vocabulary'";
+  }
   throw UserError("[{}] block {}: takes features of shape {}, not [{}]{}", head,
                   site.block, shapes, fmt::join(site.features, ", "), advice);
 }
@@ -37,7 +44,8 @@ void check_maps(const Site& site, std::string_view head) {
 }
 
 void check_sequences(const Site& site, std::string_view head) {
-  if (site.features.size() != 2) refuse(site, head, "[T, C] (of texts)");
+  if (site.features.size() != 2 || trains_on_pairs(site))
+    refuse(site, head, "[T, C] (of texts)");
   check_classes(site, head);
 }
 

@@ -23,11 +23,10 @@ class VocabularyHead final : public Head {
     initialise_parameters(*this, head_key(site, "vocabulary"));
   }
 
-  HeadResult forward(const Tensors& features, const at::Tensor& labels,
-                     const Pass& /*pass*/) override {
+  HeadResult forward(const Tensors& features, const Beside& beside) override {
     const at::Tensor& input = features.front();           // [N, T, C]
     const at::Tensor logits = vocabulary_(norm_(input));  // [N, T, classes]
-    return {loss_(logits, labels), logits};
+    return {loss_(logits, beside.labels), logits};
   }
 
  private:

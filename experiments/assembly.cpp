@@ -8,10 +8,12 @@
 
 #include <ATen/Parallel.h>
 
+#include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
 #include "lib/base/memory_channel.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/saved_state.h"
+#include "lib/gradient_probe.h"
 #include "lib/memory/allocator.h"
 #include "lib/policies/top_loss.h"
 
@@ -60,9 +62,30 @@ bool is_same_block(const Experiment& experiment, const BlockPlan& plan,
              static_cast<std::int64_t>(plan.weights);
 }
 
+/// By phase; one that says the same as the phase before it goes on.
+std::vector<std::shared_ptr<Policy>> policies_of(const Experiment& experiment,
+                                                 int block) {
+  std::vector<std::shared_ptr<Policy>> policies;
+  const auto index = static_cast<std::size_t>(block) - 1;
+  const BoundaryPolicy* before = nullptr;
+  for (const Boundaries& phase : experiment.phases) {
+    if (block == experiment.blocks()) {
+      policies.push_back(policies.empty() ? make_top_loss(experiment.loss)
+                                          : policies.front());
+      continue;
+    }
+    const BoundaryPolicy& now = phase.at(index);
+    const bool goes_on = before && now.config == before->config;
+    policies.push_back(goes_on ? policies.back()
+                               : now.make(site_of(experiment, block)));
+    before = &now;
+  }
+  return policies;
+}
+
 WorkerSettings settings_of(const Experiment& experiment, int block,
                            const std::string& checkpoint_folder) {
-  return {.plan = experiment.plan,
+  return {.plans = experiment.plans,
           .seed = experiment.seed,
           .turns = experiment.length.turns,
           .turns_per_epoch = experiment.turns_per_epoch,
@@ -74,18 +97,48 @@ WorkerSettings settings_of(const Experiment& experiment, int block,
           .checkpoint_folder = checkpoint_folder,
           .optimizer =
               experiment.optimizers.at(static_cast<std::size_t>(block) - 1),
-          .accumulate_mean = experiment.accumulate_mean};
+          .accumulate_mean = experiment.accumulate_mean,
+          .max_staleness = experiment.max_staleness};
+}
+
+}  // namespace
+
+namespace {
+
+bool needs_raw_inputs(const Plans& plans) {
+  return std::any_of(plans.begin(), plans.end(), [](const RunPlan& plan) {
+    return plan.blocks[0].needs_raw_input || plan.blocks[0].raw_input_to_above;
+  });
 }
 
 }  // namespace
 
 std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
+  std::shared_ptr<const Samples> samples = experiment.data->train.samples();
+  if (experiment.model.trains_on_pairs)
+    samples = label_pairs(std::move(samples), experiment.model.sample.classes);
   return std::make_unique<SampleSource>(
-      experiment.data->train.samples(),
+      std::move(samples),
       OrderOptions{.batch_size = experiment.batch_size,
                    .seed = experiment.seed,
-                   .drop_last = experiment.drop_last});
+                   .drop_last = experiment.drop_last,
+                   .raw_inputs = needs_raw_inputs(experiment.plans)});
 }
+
+namespace {
+
+Sources sources_of(const Experiment& experiment) {
+  return {
+      .training = prefetched(training_source(experiment), experiment.prefetch),
+      .evaluation =
+          prefetched(std::make_unique<SampleSource>(
+                         experiment.data->test.samples(),
+                         OrderOptions{.batch_size = experiment.batch_size,
+                                      .shuffled = false}),
+                     experiment.prefetch)};
+}
+
+}  // namespace
 
 void prepare_process(const Experiment& experiment) {
   at::set_num_threads(static_cast<int>(experiment.threads));
@@ -94,34 +147,50 @@ void prepare_process(const Experiment& experiment) {
 
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,
-                                    const RunFiles& files) {
-  const auto index = static_cast<std::size_t>(block) - 1;
+                                    const RunFiles& files,
+                                    std::shared_ptr<Witness> witness) {
+  return make_worker(experiment, block, std::move(ends), std::move(sink), files,
+                     block == 1 ? sources_of(experiment) : Sources{},
+                     std::move(witness));
+}
+
+std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
+                                    Ends ends, std::shared_ptr<Sink> sink,
+                                    const RunFiles& files, Sources sources,
+                                    std::shared_ptr<Witness> witness) {
   const auto memory =
       std::make_shared<MemoryAccount>(fmt::format("block {}", block));
   const MemoryScope scope(*memory);
   WorkerParts parts{.block = block_of(experiment, block),
-                    .policy = block == experiment.blocks()
-                                  ? make_top_loss(experiment.loss)
-                                  : experiment.boundaries.at(index)(
-                                        site_of(experiment, block))};
+                    .policies = policies_of(experiment, block)};
   parts.below = std::move(ends.below);
   parts.above = std::move(ends.above);
   parts.sink = std::move(sink);
   parts.memory = memory;
-  if (block == 1) {
-    parts.training =
-        prefetched(training_source(experiment), experiment.prefetch);
-    parts.evaluation =
-        prefetched(std::make_unique<SampleSource>(
-                       experiment.data->test.samples(),
-                       OrderOptions{.batch_size = experiment.batch_size,
-                                    .shuffled = false}),
-                   experiment.prefetch);
-  }
+  parts.witness = std::move(witness);
+  parts.training = std::move(sources.training);
+  parts.evaluation = std::move(sources.evaluation);
   auto worker = std::make_unique<Worker>(
       settings_of(experiment, block, files.checkpoints), std::move(parts));
   set_first_weights(experiment, files, *worker);
   return worker;
+}
+
+std::shared_ptr<Witness> make_probe(const Experiment& experiment,
+                                    std::shared_ptr<Sink> sink) {
+  if (experiment.probe_every == 0) return nullptr;
+  const auto layers = static_cast<std::int64_t>(experiment.model.layers.size());
+  return std::make_shared<GradientProbe>(
+      ProbeParts{.every = experiment.probe_every,
+                 .seed = experiment.seed,
+                 .blocks = experiment.blocks(),
+                 .model = make_block(experiment.model, 1, 0, layers - 1,
+                                     experiment.seed, experiment.memory_format),
+                 .training = training_source(experiment),
+                 .sink = std::move(sink),
+                 .loss = experiment.loss,
+                 .precision = experiment.precision,
+                 .memory_format = experiment.memory_format});
 }
 
 void check_weights(const Experiment& experiment, const std::string& path) {
@@ -133,12 +202,27 @@ void check_weights(const Experiment& experiment, const std::string& path) {
   }
 }
 
-std::int64_t first_batch_of(const Experiment& experiment,
-                            const std::string& checkpoint) {
+void check_resumable(const Experiment& experiment, const RunFiles& files) {
+  for (int block = 1; block <= experiment.blocks(); ++block)
+    make_worker(experiment, block, {}, nullptr, files);
+}
+
+Continued continued_from(const Experiment& experiment,
+                         const std::string& checkpoint) {
   const SavedState saved(load_state(checkpoint), checkpoint);
+  Continued from;
+  if (saved.has("workers.1.phase"))
+    from.phase = saved.number("workers.1.phase");
+  if (from.phase >= std::ssize(experiment.plans))
+    throw UserError(
+        "{}: was saved in phase {} of its timetable, which has {} "
+        "here",
+        checkpoint, from.phase, experiment.plans.size());
+  const RunPlan& run_plan =
+      experiment.plans[static_cast<std::size_t>(from.phase)];
   bool any_in_flight = false;
   bool fits = true;
-  for (const BlockPlan& plan : experiment.plan.blocks) {
+  for (const BlockPlan& plan : run_plan.blocks) {
     const auto count = [&](const char* of) {
       return std::ssize(
           saved.numbers_below(fmt::format("{}.{}", of, plan.block)));
@@ -155,11 +239,10 @@ std::int64_t first_batch_of(const Experiment& experiment,
         "{}: its batches in flight are those of another cut or policy; "
         "continue with the run's own, or from a run that was drained",
         checkpoint);
-  std::int64_t first = 0;
   for (int block = 1;; ++block) {
     const std::string name = fmt::format("workers.{}.first_batch", block);
-    if (!saved.has(name)) return first;
-    first = std::max(first, saved.number(name));
+    if (!saved.has(name)) return from;
+    from.first_batch = std::max(from.first_batch, saved.number(name));
   }
 }
 
@@ -179,11 +262,13 @@ std::vector<Ends> memory_ends(const Experiment& experiment) {
 std::string method_of(const Experiment& experiment) {
   std::string method;
   std::vector<std::string> seen;
-  for (const std::string& name : experiment.policy_names) {
-    if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
-    seen.push_back(name);
-    method += (method.empty() ? "" : ", ") + name;
-  }
+  for (const Boundaries& phase : experiment.phases)
+    for (const BoundaryPolicy& boundary : phase) {
+      if (std::find(seen.begin(), seen.end(), boundary.name) != seen.end())
+        continue;
+      seen.push_back(boundary.name);
+      method += (method.empty() ? "" : ", ") + boundary.name;
+    }
   return method.empty() ? "backprop" : method;
 }
 

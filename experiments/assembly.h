@@ -26,22 +26,50 @@ struct RunFiles {
   std::string resume = {};       ///< the checkpoint that the run continues from
 };
 
-/// The worker of block k: its layers with their first weights, its policy, its
-/// optimizer, and for block 1 the sources. Throws UserError when the weights
-/// that it shall start with don't fit.
+/// Where block 1 takes its batches.
+struct Sources {
+  std::shared_ptr<Source> training = nullptr;
+  std::shared_ptr<Source> evaluation = nullptr;
+};
+
+/// The worker of block k: its layers with their first weights, its policies,
+/// its optimizer, and for block 1 the sources. Throws UserError when the
+/// weights that it shall start with don't fit.
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,
-                                    const RunFiles& files);
+                                    const RunFiles& files,
+                                    std::shared_ptr<Witness> witness = nullptr);
+
+/// The same with other sources than the experiment's data.
+std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
+                                    Ends ends, std::shared_ptr<Sink> sink,
+                                    const RunFiles& files, Sources sources,
+                                    std::shared_ptr<Witness> witness = nullptr);
+
+/// What compares gradients with the true ones; nullptr when the experiment asks
+/// for no probe.
+std::shared_ptr<Witness> make_probe(const Experiment& experiment,
+                                    std::shared_ptr<Sink> sink);
 
 /// Throws UserError unless a file or checkpoint has all the model's weights in
 /// their shapes. For a check before anything is written.
 void check_weights(const Experiment& experiment, const std::string& path);
 
-/// Grant::first_batch for a run that continues from the checkpoint: batches are
-/// in flight there unless the pipe was drained. Throws UserError when they are
-/// so under another cut or other policies.
-std::int64_t first_batch_of(const Experiment& experiment,
-                            const std::string& checkpoint);
+/// Throws UserError unless the workers of all blocks can continue from
+/// files.resume: weights, those of heads and synthesizers too, the states of
+/// optimizers, what is in flight. For a check before anything is written.
+void check_resumable(const Experiment& experiment, const RunFiles& files);
+
+/// With what the grants of a run begin that continues from a checkpoint.
+struct Continued {
+  std::int64_t phase = 0;
+  std::int64_t first_batch = 0;
+};
+
+/// Batches are in flight in a checkpoint unless the pipe was drained. Throws
+/// UserError when they are so under another cut or other policies.
+Continued continued_from(const Experiment& experiment,
+                         const std::string& checkpoint);
 
 /// The batches that the experiment trains with; reads the training files.
 std::unique_ptr<SampleSource> training_source(const Experiment& experiment);

@@ -1,27 +1,27 @@
 #include "experiments/commands.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "auxiliary_heads/heads.h"
+#include "auxiliary_heads/synthesizers/synthesizers.h"
 #include "experiments/assembly.h"
+#include "experiments/card/run_card.h"
 #include "experiments/config/extends.h"
 #include "experiments/config/manual.h"
 #include "experiments/config/overrides.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/evaluation.h"
 #include "experiments/experiment.h"
+#include "experiments/method_page.h"
 #include "experiments/run.h"
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/optimizers/optimizer.h"
-#include "lib/schedules/drawing.h"
+#include "lib/policies/plug_ins.h"
 #include "modules/models.h"
 
 namespace sluice {
@@ -48,66 +48,6 @@ Experiment experiment_of(const ConfigArguments& arguments) {
 }
 
 namespace {
-
-/// Of the model's own, without heads.
-std::int64_t parameters_of(const Model& model, const LayerRange& range) {
-  std::int64_t count = 0;
-  for (std::int64_t i = range.first; i <= range.last; ++i)
-    for (const at::Tensor& parameter :
-         model.layers[static_cast<std::size_t>(i)].make()->parameters())
-      count += parameter.numel();
-  return count;
-}
-
-void print_blocks(const Experiment& experiment) {
-  double total = 0;
-  for (const LayerSpec& layer : experiment.model.layers) total += layer.flops;
-  for (int block = experiment.blocks(); block >= 1; --block) {
-    const auto index = static_cast<std::size_t>(block) - 1;
-    const LayerRange range = experiment.ranges[index];
-    double flops = 0;
-    std::string names;
-    for (std::int64_t i = range.first; i <= range.last; ++i) {
-      const LayerSpec& layer =
-          experiment.model.layers[static_cast<std::size_t>(i)];
-      flops += layer.flops;
-      names += (names.empty() ? "" : ", ") + layer.name;
-    }
-    fmt::print(
-        "block {}  {:4.1f} % of the work ({:.4g} MFLOP forward)  {} parameters "
-        " "
-        "layers {}-{}: {}\n",
-        block, total > 0 ? 100 * flops / total : 0, 2e-6 * flops,
-        parameters_of(experiment.model, range), range.first, range.last, names);
-    if (block > 1)
-      fmt::print("   boundary {}: {}\n", block - 1,
-                 experiment.policy_names[index - 1]);
-  }
-}
-
-std::vector<std::vector<Action>> read_actions(const std::string& path,
-                                              int blocks) {
-  std::ifstream file(path);
-  if (!file) throw UserError("{}: can't be read", path);
-  std::vector<std::vector<Action>> actions;
-  for (std::string line; std::getline(file, line);)
-    actions.push_back(actions_from_text(line));
-  if (std::ssize(actions) != blocks)
-    throw UserError("{}: {} lines of actions, the model has {} blocks", path,
-                    actions.size(), blocks);
-  return actions;
-}
-
-std::vector<std::vector<Action>> planned_actions(const Experiment& experiment,
-                                                 std::int64_t turns) {
-  Grant grant = sample_grant(experiment.plan, turns);
-  grant.evaluation_batches = 0;
-  grant.checkpoint = false;
-  std::vector<std::vector<Action>> actions;
-  for (const BlockPlan& plan : experiment.plan.blocks)
-    actions.push_back(actions_of(plan, grant));
-  return actions;
-}
 
 /// The run's own config; what was typed after --resume are overrides, the first
 /// of which the command line took for the config.
@@ -150,19 +90,77 @@ void print_costs(const RunResult& result) {
         peak_text(record));
 }
 
+/// What the virtual engine's clock says, when actions took time there.
+void print_clock(const RunResult& result) {
+  const auto run = result.clock.find(0);
+  if (run == result.clock.end()) return;
+  std::string busy;
+  for (const auto& [block, record] : result.clock)
+    if (block > 0)
+      busy += fmt::format("{}{:.0f} %", busy.empty() ? "" : ", ",
+                          100 * record.number("utilisation", 0));
+  fmt::print(
+      "Virtual clock: {:.4g} s, {:.4g} samples/s, {:.2f} x one block; blocks "
+      "1-{} compute {} of the time; see trace.json\n",
+      run->second.number("seconds", 0),
+      run->second.number("samples_per_second", 0),
+      run->second.number("speed_up", 0), result.clock.size() - 1, busy);
+}
+
+std::vector<KeyDoc> keys_of(const PolicyRow& policy) {
+  Fields fields(nullptr, "boundary");
+  try {
+    policy.make.configure(fields, {heads(), configure_synthesizer});
+  } catch (const UserError&) {
+    // It can't do without some of the keys that it has described by now.
+  }
+  return fields.manual();
+}
+
 template <class Make>
 void print_rows(std::span<const Row<Make>> rows) {
   for (const Row<Make>& row : rows)
     fmt::print("  {:<20}{}\n", row.name, row.summary);
 }
 
+std::string this_program() {
+  return std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
+int run_card_command(const RunArguments& arguments, StopSignals& signals) {
+  const CardReport report = run_card({.path = arguments.config.config,
+                                      .overrides = arguments.config.overrides,
+                                      .folder = arguments.folder,
+                                      .only = arguments.only,
+                                      .overwrite = arguments.overwrite,
+                                      .command = arguments.command,
+                                      .program = this_program(),
+                                      .data_root = data_root()},
+                                     signals);
+  fmt::print("\n{}", markdown_of(report));
+  switch (report.verdict()) {
+    case Verdict::passed:
+      return 0;
+    case Verdict::failed:
+      return 3;
+    case Verdict::open:
+      break;
+  }
+  return 4;
+}
+
 }  // namespace
 
-void run_command(const RunArguments& arguments) {
+int run_command(const RunArguments& arguments) {
   StopSignals signals;  // before LibTorch has threads
   const bool resume = !arguments.resume.empty();
   if (!resume && arguments.config.config.empty())
     throw UserError("run wants a config, or --resume and a run's folder");
+  if (!resume && is_card(arguments.config.config))
+    return run_card_command(arguments, signals);
+  if (!arguments.only.empty())
+    throw UserError("--only is for cards; {} is none",
+                    resume ? "a run" : arguments.config.config);
   const Experiment experiment =
       experiment_of(resume ? config_to_resume(arguments) : arguments.config);
   const RunResult result =
@@ -171,14 +169,16 @@ void run_command(const RunArguments& arguments) {
            .overwrite = arguments.overwrite,
            .resume = resume,
            .command = arguments.command,
-           .program = std::filesystem::read_symlink("/proc/self/exe").string()},
+           .program = this_program()},
           signals);
   print_costs(result);
+  print_clock(result);
   fmt::print("{} after {:.1f} s: accuracy {:.2f} %, {:.0f} samples/s, in {}\n",
              result.complete ? "Done" : "Stopped", result.seconds,
              100 * result.accuracy, result.samples_per_second, result.folder);
   if (!result.complete)
     fmt::print("To continue: sluice run --resume {}\n", result.folder);
+  return 0;
 }
 
 void eval_command(const EvalArguments& arguments) {
@@ -197,37 +197,14 @@ void eval_command(const EvalArguments& arguments) {
              100 * result.accuracy(), result.labels());
 }
 
-void plan_command(const PlanArguments& arguments) {
-  const Experiment experiment = experiment_of(arguments.config);
-  const auto actions =
-      arguments.actions_file.empty()
-          ? planned_actions(experiment, arguments.turns)
-          : read_actions(arguments.actions_file, experiment.blocks());
-  Costs costs;
-  costs.latency = arguments.latency;
-  costs.blocks.assign(experiment.plan.blocks.size(),
-                      {arguments.forward, arguments.backward, 0});
-  const auto timeline =
-      simulate(experiment.plan, costs, experiment.capacities, actions);
-  if (arguments.list) {
-    fmt::print("{}", list_actions(actions));
+void list_command(const ListArguments& arguments) {
+  const std::string& kind = arguments.kind;
+  if (!arguments.name.empty()) {
+    if (kind != "methods")
+      throw UserError("only methods have a page: sluice list methods NAME");
+    fmt::print("{}", method_page(arguments.name));
     return;
   }
-  print_blocks(experiment);
-  double end = 0;
-  for (const TimedAction& timed : timeline) end = std::max(end, timed.end);
-  const double unit = std::min(arguments.forward, arguments.backward);
-  fmt::print(
-      "\n{}\nF forward, B backward, U update of a batch, L what a synthesizer "
-      "learns from it;\n- busy, . waiting; a column is {:g} s,\na forward {:g} "
-      "s, a backward {:g} s, a message {:g} "
-      "s. It ends after {:g} s.\n",
-      draw_timeline(timeline, experiment.blocks(), unit > 0 ? unit : 1),
-      unit > 0 ? unit : 1, arguments.forward, arguments.backward,
-      arguments.latency, end);
-}
-
-void list_command(const std::string& kind) {
   if (kind == "methods") return print_rows(policies());
   if (kind == "heads") return print_rows(heads());
   if (kind == "models") return print_rows(models());
@@ -238,6 +215,12 @@ void list_command(const std::string& kind) {
 
 void help_config_command() {
   fmt::print("{}", config_manual(experiment_of({}).manual));
+  for (const PolicyRow& row : policies()) {
+    const std::vector<KeyDoc> keys = keys_of(row);
+    if (keys.empty()) continue;
+    fmt::print("\nWith policy = \"{}\" [boundary] also has\n{}", row.name,
+               config_manual(keys));
+  }
 }
 
 }  // namespace sluice

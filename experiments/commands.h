@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,13 +18,15 @@ struct ConfigArguments {
 Experiment experiment_of(const ConfigArguments& arguments);
 
 struct RunArguments {
-  ConfigArguments config;
-  std::string resume;  ///< the folder of a run to continue; or empty
+  ConfigArguments config;  ///< the file may be a card too
+  std::string resume;      ///< the folder of a run to continue; or empty
   std::string folder;
   bool overwrite = false;
-  std::string command;  ///< the whole command line
+  std::vector<std::string> only;  ///< runs of a card; empty: all
+  std::string command;            ///< the whole command line
 };
-void run_command(const RunArguments& arguments);
+/// The exit status: of a card 0 passed, 3 failed, 4 not all done.
+int run_command(const RunArguments& arguments);
 
 struct EvalArguments {
   std::string path;        ///< a run, a checkpoint or a safetensors file
@@ -35,15 +39,23 @@ struct PlanArguments {
   ConfigArguments config;
   std::string actions_file;  ///< schedules written by hand; empty: the config's
   std::int64_t turns = 4;
-  double forward = 1;  ///< s
-  double backward = 2;
-  double latency = 0;
+  /// What the clock knows, beside the config's [virtual]: by its keys, as they
+  /// were typed; "1,2,1" where a block has its own number.
+  std::map<std::string, std::string> lists = {};
+  std::map<std::string, std::string> numbers = {};
+  std::vector<std::string> slow = {};  ///< "2x1.5"
+  bool calibrate = false;
+  std::string trace;  ///< a file to write; or empty
   bool list = false;  ///< the actions alone, as --actions reads them
 };
 void plan_command(const PlanArguments& arguments);
 
-/// kind: methods, heads, models, datasets, losses, optimizers.
-void list_command(const std::string& kind);
+struct ListArguments {
+  /// methods, heads, models, datasets, losses, optimizers
+  std::string kind;
+  std::string name;  ///< a method to describe; empty: all in a line each
+};
+void list_command(const ListArguments& arguments);
 
 /// The manual of all config keys.
 void help_config_command();

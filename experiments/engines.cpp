@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "experiments/assembly.h"
+#include "experiments/calibration.h"
+#include "experiments/virtual_clock.h"
 #include "experiments/worker_process.h"
 #include "lib/engines/processes.h"
 #include "lib/engines/threads.h"
@@ -32,23 +34,37 @@ class CoordinatorSink final : public Sink {
 
 void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
                        Coordinator& coordinator) {
+  const Costs costs =
+      experiment.calibrate ? calibrated(experiment) : experiment.costs;
   const auto sink = std::make_shared<CoordinatorSink>(coordinator);
+  const auto probe = make_probe(experiment, sink);
   std::vector<Ends> ends = memory_ends(experiment);
   std::vector<std::unique_ptr<Worker>> workers;
   for (int block = 1; block <= experiment.blocks(); ++block)
     workers.push_back(make_worker(experiment, block, std::move(ends[at(block)]),
-                                  sink, place.files));
-  run_virtual(workers, experiment.plan, experiment.capacities, {}, coordinator);
+                                  sink, place.files, probe));
+  if (!takes_time(costs)) {
+    run_virtual(workers, experiment.plans, experiment.capacities, costs,
+                coordinator);
+    return;
+  }
+  VirtualClock clock(experiment, costs, place.folder);
+  const double seconds = run_virtual(
+      workers, experiment.plans, experiment.capacities, costs, coordinator,
+      [&](const TimedAction& timed) { clock.watch(timed); });
+  clock.report(seconds, *sink);
 }
 
 void run_in_threads(const Experiment& experiment, const RunPlace& place,
                     Coordinator& coordinator) {
+  const auto probe =
+      make_probe(experiment, std::make_shared<CoordinatorSink>(coordinator));
   std::vector<Ends> ends = memory_ends(experiment);
   run_threads(
-      experiment.plan, experiment.threads,
+      experiment.plans, experiment.threads,
       [&](int block, Sender& control) {
         return make_worker(experiment, block, std::move(ends[at(block)]),
-                           control_sink(control), place.files);
+                           control_sink(control), place.files, probe);
       },
       coordinator);
 }
@@ -72,7 +88,9 @@ void run_in_processes(const Experiment& experiment, const RunPlace& place,
             check = check_children;
             return rendezvous.accept_workers();
           }};
-  run_processes(experiment.blocks(), hooks, coordinator);
+  run_processes(
+      experiment.blocks(), hooks, coordinator,
+      make_probe(experiment, std::make_shared<CoordinatorSink>(coordinator)));
 }
 
 }  // namespace

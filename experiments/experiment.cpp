@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <span>
 #include <thread>
 #include <utility>
 
-#include "auxiliary_heads/heads.h"
-#include "auxiliary_heads/synthesizers/synthesizers.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/sample_order.h"
 #include "experiments/numbered.h"
 #include "experiments/settings.h"
 #include "lib/base/plug_in.h"
-#include "lib/policies/plug_ins.h"
 #include "modules/models.h"
 
 namespace sluice {
@@ -84,18 +85,31 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
   }
 }
 
+void add_policies(Experiment& experiment) {
+  std::vector<PolicyRow>& rows = experiment.policies;
+  for (const PolicyRow& row : policies()) {
+    for (const PolicyRow& own : rows)
+      if (own.name == row.name)
+        throw UserError("policy '{}' is built in; give yours another name",
+                        own.name);
+    rows.push_back(row);
+  }
+}
+
 void read_boundary(Fields& fields, Experiment& experiment) {
-  std::string name = "backprop";
-  experiment.boundaries.push_back(
-      choose(fields, "policy", policies(), name, "policy")
-          .make(fields, {heads(), configure_synthesizer}));
-  experiment.policy_names.push_back(name);
+  experiment.phases.front().push_back(read_policy(fields, experiment.policies));
 }
 
 void read_optimizer(Fields& fields, Experiment& experiment) {
   OptimizerOptions options;
   options.describe(fields);
   experiment.optimizers.push_back(std::move(options));
+}
+
+void for_each_policy(const Experiment& experiment,
+                     const std::function<void(const std::string&)>& check) {
+  for (const Boundaries& phase : experiment.phases)
+    for (const BoundaryPolicy& boundary : phase) check(boundary.name);
 }
 
 bool wants_model_norm(const Experiment& experiment, const Fields& top) {
@@ -114,11 +128,12 @@ bool wants_model_norm(const Experiment& experiment, const Fields& top) {
   if (!all_alike)
     top.reject("optimizer",
                "clip.scope = 'model' must hold for all blocks, with one norm");
-  for (const std::string& policy : experiment.policy_names)
+  for_each_policy(experiment, [&](const std::string& policy) {
     if (policy != "backprop")
       top.reject("optimizer",
                  "clip.scope = 'model' needs backprop at every boundary; use "
                  "clip.scope = 'block'");
+  });
   return true;
 }
 
@@ -126,12 +141,13 @@ bool wants_model_norm(const Experiment& experiment, const Fields& top) {
 void check_policies(const Experiment& experiment, const Fields& top) {
   const std::string& why = experiment.model.needs_backprop;
   if (why.empty()) return;
-  for (const std::string& policy : experiment.policy_names)
+  for_each_policy(experiment, [&](const std::string& policy) {
     if (policy != "backprop")
       top.reject("boundary",
                  fmt::format("every boundary must have the policy 'backprop', "
                              "not '{}': {}",
                              policy, why));
+  });
 }
 
 void check_plan(const Settings& settings, const RunPlan& plan,
@@ -149,15 +165,18 @@ void check_plan(const Settings& settings, const RunPlan& plan,
                              block.block));
 }
 
-RunPlan plan_of(const Experiment& experiment, bool model_norm,
-                std::int64_t accumulate) {
-  std::vector<Traits> traits;
-  for (int block = 1; block < experiment.blocks(); ++block)
-    traits.push_back(experiment
-                         .boundaries[static_cast<std::size_t>(block) - 1](
-                             site_of(experiment, block))
-                         ->traits());
-  return make_run_plan(traits, model_norm, accumulate);
+Plans plans_of(const Experiment& experiment, bool model_norm,
+               std::int64_t accumulate) {
+  Plans plans;
+  for (const Boundaries& phase : experiment.phases) {
+    std::vector<Traits> traits;
+    for (int block = 1; block < experiment.blocks(); ++block)
+      traits.push_back(phase[static_cast<std::size_t>(block) - 1]
+                           .make(site_of(experiment, block))
+                           ->traits());
+    plans.push_back(make_run_plan(traits, model_norm, accumulate));
+  }
+  return plans;
 }
 
 std::int64_t threads_for(std::int64_t blocks) {
@@ -197,6 +216,9 @@ void apply(const Settings& settings, Experiment& experiment) {
   experiment.timeout_seconds = settings.timeout_seconds;
   experiment.threads = settings.threads > 0 ? settings.threads
                                             : threads_for(experiment.blocks());
+  if (settings.max_staleness >= 0)
+    experiment.max_staleness = settings.max_staleness;
+  experiment.probe_every = settings.probe_every;
   experiment.accumulate_mean = settings.accumulate_rule == "mean";
   experiment.precision =
       settings.precision == "bf16" ? Precision::bf16 : Precision::fp32;
@@ -204,17 +226,73 @@ void apply(const Settings& settings, Experiment& experiment) {
                                  ? MemoryFormat::channels_last
                                  : MemoryFormat::contiguous;
   experiment.caching_allocator = settings.allocator == "caching";
+  experiment.initial_weights = settings.initial_weights;
+}
+
+/// What they mean for the loop over the data.
+void apply_length(const Settings& settings, Experiment& experiment) {
   experiment.turns_per_epoch = SampleOrder(experiment.data->train.size(),
                                            {.batch_size = settings.batch_size,
                                             .drop_last = settings.drop_last})
                                    .batches_per_epoch();
   experiment.length = length_of(settings, experiment);
-  experiment.initial_weights = settings.initial_weights;
+  experiment.calibrate = settings.virtual_time.calibrate;
+  experiment.trace_turns = settings.virtual_time.trace_turns;
   experiment.keep = {.every = experiment.length.checkpoint_every,
                      .last = settings.checkpoint.keep,
                      .initial = settings.checkpoint.initial};
   if (settings.checkpoint.best != "none")
     experiment.keep.best = Measure{settings.checkpoint.best};
+}
+
+void check_schedules(const Fields& top, const Experiment& experiment) {
+  for (const OptimizerOptions& options : experiment.optimizers) {
+    const LearningRate& rate = options.learning_rate;
+    const bool by_epoch = rate.warmup_epochs > 0 || rate.schedule == "step";
+    if (by_epoch && !top.has("turns_per_epoch"))
+      top.reject("optimizer",
+                 "a schedule in epochs needs `turns_per_epoch`: only your loop "
+                 "knows how long an epoch is");
+    if (rate.schedule == "cosine" && !top.has("turns"))
+      top.reject("optimizer",
+                 "schedule 'cosine' needs `turns`: only your loop knows when "
+                 "it ends");
+  }
+}
+
+/// What `sluice run` decides by these keys, a loop of one's own does by itself.
+constexpr const char* kLoopKeys[] = {
+    "name",  "epochs",     "batch_size", "drop_last", "evaluate_every",
+    "drain", "checkpoint", "early_stop", "allocator", "timetable",
+    "probe", "barrier",    "virtual"};
+
+void refuse_loop(const Fields& top) {
+  for (const char* key : kLoopKeys)
+    if (top.has(key))
+      top.reject(key, "is for `sluice run`; here your own loop decides it");
+}
+
+/// So that reading the resolved config gives the same network.
+void leave_out_loop(ConfigNode& resolved) {
+  std::erase_if(std::get<ConfigNode::Table>(resolved.value),
+                [](const auto& item) {
+                  return std::find(std::begin(kLoopKeys), std::end(kLoopKeys),
+                                   item.first) != std::end(kLoopKeys);
+                });
+}
+
+/// What a network's config says of the loop, for schedules alone.
+void read_length(Fields& top, const Settings& settings,
+                 Experiment& experiment) {
+  experiment.turns_per_epoch = 1;
+  top.key("turns_per_epoch", experiment.turns_per_epoch,
+          {.text = "how long an epoch is, for schedules of the learning rate",
+           .unit = "turns",
+           .min = 1,
+           .max = 1e12});
+  experiment.length.turns = settings.turns > 0
+                                ? settings.turns
+                                : std::numeric_limits<std::int64_t>::max();
 }
 
 /// Puts what was read apart from the top into the resolved config and the
@@ -232,7 +310,54 @@ void finish_resolved(const Fields& top, Experiment& experiment) {
   experiment.manual = std::move(manual);
 }
 
+/// What a config says beside data and model. Returns its timetable.
+Timetable read_rest(Fields& top, const Settings& settings,
+                    Experiment& experiment) {
+  top.section("loss", "at the last block, and of heads that classify",
+              [&](Fields& fields) {
+                std::string name = "cross_entropy";
+                experiment.loss =
+                    choose(fields, "name", losses(), name, "loss").make(fields);
+              });
+  experiment.ranges = partition(settings.blocks, experiment.model);
+  experiment.phases.emplace_back();
+  read_numbered(top, "boundary", experiment.blocks() - 1, "policy", experiment,
+                read_boundary);
+  read_numbered(top, "optimizer", experiment.blocks(), "name", experiment,
+                read_optimizer);
+  for (int k = 1; k < experiment.blocks(); ++k)
+    experiment.phases.front()[static_cast<std::size_t>(k) - 1].config =
+        *experiment.resolved.find("boundary")->find(std::to_string(k));
+  Timetable timetable = read_timetable(
+      top, std::move(experiment.phases.front()), experiment.policies);
+  experiment.phases = timetable.phases;
+  top.finish();
+  check_policies(experiment, top);
+  apply(settings, experiment);
+  return timetable;
+}
+
+void make_plans(const Fields& top, const Settings& settings,
+                Experiment& experiment) {
+  experiment.plans = plans_of(experiment, wants_model_norm(experiment, top),
+                              settings.accumulate);
+  for (RunPlan& plan : experiment.plans) {
+    check_plan(settings, plan, top);
+    if (settings.barrier == "iteration")
+      plan.barrier = barrier_around_iterations(plan);
+    experiment.length.barriers.push_back(plan.barrier);
+  }
+  experiment.capacities =
+      capacities_of(experiment.plans, static_cast<std::size_t>(settings.slack));
+  finish_resolved(top, experiment);
+}
+
 }  // namespace
+
+double samples_per_turn(const Experiment& experiment) {
+  return static_cast<double>(experiment.data->train.size()) /
+         static_cast<double>(experiment.turns_per_epoch);
+}
 
 Site site_of(const Experiment& experiment, int block) {
   const LayerRange range =
@@ -246,6 +371,7 @@ Site site_of(const Experiment& experiment, int block) {
   site.classes = experiment.model.sample.classes;
   site.loss = experiment.loss;
   site.seed = experiment.seed;
+  site.model = &experiment.model;
   return site;
 }
 
@@ -255,29 +381,40 @@ Experiment read_experiment(const ConfigNode& config,
   Settings settings;
   Fields top(&config, "");
   settings.describe(top);
+  add_policies(experiment);
   read_data(top, data_root, experiment);
   read_model(top, experiment);
-  top.section("loss", "at the last block, and of heads that classify",
-              [&](Fields& fields) {
-                std::string name = "cross_entropy";
-                experiment.loss =
-                    choose(fields, "name", losses(), name, "loss").make(fields);
-              });
-  experiment.ranges = partition(settings.blocks, experiment.model);
-  read_numbered(top, "boundary", experiment.blocks() - 1, "policy", experiment,
-                read_boundary);
-  read_numbered(top, "optimizer", experiment.blocks(), "name", experiment,
-                read_optimizer);
-  top.finish();
-  check_policies(experiment, top);
+  const Timetable timetable = read_rest(top, settings, experiment);
+  apply_length(settings, experiment);
+  experiment.length.switches = switches_of(
+      timetable,
+      [&](double epochs) {
+        return turns_of(epochs, experiment.turns_per_epoch);
+      },
+      experiment.length.evaluate_every, top);
+  make_plans(top, settings, experiment);
+  experiment.costs =
+      costs_of(settings.virtual_time, experiment.model, experiment.ranges,
+               experiment.batch_size, experiment.precision, top);
+  return experiment;
+}
 
-  apply(settings, experiment);
-  experiment.plan = plan_of(experiment, wants_model_norm(experiment, top),
-                            settings.accumulate);
-  check_plan(settings, experiment.plan, top);
-  experiment.capacities =
-      capacities_of(experiment.plan, static_cast<std::size_t>(settings.slack));
-  finish_resolved(top, experiment);
+Experiment read_network(const ConfigNode& config, const OwnNetwork& network) {
+  Experiment experiment;
+  Settings settings;
+  Fields top(&config, "");
+  refuse_loop(top);
+  settings.describe(top);
+  read_length(top, settings, experiment);
+  if (std::holds_alternative<std::int64_t>(settings.blocks.value))
+    top.reject("blocks", "say where to cut: [\"0-3\", \"4-\"]");
+  experiment.model = network.model;
+  experiment.policies = network.policies;
+  add_policies(experiment);
+  read_rest(top, settings, experiment);
+  check_schedules(top, experiment);
+  make_plans(top, settings, experiment);
+  leave_out_loop(experiment.resolved);
   return experiment;
 }
 

@@ -7,6 +7,7 @@
 
 #include "experiments/checkpoint_keeper.h"
 #include "experiments/data/data_set.h"
+#include "experiments/timetable.h"
 #include "lib/base/config.h"
 #include "lib/block.h"
 #include "lib/coordinator.h"
@@ -38,19 +39,24 @@ struct Experiment {
   std::int64_t log_every = 1;
   std::int64_t timeout_seconds = 600;
   bool accumulate_mean = false;
+  std::int64_t max_staleness = kUnbounded;  ///< batches
+  std::int64_t probe_every = 0;             ///< turns; 0: no probe
   Precision precision = Precision::fp32;
   MemoryFormat memory_format = MemoryFormat::channels_last;
   bool caching_allocator = true;
 
-  std::shared_ptr<const DataSet> data;
+  std::shared_ptr<const DataSet> data;  ///< nullptr: somebody feeds batches
   Model model;
   Partition ranges;
   Loss loss;
-  std::vector<MakePolicy> boundaries;        ///< index k-1
-  std::vector<std::string> policy_names;     ///< index k-1
+  std::vector<PolicyRow> policies;           ///< that a boundary may name
+  std::vector<Boundaries> phases;            ///< of the timetable
   std::vector<OptimizerOptions> optimizers;  ///< index k-1
-  RunPlan plan;
-  std::vector<Capacity> capacities;  ///< index k-1
+  Plans plans;                               ///< by phase
+  std::vector<Capacity> capacities;          ///< index k-1
+  Costs costs;                               ///< of the virtual engine's clock
+  bool calibrate = false;        ///< measure the blocks' costs first
+  std::int64_t trace_turns = 0;  ///< of the virtual engine's trace.json
 
   /// The config with every default written out and explicit block ranges:
   /// reading it again gives the same experiment.
@@ -65,6 +71,20 @@ struct Experiment {
 /// UserError for everything that is wrong with the config.
 Experiment read_experiment(const ConfigNode& config,
                            const std::string& data_root);
+
+/// On average: the last batch of an epoch may be smaller.
+double samples_per_turn(const Experiment& experiment);
+
+/// A network of somebody's own, who also writes the training loop.
+struct OwnNetwork {
+  Model model;
+  std::vector<PolicyRow> policies = {};  ///< beside the built-in ones
+};
+
+/// The same for a network of one's own: the config has neither data nor model,
+/// and no key that is about the loop. Beside the others it may have `turns` and
+/// `turns_per_epoch`, which schedules of the learning rate are made from.
+Experiment read_network(const ConfigNode& config, const OwnNetwork& network);
 
 /// The boundary above block k.
 Site site_of(const Experiment& experiment, int block);

@@ -17,7 +17,7 @@
 namespace {
 
 /// Exit statuses: 0 done, 1 a worker or the program failed, 2 the user can
-/// mend it.
+/// mend it; of a card also those of run_command().
 constexpr int kFailed = 1;
 constexpr int kMisused = 2;
 
@@ -34,8 +34,12 @@ std::string joined_command(int argc, char** argv) {
   return command;
 }
 
-void define_run(CLI::App& app, sluice::RunArguments& arguments) {
-  CLI::App* command = app.add_subcommand("run", "Train what a config says");
+void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
+  CLI::App* command = app.add_subcommand(
+      "run",
+      "Train what a config says, or do the runs of a card and compare them\n"
+      "with published figures (exit status 0: it passed, 3: it failed, 4: not\n"
+      "all is done, and the same command goes on).");
   command->add_option("config", arguments.config.config,
                       "a TOML file; none with --resume");
   command->add_option("overrides", arguments.config.overrides,
@@ -44,10 +48,16 @@ void define_run(CLI::App& app, sluice::RunArguments& arguments) {
                       "continue the run in this folder from its last "
                       "checkpoint, in the middle of an epoch too");
   command->add_option("--dir", arguments.folder,
-                      "the run's folder; default: runs/NAME-1, -2, ...");
+                      "the run's folder; default: runs/NAME-1, -2, ...; a "
+                      "card's: runs/cards/NAME");
   command->add_flag("--overwrite", arguments.overwrite,
                     "replace the run that is in the folder");
-  command->callback([&] { sluice::run_command(arguments); });
+  command
+      ->add_option("--only", arguments.only,
+                   "do this run of a card; may be given again")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->callback([&] { status = sluice::run_command(arguments); });
 }
 
 void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
@@ -74,13 +84,30 @@ void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
   command
       ->add_option("--turns", arguments.turns, "turns in steady state to show")
       ->check(CLI::Range(1, 1000));
-  const CLI::Range seconds(0.001, 1000.0, "seconds from 0.001 to 1000");
-  command->add_option("--forward", arguments.forward, "seconds of a forward")
-      ->check(seconds);
-  command->add_option("--backward", arguments.backward, "seconds of a backward")
-      ->check(seconds);
-  command->add_option("--latency", arguments.latency, "seconds of a message")
-      ->check(CLI::Range(0.0, 1000.0));
+  const auto list = [&](const char* key, const char* text) {
+    command->add_option(fmt::format("--{}", key), arguments.lists[key], text);
+  };
+  list("forward", "seconds of a forward: 1, or 1,2,1 where blocks differ");
+  list("backward", "seconds of a backward, likewise");
+  list("update", "seconds of an update, likewise");
+  list("learn", "seconds of a synthesizer's learning, likewise");
+  list("head", "seconds more per backward for a head, likewise");
+  const auto number = [&](const char* key, const char* text) {
+    command->add_option(fmt::format("--{}", key), arguments.numbers[key], text);
+  };
+  number("latency", "seconds of a message");
+  number("bandwidth", "bytes/s of a link; 0: unlimited");
+  number("jitter", "by which part of its time anything may differ");
+  number("seed", "of the jitter");
+  command
+      ->add_option("--slow", arguments.slow,
+                   "a block that takes longer, as in 2x1.5")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_flag("--calibrate", arguments.calibrate,
+                    "measure all seconds in a few turns on this machine");
+  command->add_option("--trace", arguments.trace,
+                      "write the timeline for ui.perfetto.dev");
   command->add_option("--actions", arguments.actions_file,
                       "check these schedules instead: a line per block, block "
                       "1 first, such as 'F0 B0 U0'");
@@ -88,13 +115,15 @@ void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
   command->callback([&] { sluice::plan_command(arguments); });
 }
 
-void define_list(CLI::App& app, std::string& kind) {
+void define_list(CLI::App& app, sluice::ListArguments& arguments) {
   CLI::App* command = app.add_subcommand("list", "List what a config can name");
-  command->add_option("kind", kind, "of what")
+  command->add_option("kind", arguments.kind, "of what")
       ->required()
       ->check(CLI::IsMember(
           {"methods", "heads", "models", "datasets", "losses", "optimizers"}));
-  command->callback([&] { sluice::list_command(kind); });
+  command->add_option("name", arguments.name,
+                      "a method, to be described on a page");
+  command->callback([&] { sluice::list_command(arguments); });
 }
 
 void define_data_order(CLI::App& data, sluice::DataOrderArguments& arguments) {
@@ -175,16 +204,16 @@ int main(int argc, char** argv) {
   sluice::RunArguments run;
   sluice::EvalArguments eval;
   sluice::PlanArguments plan;
-  std::string kind;
+  sluice::ListArguments list;
   sluice::DataOrderArguments data_order;
   sluice::DataFetchArguments data_fetch;
   sluice::WorkerArguments worker;
   int status = 0;
   run.command = joined_command(argc, argv);
-  define_run(app, run);
+  define_run(app, run, status);
   define_eval(app, eval);
   define_plan(app, plan);
-  define_list(app, kind);
+  define_list(app, list);
   CLI::App* data = app.add_subcommand("data", "Get data, and show its order");
   data->require_subcommand(1);
   define_data_order(*data, data_order);

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string>
 
+#include "experiments/config/extends.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -20,19 +21,6 @@ bool is_one_of(const std::string& digits, std::int64_t count) {
   for (std::int64_t number = 1; number <= count; ++number)
     if (digits == std::to_string(number)) return true;
   return false;
-}
-
-/// `common` with the keys of `own` over it, tables merged key by key.
-ConfigNode merged(const ConfigNode& common, const ConfigNode& own) {
-  const auto* base = std::get_if<ConfigNode::Table>(&common.value);
-  const auto* over = std::get_if<ConfigNode::Table>(&own.value);
-  if (!base || !over) return own;
-  ConfigNode result = common;
-  for (const auto& [key, value] : *over) {
-    const ConfigNode* before = common.find(key);
-    result.set(key, before ? merged(*before, value) : value);
-  }
-  return result;
 }
 
 }  // namespace

@@ -28,6 +28,12 @@ Record summary_of(const Experiment& experiment, const RunResult& result) {
   record.set("loss", result.loss);
   record.set("seconds", result.seconds);
   record.set("samples_per_second", result.samples_per_second);
+  const auto clock = result.clock.find(0);
+  if (clock != result.clock.end()) {
+    record.set("virtual_seconds", clock->second.number("seconds", 0));
+    record.set("virtual_samples_per_second",
+               clock->second.number("samples_per_second", 0));
+  }
   return record;
 }
 
@@ -44,8 +50,12 @@ Resumed starting_point(const Experiment& experiment,
     throw UserError(
         "{}: all its {} turns are done; to train on, override epochs or turns",
         options.folder, resumed.turn);
-  check_weights(experiment, resumed.checkpoint);
-  resumed.first_batch = first_batch_of(experiment, resumed.checkpoint);
+  const Continued from = continued_from(experiment, resumed.checkpoint);
+  resumed.phase = from.phase;
+  resumed.first_batch = from.first_batch;
+  check_resumable(experiment,
+                  {.checkpoints = checkpoints_of_run(options.folder),
+                   .resume = resumed.checkpoint});
   return resumed;
 }
 
@@ -58,12 +68,6 @@ RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
                              ? free_run_folder(experiment.name)
                              : options.folder,
                          experiment, options.command, options.overwrite);
-}
-
-double samples_of(const Experiment& experiment, std::int64_t turns) {
-  return static_cast<double>(turns) *
-         static_cast<double>(experiment.data->train.size()) /
-         static_cast<double>(experiment.turns_per_epoch);
 }
 
 /// Only block 1 needs the samples, maybe in another process; but a damaged file
@@ -91,6 +95,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       keeper);
   RunLength length = experiment.length;
   length.first_turn = start.turn;
+  length.first_phase = start.phase;
   length.first_batch = start.first_batch;
   Coordinator coordinator(length, experiment.blocks(), sink,
                           [&](std::int64_t turn) { keeper.saved(turn); });
@@ -112,9 +117,11 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
   result.accuracy = sink->last_evaluation().number("accuracy", 0);
   result.loss = sink->last_evaluation().number("loss", 0);
   result.samples_per_second =
-      samples_of(experiment, coordinator.turns_granted() - start.turn) /
+      samples_per_turn(experiment) *
+      static_cast<double>(coordinator.turns_granted() - start.turn) /
       std::max(result.seconds, 1e-9);
   result.blocks = sink->blocks();
+  result.clock = sink->clock();
   file->write(summary_of(experiment, result));
   if (result.complete) folder.mark_done();
   return result;

@@ -29,6 +29,9 @@ struct RunResult {
   double seconds = 0;  ///< of training and evaluating, without start-up
   double samples_per_second = 0;
   std::map<int, Record> blocks = {};  ///< what each block has cost
+  /// What the virtual engine's clock says of each block, under 0 of the run;
+  /// empty when nothing took time.
+  std::map<int, Record> clock = {};
 };
 
 /// Trains, from the first turn (or that of the checkpoint) to the last, and

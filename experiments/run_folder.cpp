@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 /// Everything that a run writes; an overwritten run loses these and no more.
-constexpr std::array kEntries = {"config.toml",   "run.json",
-                                 "metrics.jsonl", "checkpoints",
-                                 "changes.patch", "done"};
+constexpr std::array kEntries = {
+    "config.toml",   "run.json",   "metrics.jsonl", "checkpoints",
+    "changes.patch", "trace.json", "done"};
 
 class MetricsFile final : public Sink {
  public:
@@ -60,11 +60,15 @@ std::vector<Record> records_until(const Resumed& from,
     if (file.eof()) break;
     Record record = record_from_json(line);
     const auto at = static_cast<std::int64_t>(record.number("turn", -1));
-    const bool is_evaluation = record.text("kind") == "evaluation";
+    const std::string kind = record.text("kind");
+    const bool is_there =
+        kind == "evaluation" ||
+        (kind == "phase" &&
+         record.number("phase", 0) <= static_cast<double>(from.phase));
     const bool is_drained =
         record.number("batch", at) < static_cast<double>(from.first_batch);
     if (at >= 0 &&
-        (at < from.turn || is_drained || (is_evaluation && at == from.turn)))
+        (at < from.turn || is_drained || (is_there && at == from.turn)))
       records.push_back(std::move(record));
   }
   return records;

@@ -21,6 +21,7 @@ std::string checkpoints_of_run(const std::string& path);
 struct Resumed {
   std::int64_t turn = 0;
   std::string checkpoint = {};
+  std::int64_t phase = 0;  ///< of the timetable, in that checkpoint
   /// Batches before it were applied by all blocks, in a drain: Grant's.
   std::int64_t first_batch = 0;
 };
@@ -33,6 +34,7 @@ struct Resumed {
 ///                  holds what was not committed
 ///   metrics.jsonl  one record a line
 ///   events.out.tfevents.*  the same for TensorBoard
+///   trace.json     the virtual engine's timeline, when actions take time there
 ///   checkpoints/   turn-000120/block-1.safetensors ...
 ///   done           written last, when the run is complete
 class RunFolder {

@@ -24,6 +24,8 @@ void RunSink::remember(const Record& record) {
   }
   if (kind == "block")
     blocks_[static_cast<int>(record.number("block", 0))] = record;
+  if (kind == "clock")
+    clock_[static_cast<int>(record.number("block", 0))] = record;
 }
 
 void RunSink::write(const Record& record) {

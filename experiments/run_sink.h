@@ -23,6 +23,8 @@ class RunSink final : public Sink {
   const Record& last_evaluation() const { return last_evaluation_; }
   /// By block: what each has cost. Filled at the run's end.
   const std::map<int, Record>& blocks() const { return blocks_; }
+  /// Likewise, what the virtual engine's clock says; of the run under 0.
+  const std::map<int, Record>& clock() const { return clock_; }
 
  private:
   void remember(const Record& record);
@@ -33,6 +35,7 @@ class RunSink final : public Sink {
   SteadyTime started_ = std::chrono::steady_clock::now();
   Record last_evaluation_;
   std::map<int, Record> blocks_;
+  std::map<int, Record> clock_;
 };
 
 }  // namespace sluice

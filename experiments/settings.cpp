@@ -67,6 +67,22 @@ void Settings::describe(Fields& fields) {
                             {.text = "what becomes of their gradients",
                              .allowed = {"sum", "mean"}});
                  });
+  fields.key("max_staleness", max_staleness,
+             {.text = "a gradient that is older ends the run with an error; "
+                      "-1: any age",
+              .unit = "batches",
+              .min = -1,
+              .max = 1e12});
+  fields.section("probe", "how true the gradients are that blocks apply",
+                 [&](Fields& part) {
+                   part.key("every", probe_every,
+                            {.text = "compare them with back-propagation of "
+                                     "the same batch through all blocks; 0: "
+                                     "never",
+                             .unit = "turns",
+                             .min = 0,
+                             .max = 1e12});
+                 });
   fields.key("precision", precision,
              {.text = "of matrix products and convolutions",
               .allowed = {"fp32", "bf16"}});
@@ -85,6 +101,11 @@ void Settings::describe(Fields& fields) {
        .unit = "messages",
        .min = 0,
        .max = 1024});
+  fields.key("barrier", barrier,
+             {.text = "where all blocks wait for each other: around every "
+                      "iteration, as published codes of delayed methods do; "
+                      "changes speeds, but no number",
+              .allowed = {"none", "iteration"}});
   fields.key("timeout", timeout_seconds,
              {.text = "a neighbour that is silent for so long is given up",
               .unit = "s",
@@ -108,6 +129,10 @@ void Settings::describe(Fields& fields) {
         part.key("min_delta", early_stop.min_delta,
                  {.text = "the least that counts as progress", .min = 0});
       });
+  fields.section("virtual",
+                 "what the clock of engine = \"virtual\" knows; no number of a "
+                 "run depends on it, and without costs nothing takes time",
+                 [&](Fields& part) { virtual_time.describe(part); });
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "experiments/virtual_time.h"
 #include "lib/base/config.h"
 #include "lib/metrics/early_stop.h"
 
@@ -36,14 +37,18 @@ struct Settings {
   std::int64_t threads = 0;
   std::int64_t accumulate = 1;
   std::string accumulate_rule = "sum";
+  std::int64_t max_staleness = -1;
+  std::int64_t probe_every = 0;
   std::string precision = "fp32";
   std::string memory_format = "channels_last";
   std::string allocator = "caching";
   std::int64_t slack = 2;
+  std::string barrier = "none";
   std::int64_t timeout_seconds = 600;
   std::string initial_weights = {};
   CheckpointSettings checkpoint = {};
   EarlyStopOptions early_stop = {};
+  VirtualOptions virtual_time = {};
 
   void describe(Fields& fields);
 };

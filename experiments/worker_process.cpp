@@ -11,6 +11,7 @@
 #include "experiments/run_folder.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
+#include "lib/engines/remote_witness.h"
 #include "lib/engines/worker_loop.h"
 
 namespace sluice {
@@ -54,15 +55,16 @@ int run_worker_process(const WorkerArguments& arguments) {
       io, arguments.address, static_cast<std::uint32_t>(block),
       capacity(block - 1), capacity(block), rendezvous_options(experiment));
   try {
-    run_worker(experiment.plan.blocks.at(static_cast<std::size_t>(block) - 1),
-               links.control, [&] {
-                 return make_worker(
-                     experiment, block,
-                     {std::move(links.below), std::move(links.above)},
-                     control_sink(*links.control.sender),
-                     {.checkpoints = checkpoints_of_run(arguments.folder),
-                      .resume = arguments.resume});
-               });
+    run_worker(block, experiment.plans, links.control, [&] {
+      return make_worker(
+          experiment, block, {std::move(links.below), std::move(links.above)},
+          control_sink(*links.control.sender),
+          {.checkpoints = checkpoints_of_run(arguments.folder),
+           .resume = arguments.resume},
+          experiment.probe_every > 0
+              ? remote_witness(*links.control.sender, experiment.probe_every)
+              : nullptr);
+    });
   } catch (const std::exception&) {
     return 1;  // run_worker() has told the launcher, who says it
   }

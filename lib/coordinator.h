@@ -14,6 +14,7 @@
 #include "lib/metrics/early_stop.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/plan.h"
+#include "lib/schedules/switch.h"
 
 namespace sluice {
 
@@ -29,7 +30,11 @@ struct RunLength {
   bool checkpoint_evaluations = false;  ///< save whatever is evaluated
   bool drain = true;
   std::int64_t grant_turns = 16;  ///< the most turns of one grant
+  /// Where no block gets its next grant before all have reached the last.
+  std::vector<Barrier> barriers = {};  ///< by phase; missing: none
   EarlyStopOptions early_stop = {};
+  std::int64_t first_phase = 0;       ///< of the turn that is begun with
+  std::vector<Switch> switches = {};  ///< [i] begins phase i + 1
 };
 
 /// Decides for the whole run, at turn boundaries only. Its decisions are
@@ -77,8 +82,16 @@ class Coordinator {
   double seconds();
 
  private:
+  Grant first_grant() const;
   Grant decide();
+  Barrier barrier() const;
+  bool begins_phase(const Grant& before) const;
+  const Switch* next_switch() const;
+  void enter(std::int64_t phase, std::int64_t turn);
+  void evaluated(const Record& evaluation);
   Grant next_turns(const Grant& before) const;
+  Grant rest_of(const Grant& play) const;
+  void decide_end(Grant& grant) const;
   bool must_wait() const;
   Asked ask_locked(std::size_t n);
 
@@ -93,6 +106,8 @@ class Coordinator {
   std::condition_variable changed_;
   bool abandoned_ = false;
   EarlyStop early_stop_;
+  std::int64_t phase_ = 0;
+  bool switch_is_due_ = false;  // an evaluation has said so
   std::vector<Grant> decided_;
   std::vector<std::size_t> reached_by_;  // per grant: how many blocks
   std::chrono::steady_clock::time_point all_there_ = {};

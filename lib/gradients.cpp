@@ -7,11 +7,11 @@
 namespace sluice {
 
 Tensors gradients_at(const Tensors& targets, const Tensors& outputs,
-                     const Tensors& signal) {
+                     const Tensors& signal, bool keep_graph) {
   if (targets.empty()) return {};
   const FullPrecisionScope full_precision;
   return torch::autograd::grad(outputs, targets, signal,
-                               /*retain_graph=*/std::nullopt,
+                               /*retain_graph=*/keep_graph,
                                /*create_graph=*/false, /*allow_unused=*/true);
 }
 

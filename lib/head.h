@@ -15,7 +15,8 @@
 
 namespace sluice {
 
-/// A boundary as those who work at it see it, before training.
+/// A boundary as those who work at it see it, before training. Valid while the
+/// experiment is.
 struct Site {
   std::int64_t block = 1;   ///< k: the block below the boundary, from 1
   std::int64_t blocks = 1;  ///< K
@@ -24,6 +25,27 @@ struct Site {
   std::int64_t classes = 0;
   Loss loss;               ///< the run's loss, for heads that classify
   std::uint64_t seed = 0;  ///< weights are set from (seed, layer, name)
+  /// The uncut model, for heads that are built from its layers; nullptr:
+  /// unknown.
+  const Model* model = nullptr;
+};
+
+/// What a head must be given beside features and labels. A cut is a cut for
+/// gradients, not for everything.
+struct Needs {
+  bool raw_input = false;  ///< the model's input, before it was normalised
+  /// The weights of block k+1's first layer when it goes backward through the
+  /// batch: they come down in place of a gradient, to follow().
+  bool first_layer_above = false;
+};
+
+/// What a head is given beside the features of a batch.
+struct Beside {
+  at::Tensor labels = {};  ///< [N] int64, of texts [N, T]
+  /// [N, C, H, W] in 0..1, augmented as the model's input was; undefined
+  /// unless needed.
+  at::Tensor raw_input = {};
+  Pass pass = {};
 };
 
 /// The local loss of h_k, and what it was computed from.
@@ -38,9 +60,13 @@ struct HeadResult {
 /// parameters are trained by that loss, with weight 1.
 class Head : public torch::nn::Module {
  public:
-  /// features: h_k, [N, ...] each; labels [N] int64, or [N, T].
-  virtual HeadResult forward(const Tensors& features, const at::Tensor& labels,
-                             const Pass& pass) = 0;
+  /// features: h_k, [N, ...] each.
+  virtual HeadResult forward(const Tensors& features, const Beside& beside) = 0;
+  virtual Needs needs() const { return {}; }
+  /// Called for each batch after its forward(), with what
+  /// needs().first_layer_above asked for, in the order of the layer's
+  /// parameters. The tensors must not be kept.
+  virtual void follow(const Tensors& /*first_layer_above*/) {}
 };
 
 /// Makes the head for a boundary, its weights set from site.seed. Throws

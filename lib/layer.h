@@ -57,6 +57,12 @@ struct LayerSpec {
   double flops = 0;
   /// Of the (first) output: [C], [C, H, W] or [T, C].
   SampleShape output;
+  /// The same kind of layer for an input of another shape, with as many output
+  /// channels and its own pools; its convolution goes in steps `stride` times
+  /// as wide. Throws UserError for a shape that it can't take. Empty: there is
+  /// only this one.
+  std::function<LayerSpec(const SampleShape& input, std::int64_t stride)>
+      for_input = {};
 };
 
 /// A model is a list of layers that can be cut between any two of them.
@@ -65,6 +71,10 @@ struct Model {
   SampleSpec sample;
   /// Why every boundary must have the policy `backprop`; empty: it needn't.
   std::string needs_backprop = {};
+  /// It trains on pairs (Forward-Forward): the source gives inputs [N, 2, C],
+  /// each sample with its label written into it and then with a wrong one, and
+  /// labels that are all 0, the place of the right one.
+  bool trains_on_pairs = false;
 };
 
 }  // namespace sluice

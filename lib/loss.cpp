@@ -6,6 +6,8 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/one_hot.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/where.h>
 
 namespace sluice {
 namespace {
@@ -36,6 +38,28 @@ Loss mean_squared_error(Fields&) {
   };
 }
 
+/// Forward-Forward (Hinton 2022, arXiv:2212.13345). outputs [N, V]: the
+/// goodness of V variants of each sample, labels: which one is right.
+Loss goodness(Fields& options) {
+  double threshold = 1;
+  options.key(
+      "threshold", threshold,
+      {.text = "above which the goodness of the right variant shall be, "
+               "and below which that of the others; of ff_mlp, about "
+               "the width of a layer"});
+  return [threshold](const at::Tensor& outputs, const at::Tensor& labels) {
+    const at::Tensor is_right =
+        at::one_hot(labels, outputs.size(1)).to(at::kBool);
+    const at::Tensor excess = outputs - threshold;
+    const at::Tensor costs =
+        at::softplus(at::where(is_right, -excess, excess));  // [N, V]
+    const at::Tensor right = costs.masked_fill(~is_right, 0).sum(1);
+    const at::Tensor wrong = costs.masked_fill(is_right, 0).sum(1);
+    const auto others = static_cast<double>(outputs.size(1) - 1);
+    return (right + wrong / others).mean();
+  };
+}
+
 }  // namespace
 
 std::span<const LossRow> losses() {
@@ -46,6 +70,11 @@ std::span<const LossRow> losses() {
               "squared distance to the one-hot label, mean over samples and "
               "classes",
               mean_squared_error},
+      LossRow{"goodness",
+              "log(1 + exp) of what the goodness of the right variant lacks of "
+              "a threshold, and that of the others has too much (Forward-"
+              "Forward, Hinton 2022, arXiv:2212.13345)",
+              goodness},
   };
   return kRows;
 }

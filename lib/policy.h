@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "lib/base/table.h"
 #include "lib/head.h"
 #include "lib/layer.h"
+#include "lib/metrics/likeness.h"
 #include "lib/optimizers/optimizer.h"
 #include "lib/tensors.h"
 
@@ -32,6 +34,13 @@ enum class StatisticsAt : std::uint8_t { forward, replay, both };
 /// backward(t - d), update; B is backward(t - d), update, forward(t).
 enum class Order : std::uint8_t { forward_first, backward_first };
 
+/// Which of the losses that reach a block move its weights: all of them, or
+/// that of the head furthest above.
+enum class ReachRule : std::uint8_t { sum, furthest };
+
+inline constexpr std::int64_t kUnbounded =
+    std::numeric_limits<std::int64_t>::max();
+
 /// The static answers of a policy: all that schedules are made from.
 struct Traits {
   /// Turns by which this boundary delays the gradient from above.
@@ -41,6 +50,13 @@ struct Traits {
   /// Whether block k+1 sends its gradient down (a cut may still want it, as a
   /// synthesizer's target).
   bool from_above = true;
+  /// Whether the policy adds a signal of its own to what comes from above; a
+  /// cut always does.
+  bool own = false;
+  /// How many blocks further up the head of a loss may stand whose gradient
+  /// passes; no matter for a cut.
+  std::int64_t reach = kUnbounded;
+  ReachRule rule = ReachRule::sum;
   WeightsAtBackward weights = WeightsAtBackward::stash;
   StatisticsAt statistics = StatisticsAt::forward;
   Order order = Order::forward_first;
@@ -48,6 +64,8 @@ struct Traits {
   /// how many turns after the batch's backward.
   bool learns = false;
   std::int64_t target_delay = 0;
+  /// What signal() must be given beside features and labels.
+  Needs needs = {};
 };
 
 /// All that a policy gets to see of the batch whose gradient is being applied,
@@ -58,10 +76,13 @@ struct Moment {
   /// h_k as leaves that ask for gradients: no graph leaves the block.
   const Tensors& features;
   const at::Tensor& labels;
-  /// The gradient at h_k that block k+1 sent for this batch; empty without
-  /// traits().from_above, and at the last block.
+  /// The gradient at h_k that block k+1 sent for this batch; empty when none is
+  /// taken, at the last block, and where a reach keeps the losses apart: then
+  /// only the policy's own signal is asked for.
   const Tensors& from_above;
   Pass pass = {};
+  /// Of traits().needs; else undefined.
+  at::Tensor raw_input = {};
 };
 
 /// A policy's answer.
@@ -73,6 +94,7 @@ struct Signal {
   /// For the metrics; undefined when the policy has no loss of its own.
   at::Tensor loss;
   at::Tensor logits;
+  Figures figures = {};  ///< more for the metrics
 };
 
 /// How a source that trains has learned from a batch.
@@ -89,6 +111,9 @@ class Policy {
   virtual Traits traits() const = 0;
   /// Called once for each batch that the block applies.
   virtual Signal signal(const Moment& moment) = 0;
+  /// What becomes of a gradient from above, where a reach keeps the gradients
+  /// of several losses apart.
+  virtual Tensors passed(const Tensors& from_above) { return from_above; }
   /// Called once for each batch after its signal(), with what has arrived from
   /// above for it; only with traits().learns.
   virtual Lesson learn(const Moment& /*moment*/) { return {}; }
@@ -109,7 +134,26 @@ struct PlugIns;
 /// Reads the policy's options, eagerly. `plug_ins` are what it may be made of.
 using ConfigurePolicy = MakePolicy (*)(Fields& options,
                                        const PlugIns& plug_ins);
-using PolicyRow = Row<ConfigurePolicy>;
+
+/// What `sluice list methods NAME` says of a method, beside what it computes
+/// from the traits. Plain text, a paragraph each.
+struct MethodPage {
+  std::string_view source = {};      ///< who published it, and where
+  std::string_view kept = {};        ///< between a batch's forward and backward
+  std::string_view batch_norm = {};  ///< which pass moves its statistics
+  std::string_view randomness = {};  ///< which masks the backward sees
+  std::string_view staleness = {};   ///< in batches and in updates
+  /// Of the boundaries in the page's example beside `policy`, as the inside of
+  /// an inline TOML table; empty: the defaults.
+  std::string_view example = {};
+};
+
+/// How a method is made, and how it is described.
+struct Method {
+  ConfigurePolicy configure = nullptr;
+  MethodPage (*page)() = nullptr;  ///< nullptr: somebody's own, without one
+};
+using PolicyRow = Row<Method>;
 
 /// A new method is one source file and one row.
 std::span<const PolicyRow> policies();

@@ -10,6 +10,9 @@ struct Batch {
   std::int64_t index = 0;
   at::Tensor inputs;  ///< [N, ...] on the CPU, contiguous, 64-byte aligned
   at::Tensor labels;  ///< [N] int64, of texts [N, T]
+  /// The inputs as they were before normalisation, in 0..1, for policies that
+  /// need them; undefined where nobody asked.
+  at::Tensor raw_inputs = {};
 };
 
 /// Yields batch t: a pure function of (data set, seed, t), so every worker can

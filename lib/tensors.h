@@ -20,6 +20,13 @@ inline Tensors values_of(const NamedTensors& named) {
   return values;
 }
 
+inline std::int64_t bytes_of(const Tensors& tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors)
+    if (tensor.defined()) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
+}
+
 /// Sizes of one sample, without the batch dimension: [C], [C, H, W] or, of a
 /// sequence, [T, C].
 using SampleShape = std::vector<std::int64_t>;

@@ -9,37 +9,13 @@
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
-#include "lib/checkpoints/saved_state.h"
-#include "lib/gradients.h"
+#include "lib/leaves.h"
 #include "lib/memory/allocator.h"
 #include "lib/optimizers/clipping.h"
 #include "lib/pack.h"
 
 namespace sluice {
 namespace {
-
-Tensors leaves_of(const Tensors& tensors, bool ask_for_gradients) {
-  Tensors leaves;
-  for (const at::Tensor& tensor : tensors) {
-    leaves.push_back(tensor.detach());
-    if (ask_for_gradients && tensor.is_floating_point())
-      leaves.back().requires_grad_();
-  }
-  return leaves;
-}
-
-std::int64_t elements_of(const NamedTensors& tensors) {
-  std::int64_t count = 0;
-  for (const auto& [name, tensor] : tensors) count += tensor.numel();
-  return count;
-}
-
-std::int64_t bytes_of(const NamedTensors& tensors) {
-  std::int64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors)
-    bytes += static_cast<std::int64_t>(tensor.nbytes());
-  return bytes;
-}
 
 /// The same storage, written behind the back of autograd: it would refuse the
 /// graphs of methods that want old activations and new weights.
@@ -48,6 +24,43 @@ NamedTensors unwatched(const NamedTensors& parameters) {
   for (const auto& [name, parameter] : parameters)
     aliases.emplace_back(name, parameter.variable_data());
   return aliases;
+}
+
+std::vector<std::string> names_of(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+/// Their number when it isn't there.
+std::size_t index_of(const std::string& name, const NamedTensors& tensors) {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(),
+                   [&](const auto& named) { return named.first == name; });
+  return static_cast<std::size_t>(found - tensors.begin());
+}
+
+/// From now on `later` is the very tensor that `earlier` is.
+void continue_with(const std::pair<std::string, at::Tensor>& earlier,
+                   std::pair<std::string, at::Tensor>& later) {
+  if (earlier.second.is_same(later.second)) return;
+  if (earlier.second.sizes() != later.second.sizes())
+    throw UserError(
+        "the timetable has two policies that train '{}' in different shapes",
+        earlier.first);
+  later.second.set_data(earlier.second.variable_data());
+}
+
+std::string gradient_name(int way) {
+  return way == 0 ? "gradient" : fmt::format("gradient{}", way);
+}
+
+NamedTensors copies_by_name(const NamedTensors& names, const Tensors& values) {
+  NamedTensors copies;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (values[i].defined())
+      copies.emplace_back(names[i].first, values[i].detach().clone());
+  return copies;
 }
 
 /// A policy is somebody's plug-in: what it answers is checked.
@@ -70,15 +83,56 @@ void check_signal(const Signal& signal, const Tensors& features,
 Worker::Worker(WorkerSettings settings, WorkerParts parts)
     : settings_(std::move(settings)),
       parts_(std::move(parts)),
-      trained_(parts_.block.parameters()) {
-  for (auto& named : parts_.policy->parameters())
-    trained_.push_back(std::move(named));
+      trained_(parts_.block.parameters()),
+      log_(parts_.block.index(), parts_.sink, settings_.turns_per_epoch) {
+  SLUICE_CHECK(parts_.policies.size() == settings_.plans.size(),
+               "{} policies for {} phases", parts_.policies.size(),
+               settings_.plans.size());
+  for (const auto& policy : parts_.policies) add_stage(policy);
   optimizer_ = make_optimizer(settings_.optimizer, unwatched(trained_));
-  const OptimizerOptions* own = parts_.policy->learners_optimizer();
-  learners_options_ = own == nullptr ? settings_.optimizer : *own;
-  const NamedTensors learners = unwatched(parts_.policy->learners());
-  learners_ = learners.size();
-  learners_optimizer_ = make_optimizer(learners_options_, learners);
+  enter(0, 0);
+}
+
+void Worker::add_stage(std::shared_ptr<Policy> policy) {
+  Stage stage{.policy = std::move(policy)};
+  for (auto& named : stage.policy->parameters()) {
+    const std::size_t index = index_of(named.first, trained_);
+    // A head that an earlier phase has trained under that name goes on.
+    if (index < trained_.size())
+      continue_with(trained_[index], named);
+    else
+      trained_.push_back(named);
+    stage.trained.push_back(index);
+  }
+  stage.learners = add_learners(*stage.policy);
+  stages_.push_back(std::move(stage));
+}
+
+/// Those of an earlier phase when they are the same.
+std::size_t Worker::add_learners(const Policy& policy) {
+  NamedTensors tensors = policy.learners();
+  for (std::size_t i = 0; i < learners_.size(); ++i) {
+    if (names_of(learners_[i].tensors) != names_of(tensors)) continue;
+    for (std::size_t j = 0; j < tensors.size(); ++j)
+      continue_with(learners_[i].tensors[j], tensors[j]);
+    return i;
+  }
+  const OptimizerOptions* own = policy.learners_optimizer();
+  const OptimizerOptions& options = own == nullptr ? settings_.optimizer : *own;
+  auto optimizer = make_optimizer(options, unwatched(tensors));
+  learners_.push_back({std::move(tensors), options, std::move(optimizer)});
+  return learners_.size() - 1;
+}
+
+void Worker::enter(std::int64_t phase, std::int64_t turn) {
+  if (history_ && phase == phase_) return;
+  SLUICE_CHECK(flights_.empty() && lessons_.empty(),
+               "block {}: phase {} begins with batches in flight", block(),
+               phase);
+  phase_ = phase;
+  first_batch_ = turn;
+  sent_down_.clear();
+  pending_ = {};
   history_ = make_history({.delayed = plan().delay > 0,
                            .weights = plan().weights,
                            .statistics = plan().statistics,
@@ -87,32 +141,64 @@ Worker::Worker(WorkerSettings settings, WorkerParts parts)
 }
 
 void Worker::execute(const Action& action) {
-  const ActionTimer timer(spent_, action.kind);
-  std::optional<MemoryScope> memory;
-  if (parts_.memory) memory.emplace(*parts_.memory);
-  const PrecisionScope precision(settings_.precision);
-  switch (action.kind) {
-    case ActionKind::forward:
-      return forward(action);
-    case ActionKind::backward:
-      return backward(action);
-    case ActionKind::update:
-      return update(action);
-    case ActionKind::learn:
-      return learn(action);
-    case ActionKind::evaluate:
-      return evaluate(action);
-    case ActionKind::checkpoint:
-      return checkpoint(action);
+  if (parts_.witness) watch(action);
+  {
+    const ActionTimer timer(spent_, action.kind);
+    std::optional<MemoryScope> memory;
+    if (parts_.memory) memory.emplace(*parts_.memory);
+    const PrecisionScope precision(settings_.precision);
+    enter(action.phase, action.turn);
+    switch (action.kind) {
+      case ActionKind::forward:
+        forward(action);
+        break;
+      case ActionKind::backward:
+        backward(action);
+        break;
+      case ActionKind::update:
+        update(action);
+        break;
+      case ActionKind::learn:
+        learn(action);
+        break;
+      case ActionKind::evaluate:
+        evaluate(action);
+        break;
+      case ActionKind::checkpoint:
+        checkpoint(action);
+        break;
+    }
   }
+  if (seen_) parts_.witness->applied(*std::exchange(seen_, std::nullopt));
+}
+
+/// Before the first action of a turn that is watched.
+void Worker::watch(const Action& action) {
+  const bool is_training =
+      action.kind == ActionKind::forward || action.kind == ActionKind::backward;
+  const std::pair now{action.phase, action.turn};
+  if (!is_training || watched_ == now || !parts_.witness->watches(action.turn))
+    return;
+  watched_ = now;
+  NamedTensors weights;
+  for (const NamedTensors* which :
+       {&parts_.block.parameters(), &parts_.block.buffers()})
+    for (const auto& [name, tensor] : *which)
+      weights.emplace_back(name, tensor.detach().clone());
+  parts_.witness->before_turn(block(), action.phase, action.turn,
+                              std::move(weights));
+}
+
+const RunPlan& Worker::run_plan() const {
+  return settings_.plans[phase()];
 }
 
 const BlockPlan& Worker::plan() const {
-  return settings_.plan.blocks[static_cast<std::size_t>(block()) - 1];
+  return run_plan().blocks[static_cast<std::size_t>(block()) - 1];
 }
 
 bool Worker::is_last() const {
-  return block() == std::ssize(settings_.plan.blocks);
+  return block() == std::ssize(run_plan().blocks);
 }
 
 Pass Worker::pass_for(const Action& action, bool training) const {
@@ -140,36 +226,50 @@ Worker::Fed Worker::take_inputs(const Action& action, MessageKind kind,
                                 Source* source) {
   if (block() == 1) {
     const Batch batch = source->batch(action.batch);
-    return {{laid_out(batch.inputs, settings_.memory_format)}, batch.labels};
+    return {{laid_out(batch.inputs, settings_.memory_format)},
+            batch.labels,
+            batch.raw_inputs};
   }
   const Message message = receive(*parts_.below.receiver, kind, action.batch);
   const Tensors labels = unpack(message, "label");
   SLUICE_CHECK(labels.size() == 1, "{} came with {} label tensors",
                name_of(kind), labels.size());
-  return {unpack(message, "h"), labels[0]};
+  const Tensors raw_input = unpack(message, "input");
+  return {unpack(message, "h"), labels[0],
+          raw_input.empty() ? at::Tensor() : raw_input[0]};
 }
 
 void Worker::send_up(const Action& action, MessageKind kind,
-                     const Tensors& outputs, const at::Tensor& labels) {
+                     const Tensors& outputs, const Fed& fed) {
   if (is_last()) return;
   Message message{.kind = kind,
                   .batch = action.batch,
                   .turn = action.turn,
                   .weight_version = version_};
   pack(outputs, "h", message);
-  pack({labels}, "label", message);
+  pack({fed.labels}, "label", message);
+  if (kind == MessageKind::activation && plan().raw_input_to_above)
+    pack({fed.raw_input}, "input", message);
   send(*parts_.above.sender, std::move(message));
 }
 
 void Worker::forward(const Action& action) {
-  Fed fed = take_inputs(action, MessageKind::activation, parts_.training.get());
-  Flight flight{.inputs = leaves_of(fed.inputs, plan().gradient_to_below),
+  const Fed fed =
+      take_inputs(action, MessageKind::activation, parts_.training.get());
+  const BlockPlan& mine = plan();
+  if (mine.needs_raw_input || mine.raw_input_to_above)
+    SLUICE_CHECK(fed.raw_input.defined(),
+                 "block {} got no un-normalised input, which a policy needs",
+                 block());
+  Flight flight{.inputs = leaves_of(fed.inputs, mine.gradient_to_below()),
                 .labels = fed.labels,
                 .pass = pass_for(action, true),
                 .version = version_};
+  if (mine.needs_raw_input) flight.raw_input = fed.raw_input;
   const Tensors outputs = history_->forward(flight);
-  send_up(action, MessageKind::activation, outputs, flight.labels);
+  send_up(action, MessageKind::activation, outputs, fed);
   flights_.emplace(action.batch, std::move(flight));
+  note_memory();
 }
 
 Flight Worker::take_flight(const Action& action) {
@@ -179,75 +279,141 @@ Flight Worker::take_flight(const Action& action) {
   return std::move(node.mapped());
 }
 
-Tensors Worker::receive_gradient(const Action& action) {
+/// The gradients of a batch that block k+1 sent down, each for the losses that
+/// share their way.
+std::vector<Tensors> Worker::receive_gradients(const Action& action) {
   const Message message =
       receive(*parts_.above.receiver, MessageKind::gradient, action.batch);
-  if (settings_.plan.model_norm)
+  if (run_plan().model_norm)
     pending_.squared_norm_above = unpack(message, "norm").at(0).item<double>();
-  return unpack(message, "gradient");
+  const BlockPlan& above = run_plan().blocks[static_cast<std::size_t>(block())];
+  std::vector<Tensors> gradients;
+  const int ways = above.first_layer_to_below ? 1 : above.leaving;
+  for (int way = 0; way < ways; ++way)
+    gradients.push_back(unpack(message, gradient_name(way)));
+  return gradients;
+}
+
+Signal Worker::ask(const Moment& moment) {
+  Signal signal = policy().signal(moment);
+  check_signal(signal, moment.features, stages_[phase()].trained.size());
+  return signal;
+}
+
+/// Which gradients at the outputs are taken back, each by itself: usually the
+/// one that the policy answers.
+std::vector<Pull> Worker::pulls_of(const Moment& moment,
+                                   const std::vector<Tensors>& arrived,
+                                   Signal& signal) {
+  const std::vector<GradientPart>& parts = plan().parts;
+  if (plan().is_merged()) {
+    signal = ask(moment);
+    return {{signal.gradients, parts.front().applied, parts.front().leaving}};
+  }
+  std::vector<Pull> pulls;
+  auto next = arrived.begin();
+  for (const GradientPart& part : parts) {
+    if (part.own) signal = ask(moment);
+    const Tensors gradients =
+        part.own ? signal.gradients : policy().passed(*next++);
+    if (!part.applied && part.leaving == GradientPart::kStays) continue;
+    const auto same =
+        std::find_if(pulls.begin(), pulls.end(), [&](const Pull& pull) {
+          return pull.applied == part.applied && pull.leaving == part.leaving;
+        });
+    if (same == pulls.end())
+      pulls.push_back({gradients, part.applied, part.leaving});
+    else
+      add_to(same->signal, gradients);
+  }
+  return pulls;
 }
 
 void Worker::backward(const Action& action) {
   last_turn_ = action.turn;
-  Tensors from_above;
-  if (plan().gradient_from_above) from_above = receive_gradient(action);
+  check_staleness(action);
+  std::vector<Tensors> arrived;
+  if (plan().gradient_from_above) arrived = receive_gradients(action);
+  const bool is_one = plan().is_merged() && !arrived.empty();
+  const Tensors from_above = is_one ? arrived.front() : Tensors();
   Flight flight = take_flight(action);
   const Graph graph = history_->graph_of(flight, version_);
   const Tensors features = leaves_of(graph.outputs, true);
   const Unchanged unchanged({&from_above, &features});
-  Signal signal = parts_.policy->signal({.turn = action.turn,
-                                         .batch = action.batch,
-                                         .features = features,
-                                         .labels = flight.labels,
-                                         .from_above = from_above,
-                                         .pass = flight.pass});
+  Signal signal;
+  const std::vector<Pull> pulls = pulls_of({.turn = action.turn,
+                                            .batch = action.batch,
+                                            .features = features,
+                                            .labels = flight.labels,
+                                            .from_above = from_above,
+                                            .pass = flight.pass,
+                                            .raw_input = flight.raw_input},
+                                           arrived, signal);
   unchanged.check(fmt::format("the policy above block {}", block()));
 
-  Tensors targets = graph.parameters;
-  if (plan().gradient_to_below)
-    targets.insert(targets.end(), flight.inputs.begin(), flight.inputs.end());
-  check_signal(signal, features,
-               trained_.size() - parts_.block.parameters().size());
-  const Tensors gradients =
-      gradients_at(targets, graph.outputs, signal.gradients);
-  const auto own = gradients.begin() + std::ssize(graph.parameters);
-  Tensors applied(gradients.begin(), own);
-  applied.insert(applied.end(), signal.parameter_gradients.begin(),
-                 signal.parameter_gradients.end());
+  const Pulled pulled = pull_back(graph, flight.inputs, plan().leaving, pulls);
   if (pending_.batches == 0) pending_.first_batch = action.batch;
-  accumulate(std::move(applied));
-  pending_.steps_between = version_ - flight.version;
-  pending_.labels = flight.labels.numel();
-  pending_.loss = signal.loss;
+  accumulate(pulled.parameters, signal.parameter_gradients);
+  at::Tensor correct;
   if (signal.logits.defined() && is_logged(action))
-    pending_.correct = correct_of(signal.logits, flight.labels);
-  if (plan().gradient_to_below) send_down(action, {own, gradients.end()});
+    correct = correct_of(signal.logits, flight.labels);
+  log_.applied(action, version_ - flight.version,
+               {.loss = signal.loss,
+                .correct = correct,
+                .labels = flight.labels.numel(),
+                .figures = signal.figures});
+  if (watched_ == std::pair{action.phase, action.turn})
+    seen_ = {block(), action.phase, action.turn, action.batch,
+             copies_by_name(parts_.block.parameters(), pulled.parameters)};
+  if (plan().gradient_to_below()) send_down(action, pulled.inputs);
+  if (plan().first_layer_to_below) send_down(action, {first_layer()});
   if (plan().learns)
     lessons_[action.batch] = {leaves_of(features, false), flight.labels,
-                              from_above, flight.pass};
+                              sum_of(arrived), flight.pass};
+}
+
+void Worker::check_staleness(const Action& action) const {
+  if (action.turn - action.batch <= settings_.max_staleness) return;
+  throw UserError(
+      "block {}: in turn {} it would apply the gradient of batch {}, {} "
+      "batches "
+      "old; max_staleness is {}",
+      block(), action.turn, action.batch, action.turn - action.batch,
+      settings_.max_staleness);
+}
+
+/// Copies of its weights: the update writes them in place.
+Tensors Worker::first_layer() const {
+  const std::string layer =
+      fmt::format("layers.{}.", parts_.block.first_layer());
+  Tensors weights;
+  for (const auto& [name, weight] : parts_.block.parameters())
+    if (name.starts_with(layer)) weights.push_back(weight.detach().clone());
+  return weights;
 }
 
 /// The sum over the batches of an update's window, in their order.
-void Worker::accumulate(Tensors gradients) {
-  if (pending_.batches++ == 0) {
+void Worker::accumulate(const Tensors& own, const Tensors& of_policy) {
+  Tensors gradients = own;
+  gradients.resize(trained_.size());
+  for (std::size_t i = 0; i < of_policy.size(); ++i)
+    gradients[stages_[phase()].trained[i]] = of_policy[i];
+  if (pending_.batches++ == 0)
     pending_.gradients = std::move(gradients);
-    return;
-  }
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    at::Tensor& sum = pending_.gradients[i];
-    if (!gradients[i].defined()) continue;
-    sum = sum.defined() ? sum + gradients[i] : gradients[i];
-  }
+  else
+    add_to(pending_.gradients, gradients);
 }
 
-void Worker::send_down(const Action& action, const Tensors& gradients) {
+void Worker::send_down(const Action& action,
+                       const std::vector<Tensors>& gradients) {
   Message message{.kind = MessageKind::gradient,
                   .batch = action.batch,
                   .turn = action.turn,
                   .weight_version = version_};
-  pack(gradients, "gradient", message);
+  for (std::size_t way = 0; way < gradients.size(); ++way)
+    pack(gradients[way], gradient_name(static_cast<int>(way)), message);
   remember_sent(action.batch, gradients);
-  if (settings_.plan.model_norm)
+  if (run_plan().model_norm)
     pack({at::scalar_tensor(
              squared_norm(pending_.gradients, pending_.squared_norm_above),
              at::kDouble)},
@@ -257,13 +423,17 @@ void Worker::send_down(const Action& action, const Tensors& gradients) {
 
 /// Of what was sent down, as much as the block below may not have taken yet
 /// when both have done the same turns.
-void Worker::remember_sent(std::int64_t batch, const Tensors& gradients) {
+void Worker::remember_sent(std::int64_t batch,
+                           const std::vector<Tensors>& gradients) {
   const BlockPlan& below =
-      settings_.plan.blocks[static_cast<std::size_t>(block()) - 2];
+      run_plan().blocks[static_cast<std::size_t>(block()) - 2];
   const std::int64_t under_way =
       gradient_taken_after(below).value_or(0) - plan().delay;
   if (settings_.checkpoint_folder.empty() || under_way <= 0) return;
-  sent_down_[batch] = gradients;
+  // A delay is never within a finite reach, so they all go together.
+  SLUICE_CHECK(gradients.size() == 1, "{} delayed gradients of batch {}",
+               gradients.size(), batch);
+  sent_down_[batch] = gradients.front();
   while (std::ssize(sent_down_) > under_way)
     sent_down_.erase(sent_down_.begin());
 }
@@ -271,7 +441,7 @@ void Worker::remember_sent(std::int64_t batch, const Tensors& gradients) {
 void Worker::clip(const Action& action) {
   const double limit = settings_.optimizer.clip_norm;
   double norm = 0;
-  if (settings_.plan.model_norm) {
+  if (run_plan().model_norm) {
     // Block 1 ends the sum that came down with the gradients, and the norm of
     // the whole model goes up.
     norm = block() == 1 ? std::sqrt(squared_norm(pending_.gradients,
@@ -305,7 +475,7 @@ void Worker::update(const Action& action) {
   optimizer_->step(pending_.gradients, rate);
   ++version_;
   pending_.batches = 0;
-  if (is_logged(action)) log_training(action, rate);
+  if (is_logged(action)) log_.updated(action, rate);
 }
 
 double Worker::rate_of(const OptimizerOptions& options,
@@ -320,79 +490,43 @@ void Worker::learn(const Action& action) {
   SLUICE_CHECK(!node.empty(), "block {} has no backward of batch {}", block(),
                action.batch);
   ToLearn batch = std::move(node.mapped());
-  if (!plan().gradient_from_above) batch.from_above = receive_gradient(action);
+  if (!plan().gradient_from_above)
+    batch.from_above = receive_gradients(action).at(0);
   const Unchanged unchanged({&batch.features, &batch.from_above});
-  Lesson lesson = parts_.policy->learn({.turn = action.turn,
-                                        .batch = action.batch,
-                                        .features = batch.features,
-                                        .labels = batch.labels,
-                                        .from_above = batch.from_above,
-                                        .pass = batch.pass});
+  Lesson lesson = policy().learn({.turn = action.turn,
+                                  .batch = action.batch,
+                                  .features = batch.features,
+                                  .labels = batch.labels,
+                                  .from_above = batch.from_above,
+                                  .pass = batch.pass});
   unchanged.check(fmt::format("the policy above block {}", block()));
-  SLUICE_CHECK(lesson.gradients.size() == learners_,
+  Learners& mine = learners();
+  SLUICE_CHECK(lesson.gradients.size() == mine.tensors.size(),
                "the policy gave {} gradients for {} tensors that learn",
-               lesson.gradients.size(), learners_);
-  if (learners_options_.clip_norm > 0)
-    clip_to(learners_options_.clip_norm,
+               lesson.gradients.size(), mine.tensors.size());
+  if (mine.options.clip_norm > 0)
+    clip_to(mine.options.clip_norm,
             std::sqrt(squared_norm(lesson.gradients, 0)), lesson.gradients);
-  learners_optimizer_->step(lesson.gradients,
-                            rate_of(learners_options_, action));
-  const bool is_due = action.turn % settings_.log_every == 0;
-  if (!parts_.sink || !is_due || !lesson.loss.defined()) return;
-  Record record;
-  record.set("kind", "lesson");
-  record.set("turn", action.turn);
-  record.set("block", std::int64_t{block()});
-  record.set("batch", action.batch);
-  record.set("synthesizer_loss", lesson.loss.item<double>());
-  parts_.sink->write(record);
+  mine.optimizer->step(lesson.gradients, rate_of(mine.options, action));
+  if (action.turn % settings_.log_every == 0) log_.learned(action, lesson.loss);
 }
 
-/// A due turn, or the first update after one.
 bool Worker::is_logged(const Action& action) const {
   return action.turn % settings_.log_every < plan().accumulate;
-}
-
-void Worker::log_training(const Action& action, double learning_rate) {
-  if (!parts_.sink) return;
-  Record record;
-  record.set("kind", "train");
-  record.set("turn", action.turn);
-  record.set("block", std::int64_t{block()});
-  record.set("batch", action.batch);
-  if (pending_.loss.defined()) record.set("loss", pending_.loss.item<double>());
-  if (pending_.correct.defined())
-    record.set("accuracy", pending_.correct.item<double>() /
-                               static_cast<double>(pending_.labels));
-  record.set("lr", learning_rate);
-  record.set("d_batch", action.turn - action.batch);
-  record.set("d_upd", pending_.steps_between);
-  parts_.sink->write(record);
 }
 
 void Worker::evaluate(const Action& action) {
   const at::NoGradGuard no_grad;
   if (action.batch == 0) evaluation_ = {};
-  Fed fed =
+  const Fed fed =
       take_inputs(action, MessageKind::evaluation, parts_.evaluation.get());
   const Tensors outputs =
       parts_.block.forward(fed.inputs, pass_for(action, false));
-  send_up(action, MessageKind::evaluation, outputs, fed.labels);
+  send_up(action, MessageKind::evaluation, outputs, fed);
   if (!is_last()) return;
   evaluation_.add(settings_.loss, outputs[0], fed.labels);
-  if (action.batch + 1 == settings_.evaluation_batches) log_evaluation(action);
-}
-
-void Worker::log_evaluation(const Action& action) {
-  if (!parts_.sink) return;
-  Record record;
-  record.set("kind", "evaluation");
-  record.set("turn", action.turn);
-  record.set("epoch", static_cast<double>(action.turn) /
-                          static_cast<double>(settings_.turns_per_epoch));
-  record.set("loss", evaluation_.loss());
-  record.set("accuracy", evaluation_.accuracy());
-  parts_.sink->write(record);
+  if (action.batch + 1 == settings_.evaluation_batches)
+    log_.evaluated(action, evaluation_);
 }
 
 void Worker::checkpoint(const Action& action) {
@@ -401,144 +535,6 @@ void Worker::checkpoint(const Action& action) {
   if (settings_.checkpoint_folder.empty()) return;
   save_block(settings_.checkpoint_folder, action.batch, block(), weights(),
              state());
-}
-
-std::size_t Worker::graphs() const {
-  return static_cast<std::size_t>(std::count_if(
-      flights_.begin(), flights_.end(),
-      [](const auto& item) { return !item.second.outputs.empty(); }));
-}
-
-NamedTensors Worker::weights() const {
-  NamedTensors all = trained_;
-  for (auto& named : parts_.policy->learners()) all.push_back(std::move(named));
-  for (const auto& named : parts_.block.buffers()) all.push_back(named);
-  for (auto& named : parts_.policy->buffers()) all.push_back(std::move(named));
-  return all;
-}
-
-std::string Worker::name_in_state(std::string_view what) const {
-  return fmt::format("{}.{}", what, block());
-}
-
-NamedTensors Worker::state() const {
-  NamedTensors all = optimizer_->state();
-  for (auto& named : learners_optimizer_->state())
-    all.push_back(std::move(named));
-  const std::string me = name_in_state("workers");
-  save_number(version_, me + ".weight_version", all);
-  save_number(first_batch_, me + ".first_batch", all);
-  save_number(parts_.block.first_layer(), me + ".first_layer", all);
-  save_number(static_cast<std::int64_t>(plan().weights), me + ".weights", all);
-  const std::string flights = name_in_state("flights");
-  for (const auto& [batch, flight] : flights_) {
-    const std::string name = fmt::format("{}.{}", flights, batch);
-    save_number(flight.version, name + ".version", all);
-    save_list(flight.inputs, name + ".input", all);
-    save_list({flight.labels}, name + ".label", all);
-    save_list(history_->weights_of(flight), name + ".weight", all);
-  }
-  for (const auto& [batch, lesson] : lessons_) {
-    const std::string name =
-        fmt::format("{}.{}", name_in_state("lessons"), batch);
-    save_list(lesson.features, name + ".feature", all);
-    save_list({lesson.labels}, name + ".label", all);
-    save_list(lesson.from_above, name + ".gradient", all);
-  }
-  for (const auto& [batch, gradients] : sent_down_)
-    save_list(gradients,
-              fmt::format("{}.{}.gradient", name_in_state("sent"), batch), all);
-  if (pending_.batches > 0) {
-    const std::string name = name_in_state("accumulated");
-    save_number(pending_.batches, name + ".batches", all);
-    save_number(pending_.first_batch, name + ".first_batch", all);
-    save_list(pending_.gradients, name + ".gradient", all);
-  }
-  return all;
-}
-
-void Worker::restore(const NamedTensors& weights, const NamedTensors& state,
-                     std::string_view source) {
-  copy_by_name(weights, this->weights(), source);
-  copy_by_name(state, optimizer_->state(), source);
-  copy_by_name(state, learners_optimizer_->state(), source);
-  const SavedState saved(state, source);
-  version_ = saved.number(name_in_state("workers") + ".weight_version");
-  restore_flights(saved);
-  restore_lessons(saved);
-  for (const std::int64_t batch : saved.numbers_below(name_in_state("sent")))
-    sent_down_[batch] =
-        saved.list(fmt::format("{}.{}.gradient", name_in_state("sent"), batch));
-  const std::string name = name_in_state("accumulated");
-  if (saved.has(name + ".batches")) {
-    pending_.batches = saved.number(name + ".batches");
-    pending_.first_batch = saved.number(name + ".first_batch");
-    pending_.gradients = saved.list(name + ".gradient");
-  }
-}
-
-void Worker::restore_flights(const SavedState& saved) {
-  const PrecisionScope precision(settings_.precision);
-  const std::string flights = name_in_state("flights");
-  for (const std::int64_t batch : saved.numbers_below(flights)) {
-    const std::string name = fmt::format("{}.{}", flights, batch);
-    Flight flight{.inputs = leaves_of(saved.list(name + ".input"),
-                                      plan().gradient_to_below),
-                  .labels = saved.list(name + ".label").at(0),
-                  .pass = pass_for({.batch = batch}, true),
-                  .version = saved.number(name + ".version")};
-    history_->restore(flight, saved.list(name + ".weight"));
-    flights_.emplace(batch, std::move(flight));
-  }
-}
-
-void Worker::restore_lessons(const SavedState& saved) {
-  const std::string lessons = name_in_state("lessons");
-  for (const std::int64_t batch : saved.numbers_below(lessons)) {
-    const std::string name = fmt::format("{}.{}", lessons, batch);
-    lessons_[batch] = {
-        saved.list(name + ".feature"), saved.list(name + ".label").at(0),
-        saved.list(name + ".gradient"), pass_for({.batch = batch}, true)};
-  }
-}
-
-void Worker::start(const Grant& first) {
-  const std::map<std::int64_t, Tensors> sent = std::move(sent_down_);
-  sent_down_.clear();
-  for (const Transfer& transfer :
-       in_flight(settings_.plan, first.first_turn, first.first_batch))
-    if (transfer.from == block())
-      send_down({.batch = transfer.batch}, sent.at(transfer.batch));
-  first_batch_ = first.first_batch;
-  // A window that was incomplete when the pipe was drained is not applied.
-  if (pending_.first_batch < first_batch_) pending_ = {};
-}
-
-Record Worker::costs() const {
-  Record record;
-  record.set("kind", "block");
-  record.set("block", std::int64_t{block()});
-  record.set("parameters",
-             elements_of(trained_) + elements_of(parts_.policy->learners()));
-  record.set("forward_s", spent_.of(ActionKind::forward));
-  record.set("backward_s", spent_.of(ActionKind::backward));
-  record.set("update_s", spent_.of(ActionKind::update));
-  record.set("learn_s", spent_.of(ActionKind::learn));
-  record.set("evaluate_s", spent_.of(ActionKind::evaluate));
-  record.set("waiting_s", spent_.waiting);
-  record.set("weights_bytes", bytes_of(weights()));
-  record.set("optimizer_bytes", bytes_of(optimizer_->state()) +
-                                    bytes_of(learners_optimizer_->state()));
-  if (parts_.memory && allocator_installed())
-    record.set("peak_bytes",
-               static_cast<std::int64_t>(parts_.memory->peak_bytes()));
-  return record;
-}
-
-void Worker::finish() {
-  if (parts_.sink) parts_.sink->write(costs());
-  for (Link* link : {&parts_.below, &parts_.above})
-    if (link->sender) link->sender->close();
 }
 
 }  // namespace sluice

@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lib/base/channel.h"
 #include "lib/base/memory/account.h"
@@ -13,19 +16,23 @@
 #include "lib/evaluation.h"
 #include "lib/histories/history.h"
 #include "lib/loss.h"
+#include "lib/metrics/memory_use.h"
 #include "lib/metrics/sink.h"
 #include "lib/metrics/time_spent.h"
 #include "lib/optimizers/optimizer.h"
 #include "lib/policy.h"
 #include "lib/precision.h"
+#include "lib/pull.h"
 #include "lib/schedules/plan.h"
 #include "lib/source.h"
+#include "lib/witness.h"
+#include "lib/worker_log.h"
 
 namespace sluice {
 
 /// What a worker needs to know of the run.
 struct WorkerSettings {
-  RunPlan plan = {};
+  Plans plans = {};
   std::uint64_t seed = 0;
   std::int64_t turns = 0;
   std::int64_t turns_per_epoch = 1;
@@ -38,13 +45,16 @@ struct WorkerSettings {
   OptimizerOptions optimizer = {};
   /// Gradients of an update's window are averaged, not summed.
   bool accumulate_mean = false;
+  /// An update whose gradient is older fails the run, in batches.
+  std::int64_t max_staleness = kUnbounded;
 };
 
 /// What a worker works with. The sources are needed by block 1 only, `above`
 /// and `below` where there is a neighbour.
 struct WorkerParts {
   Block block;
-  std::unique_ptr<Policy> policy;  ///< of the boundary above the block
+  /// Of the boundary above the block, by phase; phases may share one.
+  std::vector<std::shared_ptr<Policy>> policies = {};
   Link below = {};
   Link above = {};
   std::shared_ptr<Source> training = nullptr;
@@ -52,6 +62,7 @@ struct WorkerParts {
   std::shared_ptr<Sink> sink = nullptr;
   /// Charged with what the worker's actions allocate.
   std::shared_ptr<MemoryAccount> memory = nullptr;
+  std::shared_ptr<Witness> witness = nullptr;
 };
 
 /// Executes the actions of one block. The only thing that owns weights,
@@ -99,10 +110,6 @@ class Worker {
     std::int64_t batches = 0;  // that they are the sum of
     std::int64_t first_batch = 0;
     double squared_norm_above = 0;
-    std::int64_t steps_between = 0;
-    at::Tensor loss;
-    at::Tensor correct;
-    std::int64_t labels = 0;
   };
   /// A batch between its backward and the lesson that a source takes from it.
   struct ToLearn {
@@ -114,8 +121,21 @@ class Worker {
   struct Fed {
     Tensors inputs;
     at::Tensor labels;
+    at::Tensor raw_input = {};
   };
-
+  /// What a policy trains apart from the block's optimizer.
+  struct Learners {
+    NamedTensors tensors;
+    OptimizerOptions options;
+    std::unique_ptr<Optimizer> optimizer;
+  };
+  /// A phase of the timetable.
+  struct Stage {
+    std::shared_ptr<Policy> policy;
+    std::vector<std::size_t> trained =
+        {};                    // where its parameters are in trained_
+    std::size_t learners = 0;  // index in learners_
+  };
   void forward(const Action& action);
   void backward(const Action& action);
   void update(const Action& action);
@@ -123,46 +143,68 @@ class Worker {
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
 
+  void add_stage(std::shared_ptr<Policy> policy);
+  std::size_t add_learners(const Policy& policy);
+  /// `turn`: with which the phase begins.
+  void enter(std::int64_t phase, std::int64_t turn);
   const BlockPlan& plan() const;
+  const RunPlan& run_plan() const;
+  Policy& policy() { return *stages_[phase()].policy; }
+  Learners& learners() { return learners_[stages_[phase()].learners]; }
+  std::size_t phase() const { return static_cast<std::size_t>(phase_); }
   bool is_last() const;
   Pass pass_for(const Action& action, bool training) const;
   Fed take_inputs(const Action& action, MessageKind kind, Source* source);
   Message receive(Receiver& from, MessageKind kind, std::int64_t batch);
   void send(Sender& to, Message message);
   void send_up(const Action& action, MessageKind kind, const Tensors& outputs,
-               const at::Tensor& labels);
+               const Fed& fed);
   Flight take_flight(const Action& action);
-  void accumulate(Tensors gradients);
-  void remember_sent(std::int64_t batch, const Tensors& gradients);
-  void restore_flights(const SavedState& saved);
-  std::string name_in_state(std::string_view what) const;
-  void send_down(const Action& action, const Tensors& gradients);
-  Tensors receive_gradient(const Action& action);
-  void restore_lessons(const SavedState& saved);
+  Signal ask(const Moment& moment);
+  std::vector<Pull> pulls_of(const Moment& moment,
+                             const std::vector<Tensors>& arrived,
+                             Signal& signal);
+  void accumulate(const Tensors& own, const Tensors& of_policy);
+  void remember_sent(std::int64_t batch, const std::vector<Tensors>& gradients);
+  void send_down(const Action& action, const std::vector<Tensors>& gradients);
+  std::vector<Tensors> receive_gradients(const Action& action);
+  Tensors first_layer() const;
   double rate_of(const OptimizerOptions& options, const Action& action) const;
   void clip(const Action& action);
+  /// A due turn, or the first update after one.
   bool is_logged(const Action& action) const;
-  void log_training(const Action& action, double learning_rate);
-  void log_evaluation(const Action& action);
+  void check_staleness(const Action& action) const;
+  void watch(const Action& action);
+
+  std::string name_in_state(std::string_view what) const;
+  void restore_flights(const SavedState& saved);
+  void restore_lessons(const SavedState& saved);
+  void restore_pending(const SavedState& saved);
+  void restore_counts(const SavedState& saved);
+  void note_memory();
   Record costs() const;
 
   WorkerSettings settings_;
   WorkerParts parts_;
-  NamedTensors trained_;  // the block's parameters, then the policy's
+  NamedTensors trained_;  // the block's parameters, then the policies'
   std::unique_ptr<Optimizer> optimizer_;
-  OptimizerOptions learners_options_;
-  std::unique_ptr<Optimizer> learners_optimizer_;
+  std::vector<Learners> learners_;
+  std::vector<Stage> stages_;  // by phase
+  std::int64_t phase_ = 0;
   std::unique_ptr<History> history_;
   std::map<std::int64_t, Flight> flights_;     // by batch
   std::map<std::int64_t, ToLearn> lessons_;    // by batch
   std::map<std::int64_t, Tensors> sent_down_;  // by batch: maybe under way
   Pending pending_;
   std::int64_t version_ = 0;
-  std::size_t learners_ = 0;
   std::int64_t first_batch_ = 0;  // Grant's
   std::int64_t last_turn_ = -1;   // that went backward
+  std::pair<std::int64_t, std::int64_t> watched_ = {-1, -1};  // phase, turn
+  std::optional<Application> seen_;
 
   TimeSpent spent_;
+  MemoryUse memory_use_;
+  WorkerLog log_;
   Evaluation evaluation_;
 };
 

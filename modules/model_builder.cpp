@@ -77,10 +77,12 @@ ModelBuilder::ModelBuilder(const SampleSpec& sample) : shape_(sample.shape) {
 ModelBuilder& ModelBuilder::entry() {
   model_.layers.emplace_back();
   parts_.emplace_back();
+  requests_.emplace_back();
   return *this;
 }
 
 ModelBuilder& ModelBuilder::flatten() {
+  remember([](ModelBuilder& builder, std::int64_t) { builder.flatten(); });
   if (shape_.size() == 1) return *this;
   shape_ = {elements()};
   step("flatten", 0, [](Chain& chain) {
@@ -91,6 +93,9 @@ ModelBuilder& ModelBuilder::flatten() {
 
 ModelBuilder& ModelBuilder::linear(std::int64_t outputs) {
   SLUICE_CHECK(shape_.size() == 1, "linear on [{}]", fmt::join(shape_, ", "));
+  remember([outputs](ModelBuilder& builder, std::int64_t) {
+    builder.linear(outputs);
+  });
   const std::int64_t inputs = shape_.front();
   shape_ = {outputs};
   step(fmt::format("linear {}->{}", inputs, outputs),
@@ -101,6 +106,11 @@ ModelBuilder& ModelBuilder::linear(std::int64_t outputs) {
 }
 
 ModelBuilder& ModelBuilder::conv(std::int64_t channels, Window window) {
+  remember([=](ModelBuilder& builder, std::int64_t stride) {
+    Window wider = window;
+    wider.stride *= stride;
+    builder.conv(channels, wider);
+  });
   const std::int64_t inputs = shape_.front();
   slide(channels, window);
   const double weights =
@@ -117,6 +127,7 @@ ModelBuilder& ModelBuilder::conv(std::int64_t channels, Window window) {
 }
 
 ModelBuilder& ModelBuilder::norm() {
+  remember([](ModelBuilder& builder, std::int64_t) { builder.norm(); });
   const std::int64_t channels = shape_.front();
   const bool is_flat = shape_.size() == 1;
   step("norm", 2.0 * static_cast<double>(elements()), [=](Chain& chain) {
@@ -130,12 +141,18 @@ ModelBuilder& ModelBuilder::norm() {
 }
 
 ModelBuilder& ModelBuilder::activation(Activation activation) {
+  remember([activation](ModelBuilder& builder, std::int64_t) {
+    builder.activation(activation);
+  });
   step("", static_cast<double>(elements()),
        [activation](Chain& chain) { chain.add(function_of(activation)); });
   return *this;
 }
 
 ModelBuilder& ModelBuilder::pool(Pooling pooling, Window window) {
+  remember([=](ModelBuilder& builder, std::int64_t) {
+    builder.pool(pooling, window);
+  });
   const double read = static_cast<double>(elements());
   slide(shape_.front(), window);
   step(pooling == Pooling::max ? "max pool" : "average pool", read,
@@ -146,6 +163,9 @@ ModelBuilder& ModelBuilder::pool(Pooling pooling, Window window) {
 ModelBuilder& ModelBuilder::global_average_pool() {
   SLUICE_CHECK(shape_.size() == 3, "a global pool on [{}]",
                fmt::join(shape_, ", "));
+  remember([](ModelBuilder& builder, std::int64_t) {
+    builder.global_average_pool();
+  });
   const double read = static_cast<double>(elements());
   shape_ = {shape_.front()};
   step("global average pool", read, [](Chain& chain) {
@@ -158,6 +178,8 @@ ModelBuilder& ModelBuilder::global_average_pool() {
 
 ModelBuilder& ModelBuilder::dropout(double p, DropoutUnit unit) {
   if (p == 0) return *this;
+  remember(
+      [=](ModelBuilder& builder, std::int64_t) { builder.dropout(p, unit); });
   step("dropout", static_cast<double>(elements()), [p, unit](Chain& chain) {
     chain.add("dropout", std::make_shared<Dropout>(p, unit));
   });
@@ -168,6 +190,7 @@ ModelBuilder& ModelBuilder::layer(LayerSpec layer) {
   shape_ = layer.output;
   model_.layers.push_back(std::move(layer));
   parts_.emplace_back();
+  requests_.emplace_back();
   return *this;
 }
 
@@ -175,15 +198,31 @@ Model ModelBuilder::finish() {
   SLUICE_CHECK(shape_ == SampleShape{model_.sample.classes},
                "the model ends in [{}] instead of {} classes",
                fmt::join(shape_, ", "), model_.sample.classes);
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    if (model_.layers[i].make) continue;  // an entry of its own
-    model_.layers[i].make = [parts = parts_[i]] {
-      auto chain = std::make_shared<Chain>();
-      for (const Part& part : parts) part(*chain);
-      return chain;
-    };
-  }
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    if (!model_.layers[i].make)  // else an entry of its own
+      model_.layers[i] = finished(i);
   return std::move(model_);
+}
+
+LayerSpec ModelBuilder::finished(std::size_t entry) const {
+  LayerSpec layer = model_.layers[entry];
+  layer.make = [parts = parts_[entry]] {
+    auto chain = std::make_shared<Chain>();
+    for (const Part& part : parts) part(*chain);
+    return chain;
+  };
+  layer.for_input = [requests = requests_[entry]](const SampleShape& input,
+                                                  std::int64_t stride) {
+    ModelBuilder builder({.shape = input, .classes = 1});
+    builder.entry();
+    for (const Request& request : requests) request(builder, stride);
+    return builder.finished(0);
+  };
+  return layer;
+}
+
+void ModelBuilder::remember(Request request) {
+  requests_.back().push_back(std::move(request));
 }
 
 void ModelBuilder::step(std::string_view name, double flops, Part part) {

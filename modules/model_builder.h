@@ -61,9 +61,13 @@ class ModelBuilder {
 
  private:
   using Part = std::function<void(Chain&)>;
+  using Request = std::function<void(ModelBuilder&, std::int64_t stride)>;
 
   /// Adds to the last entry, once shape_ is that of the output.
   void step(std::string_view name, double flops, Part part);
+  /// What was asked of the last entry, to be asked again for another input.
+  void remember(Request request);
+  LayerSpec finished(std::size_t entry) const;
   /// Makes shape_ what a window leaves of it.
   void slide(std::int64_t channels, const Window& window);
   std::int64_t elements() const;
@@ -71,6 +75,7 @@ class ModelBuilder {
   Model model_;
   SampleShape shape_;
   std::vector<std::vector<Part>> parts_;
+  std::vector<std::vector<Request>> requests_;
 };
 
 }  // namespace sluice

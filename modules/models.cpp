@@ -16,10 +16,15 @@ MakeModel resnet32(Fields& options);
 MakeModel resnet56(Fields& options);
 MakeModel resnet110(Fields& options);
 MakeModel gpt(Fields& options);
+MakeModel ff_mlp(Fields& options);
 
 std::span<const ModelRow> models() {
   static constexpr std::array kRows = {
       ModelRow{"mlp", "fully connected layers", mlp},
+      ModelRow{"ff_mlp",
+               "fully connected layers of the Forward-Forward algorithm "
+               "(Hinton 2022, arXiv:2212.13345)",
+               ff_mlp},
       ModelRow{"conv3",
                "three 5x5 convolutions and a linear layer: the CIFAR-10 net of "
                "the DNI and DGL papers (arXiv:1608.05343, 1901.08164)",

@@ -165,7 +165,11 @@ LayerSpec residual_block(const SampleShape& input, std::int64_t outputs,
               },
           // Two norms, two nonlinearities and the sum for each output.
           .flops = elements(output) * (weights + 7),
-          .output = output};
+          .output = output,
+          .for_input =
+              [=](const SampleShape& other, std::int64_t other_stride) {
+                return residual_block(other, outputs, other_stride);
+              }};
 }
 
 Model make_resnet(const ResNetOptions& options, const SampleSpec& sample) {

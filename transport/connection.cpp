@@ -267,6 +267,9 @@ class SocketReceiver final : public Receiver {
     return connection_->mailbox().receive();
   }
   bool ready() const override { return connection_->mailbox().ready(); }
+  std::size_t waiting_bytes() const override {
+    return connection_->mailbox().waiting_bytes();
+  }
 
  private:
   std::shared_ptr<Connection> connection_;

@@ -101,6 +101,11 @@ std::optional<Message> Mailbox::receive() {
   return message;
 }
 
+std::size_t Mailbox::waiting_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return payload_bytes(inbox_);
+}
+
 bool Mailbox::ready() const {
   const Lock lock(mutex_);
   return has_answer();

@@ -42,6 +42,7 @@ class Mailbox {
   void drop_sender();
   std::optional<Message> receive();
   bool ready() const;
+  std::size_t waiting_bytes() const;
   void drop_receiver();
 
   // For the I/O thread; what the peer sent wrongly is thrown as LinkError.

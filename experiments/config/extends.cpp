@@ -20,21 +20,6 @@ namespace {
 
 constexpr std::string_view kExtends = "extends";
 
-/// What is in `over` wins.
-ConfigNode merged(const ConfigNode& base, const ConfigNode& over) {
-  const auto* table = std::get_if<ConfigNode::Table>(&over.value);
-  if (table == nullptr ||
-      !std::holds_alternative<ConfigNode::Table>(base.value)) {
-    return over;
-  }
-  ConfigNode result = {base.value, over.origin};
-  for (const auto& [key, node] : *table) {
-    const ConfigNode* below = base.find(key);
-    result.set(key, below == nullptr ? node : merged(*below, node));
-  }
-  return result;
-}
-
 /// The files that `root` extends, and `root` without that key.
 std::vector<std::string> take_bases(ConfigNode& root) {
   std::vector<std::string> bases;
@@ -78,6 +63,20 @@ ConfigNode read(const std::string& path, std::vector<std::string> chain) {
 
 ConfigNode read_config_file(const std::string& path) {
   return read(path, {});
+}
+
+ConfigNode merged(const ConfigNode& base, const ConfigNode& over) {
+  const auto* table = std::get_if<ConfigNode::Table>(&over.value);
+  if (table == nullptr ||
+      !std::holds_alternative<ConfigNode::Table>(base.value)) {
+    return over;
+  }
+  ConfigNode result = {base.value, over.origin};
+  for (const auto& [key, node] : *table) {
+    const ConfigNode* below = base.find(key);
+    result.set(key, below == nullptr ? node : merged(*below, node));
+  }
+  return result;
 }
 
 }  // namespace sluice

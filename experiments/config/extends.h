@@ -14,4 +14,8 @@ namespace sluice {
 /// inherits from itself.
 ConfigNode read_config_file(const std::string& path);
 
+/// How a file is laid over what it extends: what is in `over` wins; tables are
+/// merged key by key, everything else is replaced.
+ConfigNode merged(const ConfigNode& base, const ConfigNode& over);
+
 }  // namespace sluice

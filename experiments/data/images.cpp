@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include "experiments/data/samples.h"
 #include "lib/base/error.h"
@@ -131,6 +132,16 @@ class ImageSamples final : public Samples {
 
   std::int64_t position(std::int64_t index, EpochKey) const override {
     return index;
+  }
+
+  at::Tensor raw(const at::Tensor& inputs) const override {
+    const std::int64_t each_channel[] = {1, format_.channels, 1, 1};
+    const auto per_channel = [&](const std::vector<double>& values) {
+      return at::tensor(values, inputs.options()).view(each_channel);
+    };
+    // Rounding may leave the range that a reconstruction is compared in.
+    return (inputs * per_channel(format_.std) + per_channel(format_.mean))
+        .clamp(0, 1);
   }
 
   Batch batch(std::span<const std::int64_t> indices,

@@ -14,6 +14,8 @@ struct OrderOptions {
   bool drop_last = false;
   /// False: samples of a training split too come without random changes.
   bool augmented = true;
+  /// Whether batches come with what the inputs were before normalisation.
+  bool raw_inputs = false;
 };
 
 /// Which samples batch t is made of: epoch t / batches_per_epoch(), position

@@ -7,16 +7,24 @@
 
 namespace sluice {
 
+at::Tensor Samples::raw(const at::Tensor&) const {
+  throw UserError(
+      "the head above a block needs inputs as they were before normalisation, "
+      "and only images have such: choose another head");
+}
+
 SampleSource::SampleSource(std::shared_ptr<const Samples> samples,
                            OrderOptions options)
     : samples_(std::move(samples)),
       seed_(options.seed),
       augmented_(options.augmented),
+      raw_inputs_(options.raw_inputs),
       order_(samples_->size(), options) {}
 
 Batch SampleSource::batch(std::int64_t t) {
   Batch batch = samples_->batch(order_.batch(t), key(t));
   batch.index = t;
+  if (raw_inputs_) batch.raw_inputs = samples_->raw(batch.inputs);
   const auto address =
       reinterpret_cast<std::uintptr_t>(batch.inputs.const_data_ptr());
   SLUICE_CHECK(address % kAlignment == 0,

@@ -33,6 +33,7 @@ class SampleSource final : public Source {
   std::shared_ptr<const Samples> samples_;
   std::uint64_t seed_;
   bool augmented_;
+  bool raw_inputs_;
   SampleOrder order_;
 };
 

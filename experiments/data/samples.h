@@ -26,6 +26,9 @@ class Samples {
   /// set.
   virtual Batch batch(std::span<const std::int64_t> indices,
                       EpochKey key) const = 0;
+  /// What the inputs of a batch were before normalisation, in 0..1. Throws
+  /// UserError where there is no such thing.
+  virtual at::Tensor raw(const at::Tensor& inputs) const;
   /// What names the sample outside of Sluice: its index, or of a text the first
   /// byte of its window.
   virtual std::int64_t position(std::int64_t index, EpochKey key) const = 0;

@@ -33,6 +33,8 @@ class Receiver {
   virtual std::optional<Message> receive() = 0;
   /// Whether receive() would return without blocking.
   virtual bool ready() const = 0;
+  /// Payload of the messages that have arrived and wait.
+  virtual std::size_t waiting_bytes() const = 0;
 };
 
 /// Both directions between two workers, or a worker and the coordinator.

@@ -110,6 +110,11 @@ class MemoryReceiver final : public Receiver {
     return has_answer();
   }
 
+  std::size_t waiting_bytes() const override {
+    const std::lock_guard lock(pipe_->mutex);
+    return payload_bytes(pipe_->queue);
+  }
+
  private:
   // Under the mutex.
   bool has_answer() const {

@@ -22,13 +22,15 @@ std::string_view name_of(MessageKind kind) {
       return "reached";
     case MessageKind::failure:
       return "failure";
+    case MessageKind::witness:
+      return "witness";
   }
   throw InternalError("{} is no MessageKind", static_cast<int>(kind));
 }
 
 bool is_message_kind(std::uint8_t value) {
   return value >= static_cast<std::uint8_t>(MessageKind::activation) &&
-         value <= static_cast<std::uint8_t>(MessageKind::failure);
+         value <= static_cast<std::uint8_t>(MessageKind::witness);
 }
 
 std::size_t payload_bytes(const Message& message) {
@@ -36,6 +38,12 @@ std::size_t payload_bytes(const Message& message) {
   for (const TensorView& tensor : message.tensors) {
     bytes += tensor.buffer.bytes;
   }
+  return bytes;
+}
+
+std::size_t payload_bytes(const std::deque<Message>& messages) {
+  std::size_t bytes = 0;
+  for (const Message& message : messages) bytes += payload_bytes(message);
   return bytes;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,7 @@ enum class MessageKind : std::uint8_t {
   record = 6,      ///< worker -> coordinator: a metric record
   reached = 7,     ///< worker -> coordinator: a grant was carried out
   failure = 8,     ///< worker -> coordinator: why it stops
+  witness = 9,     ///< worker -> coordinator: what a probe shall see
 };
 
 std::string_view name_of(MessageKind kind);
@@ -37,5 +39,6 @@ struct Message {
 
 /// Bytes of all tensors.
 std::size_t payload_bytes(const Message& message);
+std::size_t payload_bytes(const std::deque<Message>& messages);
 
 }  // namespace sluice

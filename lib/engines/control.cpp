@@ -8,6 +8,7 @@
 #include <c10/util/Exception.h>
 
 #include "lib/base/error.h"
+#include "lib/engines/remote_witness.h"
 
 namespace sluice {
 namespace {
@@ -47,7 +48,7 @@ Message control_message(MessageKind kind, const Record& record) {
 }
 
 Record record_of(const Message& message) {
-  if (message.tensors.size() != 1 || message.tensors[0].name != "json")
+  if (message.tensors.empty() || message.tensors[0].name != "json")
     throw LinkError("a {} message without its text", name_of(message.kind));
   const Buffer& buffer = message.tensors[0].buffer;
   return record_from_json(
@@ -58,26 +59,33 @@ Record to_record(const Grant& grant) {
   Record record;
   record.set("first_turn", grant.first_turn);
   record.set("end_turn", grant.end_turn);
+  record.set("phase", grant.phase);
   record.set("first_batch", grant.first_batch);
   record.set("drain", std::int64_t{grant.drain});
   record.set("evaluation_batches", grant.evaluation_batches);
   record.set("checkpoint", std::int64_t{grant.checkpoint});
   record.set("finish", std::int64_t{grant.finish});
+  record.set("part", static_cast<std::int64_t>(grant.part));
   return record;
 }
 
 Grant grant_from(const Record& record) {
   return {.first_turn = integer(record, "first_turn"),
           .end_turn = integer(record, "end_turn"),
+          .phase = integer(record, "phase"),
           .first_batch = integer(record, "first_batch"),
           .drain = flag(record, "drain"),
           .evaluation_batches = integer(record, "evaluation_batches"),
           .checkpoint = flag(record, "checkpoint"),
-          .finish = flag(record, "finish")};
+          .finish = flag(record, "finish"),
+          .part = static_cast<TurnPart>(integer(record, "part"))};
 }
 
-ControlServer::ControlServer(std::vector<Link> links, Coordinator& coordinator)
-    : links_(std::move(links)), coordinator_(coordinator) {}
+ControlServer::ControlServer(std::vector<Link> links, Coordinator& coordinator,
+                             std::shared_ptr<Witness> witness)
+    : links_(std::move(links)),
+      coordinator_(coordinator),
+      witness_(std::move(witness)) {}
 
 void ControlServer::fail(Failure failure) {
   coordinator_.abandon();
@@ -89,8 +97,9 @@ void ControlServer::fail(Failure failure) {
 void ControlServer::converse(int block, Link& link) {
   std::size_t sent = 0;
   std::size_t reached = 0;
+  bool is_gone = false;  // but it may have said why
   const auto send_ahead = [&] {
-    while (sent < reached + kGrantsAhead) {
+    while (sent < reached + kGrantsAhead && !is_gone) {
       Coordinator::Asked asked = coordinator_.ask(sent);
       if (asked.answer == Coordinator::Answer::later && sent == reached) {
         // The worker has nothing to do and nothing to say: time to wait.
@@ -98,18 +107,24 @@ void ControlServer::converse(int block, Link& link) {
         if (grant) asked = {Coordinator::Answer::granted, *grant};
       }
       if (asked.answer != Coordinator::Answer::granted) return;
-      link.sender->send(
-          control_message(MessageKind::grant, to_record(asked.grant)));
-      ++sent;
+      try {
+        link.sender->send(
+            control_message(MessageKind::grant, to_record(asked.grant)));
+        ++sent;
+      } catch (const LinkError&) {
+        is_gone = true;
+      }
     }
   };
   send_ahead();
-  while (reached < sent) {
+  while (reached < sent || is_gone) {
     const std::optional<Message> message = link.receiver->receive();
     if (!message)
       throw LinkError("the worker of block {} ended before its work", block);
     if (message->kind == MessageKind::record) {
       coordinator_.write(record_of(*message));
+    } else if (message->kind == MessageKind::witness && witness_) {
+      tell(*message, *witness_);
     } else if (message->kind == MessageKind::reached) {
       coordinator_.reached(block, reached++);
       send_ahead();

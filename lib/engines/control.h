@@ -12,6 +12,7 @@
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/plan.h"
+#include "lib/witness.h"
 
 namespace sluice {
 
@@ -48,7 +49,9 @@ struct Failure {
 /// Grants are sent ahead so that no worker waits for one.
 class ControlServer {
  public:
-  ControlServer(std::vector<Link> links, Coordinator& coordinator);
+  /// `witness`, if any, is told what workers send for it.
+  ControlServer(std::vector<Link> links, Coordinator& coordinator,
+                std::shared_ptr<Witness> witness = nullptr);
 
   /// Returns when all is done. When workers fail, waits for all links to end;
   /// on_failure is called once, at the first failure, from a serving thread: it
@@ -63,6 +66,7 @@ class ControlServer {
 
   std::vector<Link> links_;
   Coordinator& coordinator_;
+  std::shared_ptr<Witness> witness_;
   std::function<void()> on_failure_;
   std::mutex mutex_;  // guards failures_
   std::vector<Failure> failures_;

@@ -19,11 +19,12 @@ constexpr std::chrono::seconds kGrace(5);
 }  // namespace
 
 void run_processes(int blocks, const ProcessHooks& hooks,
-                   Coordinator& coordinator) {
+                   Coordinator& coordinator, std::shared_ptr<Witness> witness) {
   ChildProcesses children;
   for (int block = 1; block <= blocks; ++block)
     children.start(fmt::format("block {}", block), hooks.command(block));
-  ControlServer server(hooks.meet([&] { children.check(); }), coordinator);
+  ControlServer server(hooks.meet([&] { children.check(); }), coordinator,
+                       std::move(witness));
   try {
     server.serve([&] { children.kill_after(kGrace); });
   } catch (const LinkError&) {

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "lib/base/channel.h"
 #include "lib/coordinator.h"
+#include "lib/witness.h"
 
 namespace sluice {
 
@@ -22,6 +24,7 @@ struct ProcessHooks {
 /// grants no more. Throws what the worker reported that failed first, or which
 /// one was killed; no process is left by then.
 void run_processes(int blocks, const ProcessHooks& hooks,
-                   Coordinator& coordinator);
+                   Coordinator& coordinator,
+                   std::shared_ptr<Witness> witness = nullptr);
 
 }  // namespace sluice

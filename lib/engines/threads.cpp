@@ -13,12 +13,12 @@
 namespace sluice {
 namespace {
 
-void run_thread(const BlockPlan& plan, std::int64_t threads,
+void run_thread(int block, const Plans& plans, std::int64_t threads,
                 const MakeWorkerOf& make, Link control) {
   at::set_num_threads(static_cast<int>(threads));
   try {
-    run_worker(plan, control,
-               [&] { return make(plan.block, *control.sender); });
+    run_worker(block, plans, control,
+               [&] { return make(block, *control.sender); });
   } catch (const std::exception&) {
     // run_worker() has told the coordinator, who throws it.
   }
@@ -26,17 +26,17 @@ void run_thread(const BlockPlan& plan, std::int64_t threads,
 
 }  // namespace
 
-void run_threads(const RunPlan& plan, std::int64_t threads,
+void run_threads(const Plans& plans, std::int64_t threads,
                  const MakeWorkerOf& make, Coordinator& coordinator) {
   std::vector<Link> links;
   std::vector<std::jthread> running;
-  for (const BlockPlan& block : plan.blocks) {
+  for (const BlockPlan& plan : plans.at(0).blocks) {
     auto [worker, server] =
         memory_link(kControlCapacity.up, kControlCapacity.down,
                     kControlDeadline, "control link");
     links.push_back(std::move(server));
-    running.emplace_back(run_thread, std::cref(block), threads, std::cref(make),
-                         std::move(worker));
+    running.emplace_back(run_thread, plan.block, std::cref(plans), threads,
+                         std::cref(make), std::move(worker));
   }
   ControlServer(std::move(links), coordinator).serve(nullptr);
 }

@@ -17,7 +17,7 @@ using MakeWorkerOf =
 /// Runs each block in a thread of its own, with `threads` intra-op threads,
 /// until the coordinator grants no more. Throws what the worker threw that
 /// failed first, naming its block; all threads have ended by then.
-void run_threads(const RunPlan& plan, std::int64_t threads,
+void run_threads(const Plans& plans, std::int64_t threads,
                  const MakeWorkerOf& make, Coordinator& coordinator);
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include "lib/engines/virtual.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/error.h"
 
@@ -10,46 +11,51 @@ namespace {
 /// Which grants a block has carried out, and which it is at.
 class Progress {
  public:
-  Progress(const BlockPlan& plan, Coordinator& coordinator)
-      : plan_(plan), coordinator_(coordinator) {}
+  Progress(int block, const Plans& plans, Coordinator& coordinator)
+      : block_(block), plans_(plans), coordinator_(coordinator) {}
 
   /// An idle block reports what it has reached, and gets its next actions, if
-  /// there are any yet. Grants without actions for it are passed over. Returns
-  /// whether that changed anything.
-  bool refill(Simulation& simulation) {
+  /// there are any yet; when it had to wait for them, they don't start before
+  /// `now`. Grants without actions for it are passed over. Returns whether that
+  /// changed anything.
+  bool refill(Simulation& simulation, double now) {
     bool changed = false;
-    while (simulation.idle(plan_.block)) {
-      if (at_grant_) coordinator_.reached(plan_.block, next_++);
+    while (simulation.idle(block_)) {
+      if (at_grant_) coordinator_.reached(block_, next_++);
       const Coordinator::Asked asked = coordinator_.ask(next_);
       changed = changed || at_grant_;
       at_grant_ = asked.answer == Coordinator::Answer::granted;
+      if (asked.answer == Coordinator::Answer::later) waited_ = true;
       if (!at_grant_) break;
-      simulation.extend(plan_.block, actions_of(plan_, asked.grant));
+      if (std::exchange(waited_, false)) simulation.hold(block_, now);
+      simulation.extend(block_, actions_of(plans_, block_, asked.grant));
       changed = true;
     }
     return changed;
   }
 
  private:
-  BlockPlan plan_;
+  int block_;
+  const Plans& plans_;
   Coordinator& coordinator_;
   std::size_t next_ = 0;
   bool at_grant_ = false;
+  bool waited_ = false;
 };
 
 }  // namespace
 
 double run_virtual(const std::vector<std::unique_ptr<Worker>>& workers,
-                   const RunPlan& plan, const std::vector<Capacity>& capacities,
+                   const Plans& plans, const std::vector<Capacity>& capacities,
                    const Costs& costs, Coordinator& coordinator,
                    const std::function<void(const TimedAction&)>& watch) {
-  Simulation simulation(plan, costs, capacities);
+  Simulation simulation(plans, costs, capacities);
   const Grant first = coordinator.ask(0).grant;
-  simulation.begin_at(first.first_turn, first.first_batch);
+  simulation.begin_at(first.phase, first.first_turn, first.first_batch);
   for (const auto& worker : workers) worker->start(first);
   std::vector<Progress> progress;
-  for (const BlockPlan& block : plan.blocks)
-    progress.emplace_back(block, coordinator);
+  for (int block = 1; block <= std::ssize(workers); ++block)
+    progress.emplace_back(block, plans, coordinator);
   double seconds = 0;
   // A grant may wait for what another block has reached, so all are asked until
   // nobody gets anything new.
@@ -57,7 +63,7 @@ double run_virtual(const std::vector<std::unique_ptr<Worker>>& workers,
     for (bool changed = true; changed;) {
       changed = false;
       for (Progress& block : progress)
-        changed = block.refill(simulation) || changed;
+        changed = block.refill(simulation, seconds) || changed;
     }
   };
   refill();

@@ -16,7 +16,7 @@ namespace sluice {
 /// least `capacities` messages. Returns the virtual seconds that it took;
 /// `watch`, when given, sees every action with its times.
 double run_virtual(
-    const std::vector<std::unique_ptr<Worker>>& workers, const RunPlan& plan,
+    const std::vector<std::unique_ptr<Worker>>& workers, const Plans& plans,
     const std::vector<Capacity>& capacities, const Costs& costs,
     Coordinator& coordinator,
     const std::function<void(const TimedAction&)>& watch = nullptr);

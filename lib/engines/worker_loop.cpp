@@ -1,5 +1,8 @@
 #include "lib/engines/worker_loop.h"
 
+#include <cstdint>
+#include <optional>
+
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
 
@@ -17,13 +20,18 @@ class ControlSink final : public Sink {
   Sender& control_;
 };
 
-void carry_out_grants(const BlockPlan& plan, Link& control, Worker& worker) {
-  for (bool started = false;; started = true) {
+void carry_out_grants(int block, const Plans& plans, Link& control,
+                      Worker& worker) {
+  std::optional<std::int64_t> pipe;
+  while (true) {
     const std::optional<Message> message = control.receiver->receive();
     if (!message) throw LinkError("the coordinator is gone");
     const Grant grant = grant_from(record_of(*message));
-    if (!started) worker.start(grant);
-    for (const Action& action : actions_of(plan, grant)) worker.execute(action);
+    // A pipe that was drained starts anew.
+    if (pipe != grant.first_batch) worker.start(grant);
+    pipe = grant.first_batch;
+    for (const Action& action : actions_of(plans, block, grant))
+      worker.execute(action);
     if (grant.finish) worker.finish();
     control.sender->send(control_message(MessageKind::reached, {}));
     if (grant.finish) return;
@@ -48,11 +56,11 @@ std::shared_ptr<Sink> control_sink(Sender& control) {
   return std::make_shared<ControlSink>(control);
 }
 
-void run_worker(const BlockPlan& plan, Link& control,
+void run_worker(int block, const Plans& plans, Link& control,
                 const std::function<std::unique_ptr<Worker>()>& make) {
   try {
     const std::unique_ptr<Worker> worker = make();
-    carry_out_grants(plan, control, *worker);
+    carry_out_grants(block, plans, control, *worker);
     control.sender->close();
   } catch (const LinkError& error) {
     report(control, true, text_of(error));

@@ -17,7 +17,7 @@ std::shared_ptr<Sink> control_sink(Sender& control);
 /// and executes their actions, until the last one. `make` builds the
 /// worker; what it or the worker throws is reported to the coordinator and
 /// thrown on.
-void run_worker(const BlockPlan& plan, Link& control,
+void run_worker(int block, const Plans& plans, Link& control,
                 const std::function<std::unique_ptr<Worker>()>& make);
 
 }  // namespace sluice

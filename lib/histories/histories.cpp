@@ -22,6 +22,10 @@ std::unique_ptr<History> make_history(const HistoryOptions& options,
   throw InternalError("no such weights at backward");
 }
 
+std::int64_t History::stashed_bytes(const Flight& flight) const {
+  return bytes_of(flight.weights);
+}
+
 Tensors copied_weights(const Block& block) {
   Tensors copies;
   for (const auto& [name, parameter] : block.parameters())

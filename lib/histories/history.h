@@ -17,7 +17,8 @@ struct Flight {
       {};  ///< leaves; they ask for gradients if the block below wants
   at::Tensor labels = {};
   Pass pass = {};
-  std::int64_t version = 0;  ///< of the weights of its forward
+  std::int64_t version = 0;   ///< of the weights of its forward
+  at::Tensor raw_input = {};  ///< if the policy needs it
 
   Tensors outputs = {};               ///< with the graph
   std::shared_ptr<Block> block = {};  ///< whose weights that graph refers to
@@ -45,6 +46,8 @@ class History {
   /// The weights of the batch's forward, for a checkpoint; empty when its
   /// backward does without.
   virtual Tensors weights_of(const Flight&) const { return {}; }
+  /// Bytes of the weights that are kept for that batch.
+  virtual std::int64_t stashed_bytes(const Flight& flight) const;
   /// Brings back what forward() kept of a batch that a checkpoint held: its
   /// inputs, labels, pass and version are set, `weights` are those of its
   /// forward. Moves no BatchNorm statistics.

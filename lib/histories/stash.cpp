@@ -28,6 +28,10 @@ class Stash final : public History {
     return copied_weights(*flight.block);
   }
 
+  std::int64_t stashed_bytes(const Flight& flight) const override {
+    return flight.block ? bytes_of(values_of(flight.block->parameters())) : 0;
+  }
+
   void restore(Flight& flight, const Tensors& weights) override {
     const BuffersKept kept(block_);
     forward(flight, weights);

@@ -1,7 +1,7 @@
 // signal = sum over sources of weight x source: a bit of the global gradient on
 // top of a local loss, say. One vector-Jacobian product of the blended signal
 // is taken, and its result goes down. A head always trains on its own loss with
-// weight 1.
+// weight 1; so does the source that is only a shadow.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -17,6 +17,7 @@ namespace {
 
 struct WeightedPolicy {
   double weight = 1;
+  bool shadow = false;  // trains, and is measured against the others
   std::unique_ptr<Policy> policy;
 };
 
@@ -36,8 +37,16 @@ class Blend final : public Policy {
       const Traits traits = source.policy->traits();
       // Backprop of weight 0 is never used; a synthesizer's target would be.
       if (source.weight == 0 && !traits.cut) continue;
+      if (!traits.cut && traits.reach != kUnbounded)
+        throw UserError("a blend can't hold a source with a reach");
+      blended.own = blended.own || traits.own || traits.cut;
       blended.from_above = blended.from_above || traits.from_above;
       blended.learns = blended.learns || traits.learns;
+      blended.needs.raw_input |= traits.needs.raw_input;
+      if (traits.needs.first_layer_above)
+        throw UserError(
+            "a blend can't hold a head that follows the layer above (man): "
+            "weights come down its boundary, and no gradients");
       blended.target_delay =
           std::max(blended.target_delay, traits.target_delay);
       if (source.weight == 0 || traits.cut) continue;
@@ -57,9 +66,11 @@ class Blend final : public Policy {
   Signal signal(const Moment& moment) override {
     Signal blended;
     blended.gradients.resize(moment.features.size());
+    std::vector<Tensors> shadows;
     for (const WeightedPolicy& source : sources_) {
       if (source.weight == 0 && !source.policy->traits().cut) continue;
       const Signal part = source.policy->signal(moment);
+      if (source.shadow) shadows.push_back(part.gradients);
       for (std::size_t i = 0; i < part.gradients.size(); ++i)
         add(part.gradients[i], source.weight, blended.gradients[i]);
       blended.parameter_gradients.insert(blended.parameter_gradients.end(),
@@ -69,6 +80,20 @@ class Blend final : public Policy {
         blended.loss = part.loss;
         blended.logits = part.logits;
       }
+    }
+    for (const Tensors& shadow : shadows)
+      blended.figures =
+          figures_of(likeness(shadow, blended.gradients), "shadow_");
+    return blended;
+  }
+
+  Tensors passed(const Tensors& from_above) override {
+    Tensors blended(from_above.size());
+    for (const WeightedPolicy& source : sources_) {
+      if (source.policy->traits().cut) continue;
+      const Tensors part = source.policy->passed(from_above);
+      for (std::size_t i = 0; i < part.size(); ++i)
+        add(part[i], source.weight, blended[i]);
     }
     return blended;
   }
@@ -132,34 +157,65 @@ void check_names(const Blend& blend) {
 }  // namespace
 
 MakePolicy configure_blend(Fields& options, const PlugIns& plug_ins) {
-  std::vector<std::pair<double, MakePolicy>> makers;
-  options.list("sources", "the policies to blend",
-               [&](Fields& fields, std::int64_t index) {
-                 double weight = 1;
-                 std::string name = "backprop";
-                 fields.key("weight", weight,
-                            {.text = "of this source's gradient"});
-                 const PolicyRow& row =
-                     choose(fields, "policy", policies(), name, "policy");
-                 if (name == "blend")
-                   fields.reject("policy", "a blend can't hold a blend");
-                 MakePolicy make = row.make(fields, plug_ins);
-                 if (index >= 0) makers.emplace_back(weight, std::move(make));
-               });
+  struct Maker {
+    double weight;
+    bool shadow;
+    MakePolicy make;
+  };
+  std::vector<Maker> makers;
+  options.list(
+      "sources", "the policies to blend",
+      [&](Fields& fields, std::int64_t index) {
+        double weight = 1;
+        std::string name = "backprop";
+        bool shadow = false;
+        fields.key("weight", weight, {.text = "of this source's gradient"});
+        fields.key("shadow", shadow,
+                   {.text = "train it and measure its gradient against "
+                            "that of the others, without applying it"});
+        if (shadow) weight = 0;
+        const PolicyRow& row =
+            choose(fields, "policy", policies(), name, "policy");
+        if (name == "blend")
+          fields.reject("policy", "a blend can't hold a blend");
+        MakePolicy make = row.make.configure(fields, plug_ins);
+        if (index >= 0) makers.push_back({weight, shadow, std::move(make)});
+      });
   const bool some_weight =
       std::any_of(makers.begin(), makers.end(),
-                  [](const auto& source) { return source.first != 0; });
+                  [](const Maker& source) { return source.weight != 0; });
   if (!some_weight)
     options.reject("sources",
                    "a blend needs at least one source of weight other than 0");
   return [makers](const Site& site) {
     std::vector<WeightedPolicy> sources;
-    for (const auto& [weight, make] : makers)
-      sources.push_back({weight, make(site)});
+    for (const Maker& maker : makers)
+      sources.push_back({maker.weight, maker.shadow, maker.make(site)});
     auto blend = std::make_unique<Blend>(std::move(sources));
     check_names(*blend);
     return blend;
   };
+}
+
+MethodPage describe_blend() {
+  return {
+      .source =
+          "a weighted sum of other policies' signals; with backprop and "
+          "synthetic_gradient it is BP(lambda): Czarnecki et al. 2017, "
+          "arXiv:1703.00522",
+      .kept =
+          "what the source that takes the gradient from above keeps; without "
+          "one the graph of the batch",
+      .batch_norm = "as that source does",
+      .randomness =
+          "as that source does; all sources see the same features of "
+          "the same batch",
+      .staleness =
+          "that source's. A boundary is a cut only if no source of "
+          "weight other than 0 takes the gradient from above",
+      .example =
+          "sources = [{policy = 'backprop', weight = 0.1}, {policy = "
+          "'local_loss', weight = 0.9}]"};
 }
 
 }  // namespace sluice

@@ -11,4 +11,25 @@ MakePolicy configure_features_replay(Fields& options, const PlugIns&) {
   return from_above(traits);
 }
 
+MethodPage describe_features_replay() {
+  return {
+      .source =
+          "FR: Huo, Gu, Huang, \"Training Neural Networks Using Features "
+          "Replay\", NeurIPS 2018, arXiv:1807.04511",
+      .kept =
+          "block k keeps the inputs of K-k+1 batches, and one graph while it "
+          "goes backward",
+      .batch_norm =
+          "a batch is forwarded twice; statistics = \"forward\" "
+          "(default) or \"replay\" moves them once, \"both\" (what the "
+          "published code does) twice",
+      .randomness =
+          "keyed by the batch: the replay draws the masks of the first "
+          "forward again (the published code does not)",
+      .staleness =
+          "block k applies at turn t batch t - (K-k): d_batch = K-k. "
+          "Its own weights are today's; the gradient from above was "
+          "made a turn ago"};
+}
+
 }  // namespace sluice

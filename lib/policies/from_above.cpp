@@ -18,11 +18,15 @@ class FromAbove final : public Policy {
 
   Signal signal(const Moment& moment) override {
     Signal signal;
-    signal.gradients = moment.from_above;
-    if (scale_ != 1)
-      for (at::Tensor& gradient : signal.gradients)
-        gradient = gradient * scale_;
+    signal.gradients = passed(moment.from_above);
     return signal;
+  }
+
+  Tensors passed(const Tensors& from_above) override {
+    Tensors scaled = from_above;
+    if (scale_ != 1)
+      for (at::Tensor& gradient : scaled) gradient = gradient * scale_;
+    return scaled;
   }
 
  private:

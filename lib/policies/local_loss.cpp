@@ -1,7 +1,10 @@
-// Greedy local learning: the signal is the gradient of an auxiliary head's
-// loss at h_k, and nothing comes from above. Nøkland & Eidnes (ICML 2019,
+// Local learning: the signal is the gradient of an auxiliary head's loss at
+// h_k. Greedy, nothing comes from above: Nøkland & Eidnes (ICML 2019,
 // arXiv:1901.06656) with the head `predsim`; Belilovsky et al. (ICML 2020,
-// arXiv:1901.08164).
+// arXiv:1901.08164). With a reach, the gradients of the heads of so many blocks
+// above come too: their sum (overlapping, Laskin et al. 2020, arXiv:2012.03837)
+// or only that of the furthest (interlocking, Gomez et al., JMLR 2022,
+// arXiv:2010.04116). The head itself trains on its own loss alone.
 #include <utility>
 
 #include "lib/base/plug_in.h"
@@ -14,14 +17,28 @@ namespace {
 
 class LocalLoss final : public Policy {
  public:
-  LocalLoss(std::shared_ptr<Head> head, std::int64_t layer)
-      : head_(std::move(head)), attached_(*head_, "heads", layer) {}
+  LocalLoss(std::shared_ptr<Head> head, std::int64_t layer,
+            const Traits& traits)
+      : head_(std::move(head)),
+        attached_(*head_, "heads", layer),
+        traits_(traits) {
+    traits_.needs = head_->needs();
+    if (!traits_.needs.first_layer_above) return;
+    if (!traits_.cut)
+      throw UserError(
+          "a head that follows the layer above its boundary goes with reach = "
+          "0 only");
+    traits_.from_above = true;
+    traits_.learns = true;
+  }
 
-  Traits traits() const override { return {.cut = true, .from_above = false}; }
+  Traits traits() const override { return traits_; }
 
   Signal signal(const Moment& moment) override {
     const HeadResult result =
-        head_->forward(moment.features, moment.labels, moment.pass);
+        head_->forward(moment.features, {.labels = moment.labels,
+                                         .raw_input = moment.raw_input,
+                                         .pass = moment.pass});
     Tensors targets = moment.features;
     for (const auto& [name, parameter] : attached_.parameters)
       targets.push_back(parameter);
@@ -29,10 +46,18 @@ class LocalLoss final : public Policy {
     const auto split = gradients.begin() + std::ssize(moment.features);
     Signal signal;
     signal.gradients.assign(gradients.begin(), split);
+    for (std::size_t i = 0; !traits_.cut && i < moment.from_above.size(); ++i)
+      signal.gradients[i] = signal.gradients[i] + moment.from_above[i];
     signal.parameter_gradients.assign(split, gradients.end());
     signal.loss = result.loss.detach();
     if (result.logits.defined()) signal.logits = result.logits.detach();
     return signal;
+  }
+
+  /// What has come from above are weights for the head to follow.
+  Lesson learn(const Moment& moment) override {
+    head_->follow(moment.from_above);
+    return {};
   }
 
   NamedTensors parameters() const override { return attached_.parameters; }
@@ -41,7 +66,15 @@ class LocalLoss final : public Policy {
  private:
   std::shared_ptr<Head> head_;
   Attached attached_;
+  Traits traits_;
 };
+
+Traits traits_of(std::int64_t reach, const std::string& rule) {
+  if (reach == 0) return {.cut = true, .from_above = false, .own = true};
+  return {.own = true,
+          .reach = reach,
+          .rule = rule == "sum" ? ReachRule::sum : ReachRule::furthest};
+}
 
 }  // namespace
 
@@ -52,9 +85,43 @@ MakePolicy configure_local_loss(Fields& options, const PlugIns& plug_ins) {
     make_head = choose(fields, "name", plug_ins.heads, name, "auxiliary head")
                     .make(fields);
   });
-  return [make_head](const Site& site) {
-    return std::make_unique<LocalLoss>(make_head(site), site.layer);
+  std::int64_t reach = 0;
+  std::string rule = "sum";
+  options.key("reach", reach,
+              {.text = "from how many blocks above gradients of local losses "
+                       "come; 0: none (greedy)",
+               .unit = "blocks",
+               .min = 0,
+               .max = 1000});
+  options.key("rule", rule,
+              {.text = "which of the losses within reach move the block: their "
+                       "sum (overlapping) or the furthest (interlocking)",
+               .allowed = {"sum", "furthest"}});
+  const Traits traits = traits_of(reach, rule);
+  return [make_head, traits](const Site& site) {
+    return std::make_unique<LocalLoss>(make_head(site), site.layer, traits);
   };
+}
+
+MethodPage describe_local_loss() {
+  return {.source =
+              "greedy local losses: Nøkland, Eidnes, ICML 2019, "
+              "arXiv:1901.06656 (head `predsim`); DGL: Belilovsky, Eickenberg, "
+              "Oyallon, ICML 2020, arXiv:1901.08164. With `reach`: overlapping "
+              "(rule sum), Laskin et al. 2020, arXiv:2012.03837; interlocking "
+              "(rule furthest), Gomez et al., JMLR 2022, arXiv:2010.04116",
+          .kept =
+              "the graph of the batch, until the head's gradient is there: at "
+              "once; with a reach, until those of the heads within it are",
+          .batch_norm =
+              "statistics move in the forward, once per batch, the head's "
+              "own too",
+          .randomness =
+              "one forward, one mask; a head's dropout is keyed by the "
+              "batch and the layer it stands above",
+          .staleness =
+              "none: d_batch = 0, d_upd = 0; what a block gets from below "
+              "was made by the weights of the same turn"};
 }
 
 }  // namespace sluice

@@ -25,7 +25,10 @@ class SyntheticGradient final : public Policy {
         optimizer_(std::move(optimizer)) {}
 
   Traits traits() const override {
-    return {.cut = true, .learns = true, .target_delay = target_delay_};
+    return {.cut = true,
+            .own = true,
+            .learns = true,
+            .target_delay = target_delay_};
   }
 
   Signal signal(const Moment& moment) override {
@@ -90,7 +93,13 @@ MakePolicy configure_synthetic_gradient(Fields& options,
   options.section(
       "synthesizer", "what predicts the gradient", [&](Fields& fields) {
         make = plug_ins.synthesizer(fields);
-        if (!fields.has("optimizer")) return;
+        if (!fields.has("optimizer")) {
+          // Described, but left out of the resolved config.
+          ConfigNode none;
+          fields.key("optimizer", none, "table",
+                     {.text = "its own, as [optimizer]; default: the block's"});
+          return;
+        }
         fields.section(
             "optimizer", "its own; default: the block's", [&](Fields& part) {
               optimizer.emplace();
@@ -103,6 +112,25 @@ MakePolicy configure_synthetic_gradient(Fields& options,
     return std::make_unique<SyntheticGradient>(make(site), site.layer,
                                                target_delay, optimizer);
   };
+}
+
+MethodPage describe_synthetic_gradient() {
+  return {
+      .source =
+          "DNI, with labels cDNI: Jaderberg et al., \"Decoupled Neural "
+          "Interfaces using Synthetic Gradients\", ICML 2017, "
+          "arXiv:1608.05343",
+      .kept =
+          "the graph of the batch, until the synthesizer has answered: at "
+          "once. Then its features and labels, until the gradient from above "
+          "has come and the synthesizer has learned from it",
+      .batch_norm = "statistics move in the forward, once per batch",
+      .randomness = "one forward, one mask",
+      .staleness =
+          "none for the block (the signal's error is the "
+          "synthesizer's). With target_delay = 0 the synthesizer learns "
+          "from a batch before it is used on the next, and waits for "
+          "the block above; with 1 a turn later"};
 }
 
 }  // namespace sluice

@@ -12,7 +12,7 @@ class TopLoss final : public Policy {
  public:
   explicit TopLoss(Loss loss) : loss_(std::move(loss)) {}
 
-  Traits traits() const override { return {.from_above = false}; }
+  Traits traits() const override { return {.from_above = false, .own = true}; }
 
   Signal signal(const Moment& moment) override {
     SLUICE_CHECK(moment.features.size() == 1,

@@ -27,6 +27,7 @@ struct Action {
   /// The block's turn: t of the turn that forwards batch t. A drain's turns
   /// count on.
   std::int64_t turn = 0;
+  std::int64_t phase = 0;  ///< of the timetable: which plan it belongs to
 
   bool operator==(const Action&) const = default;
 };

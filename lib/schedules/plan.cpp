@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/error.h"
+#include "lib/schedules/reach.h"
 
 namespace sluice {
 namespace {
@@ -18,44 +19,87 @@ MessageKind upward_kind(ActionKind kind) {
 
 }  // namespace
 
+namespace {
+
+/// What the boundary above adds to a block's plan; `next` is that of the block
+/// above it.
+void set_boundary(const Traits& above, const BlockPlan& next, BlockPlan& mine) {
+  const bool arrives =
+      std::any_of(mine.parts.begin(), mine.parts.end(),
+                  [](const GradientPart& part) { return !part.own; });
+  mine.gradient_from_above = arrives;
+  mine.delay = arrives ? above.delay + next.delay : 0;
+  if (above.reach != kUnbounded && mine.delay > 0)
+    throw UserError(
+        "boundary {}: what is within its reach must not be delayed, and a "
+        "boundary above it delays by {}",
+        mine.block, mine.delay);
+  mine.order = above.order;
+  // A boundary that adds no delay of its own keeps the weights of its forwards.
+  if (above.delay > 0) {
+    mine.weights = above.weights;
+    mine.statistics = above.statistics;
+  }
+  mine.needs_raw_input = above.needs.raw_input;
+  mine.raw_input_to_above = next.needs_raw_input || next.raw_input_to_above;
+  mine.learns = above.learns;
+  if (above.learns)
+    mine.learn_delay = above.target_delay + std::max(mine.delay, next.delay);
+}
+
+}  // namespace
+
+bool BlockPlan::is_merged() const {
+  return std::all_of(parts.begin(), parts.end(), [&](const GradientPart& part) {
+    return part.applied == parts.front().applied &&
+           part.leaving == parts.front().leaving;
+  });
+}
+
 RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
                       std::int64_t accumulate) {
   const int count = static_cast<int>(boundaries.size()) + 1;
+  const LossPaths paths = loss_paths(boundaries);
   RunPlan plan;
   plan.model_norm = model_norm;
   plan.blocks.resize(static_cast<std::size_t>(count));
   for (int block = count; block >= 1; --block) {
-    BlockPlan& mine = plan.blocks[static_cast<std::size_t>(block) - 1];
+    const auto index = static_cast<std::size_t>(block) - 1;
+    BlockPlan& mine = plan.blocks[index];
     mine.block = block;
     mine.accumulate = accumulate;
-    if (block < count) {
-      const Traits& above = boundaries[static_cast<std::size_t>(block) - 1];
-      const BlockPlan& next = plan.blocks[static_cast<std::size_t>(block)];
-      if (model_norm && (above.cut || above.delay > 0 || !above.from_above))
-        throw UserError(
-            "clip.scope = 'model' needs backprop at every boundary: boundary "
-            "{} has another policy; use clip.scope = 'block'",
-            block);
-      mine.delay = above.cut ? 0 : above.delay + next.delay;
-      mine.order = above.order;
-      // A boundary that adds no delay of its own keeps the weights of its
-      // forwards.
-      if (above.delay > 0) {
-        mine.weights = above.weights;
-        mine.statistics = above.statistics;
-      }
-      mine.gradient_from_above = above.from_above && !above.cut;
-      mine.learns = above.learns;
-      if (above.learns)
-        mine.learn_delay =
-            above.target_delay + std::max(mine.delay, next.delay);
-    }
-    if (block > 1) {
-      const Traits& below = boundaries[static_cast<std::size_t>(block) - 2];
-      mine.gradient_to_below = below.from_above && (!below.cut || below.learns);
-    }
+    mine.parts = paths.parts[index];
+    mine.leaving = paths.leaving[index];
+    if (block > 1)
+      mine.first_layer_to_below = boundaries[index - 1].needs.first_layer_above;
+    if (block == count) continue;
+    const Traits& above = boundaries[index];
+    if (model_norm && (above.cut || above.delay > 0 || !above.from_above))
+      throw UserError(
+          "clip.scope = 'model' needs backprop at every boundary: boundary "
+          "{} has another policy; use clip.scope = 'block'",
+          block);
+    set_boundary(above, plan.blocks[index + 1], mine);
   }
   return plan;
+}
+
+Barrier barrier_around_iterations(const RunPlan& plan) {
+  const bool replays = std::any_of(
+      plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
+        return block.delay > 0 && block.order == Order::forward_first &&
+               block.weights == WeightsAtBackward::current;
+      });
+  return replays ? Barrier::play_and_replay : Barrier::turn;
+}
+
+TurnPart part_of(const BlockPlan& plan, const Action& action) {
+  // In order B the forward is the last of the turn, but for learning.
+  const bool all_before_forward =
+      plan.order == Order::backward_first && plan.delay > 0;
+  const bool plays = action.kind == ActionKind::forward ||
+                     (all_before_forward && action.kind != ActionKind::learn);
+  return plays ? TurnPart::play : TurnPart::rest;
 }
 
 std::int64_t turns_in_flight(const BlockPlan& plan) {
@@ -67,31 +111,43 @@ std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
   // A turn: one forward, one backward and, when a window of accumulation is
   // full, an update, in the block's order; no forward in the turns of a drain.
   const auto append = [&](std::int64_t turn, bool has_forward) {
-    const Action forward{ActionKind::forward, turn, turn};
+    const Action forward{ActionKind::forward, turn, turn, grant.phase};
     const bool backward_first =
         plan.order == Order::backward_first && plan.delay > 0;
     if (has_forward && !backward_first) actions.push_back(forward);
     const std::int64_t applied = turn - plan.delay;
     if (applied >= grant.first_batch && applied < grant.end_turn) {
-      actions.push_back({ActionKind::backward, applied, turn});
+      actions.push_back({ActionKind::backward, applied, turn, grant.phase});
       if ((applied - grant.first_batch + 1) % plan.accumulate == 0)
-        actions.push_back({ActionKind::update, applied, turn});
+        actions.push_back({ActionKind::update, applied, turn, grant.phase});
     }
     if (has_forward && backward_first) actions.push_back(forward);
     const std::int64_t lesson = turn - plan.learn_delay;
     if (plan.learns && lesson >= grant.first_batch)
-      actions.push_back({ActionKind::learn, lesson, turn});
+      actions.push_back({ActionKind::learn, lesson, turn, grant.phase});
   };
   for (std::int64_t turn = grant.first_turn; turn < grant.end_turn; ++turn)
     append(turn, true);
   if (grant.drain)
     for (std::int64_t extra = 0; extra < turns_in_flight(plan); ++extra)
       append(grant.end_turn + extra, false);
+  if (grant.part != TurnPart::whole)
+    std::erase_if(actions, [&](const Action& action) {
+      return part_of(plan, action) != grant.part;
+    });
   for (std::int64_t batch = 0; batch < grant.evaluation_batches; ++batch)
-    actions.push_back({ActionKind::evaluate, batch, grant.end_turn});
+    actions.push_back(
+        {ActionKind::evaluate, batch, grant.end_turn, grant.phase});
   if (grant.checkpoint)
-    actions.push_back({ActionKind::checkpoint, grant.end_turn, grant.end_turn});
+    actions.push_back(
+        {ActionKind::checkpoint, grant.end_turn, grant.end_turn, grant.phase});
   return actions;
+}
+
+std::vector<Action> actions_of(const Plans& plans, int block,
+                               const Grant& grant) {
+  const RunPlan& plan = plans.at(static_cast<std::size_t>(grant.phase));
+  return actions_of(plan.blocks.at(static_cast<std::size_t>(block) - 1), grant);
 }
 
 std::optional<std::int64_t> gradient_taken_after(const BlockPlan& plan) {
@@ -121,7 +177,8 @@ std::vector<Transfer> yields_of(const RunPlan& plan, int block,
   const BlockPlan& mine = plan.blocks[static_cast<std::size_t>(block) - 1];
   if (goes_up(action.kind) && block < count)
     return {{upward_kind(action.kind), block, block + 1, action.batch}};
-  if (action.kind == ActionKind::backward && mine.gradient_to_below)
+  if (action.kind == ActionKind::backward &&
+      (mine.gradient_to_below() || mine.first_layer_to_below))
     return {{MessageKind::gradient, block, block - 1, action.batch}};
   if (action.kind == ActionKind::update && plan.model_norm && block < count)
     return {{MessageKind::norm, block, block + 1, action.batch}};

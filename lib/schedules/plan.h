@@ -11,6 +11,17 @@
 
 namespace sluice {
 
+/// A part of the gradient at h_k: that of all losses which share their way
+/// down.
+struct GradientPart {
+  bool own = false;      ///< the policy's own signal; else from above
+  bool applied = true;   ///< whether it moves the block's weights
+  int leaving = kStays;  ///< which of the gradients sent down it adds to
+
+  static constexpr int kStays = -1;
+  bool operator==(const GradientPart&) const = default;
+};
+
 /// What a block's schedule is made from.
 struct BlockPlan {
   int block = 1;
@@ -29,38 +40,81 @@ struct BlockPlan {
   /// it, learning does. Turn t learns from batch t - learn_delay.
   bool learns = false;
   std::int64_t learn_delay = 0;
-  bool gradient_to_below = false;  ///< boundary k-1 wants ours
+  /// The gradient at h_k: the own part, if any, then those from above in the
+  /// order in which they arrive.
+  std::vector<GradientPart> parts = {};
+  int leaving = 0;  ///< gradients sent down for a batch
+  bool gradient_to_below() const { return leaving > 0; }
+  /// Whether all parts go the same way, so that their sum is all one needs.
+  bool is_merged() const;
+  /// Whether the batch's un-normalised input is kept for the policy above the
+  /// block, and whether it goes up with h_k, for the one of a block above.
+  bool needs_raw_input = false;
+  bool raw_input_to_above = false;
+  /// With each backward the weights of the first layer go down, and no
+  /// gradient.
+  bool first_layer_to_below = false;
 };
 
-/// What every schedule of a run is made from.
+/// Where all blocks wait for each other. No method needs it; published codes
+/// have it, and their speeds follow from it. Changes no number.
+enum class Barrier : std::uint8_t {
+  none,
+  turn,            ///< after every turn
+  play_and_replay  ///< also inside a turn, between forward and replay
+};
+
+/// What every schedule of a phase of a run is made from.
 struct RunPlan {
   std::vector<BlockPlan> blocks;  ///< index k-1
   /// clip.scope = "model": an update waits for the whole model's norm.
   bool model_norm = false;
+  Barrier barrier = Barrier::none;
 };
+
+/// Those of a whole run, by phase: a timetable begins the next one when the
+/// pipe has been drained.
+using Plans = std::vector<RunPlan>;
 
 /// boundaries: traits of the K-1 boundaries, bottom first. Throws UserError
 /// when they don't go together.
 RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
                       std::int64_t accumulate = 1);
 
+/// The barrier around every iteration, as the published codes of the plan's
+/// methods have it: features replay has a second one before the replay.
+Barrier barrier_around_iterations(const RunPlan& plan);
+
+/// What of its turns a block does; a barrier inside a turn parts it. `play`
+/// ends with the forward.
+enum class TurnPart : std::uint8_t { whole, play, rest };
+
+/// The part of its turn, play or rest, that a training action belongs to.
+TurnPart part_of(const BlockPlan& plan, const Action& action);
+
 /// The coordinator's word to every worker: run the turns [first_turn,
 /// end_turn), then do what it decided, in the order of the members.
 struct Grant {
   std::int64_t first_turn = 0;
   std::int64_t end_turn = 0;
+  std::int64_t phase = 0;  ///< of the timetable
   /// Batches before it are none of the pipe's any more: it was drained there.
   std::int64_t first_batch = 0;
   bool drain = false;  ///< apply the batches still in flight
   std::int64_t evaluation_batches = 0;
   bool checkpoint = false;
   bool finish = false;  ///< nothing comes after this
+  TurnPart part = TurnPart::whole;
 
   bool operator==(const Grant&) const = default;
 };
 
 /// The lockstep schedule of a block: a pure function.
 std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant);
+
+/// The same, of the grant's phase.
+std::vector<Action> actions_of(const Plans& plans, int block,
+                               const Grant& grant);
 
 /// A message that an action waits for or sends.
 struct Transfer {

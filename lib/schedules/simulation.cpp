@@ -13,30 +13,34 @@ std::size_t at(int one_based) {
   return static_cast<std::size_t>(one_based) - 1;
 }
 
+/// More than a phase of a timetable has between its barriers.
+constexpr std::int64_t kStagesOfPhase = std::int64_t{1} << 42;
+
 std::string text_of(const Transfer& transfer) {
   return fmt::format("{} {}", name_of(transfer.kind), transfer.batch);
 }
 
 }  // namespace
 
-Simulation::Simulation(RunPlan plan, Costs costs,
+Simulation::Simulation(Plans plans, Costs costs,
                        std::vector<Capacity> capacities)
-    : plan_(std::move(plan)), costs_(std::move(costs)) {
-  lanes_.resize(plan_.blocks.size());
-  costs_.blocks.resize(plan_.blocks.size());
-  SLUICE_CHECK(capacities.size() + 1 == plan_.blocks.size(),
-               "{} capacities for {} blocks", capacities.size(),
-               plan_.blocks.size());
+    : plans_(std::move(plans)), costs_(std::move(costs)) {
+  const std::size_t blocks = plans_.at(0).blocks.size();
+  lanes_.resize(blocks);
+  SLUICE_CHECK(capacities.size() + 1 == blocks, "{} capacities for {} blocks",
+               capacities.size(), blocks);
   for (const Capacity& capacity : capacities) {
-    up_.push_back({{}, capacity.up, 0});
-    down_.push_back({{}, capacity.down, 0});
+    up_.push_back({{}, capacity.up, 0, 0});
+    down_.push_back({{}, capacity.down, 0, 0});
   }
 }
 
-void Simulation::begin_at(std::int64_t turn, std::int64_t first_batch) {
-  for (const Transfer& sent : in_flight(plan_, turn, first_batch))
+void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
+                          std::int64_t first_batch) {
+  const RunPlan& now = plan(phase);
+  for (const Transfer& sent : in_flight(now, turn, first_batch))
     channel(sent).queue.push_back({sent, 0});
-  for (const BlockPlan& plan : plan_.blocks) {
+  for (const BlockPlan& plan : now.blocks) {
     Lane& lane = lanes_[at(plan.block)];
     std::int64_t batch = std::max(first_batch, turn - plan.learn_delay);
     for (; batch < turn - plan.delay; ++batch) lane.lessons.insert(batch);
@@ -62,28 +66,35 @@ const Simulation::Direction& Simulation::channel(
                                      : down_[at(transfer.to)];
 }
 
-bool Simulation::replays(int block) const {
-  const BlockPlan& plan = plan_.blocks[at(block)];
-  return plan.delay > 0 && (plan.weights == WeightsAtBackward::current ||
-                            plan.weights == WeightsAtBackward::recompute);
+const RunPlan& Simulation::plan(std::int64_t phase) const {
+  return plans_.at(static_cast<std::size_t>(phase));
 }
 
-double Simulation::cost_of(int block, const Action& action) const {
-  const BlockCosts& costs = costs_.blocks[at(block)];
-  switch (action.kind) {
-    case ActionKind::forward:
-    case ActionKind::evaluate:
-      return costs.forward;
-    case ActionKind::backward:
-      // A replay forwards once more.
-      return costs.backward + (replays(block) ? costs.forward : 0);
-    case ActionKind::update:
-      return costs.update;
-    case ActionKind::learn:
-      return costs.learn;
-    case ActionKind::checkpoint:
-      return 0;
-  }
+void Simulation::hold(int block, double until) {
+  Lane& lane = lanes_[at(block)];
+  lane.clock = std::max(lane.clock, until);
+}
+
+std::optional<std::int64_t> Simulation::stage_of(int block) const {
+  const Lane& lane = lanes_[at(block)];
+  if (lane.actions.empty()) return std::nullopt;
+  const Action& action = lane.actions.front();
+  const RunPlan& now = plan(action.phase);
+  if (now.barrier == Barrier::none) return std::nullopt;
+  if (action.kind == ActionKind::evaluate ||
+      action.kind == ActionKind::checkpoint)
+    return std::nullopt;  // the turns before it are done
+  const bool is_second =
+      now.barrier == Barrier::play_and_replay &&
+      part_of(now.blocks[at(block)], action) == TurnPart::rest;
+  return action.phase * kStagesOfPhase + 2 * action.turn + (is_second ? 1 : 0);
+}
+
+int Simulation::behind(int block) const {
+  const std::optional<std::int64_t> mine = stage_of(block);
+  if (!mine || *mine <= stage_) return 0;
+  for (int other = 1; other <= std::ssize(lanes_); ++other)
+    if (stage_of(other).value_or(*mine) < *mine) return other;
   return 0;
 }
 
@@ -109,18 +120,27 @@ void Simulation::note(const BlockPlan& plan, const Action& action, Lane& lane) {
   if (action.kind == ActionKind::update) lane.pending.clear();
 }
 
+const RunPlan& Simulation::plan_of(const Lane& lane) const {
+  return plan(lane.actions.front().phase);
+}
+
 std::optional<double> Simulation::start_of(int block) const {
   const Lane& lane = lanes_[at(block)];
   if (lane.actions.empty() || !lacks(lane, lane.actions.front()).empty())
     return std::nullopt;
+  if (behind(block) != 0) return std::nullopt;
   double start = lane.clock;
-  for (const Transfer& need : needs_of(plan_, block, lane.actions.front())) {
+  if (const auto stage = stage_of(block))
+    start = std::max(start, *stage > stage_ ? latest_end_ : stage_start_);
+  for (const Transfer& need :
+       needs_of(plan_of(lane), block, lane.actions.front())) {
     const Direction& from = channel(need);
     if (from.queue.empty() || from.queue.front().transfer != need)
       return std::nullopt;
     start = std::max(start, from.queue.front().arrival);
   }
-  for (const Transfer& yield : yields_of(plan_, block, lane.actions.front())) {
+  for (const Transfer& yield :
+       yields_of(plan_of(lane), block, lane.actions.front())) {
     const Direction& to = channel(yield);
     if (to.queue.size() >= to.capacity) return std::nullopt;
     start = std::max(start, to.room_since);
@@ -140,21 +160,39 @@ std::optional<TimedAction> Simulation::next() {
   }
   if (chosen == 0) return std::nullopt;
 
+  const std::optional<std::int64_t> stage = stage_of(chosen);
+  if (stage && *stage > stage_) {
+    stage_ = *stage;
+    stage_start_ = latest_end_;
+  }
   Lane& lane = lanes_[at(chosen)];
   const Action action = lane.actions.front();
   lane.actions.pop_front();
-  const double end = earliest + cost_of(chosen, action);
+  const double end =
+      earliest +
+      seconds_of(costs_, plan(action.phase).blocks[at(chosen)], action);
   lane.clock = end;
-  note(plan_.blocks[at(chosen)], action, lane);
-  for (const Transfer& need : needs_of(plan_, chosen, action)) {
+  if (stage) latest_end_ = std::max(latest_end_, end);
+  note(plan(action.phase).blocks[at(chosen)], action, lane);
+  for (const Transfer& need : needs_of(plan(action.phase), chosen, action)) {
     Direction& from = channel(need);
     const bool was_full = from.queue.size() == from.capacity;
     from.queue.pop_front();
     if (was_full) from.room_since = earliest;
   }
-  for (const Transfer& yield : yields_of(plan_, chosen, action))
-    channel(yield).queue.push_back({yield, end + costs_.latency});
+  for (const Transfer& yield : yields_of(plan(action.phase), chosen, action))
+    send(yield, end);
   return TimedAction{chosen, action, earliest, end};
+}
+
+void Simulation::send(const Transfer& transfer, double time) {
+  Direction& to = channel(transfer);
+  const Transit transit = transit_of(costs_, transfer);
+  to.free_since = std::max(time, to.free_since) + transit.occupies;
+  double arrival = to.free_since + transit.latency;
+  // Jitter overtakes nobody.
+  if (!to.queue.empty()) arrival = std::max(arrival, to.queue.back().arrival);
+  to.queue.push_back({transfer, arrival});
 }
 
 bool Simulation::idle(int block) const {
@@ -174,7 +212,12 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
   if (!missing.empty())
     return {block,
             fmt::format("block {} ({}) lacks {}", block, action, missing)};
-  for (const Transfer& need : needs_of(plan_, block, lane.actions.front())) {
+  if (const int other = behind(block))
+    return {other, fmt::format("block {} ({}) waits at the barrier for block "
+                               "{}",
+                               block, action, other)};
+  for (const Transfer& need :
+       needs_of(plan_of(lane), block, lane.actions.front())) {
     const Direction& from = channel(need);
     if (from.queue.empty())
       return {need.from, fmt::format("block {} ({}) waits for {} of block {}",
@@ -187,7 +230,8 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
                       "first",
                       block, action, text_of(need), need.from, text_of(head))};
   }
-  for (const Transfer& yield : yields_of(plan_, block, lane.actions.front())) {
+  for (const Transfer& yield :
+       yields_of(plan_of(lane), block, lane.actions.front())) {
     const Direction& to = channel(yield);
     if (to.queue.size() >= to.capacity)
       return {yield.to,
@@ -248,7 +292,7 @@ constexpr std::int64_t kTurnsAfterEvaluation = 4;
 /// Runs the sample to its end, or to where it waits for itself.
 Simulation sampled(const RunPlan& plan, const Grant& grant,
                    const std::vector<Capacity>& capacities) {
-  Simulation simulation(plan, {}, capacities);
+  Simulation simulation({plan}, {}, capacities);
   // An evaluation in mid-run finds gradients under way.
   Grant first = grant;
   first.end_turn -= kTurnsAfterEvaluation;
@@ -298,6 +342,17 @@ std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack) {
   return capacities;
 }
 
+std::vector<Capacity> capacities_of(const Plans& plans, std::size_t slack) {
+  std::vector<Capacity> all = capacities_of(plans.at(0), slack);
+  for (const RunPlan& plan : plans) {
+    const std::vector<Capacity> one = capacities_of(plan, slack);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = {std::max(all[i].up, one[i].up),
+                std::max(all[i].down, one[i].down)};
+  }
+  return all;
+}
+
 std::vector<TimedAction> simulate(
     const RunPlan& plan, const Costs& costs,
     const std::vector<Capacity>& capacities,
@@ -305,7 +360,7 @@ std::vector<TimedAction> simulate(
   SLUICE_CHECK(actions.size() == plan.blocks.size(),
                "actions for {} blocks, the plan has {}", actions.size(),
                plan.blocks.size());
-  Simulation simulation(plan, costs, capacities);
+  Simulation simulation({plan}, costs, capacities);
   for (const BlockPlan& block : plan.blocks)
     simulation.extend(block.block, actions[at(block.block)]);
   std::vector<TimedAction> timeline;

@@ -8,23 +8,10 @@
 #include <vector>
 
 #include "lib/base/channel.h"
+#include "lib/schedules/costs.h"
 #include "lib/schedules/plan.h"
 
 namespace sluice {
-
-/// Seconds that the actions of a block take on the virtual clock.
-struct BlockCosts {
-  double forward = 0;
-  double backward = 0;
-  double update = 0;
-  double learn = 0;
-};
-
-/// What the virtual clock knows. Zero costs give the sequential reference.
-struct Costs {
-  std::vector<BlockCosts> blocks;  ///< index k-1; missing ones cost nothing
-  double latency = 0;              ///< s per message
-};
 
 /// When an action ran, in seconds of virtual time.
 struct TimedAction {
@@ -37,17 +24,22 @@ struct TimedAction {
 /// Runs schedules on a virtual clock: the event loop of the virtual engine, and
 /// without anybody executing the actions, the check of every schedule. Lockstep
 /// blocks do their actions in order; an action starts when its block is free,
-/// its inputs have arrived and its outputs have room.
+/// its inputs have arrived, its outputs have room, and all blocks have come to
+/// the barrier before it, if there is one.
 class Simulation {
  public:
   /// capacities: index k-1 for boundary k.
-  Simulation(RunPlan plan, Costs costs, std::vector<Capacity> capacities);
+  Simulation(Plans plans, Costs costs, std::vector<Capacity> capacities);
 
-  /// Begins where a run was saved that had done the turns before `turn` with a
-  /// pipe that began with `first_batch`. Before all else.
-  void begin_at(std::int64_t turn, std::int64_t first_batch);
+  /// Begins where a run was saved that had done the turns before `turn`, in a
+  /// phase of its timetable, with a pipe that began with `first_batch`. Before
+  /// all else.
+  void begin_at(std::int64_t phase, std::int64_t turn,
+                std::int64_t first_batch);
   /// Gives a block more to do.
   void extend(int block, const std::vector<Action>& actions);
+  /// The block does nothing before that time.
+  void hold(int block, double until);
   /// The next action in the order of virtual time (ties: the lowest block), or
   /// nothing when no block can do anything.
   std::optional<TimedAction> next();
@@ -70,6 +62,7 @@ class Simulation {
     std::deque<Queued> queue;
     std::size_t capacity = 1;
     double room_since = 0;
+    double free_since = 0;  ///< when it has carried all that was sent
   };
   struct Lane {
     std::deque<Action> actions;
@@ -86,16 +79,27 @@ class Simulation {
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
   std::optional<double> start_of(int block) const;
-  bool replays(int block) const;
-  double cost_of(int block, const Action& action) const;
+  void send(const Transfer& transfer, double time);
+  /// Between two barriers is a stage. That of a block's next action; nothing
+  /// when it doesn't care for barriers.
+  std::optional<std::int64_t> stage_of(int block) const;
+  /// A block that has not come to the barrier before this block's next action;
+  /// 0 when there is none.
+  int behind(int block) const;
+  const RunPlan& plan(std::int64_t phase) const;
+  /// Of the lane's next action.
+  const RunPlan& plan_of(const Lane& lane) const;
   /// Whom the block waits for and why; 0 when it waits for nobody.
   std::pair<int, std::string> waits_for(int block) const;
 
-  RunPlan plan_;
+  Plans plans_;
   Costs costs_;
   std::vector<Lane> lanes_;      // index k-1
   std::vector<Direction> up_;    // index of the boundary - 1
   std::vector<Direction> down_;  // likewise
+  std::int64_t stage_ = -1;      // the latest that a block has entered
+  double stage_start_ = 0;
+  double latest_end_ = 0;  ///< of the actions that care for barriers
 };
 
 /// The least capacities without deadlock plus `slack` each, found by simulating
@@ -103,6 +107,8 @@ class Simulation {
 /// UserError with the cycle when the plan would wait for itself whatever the
 /// capacities.
 std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack);
+/// Those that do for every phase of a timetable.
+std::vector<Capacity> capacities_of(const Plans& plans, std::size_t slack);
 
 /// Runs the actions (index k-1) to their end. Throws UserError with the cycle
 /// when they would wait for each other for ever.

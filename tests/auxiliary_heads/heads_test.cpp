@@ -22,7 +22,7 @@ void PrintTo(const Case& value, std::ostream* out) {
 }
 
 HeadResult run(Head& head, const at::Tensor& features) {
-  return head.forward({features}, labels_for(features), {});
+  return head.forward({features}, {.labels = labels_for(features)});
 }
 
 class HeadContract : public testing::TestWithParam<Case> {
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"mlp_sr", {8}}, Case{"mlp_sr", {8, 9, 6}},
                     Case{"mlp_sr", {8, 3, 2}}, Case{"conv", {8, 5, 4}},
                     Case{"conv", {8, 1, 1}}, Case{"full_conv", {8, 5, 4}},
-                    Case{"vocabulary", {7, 8}}));
+                    Case{"1c2f", {8, 5, 4}}, Case{"vocabulary", {7, 8}}));
 
 void expect_refused(std::string_view head, const SampleShape& features,
                     const std::string& text) {
@@ -134,7 +134,7 @@ TEST(Heads, OfImagesRefuseTextsAndNameTheHeadForThem) {
 }
 
 TEST(Heads, OfMapsRefuseFlatFeatures) {
-  for (const char* head : {"conv", "full_conv"})
+  for (const char* head : {"conv", "full_conv", "1c2f", "infopro"})
     expect_refused(head, {8}, "takes features of shape [C, H, W], not [8]");
 }
 

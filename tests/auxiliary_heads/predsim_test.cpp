@@ -96,7 +96,7 @@ void expect_near(const at::Tensor& found, const Matrix& expected) {
 }
 
 double loss_of(Head& head, const at::Tensor& features) {
-  return head.forward({features}, six_labels(), {}).loss.item<double>();
+  return head.forward({features}, {.labels = six_labels()}).loss.item<double>();
 }
 
 double largest(const at::Tensor& values) {
@@ -195,7 +195,7 @@ TEST(PredSim, L6_PermutedSamplesLeaveTheLossAsItIs) {
   const at::Tensor order = at::tensor({3, 0, 5, 1, 4, 2}, at::kLong);
   const at::Tensor permuted =
       head->forward({rows.index_select(0, order)},
-                    six_labels().index_select(0, order), {})
+                    {.labels = six_labels().index_select(0, order)})
           .loss;
   EXPECT_NEAR(permuted.item<double>(), loss_of(*head, rows), 1e-6);
 }
@@ -230,13 +230,13 @@ TEST(PredSim, SimilarityOfMapsIsBehindAPaddedConvolution) {
 TEST(PredSim, L2_ZeroProjectionGivesNoGradientToTheEncoder) {
   const auto head = predsim(site_of({7}), 0);
   const at::Tensor features = features_of({7});
-  head->forward({features}, six_labels(), {}).loss.backward();
+  head->forward({features}, {.labels = six_labels()}).loss.backward();
   EXPECT_EQ(largest(features.grad()), 0);
 }
 
 TEST(PredSim, L2_ZeroProjectionGetsAGradientItself) {
   const auto head = predsim(site_of({7}), 0);
-  head->forward({features_of({7})}, six_labels(), {}).loss.backward();
+  head->forward({features_of({7})}, {.labels = six_labels()}).loss.backward();
   const auto weight = head->named_parameters()["prediction.weight"];
   EXPECT_EQ(largest(weight), 0);
   EXPECT_GT(largest(weight.grad()), 0);
@@ -248,7 +248,7 @@ at::Tensor gradient_at_features(double beta) {
           head->named_parameters().find("prediction.weight"))
     weight->detach().fill_(0.1).slice(0, 1).neg_();
   const at::Tensor features = features_of({7});
-  head->forward({features}, six_labels(), {}).loss.backward();
+  head->forward({features}, {.labels = six_labels()}).loss.backward();
   return features.grad();
 }
 
@@ -290,8 +290,8 @@ TEST(PredSim, SimHasNoClassifier) {
   const auto head = predsim(site_of({7}), 1);
   const std::vector<std::string> expected = {"similarity.weight"};
   EXPECT_EQ(head->named_parameters().keys(), expected);
-  EXPECT_FALSE(
-      head->forward({features_of({7})}, six_labels(), {}).logits.defined());
+  EXPECT_FALSE(head->forward({features_of({7})}, {.labels = six_labels()})
+                   .logits.defined());
 }
 
 // What the pool of the classifier does to each map that a network has before

@@ -32,7 +32,7 @@ std::int64_t parameter_count(const Head& head) {
 }
 
 HeadResult run(Head& head, const Tensor& features) {
-  return head.forward({features}, labels_for(features), {});
+  return head.forward({features}, {.labels = labels_for(features)});
 }
 
 /// Of the batch at hand, with the initial weight 1 and bias 0.
@@ -120,7 +120,7 @@ void expect_batch_of_one(bool allowed, std::string_view name,
   const auto head = make_head(name, site_of(features), options);
   const Tensor one = features_of(features).detach().slice(0, 0, 1);
   const auto forward = [&] {
-    head->forward({one}, six_labels()[0].view(1), {});
+    head->forward({one}, {.labels = six_labels()[0].view(1)});
   };
   if (allowed) {
     EXPECT_NO_THROW(forward()) << name;

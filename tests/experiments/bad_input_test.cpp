@@ -45,6 +45,10 @@ INSTANTIATE_TEST_SUITE_P(
                "did you mean 'predsim'"},
         Misuse{"UnknownOption", "model = {hiden = [3]}",
                "did you mean 'hidden'"},
+        Misuse{"UnknownOptionOfASynthesizer",
+               "boundary = {policy = 'synthetic_gradient', synthesizer = "
+               "{optimiser = {lr = 1}}}",
+               "did you mean 'optimizer'"},
         Misuse{"WrongType", "batch_size = 'many'", "batch_size"},
         Misuse{"OutOfRange", "batch_size = 0", "batch_size"},
         Misuse{"TooManyBlocks", "blocks = 9", "blocks"},
@@ -173,11 +177,21 @@ INSTANTIATE_TEST_SUITE_P(
         CommandLine{"ConfigThatIsNotThere", "run /nowhere.toml",
                     "/nowhere.toml"},
         CommandLine{"ConfigThatIsAFolder", "run /tmp", "/tmp"},
+        CommandLine{"OnlyWithoutACard", "run --resume /nowhere --only x",
+                    "--only is for cards"},
         CommandLine{"UnknownFlag", "run x.toml --overwirte", "--overwirte"},
         CommandLine{"ListOfNothing", "list heds", "heds"},
         CommandLine{"EvaluationOfNothing", "eval /nowhere", "/nowhere"},
         CommandLine{"NothingToResume", "run --resume /tmp", "/tmp"}),
     [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(Program, HelpShowsTheKeysOfEveryPolicy) {
+  const std::string help = sluice("help config").text;
+  for (const char* key : {"synthetic_gradient", "[boundary.synthesizer]",
+                          "[boundary.synthesizer.optimizer]", "target_delay",
+                          "[boundary.head]", "[[boundary.sources]]"})
+    EXPECT_NE(help.find(key), std::string::npos) << key;
+}
 
 TEST_F(Program, SaysWhyItsFolderCanNotBeMade) {
   const std::string config = write("config.toml", config_with(""));

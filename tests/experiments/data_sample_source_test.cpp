@@ -41,6 +41,20 @@ TEST(SampleSource, NormalisesEachChannel) {
   EXPECT_TRUE(at::equal(source.batch(2).inputs, expected));
 }
 
+TEST(SampleSource, RawInputsAreThePixelsBeforeNormalisation) {
+  SampleSource source(counting(10), {.batch_size = 4, .raw_inputs = true});
+  const Batch batch = source.batch(1);
+  const at::Tensor bytes = (batch.raw_inputs * 255).round();
+  EXPECT_TRUE(at::allclose(batch.raw_inputs * 255, bytes, 0, 1e-4));
+  EXPECT_TRUE(at::equal(bytes.select(1, 0).select(1, 0).select(1, 0),
+                        4 * batch.labels.to(at::kFloat)));
+}
+
+TEST(SampleSource, RawInputsAreMadeForThoseWhoAsk) {
+  SampleSource source(counting(10), {.batch_size = 4});
+  EXPECT_FALSE(source.batch(0).raw_inputs.defined());
+}
+
 TEST(SampleSource, LabelsBelongToTheirImages) {
   SampleSource source(counting(10), {.batch_size = 4, .seed = 3});
   const Batch batch = source.batch(1);

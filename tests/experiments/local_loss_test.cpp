@@ -91,8 +91,8 @@ TEST(LocalLoss, B2_LabelsOfAHeadChangeTheGradientsOfItsBlockOnly) {
   Experiment experiment = experiment_of(kGreedy, 1);
   Training right(experiment);
   right.train();
-  experiment.boundaries[1] = [make =
-                                  experiment.boundaries[1]](const Site& site) {
+  MakePolicy& make = experiment.phases[0][1].make;
+  make = [make](const Site& site) {
     return std::make_unique<Mislabelled>(make(site));
   };
   Training wrong(experiment);
@@ -125,7 +125,7 @@ TEST(LocalLoss, B6_BlocksAboveCanBeDeleted) {
   Receiver* above = nullptr;
   const auto alone = lone_block(experiment, &above);
   const Grant grant{.end_turn = 20};
-  for (const Action& action : actions_of(experiment.plan.blocks[0], grant))
+  for (const Action& action : actions_of(experiment.plans[0].blocks[0], grant))
     alone->execute(action);
   EXPECT_EQ(difference(alone->weights(), whole.block(1).weights()), "");
 }
@@ -194,10 +194,13 @@ TEST(Blend, OfALocalLossAloneIsThatLocalLoss) {
 }
 
 TEST(Blend, IsCutWithoutBackprop) {
-  EXPECT_FALSE(
-      small_experiment(kMlp + blend(0, 1)).plan.blocks[0].gradient_from_above);
+  EXPECT_FALSE(small_experiment(kMlp + blend(0, 1))
+                   .plans[0]
+                   .blocks[0]
+                   .gradient_from_above);
   EXPECT_TRUE(small_experiment(kMlp + blend(0.5, 1))
-                  .plan.blocks[0]
+                  .plans[0]
+                  .blocks[0]
                   .gradient_from_above);
 }
 

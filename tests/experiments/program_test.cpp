@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         std::pair("MlpBackprop",
                   "blocks = 2\nmodel = {hidden = [48, 40], dropout = 0.2}\n"),
-        std::pair("MlpLocalLoss",
+        std::pair("B7_MlpLocalLoss",
                   "blocks = 2\nmodel = {hidden = [48, 40], dropout = 0.2}\n"
                   "boundary = {policy = 'local_loss', head = {name = "
                   "'predsim'}}\n"),
@@ -51,6 +51,21 @@ INSTANTIATE_TEST_SUITE_P(
                   "blocks = 3\nmemory_format = 'channels_last'\n"
                   "model = {name = 'conv3', channels = 8, dropout = 0.2}\n"
                   "boundary = {policy = 'local_loss'}\n"),
+        std::pair("X4_Interlocking",
+                  "blocks = 3\nmodel = {hidden = [48, 40, 32], dropout = "
+                  "0.2}\nboundary = {policy = 'local_loss', reach = 1, rule = "
+                  "'furthest'}\n"),
+        std::pair("X4_Timetable",
+                  "blocks = 3\nevaluate_every = 0.2\n"
+                  "model = {hidden = [48, 40, 32]}\n"
+                  "boundary = {policy = 'fully_decoupled'}\n"
+                  "timetable = [{turn = 5, boundary = {policy = "
+                  "'delayed_gradient'}}, {accuracy = 0.01, boundary = {1 = "
+                  "{policy = 'local_loss'}}}]\n"),
+        std::pair("X4_ProbedSyntheticGradient",
+                  "blocks = 3\nprobe = {every = 2}\n"
+                  "model = {hidden = [48, 40, 32]}\n"
+                  "boundary = {policy = 'synthetic_gradient'}\n"),
         std::pair("MixClippedOverTheModel",
                   "blocks = 3\nmodel = {hidden = [48, 40, 32]}\n"
                   "optimizer = {lr = 0.05, clip = {norm = 0.5, scope = "
@@ -80,8 +95,8 @@ TEST_F(Program, LeavesARunFolderWithMetricsAndADoneMarker) {
   for (std::string line; std::getline(metrics, line); ++records)
     EXPECT_NE(record_from_json(line).find("kind"), nullptr);
   // 12 turns of 2 blocks, evaluations at turns 10 and 12, what each block cost,
-  // and the summary.
-  EXPECT_EQ(records, 12 * 2 + 2 + 2 + 1);
+  // the histograms of its two counters of staleness, and the summary.
+  EXPECT_EQ(records, 12 * 2 + 2 + 2 + 2 * 2 + 1);
 }
 
 TEST_F(Program, DoesNotOverwriteARunUnasked) {

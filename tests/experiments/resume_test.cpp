@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -122,7 +123,7 @@ class ResumeInFlight : public Resume {
       "optimizer = {name = 'adam', lr = 0.01}\n";
 };
 
-TEST_P(ResumeInFlight, GivesTheBitsOfTheUninterruptedRun) {
+TEST_P(ResumeInFlight, X8_GivesTheBitsOfTheUninterruptedRun) {
   engine_ = GetParam();
   int number = 0;
   for (const std::string method : kDelaying) {
@@ -145,6 +146,38 @@ INSTANTIATE_TEST_SUITE_P(Engines, ResumeInFlight,
                          [](const auto& info) {
                            return std::string(info.param);
                          });
+
+TEST_F(ResumeInFlight, InAnyPhaseOfATimetableGivesTheSameBits) {
+  const std::string config = write(
+      "timetable.toml",
+      config_with(
+          std::string(kDelayed) +
+          "boundary = {policy = 'delayed_gradient'}\n"
+          "timetable = [{turn = 4, boundary = {policy = 'local_loss'}}, "
+          "{accuracy = 0.01, boundary = {policy = 'fully_decoupled'}}]\n"));
+  const auto run = [&](const std::string& dir, const std::string& more) {
+    const Outcome outcome =
+        sluice("run " + config + " --dir " + path(dir) + " " + more);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    return path(dir);
+  };
+  const std::string whole = run("whole", "");
+  for (const int turn : {3, 4, 5, 6, 9}) {
+    const std::string part = run("part" + std::to_string(turn),
+                                 "drain=false turns=" + std::to_string(turn));
+    const Outcome resumed =
+        sluice("run --resume " + part + " turns=12 drain=true");
+    EXPECT_EQ(resumed.status, 0) << resumed.text;
+    EXPECT_EQ(difference(load_weights(checkpoint_of(whole, 12)),
+                         load_weights(checkpoint_of(part, 12))),
+              "")
+        << "from turn " << turn;
+    EXPECT_EQ(difference(load_state(checkpoint_of(whole, 12)),
+                         load_state(checkpoint_of(part, 12))),
+              "")
+        << "from turn " << turn;
+  }
+}
 
 TEST_F(ResumeInFlight, OfADrainedRunBeginsWithAnEmptyPipe) {
   const std::string part = run_delaying("part", kDelaying[0]);
@@ -228,6 +261,24 @@ TEST_F(Resume, WithAnotherModelIsRefusedAndLosesNothing) {
   EXPECT_THAT(outcome.text, HasSubstr("layers.1.linear.weight"));
   EXPECT_EQ(slurp(part + "/metrics.jsonl"), before);
   EXPECT_TRUE(fs::exists(part + "/done"));
+}
+
+/// The checkpoint lacks the weights of a synthesizer, a head's, an optimizer's
+/// state.
+TEST_F(Resume, WithSourcesThatTheCheckpointLacksIsRefusedAndLosesNothing) {
+  const std::string part = run("part", "turns=7");
+  const std::string before = slurp(part + "/run.json");
+  for (const auto& [other, missing] :
+       {std::pair("boundary.1={policy='synthetic_gradient'}", "synthesizers."),
+        std::pair("boundary.1.head={name='mlp_sr'}", "heads."),
+        std::pair("optimizer.1={name='sgd', momentum=0.9}", "momentum")}) {
+    const Outcome outcome =
+        sluice("run --resume " + part + " turns=12 \"" + other + "\"");
+    EXPECT_EQ(outcome.status, 2) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(missing));
+    EXPECT_EQ(slurp(part + "/run.json"), before);
+    EXPECT_TRUE(fs::exists(part + "/done"));
+  }
 }
 
 TEST_F(Resume, OfSomethingThatIsNoRunIsRefused) {

@@ -83,7 +83,7 @@ class Watched final : public Policy {
 
 void watch(Experiment& experiment, int boundary, std::shared_ptr<Seen> seen) {
   MakePolicy& make =
-      experiment.boundaries.at(static_cast<std::size_t>(boundary) - 1);
+      experiment.phases[0].at(static_cast<std::size_t>(boundary) - 1).make;
   make = [make, seen](const Site& site) -> std::unique_ptr<Policy> {
     return std::make_unique<Watched>(make(site), seen);
   };
@@ -94,7 +94,9 @@ class Told final : public Policy {
  public:
   explicit Told(std::map<std::int64_t, at::Tensor> signals)
       : signals_(std::move(signals)) {}
-  Traits traits() const override { return {.cut = true, .learns = true}; }
+  Traits traits() const override {
+    return {.cut = true, .own = true, .learns = true};
+  }
   Signal signal(const Moment& moment) override {
     Signal signal;
     signal.gradients = {signals_.at(moment.batch)};
@@ -123,7 +125,7 @@ TEST(SyntheticGradient, D1_WithThePerfectSynthesizerIsBackprop) {
   Experiment cut = small_experiment(kNet + rate(0.1) +
                                     "boundary = {policy = 'local_loss'}\n");
   for (std::size_t i = 0; i < 2; ++i)
-    cut.boundaries[i] = [signals = seen[i]->signals](const Site&) {
+    cut.phases[0][i].make = [signals = seen[i]->signals](const Site&) {
       return std::make_unique<Told>(signals);
     };
   Training oracle(cut);
@@ -371,7 +373,7 @@ std::unique_ptr<Policy> synthetic_policy(const SampleShape& features) {
   site.features = features;
   site.classes = 3;
   return find_row(policies(), "synthetic_gradient", "policy")
-      .make(fields, {heads(), configure_synthesizer})(site);
+      .make.configure(fields, {heads(), configure_synthesizer})(site);
 }
 
 /// What a synthesizer, trained for ten steps of Adam on one batch that is

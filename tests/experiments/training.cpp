@@ -32,36 +32,61 @@ Experiment small_experiment(const std::string& lines) {
   return read_experiment(config, "");
 }
 
+/// The coordinator sees what workers write, as in a run.
+class Training::Relay final : public Sink {
+ public:
+  explicit Relay(std::shared_ptr<Sink> sink) : sink_(std::move(sink)) {}
+  void write(const Record& record) override {
+    if (coordinator)
+      coordinator->write(record);
+    else if (sink_)
+      sink_->write(record);
+  }
+  Coordinator* coordinator = nullptr;
+
+ private:
+  std::shared_ptr<Sink> sink_;
+};
+
 Training::Training(const Experiment& of, std::shared_ptr<Sink> to)
-    : experiment(of), sink(std::move(to)) {
+    : experiment(of),
+      sink(std::move(to)),
+      relay_(sink ? std::make_shared<Relay>(sink) : nullptr) {
   at::set_num_threads(static_cast<int>(experiment.threads));
+  const auto probe = make_probe(experiment, relay_);
   std::vector<Ends> ends = memory_ends(experiment);
   for (int block = 1; block <= experiment.blocks(); ++block)
     workers.push_back(make_worker(
         experiment, block, std::move(ends[static_cast<std::size_t>(block) - 1]),
-        sink, {}));
+        relay_, {}, probe));
+}
+
+double Training::run(const Costs& costs,
+                     const std::function<void(const TimedAction&)>& seen) {
+  Coordinator coordinator(experiment.length, experiment.blocks(), sink,
+                          nullptr);
+  if (relay_) relay_->coordinator = &coordinator;
+  const double seconds =
+      run_virtual(workers, experiment.plans, experiment.capacities, costs,
+                  coordinator, seen);
+  if (relay_) relay_->coordinator = nullptr;
+  return seconds;
 }
 
 double Training::train(const Costs& costs) {
-  Coordinator coordinator(experiment.length, experiment.blocks(), sink,
-                          nullptr);
-  return run_virtual(workers, experiment.plan, experiment.capacities, costs,
-                     coordinator, watch);
+  return run(costs, watch);
 }
 
 Applications Training::train_and_record() {
   Applications applied;
-  Coordinator coordinator(experiment.length, experiment.blocks(), sink,
-                          nullptr);
-  run_virtual(
-      workers, experiment.plan, experiment.capacities, {}, coordinator,
-      [&](const TimedAction& timed) {
-        if (timed.action.kind != ActionKind::update) return;
-        Applied update{timed.action.turn, timed.action.batch, {}};
-        for (const at::Tensor& gradient : block(timed.block).gradients())
-          update.gradients.push_back(gradient.clone());
-        applied[timed.block].push_back(std::move(update));
-      });
+  run({}, [&](const TimedAction& timed) {
+    if (timed.action.kind != ActionKind::update) return;
+    Applied update{timed.action.turn, timed.action.batch, {}};
+    for (const at::Tensor& gradient : block(timed.block).gradients())
+      update.gradients.push_back(gradient.defined() ? gradient.clone()
+                                                    : gradient);
+    applied[timed.block].push_back(std::move(update));
+  });
   return applied;
 }
 
@@ -105,6 +130,16 @@ double distance(const NamedTensors& left, const NamedTensors& right) {
   return largest;
 }
 
+namespace {
+
+bool same(const at::Tensor& left, const at::Tensor& right) {
+  if (!left.defined() || !right.defined())
+    return left.defined() == right.defined();
+  return left.equal(right);
+}
+
+}  // namespace
+
 std::string difference(const std::vector<Applied>& left,
                        const std::vector<Applied>& right) {
   if (left.size() != right.size())
@@ -114,7 +149,7 @@ std::string difference(const std::vector<Applied>& left,
       return fmt::format("update {} applies batch {} against {}", i,
                          left[i].batch, right[i].batch);
     for (std::size_t j = 0; j < left[i].gradients.size(); ++j)
-      if (!left[i].gradients[j].equal(right[i].gradients.at(j)))
+      if (!same(left[i].gradients[j], right[i].gradients.at(j)))
         return fmt::format("gradient {} of batch {}", j, left[i].batch);
   }
   return "";

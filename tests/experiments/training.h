@@ -43,6 +43,13 @@ struct Training {
   std::shared_ptr<Sink> sink;
   std::function<void(const TimedAction&)> watch;  ///< called after each action
   std::vector<std::unique_ptr<Worker>> workers;
+
+ private:
+  class Relay;
+  double run(const Costs& costs,
+             const std::function<void(const TimedAction&)>& seen);
+
+  std::shared_ptr<Relay> relay_;
 };
 
 /// Empty when both have the same names with the same bits, in any order; else

@@ -1,5 +1,6 @@
 # Installs the build folder `build` into `scratch`, builds the project `outside`
-# against that copy, and runs it and the installed program.
+# against that copy, with the README's program `example`, and runs both and the
+# installed program.
 
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT
@@ -18,10 +19,13 @@ endfunction()
 file(REMOVE_RECURSE "${scratch}")
 run(${CMAKE_COMMAND} --install "${build}" --prefix "${scratch}/installed")
 run(${CMAKE_COMMAND} -G Ninja -S "${outside}" -B "${scratch}/outside"
-  "-DCMAKE_PREFIX_PATH=${scratch}/installed"
+  "-DCMAKE_PREFIX_PATH=${scratch}/installed" "-DEXAMPLE=${example}"
   "-DCMAKE_CXX_COMPILER=${compiler}")
 run(${CMAKE_COMMAND} --build "${scratch}/outside")
 run_expecting("sluice" "${scratch}/installed/bin/sluice" --help)
 run_expecting("random 0\\.[0-9]+\n.*backprop.*local_loss"
   "${scratch}/outside/outside")
+run_expecting("turn-000100: accuracy 1\\.00"
+  ${CMAKE_COMMAND} -E chdir "${scratch}" "${scratch}/outside/own_network"
+  engine=processes threads=1)
 file(REMOVE_RECURSE "${scratch}")

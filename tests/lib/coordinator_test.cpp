@@ -74,6 +74,45 @@ TEST(Coordinator, SavesATurnOnceOnly) {
   EXPECT_EQ(saved, 1);
 }
 
+TEST(Barrier, HoldsTheNextGrantBackUntilAllHaveReachedTheLast) {
+  Coordinator coordinator({.turns = 3, .barriers = {Barrier::turn}}, 2, nullptr,
+                          nullptr);
+  for (std::size_t n = 0; n < 4; ++n) {
+    EXPECT_EQ(coordinator.ask(n).answer, Coordinator::Answer::granted) << n;
+    coordinator.reached(1, n);
+    if (n == 3) break;
+    EXPECT_EQ(coordinator.ask(n + 1).answer, Coordinator::Answer::later) << n;
+    coordinator.reached(2, n);
+  }
+  EXPECT_EQ(coordinator.ask(3).grant.end_turn, 3);
+}
+
+TEST(Barrier, BeforeAReplayPartsEveryTurn) {
+  std::string parts;
+  for (const Grant& grant :
+       grants_of({.turns = 2, .barriers = {Barrier::play_and_replay}}))
+    parts +=
+        fmt::format("{}-{} {}{}{}, ", grant.first_turn, grant.end_turn,
+                    grant.part == TurnPart::play   ? "play"
+                    : grant.part == TurnPart::rest ? "rest"
+                                                   : "whole",
+                    grant.drain ? " drain" : "", grant.finish ? " finish" : "");
+  EXPECT_EQ(parts,
+            "0-0 whole, 0-1 play, 0-1 rest, 1-2 play, 1-2 rest drain finish, ");
+}
+
+TEST(Barrier, IsNoPlaceToStopInsideATurn) {
+  Coordinator coordinator({.turns = 9, .barriers = {Barrier::play_and_replay}},
+                          1, nullptr, nullptr);
+  coordinator.reached(1, (coordinator.ask(0), 0));
+  coordinator.reached(1, (coordinator.ask(1), 1));
+  coordinator.request_stop();
+  EXPECT_EQ(coordinator.ask(2).grant.part, TurnPart::rest);
+  coordinator.reached(1, 2);
+  EXPECT_TRUE(coordinator.ask(3).grant.finish);
+  EXPECT_TRUE(coordinator.interrupted());
+}
+
 TEST(Coordinator, DoesNotSaveAgainWhenItStopsWhereItHasJustSaved) {
   Coordinator coordinator({.turns = 100, .checkpoint_every = 10}, 1, nullptr,
                           nullptr);
@@ -188,7 +227,8 @@ TEST(ControlMessage, CarriesAGrant) {
                     .drain = true,
                     .evaluation_batches = 4,
                     .checkpoint = false,
-                    .finish = true};
+                    .finish = true,
+                    .part = TurnPart::rest};
   EXPECT_EQ(grant_from(record_of(
                 control_message(MessageKind::grant, to_record(grant)))),
             grant);

@@ -78,5 +78,32 @@ TEST(Losses, AnUnknownNameIsAnErrorThatListsAll) {
   }
 }
 
+ConfigNode threshold(double value) {
+  ConfigNode options;
+  options.set("threshold", ConfigNode{.value = value});
+  return options;
+}
+
+TEST(Goodness, LacksOfTheRightVariantAndTooMuchOfTheOthersAdd) {
+  const at::Tensor outputs =
+      at::tensor({5.0, 1.0, 2.0, 3.0, 4.0, 0.5}).view({2, 3});
+  const at::Tensor labels = at::tensor({0, 2}, at::kLong);
+  const auto cost = [](double excess) { return std::log1p(std::exp(excess)); };
+  const double first = cost(2 - 5.0) + (cost(1.0 - 2) + cost(2.0 - 2)) / 2;
+  const double second = cost(2 - 0.5) + (cost(3.0 - 2) + cost(4.0 - 2)) / 2;
+  const Loss loss = make_loss("goodness", threshold(2));
+  EXPECT_NEAR(loss(outputs, labels).item<double>(), (first + second) / 2,
+              1e-12);
+}
+
+TEST(Goodness, OfAPairIsTheLossOfForwardForward) {
+  const at::Tensor outputs = at::tensor({5.0, 1.0}).view({1, 2});
+  const Loss loss = make_loss("goodness", threshold(2));
+  EXPECT_NEAR(
+      loss(outputs, at::zeros({1}, at::kLong)).item<double>(),
+      std::log(1 + std::exp(-(5.0 - 2))) + std::log(1 + std::exp(1.0 - 2)),
+      1e-12);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -91,6 +91,19 @@ TEST(Schedule, EvaluatesAndSavesAfterTheTurnsOfAGrant) {
             "F5 B5 U5 E0 E1 C6");
 }
 
+TEST(Schedule, OfATurnInTwoPartsIsTheWholeTurn) {
+  const auto parts_of = [](const Traits& traits) {
+    Grant grant{.first_turn = 5, .end_turn = 6};
+    const std::string whole = schedule_of(traits, 3, 2, grant);
+    grant.part = TurnPart::play;
+    const std::string play = schedule_of(traits, 3, 2, grant);
+    grant.part = TurnPart::rest;
+    return whole + " = " + play + " + " + schedule_of(traits, 3, 2, grant);
+  };
+  EXPECT_EQ(parts_of(kReplay), "F5 B4 U4 = F5 + B4 U4");
+  EXPECT_EQ(parts_of(kFullyDecoupled), "B3 U3 F5 = B3 U3 F5 + ");
+}
+
 TEST(Plan, AddsDelaysUpToTheFirstCut) {
   const RunPlan plan =
       make_run_plan({kBackprop, kDelayed, kLocal, kDelayed}, false);
@@ -99,14 +112,33 @@ TEST(Plan, AddsDelaysUpToTheFirstCut) {
   EXPECT_EQ(delays, (std::vector<std::int64_t>{1, 1, 0, 1, 0}));
 }
 
+TEST(Plan, SendsTheRawInputAsFarUpAsItIsNeeded) {
+  Traits needs_input = kLocal;
+  needs_input.needs.raw_input = true;
+  const RunPlan plan =
+      make_run_plan({kLocal, needs_input, kBackprop, kLocal}, false);
+  std::string kept;
+  std::string sent;
+  for (const BlockPlan& block : plan.blocks) {
+    kept += block.needs_raw_input ? '1' : '0';
+    sent += block.raw_input_to_above ? '1' : '0';
+  }
+  EXPECT_EQ(kept, "01000");
+  EXPECT_EQ(sent, "10000");
+}
+
 TEST(Plan, RefusesToClipAModelThatIsCut) {
   EXPECT_THROW(make_run_plan({kBackprop, kLocal}, true), UserError);
 }
 
 /// Steady-state seconds per batch at K = 4, backward = 2 x forward.
-double seconds_per_batch(const Traits& traits, double latency) {
-  const RunPlan plan = make_run_plan({traits, traits, traits}, false);
-  const Costs costs{std::vector<BlockCosts>(4, {1, 2, 0}), latency};
+double seconds_per_batch(const Traits& traits, double latency,
+                         bool has_barrier = false) {
+  RunPlan plan = make_run_plan({traits, traits, traits}, false);
+  if (has_barrier) plan.barrier = barrier_around_iterations(plan);
+  const Costs costs{
+      .blocks = std::vector<BlockCosts>(4, {.forward = 1, .backward = 2}),
+      .latency = latency};
   std::vector<Capacity> roomy(3, {100, 100});
   const auto end = [&](std::int64_t turns) {
     std::vector<std::vector<Action>> actions;
@@ -135,6 +167,49 @@ TEST(Simulation, GivesTheSteadySpeedUpsWithTheLatencyOfAForward) {
   EXPECT_NEAR(12 / seconds_per_batch(kFullyDecoupled, 1), 3, 1e-9);
   EXPECT_NEAR(12 / seconds_per_batch({.delay = 2}, 1), 4, 1e-9);
   EXPECT_NEAR(12 / seconds_per_batch(kLocal, 1), 4, 1e-9);
+}
+
+// Huo 2018a and 2018b report 2x and 1.7x at K = 4.
+TEST(Simulation, GivesThePublishedSpeedUpsWithTheirBarriers) {
+  EXPECT_NEAR(12 / seconds_per_batch(kDelayed, 0, true), 2, 1e-9);
+  EXPECT_NEAR(12 / seconds_per_batch(kReplay, 0, true), 12. / 7, 1e-9);
+}
+
+TEST(Simulation, GivesBackpropNoBarrierThatItDoesNotHaveAnyway) {
+  EXPECT_NEAR(12 / seconds_per_batch(kBackprop, 0, true), 1, 1e-9);
+}
+
+/// The times of the actions, "F0 0-1", of a block in three turns.
+std::string times_of(const RunPlan& plan, int block) {
+  std::vector<std::vector<Action>> actions;
+  for (const BlockPlan& each : plan.blocks)
+    actions.push_back(actions_of(each, {.end_turn = 3}));
+  const Costs costs{.blocks = std::vector<BlockCosts>(
+                        plan.blocks.size(), {.forward = 1, .backward = 2})};
+  std::string text;
+  for (const TimedAction& timed :
+       simulate(plan, costs, std::vector<Capacity>(1, {9, 9}), actions))
+    if (timed.block == block && timed.action.kind != ActionKind::update)
+      text += fmt::format("{}{} {:g}-{:g}", text.empty() ? "" : ", ",
+                          to_text(timed.action), timed.start, timed.end);
+  return text;
+}
+
+TEST(Barrier, MakesABlockWaitUntilAllHaveDoneTheTurn) {
+  RunPlan plan = make_run_plan({kLocal}, false);
+  EXPECT_EQ(times_of(plan, 1),
+            "F0 0-1, B0 1-3, F1 3-4, B1 4-6, F2 6-7, B2 7-9");
+  plan.barrier = Barrier::turn;
+  EXPECT_EQ(times_of(plan, 1),
+            "F0 0-1, B0 1-3, F1 4-5, B1 5-7, F2 8-9, B2 9-11");
+}
+
+TEST(Barrier, BeforeAReplayComesAfterAllForwards) {
+  RunPlan plan = make_run_plan({kReplay}, false);
+  plan.barrier = barrier_around_iterations(plan);
+  EXPECT_EQ(times_of(plan, 1), "F0 0-1, F1 4-5, B0 6-9, F2 9-10, B1 11-14");
+  EXPECT_EQ(times_of(plan, 2),
+            "F0 1-2, B0 2-4, F1 5-6, B1 6-8, F2 10-11, B2 11-13");
 }
 
 std::string refusal(const std::vector<Traits>& boundaries,
@@ -232,7 +307,9 @@ TEST(Drawing, ShowsWhoIsBusyWhen) {
   const std::vector<std::vector<Action>> actions(2,
                                                  actions_from_text("F0 B0 U0"));
   const auto timeline = simulate(
-      plan, {std::vector<BlockCosts>(2, {1, 2, 0}), 0}, {{1, 1}}, actions);
+      plan,
+      {.blocks = std::vector<BlockCosts>(2, {.forward = 1, .backward = 2})},
+      {{1, 1}}, actions);
   EXPECT_EQ(draw_timeline(timeline, 2, 1),
             "block 2  | .    F0   B0   - U0 .    .\n"
             "block 1  | F0   .    .    .    B0   - U0\n");

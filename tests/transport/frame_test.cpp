@@ -209,7 +209,7 @@ TEST(MessageBlock, IsRefusedWithAnyBitFlipped) {
 
 TEST(MessageBlock, WithUnknownKindIsRefused) {
   EXPECT_THROW(decoded(forged(matrix(), 0, 0, 1)), LinkError);
-  EXPECT_THROW(decoded(forged(matrix(), 0, 9, 1)), LinkError);
+  EXPECT_THROW(decoded(forged(matrix(), 0, 10, 1)), LinkError);
 }
 
 TEST(MessageBlock, WithTooManyTensorsIsRefused) {

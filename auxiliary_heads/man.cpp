@@ -1,0 +1,118 @@
+// Momentum auxiliary network (Su et al., ECCV 2024, arXiv:2407.05623): any
+// other head, on LB(h_k) + EMA(h_k), both copies of the first layer of block
+// k+1. EMA's weights follow that layer's, without gradient: after each turn's
+// backward EMA <- m EMA + (1 - m) w, w being those with which block k+1 went
+// through that batch. LB learns what has to be corrected. So block k waits for
+// the backward of block k+1, once a turn, before it goes on.
+//
+// Parameters follow, BatchNorm statistics don't, as in the authors' code. EMA
+// begins as the layer does (by the seed: a file of initial weights is caught up
+// with), LB with weights of its own.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+
+#include "auxiliary_heads/heads.h"
+#include "auxiliary_heads/site.h"
+#include "lib/base/error.h"
+#include "lib/base/plug_in.h"
+#include "lib/base/random.h"
+#include "lib/block.h"
+
+namespace sluice {
+namespace {
+
+/// Where the inner head stands: as if behind the next layer.
+Site behind(const Site& site, const LayerSpec& layer) {
+  Site inner = site;
+  inner.features = layer.output;
+  return inner;
+}
+
+class ManHead final : public Head {
+ public:
+  ManHead(const Site& site, double momentum, const MakeHead& make_head)
+      : layer_(site.layer), momentum_(momentum) {
+    const std::int64_t next = site.layer + 1;
+    const LayerSpec& layer =
+        site.model->layers.at(static_cast<std::size_t>(next));
+    correction_ = register_module("correction", layer.make());
+    correction_->initialise(head_key(site, "man correction"));
+    average_ = make_layers(*site.model, next, next, site.seed).front();
+    for (auto& item : average_->named_parameters()) {
+      item.value().requires_grad_(false);
+      std::string name = "average_" + item.key();
+      std::replace(name.begin(), name.end(), '.', '_');
+      // Saved, but not trained: average_ is no module of the head's.
+      averaged_.push_back(register_buffer(name, item.value()));
+    }
+    head_ = register_module("head", make_head(behind(site, layer)));
+  }
+
+  Needs needs() const override {
+    Needs needs = head_->needs();
+    needs.first_layer_above = true;
+    return needs;
+  }
+
+  HeadResult forward(const Tensors& features, const Beside& beside) override {
+    Tensors sums = correction_->forward(features, own_pass(beside.pass, 0));
+    const Tensors averages =
+        average_->forward(features, own_pass(beside.pass, 1));
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sums[i] = sums[i] + averages[i];
+    return head_->forward(sums, beside);
+  }
+
+  void follow(const Tensors& first_layer_above) override {
+    SLUICE_CHECK(first_layer_above.size() == averaged_.size(),
+                 "[man] got {} weights to follow, has {}",
+                 first_layer_above.size(), averaged_.size());
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < averaged_.size(); ++i)
+      averaged_[i].mul_(momentum_).add_(first_layer_above[i], 1 - momentum_);
+  }
+
+ private:
+  /// Masks of the copies are their own.
+  Pass own_pass(Pass pass, std::uint64_t number) const {
+    pass.layer = layer_;
+    pass.seed = random_key({pass.seed, key_part("man"), number});
+    return pass;
+  }
+
+  std::int64_t layer_;
+  double momentum_;
+  std::shared_ptr<Layer> correction_;
+  std::shared_ptr<Layer> average_;
+  Tensors averaged_;
+  std::shared_ptr<Head> head_;
+};
+
+}  // namespace
+
+MakeHead man_head(Fields& fields) {
+  double momentum = 0.995;
+  fields.key("momentum", momentum,
+             {.text = "of the average: 0 copies the layer above anew each "
+                      "turn, 1 never moves",
+              .min = 0,
+              .max = 1});
+  MakeHead make_head;
+  fields.section("head", "the head behind both copies", [&](Fields& inner) {
+    std::string name = "linear";
+    make_head =
+        choose(inner, "name", heads(), name, "auxiliary head").make(inner);
+    if (name == "man") inner.reject("name", "man can't hold another man");
+  });
+  return [momentum, make_head](const Site& site) {
+    SLUICE_CHECK(site.model != nullptr, "the site above block {} has no model",
+                 site.block);
+    return std::make_shared<ManHead>(site, momentum, make_head);
+  };
+}
+
+}  // namespace sluice

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <map>
+
+#include "lib/base/error.h"
+#include "lib/source.h"
+
+namespace sluice {
+
+/// Batches that somebody brings, one for each turn, before it is taken.
+class FedSource final : public Source {
+ public:
+  void put(Batch batch) { batches_[batch.index] = std::move(batch); }
+
+  Batch batch(std::int64_t t) override {
+    auto node = batches_.extract(t);
+    SLUICE_CHECK(!node.empty(), "nobody brought batch {}", t);
+    return std::move(node.mapped());
+  }
+  std::int64_t batches_per_epoch() const override { return 0; }
+
+ private:
+  std::map<std::int64_t, Batch> batches_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace sluice {
+
+/// Puts LibTorch's process-wide generator back as it was: what a program draws
+/// from it must not depend on what is made beside, and where.
+class GeneratorKept {
+ public:
+  GeneratorKept();
+  ~GeneratorKept();
+  GeneratorKept(const GeneratorKept&) = delete;
+  GeneratorKept& operator=(const GeneratorKept&) = delete;
+
+  bool was_used() const;
+
+ private:
+  at::Tensor before_;
+};
+
+}  // namespace sluice

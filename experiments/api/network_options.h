@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "experiments/api/layer_factory.h"
+#include "lib/base/config_node.h"
+#include "lib/policy.h"
+
+namespace sluice {
+
+/// A policy or an optimizer as a config gives it: its name, then its options as
+/// in an inline table: "local_loss", "adam, lr = 1e-3", "local_loss, head =
+/// {name = 'predsim'}". Or the table itself, for those who have one.
+struct Choice {
+  Choice(const char* text) : text(text) {}  // NOLINT(google-explicit-*)
+  Choice(std::string text)                  // NOLINT(google-explicit-*)
+      : text(std::move(text)) {}
+  Choice(ConfigNode table)  // NOLINT(google-explicit-*)
+      : table(std::move(table)) {}
+
+  std::string text = {};
+  ConfigNode table = {};
+};
+
+/// What a Network is made from.
+struct NetworkOptions {
+  /// From the input up.
+  std::vector<LayerFactory> layers = {};
+  /// A batch like those of step(), for its sizes and its type alone: [N, ...]
+  /// of float32, or of tokens, int64 [N, T].
+  at::Tensor example = {};
+  /// The layers, from 0, at which a block begins; that of layer 0 needs no
+  /// mention. {2, 4} makes three blocks: layers 0-1, 2-3 and 4 to the end.
+  std::vector<std::int64_t> cuts = {};
+  /// The policies of the boundaries, bottom first; or one, for all. None:
+  /// backprop.
+  std::vector<Choice> boundaries = {};
+  /// One optimizer of this kind for each block; none: plain SGD. In `settings`,
+  /// [optimizer.2] holds for one block.
+  Choice optimizer = "";
+  /// Everything else that a config says and that is not about data, model and
+  /// loop, as TOML: "engine = 'threads'", "seed", "loss", "precision" ... See
+  /// `sluice help config`. `turns` and `turns_per_epoch` are for schedules of
+  /// the learning rate.
+  std::string settings = {};
+  /// Policies of one's own, which `boundaries` can then name. A row is
+  /// {"name", "what it is", function that reads its options}.
+  std::vector<PolicyRow> policies = {};
+};
+
+/// The config that these options amount to. Throws UserError for what can't be
+/// read, or is said twice.
+ConfigNode config_of(const NetworkOptions& options);
+
+}  // namespace sluice

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "experiments/experiment.h"
+#include "experiments/worker_process.h"
+
+namespace sluice {
+
+/// A worker process of a Network, from joining the others to the end of its
+/// control link. As run_worker_process(), but for the batches, which come with
+/// the grants. Returns the exit status; throws what goes wrong before the
+/// worker has joined.
+int run_network_process(const Experiment& experiment,
+                        const WorkerArguments& arguments);
+
+}  // namespace sluice

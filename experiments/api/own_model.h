@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "experiments/api/layer_factory.h"
+#include "lib/block.h"
+
+namespace sluice {
+
+/// A model from somebody's factories.
+struct OwnModel {
+  /// Its layers, wherever and however often they are made, get the weights of
+  /// `layers`, which were made here once. Making one leaves the process-wide
+  /// generator as it was. May be made in several threads, one at a time.
+  Model model;
+  Layers layers;
+};
+
+/// Makes every layer once and runs the example through them, to find the shapes
+/// of their outputs. `example`: a batch [N, ...] of float32, or of int64 tokens
+/// [N, T]; its numbers don't matter. Throws UserError naming the layer that
+/// can't take its input, draws from the process-wide generator, or can't be
+/// made.
+OwnModel make_own_model(const std::vector<LayerFactory>& factories,
+                        const at::Tensor& example);
+
+}  // namespace sluice

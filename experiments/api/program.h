@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+
+#include "experiments/api/network.h"
+
+namespace sluice {
+
+/// The whole main() of a program that trains a network of its own, on every
+/// engine:
+///
+///   int main(int argc, char** argv) {
+///     return sluice::main(argc, argv, {.layers = ...}, [](auto& net) {
+///       for (...) net.step(images, labels);
+///     });
+///   }
+///
+/// The command line replaces keys of the settings: "engine=processes",
+/// "optimizer.lr=0.1". Under `processes` this program is started anew for each
+/// block: there, this function is the block's worker and never calls `train`,
+/// so nothing before it should take long or have effects. The factories
+/// must be the same; the weights, which they draw from LibTorch's process-wide
+/// generator or load, come from the launcher's. A pause of more than
+/// settings' `timeout` between two steps ends such workers.
+///
+/// Returns the exit status: 0; 2 after an error that the user can mend, 1 after
+/// another, each said in one line on stderr.
+int main(int argc, char** argv, const NetworkOptions& options,
+         const std::function<void(Network&)>& train);
+
+}  // namespace sluice

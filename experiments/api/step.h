@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "lib/metrics/record.h"
+
+namespace sluice {
+
+class Network;
+
+/// The turn that a call of Network::step() began. Its questions wait until the
+/// turn is done; they must come before the network's end. Numbers are NaN where
+/// a block had none in this turn: no batch to apply yet, no loss of its own, or
+/// no update.
+class Step {
+ public:
+  std::int64_t turn() const { return turn_; }
+  /// Mean loss of the last block, before its update.
+  double loss() const;
+  /// Its accuracy, 0..1.
+  double accuracy() const;
+  /// The same of block k (from 1): of a local loss, say.
+  double loss(int block) const;
+  double accuracy(int block) const;
+  /// All that block k has to say: "loss", "accuracy", "lr", "batch" that it
+  /// applied, staleness in batches ("d_batch") and updates ("d_upd").
+  Record record(int block) const;
+
+ private:
+  friend class Network;
+  using Records = std::map<int, Record>;
+
+  Step(Network& network, std::int64_t turn, std::size_t grant,
+       std::shared_ptr<Records> records)
+      : network_(&network),
+        turn_(turn),
+        grant_(grant),
+        records_(std::move(records)) {}
+
+  Network* network_;
+  std::int64_t turn_;
+  std::size_t grant_;  // of the network's
+  std::shared_ptr<Records> records_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/card/card.h"
+#include "experiments/card/run_state.h"
+
+namespace sluice {
+
+enum class Verdict { passed, failed, open };
+
+/// A run of a card beside the published figure.
+struct CardRow {
+  CardRun run = {};
+  RunState state = {};
+  bool is_trial = false;  ///< overrides have changed its numbers
+
+  /// In the unit of the run's measure; nothing before the run is done.
+  std::optional<double> ours() const;
+  /// ours - published.
+  std::optional<double> difference() const;
+  /// Nothing when the row is not judged by itself, and for a trial.
+  std::optional<Verdict> verdict() const;
+};
+
+/// What a card says about its runs.
+struct CardReport {
+  Card card = {};
+  std::string command = {};
+  std::vector<CardRow> rows = {};  ///< in the order of card.runs
+
+  /// Whether any row's numbers are not the card's: then nothing passes.
+  bool is_trial() const;
+  Verdict verdict_of(const Condition& condition) const;
+  /// open: something has not been run yet, or is a trial.
+  Verdict verdict() const;
+};
+
+std::string markdown_of(const CardReport& report);
+nlohmann::ordered_json json_of(const CardReport& report);
+
+}  // namespace sluice

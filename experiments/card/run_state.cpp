@@ -1,0 +1,101 @@
+#include "experiments/card/run_state.h"
+
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "experiments/config/toml.h"
+#include "experiments/numbers.h"
+#include "experiments/run_folder.h"
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Read again, so that keys which are younger than the run have their defaults;
+/// with our data, which may lie elsewhere by now.
+ConfigNode resolved_config(const std::string& folder,
+                           const Experiment& experiment,
+                           const std::string& data_root) {
+  ConfigNode config = read_toml_file(config_of_run(folder));
+  if (const ConfigNode* data = experiment.resolved.find("data"))
+    if (const ConfigNode* root = data->find("root"))
+      config.set_path("data.root", *root);
+  return read_experiment(config, data_root).resolved;
+}
+
+/// What differs from the experiment first; empty: nothing.
+std::string difference_of(const std::string& folder,
+                          const Experiment& experiment,
+                          const std::string& data_root) {
+  try {
+    return first_difference(
+        numbers_of(resolved_config(folder, experiment, data_root)),
+        numbers_of(experiment.resolved));
+  } catch (const UserError& error) {
+    return error.what();  // of a program that had other keys
+  }
+}
+
+/// Empty when there is none.
+Record last_evaluation(const std::string& folder) {
+  std::ifstream file(folder + "/metrics.jsonl");
+  Record last;
+  for (std::string line; std::getline(file, line);) {
+    if (file.eof()) break;  // half a line, of a run that was killed
+    Record record = record_from_json(line);
+    if (record.text("kind") == "evaluation") last = std::move(record);
+  }
+  return last;
+}
+
+/// The marker may be missing: a run that was killed just before it has its
+/// figure and last checkpoint all the same.
+bool is_done(const std::string& folder, const Record& evaluation,
+             std::int64_t last_checkpoint, std::int64_t turns) {
+  if (evaluation.values.empty()) return false;
+  if (fs::exists(folder + "/done")) return true;
+  return last_checkpoint >= turns &&
+         evaluation.number("turn", 0) >= static_cast<double>(turns);
+}
+
+nlohmann::ordered_json read_provenance(const std::string& folder) {
+  const std::string path = folder + "/run.json";
+  std::ifstream file(path);
+  try {
+    return nlohmann::ordered_json::parse(file);
+  } catch (const nlohmann::json::exception& error) {
+    throw UserError("{}: can't be read: {}", path, error.what());
+  }
+}
+
+}  // namespace
+
+RunState state_of(const std::string& folder, const Experiment& experiment,
+                  const std::string& data_root) {
+  RunState state;
+  if (!fs::exists(config_of_run(folder))) return state;
+  state.difference = difference_of(folder, experiment, data_root);
+  if (!state.difference.empty()) {
+    state.kind = RunState::Kind::other;
+    return state;
+  }
+  const auto checkpoints = find_checkpoints(checkpoints_of_run(folder));
+  const std::int64_t last =
+      checkpoints.empty() ? 0 : checkpoints.rbegin()->first;
+  Record evaluation = last_evaluation(folder);
+  if (is_done(folder, evaluation, last, experiment.length.turns)) {
+    state.kind = RunState::Kind::done;
+    state.evaluation = std::move(evaluation);
+    state.provenance = read_provenance(folder);
+  } else {
+    state.kind = checkpoints.empty() ? RunState::Kind::begun
+                                     : RunState::Kind::unfinished;
+  }
+  return state;
+}
+
+}  // namespace sluice

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/experiment.h"
+#include "lib/metrics/record.h"
+
+namespace sluice {
+
+/// What stands in the folder of one of a card's runs.
+struct RunState {
+  enum class Kind {
+    absent,      ///< no run
+    begun,       ///< interrupted before its first checkpoint
+    unfinished,  ///< interrupted: it can be continued
+    done,
+    other  ///< a run with another config
+  };
+  Kind kind = Kind::absent;
+  std::string difference = {};  ///< other: what differs first
+  Record evaluation = {};       ///< done: the last one
+  /// run.json: what it was run with.
+  nlohmann::ordered_json provenance = nlohmann::ordered_json::object();
+};
+
+/// Compares what stands in `folder` with an experiment, by what determines the
+/// numbers. Throws UserError when a run that is done can't be read.
+RunState state_of(const std::string& folder, const Experiment& experiment,
+                  const std::string& data_root);
+
+}  // namespace sluice

@@ -1,0 +1,68 @@
+#include "experiments/numbers.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <variant>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+constexpr std::array<std::string_view, 8> kNoNumbers = {
+    "name",  "engine",  "threads",   "log_every",
+    "slack", "timeout", "allocator", "checkpoint"};
+constexpr std::array<std::string_view, 2> kNoNumbersOfData = {"root",
+                                                              "prefetch"};
+
+template <class Names>
+ConfigNode without(const ConfigNode& node, const Names& names) {
+  ConfigNode rest = node;
+  if (auto* table = std::get_if<ConfigNode::Table>(&rest.value))
+    std::erase_if(*table, [&](const auto& entry) {
+      return std::find(names.begin(), names.end(), entry.first) != names.end();
+    });
+  return rest;
+}
+
+std::string literal_of(const ConfigNode* node) {
+  return node == nullptr ? "absent" : node->literal();
+}
+
+std::string difference(const ConfigNode* is, const ConfigNode* should_be,
+                       const std::string& path) {
+  if (is == nullptr || should_be == nullptr)
+    return fmt::format("{} is {}, not {}", path, literal_of(is),
+                       literal_of(should_be));
+  if (*is == *should_be) return "";
+  const auto* left = std::get_if<ConfigNode::Table>(&is->value);
+  const auto* right = std::get_if<ConfigNode::Table>(&should_be->value);
+  if (left == nullptr || right == nullptr)
+    return fmt::format("{} is {}, not {}", path, is->literal(),
+                       should_be->literal());
+  const std::string before = path.empty() ? "" : path + ".";
+  for (const auto& table : {left, right})
+    for (const auto& [key, node] : *table) {
+      std::string text =
+          difference(is->find(key), should_be->find(key), before + key);
+      if (!text.empty()) return text;
+    }
+  return "";
+}
+
+}  // namespace
+
+ConfigNode numbers_of(const ConfigNode& resolved) {
+  ConfigNode numbers = without(resolved, kNoNumbers);
+  if (const ConfigNode* data = numbers.find("data"))
+    numbers.set("data", without(*data, kNoNumbersOfData));
+  return numbers;
+}
+
+std::string first_difference(const ConfigNode& is,
+                             const ConfigNode& should_be) {
+  return difference(&is, &should_be, "");
+}
+
+}  // namespace sluice

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "lib/base/config_node.h"
+
+namespace sluice {
+
+/// What of a resolved config (Experiment::resolved) determines the numbers that
+/// a run ends with: without its name, engine, paths, display, what is saved,
+/// and how memory and threads are used. (Threads move the last bits.)
+ConfigNode numbers_of(const ConfigNode& resolved);
+
+/// The path of the first key in which two configs differ, with both values:
+/// "optimizer.1.lr is 0.1, not 0.2"; empty when they are equal.
+std::string first_difference(const ConfigNode& is, const ConfigNode& should_be);
+
+}  // namespace sluice

@@ -1,0 +1,81 @@
+#include "lib/engines/remote_witness.h"
+
+#include <utility>
+
+#include "lib/base/error.h"
+#include "lib/engines/control.h"
+#include "lib/pack.h"
+
+namespace sluice {
+namespace {
+
+void add(const NamedTensors& tensors, Message& message) {
+  for (const auto& [name, tensor] : tensors)
+    message.tensors.push_back(view_of(tensor, name));
+}
+
+class RemoteWitness final : public Witness {
+ public:
+  RemoteWitness(Sender& control, std::int64_t every)
+      : control_(control), every_(every) {}
+
+  bool watches(std::int64_t turn) const override { return turn % every_ == 0; }
+
+  void before_turn(int block, std::int64_t phase, std::int64_t turn,
+                   NamedTensors weights) override {
+    Record record;
+    record.set("block", std::int64_t{block});
+    record.set("phase", phase);
+    record.set("turn", turn);
+    send(record, weights);
+  }
+
+  void applied(Application application) override {
+    Record record;
+    record.set("block", std::int64_t{application.block});
+    record.set("phase", application.phase);
+    record.set("turn", application.turn);
+    record.set("batch", application.batch);
+    send(record, application.gradients);
+  }
+
+ private:
+  void send(const Record& record, const NamedTensors& tensors) {
+    Message message = control_message(MessageKind::witness, record);
+    add(tensors, message);
+    control_.send(std::move(message));
+  }
+
+  Sender& control_;
+  std::int64_t every_;
+};
+
+std::int64_t integer(const Record& record, std::string_view name) {
+  return static_cast<std::int64_t>(record.number(name, 0));
+}
+
+}  // namespace
+
+std::shared_ptr<Witness> remote_witness(Sender& control, std::int64_t every) {
+  return std::make_shared<RemoteWitness>(control, every);
+}
+
+void tell(const Message& message, Witness& witness) {
+  const Record record = record_of(message);
+  NamedTensors tensors;
+  for (std::size_t i = 1; i < message.tensors.size(); ++i)
+    tensors.emplace_back(message.tensors[i].name,
+                         tensor_of(message.tensors[i]));
+  const auto block = static_cast<int>(integer(record, "block"));
+  if (record.find("batch") == nullptr)
+    witness.before_turn(block, integer(record, "phase"),
+                        integer(record, "turn"), std::move(tensors));
+  else
+    witness.applied({.block = block,
+                     .phase = integer(record, "phase"),
+                     .turn = integer(record, "turn"),
+                     .batch = integer(record, "batch"),
+                     .gradients = std::move(tensors)});
+}
+
+}  // namespace sluice

@@ -1,0 +1,114 @@
+#include "lib/schedules/costs.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "lib/base/random.h"
+
+namespace sluice {
+namespace {
+
+std::size_t at(int one_based) {
+  return static_cast<std::size_t>(one_based) - 1;
+}
+
+BlockCosts costs_of(const Costs& costs, int block) {
+  return at(block) < costs.blocks.size() ? costs.blocks[at(block)]
+                                         : BlockCosts{};
+}
+
+bool replays(const BlockPlan& plan) {
+  return plan.delay > 0 && (plan.weights == WeightsAtBackward::current ||
+                            plan.weights == WeightsAtBackward::recompute);
+}
+
+double backward_seconds(const BlockCosts& costs, const BlockPlan& plan) {
+  const double replay = costs.replay.value_or(costs.forward);
+  return costs.backward + costs.head + (replays(plan) ? replay : 0);
+}
+
+double mean_seconds(const BlockCosts& costs, const BlockPlan& plan,
+                    ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+    case ActionKind::evaluate:
+      return costs.forward;
+    case ActionKind::backward:
+      return backward_seconds(costs, plan);
+    case ActionKind::update:
+      return costs.update;
+    case ActionKind::learn:
+      return costs.learn;
+    case ActionKind::checkpoint:
+      return 0;
+  }
+  return 0;
+}
+
+double factor(const Costs& costs, std::initializer_list<std::int64_t> what) {
+  if (costs.jitter == 0) return 1;
+  std::uint64_t key = random_key({costs.seed, key_part("virtual clock")});
+  for (const std::int64_t part : what)
+    key = random_key({key, static_cast<std::uint64_t>(part)});
+  return KeyedRandom(key).uniform(1 - costs.jitter, 1 + costs.jitter);
+}
+
+double bytes_of(const Costs& costs, const Transfer& transfer) {
+  const std::size_t boundary = at(std::min(transfer.from, transfer.to));
+  if (boundary >= costs.bytes.size()) return 0;
+  const MessageBytes& bytes = costs.bytes[boundary];
+  switch (transfer.kind) {
+    case MessageKind::activation:
+      return bytes.activation;
+    case MessageKind::gradient:
+      return bytes.gradient;
+    case MessageKind::evaluation:
+      return bytes.evaluation;
+    case MessageKind::norm:
+      return bytes.norm;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+bool takes_time(const Costs& costs) {
+  const bool computes = std::any_of(
+      costs.blocks.begin(), costs.blocks.end(), [](const BlockCosts& block) {
+        return block.forward > 0 || block.backward > 0 || block.update > 0 ||
+               block.learn > 0 || block.head > 0;
+      });
+  return computes || costs.latency > 0 || costs.bandwidth > 0;
+}
+
+double seconds_of(const Costs& costs, const BlockPlan& plan,
+                  const Action& action) {
+  const BlockCosts mine = costs_of(costs, plan.block);
+  return mean_seconds(mine, plan, action.kind) * mine.slowness *
+         factor(costs, {plan.block, static_cast<std::int64_t>(action.kind),
+                        action.batch, action.turn});
+}
+
+Transit transit_of(const Costs& costs, const Transfer& transfer) {
+  const double jitter =
+      factor(costs, {transfer.from, -transfer.to,
+                     static_cast<std::int64_t>(transfer.kind), transfer.batch});
+  Transit transit{0, costs.latency * jitter};
+  if (costs.bandwidth > 0)
+    transit.occupies = bytes_of(costs, transfer) / costs.bandwidth * jitter;
+  return transit;
+}
+
+double seconds_in_one_block(const Costs& costs, const RunPlan& plan) {
+  if (costs.in_one_block > 0) return costs.in_one_block;
+  double seconds = 0;
+  for (const BlockPlan& block : plan.blocks) {
+    const BlockCosts mine = costs_of(costs, block.block);
+    seconds += mine.forward + mine.backward +
+               mine.update / static_cast<double>(block.accumulate);
+  }
+  return seconds;
+}
+
+}  // namespace sluice

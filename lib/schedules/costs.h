@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lib/schedules/action.h"
+#include "lib/schedules/plan.h"
+
+namespace sluice {
+
+/// Seconds that the actions of a block take on the virtual clock.
+struct BlockCosts {
+  double forward = 0;
+  double backward = 0;  ///< without what follows
+  double update = 0;
+  double learn = 0;
+  /// More per backward: the auxiliary head, both ways.
+  double head = 0;
+  /// More per backward of a method that forwards the batch again; nothing: as
+  /// much as a forward.
+  std::optional<double> replay = {};
+  double slowness = 1;  ///< by which all of these are multiplied
+};
+
+/// Bytes of each message that crosses a boundary.
+struct MessageBytes {
+  double activation = 0;
+  double gradient = 0;
+  double evaluation = 0;
+  double norm = 0;
+};
+
+/// What the virtual clock knows. Zero costs give the sequential reference.
+struct Costs {
+  std::vector<BlockCosts> blocks = {};  ///< index k-1; missing: cost nothing
+  double latency = 0;                   ///< s per message
+  /// Bytes/s of each direction of a boundary, which carries one message after
+  /// the other; 0: unlimited.
+  double bandwidth = 0;
+  std::vector<MessageBytes> bytes = {};  ///< index k-1 for boundary k
+  /// What an action or message takes is multiplied by a factor uniform in
+  /// 1 +- jitter, 0 <= jitter < 1, keyed by the seed and what it is.
+  double jitter = 0;
+  std::uint64_t seed = 0;
+  /// Seconds of a batch when one block does it all by back-propagation; 0:
+  /// the sum of the blocks' forwards, backwards and updates at slowness 1.
+  double in_one_block = 0;
+};
+
+/// Whether any action or message takes time.
+bool takes_time(const Costs& costs);
+
+double seconds_of(const Costs& costs, const BlockPlan& plan,
+                  const Action& action);
+
+/// How long a message keeps its direction of the boundary busy, and how long it
+/// is on its way after that.
+struct Transit {
+  double occupies = 0;
+  double latency = 0;
+};
+Transit transit_of(const Costs& costs, const Transfer& transfer);
+
+/// Costs::in_one_block, or the sum that stands for it.
+double seconds_in_one_block(const Costs& costs, const RunPlan& plan);
+
+}  // namespace sluice

@@ -1,0 +1,50 @@
+#include "lib/schedules/speed.h"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+/// Seconds of an action that lie between two times.
+double overlap(const TimedAction& timed, double start, double end) {
+  return std::max(0., std::min(timed.end, end) - std::max(timed.start, start));
+}
+
+constexpr std::int64_t kWarmUp = 120;
+constexpr std::int64_t kWindow = 840;  // the least multiple of 1 .. 8
+
+}  // namespace
+
+Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,
+               const Costs& costs, std::int64_t first_turn,
+               std::int64_t end_turn) {
+  double start = 0;
+  double end = 0;
+  for (const TimedAction& timed : timeline) {
+    const std::int64_t turn = timed.action.turn;
+    if (turn < first_turn) start = std::max(start, timed.end);
+    if (turn < end_turn) end = std::max(end, timed.end);
+  }
+  Speed speed{.utilisation = std::vector<double>(plan.blocks.size())};
+  if (end <= start) return speed;
+  for (const TimedAction& timed : timeline)
+    speed.utilisation[static_cast<std::size_t>(timed.block) - 1] +=
+        overlap(timed, start, end) / (end - start);
+  speed.seconds_per_turn =
+      (end - start) / static_cast<double>(end_turn - first_turn);
+  speed.speed_up = seconds_in_one_block(costs, plan) / speed.seconds_per_turn;
+  return speed;
+}
+
+Speed steady_speed(const RunPlan& plan, const Costs& costs,
+                   const std::vector<Capacity>& capacities) {
+  // The turns after the window keep busy those who are ahead in it.
+  const Grant grant{.end_turn = kWarmUp + kWindow + kWarmUp};
+  std::vector<std::vector<Action>> actions;
+  for (const BlockPlan& block : plan.blocks)
+    actions.push_back(actions_of(block, grant));
+  return speed_of(simulate(plan, costs, capacities, actions), plan, costs,
+                  kWarmUp, kWarmUp + kWindow);
+}
+
+}  // namespace sluice

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/schedules/simulation.h"
+
+namespace sluice {
+
+/// What a timeline says of a schedule's speed.
+struct Speed {
+  double seconds_per_turn = 0;
+  /// Index k-1: the part of the time in which the block computes, 0..1.
+  std::vector<double> utilisation = {};
+  /// Over one block that does all the work by back-propagation. 0 when actions
+  /// take no time.
+  double speed_up = 0;
+};
+
+/// Of the turns [first_turn, end_turn): from when all blocks have done the
+/// turns before them to when all have done these.
+Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,
+               const Costs& costs, std::int64_t first_turn,
+               std::int64_t end_turn);
+
+/// Of the steady state, which is simulated for so many turns that any period of
+/// up to 8 turns fits in evenly. Jitter is averaged over them.
+Speed steady_speed(const RunPlan& plan, const Costs& costs,
+                   const std::vector<Capacity>& capacities);
+
+}  // namespace sluice

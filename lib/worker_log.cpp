@@ -1,0 +1,81 @@
+#include "lib/worker_log.h"
+
+#include <utility>
+
+#include <ATen/ATen.h>
+
+namespace sluice {
+
+WorkerLog::WorkerLog(int block, std::shared_ptr<Sink> sink,
+                     std::int64_t turns_per_epoch)
+    : block_(block),
+      sink_(std::move(sink)),
+      turns_per_epoch_(turns_per_epoch) {}
+
+void WorkerLog::write(const Record& record) const {
+  if (sink_) sink_->write(record);
+}
+
+Record WorkerLog::record_of(std::string_view kind, const Action& action) const {
+  Record record;
+  record.set("kind", std::string(kind));
+  record.set("turn", action.turn);
+  record.set("block", std::int64_t{block_});
+  record.set("batch", action.batch);
+  return record;
+}
+
+void WorkerLog::applied(const Action& action, std::int64_t steps_between,
+                        Said said) {
+  steps_between_ = steps_between;
+  said_ = std::move(said);
+  ++counts_["d_batch"][action.turn - action.batch];
+  ++counts_["d_upd"][steps_between];
+}
+
+void WorkerLog::updated(const Action& action, double learning_rate) {
+  if (!sink_) return;
+  Record record = record_of("train", action);
+  if (said_.loss.defined()) record.set("loss", said_.loss.item<double>());
+  if (said_.correct.defined())
+    record.set("accuracy", said_.correct.item<double>() /
+                               static_cast<double>(said_.labels));
+  record.set("lr", learning_rate);
+  record.set("d_batch", action.turn - action.batch);
+  record.set("d_upd", steps_between_);
+  for (const auto& [name, value] : said_.figures) record.set(name, value);
+  write(record);
+}
+
+void WorkerLog::learned(const Action& action, const at::Tensor& loss) {
+  if (!sink_ || !loss.defined()) return;
+  Record record = record_of("lesson", action);
+  record.set("synthesizer_loss", loss.item<double>());
+  write(record);
+}
+
+void WorkerLog::evaluated(const Action& action, const Evaluation& evaluation) {
+  Record record;
+  record.set("kind", "evaluation");
+  record.set("turn", action.turn);
+  record.set("epoch", static_cast<double>(action.turn) /
+                          static_cast<double>(turns_per_epoch_));
+  record.set("loss", evaluation.loss());
+  record.set("accuracy", evaluation.accuracy());
+  write(record);
+}
+
+void WorkerLog::staleness() const {
+  for (const auto& [counter, counts] : counts_)
+    for (const auto& [value, times] : counts) {
+      Record record;
+      record.set("kind", "staleness");
+      record.set("block", std::int64_t{block_});
+      record.set("counter", counter);
+      record.set("value", value);
+      record.set("times", times);
+      write(record);
+    }
+}
+
+}  // namespace sluice

@@ -1,0 +1,104 @@
+// The programs of tests/examples/, as a user runs them.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "lib/checkpoints/checkpoint.h"
+#include "tests/experiments/training.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+std::string slurp(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class Examples : public testing::Test {
+ protected:
+  Examples() {
+    std::string pattern =
+        std::filesystem::temp_directory_path() / "sluice-test-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~Examples() override { std::filesystem::remove_all(folder_); }
+
+  /// Runs a program in a folder of its own; its exit status.
+  int run(const std::string& program, const std::string& arguments) {
+    const std::string command = fmt::format(
+        "cd {} && {}/{} {} 2>&1", folder_, SLUICE_EXAMPLES, program, arguments);
+    FILE* pipe = ::popen(command.c_str(), "r");
+    output_.clear();
+    std::array<char, 4096> buffer{};
+    while (const std::size_t n =
+               std::fread(buffer.data(), 1, buffer.size(), pipe))
+      output_.append(buffer.data(), n);
+    const int status = ::pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  NamedTensors weights_after(const std::string& program,
+                             const std::string& engine, std::int64_t turn) {
+    EXPECT_EQ(run(program, "threads=1 engine=" + engine), 0) << output_;
+    return load_weights(checkpoint_folder(folder_ + "/saved", turn));
+  }
+
+  std::string folder_;
+  std::string output_;
+};
+
+TEST_F(Examples, TheProgramOfTheReadmeLearnsOnEveryEngineWithTheSameBits) {
+  const NamedTensors reference = weights_after("own_network", "virtual", 100);
+  EXPECT_THAT(output_, HasSubstr("saved/turn-000100: accuracy 1.00"));
+  EXPECT_EQ(difference(weights_after("own_network", "threads", 100), reference),
+            "");
+  EXPECT_EQ(
+      difference(weights_after("own_network", "processes", 100), reference),
+      "");
+}
+
+TEST_F(Examples, TheProgramStandsInTheReadmeAsItIs) {
+  const std::string program = slurp(SLUICE_EXAMPLE_SOURCE);
+  EXPECT_THAT(slurp(SLUICE_README), HasSubstr("```cpp\n" + program + "```\n"));
+  EXPECT_LE(std::count(program.begin(), program.end(), '\n'), 25);
+}
+
+TEST_F(Examples, AMethodOfOnesOwnTrainsBesideABuiltInOne) {
+  const NamedTensors reference = weights_after("own_method", "virtual", 100);
+  EXPECT_THAT(output_, testing::ContainsRegex("loss 0\\.[0-2]"));
+  EXPECT_EQ(
+      difference(weights_after("own_method", "processes", 100), reference), "");
+  EXPECT_EQ(run("own_method", "boundary.1.policy=backprop"), 0) << output_;
+  const std::string backprop = checkpoint_folder(folder_ + "/saved", 100);
+  EXPECT_GT(distance(load_weights(backprop), reference), 0);
+}
+
+TEST_F(Examples, WorkerProcessesBeginWithTheWeightsOfTheLauncher) {
+  const NamedTensors reference = weights_after("other_weights", "virtual", 6);
+  EXPECT_EQ(
+      difference(weights_after("other_weights", "processes", 6), reference),
+      "");
+  const std::string first = checkpoint_folder(folder_ + "/first", 0);
+  EXPECT_GT(distance(load_weights(first), reference), 0);
+}
+
+TEST_F(Examples, MistakesOnTheCommandLineAreOneLine) {
+  EXPECT_EQ(run("own_network", "engine=fibers"), 2);
+  EXPECT_THAT(output_, HasSubstr("own_network: command line: engine"));
+  EXPECT_EQ(std::count(output_.begin(), output_.end(), '\n'), 1) << output_;
+  EXPECT_EQ(run("own_network", "faster"), 2) << output_;
+}
+
+}  // namespace
+}  // namespace sluice
