@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "lib/base/memory_channel.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/saved_state.h"
+#include "lib/engines/control.h"
 #include "lib/gradient_probe.h"
 #include "lib/memory/allocator.h"
 #include "lib/policies/top_loss.h"
@@ -83,6 +85,32 @@ std::vector<std::shared_ptr<Policy>> policies_of(const Experiment& experiment,
   return policies;
 }
 
+bool is_unlocked(const RunPlan& plan, int block) {
+  return plan.blocks.at(static_cast<std::size_t>(block) - 1).unlocked;
+}
+
+/// Likewise, of the boundary below the block; nullptr where it isn't unlocked.
+std::vector<std::shared_ptr<Unlock>> unlocks_of(const Experiment& experiment,
+                                                int block) {
+  std::vector<std::shared_ptr<Unlock>> unlocks;
+  const BoundaryPolicy* before = nullptr;
+  for (std::size_t phase = 0; phase < experiment.phases.size(); ++phase) {
+    if (!is_unlocked(experiment.plans[phase], block)) {
+      unlocks.push_back(nullptr);
+      before = nullptr;
+      continue;
+    }
+    const BoundaryPolicy& now =
+        experiment.phases[phase].at(static_cast<std::size_t>(block) - 2);
+    const bool goes_on = before && now.config == before->config;
+    unlocks.push_back(goes_on
+                          ? unlocks.back()
+                          : now.make(site_of(experiment, block - 1))->unlock());
+    before = &now;
+  }
+  return unlocks;
+}
+
 WorkerSettings settings_of(const Experiment& experiment, int block,
                            const std::string& checkpoint_folder) {
   return {.plans = experiment.plans,
@@ -98,16 +126,24 @@ WorkerSettings settings_of(const Experiment& experiment, int block,
           .optimizer =
               experiment.optimizers.at(static_cast<std::size_t>(block) - 1),
           .accumulate_mean = experiment.accumulate_mean,
-          .max_staleness = experiment.max_staleness};
+          .max_staleness = experiment.max_staleness,
+          .hashes = experiment.hashes,
+          .patience = experiment.engine == "processes"
+                          ? kSupervisedDeadline
+                          : std::chrono::seconds(experiment.timeout_seconds)};
 }
 
 }  // namespace
 
 namespace {
 
+/// Block 1's are needed for it and those above, an unlocked block's for itself.
 bool needs_raw_inputs(const Plans& plans) {
   return std::any_of(plans.begin(), plans.end(), [](const RunPlan& plan) {
-    return plan.blocks[0].needs_raw_input || plan.blocks[0].raw_input_to_above;
+    return std::any_of(
+        plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
+          return block.needs_raw_input || block.raw_input_to_above;
+        });
   });
 }
 
@@ -127,18 +163,32 @@ std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
 
 namespace {
 
-Sources sources_of(const Experiment& experiment) {
-  return {
-      .training = prefetched(training_source(experiment), experiment.prefetch),
-      .evaluation =
-          prefetched(std::make_unique<SampleSource>(
-                         experiment.data->test.samples(),
-                         OrderOptions{.batch_size = experiment.batch_size,
-                                      .shuffled = false}),
-                     experiment.prefetch)};
+Sources sources_of(const Experiment& experiment, int block) {
+  const bool is_first = block == 1;
+  const bool trains_from_data =
+      is_first || std::any_of(experiment.plans.begin(), experiment.plans.end(),
+                              [&](const RunPlan& plan) {
+                                return is_unlocked(plan, block);
+                              });
+  Sources sources;
+  if (trains_from_data)
+    sources.training =
+        prefetched(training_source(experiment), experiment.prefetch);
+  if (is_first)
+    sources.evaluation =
+        prefetched(std::make_unique<SampleSource>(
+                       experiment.data->test.samples(),
+                       OrderOptions{.batch_size = experiment.batch_size,
+                                    .shuffled = false}),
+                   experiment.prefetch);
+  return sources;
 }
 
 }  // namespace
+
+std::shared_ptr<MemoryAccount> memory_of_block(int block) {
+  return std::make_shared<MemoryAccount>(fmt::format("block {}", block));
+}
 
 void prepare_process(const Experiment& experiment) {
   at::set_num_threads(static_cast<int>(experiment.threads));
@@ -150,21 +200,22 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     const RunFiles& files,
                                     std::shared_ptr<Witness> witness) {
   return make_worker(experiment, block, std::move(ends), std::move(sink), files,
-                     block == 1 ? sources_of(experiment) : Sources{},
-                     std::move(witness));
+                     sources_of(experiment, block), std::move(witness));
 }
 
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,
                                     const RunFiles& files, Sources sources,
                                     std::shared_ptr<Witness> witness) {
-  const auto memory =
-      std::make_shared<MemoryAccount>(fmt::format("block {}", block));
+  const auto memory = ends.memory ? ends.memory : memory_of_block(block);
   const MemoryScope scope(*memory);
   WorkerParts parts{.block = block_of(experiment, block),
-                    .policies = policies_of(experiment, block)};
+                    .policies = policies_of(experiment, block),
+                    .unlocks = unlocks_of(experiment, block)};
   parts.below = std::move(ends.below);
   parts.above = std::move(ends.above);
+  parts.codec_below = codec_above(experiment, block - 1);
+  parts.codec_above = codec_above(experiment, block);
   parts.sink = std::move(sink);
   parts.memory = memory;
   parts.witness = std::move(witness);
@@ -249,7 +300,15 @@ Continued continued_from(const Experiment& experiment,
 std::vector<Ends> memory_ends(const Experiment& experiment) {
   std::vector<Ends> ends(static_cast<std::size_t>(experiment.blocks()));
   for (std::size_t boundary = 0; boundary + 1 < ends.size(); ++boundary) {
-    const Capacity& capacity = experiment.capacities[boundary];
+    Capacity capacity = experiment.capacities[boundary];
+    // Those of a buffer arrive in virtual time, and what is dropped there has
+    // been sent: the worker fetches them later.
+    const auto& blocks = experiment.plans.front().blocks;
+    const bool waits_for_its_time =
+        blocks[boundary + 1].replay ||
+        blocks[boundary].slow_consumer != SlowConsumer::block;
+    if (waits_for_its_time && experiment.engine == "virtual")
+      capacity.up = std::numeric_limits<std::size_t>::max();
     auto [below, above] =
         memory_link(capacity.up, capacity.down,
                     std::chrono::seconds(experiment.timeout_seconds));

@@ -15,7 +15,12 @@ namespace sluice {
 struct Ends {
   Link below = {};
   Link above = {};
+  /// Charged with what the worker allocates; by default one is made for it.
+  std::shared_ptr<MemoryAccount> memory = nullptr;
 };
+
+/// The account of a block's worker.
+std::shared_ptr<MemoryAccount> memory_of_block(int block);
 
 /// Once per process, before its threads use LibTorch: threads and allocator.
 void prepare_process(const Experiment& experiment);
@@ -26,14 +31,15 @@ struct RunFiles {
   std::string resume = {};       ///< the checkpoint that the run continues from
 };
 
-/// Where block 1 takes its batches.
+/// Where block 1 takes its batches, and an unlocked block those that it trains
+/// with.
 struct Sources {
   std::shared_ptr<Source> training = nullptr;
   std::shared_ptr<Source> evaluation = nullptr;
 };
 
 /// The worker of block k: its layers with their first weights, its policies,
-/// its optimizer, and for block 1 the sources. Throws UserError when the
+/// its optimizer, and the sources that it needs. Throws UserError when the
 /// weights that it shall start with don't fit.
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,

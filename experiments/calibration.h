@@ -1,15 +1,17 @@
 #pragma once
 
+#include <vector>
+
 #include "experiments/experiment.h"
+#include "experiments/rehearsal.h"
 #include "lib/schedules/costs.h"
 
 namespace sluice {
 
-/// The experiment's costs, with the seconds of its blocks' actions as a few
-/// turns of its own workers take on this machine, one block after the other:
-/// the medians of the turns after the first. Heads and replays are part of what
-/// a backward takes. Also measures the whole model in one block. Once per
-/// process prepare_process() comes before it.
-Costs calibrated(const Experiment& experiment);
+/// The experiment's costs, with the seconds of its blocks' actions as their
+/// rehearsals took on this machine. Also measures the whole model in one block.
+/// Once per process prepare_process() comes before it.
+Costs calibrated(const Experiment& experiment,
+                 const std::vector<Rehearsal>& rehearsals);
 
 }  // namespace sluice

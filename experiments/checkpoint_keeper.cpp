@@ -51,13 +51,8 @@ void CheckpointKeeper::link_best() const {
 void CheckpointKeeper::saved(std::int64_t turn) {
   finish_checkpoint(folder_, turn);
   if (best_turn_ == turn) link_best();
-  for (const auto& [other, path] : find_checkpoints(folder_)) {
-    if (other >= turn || is_kept(other, turn)) continue;
-    std::error_code error;
-    fs::remove_all(path, error);
-    if (error)
-      throw UserError("{}: can't be removed: {}", path, error.message());
-  }
+  for (const auto& [other, path] : find_checkpoints(folder_))
+    if (other < turn && !is_kept(other, turn)) remove_checkpoint(path);
 }
 
 }  // namespace sluice

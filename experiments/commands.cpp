@@ -2,14 +2,15 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "auxiliary_heads/heads.h"
-#include "auxiliary_heads/synthesizers/synthesizers.h"
 #include "experiments/assembly.h"
 #include "experiments/card/run_card.h"
+#include "experiments/chaos/injection.h"
 #include "experiments/config/extends.h"
 #include "experiments/config/manual.h"
 #include "experiments/config/overrides.h"
@@ -17,11 +18,13 @@
 #include "experiments/evaluation.h"
 #include "experiments/experiment.h"
 #include "experiments/method_page.h"
+#include "experiments/ranks/ranks.h"
 #include "experiments/run.h"
 #include "experiments/run_folder.h"
+#include "experiments/timetable.h"
 #include "lib/base/error.h"
+#include "lib/codecs/codec.h"
 #include "lib/optimizers/optimizer.h"
-#include "lib/policies/plug_ins.h"
 #include "modules/models.h"
 
 namespace sluice {
@@ -107,10 +110,16 @@ void print_clock(const RunResult& result) {
       run->second.number("speed_up", 0), result.clock.size() - 1, busy);
 }
 
+void print_dropped(const RunResult& result) {
+  for (const auto& [boundary, messages] : result.dropped)
+    fmt::print("Boundary {} dropped {} of its activations\n", boundary,
+               messages);
+}
+
 std::vector<KeyDoc> keys_of(const PolicyRow& policy) {
   Fields fields(nullptr, "boundary");
   try {
-    policy.make.configure(fields, {heads(), configure_synthesizer});
+    policy.make.configure(fields, plug_ins());
   } catch (const UserError&) {
     // It can't do without some of the keys that it has described by now.
   }
@@ -123,9 +132,13 @@ void print_rows(std::span<const Row<Make>> rows) {
     fmt::print("  {:<20}{}\n", row.name, row.summary);
 }
 
+}  // namespace
+
 std::string this_program() {
   return std::filesystem::read_symlink("/proc/self/exe").string();
 }
+
+namespace {
 
 int run_card_command(const RunArguments& arguments, StopSignals& signals) {
   const CardReport report = run_card({.path = arguments.config.config,
@@ -156,23 +169,39 @@ int run_command(const RunArguments& arguments) {
   const bool resume = !arguments.resume.empty();
   if (!resume && arguments.config.config.empty())
     throw UserError("run wants a config, or --resume and a run's folder");
-  if (!resume && is_card(arguments.config.config))
+  if (!resume && is_card(arguments.config.config)) {
+    if (!arguments.faults.empty())
+      throw UserError("--inject is for a run; {} is a card of runs",
+                      arguments.config.config);
     return run_card_command(arguments, signals);
+  }
   if (!arguments.only.empty())
     throw UserError("--only is for cards; {} is none",
                     resume ? "a run" : arguments.config.config);
   const Experiment experiment =
       experiment_of(resume ? config_to_resume(arguments) : arguments.config);
+  const std::optional<Rank> rank = rank_from(process_environment());
+  if (rank) check_rank(*rank, experiment);
+  if (rank && rank->number > 0) {
+    // What is sent to all ranks is for rank 0: it lets them finish their turns.
+    signals.on_stop([] {});
+    return run_rank(*rank, experiment,
+                    {.folder = resume ? arguments.resume : arguments.folder,
+                     .resume = resume});
+  }
   const RunResult result =
       run(experiment,
           {.folder = resume ? arguments.resume : arguments.folder,
            .overwrite = arguments.overwrite,
            .resume = resume,
+           .faults = arguments.faults,
+           .rank = rank,
            .command = arguments.command,
            .program = this_program()},
           signals);
   print_costs(result);
   print_clock(result);
+  print_dropped(result);
   fmt::print("{} after {:.1f} s: accuracy {:.2f} %, {:.0f} samples/s, in {}\n",
              result.complete ? "Done" : "Stopped", result.seconds,
              100 * result.accuracy, result.samples_per_second, result.folder);
@@ -209,6 +238,7 @@ void list_command(const ListArguments& arguments) {
   if (kind == "heads") return print_rows(heads());
   if (kind == "models") return print_rows(models());
   if (kind == "datasets") return print_rows(data_sets());
+  if (kind == "codecs") return print_rows(codecs());
   if (kind == "losses") return print_rows(losses());
   if (kind == "optimizers") return print_rows(optimizers());
 }
@@ -221,6 +251,10 @@ void help_config_command() {
     fmt::print("\nWith policy = \"{}\" [boundary] also has\n{}", row.name,
                config_manual(keys));
   }
+}
+
+void help_inject_command() {
+  fmt::print("{}", injections_manual());
 }
 
 }  // namespace sluice

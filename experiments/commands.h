@@ -17,12 +17,16 @@ struct ConfigArguments {
 };
 Experiment experiment_of(const ConfigArguments& arguments);
 
+/// The file that worker processes are started from: this one.
+std::string this_program();
+
 struct RunArguments {
   ConfigArguments config;  ///< the file may be a card too
   std::string resume;      ///< the folder of a run to continue; or empty
   std::string folder;
   bool overwrite = false;
   std::vector<std::string> only;  ///< runs of a card; empty: all
+  std::string faults;             ///< to make happen; or empty
   std::string command;            ///< the whole command line
 };
 /// The exit status: of a card 0 passed, 3 failed, 4 not all done.
@@ -34,6 +38,19 @@ struct EvalArguments {
   bool train = false;      ///< the training split, without augmentation
 };
 void eval_command(const EvalArguments& arguments);
+
+struct VerifyArguments {
+  ConfigArguments config;
+  std::int64_t turns = 20;  ///< or an epoch's, if that is less
+  std::vector<std::string> engines = {"virtual", "threads", "processes"};
+  std::vector<std::string> changes;  ///< "ENGINE:KEY=VALUE": for that one only
+};
+/// The exit status: 0 when all gave the same bits, else 1.
+int verify_command(const VerifyArguments& arguments);
+
+/// `folder`: of a run whose blocks ran free. The exit status: 0 when the replay
+/// gave the bits of the run's checkpoints, else 1.
+int replay_command(const std::string& folder);
 
 struct PlanArguments {
   ConfigArguments config;
@@ -59,5 +76,8 @@ void list_command(const ListArguments& arguments);
 
 /// The manual of all config keys.
 void help_config_command();
+
+/// That of faults.
+void help_inject_command();
 
 }  // namespace sluice

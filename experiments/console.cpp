@@ -95,6 +95,14 @@ void Console::write(const Record& record) {
     leave(fmt::format("epoch {:.2f}  test loss {:.4f}, accuracy {:.2f} %",
                       record.number("epoch", 0), record.number("loss", 0),
                       100 * record.number("accuracy", 0)));
+  if (name == "injection") leave("Injected: " + record.text("fault"));
+  if (name == "restart") {
+    turn_ = std::llround(record.number("turn", 0));
+    leave(fmt::format(
+        "Restart {:.0f}: {}. Back to turn {}: turns done again: {:.0f}",
+        record.number("restart", 0), record.text("reason"), turn_,
+        record.number("lost_turns", 0)));
+  }
   if (name != "train") return;
   latest_[std::llround(record.number("block", 0))] = record;
   turn_ = std::max<std::int64_t>(

@@ -1,19 +1,26 @@
 #include "experiments/engines.h"
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "experiments/assembly.h"
 #include "experiments/calibration.h"
+#include "experiments/ranks/note.h"
+#include "experiments/ranks/ranks.h"
 #include "experiments/virtual_clock.h"
 #include "experiments/worker_process.h"
+#include "lib/engines/control.h"
 #include "lib/engines/processes.h"
 #include "lib/engines/threads.h"
 #include "lib/engines/virtual.h"
 #include "lib/engines/worker_loop.h"
+#include "lib/schedules/free_running.h"
 #include "transport/io_thread.h"
 #include "transport/rendezvous.h"
+#include "transport/secret.h"
 
 namespace sluice {
 namespace {
@@ -34,8 +41,9 @@ class CoordinatorSink final : public Sink {
 
 void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
                        Coordinator& coordinator) {
-  const Costs costs =
-      experiment.calibrate ? calibrated(experiment) : experiment.costs;
+  const Costs costs = experiment.calibrate
+                          ? calibrated(experiment, rehearse(experiment))
+                          : experiment.costs;
   const auto sink = std::make_shared<CoordinatorSink>(coordinator);
   const auto probe = make_probe(experiment, sink);
   std::vector<Ends> ends = memory_ends(experiment);
@@ -43,16 +51,17 @@ void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
   for (int block = 1; block <= experiment.blocks(); ++block)
     workers.push_back(make_worker(experiment, block, std::move(ends[at(block)]),
                                   sink, place.files, probe));
-  if (!takes_time(costs)) {
-    run_virtual(workers, experiment.plans, experiment.capacities, costs,
-                coordinator);
-    return;
-  }
-  VirtualClock clock(experiment, costs, place.folder);
+  std::optional<VirtualClock> clock;
+  if (takes_time(costs)) clock.emplace(experiment, costs, place.folder);
+  const bool is_recorded = runs_free(experiment.plans.front());
   const double seconds = run_virtual(
       workers, experiment.plans, experiment.capacities, costs, coordinator,
-      [&](const TimedAction& timed) { clock.watch(timed); });
-  clock.report(seconds, *sink);
+      [&](const TimedAction& timed) {
+        if (clock) clock->watch(timed);
+        if (is_recorded)
+          sink->write(actions_record(timed.block, to_text(timed.action)));
+      });
+  if (clock) clock->report(seconds, *sink);
 }
 
 void run_in_threads(const Experiment& experiment, const RunPlace& place,
@@ -74,20 +83,42 @@ void run_in_processes(const Experiment& experiment, const RunPlace& place,
   IoThread io;
   // The check reaches the children, which the engine owns.
   std::function<void()> check;
-  RendezvousOptions options = rendezvous_options(experiment);
+  const Secret secret = place.rank ? secret_of(*place.rank) : make_secret();
+  RendezvousOptions options = rendezvous_options(experiment, secret);
+  const Deadline timeout = options.deadline;
+  if (place.rank)
+    options.host = host_of(*place.rank);
+  else
+    options.deadline = kSupervisedDeadline;
   options.check = [&] { check(); };
   Rendezvous rendezvous(io, options);
+  std::optional<PostedNote> note;
+  if (place.rank && place.rank->one_host)
+    note.emplace(place.rank->job,
+                 Note{.address = rendezvous.address(),
+                      .secret = secret,
+                      .folder = std::filesystem::absolute(place.folder),
+                      .resume = place.files.resume,
+                      .faults = place.faults});
   const ProcessHooks hooks{
-      .command =
-          [&](int block) {
-            return worker_command(place.program, place.folder, block,
-                                  rendezvous.address(), place.files.resume);
-          },
+      .command = [&](int block) -> std::vector<std::string> {
+        if (place.rank && block > 1) return {};
+        return worker_command(place.program, place.folder, block,
+                              rendezvous.address(), place.files.resume,
+                              place.faults);
+      },
+      .input = secret.text(),
       .meet =
           [&](const std::function<void()>& check_children) {
             check = check_children;
             return rendezvous.accept_workers();
-          }};
+          },
+      .all_joined =
+          [&] {
+            rendezvous.close();
+            note.reset();
+          },
+      .deadline = timeout};
   run_processes(
       experiment.blocks(), hooks, coordinator,
       make_probe(experiment, std::make_shared<CoordinatorSink>(coordinator)));

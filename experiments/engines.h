@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "experiments/assembly.h"
 #include "experiments/experiment.h"
+#include "experiments/ranks/rank.h"
 #include "lib/coordinator.h"
 
 namespace sluice {
@@ -12,7 +14,9 @@ namespace sluice {
 struct RunPlace {
   std::string folder;  ///< workers read their config there
   RunFiles files;
-  std::string program;  ///< the file that worker processes are started from
+  std::string program;      ///< the file that worker processes are started from
+  std::string faults = {};  ///< that worker processes make happen
+  std::optional<Rank> rank = {};  ///< our 0, when others started the workers
 };
 
 /// Runs the experiment's blocks on its engine until the coordinator grants no

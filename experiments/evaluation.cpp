@@ -7,6 +7,7 @@
 #include "experiments/assembly.h"
 #include "experiments/data/sample_source.h"
 #include "experiments/run_folder.h"
+#include "experiments/whole_model.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/precision.h"
@@ -37,11 +38,9 @@ Evaluation evaluate(const Experiment& experiment, const std::string& weights,
   const c10::NoGradGuard no_grad;
   prepare_process(experiment);
   const auto layers = static_cast<std::int64_t>(experiment.model.layers.size());
-  Block whole = make_block(experiment.model, 1, 0, layers - 1, 0,
-                           experiment.memory_format);
-  const NamedTensors found = load_weights(weights);
-  copy_by_name(found, whole.parameters(), weights);
-  copy_by_name(found, whole.buffers(), weights);
+  WholeModel whole(experiment,
+                   make_layers(experiment.model, 0, layers - 1, /*seed=*/0));
+  copy_by_name(load_weights(weights), whole.tensors(), weights);
 
   SampleSource source(split.samples(), {.batch_size = experiment.batch_size,
                                         .shuffled = false,

@@ -7,9 +7,10 @@
 
 namespace sluice {
 
-/// Evaluates the weights of a checkpoint or safetensors file on a split, in one
-/// block, whatever the cut they were trained with. Throws UserError when they
-/// don't fit the experiment's model.
+/// Evaluates the weights of a checkpoint or safetensors file on a split, in
+/// this thread, as the experiment's blocks would: through the codecs of its
+/// boundaries, if it has any; else the cut doesn't matter. Throws UserError
+/// when they don't fit the experiment's model.
 Evaluation evaluate(const Experiment& experiment, const std::string& weights,
                     const Split& split);
 

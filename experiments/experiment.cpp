@@ -9,12 +9,17 @@
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "experiments/data/data_sets.h"
 #include "experiments/data/sample_order.h"
+#include "experiments/free_schedule.h"
 #include "experiments/numbered.h"
 #include "experiments/settings.h"
 #include "lib/base/plug_in.h"
+#include "lib/schedules/free_running.h"
 #include "modules/models.h"
+#include "transport/transports.h"
 
 namespace sluice {
 namespace {
@@ -57,12 +62,12 @@ void read_model(Fields& top, Experiment& experiment) {
 /// there are is known only when the model has been cut. So `path` is taken from
 /// the top as it is written, made explicit, and read on its own.
 void read_numbered(Fields& top, std::string_view path, std::int64_t count,
-                   std::string_view fresh, Experiment& experiment,
+                   const NumberedKeys& keys, Experiment& experiment,
                    void (*describe_one)(Fields&, Experiment&)) {
   ConfigNode written;
   top.key(path, written, "table", {.text = "for all, or numbered for one"});
   const ConfigNode tables = numbered(
-      written.value.index() == 0 ? nullptr : &written, count, fresh, path);
+      written.value.index() == 0 ? nullptr : &written, count, keys, path);
   Fields fields(&tables, std::string(path));
   for (std::int64_t number = 1; number <= count; ++number)
     fields.section(std::to_string(number), "",
@@ -71,7 +76,7 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
   if (count == 0) {  // no boundary: what holds for all is checked all the same
     Experiment unused = experiment;
     const ConfigNode one = numbered(
-        written.value.index() == 0 ? nullptr : &written, 1, fresh, path);
+        written.value.index() == 0 ? nullptr : &written, 1, keys, path);
     Fields check(&one, std::string(path));
     check.section("1", "", [&](Fields& part) { describe_one(part, unused); });
   }
@@ -97,6 +102,9 @@ void add_policies(Experiment& experiment) {
 }
 
 void read_boundary(Fields& fields, Experiment& experiment) {
+  std::string codec = "none";
+  experiment.codecs.push_back(
+      choose(fields, "codec", codecs(), codec, "codec").make());
   experiment.phases.front().push_back(read_policy(fields, experiment.policies));
 }
 
@@ -166,15 +174,20 @@ void check_plan(const Settings& settings, const RunPlan& plan,
 }
 
 Plans plans_of(const Experiment& experiment, bool model_norm,
-               std::int64_t accumulate) {
+               const Settings& settings) {
   Plans plans;
   for (const Boundaries& phase : experiment.phases) {
     std::vector<Traits> traits;
-    for (int block = 1; block < experiment.blocks(); ++block)
-      traits.push_back(phase[static_cast<std::size_t>(block) - 1]
-                           .make(site_of(experiment, block))
-                           ->traits());
-    plans.push_back(make_run_plan(traits, model_norm, accumulate));
+    for (int block = 1; block < experiment.blocks(); ++block) {
+      const auto policy = phase[static_cast<std::size_t>(block) - 1].make(
+          site_of(experiment, block));
+      traits.push_back(policy->traits());
+      policy->unlock();  // whether it can be
+    }
+    plans.push_back(
+        settings.schedule == "free"
+            ? make_free_plan(traits, settings.accumulate, settings.in_flight)
+            : make_run_plan(traits, model_norm, settings.accumulate));
   }
   return plans;
 }
@@ -214,6 +227,11 @@ void apply(const Settings& settings, Experiment& experiment) {
   experiment.drop_last = settings.drop_last;
   experiment.log_every = settings.log_every;
   experiment.timeout_seconds = settings.timeout_seconds;
+  experiment.reconnect_seconds = settings.reconnect_seconds;
+  experiment.transport = settings.transport;
+  experiment.hashes = settings.hashes;
+  experiment.restart_on_failure = settings.on_failure == "restart";
+  experiment.restarts = settings.restarts;
   experiment.threads = settings.threads > 0 ? settings.threads
                                             : threads_for(experiment.blocks());
   if (settings.max_staleness >= 0)
@@ -245,6 +263,23 @@ void apply_length(const Settings& settings, Experiment& experiment) {
     experiment.keep.best = Measure{settings.checkpoint.best};
 }
 
+void check_reconnect(const Settings& settings, const Fields& top) {
+  if (settings.reconnect_seconds > 0 &&
+      !transport_of(settings.transport).reconnects)
+    top.reject(
+        "reconnect",
+        fmt::format("over transport = '{}' a connection breaks only with "
+                    "its process: set transport = 'tcp' or 'tls', or "
+                    "leave it out",
+                    settings.transport));
+  if (settings.reconnect_seconds >=
+      static_cast<double>(settings.timeout_seconds))
+    top.reject("reconnect",
+               fmt::format("must be shorter than timeout = {}, after which a "
+                           "worker that isn't heard is given up",
+                           settings.timeout_seconds));
+}
+
 void check_schedules(const Fields& top, const Experiment& experiment) {
   for (const OptimizerOptions& options : experiment.optimizers) {
     const LearningRate& rate = options.learning_rate;
@@ -262,14 +297,27 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
 
 /// What `sluice run` decides by these keys, a loop of one's own does by itself.
 constexpr const char* kLoopKeys[] = {
-    "name",  "epochs",     "batch_size", "drop_last", "evaluate_every",
-    "drain", "checkpoint", "early_stop", "allocator", "timetable",
-    "probe", "barrier",    "virtual"};
+    "name",   "epochs",     "batch_size", "drop_last", "evaluate_every",
+    "drain",  "checkpoint", "early_stop", "allocator", "timetable",
+    "probe",  "barrier",    "virtual",    "schedule",  "in_flight",
+    "hashes", "on_failure", "restarts"};
 
 void refuse_loop(const Fields& top) {
   for (const char* key : kLoopKeys)
     if (top.has(key))
       top.reject(key, "is for `sluice run`; here your own loop decides it");
+}
+
+/// Its blocks open the data themselves; a loop of one's own brings batches to
+/// block 1 alone.
+void refuse_unlocked(const Fields& top, const Experiment& experiment) {
+  for (const RunPlan& plan : experiment.plans)
+    for (const BlockPlan& block : plan.blocks)
+      if (block.unlocked)
+        top.reject(
+            "boundary",
+            "unlock is for `sluice run`, where every block has the data; "
+            "leave it out here");
 }
 
 /// So that reading the resolved config gives the same network.
@@ -310,6 +358,16 @@ void finish_resolved(const Fields& top, Experiment& experiment) {
   experiment.manual = std::move(manual);
 }
 
+/// What the resolved config says of the boundary above block k, but for its
+/// codec, which no timetable changes.
+ConfigNode policy_config(const Experiment& experiment, int block) {
+  ConfigNode config =
+      *experiment.resolved.find("boundary")->find(std::to_string(block));
+  std::erase_if(std::get<ConfigNode::Table>(config.value),
+                [](const auto& item) { return item.first == "codec"; });
+  return config;
+}
+
 /// What a config says beside data and model. Returns its timetable.
 Timetable read_rest(Fields& top, const Settings& settings,
                     Experiment& experiment) {
@@ -321,13 +379,14 @@ Timetable read_rest(Fields& top, const Settings& settings,
               });
   experiment.ranges = partition(settings.blocks, experiment.model);
   experiment.phases.emplace_back();
-  read_numbered(top, "boundary", experiment.blocks() - 1, "policy", experiment,
+  read_numbered(top, "boundary", experiment.blocks() - 1,
+                {.fresh = "policy", .shared = "codec"}, experiment,
                 read_boundary);
-  read_numbered(top, "optimizer", experiment.blocks(), "name", experiment,
-                read_optimizer);
+  read_numbered(top, "optimizer", experiment.blocks(), {.fresh = "name"},
+                experiment, read_optimizer);
   for (int k = 1; k < experiment.blocks(); ++k)
     experiment.phases.front()[static_cast<std::size_t>(k) - 1].config =
-        *experiment.resolved.find("boundary")->find(std::to_string(k));
+        policy_config(experiment, k);
   Timetable timetable = read_timetable(
       top, std::move(experiment.phases.front()), experiment.policies);
   experiment.phases = timetable.phases;
@@ -339,8 +398,10 @@ Timetable read_rest(Fields& top, const Settings& settings,
 
 void make_plans(const Fields& top, const Settings& settings,
                 Experiment& experiment) {
-  experiment.plans = plans_of(experiment, wants_model_norm(experiment, top),
-                              settings.accumulate);
+  const bool model_norm = wants_model_norm(experiment, top);
+  check_free_schedule(settings, model_norm, experiment.phases.size() > 1, top);
+  check_reconnect(settings, top);
+  experiment.plans = plans_of(experiment, model_norm, settings);
   for (RunPlan& plan : experiment.plans) {
     check_plan(settings, plan, top);
     if (settings.barrier == "iteration")
@@ -357,6 +418,12 @@ void make_plans(const Fields& top, const Settings& settings,
 double samples_per_turn(const Experiment& experiment) {
   return static_cast<double>(experiment.data->train.size()) /
          static_cast<double>(experiment.turns_per_epoch);
+}
+
+std::shared_ptr<const Codec> codec_above(const Experiment& experiment,
+                                         int block) {
+  if (block < 1 || block >= experiment.blocks()) return nullptr;
+  return experiment.codecs.at(static_cast<std::size_t>(block) - 1);
 }
 
 Site site_of(const Experiment& experiment, int block) {
@@ -393,9 +460,9 @@ Experiment read_experiment(const ConfigNode& config,
       },
       experiment.length.evaluate_every, top);
   make_plans(top, settings, experiment);
-  experiment.costs =
-      costs_of(settings.virtual_time, experiment.model, experiment.ranges,
-               experiment.batch_size, experiment.precision, top);
+  experiment.costs = costs_of(settings.virtual_time, experiment.model,
+                              experiment.ranges, experiment.codecs,
+                              experiment.batch_size, experiment.precision, top);
   return experiment;
 }
 
@@ -414,6 +481,7 @@ Experiment read_network(const ConfigNode& config, const OwnNetwork& network) {
   read_rest(top, settings, experiment);
   check_schedules(top, experiment);
   make_plans(top, settings, experiment);
+  refuse_unlocked(top, experiment);
   leave_out_loop(experiment.resolved);
   return experiment;
 }

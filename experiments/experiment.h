@@ -10,6 +10,7 @@
 #include "experiments/timetable.h"
 #include "lib/base/config.h"
 #include "lib/block.h"
+#include "lib/codecs/codec.h"
 #include "lib/coordinator.h"
 #include "lib/layer.h"
 #include "lib/loss.h"
@@ -38,6 +39,11 @@ struct Experiment {
   std::string initial_weights;  ///< a file or checkpoint; empty: none
   std::int64_t log_every = 1;
   std::int64_t timeout_seconds = 600;
+  double reconnect_seconds = 0;    ///< 0: not at all
+  std::string transport = "unix";  ///< a row of transports()
+  bool hashes = false;             ///< workers write them
+  bool restart_on_failure = false;
+  std::int64_t restarts = 3;  ///< in a row, without progress
   bool accumulate_mean = false;
   std::int64_t max_staleness = kUnbounded;  ///< batches
   std::int64_t probe_every = 0;             ///< turns; 0: no probe
@@ -51,6 +57,7 @@ struct Experiment {
   Loss loss;
   std::vector<PolicyRow> policies;           ///< that a boundary may name
   std::vector<Boundaries> phases;            ///< of the timetable
+  Codecs codecs;                             ///< for the whole run
   std::vector<OptimizerOptions> optimizers;  ///< index k-1
   Plans plans;                               ///< by phase
   std::vector<Capacity> capacities;          ///< index k-1
@@ -85,6 +92,10 @@ struct OwnNetwork {
 /// and no key that is about the loop. Beside the others it may have `turns` and
 /// `turns_per_epoch`, which schedules of the learning rate are made from.
 Experiment read_network(const ConfigNode& config, const OwnNetwork& network);
+
+/// That of the boundary above block k; nullptr: none, or there is no boundary.
+std::shared_ptr<const Codec> codec_above(const Experiment& experiment,
+                                         int block);
 
 /// The boundary above block k.
 Site site_of(const Experiment& experiment, int block);

@@ -57,6 +57,9 @@ void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
                    "do this run of a card; may be given again")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--inject", arguments.faults,
+                      "faults to make happen, as in 'kill block 2 @ turn 50'; "
+                      "see sluice help inject");
   command->callback([&] { status = sluice::run_command(arguments); });
 }
 
@@ -115,12 +118,50 @@ void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
   command->callback([&] { sluice::plan_command(arguments); });
 }
 
+void define_verify(CLI::App& app, sluice::VerifyArguments& arguments,
+                   int& status) {
+  CLI::App* command = app.add_subcommand(
+      "verify",
+      "Run a config for a few turns on each engine and compare every gradient\n"
+      "and tensor after every update (exit status 0: the same bits, 1: not).\n"
+      "With schedule = \"free\" each run is compared with its replay.");
+  add_config(*command, arguments.config);
+  command
+      ->add_option("--turns", arguments.turns,
+                   "how many, at most an epoch's; default: 20")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--engines", arguments.engines,
+                   "which, the first is what the others are compared with; "
+                   "default: virtual,threads,processes")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"virtual", "threads", "processes"}));
+  command
+      ->add_option("--change", arguments.changes,
+                   "ENGINE:KEY=VALUE, an override for one engine, as in "
+                   "threads:seed=2: to see that a difference is found")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->callback([&] { status = sluice::verify_command(arguments); });
+}
+
+void define_replay(CLI::App& app, std::string& folder, int& status) {
+  CLI::App* command = app.add_subcommand(
+      "replay",
+      "Repeat a run whose blocks ran free, from the record in its folder, in\n"
+      "one thread, and compare it with the run's checkpoints (exit status 0:\n"
+      "the same bits, 1: not).");
+  command->add_option("run", folder, "the run's folder")->required();
+  command->callback([&] { status = sluice::replay_command(folder); });
+}
+
 void define_list(CLI::App& app, sluice::ListArguments& arguments) {
   CLI::App* command = app.add_subcommand("list", "List what a config can name");
   command->add_option("kind", arguments.kind, "of what")
       ->required()
-      ->check(CLI::IsMember(
-          {"methods", "heads", "models", "datasets", "losses", "optimizers"}));
+      ->check(CLI::IsMember({"methods", "heads", "models", "datasets", "losses",
+                             "optimizers", "codecs"}));
   command->add_option("name", arguments.name,
                       "a method, to be described on a page");
   command->callback([&] { sluice::list_command(arguments); });
@@ -164,6 +205,8 @@ void define_help(CLI::App& app) {
   command->add_subcommand("config", "every key of a config")->callback([] {
     sluice::help_config_command();
   });
+  command->add_subcommand("inject", "every fault of run --inject")
+      ->callback([] { sluice::help_inject_command(); });
 }
 
 /// What the launcher starts; not for people.
@@ -175,6 +218,7 @@ void define_worker(CLI::App& app, sluice::WorkerArguments& arguments,
   command->add_option("--join", arguments.address)->required();
   command->add_option("--parent", arguments.parent)->required();
   command->add_option("--resume", arguments.resume);
+  command->add_option("--inject", arguments.faults);
   command->callback([&] { status = sluice::run_worker_process(arguments); });
 }
 
@@ -204,6 +248,8 @@ int main(int argc, char** argv) {
   sluice::RunArguments run;
   sluice::EvalArguments eval;
   sluice::PlanArguments plan;
+  sluice::VerifyArguments verify;
+  std::string replayed;
   sluice::ListArguments list;
   sluice::DataOrderArguments data_order;
   sluice::DataFetchArguments data_fetch;
@@ -213,6 +259,8 @@ int main(int argc, char** argv) {
   define_run(app, run, status);
   define_eval(app, eval);
   define_plan(app, plan);
+  define_verify(app, verify, status);
+  define_replay(app, replayed, status);
   define_list(app, list);
   CLI::App* data = app.add_subcommand("data", "Get data, and show its order");
   data->require_subcommand(1);

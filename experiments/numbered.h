@@ -7,12 +7,21 @@
 
 namespace sluice {
 
+/// The keys of such a table that have a say in what a numbered table takes of
+/// the common ones; empty: none.
+struct NumberedKeys {
+  /// A numbered table that has it takes no common key (another policy has other
+  /// options) ...
+  std::string_view fresh = {};
+  /// ... but for this one.
+  std::string_view shared = {};
+};
+
 /// A table whose plain keys hold for every block (or boundary), and whose
 /// tables "1", "2", ... hold for one of them, is made explicit: tables "1" to
-/// "count", each with all of its keys. A numbered table that has the key
-/// `fresh` takes none of the common keys (another policy has other options).
-/// Throws UserError for a number above `count`, naming `path`.
+/// "count", each with all of its keys. Throws UserError for a number above
+/// `count`, naming `path`.
 ConfigNode numbered(const ConfigNode* table, std::int64_t count,
-                    std::string_view fresh, std::string_view path);
+                    const NumberedKeys& keys, std::string_view path);
 
 }  // namespace sluice

@@ -10,9 +10,10 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 8> kNoNumbers = {
-    "name",  "engine",  "threads",   "log_every",
-    "slack", "timeout", "allocator", "checkpoint"};
+constexpr std::array<std::string_view, 13> kNoNumbers = {
+    "name",       "engine",   "transport", "threads",    "log_every",
+    "slack",      "timeout",  "allocator", "checkpoint", "hashes",
+    "on_failure", "restarts", "reconnect"};
 constexpr std::array<std::string_view, 2> kNoNumbersOfData = {"root",
                                                               "prefetch"};
 

@@ -9,8 +9,10 @@
 #include "experiments/calibration.h"
 #include "experiments/commands.h"
 #include "experiments/experiment.h"
+#include "experiments/free_schedule.h"
 #include "lib/base/error.h"
 #include "lib/schedules/drawing.h"
+#include "lib/schedules/free_running.h"
 #include "lib/schedules/speed.h"
 #include "lib/schedules/trace.h"
 
@@ -25,6 +27,14 @@ std::int64_t parameters_of(const Model& model, const LayerRange& range) {
          model.layers[static_cast<std::size_t>(i)].make()->parameters())
       count += parameter.numel();
   return count;
+}
+
+void print_boundary(const Experiment& experiment, int block) {
+  const auto index = static_cast<std::size_t>(block) - 1;
+  const auto codec = codec_above(experiment, block);
+  fmt::print("   boundary {}: {}{}\n", block,
+             experiment.phases.front()[index].name,
+             codec ? fmt::format(", codec {}", codec->name()) : "");
 }
 
 void print_blocks(const Experiment& experiment) {
@@ -47,33 +57,29 @@ void print_blocks(const Experiment& experiment) {
         "layers {}-{}: {}\n",
         block, total > 0 ? 100 * flops / total : 0, 2e-6 * flops,
         parameters_of(experiment.model, range), range.first, range.last, names);
-    if (block > 1)
-      fmt::print("   boundary {}: {}\n", block - 1,
-                 experiment.phases.front()[index - 1].name);
+    if (block > 1) print_boundary(experiment, block - 1);
   }
 }
 
-std::vector<std::vector<Action>> read_actions(const std::string& path,
-                                              int blocks) {
-  std::ifstream file(path);
-  if (!file) throw UserError("{}: can't be read", path);
-  std::vector<std::vector<Action>> actions;
-  for (std::string line; std::getline(file, line);)
-    actions.push_back(actions_from_text(line));
-  if (std::ssize(actions) != blocks)
-    throw UserError("{}: {} lines of actions, the model has {} blocks", path,
-                    actions.size(), blocks);
-  return actions;
-}
-
-std::vector<std::vector<Action>> planned_actions(const Experiment& experiment,
-                                                 std::int64_t turns) {
-  Grant grant = sample_grant(experiment.plans.front(), turns);
+/// The actions of a file, or else those of the config's schedule.
+std::vector<TimedAction> timeline_of(const PlanArguments& arguments,
+                                     const Experiment& experiment,
+                                     const Costs& costs) {
+  const RunPlan& plan = experiment.plans.front();
+  if (!arguments.actions_file.empty())
+    return simulate(plan, costs, experiment.capacities,
+                    read_schedule(arguments.actions_file, experiment.blocks()));
+  Grant grant = sample_grant(plan, arguments.turns);
   grant.evaluation_batches = 0;
   grant.checkpoint = false;
-  std::vector<std::vector<Action>> actions;
-  for (const BlockPlan& plan : experiment.plans.front().blocks)
-    actions.push_back(actions_of(plan, grant));
+  return simulate(plan, costs, experiment.capacities, grant);
+}
+
+std::vector<std::vector<Action>> actions_in(
+    const std::vector<TimedAction>& timeline, int blocks) {
+  std::vector<std::vector<Action>> actions(static_cast<std::size_t>(blocks));
+  for (const TimedAction& timed : timeline)
+    actions[static_cast<std::size_t>(timed.block) - 1].push_back(timed.action);
   return actions;
 }
 
@@ -96,11 +102,9 @@ Experiment timed_experiment(const PlanArguments& arguments) {
   return experiment_of(config);
 }
 
-Costs costs_to_plan_with(const Experiment& experiment) {
-  if (experiment.calibrate) {
-    prepare_process(experiment);
-    return calibrated(experiment);
-  }
+Costs costs_to_plan_with(const Experiment& experiment,
+                         const std::vector<Rehearsal>& rehearsals) {
+  if (experiment.calibrate) return calibrated(experiment, rehearsals);
   Costs costs = experiment.costs;
   if (takes_time({.blocks = costs.blocks})) return costs;
   for (BlockCosts& block : costs.blocks) {
@@ -134,7 +138,8 @@ void print_timeline(const std::vector<TimedAction>& timeline,
   const double unit = unit_of(costs, end);
   fmt::print(
       "\n{}\nF forward, B backward, U update of a batch, L what a synthesizer "
-      "learns from it;\n- busy, . waiting; a column is {:.4g} s, a message "
+      "learns from it,\nI what an input model does; - busy, . waiting; a "
+      "column is {:.4g} s, a message "
       "takes "
       "{:g} s. It ends after {:.4g} s.\n",
       draw_timeline(timeline, experiment.blocks(), unit), unit, costs.latency,
@@ -168,6 +173,28 @@ void print_speed(const Experiment& experiment, const Costs& costs) {
                100 * speed.utilisation[k - 1]);
 }
 
+/// In processes of their own; one that runs blocks in threads shares messages.
+void print_memory(const std::vector<Rehearsal>& rehearsals) {
+  if (rehearsals.empty()) return;
+  fmt::print(
+      "\nMiB at most, of a block in a process of its own\n"
+      "block   weights  optimizer     graph     stash   history     queue      "
+      "peak  and with full channels\n");
+  constexpr double kMiB = 1 << 20;
+  for (std::size_t k = rehearsals.size(); k >= 1; --k) {
+    const MemoryForecast& memory = rehearsals[k - 1].memory;
+    const auto mib = [](std::int64_t bytes) {
+      return static_cast<double>(bytes) / kMiB;
+    };
+    fmt::print(
+        "{:>5}  {:>8.2f}  {:>9.2f}  {:>8.2f}  {:>8.2f}  {:>8.2f}  {:>8.2f}  "
+        "{:>8.2f}  {:>8.2f}\n",
+        k, mib(memory.weights), mib(memory.optimizer), mib(memory.graph),
+        mib(memory.stash), mib(memory.history), mib(memory.queue),
+        mib(memory.peak), mib(memory.peak + memory.channels));
+  }
+}
+
 void write_trace(const std::string& path, const RunPlan& plan,
                  const std::vector<TimedAction>& timeline) {
   std::ofstream file(path);
@@ -180,22 +207,26 @@ void write_trace(const std::string& path, const RunPlan& plan,
 
 void plan_command(const PlanArguments& arguments) {
   const Experiment experiment = timed_experiment(arguments);
-  const bool by_hand = !arguments.actions_file.empty();
-  const auto actions =
-      by_hand ? read_actions(arguments.actions_file, experiment.blocks())
-              : planned_actions(experiment, arguments.turns);
+  // In lockstep a list of actions does not depend on costs.
+  const bool needs_costs =
+      !arguments.list || runs_free(experiment.plans.front());
+  std::vector<Rehearsal> rehearsals;
+  if (needs_costs && experiment.calibrate) {
+    prepare_process(experiment);
+    rehearsals = rehearse(experiment);
+  }
+  const Costs costs =
+      needs_costs ? costs_to_plan_with(experiment, rehearsals) : Costs{};
+  const auto timeline = timeline_of(arguments, experiment, costs);
   if (arguments.list) {
-    simulate(experiment.plans.front(), {}, experiment.capacities, actions);
-    fmt::print("{}", list_actions(actions));
+    fmt::print("{}", list_actions(actions_in(timeline, experiment.blocks())));
     return;
   }
-  const Costs costs = costs_to_plan_with(experiment);
-  const auto timeline =
-      simulate(experiment.plans.front(), costs, experiment.capacities, actions);
   print_blocks(experiment);
   print_timeline(timeline, experiment, costs);
   print_costs(costs);
-  if (!by_hand) print_speed(experiment, costs);
+  if (arguments.actions_file.empty()) print_speed(experiment, costs);
+  print_memory(rehearsals);
   if (!arguments.trace.empty())
     write_trace(arguments.trace, experiment.plans.front(), timeline);
 }

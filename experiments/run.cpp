@@ -1,18 +1,26 @@
 #include "experiments/run.h"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "experiments/assembly.h"
-#include "experiments/checkpoint_keeper.h"
+#include "experiments/attempt.h"
+#include "experiments/chaos/injection.h"
+#include "experiments/chaos/signal_sink.h"
 #include "experiments/console.h"
-#include "experiments/engines.h"
+#include "experiments/restarts.h"
 #include "experiments/run_folder.h"
 #include "experiments/run_sink.h"
-#include "experiments/tensorboard.h"
 #include "lib/base/error.h"
 #include "lib/coordinator.h"
+#include "lib/engines/child_processes.h"
+#include "lib/schedules/free_running.h"
 
 namespace sluice {
 namespace {
@@ -45,14 +53,17 @@ Resumed starting_point(const Experiment& experiment,
       check_weights(experiment, experiment.initial_weights);
     return {};
   }
-  Resumed resumed = last_checkpoint(options.folder);
+  if (runs_free(experiment.plans.front()))
+    throw UserError(
+        "{}: ran with schedule = 'free'; only a run in lockstep can be "
+        "continued. Its checkpoint can be another run's initial_weights",
+        options.folder);
+  last_checkpoint(options.folder);  // there is one
+  Resumed resumed = restart_point(experiment, options.folder);
   if (resumed.turn >= experiment.length.turns)
     throw UserError(
         "{}: all its {} turns are done; to train on, override epochs or turns",
         options.folder, resumed.turn);
-  const Continued from = continued_from(experiment, resumed.checkpoint);
-  resumed.phase = from.phase;
-  resumed.first_batch = from.first_batch;
   check_resumable(experiment,
                   {.checkpoints = checkpoints_of_run(options.folder),
                    .resume = resumed.checkpoint});
@@ -70,6 +81,18 @@ RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
                          experiment, options.command, options.overwrite);
 }
 
+std::vector<Injection> faults_of(const Experiment& experiment,
+                                 const RunOptions& options) {
+  std::vector<Injection> faults =
+      parse_injections(options.faults, experiment.blocks());
+  if (!faults.empty() && experiment.engine != "processes")
+    throw UserError(
+        "--inject is for worker processes; engine is '{}': set engine = "
+        "'processes'",
+        experiment.engine);
+  return faults;
+}
+
 /// Only block 1 needs the samples, maybe in another process; but a damaged file
 /// should be found before anything is written.
 void read_samples(const Experiment& experiment) {
@@ -77,54 +100,91 @@ void read_samples(const Experiment& experiment) {
   experiment.data->test.samples();
 }
 
+/// Where a signal stops what lives as long as this.
+class StopScope {
+ public:
+  StopScope(StopSignals& signals, std::function<void()> stop)
+      : signals_(signals) {
+    signals_.on_stop(std::move(stop));
+  }
+  ~StopScope() { signals_.on_stop(nullptr); }
+  StopScope(const StopScope&) = delete;
+  StopScope& operator=(const StopScope&) = delete;
+
+ private:
+  StopSignals& signals_;
+};
+
+std::vector<std::shared_ptr<Sink>> sinks_beside_files(
+    const Experiment& experiment, const RunOptions& options,
+    std::int64_t first_turn, std::shared_ptr<SignalSink> faults) {
+  std::vector<std::shared_ptr<Sink>> sinks = {std::move(faults)};
+  if (!options.quiet)
+    sinks.push_back(std::make_shared<Console>(experiment, first_turn));
+  return sinks;
+}
+
+void say_what_never_happened(const SignalSink& faults) {
+  for (const Injection& missed : faults.missed())
+    fmt::print(stderr, "sluice: the run ended before this could happen: {}\n",
+               missed.text);
+}
+
+RunResult result_of(const Experiment& experiment, const RunFolder& folder,
+                    std::int64_t first_turn, double seconds_lost,
+                    Attempt& attempt) {
+  const RunSink& sink = attempt.sink();
+  Coordinator& coordinator = attempt.coordinator();
+  RunResult result{.folder = folder.path(), .first_turn = first_turn};
+  result.seconds = seconds_lost + coordinator.seconds();
+  result.complete = !coordinator.interrupted();
+  result.accuracy = sink.last_evaluation().number("accuracy", 0);
+  result.loss = sink.last_evaluation().number("loss", 0);
+  result.samples_per_second =
+      samples_per_turn(experiment) *
+      static_cast<double>(coordinator.turns_granted() - first_turn) /
+      std::max(result.seconds, 1e-9);
+  result.blocks = sink.blocks();
+  result.clock = sink.clock();
+  result.dropped = sink.dropped();
+  attempt.sink().write(summary_of(experiment, result));
+  if (result.complete) folder.mark_done();
+  return result;
+}
+
 }  // namespace
 
 RunResult run(const Experiment& experiment, const RunOptions& options,
               StopSignals& signals) {
+  const auto faults =
+      std::make_shared<SignalSink>(faults_of(experiment, options));
   read_samples(experiment);
-  const Resumed start = starting_point(experiment, options);
-  const RunFolder folder = open_folder(experiment, options, start);
-  CheckpointKeeper keeper(folder.checkpoints(), experiment.keep);
-  const auto file = folder.metrics();
-  const auto board =
-      std::make_shared<TensorBoardFile>(folder.path(), folder.started());
-  for (const Record& record : folder.history()) board->write(record);
-  const auto sink = std::make_shared<RunSink>(
-      std::vector<std::shared_ptr<Sink>>{
-          file, board, std::make_shared<Console>(experiment, start.turn)},
-      keeper);
-  RunLength length = experiment.length;
-  length.first_turn = start.turn;
-  length.first_phase = start.phase;
-  length.first_batch = start.first_batch;
-  Coordinator coordinator(length, experiment.blocks(), sink,
-                          [&](std::int64_t turn) { keeper.saved(turn); });
-  sink->recall(folder.history());
-  for (const Record& record : folder.history()) coordinator.recall(record);
-
-  signals.on_stop([&] { coordinator.request_stop(); });
-  run_engine(experiment,
-             {.folder = folder.path(),
-              .files = {.checkpoints = folder.checkpoints(),
-                        .resume = start.checkpoint},
-              .program = options.program},
-             coordinator);
-  signals.on_stop(nullptr);
-
-  RunResult result{.folder = folder.path(), .first_turn = start.turn};
-  result.seconds = coordinator.seconds();
-  result.complete = !coordinator.interrupted();
-  result.accuracy = sink->last_evaluation().number("accuracy", 0);
-  result.loss = sink->last_evaluation().number("loss", 0);
-  result.samples_per_second =
-      samples_per_turn(experiment) *
-      static_cast<double>(coordinator.turns_granted() - start.turn) /
-      std::max(result.seconds, 1e-9);
-  result.blocks = sink->blocks();
-  result.clock = sink->clock();
-  file->write(summary_of(experiment, result));
-  if (result.complete) folder.mark_done();
-  return result;
+  Resumed start = starting_point(experiment, options);
+  RunFolder folder = open_folder(experiment, options, start);
+  const std::int64_t first_turn = start.turn;
+  const auto sinks =
+      sinks_beside_files(experiment, options, first_turn, faults);
+  Restarts restarts(experiment, folder.path());
+  for (bool again = false;; again = true) {
+    if (again) folder.rewind(start);
+    Attempt attempt(experiment, folder, start, sinks);
+    if (again) attempt.sink().write(restarts.record());
+    std::atomic<bool> is_stopped = false;
+    const StopScope stop(signals, [&] {
+      is_stopped = true;
+      attempt.coordinator().request_stop();
+    });
+    try {
+      attempt.run(options.program, to_text(faults->left()), options.rank);
+      say_what_never_happened(*faults);
+      return result_of(experiment, folder, first_turn, restarts.seconds_lost(),
+                       attempt);
+    } catch (const WorkerLost& lost) {
+      const std::int64_t turns = attempt.sink().turns();
+      if (is_stopped) restarts.give_up(lost, turns);
+      start = restarts.after(lost, start, turns, attempt.seconds());
+    }
+  }
 }
 
 }  // namespace sluice

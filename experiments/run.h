@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "experiments/experiment.h"
+#include "experiments/ranks/rank.h"
 #include "experiments/stop_signals.h"
 #include "lib/metrics/record.h"
 
@@ -15,6 +17,12 @@ struct RunOptions {
   bool overwrite = false;
   /// Continue the run in `folder` from its last checkpoint.
   bool resume = false;
+  bool quiet = false;  ///< print nothing
+  /// Faults that shall happen, as parse_injections() has them. Not kept for
+  /// --resume.
+  std::string faults = {};
+  /// Set: this is rank 0 of several, whose others are the workers.
+  std::optional<Rank> rank = {};
   std::string command = {};  ///< for run.json
   std::string program =
       {};  ///< what workers are started from (argv[0] of ours)
@@ -32,6 +40,8 @@ struct RunResult {
   /// What the virtual engine's clock says of each block, under 0 of the run;
   /// empty when nothing took time.
   std::map<int, Record> clock = {};
+  /// By boundary, where they may be: activations that were dropped.
+  std::map<int, std::int64_t> dropped = {};
 };
 
 /// Trains, from the first turn (or that of the checkpoint) to the last, and

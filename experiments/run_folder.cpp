@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 /// Everything that a run writes; an overwritten run loses these and no more.
 constexpr std::array kEntries = {
     "config.toml",   "run.json",   "metrics.jsonl", "checkpoints",
-    "changes.patch", "trace.json", "done"};
+    "changes.patch", "trace.json", "schedule.txt",  "done"};
 
 class MetricsFile final : public Sink {
  public:
@@ -49,6 +49,12 @@ void write_text(const std::string& path, const std::string& text) {
   write_file_atomically(path, [&](std::ostream& file) { file << text; });
 }
 
+/// About the run, not about a turn of it: what happened stays true.
+bool is_event(const Record& record) {
+  const std::string kind = record.text("kind");
+  return kind == "restart" || kind == "injection";
+}
+
 /// The records about the turns before the checkpoint, with the drain and the
 /// evaluation after them.
 std::vector<Record> records_until(const Resumed& from,
@@ -59,7 +65,7 @@ std::vector<Record> records_until(const Resumed& from,
     // A run that was killed may have left half a line.
     if (file.eof()) break;
     Record record = record_from_json(line);
-    const auto at = static_cast<std::int64_t>(record.number("turn", -1));
+    const std::int64_t at = record.integer("turn", -1);
     const std::string kind = record.text("kind");
     const bool is_there =
         kind == "evaluation" ||
@@ -67,9 +73,10 @@ std::vector<Record> records_until(const Resumed& from,
          record.number("phase", 0) <= static_cast<double>(from.phase));
     const bool is_drained =
         record.number("batch", at) < static_cast<double>(from.first_batch);
-    if (at >= 0 &&
-        (at < from.turn || is_drained || (is_there && at == from.turn)))
-      records.push_back(std::move(record));
+    const bool is_before =
+        !from.checkpoint.empty() && at >= 0 &&
+        (at < from.turn || is_drained || (is_there && at == from.turn));
+    if (is_before || is_event(record)) records.push_back(std::move(record));
   }
   return records;
 }
@@ -130,18 +137,23 @@ RunFolder RunFolder::make(std::string path, const Experiment& experiment,
   return folder;
 }
 
+void RunFolder::rewind(const Resumed& to) {
+  const std::string metrics = path_ + "/metrics.jsonl";
+  history_ = records_until(to, metrics);
+  write_file_atomically(metrics, [&](std::ostream& file) {
+    for (const Record& record : history_) file << to_json(record) << '\n';
+  });
+  std::error_code none_yet;
+  const std::int64_t last = to.checkpoint.empty() ? -1 : to.turn;
+  for (const auto& entry : fs::directory_iterator(checkpoints(), none_yet))
+    if (is_checkpoint_after(last, entry.path())) remove_tree(entry.path());
+  remove_tree(path_ + "/done");
+}
+
 RunFolder RunFolder::reopen(std::string path, const Experiment& experiment,
                             const std::string& command, const Resumed& from) {
   RunFolder folder(std::move(path));
-  const std::string metrics = folder.path_ + "/metrics.jsonl";
-  folder.history_ = records_until(from, metrics);
-  write_file_atomically(metrics, [&](std::ostream& file) {
-    for (const Record& record : folder.history_)
-      file << to_json(record) << '\n';
-  });
-  for (const auto& entry : fs::directory_iterator(folder.checkpoints()))
-    if (is_checkpoint_after(from.turn, entry.path())) remove_tree(entry.path());
-  remove_tree(folder.path_ + "/done");
+  folder.rewind(from);
   write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
   const std::string run_file = folder.path_ + "/run.json";
   Json run = read_json(run_file);

@@ -17,7 +17,7 @@ namespace sluice {
 std::string config_of_run(const std::string& path);
 std::string checkpoints_of_run(const std::string& path);
 
-/// A run to continue: its last whole checkpoint.
+/// A run to continue: its last whole checkpoint. Without one it begins anew.
 struct Resumed {
   std::int64_t turn = 0;
   std::string checkpoint = {};
@@ -35,6 +35,8 @@ struct Resumed {
 ///   metrics.jsonl  one record a line
 ///   events.out.tfevents.*  the same for TensorBoard
 ///   trace.json     the virtual engine's timeline, when actions take time there
+///   schedule.txt   the actions of blocks that ran free, a line per block, as
+///                  `sluice replay` and `sluice plan --actions` read them
 ///   checkpoints/   turn-000120/block-1.safetensors ...
 ///   done           written last, when the run is complete
 class RunFolder {
@@ -48,10 +50,15 @@ class RunFolder {
   static RunFolder reopen(std::string path, const Experiment& experiment,
                           const std::string& command, const Resumed& from);
 
+  /// The run itself goes back to a checkpoint of its own, or to its start: the
+  /// same is forgotten. Nobody may hold metrics() any more. Throws UserError.
+  void rewind(const Resumed& to);
+
   const std::string& path() const { return path_; }
   /// When the run began, in seconds since 1970.
   double started() const { return started_; }
-  /// What the continued run had written, all of it about turns before.
+  /// What the continued run had written about turns before, and of its
+  /// restarts.
   const std::vector<Record>& history() const { return history_; }
   std::string checkpoints() const { return checkpoints_of_run(path_); }
   /// A sink for metrics.jsonl; each record is written through at once. Throws
@@ -67,7 +74,8 @@ class RunFolder {
   std::vector<Record> history_;
 };
 
-/// Throws UserError when the folder has no run, or no checkpoint.
+/// Its turn and folder. Throws UserError when the folder has no run, or no
+/// checkpoint.
 Resumed last_checkpoint(const std::string& run_folder);
 
 /// "runs/NAME-1", or the first number that is free.

@@ -1,6 +1,7 @@
 #include "experiments/run_sink.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace sluice {
@@ -18,12 +19,18 @@ void RunSink::recall(const std::vector<Record>& history) {
 
 void RunSink::remember(const Record& record) {
   const std::string kind = record.text("kind");
+  if (kind == "train")
+    turns_ = std::max<std::int64_t>(turns_,
+                                    std::llround(record.number("turn", 0)) + 1);
   if (kind == "evaluation") {
     last_evaluation_ = record;
     keeper_.evaluated(record);
   }
   if (kind == "block")
     blocks_[static_cast<int>(record.number("block", 0))] = record;
+  if (kind == "dropped")
+    dropped_[static_cast<int>(record.number("boundary", 0))] =
+        record.integer("messages");
   if (kind == "clock")
     clock_[static_cast<int>(record.number("block", 0))] = record;
 }

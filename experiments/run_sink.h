@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
@@ -20,11 +21,15 @@ class RunSink final : public Sink {
   void recall(const std::vector<Record>& history);
   void write(const Record& record) override;
 
+  /// How many turns some block has applied, as far as records tell.
+  std::int64_t turns() const { return turns_; }
   const Record& last_evaluation() const { return last_evaluation_; }
   /// By block: what each has cost. Filled at the run's end.
   const std::map<int, Record>& blocks() const { return blocks_; }
   /// Likewise, what the virtual engine's clock says; of the run under 0.
   const std::map<int, Record>& clock() const { return clock_; }
+  /// By boundary: activations that were dropped.
+  const std::map<int, std::int64_t>& dropped() const { return dropped_; }
 
  private:
   void remember(const Record& record);
@@ -33,9 +38,11 @@ class RunSink final : public Sink {
   CheckpointKeeper& keeper_;
   double seconds_before_ = 0;
   SteadyTime started_ = std::chrono::steady_clock::now();
+  std::int64_t turns_ = 0;
   Record last_evaluation_;
   std::map<int, Record> blocks_;
   std::map<int, Record> clock_;
+  std::map<int, std::int64_t> dropped_;
 };
 
 }  // namespace sluice

@@ -1,5 +1,7 @@
 #include "experiments/settings.h"
 
+#include "transport/transports.h"
+
 namespace sluice {
 
 void CheckpointSettings::describe(Fields& fields) {
@@ -27,6 +29,11 @@ void Settings::describe(Fields& fields) {
   fields.key("engine", engine,
              {.text = "what runs the blocks",
               .allowed = {"virtual", "threads", "processes"}});
+  fields.key(
+      "transport", transport,
+      {.text = "of engine = \"processes\": what carries messages between "
+               "the processes",
+       .allowed = names_of(transports())});
   fields.key("seed", seed, {.text = "of weights, masks and orders", .min = 0});
   fields.key("blocks", blocks, "integer | list of ranges",
              {.text = "how the model is cut: 4, or [\"0-3\", \"4-\"]"});
@@ -106,9 +113,52 @@ void Settings::describe(Fields& fields) {
                       "iteration, as published codes of delayed methods do; "
                       "changes speeds, but no number",
               .allowed = {"none", "iteration"}});
+  fields.key("schedule", schedule,
+             {.text = "lockstep: each block does its actions in a fixed order, "
+                      "so that no number depends on time; free: it does what "
+                      "is ready first, staleness follows from speeds (in "
+                      "engine = \"virtual\" from the costs in [virtual]) and "
+                      "is measured, and schedule.txt in the run's folder "
+                      "records what was chosen, for `sluice replay`",
+              .allowed = {"lockstep", "free"}});
+  fields.key("in_flight", in_flight,
+             {.text = "of schedule = \"free\": how many batches a block "
+                      "forwards before it must apply the oldest; 0: one more "
+                      "than the delay that it has in lockstep",
+              .unit = "batches",
+              .min = 0,
+              .max = 1024});
+  fields.key("hashes", hashes,
+             {.text = "after each update write a hash of every gradient and "
+                      "tensor of the block into metrics.jsonl; what `sluice "
+                      "verify` compares"});
   fields.key("timeout", timeout_seconds,
-             {.text = "a neighbour that is silent for so long is given up",
+             {.text = "a worker that makes no progress for so long, and waits "
+                      "for nobody, hangs and is given up: must be longer than "
+                      "any single action of a block, such as the forward of a "
+                      "batch or a checkpoint",
               .unit = "s",
+              .min = 1,
+              .max = 1e6});
+  fields.key("reconnect", reconnect_seconds,
+             {.text = "of engine = \"processes\" over tcp or tls: how long a "
+                      "connection that broke may take to come back before its "
+                      "worker is given up; nothing is lost or comes twice. "
+                      "So long it takes, too, until a killed worker is missed. "
+                      "0: a broken connection is a failure",
+              .unit = "s",
+              .min = 0,
+              .max = 1e5});
+  fields.key("on_failure", on_failure,
+             {.text = "of engine = \"processes\", when a worker dies, hangs or "
+                      "can't be reached: end the run with an error, or start "
+                      "all workers anew from the last checkpoint (the start, "
+                      "when there is none), with the bits of an undisturbed "
+                      "run",
+              .allowed = {"stop", "restart"}});
+  fields.key("restarts", restarts,
+             {.text = "of on_failure = \"restart\": the most in a row without "
+                      "a new checkpoint between them",
               .min = 1,
               .max = 1e6});
   fields.key(

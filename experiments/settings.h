@@ -25,6 +25,7 @@ struct CheckpointSettings {
 struct Settings {
   std::string name = "run";
   std::string engine = "virtual";
+  std::string transport = "unix";
   std::int64_t seed = 1;
   ConfigNode blocks = {.value = std::int64_t{2}};
   double epochs = 5;
@@ -44,7 +45,13 @@ struct Settings {
   std::string allocator = "caching";
   std::int64_t slack = 2;
   std::string barrier = "none";
+  std::string schedule = "lockstep";
+  std::int64_t in_flight = 0;
+  bool hashes = false;
   std::int64_t timeout_seconds = 600;
+  double reconnect_seconds = 0;
+  std::string on_failure = "stop";
+  std::int64_t restarts = 3;
   std::string initial_weights = {};
   CheckpointSettings checkpoint = {};
   EarlyStopOptions early_stop = {};

@@ -145,8 +145,7 @@ void TensorBoardFile::write(const Record& record) {
   if (record.find("turn") == nullptr) return;
   const std::string scalars = scalars_of(record);
   if (scalars.empty()) return;
-  append(event(start_ + record.number("time", 0),
-               static_cast<std::int64_t>(record.number("turn", 0)),
+  append(event(start_ + record.number("time", 0), record.integer("turn"),
                text_field(5, scalars)));
   if (seconds_since(flushed_) > 1) flush();
 }

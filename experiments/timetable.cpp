@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include "auxiliary_heads/heads.h"
+#include "auxiliary_heads/input_models/input_models.h"
 #include "auxiliary_heads/synthesizers/synthesizers.h"
 #include "experiments/config/extends.h"
 #include "experiments/numbered.h"
 #include "lib/base/plug_in.h"
-#include "lib/policies/plug_ins.h"
 
 namespace sluice {
 namespace {
@@ -19,7 +19,8 @@ Boundaries next_phase(const ConfigNode& written, const Boundaries& before,
                       const std::string& path,
                       std::span<const PolicyRow> policies) {
   const auto count = std::ssize(before);
-  const ConfigNode tables = numbered(&written, count, "policy", path);
+  const ConfigNode tables =
+      numbered(&written, count, {.fresh = "policy"}, path);
   ConfigNode whole{.value = ConfigNode::Table{}, .origin = written.origin};
   for (std::int64_t k = 1; k <= count; ++k) {
     const ConfigNode* own = tables.find(std::to_string(k));
@@ -31,6 +32,10 @@ Boundaries next_phase(const ConfigNode& written, const Boundaries& before,
   Fields fields(&whole, path);
   for (std::int64_t k = 1; k <= count; ++k)
     fields.section(std::to_string(k), "", [&](Fields& part) {
+      if (part.has("codec"))
+        part.reject("codec",
+                    "holds for the whole run: say it in [boundary], not in a "
+                    "phase of the timetable");
       phase.push_back(read_policy(part, policies));
     });
   fields.finish();
@@ -67,11 +72,15 @@ bool is_one(const SwitchSettings& when) {
 
 }  // namespace
 
+PlugIns plug_ins() {
+  return {heads(), configure_synthesizer, configure_input_model};
+}
+
 BoundaryPolicy read_policy(Fields& fields,
                            std::span<const PolicyRow> policies) {
   BoundaryPolicy policy{.name = "backprop"};
   policy.make = choose(fields, "policy", policies, policy.name, "policy")
-                    .make.configure(fields, {heads(), configure_synthesizer});
+                    .make.configure(fields, plug_ins());
   return policy;
 }
 

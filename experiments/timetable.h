@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/config.h"
+#include "lib/policies/plug_ins.h"
 #include "lib/policy.h"
 #include "lib/schedules/switch.h"
 
@@ -33,6 +34,9 @@ struct Timetable {
   std::vector<Boundaries> phases = {};
   std::vector<SwitchSettings> switches = {};  ///< [i] begins phase i + 1
 };
+
+/// What policies may be made of.
+PlugIns plug_ins();
 
 /// Reads one boundary: its policy, one of those, and that policy's options.
 BoundaryPolicy read_policy(Fields& fields, std::span<const PolicyRow> policies);

@@ -1,11 +1,15 @@
 #include "experiments/virtual_time.h"
 
 #include <charconv>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/message.h"
+#include "lib/codecs/coded.h"
 
 namespace sluice {
 namespace {
@@ -37,18 +41,25 @@ void set_slowness(const std::vector<std::string>& slow, const Fields& top,
   }
 }
 
+/// Of h_k of one sample.
+double bytes_of_sample(const SampleShape& shape, Precision precision,
+                       const Codec* codec) {
+  std::vector<std::int64_t> sizes = {1};
+  sizes.insert(sizes.end(), shape.begin(), shape.end());
+  const auto type = precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
+  Message message;
+  pack({at::zeros(sizes, type)}, "h", codec, message);
+  return static_cast<double>(payload_bytes(message));
+}
+
 MessageBytes bytes_above(const Model& model, const LayerRange& range,
-                         std::int64_t batch_size, Precision precision) {
+                         const Codec* codec, std::int64_t batch_size,
+                         Precision precision) {
   const SampleShape& shape =
       model.layers[static_cast<std::size_t>(range.last)].output;
   const auto samples = static_cast<double>(batch_size);
-  const std::int64_t element = precision == Precision::bf16 ? 2 : 4;
   const std::int64_t labels = model.sample.is_text ? model.sample.shape[0] : 1;
-  const double features =
-      samples *
-      static_cast<double>(element * std::accumulate(shape.begin(), shape.end(),
-                                                    std::int64_t{1},
-                                                    std::multiplies<>()));
+  const double features = samples * bytes_of_sample(shape, precision, codec);
   const double up = features + samples * 8 * static_cast<double>(labels);
   return {.activation = up, .gradient = features, .evaluation = up, .norm = 8};
 }
@@ -65,6 +76,8 @@ void VirtualOptions::describe(Fields& fields) {
   seconds("backward", backward, "likewise, without what follows");
   seconds("update", update, "likewise");
   seconds("learn", learn, "likewise, what a synthesizer learns from a batch");
+  seconds("learn_input", learn_input,
+          "likewise, what the input model of an unlocked block learns from it");
   seconds("head", head, "likewise, more per backward for an auxiliary head");
   fields.key("latency", latency,
              {.text = "of a message between blocks",
@@ -93,16 +106,17 @@ void VirtualOptions::describe(Fields& fields) {
               .min = 0,
               .max = 1e6});
   const bool given = !(forward.empty() && backward.empty() && update.empty() &&
-                       learn.empty() && head.empty());
+                       learn.empty() && learn_input.empty() && head.empty());
   if (calibrate && given)
     fields.reject("calibrate",
-                  "measures what forward, backward, update, learn and head "
-                  "give; leave those out");
+                  "measures what forward, backward, update, learn, learn_input "
+                  "and head give; leave those out");
 }
 
 Costs costs_of(const VirtualOptions& options, const Model& model,
-               const Partition& ranges, std::int64_t batch_size,
-               Precision precision, const Fields& top) {
+               const Partition& ranges, const Codecs& codecs,
+               std::int64_t batch_size, Precision precision,
+               const Fields& top) {
   Costs costs{.blocks = std::vector<BlockCosts>(ranges.size()),
               .latency = options.latency,
               .bandwidth = options.bandwidth,
@@ -124,10 +138,12 @@ Costs costs_of(const VirtualOptions& options, const Model& model,
   spread("backward", options.backward, &BlockCosts::backward);
   spread("update", options.update, &BlockCosts::update);
   spread("learn", options.learn, &BlockCosts::learn);
+  spread("learn_input", options.learn_input, &BlockCosts::learn_input);
   spread("head", options.head, &BlockCosts::head);
   set_slowness(options.slow, top, costs.blocks);
   for (std::size_t k = 0; k + 1 < ranges.size(); ++k)
-    costs.bytes.push_back(bytes_above(model, ranges[k], batch_size, precision));
+    costs.bytes.push_back(bytes_above(model, ranges[k], codecs.at(k).get(),
+                                      batch_size, precision));
   return costs;
 }
 

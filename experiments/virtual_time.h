@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/base/config.h"
+#include "lib/codecs/codec.h"
 #include "lib/layer.h"
 #include "lib/precision.h"
 #include "lib/schedules/costs.h"
@@ -20,6 +21,7 @@ struct VirtualOptions {
   std::vector<double> backward = {};
   std::vector<double> update = {};
   std::vector<double> learn = {};
+  std::vector<double> learn_input = {};
   std::vector<double> head = {};
   double latency = 0;    ///< s
   double bandwidth = 0;  ///< bytes/s; 0: unlimited
@@ -33,9 +35,10 @@ struct VirtualOptions {
 };
 
 /// What the options mean for these blocks; the bytes of messages are those of a
-/// full batch, by the shapes of the model. `top` is where errors are reported.
+/// full batch, by the shapes of the model, as the boundary's codec sends them.
+/// `top` is where errors are reported.
 Costs costs_of(const VirtualOptions& options, const Model& model,
-               const Partition& ranges, std::int64_t batch_size,
-               Precision precision, const Fields& top);
+               const Partition& ranges, const Codecs& codecs,
+               std::int64_t batch_size, Precision precision, const Fields& top);
 
 }  // namespace sluice

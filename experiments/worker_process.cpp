@@ -1,70 +1,170 @@
 #include "experiments/worker_process.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <span>
 #include <utility>
 
 #include <unistd.h>
 
 #include "experiments/assembly.h"
+#include "experiments/chaos/saboteur.h"
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
+#include "lib/base/memory/cached_buffers.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
+#include "lib/engines/executor.h"
+#include "lib/engines/pulse.h"
 #include "lib/engines/remote_witness.h"
 #include "lib/engines/worker_loop.h"
+#include "lib/memory/allocator.h"
+#include "lib/memory/resident.h"
 
 namespace sluice {
 
-RendezvousOptions rendezvous_options(const Experiment& experiment) {
+RendezvousOptions rendezvous_options(const Experiment& experiment,
+                                     const Secret& secret) {
   const Deadline deadline = std::chrono::seconds(experiment.timeout_seconds);
+  // A process takes a while to load its libraries, on a busy machine.
+  constexpr Deadline kStart = std::chrono::minutes(1);
   return {.blocks = static_cast<std::uint32_t>(experiment.blocks()),
+          .secret = secret,
           .control = kControlCapacity,
-          .patience = deadline,
-          .deadline = deadline};
+          .patience = std::max(deadline, kStart),
+          .deadline = deadline,
+          .reconnect = std::chrono::milliseconds(
+              std::llround(std::ceil(experiment.reconnect_seconds * 1000))),
+          .transport = experiment.transport};
+}
+
+Secret secret_from_launcher() {
+  std::string text;
+  std::getline(std::cin, text);
+  return parse_secret(text, "the worker's standard input");
 }
 
 std::vector<std::string> worker_command(const std::string& program,
                                         const std::string& folder, int block,
                                         const std::string& address,
-                                        const std::string& resume) {
+                                        const std::string& resume,
+                                        const std::string& faults) {
   std::vector<std::string> command = {program,    "worker",
                                       "--dir",    folder,
                                       "--block",  std::to_string(block),
                                       "--join",   address,
                                       "--parent", std::to_string(::getpid())};
   if (!resume.empty()) command.insert(command.end(), {"--resume", resume});
+  if (!faults.empty()) command.insert(command.end(), {"--inject", faults});
   return command;
 }
 
+namespace {
+
+/// Adds to what the block has cost by how much the process has grown, at most,
+/// since this object was made.
+class ResidentSink final : public Sink {
+ public:
+  explicit ResidentSink(std::shared_ptr<Sink> next) : next_(std::move(next)) {}
+  void write(const Record& record) override {
+    if (record.text("kind") != "block") return next_->write(record);
+    Record grown = record;
+    grown.set("resident_bytes", resident_size().peak - at_start_);
+    next_->write(grown);
+  }
+
+ private:
+  std::shared_ptr<Sink> next_;
+  std::int64_t at_start_ = resident_size().now;
+};
+
+/// The messages that the link over a boundary holds; none at the ends.
+Capacity capacity_of(const Experiment& experiment, int boundary) {
+  if (boundary < 1 || boundary >= experiment.blocks()) return {};
+  return experiment.capacities[static_cast<std::size_t>(boundary) - 1];
+}
+
+/// Joined to the others; what the saboteur does to links is done to these.
+Neighbours join_others(IoThread& io, const Experiment& experiment,
+                       const WorkerArguments& arguments,
+                       RendezvousOptions options, Saboteur& saboteur) {
+  if (arguments.parent != 0) options.deadline = kSupervisedDeadline;
+  if (!arguments.faults.empty())
+    options.damage = [&saboteur](std::uint32_t to, const Message& message,
+                                 std::span<std::byte> frame) {
+      saboteur.damage(static_cast<int>(to), message, frame);
+    };
+  const int block = arguments.block;
+  const Capacity below = capacity_of(experiment, block - 1);
+  const Capacity above = capacity_of(experiment, block);
+  Neighbours links =
+      join(io, arguments.address, static_cast<std::uint32_t>(block), below,
+           above, std::move(options));
+  links.below =
+      saboteur.sabotaged(std::move(links.below), block - 1, below.down);
+  links.above = saboteur.sabotaged(std::move(links.above), block + 1, above.up);
+  return links;
+}
+
+/// The same links; waits show in the pulse, of which the launcher is told every
+/// `period`.
+Neighbours with_pulse(Neighbours links, Pulse& pulse, int block,
+                      std::chrono::milliseconds period) {
+  links.control.sender =
+      with_heartbeat(std::move(links.control.sender), pulse, period);
+  links.control = with_pulse(std::move(links.control), pulse, kLauncher);
+  links.below = with_pulse(std::move(links.below), pulse, block - 1);
+  links.above = with_pulse(std::move(links.above), pulse, block + 1);
+  return links;
+}
+
+}  // namespace
+
 int run_worker_process(const WorkerArguments& arguments) {
   die_with_parent(arguments.parent);
-  const int block = arguments.block;
+  const Secret secret = secret_from_launcher();
   // Ctrl-C reaches the whole terminal; the launcher decides what it means.
   std::signal(SIGINT, SIG_IGN);
-  const Experiment experiment =
-      read_experiment(read_toml_file(config_of_run(arguments.folder)), "");
+  return work_in_run(
+      read_experiment(read_toml_file(config_of_run(arguments.folder)), ""),
+      arguments, secret);
+}
+
+int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
+                const Secret& secret) {
+  const int block = arguments.block;
   prepare_process(experiment);
-  const auto capacity = [&](int boundary) {
-    return boundary < 1 || boundary >= experiment.blocks()
-               ? Capacity{}
-               : experiment.capacities[static_cast<std::size_t>(boundary) - 1];
-  };
+  const auto memory = memory_of_block(block);
+  RendezvousOptions options = rendezvous_options(experiment, secret);
+  if (allocator_installed()) options.buffers = cached_buffers(memory);
   IoThread io;
-  Neighbours links = join(
-      io, arguments.address, static_cast<std::uint32_t>(block),
-      capacity(block - 1), capacity(block), rendezvous_options(experiment));
+  Pulse pulse([&io] { io.note_progress(); });
+  Saboteur saboteur(parse_injections(arguments.faults, experiment.blocks()),
+                    block, pulse);
+  Neighbours links =
+      with_pulse(join_others(io, experiment, arguments, options, saboteur),
+                 pulse, block, heartbeat_period(options.deadline));
+  saboteur.tell(control_sink(*links.control.sender));
+  const auto make = [&] {
+    saboteur.starts();
+    return make_worker(
+        experiment, block,
+        {std::move(links.below), std::move(links.above), memory},
+        std::make_shared<ResidentSink>(control_sink(*links.control.sender)),
+        {.checkpoints = checkpoints_of_run(arguments.folder),
+         .resume = arguments.resume},
+        experiment.probe_every > 0
+            ? remote_witness(*links.control.sender, experiment.probe_every)
+            : nullptr);
+  };
   try {
-    run_worker(block, experiment.plans, links.control, [&] {
-      return make_worker(
-          experiment, block, {std::move(links.below), std::move(links.above)},
-          control_sink(*links.control.sender),
-          {.checkpoints = checkpoints_of_run(arguments.folder),
-           .resume = arguments.resume},
-          experiment.probe_every > 0
-              ? remote_witness(*links.control.sender, experiment.probe_every)
-              : nullptr);
-    });
+    run_worker(block, experiment.plans, links.control, make,
+               Executor(pulse, saboteur.around()));
   } catch (const std::exception&) {
     return 1;  // run_worker() has told the launcher, who says it
   }

@@ -8,34 +8,10 @@
 #include <ATen/ATen.h>
 
 #include "lib/base/error.h"
+#include "lib/dtypes.h"
 
 namespace sluice {
 namespace {
-
-struct Pair {
-  DType wire;
-  at::ScalarType scalar;
-};
-constexpr Pair kPairs[] = {
-    {DType::float32, at::kFloat}, {DType::float64, at::kDouble},
-    {DType::float16, at::kHalf},  {DType::bfloat16, at::kBFloat16},
-    {DType::int64, at::kLong},    {DType::int32, at::kInt},
-    {DType::int16, at::kShort},   {DType::int8, at::kChar},
-    {DType::uint8, at::kByte},    {DType::boolean, at::kBool},
-};
-
-DType wire_type(const at::Tensor& tensor) {
-  for (const Pair& pair : kPairs)
-    if (pair.scalar == tensor.scalar_type()) return pair.wire;
-  throw UserError("a tensor of type {} can't cross a boundary",
-                  at::toString(tensor.scalar_type()));
-}
-
-at::ScalarType scalar_type(DType type) {
-  for (const Pair& pair : kPairs)
-    if (pair.wire == type) return pair.scalar;
-  throw InternalError("no element type {}", static_cast<int>(type));
-}
 
 /// Whether the dimensions of stride != 0 lie without gaps in some order.
 bool is_dense(const at::Tensor& tensor) {
@@ -75,7 +51,7 @@ TensorView view_of(const at::Tensor& tensor, std::string_view name) {
   auto owner = std::make_shared<at::Tensor>(as_sendable(tensor));
   TensorView view;
   view.name = name;
-  view.dtype = wire_type(*owner);
+  view.dtype = dtype_of(*owner);
   view.sizes = owner->sizes().vec();
   view.strides = owner->strides().vec();
   view.buffer.bytes = stored_bytes(view.dtype, view.sizes, view.strides);

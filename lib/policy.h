@@ -4,12 +4,15 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lib/base/channel.h"
 #include "lib/base/config.h"
+#include "lib/base/replay_buffer.h"
 #include "lib/base/table.h"
 #include "lib/head.h"
 #include "lib/layer.h"
@@ -18,6 +21,8 @@
 #include "lib/tensors.h"
 
 namespace sluice {
+
+struct Unlock;
 
 /// Which weights the backward of a batch sees when updates came between.
 enum class WeightsAtBackward : std::uint8_t {
@@ -66,6 +71,19 @@ struct Traits {
   std::int64_t target_delay = 0;
   /// What signal() must be given beside features and labels.
   Needs needs = {};
+  /// The weight of what comes from above in the target that the synthesizers
+  /// below learn from (lambda of the target); nothing: they learn from what the
+  /// signal makes of it.
+  std::optional<double> lam_target = {};
+  /// Whether block k+1, when it trains, forwards what an input model predicts
+  /// in place of h_k, which the model then learns from (full unlock).
+  bool unlocks = false;
+  /// The block above takes its inputs from such a buffer. A cut from which
+  /// nothing comes down, in a free-running schedule.
+  std::optional<ReplayOptions> replay = {};
+  /// What becomes of activations when the block above is slow. Anything but
+  /// `block` goes where a buffer goes.
+  SlowConsumer slow_consumer = SlowConsumer::block;
 };
 
 /// All that a policy gets to see of the batch whose gradient is being applied,
@@ -83,6 +101,9 @@ struct Moment {
   Pass pass = {};
   /// Of traits().needs; else undefined.
   at::Tensor raw_input = {};
+  /// What block k+1 sent for synthesizers to learn from; empty unless that is
+  /// another gradient than `from_above`.
+  Tensors target_above = {};
 };
 
 /// A policy's answer.
@@ -95,6 +116,9 @@ struct Signal {
   at::Tensor loss;
   at::Tensor logits;
   Figures figures = {};  ///< more for the metrics
+  /// What the synthesizers below learn from in place of `gradients`; empty:
+  /// passed(target_above).
+  Tensors targets = {};
 };
 
 /// How a source that trains has learned from a batch.
@@ -112,7 +136,7 @@ class Policy {
   /// Called once for each batch that the block applies.
   virtual Signal signal(const Moment& moment) = 0;
   /// What becomes of a gradient from above, where a reach keeps the gradients
-  /// of several losses apart.
+  /// of several losses apart, or lam_target the synthesizers' target.
   virtual Tensors passed(const Tensors& from_above) { return from_above; }
   /// Called once for each batch after its signal(), with what has arrived from
   /// above for it; only with traits().learns.
@@ -125,6 +149,8 @@ class Policy {
   virtual NamedTensors learners() const { return {}; }
   /// That optimizer's options; nullptr: those of the block's.
   virtual const OptimizerOptions* learners_optimizer() const { return nullptr; }
+  /// With traits().unlocks: for the block above, made anew at each call.
+  virtual std::shared_ptr<Unlock> unlock() const { return nullptr; }
   /// State that is saved but not trained (BatchNorm statistics of heads).
   virtual NamedTensors buffers() const { return {}; }
 };

@@ -1,10 +1,15 @@
 #include "lib/pull.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "lib/gradients.h"
 
 namespace sluice {
+
+std::string gradient_name(std::size_t way) {
+  return way == 0 ? "gradient" : fmt::format("gradient{}", way);
+}
 
 void add_to(Tensors& sums, const Tensors& terms) {
   sums.resize(terms.size());

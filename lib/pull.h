@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "lib/histories/history.h"
@@ -25,6 +27,9 @@ struct Pulled {
 /// gradients leave.
 Pulled pull_back(const Graph& graph, const Tensors& inputs, int ways,
                  const std::vector<Pull>& pulls);
+
+/// What a gradient that leaves this way is called in messages and checkpoints.
+std::string gradient_name(std::size_t way);
 
 /// Adds term by term; undefined tensors are nothing, and `sums` may be empty.
 void add_to(Tensors& sums, const Tensors& terms);

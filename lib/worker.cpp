@@ -9,6 +9,7 @@
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/codecs/coded.h"
 #include "lib/leaves.h"
 #include "lib/memory/allocator.h"
 #include "lib/optimizers/clipping.h"
@@ -51,10 +52,6 @@ void continue_with(const std::pair<std::string, at::Tensor>& earlier,
   later.second.set_data(earlier.second.variable_data());
 }
 
-std::string gradient_name(int way) {
-  return way == 0 ? "gradient" : fmt::format("gradient{}", way);
-}
-
 NamedTensors copies_by_name(const NamedTensors& names, const Tensors& values) {
   NamedTensors copies;
   for (std::size_t i = 0; i < names.size(); ++i)
@@ -78,6 +75,20 @@ void check_signal(const Signal& signal, const Tensors& features,
                  "the policy gave no gradient of the shape of feature {}", i);
 }
 
+/// That of the synthesizers below, which moves no weights, if it is apart.
+void add_target(const BlockPlan& plan, const Moment& moment,
+                const Signal& signal, Policy& policy,
+                std::vector<Pull>& pulls) {
+  const GradientPart& last = plan.parts.back();
+  if (!last.target) return;
+  Tensors target = signal.targets.empty() ? policy.passed(moment.target_above)
+                                          : signal.targets;
+  SLUICE_CHECK(target.size() == moment.features.size(),
+               "the policy gave {} targets for {} features", target.size(),
+               moment.features.size());
+  pulls.push_back({std::move(target), last.applied, last.leaving});
+}
+
 }  // namespace
 
 Worker::Worker(WorkerSettings settings, WorkerParts parts)
@@ -89,8 +100,11 @@ Worker::Worker(WorkerSettings settings, WorkerParts parts)
                "{} policies for {} phases", parts_.policies.size(),
                settings_.plans.size());
   for (const auto& policy : parts_.policies) add_stage(policy);
+  for (std::size_t i = 0; i < parts_.unlocks.size(); ++i)
+    if (parts_.unlocks[i]) add_unlock(i, parts_.unlocks[i]);
   optimizer_ = make_optimizer(settings_.optimizer, unwatched(trained_));
   enter(0, 0);
+  if (plan().replay) buffer_.emplace(*plan().replay);
 }
 
 void Worker::add_stage(std::shared_ptr<Policy> policy) {
@@ -104,21 +118,22 @@ void Worker::add_stage(std::shared_ptr<Policy> policy) {
       trained_.push_back(named);
     stage.trained.push_back(index);
   }
-  stage.learners = add_learners(*stage.policy);
+  stage.learners = add_learners(stage.policy->learners(),
+                                stage.policy->learners_optimizer());
   stages_.push_back(std::move(stage));
 }
 
 /// Those of an earlier phase when they are the same.
-std::size_t Worker::add_learners(const Policy& policy) {
-  NamedTensors tensors = policy.learners();
+std::size_t Worker::add_learners(NamedTensors tensors,
+                                 const OptimizerOptions* own_options) {
   for (std::size_t i = 0; i < learners_.size(); ++i) {
     if (names_of(learners_[i].tensors) != names_of(tensors)) continue;
     for (std::size_t j = 0; j < tensors.size(); ++j)
       continue_with(learners_[i].tensors[j], tensors[j]);
     return i;
   }
-  const OptimizerOptions* own = policy.learners_optimizer();
-  const OptimizerOptions& options = own == nullptr ? settings_.optimizer : *own;
+  const OptimizerOptions& options =
+      own_options == nullptr ? settings_.optimizer : *own_options;
   auto optimizer = make_optimizer(options, unwatched(tensors));
   learners_.push_back({std::move(tensors), options, std::move(optimizer)});
   return learners_.size() - 1;
@@ -167,6 +182,9 @@ void Worker::execute(const Action& action) {
       case ActionKind::checkpoint:
         checkpoint(action);
         break;
+      case ActionKind::learn_input:
+        learn_input(action);
+        break;
     }
   }
   if (seen_) parts_.witness->applied(*std::exchange(seen_, std::nullopt));
@@ -206,8 +224,7 @@ Pass Worker::pass_for(const Action& action, bool training) const {
 }
 
 Message Worker::receive(Receiver& from, MessageKind kind, std::int64_t batch) {
-  const Stopwatch waiting(spent_.waiting);
-  std::optional<Message> message = from.receive();
+  std::optional<Message> message = receive_any(from);
   if (!message)
     throw LinkError("block {}: the neighbour closed before it sent {} {}",
                     block(), name_of(kind), batch);
@@ -215,6 +232,18 @@ Message Worker::receive(Receiver& from, MessageKind kind, std::int64_t batch) {
                "block {} expected {} {}, got {} {}", block(), name_of(kind),
                batch, name_of(message->kind), message->batch);
   return std::move(*message);
+}
+
+/// The next message that is not told to be skipped.
+std::optional<Message> Worker::receive_any(Receiver& from) {
+  const Stopwatch waiting(spent_.waiting);
+  while (true) {
+    std::optional<Message> message = from.receive();
+    const bool is_skipped = message &&
+                            message->kind == MessageKind::activation &&
+                            skipped_.erase(message->batch) > 0;
+    if (!is_skipped) return message;
+  }
 }
 
 void Worker::send(Sender& to, Message message) {
@@ -230,13 +259,54 @@ Worker::Fed Worker::take_inputs(const Action& action, MessageKind kind,
             batch.labels,
             batch.raw_inputs};
   }
-  const Message message = receive(*parts_.below.receiver, kind, action.batch);
+  const Message message = take_message(action, kind);
   const Tensors labels = unpack(message, "label");
   SLUICE_CHECK(labels.size() == 1, "{} came with {} label tensors",
                name_of(kind), labels.size());
   const Tensors raw_input = unpack(message, "input");
-  return {unpack(message, "h"), labels[0],
+  return {unpack(message, "h", parts_.codec_below.get()), labels[0],
           raw_input.empty() ? at::Tensor() : raw_input[0]};
+}
+
+Message Worker::take_message(const Action& action, MessageKind kind) {
+  if (!buffer_) return receive(*parts_.below.receiver, kind, action.batch);
+  if (kind == MessageKind::evaluation) return take_evaluation(action.batch);
+  fill_buffer(action.arrived);
+  std::optional<ReplayBuffer::Use> use = buffer_->read();
+  SLUICE_CHECK(use, "block {}: its replay buffer is empty in turn {}", block(),
+               action.turn);
+  log_.took(buffer_->written() - 1 - use->message.batch, use->reuse);
+  return std::move(use->message);
+}
+
+/// It lies behind all that the block below forwarded before it.
+Message Worker::take_evaluation(std::int64_t batch) {
+  while (true) {
+    std::optional<Message> message = receive_any(*parts_.below.receiver);
+    if (!message)
+      throw LinkError("block {}: the neighbour closed before it sent {} {}",
+                      block(), name_of(MessageKind::evaluation), batch);
+    if (message->kind == MessageKind::evaluation && message->batch == batch)
+      return std::move(*message);
+    write_to_buffer(std::move(*message));
+  }
+}
+
+void Worker::fill_buffer(std::int64_t arrived) {
+  while (buffer_->written() < arrived) {
+    std::optional<Message> message = receive_any(*parts_.below.receiver);
+    if (!message)
+      throw LinkError("block {}: the neighbour closed after {} activations",
+                      block(), buffer_->written());
+    write_to_buffer(std::move(*message));
+  }
+}
+
+void Worker::write_to_buffer(Message message) {
+  SLUICE_CHECK(message.kind == MessageKind::activation,
+               "block {} expected an activation, got {} {}", block(),
+               name_of(message.kind), message.batch);
+  buffer_->write(std::move(message));
 }
 
 void Worker::send_up(const Action& action, MessageKind kind,
@@ -246,7 +316,7 @@ void Worker::send_up(const Action& action, MessageKind kind,
                   .batch = action.batch,
                   .turn = action.turn,
                   .weight_version = version_};
-  pack(outputs, "h", message);
+  pack(outputs, "h", parts_.codec_above.get(), message);
   pack({fed.labels}, "label", message);
   if (kind == MessageKind::activation && plan().raw_input_to_above)
     pack({fed.raw_input}, "input", message);
@@ -254,9 +324,10 @@ void Worker::send_up(const Action& action, MessageKind kind,
 }
 
 void Worker::forward(const Action& action) {
-  const Fed fed =
-      take_inputs(action, MessageKind::activation, parts_.training.get());
   const BlockPlan& mine = plan();
+  const Fed fed = mine.unlocked ? predict_inputs(action)
+                                : take_inputs(action, MessageKind::activation,
+                                              parts_.training.get());
   if (mine.needs_raw_input || mine.raw_input_to_above)
     SLUICE_CHECK(fed.raw_input.defined(),
                  "block {} got no un-normalised input, which a policy needs",
@@ -289,8 +360,11 @@ std::vector<Tensors> Worker::receive_gradients(const Action& action) {
   const BlockPlan& above = run_plan().blocks[static_cast<std::size_t>(block())];
   std::vector<Tensors> gradients;
   const int ways = above.first_layer_to_below ? 1 : above.leaving;
+  const Codec* codec =
+      above.first_layer_to_below ? nullptr : parts_.codec_above.get();
   for (int way = 0; way < ways; ++way)
-    gradients.push_back(unpack(message, gradient_name(way)));
+    gradients.push_back(
+        unpack(message, gradient_name(static_cast<std::size_t>(way)), codec));
   return gradients;
 }
 
@@ -308,7 +382,10 @@ std::vector<Pull> Worker::pulls_of(const Moment& moment,
   const std::vector<GradientPart>& parts = plan().parts;
   if (plan().is_merged()) {
     signal = ask(moment);
-    return {{signal.gradients, parts.front().applied, parts.front().leaving}};
+    std::vector<Pull> pulls = {
+        {signal.gradients, parts.front().applied, parts.front().leaving}};
+    add_target(plan(), moment, signal, policy(), pulls);
+    return pulls;
   }
   std::vector<Pull> pulls;
   auto next = arrived.begin();
@@ -334,12 +411,18 @@ void Worker::backward(const Action& action) {
   check_staleness(action);
   std::vector<Tensors> arrived;
   if (plan().gradient_from_above) arrived = receive_gradients(action);
+  Tensors target_above;
+  if (plan().target_from_above) {
+    target_above = std::move(arrived.back());
+    arrived.pop_back();
+  }
   const bool is_one = plan().is_merged() && !arrived.empty();
   const Tensors from_above = is_one ? arrived.front() : Tensors();
   Flight flight = take_flight(action);
   const Graph graph = history_->graph_of(flight, version_);
+  note_graphs(flight.graph_bytes);
   const Tensors features = leaves_of(graph.outputs, true);
-  const Unchanged unchanged({&from_above, &features});
+  const Unchanged unchanged({&from_above, &target_above, &features});
   Signal signal;
   const std::vector<Pull> pulls = pulls_of({.turn = action.turn,
                                             .batch = action.batch,
@@ -347,7 +430,8 @@ void Worker::backward(const Action& action) {
                                             .labels = flight.labels,
                                             .from_above = from_above,
                                             .pass = flight.pass,
-                                            .raw_input = flight.raw_input},
+                                            .raw_input = flight.raw_input,
+                                            .target_above = target_above},
                                            arrived, signal);
   unchanged.check(fmt::format("the policy above block {}", block()));
 
@@ -368,8 +452,9 @@ void Worker::backward(const Action& action) {
   if (plan().gradient_to_below()) send_down(action, pulled.inputs);
   if (plan().first_layer_to_below) send_down(action, {first_layer()});
   if (plan().learns)
-    lessons_[action.batch] = {leaves_of(features, false), flight.labels,
-                              sum_of(arrived), flight.pass};
+    lessons_[action.batch] = {
+        leaves_of(features, false), flight.labels,
+        target_above.empty() ? sum_of(arrived) : target_above, flight.pass};
 }
 
 void Worker::check_staleness(const Action& action) const {
@@ -410,8 +495,10 @@ void Worker::send_down(const Action& action,
                   .batch = action.batch,
                   .turn = action.turn,
                   .weight_version = version_};
+  const Codec* codec =
+      plan().first_layer_to_below ? nullptr : parts_.codec_below.get();
   for (std::size_t way = 0; way < gradients.size(); ++way)
-    pack(gradients[way], gradient_name(static_cast<int>(way)), message);
+    pack(gradients[way], gradient_name(way), codec, message);
   remember_sent(action.batch, gradients);
   if (run_plan().model_norm)
     pack({at::scalar_tensor(
@@ -430,10 +517,7 @@ void Worker::remember_sent(std::int64_t batch,
   const std::int64_t under_way =
       gradient_taken_after(below).value_or(0) - plan().delay;
   if (settings_.checkpoint_folder.empty() || under_way <= 0) return;
-  // A delay is never within a finite reach, so they all go together.
-  SLUICE_CHECK(gradients.size() == 1, "{} delayed gradients of batch {}",
-               gradients.size(), batch);
-  sent_down_[batch] = gradients.front();
+  sent_down_[batch] = gradients;
   while (std::ssize(sent_down_) > under_way)
     sent_down_.erase(sent_down_.begin());
 }
@@ -476,6 +560,14 @@ void Worker::update(const Action& action) {
   ++version_;
   pending_.batches = 0;
   if (is_logged(action)) log_.updated(action, rate);
+  if (settings_.hashes) hash(action);
+}
+
+void Worker::hash(const Action& action) {
+  NamedTensors gradients;
+  for (std::size_t i = 0; i < trained_.size(); ++i)
+    gradients.emplace_back(trained_[i].first, pending_.gradients[i]);
+  log_.hashed(action, gradients, weights());
 }
 
 double Worker::rate_of(const OptimizerOptions& options,
@@ -500,15 +592,19 @@ void Worker::learn(const Action& action) {
                                   .from_above = batch.from_above,
                                   .pass = batch.pass});
   unchanged.check(fmt::format("the policy above block {}", block()));
-  Learners& mine = learners();
-  SLUICE_CHECK(lesson.gradients.size() == mine.tensors.size(),
+  step(learners(), std::move(lesson.gradients), action);
+  if (action.turn % settings_.log_every == 0)
+    log_.learned(action, "synthesizer_loss", lesson.loss);
+}
+
+void Worker::step(Learners& learners, Tensors gradients, const Action& action) {
+  SLUICE_CHECK(gradients.size() == learners.tensors.size(),
                "the policy gave {} gradients for {} tensors that learn",
-               lesson.gradients.size(), mine.tensors.size());
-  if (mine.options.clip_norm > 0)
-    clip_to(mine.options.clip_norm,
-            std::sqrt(squared_norm(lesson.gradients, 0)), lesson.gradients);
-  mine.optimizer->step(lesson.gradients, rate_of(mine.options, action));
-  if (action.turn % settings_.log_every == 0) log_.learned(action, lesson.loss);
+               gradients.size(), learners.tensors.size());
+  if (learners.options.clip_norm > 0)
+    clip_to(learners.options.clip_norm, std::sqrt(squared_norm(gradients, 0)),
+            gradients);
+  learners.optimizer->step(gradients, rate_of(learners.options, action));
 }
 
 bool Worker::is_logged(const Action& action) const {

@@ -1,20 +1,27 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "lib/base/bell.h"
 #include "lib/base/channel.h"
+#include "lib/base/lossy_sender.h"
 #include "lib/base/memory/account.h"
+#include "lib/base/replay_buffer.h"
 #include "lib/block.h"
 #include "lib/checkpoints/saved_state.h"
+#include "lib/codecs/codec.h"
 #include "lib/evaluation.h"
 #include "lib/histories/history.h"
+#include "lib/input_model.h"
 #include "lib/loss.h"
 #include "lib/metrics/memory_use.h"
 #include "lib/metrics/sink.h"
@@ -47,16 +54,30 @@ struct WorkerSettings {
   bool accumulate_mean = false;
   /// An update whose gradient is older fails the run, in batches.
   std::int64_t max_staleness = kUnbounded;
+  /// Write a hash of every gradient and tensor after each update.
+  bool hashes = false;
+  /// How long a block that runs free sleeps before it waits for a certain
+  /// neighbour.
+  Deadline patience = std::chrono::minutes(10);
 };
 
-/// What a worker works with. The sources are needed by block 1 only, `above`
-/// and `below` where there is a neighbour.
+/// What a worker works with. The sources are needed by block 1 only, the one of
+/// training by unlocked blocks too; `above` and `below` where there is a
+/// neighbour.
 struct WorkerParts {
   Block block;
   /// Of the boundary above the block, by phase; phases may share one.
   std::vector<std::shared_ptr<Policy>> policies = {};
+  /// Of the boundary below, likewise; nullptr in phases that don't unlock the
+  /// block. Empty: in none.
+  std::vector<std::shared_ptr<Unlock>> unlocks = {};
   Link below = {};
   Link above = {};
+  /// Of the boundaries below and above; nullptr: tensors go as they are.
+  /// Through them go activations, of evaluations too, and all gradients at h_k.
+  /// The weights of a layer, norms, labels and un-normalised inputs don't.
+  std::shared_ptr<const Codec> codec_below = nullptr;
+  std::shared_ptr<const Codec> codec_above = nullptr;
   std::shared_ptr<Source> training = nullptr;
   std::shared_ptr<Source> evaluation = nullptr;
   std::shared_ptr<Sink> sink = nullptr;
@@ -99,9 +120,41 @@ class Worker {
   /// have a graph.
   std::size_t flights() const { return flights_.size(); }
   std::size_t graphs() const;
+
+  // Of a block that runs free on a thread of its own (FreeLoop). In the virtual
+  // engine and in a replay the simulation answers these questions.
+
+  /// Before the first action: the bell is rung when a message has come or one
+  /// has room, and the sender drops by itself what the plan says.
+  void run_free(const std::shared_ptr<Bell>& bell);
+  /// Sleeps until the bell has been rung more often than `heard` times; false
+  /// when its patience ends first.
+  bool wait(const Bell& bell, std::uint64_t heard);
+  /// Sends what waits for room and has it now.
+  void flush();
+  /// The message from below that comes next, if it has come.
+  std::optional<MessageHead> next_from_below() const;
+  /// Whether execute() would not wait for an input or for room, or would throw
+  /// because a neighbour is gone. Sets action.arrived.
+  bool is_ready(Action& action);
+  /// The batches whose activations were dropped since the last call.
+  std::vector<std::int64_t> take_dropped();
+
+  // What the simulation has decided, or a record says, of slow_consumer.
+
+  /// Activations of the boundary above were dropped, which is only counted.
+  void count_dropped(std::size_t messages);
+  /// Activations of the boundary below that shall not be seen when they come.
+  void skip(const std::vector<std::int64_t>& batches);
+
   /// After the last action: writes a record of what the block has cost, and
   /// closes the links; what was sent arrives.
   void finish();
+  /// After finish(), where the neighbours work at the same time: takes what
+  /// they still send and nobody needs here (gradients that stay in flight,
+  /// activations that a replay buffer has no use for) until they have finished
+  /// too, so that none finds its neighbour gone.
+  void outlast_neighbours();
 
  private:
   /// Gradients between a backward and its update.
@@ -123,7 +176,12 @@ class Worker {
     at::Tensor labels;
     at::Tensor raw_input = {};
   };
-  /// What a policy trains apart from the block's optimizer.
+  /// What the input model made of a batch, with its graph, until it learns.
+  struct Predicted {
+    std::int64_t batch = -1;
+    at::Tensor features = {};
+  };
+  /// What a policy or input model trains apart from the block's optimizer.
   struct Learners {
     NamedTensors tensors;
     OptimizerOptions options;
@@ -135,16 +193,21 @@ class Worker {
     std::vector<std::size_t> trained =
         {};                    // where its parameters are in trained_
     std::size_t learners = 0;  // index in learners_
+    std::shared_ptr<Unlock> unlock = {};
+    std::size_t input_learners = 0;  // index in learners_
   };
   void forward(const Action& action);
   void backward(const Action& action);
   void update(const Action& action);
   void learn(const Action& action);
+  void learn_input(const Action& action);
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
 
   void add_stage(std::shared_ptr<Policy> policy);
-  std::size_t add_learners(const Policy& policy);
+  void add_unlock(std::size_t phase, std::shared_ptr<Unlock> unlock);
+  std::size_t add_learners(NamedTensors tensors,
+                           const OptimizerOptions* own_options);
   /// `turn`: with which the phase begins.
   void enter(std::int64_t phase, std::int64_t turn);
   const BlockPlan& plan() const;
@@ -155,6 +218,14 @@ class Worker {
   bool is_last() const;
   Pass pass_for(const Action& action, bool training) const;
   Fed take_inputs(const Action& action, MessageKind kind, Source* source);
+  Fed predict_inputs(const Action& action);
+  /// From the block below, or from the replay buffer between the blocks.
+  Message take_message(const Action& action, MessageKind kind);
+  void fill_buffer(std::int64_t arrived);
+  void write_to_buffer(Message message);
+  void take_what_has_arrived();
+  std::optional<Message> receive_any(Receiver& from);
+  Message take_evaluation(std::int64_t batch);
   Message receive(Receiver& from, MessageKind kind, std::int64_t batch);
   void send(Sender& to, Message message);
   void send_up(const Action& action, MessageKind kind, const Tensors& outputs,
@@ -171,17 +242,21 @@ class Worker {
   Tensors first_layer() const;
   double rate_of(const OptimizerOptions& options, const Action& action) const;
   void clip(const Action& action);
+  void step(Learners& learners, Tensors gradients, const Action& action);
   /// A due turn, or the first update after one.
   bool is_logged(const Action& action) const;
   void check_staleness(const Action& action) const;
   void watch(const Action& action);
+  void hash(const Action& action);
 
   std::string name_in_state(std::string_view what) const;
   void restore_flights(const SavedState& saved);
   void restore_lessons(const SavedState& saved);
+  void restore_sent(const SavedState& saved);
   void restore_pending(const SavedState& saved);
   void restore_counts(const SavedState& saved);
   void note_memory();
+  void note_graphs(std::int64_t of_backward);
   Record costs() const;
 
   WorkerSettings settings_;
@@ -192,9 +267,15 @@ class Worker {
   std::vector<Stage> stages_;  // by phase
   std::int64_t phase_ = 0;
   std::unique_ptr<History> history_;
-  std::map<std::int64_t, Flight> flights_;     // by batch
-  std::map<std::int64_t, ToLearn> lessons_;    // by batch
-  std::map<std::int64_t, Tensors> sent_down_;  // by batch: maybe under way
+  std::optional<ReplayBuffer> buffer_;      // BlockPlan::replay
+  LossySender* lossy_ = nullptr;            // parts_.above.sender, if it is one
+  std::set<std::int64_t> skipped_;          // batches
+  std::size_t dropped_ = 0;                 // messages
+  std::map<std::int64_t, Flight> flights_;  // by batch
+  std::map<std::int64_t, ToLearn> lessons_;  // by batch
+  Predicted predicted_;
+  /// By batch: gradients that may be under way.
+  std::map<std::int64_t, std::vector<Tensors>> sent_down_;
   Pending pending_;
   std::int64_t version_ = 0;
   std::int64_t first_batch_ = 0;  // Grant's

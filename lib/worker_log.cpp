@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/metrics/hash.h"
+
 namespace sluice {
 
 WorkerLog::WorkerLog(int block, std::shared_ptr<Sink> sink,
@@ -33,6 +35,11 @@ void WorkerLog::applied(const Action& action, std::int64_t steps_between,
   ++counts_["d_upd"][steps_between];
 }
 
+void WorkerLog::took(std::int64_t age, std::int64_t reuse) {
+  ++counts_["input_age"][age];
+  ++counts_["input_reuse"][reuse];
+}
+
 void WorkerLog::updated(const Action& action, double learning_rate) {
   if (!sink_) return;
   Record record = record_of("train", action);
@@ -47,10 +54,11 @@ void WorkerLog::updated(const Action& action, double learning_rate) {
   write(record);
 }
 
-void WorkerLog::learned(const Action& action, const at::Tensor& loss) {
+void WorkerLog::learned(const Action& action, std::string_view name,
+                        const at::Tensor& loss) {
   if (!sink_ || !loss.defined()) return;
   Record record = record_of("lesson", action);
-  record.set("synthesizer_loss", loss.item<double>());
+  record.set(name, loss.item<double>());
   write(record);
 }
 
@@ -62,6 +70,24 @@ void WorkerLog::evaluated(const Action& action, const Evaluation& evaluation) {
                           static_cast<double>(turns_per_epoch_));
   record.set("loss", evaluation.loss());
   record.set("accuracy", evaluation.accuracy());
+  write(record);
+}
+
+void WorkerLog::dropped(std::size_t messages) const {
+  Record record;
+  record.set("kind", "dropped");
+  record.set("boundary", std::int64_t{block_});
+  record.set("messages", static_cast<std::int64_t>(messages));
+  write(record);
+}
+
+void WorkerLog::hashed(const Action& action, const NamedTensors& gradients,
+                       const NamedTensors& weights) {
+  if (!sink_) return;
+  Record record = record_of("hash", action);
+  for (const auto& [name, tensor] : gradients)
+    if (tensor.defined()) record.set("gradient of " + name, hash_of(tensor));
+  for (const auto& [name, tensor] : weights) record.set(name, hash_of(tensor));
   write(record);
 }
 

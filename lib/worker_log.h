@@ -13,6 +13,7 @@
 #include "lib/metrics/likeness.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/action.h"
+#include "lib/tensors.h"
 
 namespace sluice {
 
@@ -34,12 +35,24 @@ class WorkerLog {
   /// A batch was applied; steps_between: the block's updates between its
   /// forward and its backward. What is said is for the next updated().
   void applied(const Action& action, std::int64_t steps_between, Said said);
+  /// Of an input from a replay buffer: how many batches newer the newest is
+  /// that was ever written into it, and how often the input was used before.
+  void took(std::int64_t age, std::int64_t reuse);
   void updated(const Action& action, double learning_rate);
-  void learned(const Action& action, const at::Tensor& loss);
+  /// `name`: of the loss, "synthesizer_loss" or "input_loss".
+  void learned(const Action& action, std::string_view name,
+               const at::Tensor& loss);
   void evaluated(const Action& action, const Evaluation& evaluation);
-  /// How often a gradient of each staleness was applied, a record for each.
+  /// So many activations of the boundary above were dropped.
+  void dropped(std::size_t messages) const;
+  /// A hash of each gradient and tensor after an update.
+  void hashed(const Action& action, const NamedTensors& gradients,
+              const NamedTensors& weights);
+  /// How often a gradient of each staleness was applied, and an input of each
+  /// age and reuse taken: a record for each.
   void staleness() const;
-  /// The same by counter, "d_batch" and "d_upd", and value: for a checkpoint.
+  /// The same by counter ("d_batch", "d_upd", "input_age", "input_reuse") and
+  /// value: for a checkpoint.
   using Counts = std::map<std::string, std::map<std::int64_t, std::int64_t>>;
   const Counts& counts() const { return counts_; }
   void restore(Counts counts) { counts_ = std::move(counts); }

@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/saved_state.h"
 #include "lib/leaves.h"
@@ -39,6 +40,10 @@ NamedTensors Worker::weights() const {
   for (const Stage& stage : stages_)
     for (auto& named : stage.policy->buffers())
       if (seen.insert(named.first).second) all.push_back(std::move(named));
+  for (const Stage& stage : stages_)
+    if (stage.unlock)
+      for (const auto& named : stage.unlock->buffers)
+        if (seen.insert(named.first).second) all.push_back(named);
   return all;
 }
 
@@ -74,8 +79,11 @@ NamedTensors Worker::state() const {
     save_list(lesson.from_above, name + ".gradient", all);
   }
   for (const auto& [batch, gradients] : sent_down_)
-    save_list(gradients,
-              fmt::format("{}.{}.gradient", name_in_state("sent"), batch), all);
+    for (std::size_t way = 0; way < gradients.size(); ++way)
+      save_list(gradients[way],
+                fmt::format("{}.{}.{}", name_in_state("sent"), batch,
+                            gradient_name(way)),
+                all);
   for (const auto& [counter, counts] : log_.counts())
     for (const auto& [value, times] : counts)
       save_number(times,
@@ -103,11 +111,20 @@ void Worker::restore(const NamedTensors& weights, const NamedTensors& state,
   version_ = saved.number(name_in_state("workers") + ".weight_version");
   restore_flights(saved);
   restore_lessons(saved);
-  for (const std::int64_t batch : saved.numbers_below(name_in_state("sent")))
-    sent_down_[batch] =
-        saved.list(fmt::format("{}.{}.gradient", name_in_state("sent"), batch));
+  restore_sent(saved);
   restore_pending(saved);
   restore_counts(saved);
+}
+
+void Worker::restore_sent(const SavedState& saved) {
+  const std::string sent = name_in_state("sent");
+  for (const std::int64_t batch : saved.numbers_below(sent)) {
+    const auto name_of = [&](std::size_t way) {
+      return fmt::format("{}.{}.{}", sent, batch, gradient_name(way));
+    };
+    for (std::size_t way = 0; saved.has(name_of(way) + ".count"); ++way)
+      sent_down_[batch].push_back(saved.list(name_of(way)));
+  }
 }
 
 void Worker::restore_counts(const SavedState& saved) {
@@ -159,12 +176,12 @@ void Worker::restore_lessons(const SavedState& saved) {
 
 void Worker::start(const Grant& first) {
   enter(first.phase, first.first_turn);
-  const std::map<std::int64_t, Tensors> sent = std::move(sent_down_);
+  const auto sent = std::move(sent_down_);
   sent_down_.clear();
   for (const Transfer& transfer :
        in_flight(run_plan(), first.first_turn, first.first_batch))
     if (transfer.from == block())
-      send_down({.batch = transfer.batch}, {sent.at(transfer.batch)});
+      send_down({.batch = transfer.batch}, sent.at(transfer.batch));
   first_batch_ = first.first_batch;
   last_turn_ = first.first_turn - 1;
   // A window that was incomplete when the pipe was drained is not applied.
@@ -182,11 +199,21 @@ void Worker::note_memory() {
   for (const auto& [batch, lesson] : lessons_)
     now.history += bytes_of(lesson.features) + bytes_of({lesson.labels}) +
                    bytes_of(lesson.from_above);
+  now.history += bytes_of({predicted_.features});
   for (const auto& [batch, gradients] : sent_down_)
-    now.history += bytes_of(gradients);
+    for (const Tensors& each : gradients) now.history += bytes_of(each);
+  if (buffer_) now.queue += static_cast<std::int64_t>(buffer_->bytes());
   for (const Link* link : {&parts_.below, &parts_.above})
     if (link->receiver)
       now.queue += static_cast<std::int64_t>(link->receiver->waiting_bytes());
+  memory_use_.raise_to(now);
+  note_graphs(0);
+}
+
+/// `of_backward`: bytes of the graph whose batch is no flight any more.
+void Worker::note_graphs(std::int64_t of_backward) {
+  MemoryUse now{.graph = of_backward};
+  for (const auto& [batch, flight] : flights_) now.graph += flight.graph_bytes;
   memory_use_.raise_to(now);
 }
 
@@ -204,7 +231,8 @@ Record Worker::costs() const {
   record.set("forward_s", spent_.of(ActionKind::forward));
   record.set("backward_s", spent_.of(ActionKind::backward));
   record.set("update_s", spent_.of(ActionKind::update));
-  record.set("learn_s", spent_.of(ActionKind::learn));
+  record.set("learn_s",
+             spent_.of(ActionKind::learn) + spent_.of(ActionKind::learn_input));
   record.set("evaluate_s", spent_.of(ActionKind::evaluate));
   record.set("waiting_s", spent_.waiting);
   record.set("weights_bytes", bytes_of(values_of(weights())));
@@ -212,17 +240,42 @@ Record Worker::costs() const {
   record.set("stash_bytes", memory_use_.stash);
   record.set("history_bytes", memory_use_.history);
   record.set("queue_bytes", memory_use_.queue);
-  if (parts_.memory && allocator_installed())
+  if (parts_.memory && allocator_installed()) {
+    record.set("graph_bytes", memory_use_.graph);
     record.set("peak_bytes",
                static_cast<std::int64_t>(parts_.memory->peak_bytes()));
+  }
   return record;
 }
 
 void Worker::finish() {
   log_.write(costs());
   log_.staleness();
+  if (plan().slow_consumer != SlowConsumer::block) log_.dropped(dropped_);
+  // What was learned after the last update.
+  if (settings_.hashes) log_.hashed({.turn = last_turn_ + 1}, {}, weights());
   for (Link* link : {&parts_.below, &parts_.above})
     if (link->sender) link->sender->close();
+}
+
+namespace {
+
+/// Takes a message of a neighbour whom this block needs no more. That it takes
+/// long is no failure; one that is gone says why itself, or the launcher does.
+bool still_sends(Receiver& neighbour) {
+  try {
+    return neighbour.receive().has_value();
+  } catch (const LinkError&) {
+    return !neighbour.ready();
+  }
+}
+
+}  // namespace
+
+void Worker::outlast_neighbours() {
+  for (Link* link : {&parts_.below, &parts_.above})
+    while (link->receiver && still_sends(*link->receiver)) {
+    }
 }
 
 }  // namespace sluice

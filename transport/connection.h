@@ -4,15 +4,16 @@
 #include <vector>
 
 #include "lib/base/channel.h"
-#include "transport/hello.h"
 #include "transport/io_thread.h"
 #include "transport/link_options.h"
+#include "transport/stream.h"
 
 namespace sluice {
 
-/// Makes a link of a connected socket whose peer's hello was read; `first` is
-/// written before everything else (this end's hello, if it was not written).
-/// The socket must have been made on `io`, which must outlive the link.
+/// Makes a link of a connected stream whose peer has proved itself and said
+/// hello; `first` is written before everything else (this end's hello, if it
+/// was not written). The stream's socket must have been made on `io`, which
+/// must outlive the link.
 ///
 /// Payloads are sent from and received into the tensors' memory, without a copy
 /// of ours; send() takes tensors on the CPU only. The ends may live on
@@ -22,7 +23,7 @@ namespace sluice {
 /// Errors: a peer that goes without close(), an unreadable frame, or a passed
 /// deadline make the link dead. Messages that had arrived are still received;
 /// then both ends throw LinkError, which says who waited for whom.
-Link open_link(IoThread& io, Socket socket, LinkOptions options,
+Link open_link(IoThread& io, Stream stream, LinkOptions options,
                std::vector<std::byte> first = {});
 
 }  // namespace sluice

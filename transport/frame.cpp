@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <boost/crc.hpp>
+#include <isa-l/crc.h>
 
 #include "lib/base/error.h"
 #include "transport/bytes.h"
@@ -12,9 +12,10 @@ namespace sluice {
 namespace {
 
 // The first byte is no text, so that a browser or a shell is refused at once.
-constexpr std::uint32_t kMagic = 0x434C539C;  // 9C 'S' 'L' 'C'
+constexpr std::uint32_t kFrameMagic = 0x434C539C;  // 9C 'S' 'L' 'C'
 constexpr std::size_t kCrcOffset = 8;
-constexpr std::size_t kReservedBytes = 24;
+constexpr std::size_t kFrameReserved = 4;
+constexpr std::uint16_t kChecksPayload = 1;  // a flag
 
 std::uint32_t crc_of_header(std::span<const std::byte> bytes) {
   std::array<std::byte, kHeaderBytes> copy = {};
@@ -48,10 +49,16 @@ void check_lengths(const FrameHeader& header, const FrameLimits& limits) {
 void check_fields(const FrameHeader& header) {
   const FrameType type = header.type;
   const bool is_data = type == FrameType::data;
+  const bool is_credit = type == FrameType::credit;
+  const bool is_beat = type == FrameType::beat;
   if ((header.block_bytes > 0) != has_block(type) ||
-      (header.sequence > 0) != is_data ||
-      (header.count > 0) != (type == FrameType::credit) ||
-      (header.payload_bytes > 0 && !is_data)) {
+      (header.block_crc > 0 && !has_block(type)) ||
+      (header.sequence > 0) != is_data || (header.count > 0) != is_credit ||
+      (header.payload_bytes > 0 && !is_data) ||
+      (header.checks_payload && !is_data) ||
+      (header.payload_crc > 0 && !header.checks_payload) ||
+      (header.received > 0 && !is_credit && !is_beat) ||
+      (header.progress > 0 && !is_beat)) {
     throw LinkError("frame of type {} has fields that don't belong to it",
                     static_cast<int>(type));
   }
@@ -125,10 +132,27 @@ TensorView take_tensor(ByteReader& in, std::uint64_t offset,
 
 }  // namespace
 
-std::uint32_t crc32c(std::span<const std::byte> bytes) {
-  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  return crc.checksum();
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
+  // It takes no more bytes at a time than an int counts.
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  std::uint32_t crc = ~before;
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(bytes.size(), kMost));
+    // It only reads them, though it says otherwise.
+    auto* data = const_cast<unsigned char*>(
+        reinterpret_cast<const unsigned char*>(part.data()));
+    crc = ::crc32_iscsi(data, static_cast<int>(part.size()), crc);
+    bytes = bytes.subspan(part.size());
+  }
+  return ~crc;
+}
+
+std::uint32_t crc32c_of_payload(const Message& message) {
+  std::uint32_t crc = 0;
+  for (const TensorView& tensor : message.tensors) {
+    crc = crc32c({tensor.buffer.data, tensor.buffer.bytes}, crc);
+  }
+  return crc;
 }
 
 std::uint64_t padded(std::uint64_t bytes) {
@@ -137,17 +161,20 @@ std::uint64_t padded(std::uint64_t bytes) {
 
 std::array<std::byte, kHeaderBytes> encode_header(const FrameHeader& header) {
   ByteWriter out;
-  out.put(kMagic);
+  out.put(kFrameMagic);
   out.put(kWireVersion);
   out.put(static_cast<std::uint8_t>(header.type));
-  out.put(std::uint16_t{0});  // flags
+  out.put(header.checks_payload ? kChecksPayload : std::uint16_t{0});
   out.put(std::uint32_t{0});  // the header's own CRC
   out.put(header.block_crc);
   out.put(header.sequence);
   out.put(header.block_bytes);
   out.put(header.count);
   out.put(header.payload_bytes);
-  out.pad_to(kHeaderBytes);
+  out.put(header.payload_crc);
+  out.put(std::uint32_t{0});
+  out.put(header.received);
+  out.put(header.progress);
   const std::vector<std::byte> written = out.take();
   std::array<std::byte, kHeaderBytes> bytes = {};
   std::copy(written.begin(), written.end(), bytes.begin());
@@ -163,7 +190,7 @@ FrameHeader decode_header(std::span<const std::byte> bytes,
                     kHeaderBytes);
   }
   ByteReader in(bytes);
-  if (in.take<std::uint32_t>() != kMagic) {
+  if (in.take<std::uint32_t>() != kFrameMagic) {
     throw LinkError("what arrived is no frame of Sluice");
   }
   if (const auto version = in.take<std::uint8_t>(); version != kWireVersion) {
@@ -176,10 +203,12 @@ FrameHeader decode_header(std::span<const std::byte> bytes,
     throw LinkError("frame header was damaged: its checksum is wrong");
   }
   if (type < static_cast<std::uint8_t>(FrameType::hello) ||
-      type > static_cast<std::uint8_t>(FrameType::stop)) {
+      type > static_cast<std::uint8_t>(FrameType::end)) {
     throw LinkError("frame of unknown type {}", type);
   }
-  if (flags != 0) throw LinkError("frame has unknown flags {:#x}", flags);
+  if ((flags & ~kChecksPayload) != 0) {
+    throw LinkError("frame has unknown flags {:#x}", flags);
+  }
   FrameHeader header;
   header.type = FrameType{type};
   header.block_crc = in.take<std::uint32_t>();
@@ -187,27 +216,33 @@ FrameHeader decode_header(std::span<const std::byte> bytes,
   header.block_bytes = in.take<std::uint32_t>();
   header.count = in.take<std::uint32_t>();
   header.payload_bytes = in.take<std::uint64_t>();
-  in.take_zeros(kReservedBytes);
+  header.checks_payload = flags == kChecksPayload;
+  header.payload_crc = in.take<std::uint32_t>();
+  in.take_zeros(kFrameReserved);
+  header.received = in.take<std::uint64_t>();
+  header.progress = in.take<std::uint64_t>();
   check_lengths(header, limits);
   check_fields(header);
   return header;
 }
 
-std::vector<std::byte> encode_frame(FrameType type,
-                                    std::vector<std::byte> block,
-                                    std::uint32_t count) {
-  const auto header =
-      encode_header({.type = type,
-                     .count = count,
-                     .block_bytes = static_cast<std::uint32_t>(block.size()),
-                     .block_crc = crc32c(block)});
-  block.insert(block.begin(), header.begin(), header.end());
+std::vector<std::byte> encode_frame(FrameHeader header,
+                                    std::vector<std::byte> block) {
+  header.block_bytes = static_cast<std::uint32_t>(block.size());
+  header.block_crc = crc32c(block);
+  const auto bytes = encode_header(header);
+  block.insert(block.begin(), bytes.begin(), bytes.end());
   return block;
+}
+
+std::vector<std::byte> encode_frame(FrameType type) {
+  return encode_frame(FrameHeader{.type = type});
 }
 
 std::vector<std::byte> encode_message(const Message& message,
                                       std::uint64_t sequence,
-                                      const FrameLimits& limits) {
+                                      const FrameLimits& limits,
+                                      bool checksum) {
   SLUICE_CHECK(message.tensors.size() <= limits.max_tensors,
                "message of {} tensors; at most {} are allowed",
                message.tensors.size(), limits.max_tensors);
@@ -230,14 +265,13 @@ std::vector<std::byte> encode_message(const Message& message,
   SLUICE_CHECK(payload <= limits.max_payload_bytes,
                "message of {} bytes; at most {} are allowed", payload,
                limits.max_payload_bytes);
-  const auto header =
-      encode_header({.type = FrameType::data,
-                     .sequence = sequence,
-                     .block_bytes = static_cast<std::uint32_t>(block.size()),
-                     .block_crc = crc32c(block),
-                     .payload_bytes = payload});
-  block.insert(block.begin(), header.begin(), header.end());
-  return block;
+  return encode_frame(
+      {.type = FrameType::data,
+       .sequence = sequence,
+       .payload_bytes = payload,
+       .checks_payload = checksum,
+       .payload_crc = checksum ? crc32c_of_payload(message) : 0},
+      std::move(block));
 }
 
 void check_block(std::span<const std::byte> block, const FrameHeader& header) {
@@ -247,6 +281,16 @@ void check_block(std::span<const std::byte> block, const FrameHeader& header) {
   }
   if (crc32c(block) != header.block_crc) {
     throw LinkError("frame's block was damaged: its checksum is wrong");
+  }
+}
+
+void check_payload(const Message& message, const FrameHeader& header) {
+  if (header.checks_payload &&
+      crc32c_of_payload(message) != header.payload_crc) {
+    throw LinkError(
+        "message {} was damaged: the checksum of its payload is "
+        "wrong",
+        header.sequence);
   }
 }
 

@@ -13,7 +13,7 @@
 //   frame = header (64 bytes) | block (0 or more times 64 bytes) | payload
 namespace sluice {
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 64;
 
 enum class FrameType : std::uint8_t {
@@ -23,6 +23,8 @@ enum class FrameType : std::uint8_t {
   bye = 4,     ///< my sender was closed: no data comes any more
   quit = 5,    ///< my sender went without being closed
   stop = 6,    ///< my receiver went: send no more data
+  beat = 7,    ///< I live: my learner's progress, and what I received
+  end = 8,     ///< I have received all, and go; of links that reconnect
 };
 
 /// What is believed of a peer before any memory is taken.
@@ -41,12 +43,20 @@ struct FrameHeader {
   std::uint32_t block_bytes = 0;
   std::uint32_t block_crc = 0;
   std::uint64_t payload_bytes = 0;
+  bool checks_payload = false;    ///< data: payload_crc is there
+  std::uint32_t payload_crc = 0;  ///< of the tensors' bytes, without padding
+  std::uint64_t received = 0;     ///< credit, beat: the last data sequence
+  std::uint64_t progress = 0;     ///< beat: moves while the learner does
 
   bool operator==(const FrameHeader&) const = default;
 };
 
-/// CRC-32C (Castagnoli) of the bytes.
-std::uint32_t crc32c(std::span<const std::byte> bytes);
+/// CRC-32C (Castagnoli) of the bytes, after those that `before` is of.
+std::uint32_t crc32c(std::span<const std::byte> bytes,
+                     std::uint32_t before = 0);
+
+/// Of the bytes of all tensors, one after the other.
+std::uint32_t crc32c_of_payload(const Message& message);
 
 /// The next multiple of kAlignment: where the next payload starts.
 std::uint64_t padded(std::uint64_t bytes);
@@ -61,15 +71,16 @@ FrameHeader decode_header(std::span<const std::byte> bytes,
 /// Header and message block of a data frame: all of it but the payload, which
 /// is each tensor's bytes, padded with zeros to kAlignment. Throws UserError
 /// for a tensor that TensorView doesn't allow and InternalError for a message
-/// beyond the limits.
+/// beyond the limits. With `checksum`, the payload is read for its CRC.
 std::vector<std::byte> encode_message(const Message& message,
                                       std::uint64_t sequence,
-                                      const FrameLimits& limits);
+                                      const FrameLimits& limits,
+                                      bool checksum = false);
 
-/// A frame without payload.
-std::vector<std::byte> encode_frame(FrameType type,
-                                    std::vector<std::byte> block = {},
-                                    std::uint32_t count = 0);
+/// A frame without payload; the block's length and CRC are filled in.
+std::vector<std::byte> encode_frame(FrameHeader header,
+                                    std::vector<std::byte> block = {});
+std::vector<std::byte> encode_frame(FrameType type);
 
 /// The message of a data frame. Its tensors have no memory yet:
 /// buffer.bytes is what each needs. Their payloads follow in order, each padded
@@ -79,5 +90,9 @@ Message decode_message(std::span<const std::byte> block,
 
 /// Throws LinkError unless the block is the one that the header announced.
 void check_block(std::span<const std::byte> block, const FrameHeader& header);
+
+/// Throws LinkError unless the payload that came has its header's CRC, or the
+/// header has none.
+void check_payload(const Message& message, const FrameHeader& header);
 
 }  // namespace sluice

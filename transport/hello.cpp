@@ -2,11 +2,7 @@
 
 #include <array>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 
 #include "lib/base/error.h"
 #include "transport/bytes.h"
@@ -16,7 +12,6 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr auto kResult = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kMaxAddress = 256;
 constexpr std::uint32_t kMaxAddresses = 4096;
 // 64 KiB or so: a hello comes from somebody whom we don't know yet.
@@ -24,6 +19,16 @@ constexpr FrameLimits kHelloLimits{
     .max_payload_bytes = 0,
     .max_block_bytes = std::size_t{64} << 10,
 };
+
+void check_session(const Hello& mine, const Hello& theirs) {
+  if (theirs.session == mine.session) return;
+  if (mine.session == Session{}) {
+    throw Fenced("{} is still in a link with an earlier process of {}",
+                 block_name(theirs.from), block_name(mine.from));
+  }
+  throw Fenced("{} knows nothing of this link: it was started anew",
+               block_name(theirs.from));
+}
 
 }  // namespace
 
@@ -39,6 +44,12 @@ std::vector<std::byte> encode_hello(const Hello& hello) {
   out.put(static_cast<std::uint32_t>(hello.addresses.size()));
   out.put(hello.capacity_send);
   out.put(hello.capacity_receive);
+  out.put(hello.reconnect_ms);
+  for (const std::byte byte : hello.session) {
+    out.put(std::to_integer<std::uint8_t>(byte));
+  }
+  out.put(hello.received);
+  out.put(hello.taken);
   for (const std::string& address : hello.addresses) {
     SLUICE_CHECK(address.size() <= kMaxAddress, "address '{}' is too long",
                  address);
@@ -46,7 +57,7 @@ std::vector<std::byte> encode_hello(const Hello& hello) {
     out.put_text(address);
   }
   out.pad_to(kAlignment);
-  return encode_frame(FrameType::hello, out.take());
+  return encode_frame(FrameHeader{.type = FrameType::hello}, out.take());
 }
 
 Hello decode_hello(std::span<const std::byte> block) {
@@ -62,6 +73,11 @@ Hello decode_hello(std::span<const std::byte> block) {
   }
   hello.capacity_send = in.take<std::uint64_t>();
   hello.capacity_receive = in.take<std::uint64_t>();
+  hello.reconnect_ms = in.take<std::uint64_t>();
+  for (std::byte& byte : hello.session)
+    byte = std::byte{in.take<std::uint8_t>()};
+  hello.received = in.take<std::uint64_t>();
+  hello.taken = in.take<std::uint64_t>();
   for (std::uint32_t i = 0; i < addresses; ++i) {
     const auto length = in.take<std::uint16_t>();
     if (length > kMaxAddress) {
@@ -81,6 +97,7 @@ void check_agreement(const Hello& mine, const Hello& theirs) {
     throw LinkError("{} expected {}, but met {}, which looks for {}", here,
                     block_name(mine.to), there, block_name(theirs.to));
   }
+  check_session(mine, theirs);
   if (theirs.blocks != mine.blocks) {
     throw LinkError("{} belongs to a run of {} blocks, but {} to one of {}",
                     here, mine.blocks, there, theirs.blocks);
@@ -93,32 +110,39 @@ void check_agreement(const Hello& mine, const Hello& theirs) {
         here, there, mine.capacity_send, mine.capacity_receive,
         theirs.capacity_receive, theirs.capacity_send);
   }
-}
-
-asio::awaitable<void> write_hello(Socket& socket, Hello hello) {
-  const std::vector<std::byte> frame = encode_hello(hello);
-  const auto [error, bytes] =
-      co_await asio::async_write(socket, asio::buffer(frame), kResult);
-  if (error) {
-    throw LinkError("{} could not greet {}: {}", block_name(hello.from),
-                    block_name(hello.to), error.message());
+  if (theirs.reconnect_ms != mine.reconnect_ms) {
+    throw LinkError(
+        "{} and {} disagree on how long they try to reconnect: {} ms and {} ms",
+        here, there, mine.reconnect_ms, theirs.reconnect_ms);
   }
 }
 
-asio::awaitable<Hello> read_hello(Socket& socket) {
+void check_identity(const Greeting& proved, const Hello& hello) {
+  if (hello.from != proved.from || hello.to != proved.to) {
+    throw LinkError("{} greeted {}, but {} had proved itself to {}",
+                    block_name(hello.from), block_name(hello.to),
+                    block_name(proved.from), block_name(proved.to));
+  }
+}
+
+asio::awaitable<void> write_hello(Stream& stream, Hello hello) {
+  const std::vector<std::byte> frame = encode_hello(hello);
+  const std::array<asio::const_buffer, 1> parts{asio::buffer(frame)};
+  co_await stream.write(parts);
+}
+
+asio::awaitable<Hello> read_hello(Stream& stream) {
   std::array<std::byte, kHeaderBytes> bytes = {};
-  const auto [error, count] =
-      co_await asio::async_read(socket, asio::buffer(bytes), kResult);
-  if (error) throw LinkError("no greeting came: {}", error.message());
+  const std::array<asio::mutable_buffer, 1> first{asio::buffer(bytes)};
+  co_await stream.read(first);
   const FrameHeader header = decode_header(bytes, kHelloLimits);
   if (header.type != FrameType::hello) {
     throw LinkError("a frame of type {} came instead of a greeting",
                     static_cast<int>(header.type));
   }
   std::vector<std::byte> block(header.block_bytes);
-  const auto [failure, size] =
-      co_await asio::async_read(socket, asio::buffer(block), kResult);
-  if (failure) throw LinkError("greeting ended: {}", failure.message());
+  const std::array<asio::mutable_buffer, 1> rest{asio::buffer(block)};
+  co_await stream.read(rest);
   check_block(block, header);
   co_return decode_hello(block);
 }

@@ -7,26 +7,37 @@
 #include <vector>
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
 
+#include "lib/base/error.h"
 #include "transport/frame.h"
+#include "transport/handshake.h"
+#include "transport/stream.h"
 
 namespace sluice {
 
-/// A connected stream socket of any kind.
-using Socket = boost::asio::generic::stream_protocol::socket;
-
-/// What both ends tell each other first. Blocks count from 1; 0 is the
-/// launcher.
+/// What both ends tell each other first, once they have proved who they are
+/// (handshake.h). Blocks count from 1; 0 is the launcher.
 struct Hello {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
   std::uint32_t blocks = 0;
   std::uint64_t capacity_send = 1;     ///< messages, of the sender of this
   std::uint64_t capacity_receive = 1;  ///< messages
+  std::uint64_t reconnect_ms = 0;      ///< how long it tries to; 0: not at all
+  /// Of a link that goes on after its connection broke; else zeros.
+  Session session = {};
+  std::uint64_t received = 0;  ///< messages that came over the link so far
+  std::uint64_t taken = 0;     ///< of those, what its user has received
   /// Of a worker: where it listens. Of the launcher: of all workers, block 1
   /// first (one that has nobody below listens nowhere: "").
   std::vector<std::string> addresses = {};
+};
+
+/// The peer doesn't know the link that goes on here, or is in another one: one
+/// of the two processes was started anew.
+class Fenced final : public LinkError {
+ public:
+  using LinkError::LinkError;
 };
 
 /// "block 2" or "the launcher".
@@ -38,11 +49,14 @@ std::vector<std::byte> encode_hello(const Hello& hello);
 Hello decode_hello(std::span<const std::byte> block);
 
 /// Throws LinkError unless `theirs` answers `mine`: the same two ends, number
-/// of blocks and capacities.
+/// of blocks, capacities, and reconnection; Fenced for another session.
 void check_agreement(const Hello& mine, const Hello& theirs);
 
-/// On the I/O thread, each. Throw LinkError. The socket must outlive them.
-boost::asio::awaitable<void> write_hello(Socket& socket, Hello hello);
-boost::asio::awaitable<Hello> read_hello(Socket& socket);
+/// Throws LinkError unless the hello is of the one who proved itself.
+void check_identity(const Greeting& proved, const Hello& hello);
+
+/// On the I/O thread, each. Throw LinkError. The stream must outlive them.
+boost::asio::awaitable<void> write_hello(Stream& stream, Hello hello);
+boost::asio::awaitable<Hello> read_hello(Stream& stream);
 
 }  // namespace sluice

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <thread>
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -21,7 +23,14 @@ class IoThread {
 
   boost::asio::io_context& context() { return context_; }
 
+  /// Tells all peers, with the next heartbeat, that this process's learner
+  /// moves: their deadlines start anew. The ends of links do so by themselves;
+  /// who computes for long may do it too. Safe on any thread.
+  void note_progress() { ++progress_; }
+  std::uint64_t progress() const { return progress_; }
+
  private:
+  std::atomic<std::uint64_t> progress_ = 0;
   boost::asio::io_context context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type>
       work_;

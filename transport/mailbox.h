@@ -2,16 +2,18 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/base/bell.h"
+#include "lib/base/channel.h"
 #include "lib/base/message.h"
 #include "transport/frame.h"
 #include "transport/link_options.h"
@@ -22,7 +24,15 @@ namespace sluice {
 /// frame whose payload is the message's tensors. Nothing when `head` is empty.
 struct Outgoing {
   std::vector<std::byte> head = {};
+  std::vector<std::byte> damaged = {};  ///< what is written instead, once
   Message message = {};
+  bool beats_only = false;  ///< nothing but a heartbeat
+};
+
+/// How far an end has come, in messages of the whole link.
+struct ResumePoint {
+  std::uint64_t received = 0;  ///< came
+  std::uint64_t taken = 0;     ///< of those, its user has
 };
 
 /// Where the ends of a link meet the I/O thread: the queues, the credits and
@@ -41,24 +51,37 @@ class Mailbox {
   void close();
   void drop_sender();
   std::optional<Message> receive();
+  bool can_send() const;  ///< without blocking
   bool ready() const;
+  std::optional<MessageHead> next_head() const;
+  void ring(std::shared_ptr<Bell> bell);
   std::size_t waiting_bytes() const;
   void drop_receiver();
 
   // For the I/O thread; what the peer sent wrongly is thrown as LinkError.
 
-  void moved();  ///< bytes moved on the socket, either way
+  void moved();  ///< bytes moved on the socket, either way, or a learner
+  void beat(std::uint64_t progress);  ///< a heartbeat of ours is due
+  void heard_beat(const FrameHeader& header);
   Clock::time_point last_move() const;
   /// Control frames and at most one message.
   Outgoing next();
   bool nothing_left() const;  ///< next() stays empty for ever
   bool abandoned() const;     ///< both ends were destroyed
   bool reading() const;       ///< false: the link is dead, or given up
-  /// A data frame's header came: may it?
-  void admit(const FrameHeader& header);
+  /// A data frame's header came: may it? False: it is a message that came
+  /// before, to be thrown away.
+  bool admit(const FrameHeader& header);
   void deliver(Message message);
-  void credit(std::uint32_t count);
-  void end_of_peer(FrameType type);  ///< bye, quit or stop
+  void heard_credit(const FrameHeader& header);
+  void end_of_peer(FrameType type);  ///< bye, quit, stop or end
+  /// Of a link that reconnects: nothing is left to be said, either way.
+  bool over() const;
+  /// Its connection broke: what the peer must know to go on.
+  ResumePoint resume_point();
+  /// It has a new one, and the peer said that: what it didn't receive is sent
+  /// again. Throws LinkError when that can't be.
+  void resume(const ResumePoint& peer);
   void sending_failed(const std::string& reason);
   void reading_ended(const std::string& reason);
 
@@ -68,22 +91,34 @@ class Mailbox {
   template <class Done>
   bool wait(Lock& lock, Done done);
   void give_up(const std::string& reason);
+  bool reconnects() const { return options_.reconnect.count() > 0; }
+  void acknowledge(std::uint64_t received);
   bool cannot_send() const { return stopped_ || !failure_.empty(); }
   bool has_answer() const { return !inbox_.empty() || no_more_ || !reading_; }
 
   const LinkOptions options_;
   const std::function<void()> wake_;
-  std::uint64_t sent_ = 0;      // the sending end's own: its last sequence
-  std::uint64_t received_ = 0;  // the I/O thread's own: the peer's last
+  // Sequence of the peer's last message. Only who reads moves it, and over
+  // shared memory another thread may write meanwhile.
+  std::atomic<std::uint64_t> received_ = 0;
+  // The I/O thread's own too: the progress that a heartbeat of ours is to
+  // tell, and the last one of the peer's.
+  std::optional<std::uint64_t> beat_;
+  std::uint64_t peers_progress_ = 0;
   std::atomic<Clock::rep> last_move_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  RingingCondition changed_;
   // All below: under the mutex.
+  std::uint64_t sent_ = 0;  // last sequence; only the sending end moves it
   std::deque<Outgoing> outbox_;
+  // Of a link that reconnects: messages that were written, and may have to be
+  // again. The first has the sequence acknowledged_ + 1.
+  std::deque<Outgoing> written_;
+  std::uint64_t acknowledged_ = 0;
   std::deque<Message> inbox_;
   std::size_t credits_;          // messages that may still be sent
-  std::size_t unread_ = 0;       // messages that came and weren't credited
+  std::uint64_t taken_ = 0;      // messages that our user has received
   std::uint32_t to_credit_ = 0;  // credits that are not yet on the wire
   bool closed_ = false;
   bool sender_gone_ = false;
@@ -93,6 +128,7 @@ class Mailbox {
   bool no_more_ = false;       // the peer's bye or quit came
   bool quit_ = false;          // it was a quit
   bool stopped_ = false;       // the peer's stop came
+  bool over_ = false;          // an end frame was written, or came
   bool reading_ = true;
   std::string failure_;  // why the link is dead, or nothing
 };

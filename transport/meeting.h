@@ -6,47 +6,64 @@
 #include <memory>
 #include <string>
 
+#include "transport/authenticate.h"
+#include "transport/guest.h"
 #include "transport/hello.h"
 #include "transport/io_thread.h"
+#include "transport/reunion.h"
+#include "transport/stream.h"
 #include "transport/transports.h"
 
 namespace sluice {
 
-/// A connected socket whose peer has said who it is.
-struct Guest {
-  Hello hello;
-  Socket socket;
+class Hall;
+
+struct MeetingOptions {
+  /// Who we are to those who call; its secret goes for our own calls too.
+  Identity identity = {};
+  /// Who called and has not proved itself and said hello by then is sent away.
+  std::chrono::milliseconds greeting_time = std::chrono::seconds(2);
 };
 
-/// Makes connections on the I/O thread and reads their hellos, while one other
-/// thread waits for those whom it expects. What it did not fetch is closed with
-/// the meeting.
+/// Makes connections on the I/O thread, has their peers prove themselves and
+/// reads their hellos, while one other thread waits for those whom it expects.
+/// A stranger's mistakes are its own: it is sent away and counted. What was not
+/// fetched is closed with the meeting; it goes on listening for the links that
+/// have a reunion of it, while they live.
 class Meeting {
  public:
-  Meeting(IoThread& io, const Transport& transport);
+  /// Throws InternalError for an empty secret.
+  Meeting(IoThread& io, const Transport& transport, MeetingOptions options);
   ~Meeting();
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
 
   /// Lets peers connect; each must say hello first. Returns the address.
-  std::string listen(const std::string& folder, const std::string& name);
+  std::string listen(const Place& place);
   /// Connects, says `mine` and reads the answer.
   void call(std::string address, Hello mine);
-  /// The same on a socket that is connected already.
-  void greet(Socket socket, Hello mine);
+  /// Says `mine` to a peer that has proved itself, and reads its answer.
+  void greet(Stream stream, Hello mine);
 
   /// Waits for the hello of `block` until `until`; meanwhile calls `check`
   /// (where it isn't empty) every 50 ms, which may throw to end the wait.
-  /// Throws LinkError when time is up or a call failed.
+  /// Throws LinkError when time is up, a call failed, or a process of the run
+  /// is of another build.
   Guest wait_for(std::uint32_t block,
                  std::chrono::steady_clock::time_point until,
                  const std::function<void()>& check = nullptr);
 
+  /// For links that go on after their connection broke: of the one who called,
+  /// and of the one who was called. `mine` is what was said at first, with the
+  /// session of the guest.
+  std::shared_ptr<Reunion> reunion_of_caller(std::string address, Hello mine);
+  std::shared_ptr<Reunion> reunion_of_called(Hello mine);
+
  private:
-  class Hall;
   IoThread& io_;
   const Transport transport_;
   const std::shared_ptr<Hall> hall_;
+  const std::shared_ptr<Hall> open_;  // the last of these closes the hall
 };
 
 }  // namespace sluice

@@ -4,10 +4,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 
+#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "transport/completion.h"
 #include "transport/hello.h"
 #include "transport/transports.h"
 
@@ -16,46 +19,74 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Longer waits overflow the clock.
-constexpr Deadline kLongest = std::chrono::hours(8760);
-
 Clock::time_point end_of(Deadline patience) {
-  return Clock::now() + std::min(patience, kLongest);
+  return Clock::now() + std::min(patience, kLongestWait);
 }
 
 // mkdtemp gives it the mode 0700.
 std::string make_folder() {
   std::string folder = std::filesystem::temp_directory_path() / "sluice-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) {
-    throw UserError("can't make the folder '{}': {}", folder,
-                    std::generic_category().message(errno));
+    throw UserError("can't make the folder '{}': {}", folder, errno_text());
   }
   return folder;
 }
 
-LinkOptions link_options(const Hello& mine, const RendezvousOptions& options) {
-  return {.here = block_name(mine.from),
-          .there = block_name(mine.to),
-          .capacity_send = mine.capacity_send,
-          .capacity_receive = mine.capacity_receive,
-          .deadline = options.deadline,
-          .limits = options.limits,
-          .buffers = options.buffers};
+std::uint64_t reconnect_ms(const RendezvousOptions& options) {
+  return static_cast<std::uint64_t>(options.reconnect.count());
+}
+
+LinkOptions link_options(const Hello& mine, const RendezvousOptions& options,
+                         std::shared_ptr<Reunion> reunion) {
+  LinkOptions link = {.here = block_name(mine.from),
+                      .there = block_name(mine.to),
+                      .capacity_send = mine.capacity_send,
+                      .capacity_receive = mine.capacity_receive,
+                      .deadline = options.deadline,
+                      .checksum = transport_of(options.transport).checksum,
+                      .reconnect = options.reconnect,
+                      .reunion = std::move(reunion),
+                      .limits = options.limits,
+                      .buffers = options.buffers,
+                      .shared_memory = options.shared_memory};
+  if (options.damage) {
+    link.damage = [to = mine.to, damage = options.damage](
+                      const Message& message, std::span<std::byte> frame) {
+      damage(to, message, frame);
+    };
+  }
+  return link;
+}
+
+Hello in_session(Hello mine, const Guest& guest) {
+  mine.session = guest.session;
+  return mine;
 }
 
 // Links of those who called: their hello was written already.
-Link caller_link(IoThread& io, Guest guest, const Hello& mine,
+Link caller_link(IoThread& io, Meeting& meeting, const std::string& address,
+                 Guest guest, const Hello& mine,
                  const RendezvousOptions& options) {
+  std::shared_ptr<Reunion> reunion;
+  if (options.reconnect.count() > 0) {
+    reunion = meeting.reunion_of_caller(address, in_session(mine, guest));
+  }
   return transport_of(options.transport)
-      .open(io, std::move(guest.socket), link_options(mine, options), {});
+      .open(io, std::move(guest.stream),
+            link_options(mine, options, std::move(reunion)), {});
 }
 
 // Links of those who were called: their answer is still to be written.
-Link called_link(IoThread& io, Guest guest, const Hello& mine,
+Link called_link(IoThread& io, Meeting& meeting, Guest guest, const Hello& mine,
                  const RendezvousOptions& options) {
   check_agreement(mine, guest.hello);
+  std::shared_ptr<Reunion> reunion;
+  if (options.reconnect.count() > 0) {
+    reunion = meeting.reunion_of_called(in_session(mine, guest));
+  }
   return transport_of(options.transport)
-      .open(io, std::move(guest.socket), link_options(mine, options),
+      .open(io, std::move(guest.stream),
+            link_options(mine, options, std::move(reunion)),
             encode_hello(mine));
 }
 
@@ -72,10 +103,12 @@ std::string address_of(const Guest& guest) {
 Rendezvous::Rendezvous(IoThread& io, RendezvousOptions options)
     : io_(io),
       options_(std::move(options)),
-      meeting_(io, transport_of(options_.transport)),
+      meeting_(io, transport_of(options_.transport),
+               {.identity = {.secret = options_.secret}}),
       folder_(make_folder()) {
   try {
-    address_ = meeting_.listen(folder_, "launcher");
+    address_ = meeting_.listen(
+        {.folder = folder_, .name = "launcher", .host = options_.host});
   } catch (...) {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
@@ -84,6 +117,10 @@ Rendezvous::Rendezvous(IoThread& io, RendezvousOptions options)
 }
 
 Rendezvous::~Rendezvous() {
+  close();
+}
+
+void Rendezvous::close() {
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
 }
@@ -93,7 +130,8 @@ std::vector<Link> Rendezvous::accept_workers() {
   std::vector<Guest> guests;
   Hello mine{.blocks = options_.blocks,
              .capacity_send = options_.control.down,
-             .capacity_receive = options_.control.up};
+             .capacity_receive = options_.control.up,
+             .reconnect_ms = reconnect_ms(options_)};
   for (std::uint32_t block = 1; block <= options_.blocks; ++block) {
     guests.push_back(meeting_.wait_for(block, until, options_.check));
     mine.addresses.push_back(address_of(guests.back()));
@@ -101,7 +139,8 @@ std::vector<Link> Rendezvous::accept_workers() {
   std::vector<Link> links;
   for (Guest& guest : guests) {
     mine.to = guest.hello.from;
-    links.push_back(called_link(io_, std::move(guest), mine, options_));
+    links.push_back(
+        called_link(io_, meeting_, std::move(guest), mine, options_));
   }
   return links;
 }
@@ -111,11 +150,15 @@ Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
   SLUICE_CHECK(block >= 1 && block <= options.blocks, "block {} of {}", block,
                options.blocks);
   const Clock::time_point until = end_of(options.patience);
-  Meeting meeting(io, transport_of(options.transport));
+  Meeting meeting(io, transport_of(options.transport),
+                  {.identity = {.secret = options.secret, .from = block}});
   std::string own;  // block 1 has nobody below
   if (block > 1) {
-    own = meeting.listen(std::filesystem::path(address).parent_path(),
-                         fmt::format("b{}", block));
+    own =
+        meeting.listen({.folder = std::filesystem::path(address).parent_path(),
+                        .name = fmt::format("b{}", block),
+                        .host = options.host,
+                        .launcher = address});
   }
   Neighbours links;
 
@@ -124,6 +167,7 @@ Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
                           .blocks = options.blocks,
                           .capacity_send = options.control.up,
                           .capacity_receive = options.control.down,
+                          .reconnect_ms = reconnect_ms(options),
                           .addresses = {own}};
   meeting.call(address, to_launcher);
   Guest launcher = meeting.wait_for(0, until, options.check);
@@ -132,28 +176,31 @@ Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
     throw LinkError("the launcher gave the addresses of {} blocks, not of {}",
                     addresses.size(), options.blocks);
   }
-  links.control = caller_link(io, std::move(launcher), to_launcher, options);
+  links.control = caller_link(io, meeting, address, std::move(launcher),
+                              to_launcher, options);
 
   const Hello to_above{.from = block,
                        .to = block + 1,
                        .blocks = options.blocks,
                        .capacity_send = above.up,
-                       .capacity_receive = above.down};
+                       .capacity_receive = above.down,
+                       .reconnect_ms = reconnect_ms(options)};
   if (block < options.blocks) meeting.call(addresses[block], to_above);
   if (block > 1) {
     const Hello to_below{.from = block,
                          .to = block - 1,
                          .blocks = options.blocks,
                          .capacity_send = below.down,
-                         .capacity_receive = below.up};
-    links.below =
-        called_link(io, meeting.wait_for(block - 1, until, options.check),
-                    to_below, options);
+                         .capacity_receive = below.up,
+                         .reconnect_ms = reconnect_ms(options)};
+    links.below = called_link(io, meeting,
+                              meeting.wait_for(block - 1, until, options.check),
+                              to_below, options);
   }
   if (block < options.blocks) {
-    links.above =
-        caller_link(io, meeting.wait_for(block + 1, until, options.check),
-                    to_above, options);
+    links.above = caller_link(io, meeting, addresses[block],
+                              meeting.wait_for(block + 1, until, options.check),
+                              to_above, options);
   }
   return links;
 }

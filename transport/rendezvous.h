@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,12 +12,16 @@
 #include "transport/io_thread.h"
 #include "transport/link_options.h"
 #include "transport/meeting.h"
+#include "transport/secret.h"
+#include "transport/shared_options.h"
 
 namespace sluice {
 
 /// What both sides of a rendezvous are told.
 struct RendezvousOptions {
   std::uint32_t blocks = 1;
+  /// What all processes of the run must prove to hold; no empty one.
+  Secret secret = {};
   Capacity control = {};
   /// How long all of the workers may take to come.
   Deadline patience = std::chrono::minutes(1);
@@ -26,17 +31,29 @@ struct RendezvousOptions {
   /// Called about every 50 ms while waiting, on the waiting thread; throws when
   /// there is nothing to wait for any more (a worker died).
   std::function<void()> check = nullptr;
+  /// Of those links: how long each tries to get a new connection when one
+  /// broke; 0: a broken connection is the link's end.
+  Deadline reconnect = Deadline(0);
   std::string transport = "unix";  ///< a row of transports()
+  /// At which address of this host to listen, perhaps with a port; empty:
+  /// loopback, or, for a worker, that from which the launcher is reached.
+  std::string host = {};
   FrameLimits limits = {};
   BufferSource buffers = allocate_buffer;
+  SharedMemoryOptions shared_memory = {};
+  /// LinkOptions::damage of the link to block `to`.
+  std::function<void(std::uint32_t to, const Message& message,
+                     std::span<std::byte> frame)>
+      damage = nullptr;
 };
 
 /// The launcher's side: where the K workers of a run meet. Makes a folder of
 /// its own (mode 0700) in the system's temporary folder for the sockets, and
-/// removes it at its destruction; the links stay.
+/// removes it when it is closed or destroyed; the links stay.
 class Rendezvous {
  public:
-  /// Throws UserError when no folder or socket can be made.
+  /// Throws UserError when no folder or socket can be made, and InternalError
+  /// without a secret.
   Rendezvous(IoThread& io, RendezvousOptions options);
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
@@ -49,6 +66,10 @@ class Rendezvous {
   /// others are. The control link to block k is at index k - 1. Once only.
   /// Throws LinkError, and what `check` throws.
   std::vector<Link> accept_workers();
+
+  /// Removes the folder: nobody can join any more, nor links over UNIX sockets
+  /// reconnect. Safe from any thread.
+  void close();
 
  private:
   IoThread& io_;

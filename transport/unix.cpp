@@ -1,5 +1,3 @@
-#include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include <boost/asio/as_tuple.hpp>
@@ -9,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "lib/base/error.h"
+#include "transport/make_socket.h"
 #include "transport/transports.h"
 
 namespace sluice {
@@ -20,26 +19,22 @@ using asio::local::stream_protocol;
 // sizeof(sockaddr_un::sun_path), with its closing zero.
 constexpr std::size_t kMaxPath = 108;
 
-// Asio makes sockets that a child inherits.
-int make_socket() {
-  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (socket < 0) {
-    throw LinkError("no socket could be made: {}",
-                    std::generic_category().message(errno));
+Listener listen(asio::io_context& io, const Place& place) {
+  if (!place.host.empty()) {
+    throw UserError(
+        "host '{}' is of no use to transport 'unix', which is for one host: "
+        "use 'tls'",
+        place.host);
   }
-  return socket;
-}
-
-Listener listen(asio::io_context& io, const std::string& folder,
-                const std::string& name) {
-  std::string path = folder + "/" + name;
+  std::string path = place.folder + "/" + place.name;
   if (path.size() >= kMaxPath) {
     throw UserError(
         "socket path '{}' has {} bytes; fewer than {} are allowed: choose a "
         "shorter temporary directory (TMPDIR)",
         path, path.size(), kMaxPath);
   }
-  stream_protocol::acceptor acceptor(io, stream_protocol(), make_socket());
+  stream_protocol::acceptor acceptor(io, stream_protocol(),
+                                     make_socket(AF_UNIX, SOCK_STREAM));
   boost::system::error_code error;
   acceptor.bind(stream_protocol::endpoint(path), error);
   if (!error) {
@@ -54,7 +49,8 @@ asio::awaitable<Socket> connect(std::string address) {
     throw LinkError("'{}' is no path of a socket", address);
   }
   stream_protocol::socket socket(co_await asio::this_coro::executor,
-                                 stream_protocol(), make_socket());
+                                 stream_protocol(),
+                                 make_socket(AF_UNIX, SOCK_STREAM));
   const auto [error] = co_await socket.async_connect(
       stream_protocol::endpoint(address), asio::as_tuple(asio::use_awaitable));
   if (error) {

@@ -2,7 +2,7 @@
 // the last one bare. The label, one-hot, goes through a matrix of its own and
 // is added to every pixel of the first convolution's output. As in the
 // experiments of Belilovsky et al. 2020 (arXiv:1901.08164) with synthetic
-// gradients. It runs twice for each batch, and its running statistics move
+// gradients. Where it must run twice for a batch its running statistics move
 // twice; nothing reads them.
 #include <ATen/ATen.h>
 #include <torch/nn/modules/batchnorm.h>

@@ -35,6 +35,10 @@ class BatchTaker final : public Receiver {
     return message;
   }
   bool ready() const override { return control_->ready(); }
+  std::optional<MessageHead> next() const override { return control_->next(); }
+  void ring(std::shared_ptr<Bell> bell) override {
+    control_->ring(std::move(bell));
+  }
   std::size_t waiting_bytes() const override {
     return control_->waiting_bytes();
   }

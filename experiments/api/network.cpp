@@ -40,16 +40,6 @@ Experiment read_quietly(const ConfigNode& config, const OwnNetwork& network) {
   return read_network(config, network);
 }
 
-Block whole_of(const Layers& layers, MemoryFormat format) {
-  return {1, 0, [layers] { return layers; }, format};
-}
-
-NamedTensors tensors_of(const Block& block) {
-  NamedTensors all = block.parameters();
-  all.insert(all.end(), block.buffers().begin(), block.buffers().end());
-  return all;
-}
-
 /// Where bits don't depend on how it lies, and nobody else writes it.
 at::Tensor own_copy(const at::Tensor& tensor) {
   return tensor.detach().clone(at::MemoryFormat::Contiguous);
@@ -104,8 +94,7 @@ Network::Network(const NetworkOptions& options, const ConfigNode& config,
       experiment_(read_quietly(
           config, {.model = own_.model, .policies = options.policies})),
       program_(std::move(program)),
-      whole_(whole_of(initialised(own_, experiment_.seed).layers,
-                      experiment_.memory_format)) {
+      whole_(experiment_, initialised(own_, experiment_.seed).layers) {
   if (experiment_.engine == "processes" && program_.empty())
     throw UserError(
         "engine = 'processes' starts this program anew for each block: let "
@@ -149,7 +138,7 @@ void Network::write_config() const {
   std::string weights = experiment_.initial_weights;
   if (weights.empty()) {
     weights = scratch_.path + "/initial.safetensors";
-    if (!fs::exists(weights)) write_safetensors(weights, tensors_of(whole_));
+    if (!fs::exists(weights)) write_safetensors(weights, whole_.tensors());
   }
   config.set("initial_weights", {.value = fs::absolute(weights).string()});
   std::ofstream file(config_of_run(scratch_.path));
@@ -267,7 +256,7 @@ NamedTensors Network::weights() {
 
 void Network::refresh_whole() {
   if (whole_is_fresh_) return;
-  copy_by_name(weights(), tensors_of(whole_), "the blocks");
+  copy_by_name(weights(), whole_.tensors(), "the blocks");
   whole_is_fresh_ = true;
 }
 

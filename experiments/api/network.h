@@ -11,6 +11,7 @@
 #include "experiments/api/own_model.h"
 #include "experiments/api/step.h"
 #include "experiments/experiment.h"
+#include "experiments/whole_model.h"
 #include "lib/evaluation.h"
 
 namespace sluice {
@@ -57,9 +58,10 @@ class Network {
   /// that every block has applied every batch. Training can go on.
   void drain();
 
-  /// Logits of the whole network in evaluation mode: [N, classes], of texts
-  /// [N, T, classes]. Computed in this thread, with the weights after the last
-  /// turn; touches nothing that training needs.
+  /// Logits of the whole network in evaluation mode, the codecs of its
+  /// boundaries included: [N, classes], of texts [N, T, classes]. Computed in
+  /// this thread, with the weights after the last turn; touches nothing that
+  /// training needs.
   at::Tensor forward(const at::Tensor& inputs);
   /// The same with its loss and accuracy.
   Evaluation evaluate(const at::Tensor& inputs, const at::Tensor& labels);
@@ -111,7 +113,7 @@ class Network {
   OwnModel own_;
   Experiment experiment_;
   std::string program_;
-  Block whole_;  ///< all layers, for evaluation
+  WholeModel whole_;  ///< for evaluation
   bool whole_is_fresh_ = false;
   std::unique_ptr<Crew> crew_;
   std::size_t given_ = 0;  ///< grants, also of crews before this one

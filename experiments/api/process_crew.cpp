@@ -9,14 +9,18 @@
 #include "experiments/worker_process.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
+#include "lib/engines/executor.h"
+#include "lib/engines/pulse.h"
 #include "lib/engines/worker_loop.h"
 #include "transport/io_thread.h"
+#include "transport/secret.h"
 
 namespace sluice {
 namespace {
 
-RendezvousOptions options_of(const Experiment& experiment) {
-  RendezvousOptions options = rendezvous_options(experiment);
+RendezvousOptions options_of(const Experiment& experiment,
+                             const Secret& secret) {
+  RendezvousOptions options = rendezvous_options(experiment, secret);
   options.control = control_capacity(experiment.blocks());
   return options;
 }
@@ -28,12 +32,12 @@ class ProcessCrew final : public Crew {
  public:
   ProcessCrew(const CrewParts& parts, const std::string& program,
               const std::string& folder)
-      : rendezvous_(io_, with_check(options_of(parts.experiment))) {
+      : rendezvous_(io_, with_check(options_of(parts.experiment, secret_))) {
     for (int block = 1; block <= parts.experiment.blocks(); ++block)
-      children_.start(
-          fmt::format("block {}", block),
-          worker_command(program, folder, block, rendezvous_.address(),
-                         parts.files.resume));
+      children_.start(block,
+                      worker_command(program, folder, block,
+                                     rendezvous_.address(), parts.files.resume),
+                      secret_.text());
     client_.emplace(rendezvous_.accept_workers(), parts.on_record,
                     [this] { children_.kill_after(kGrace); });
   }
@@ -47,7 +51,7 @@ class ProcessCrew final : public Crew {
       client_->wait(ahead);
     } catch (const LinkError&) {
       // A process that was killed says more than a lost link.
-      children_.wait(kGrace);
+      if (const auto killed = children_.wait(kGrace)) throw *killed;
       throw;
     }
   }
@@ -60,6 +64,7 @@ class ProcessCrew final : public Crew {
     return options;
   }
 
+  const Secret secret_ = make_secret();
   IoThread io_;
   ChildProcesses children_;
   Rendezvous rendezvous_;
@@ -77,6 +82,7 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
 int run_network_process(const Experiment& experiment,
                         const WorkerArguments& arguments) {
   die_with_parent(arguments.parent);
+  const Secret secret = secret_from_launcher();
   // Ctrl-C reaches the whole terminal; the launcher decides what it means.
   std::signal(SIGINT, SIG_IGN);
   prepare_process(experiment);
@@ -87,20 +93,26 @@ int run_network_process(const Experiment& experiment,
   };
   const int block = arguments.block;
   IoThread io;
-  Neighbours links =
-      join(io, arguments.address, static_cast<std::uint32_t>(block),
-           capacity(block - 1), capacity(block), options_of(experiment));
+  Neighbours links = join(
+      io, arguments.address, static_cast<std::uint32_t>(block),
+      capacity(block - 1), capacity(block), options_of(experiment, secret));
+  // A neighbour that waits is told that each action moves this process.
+  Pulse pulse([&io] { io.note_progress(); });
   const auto fed = std::make_shared<FedSource>();
   links.control.receiver = take_batches(std::move(links.control.receiver), fed);
   try {
-    run_worker(block, experiment.plans, links.control, [&] {
-      return make_worker(experiment, block,
-                         {std::move(links.below), std::move(links.above)},
-                         control_sink(*links.control.sender),
-                         {.checkpoints = checkpoints_of_run(arguments.folder),
-                          .resume = arguments.resume},
-                         {.training = fed});
-    });
+    run_worker(
+        block, experiment.plans, links.control,
+        [&] {
+          return make_worker(
+              experiment, block,
+              {std::move(links.below), std::move(links.above)},
+              control_sink(*links.control.sender),
+              {.checkpoints = checkpoints_of_run(arguments.folder),
+               .resume = arguments.resume},
+              {.training = fed});
+        },
+        Executor(pulse));
   } catch (const std::exception&) {
     return 1;  // run_worker() has told the launcher, who says it
   }

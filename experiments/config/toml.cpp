@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -138,8 +139,7 @@ ConfigNode read_toml_file(const std::string& path) {
     text << file.rdbuf();
   }
   if (!file.is_open() || file.bad()) {
-    throw UserError("can't read '{}': {}", path,
-                    std::generic_category().message(errno));
+    throw UserError("can't read '{}': {}", path, errno_text());
   }
   return parse_toml(text.str(), path);
 }

@@ -2,47 +2,14 @@
 
 #include <utility>
 
-#include "experiments/data/data_files.h"
+#include "experiments/data/files/cifar_file.h"
+#include "experiments/data/files/data_files.h"
 #include "experiments/data/images.h"
-#include "experiments/data/labels.h"
-#include "lib/base/error.h"
 
 namespace sluice {
 namespace {
 
 constexpr std::int64_t kSide = 32;
-constexpr std::size_t kImageBytes = std::size_t{3} * kSide * kSide;
-
-std::size_t record_bytes(const CifarFormat& format) {
-  return format.label_bytes + kImageBytes;
-}
-
-/// The records of a file of so many bytes.
-std::uint64_t records_in(const std::string& path, std::uint64_t bytes,
-                         const CifarFormat& format) {
-  const std::size_t record = record_bytes(format);
-  if (bytes == 0 || bytes % record != 0) {
-    throw UserError("{}: has {} bytes, expected a multiple of {} (one record)",
-                    path, bytes, record);
-  }
-  return bytes / record;
-}
-
-void append_file(const std::string& path, const CifarFormat& format,
-                 Images& images) {
-  const std::vector<std::uint8_t> bytes = read_data_file(path);
-  const std::size_t record = record_bytes(format);
-  std::vector<std::uint8_t> labels(records_in(path, bytes.size(), format));
-  const std::uint8_t* at = bytes.data();
-  for (std::uint8_t& label : labels) {
-    label = at[format.label_at];
-    const std::uint8_t* image = at + format.label_bytes;
-    images.pixels.insert(images.pixels.end(), image, image + kImageBytes);
-    at += record;
-  }
-  check_labels(path, labels, format.classes);
-  images.labels.insert(images.labels.end(), labels.begin(), labels.end());
-}
 
 ImageSplit open_split(const std::string& root, const std::string& folder,
                       const std::vector<std::string>& names,
@@ -51,7 +18,7 @@ ImageSplit open_split(const std::string& root, const std::string& folder,
   std::uint64_t size = 0;
   for (const std::string& name : names) {
     paths.push_back(find_data_file(root, folder, name));
-    size += records_in(paths.back(), data_file_size(paths.back()), format);
+    size += cifar_records(paths.back(), format);
   }
   return {.size = static_cast<std::int64_t>(size),
           .load = [paths, format] { return read_cifar(paths, format); }};
@@ -68,13 +35,6 @@ ImageFormat image_format(const CifarFormat& format, std::vector<double> mean,
 }
 
 }  // namespace
-
-Images read_cifar(const std::vector<std::string>& paths,
-                  const CifarFormat& format) {
-  Images images;
-  for (const std::string& path : paths) append_file(path, format, images);
-  return images;
-}
 
 // The means and standard deviations are those of the training images.
 MakeDataSet configure_cifar10(Fields& options) {

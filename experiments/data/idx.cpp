@@ -1,11 +1,11 @@
 #include "experiments/data/idx.h"
 
-#include <limits>
 #include <utility>
 
-#include "experiments/data/data_files.h"
+#include "experiments/data/files/data_files.h"
+#include "experiments/data/files/idx_file.h"
+#include "experiments/data/files/labels.h"
 #include "experiments/data/images.h"
-#include "experiments/data/labels.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -13,68 +13,6 @@ namespace {
 
 constexpr std::int64_t kSide = 28;
 constexpr std::int64_t kClasses = 10;
-constexpr std::uint32_t kUnsignedBytes = 0x0800;
-
-std::uint32_t big_endian(const std::vector<std::uint8_t>& bytes,
-                         std::size_t at) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) value = value << 8 | bytes[at + i];
-  return value;
-}
-
-/// Elements of such an array; a header may say anything, so no overflow.
-std::uint64_t product(const std::string& path,
-                      const std::vector<std::int64_t>& sizes) {
-  std::uint64_t count = 1;
-  for (const std::int64_t size : sizes) {
-    const auto factor = static_cast<std::uint64_t>(size);
-    if (factor != 0 &&
-        count > std::numeric_limits<std::uint64_t>::max() / factor) {
-      throw UserError("{}: its header gives sizes that no file can have", path);
-    }
-    count *= factor;
-  }
-  return count;
-}
-
-std::size_t header_bytes(std::size_t dimensions) {
-  return 4 + 4 * dimensions;
-}
-
-/// The sizes that the header at the start of `bytes` gives.
-std::vector<std::int64_t> parse_header(const std::string& path,
-                                       const std::vector<std::uint8_t>& bytes,
-                                       std::size_t dimensions) {
-  const std::size_t header = header_bytes(dimensions);
-  if (bytes.size() < header) {
-    throw UserError("{}: has {} bytes, expected an idx header of {}", path,
-                    bytes.size(), header);
-  }
-  const std::uint32_t magic = big_endian(bytes, 0);
-  const std::uint32_t expected =
-      kUnsignedBytes | static_cast<std::uint32_t>(dimensions);
-  if (magic != expected) {
-    throw UserError(
-        "{}: starts with {:#010x}, expected {:#010x} (idx, unsigned bytes, {} "
-        "dimension{})",
-        path, magic, expected, dimensions, dimensions == 1 ? "" : "s");
-  }
-  std::vector<std::int64_t> sizes;
-  for (std::size_t i = 0; i < dimensions; ++i) {
-    sizes.push_back(big_endian(bytes, 4 + 4 * i));
-  }
-  return sizes;
-}
-
-void check_length(const std::string& path, std::uint64_t file_bytes,
-                  const std::vector<std::int64_t>& sizes) {
-  const std::uint64_t count = product(path, sizes);
-  const std::uint64_t found = file_bytes - header_bytes(sizes.size());
-  if (found != count) {
-    throw UserError("{}: has {} bytes after its header, which promises {}",
-                    path, found, count);
-  }
-}
 
 /// The files of one split.
 struct SplitFiles {
@@ -130,25 +68,6 @@ MakeDataSet mnist_like(Fields& options, const std::string& folder, double mean,
 }
 
 }  // namespace
-
-std::vector<std::int64_t> read_idx_sizes(const std::string& path,
-                                         std::size_t dimensions) {
-  std::vector<std::int64_t> sizes = parse_header(
-      path, read_data_head(path, header_bytes(dimensions)), dimensions);
-  if (!is_gzipped(path)) check_length(path, data_file_size(path), sizes);
-  return sizes;
-}
-
-IdxFile read_idx(const std::string& path, std::size_t dimensions) {
-  std::vector<std::uint8_t> bytes = read_data_file(path);
-  IdxFile file;
-  file.sizes = parse_header(path, bytes, dimensions);
-  check_length(path, bytes.size(), file.sizes);
-  const auto header = static_cast<std::ptrdiff_t>(header_bytes(dimensions));
-  bytes.erase(bytes.begin(), bytes.begin() + header);
-  file.values = std::move(bytes);
-  return file;
-}
 
 // The means and standard deviations are those of the training images.
 MakeDataSet configure_mnist(Fields& options) {

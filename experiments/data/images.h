@@ -6,6 +6,7 @@
 
 #include "experiments/data/augmentation.h"
 #include "experiments/data/data_set.h"
+#include "experiments/data/files/image_bytes.h"
 
 namespace sluice {
 
@@ -20,13 +21,6 @@ struct ImageFormat {
 
   /// Bytes of one image.
   std::int64_t bytes() const { return channels * height * width; }
-};
-
-/// Images as bytes: one after the other, each channel by channel and row by
-/// row, with a label for each.
-struct Images {
-  std::vector<std::uint8_t> pixels = {};
-  std::vector<std::uint8_t> labels = {};
 };
 
 struct ImageSplit {

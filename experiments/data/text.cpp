@@ -12,7 +12,7 @@
 
 #include <ATen/ops/empty.h>
 
-#include "experiments/data/data_files.h"
+#include "experiments/data/files/data_files.h"
 #include "experiments/data/samples.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"

@@ -55,10 +55,10 @@ void check_expanded(DType dtype, const std::vector<std::int64_t>& sizes) {
 }  // namespace
 
 Buffer allocate_buffer(std::size_t bytes) {
-  constexpr std::align_val_t alignment{kAlignment};
-  void* memory = ::operator new(bytes, alignment);
+  constexpr std::align_val_t kAligned{kAlignment};
+  void* memory = ::operator new(bytes, kAligned);
   std::shared_ptr<void> owner(
-      memory, [](void* data) { ::operator delete(data, alignment); });
+      memory, [](void* data) { ::operator delete(data, kAligned); });
   return {.data = static_cast<std::byte*>(memory),
           .bytes = bytes,
           .owner = std::move(owner)};

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
+#include "lib/base/bell.h"
 #include "lib/base/message.h"
 
 namespace sluice {
@@ -18,8 +20,20 @@ class Sender {
   /// peer is gone or no credit came back in time. The buffers must not change
   /// any more: the channel may still be reading them.
   virtual void send(Message message) = 0;
+  /// Whether send() would return, or throw, without blocking.
+  virtual bool ready() const = 0;
+  /// From now on the bell is rung when ready() may have become true.
+  virtual void ring(std::shared_ptr<Bell> bell) = 0;
   /// What was sent before arrives; then the receiver sees the end. Idempotent.
   virtual void close() = 0;
+};
+
+/// Which message it is.
+struct MessageHead {
+  MessageKind kind = MessageKind::activation;
+  std::int64_t batch = 0;
+
+  bool operator==(const MessageHead&) const = default;
 };
 
 /// The receiving end. Used by one thread at a time. Destroying it with unread
@@ -33,6 +47,11 @@ class Receiver {
   virtual std::optional<Message> receive() = 0;
   /// Whether receive() would return without blocking.
   virtual bool ready() const = 0;
+  /// The message that receive() would give without blocking; nothing when none
+  /// is there, at the end too.
+  virtual std::optional<MessageHead> next() const = 0;
+  /// From now on the bell is rung when ready() may have become true.
+  virtual void ring(std::shared_ptr<Bell> bell) = 0;
   /// Payload of the messages that have arrived and wait.
   virtual std::size_t waiting_bytes() const = 0;
 };
@@ -50,6 +69,14 @@ struct Capacity {
   std::size_t down = 1;
 
   bool operator==(const Capacity&) const = default;
+};
+
+/// What a block that runs free does with a training activation that the block
+/// above has no time for.
+enum class SlowConsumer : std::uint8_t {
+  block,        ///< it waits until there is room
+  drop_oldest,  ///< a few wait to be sent; of more, the oldest is dropped
+  latest        ///< only the newest waits
 };
 
 /// How long a blocked send or receive waits before it gives the peer up.

@@ -1,13 +1,15 @@
 #include "lib/base/file.h"
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <system_error>
 
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -25,13 +27,18 @@ bool sync(const std::string& path) {
 }
 
 [[noreturn]] void fail(const std::string& path, const std::string& beside) {
-  const std::string reason = std::strerror(errno);
+  const std::string reason = errno_text();
   std::error_code ignored;
   std::filesystem::remove(beside, ignored);
   throw UserError("{}: can't be written: {}", path, reason);
 }
 
 }  // namespace
+
+void sync_to_disk(const std::string& path) {
+  if (!sync(path))
+    throw UserError("{}: can't be synced: {}", path, std::strerror(errno));
+}
 
 void write_file_atomically(const std::string& path,
                            const std::function<void(std::ostream&)>& write) {

@@ -12,4 +12,8 @@ namespace sluice {
 void write_file_atomically(const std::string& path,
                            const std::function<void(std::ostream&)>& write);
 
+/// Waits until a file's bytes, or a folder's entries, are on the disk. Throws
+/// UserError with the path and the system's reason.
+void sync_to_disk(const std::string& path);
+
 }  // namespace sluice

@@ -1,10 +1,10 @@
 #include "lib/base/memory_channel.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 
+#include "lib/base/bell.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -20,7 +20,7 @@ struct Pipe {
   const std::string name;
 
   std::mutex mutex;
-  std::condition_variable changed;
+  RingingCondition changed;
   // All below: under the mutex.
   std::deque<Message> queue;
   bool closed = false;
@@ -61,6 +61,16 @@ class MemorySender final : public Sender {
     }
     pipe_->queue.push_back(std::move(message));
     pipe_->changed.notify_all();
+  }
+
+  bool ready() const override {
+    const std::lock_guard lock(pipe_->mutex);
+    return pipe_->receiver_gone || pipe_->queue.size() < pipe_->capacity;
+  }
+
+  void ring(std::shared_ptr<Bell> bell) override {
+    const std::lock_guard lock(pipe_->mutex);
+    pipe_->changed.add(std::move(bell));
   }
 
   void close() override {
@@ -108,6 +118,18 @@ class MemoryReceiver final : public Receiver {
   bool ready() const override {
     const std::lock_guard lock(pipe_->mutex);
     return has_answer();
+  }
+
+  std::optional<MessageHead> next() const override {
+    const std::lock_guard lock(pipe_->mutex);
+    if (pipe_->queue.empty()) return std::nullopt;
+    const Message& first = pipe_->queue.front();
+    return MessageHead{first.kind, first.batch};
+  }
+
+  void ring(std::shared_ptr<Bell> bell) override {
+    const std::lock_guard lock(pipe_->mutex);
+    pipe_->changed.add(std::move(bell));
   }
 
   std::size_t waiting_bytes() const override {

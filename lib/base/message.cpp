@@ -24,13 +24,15 @@ std::string_view name_of(MessageKind kind) {
       return "failure";
     case MessageKind::witness:
       return "witness";
+    case MessageKind::progress:
+      return "progress";
   }
   throw InternalError("{} is no MessageKind", static_cast<int>(kind));
 }
 
 bool is_message_kind(std::uint8_t value) {
   return value >= static_cast<std::uint8_t>(MessageKind::activation) &&
-         value <= static_cast<std::uint8_t>(MessageKind::witness);
+         value <= static_cast<std::uint8_t>(MessageKind::progress);
 }
 
 std::size_t payload_bytes(const Message& message) {

@@ -20,6 +20,7 @@ enum class MessageKind : std::uint8_t {
   reached = 7,     ///< worker -> coordinator: a grant was carried out
   failure = 8,     ///< worker -> coordinator: why it stops
   witness = 9,     ///< worker -> coordinator: what a probe shall see
+  progress = 10,   ///< worker -> coordinator: that it lives, and how far it is
 };
 
 std::string_view name_of(MessageKind kind);

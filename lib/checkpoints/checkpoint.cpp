@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -9,9 +10,11 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <fcntl.h>
 #include <fmt/ranges.h>
 
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 #include "lib/base/nearest.h"
 #include "lib/checkpoints/safetensors.h"
 
@@ -23,6 +26,14 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "turn-";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kStateSuffix = ".state.safetensors";
+constexpr const char* kPartial = ".partial";
+
+/// Both change their places at once, so that neither place is ever empty; false
+/// where the file system can't.
+bool exchange(const std::string& left, const std::string& right) {
+  return ::renameat2(AT_FDCWD, left.c_str(), AT_FDCWD, right.c_str(),
+                     RENAME_EXCHANGE) == 0;
+}
 
 /// The tensors of those files of the checkpoint that `wanted` says, by name of
 /// the file.
@@ -57,7 +68,7 @@ std::string checkpoint_folder(const std::string& checkpoints,
 
 void save_block(const std::string& checkpoints, std::int64_t turn, int block,
                 const NamedTensors& weights, const NamedTensors& state) {
-  const std::string folder = checkpoint_folder(checkpoints, turn) + ".partial";
+  const std::string folder = checkpoint_folder(checkpoints, turn) + kPartial;
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw UserError("{}: can't be made: {}", folder, error.message());
@@ -69,10 +80,37 @@ void save_block(const std::string& checkpoints, std::int64_t turn, int block,
 
 void finish_checkpoint(const std::string& checkpoints, std::int64_t turn) {
   const std::string folder = checkpoint_folder(checkpoints, turn);
+  const std::string beside = folder + kPartial;
   std::error_code error;
-  fs::remove_all(folder, error);
-  fs::rename(folder + ".partial", folder, error);
+  if (!fs::exists(folder) || !exchange(beside, folder)) {
+    fs::remove_all(folder, error);
+    fs::rename(beside, folder, error);
+  }
   if (error) throw UserError("{}: can't be made: {}", folder, error.message());
+  sync_to_disk(checkpoints);
+  const std::string run = fs::path(checkpoints).parent_path().string();
+  sync_to_disk(run.empty() ? "." : run);
+  fs::remove_all(beside, error);
+}
+
+void remove_checkpoint(const std::string& checkpoint) {
+  const std::string beside = checkpoint + kPartial;
+  std::error_code error;
+  fs::rename(checkpoint, beside, error);
+  if (!error) fs::remove_all(beside, error);
+  if (error)
+    throw UserError("{}: can't be removed: {}", checkpoint, error.message());
+}
+
+void remove_partial_checkpoints(const std::string& checkpoints) noexcept {
+  std::error_code error;
+  std::vector<fs::path> partial;
+  for (fs::directory_iterator entry(checkpoints, error), end;
+       !error && entry != end; entry.increment(error))
+    if (entry->path().filename().string().starts_with(kPrefix) &&
+        entry->path().extension() == kPartial)
+      partial.push_back(entry->path());
+  for (const fs::path& path : partial) fs::remove_all(path, error);
 }
 
 std::optional<std::int64_t> turn_of(const std::string& folder) {

@@ -21,8 +21,15 @@ void save_block(const std::string& checkpoints, std::int64_t turn, int block,
                 const NamedTensors& weights, const NamedTensors& state);
 
 /// Makes the checkpoint of that turn final, replacing one of an earlier run of
-/// the same turn. Called once, when all blocks have saved.
+/// the same turn. Called once, when all blocks have saved. It is on the disk
+/// when this returns: then an older one may go.
 void finish_checkpoint(const std::string& checkpoints, std::int64_t turn);
+
+/// Removes a checkpoint; one that is removed in part isn't called whole.
+void remove_checkpoint(const std::string& checkpoint);
+
+/// Removes what was not finished, as far as it can be.
+void remove_partial_checkpoints(const std::string& checkpoints) noexcept;
 
 /// The folder of a checkpoint that is whole.
 std::string checkpoint_folder(const std::string& checkpoints,

@@ -6,14 +6,56 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 
 namespace sluice {
+namespace {
+
+/// What a pipe takes without a reader.
+constexpr std::size_t kMostInput = 4096;
+
+/// The reading end of a pipe that holds `text` and then ends.
+class FilledPipe {
+ public:
+  explicit FilledPipe(const std::string& text) {
+    SLUICE_CHECK(text.size() <= kMostInput, "an input of {} bytes",
+                 text.size());
+    int ends[2] = {-1, -1};
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      throw UserError("no pipe could be made: {}", errno_text());
+    reading_ = ends[0];
+    const ssize_t written = ::write(ends[1], text.data(), text.size());
+    ::close(ends[1]);
+    SLUICE_CHECK(written == static_cast<ssize_t>(text.size()),
+                 "a pipe took {} of {} bytes", written, text.size());
+  }
+  ~FilledPipe() { ::close(reading_); }
+  FilledPipe(const FilledPipe&) = delete;
+  FilledPipe& operator=(const FilledPipe&) = delete;
+
+  int reading() const { return reading_; }
+
+ private:
+  int reading_ = -1;
+};
+
+/// The exit status of a program that the user has misused (main.cpp's).
+constexpr int kMisused = 2;
+
+/// Real-time signals have no names.
+std::string name_of_signal(int signal) {
+  const char* const name = ::sigdescr_np(signal);
+  return name == nullptr ? "of no name" : name;
+}
+
+}  // namespace
 
 ChildProcesses::~ChildProcesses() {
   if (grace_.joinable()) {
@@ -25,9 +67,14 @@ ChildProcesses::~ChildProcesses() {
   for (Child& child : children_) reap(child, 0);
 }
 
-void ChildProcesses::start(const std::string& name,
-                           const std::vector<std::string>& argv) {
+void ChildProcesses::start(int block, const std::vector<std::string>& argv,
+                           const std::string& input) {
+  const FilledPipe pipe(input);
+  posix_spawn_file_actions_t files;
+  ::posix_spawn_file_actions_init(&files);
+  ::posix_spawn_file_actions_adddup2(&files, pipe.reading(), STDIN_FILENO);
   std::vector<char*> arguments;
+  arguments.reserve(argv.size() + 1);
   for (const std::string& argument : argv)
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
@@ -39,14 +86,15 @@ void ChildProcesses::start(const std::string& name,
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, argv[0].c_str(), nullptr, &attributes,
+  const int failed = ::posix_spawn(&pid, argv[0].c_str(), &files, &attributes,
                                    arguments.data(), environ);
   ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&files);
   if (failed != 0)
-    throw UserError("{} can't be started: {}: {}", name, argv[0],
-                    std::strerror(failed));
+    throw UserError("the worker of block {} can't be started: {}: {}", block,
+                    argv[0], std::generic_category().message(failed));
   const std::lock_guard lock(mutex_);
-  children_.push_back({name, pid});
+  children_.push_back({block, pid});
 }
 
 void ChildProcesses::reap(Child& child, int options) {
@@ -58,30 +106,57 @@ void ChildProcesses::reap(Child& child, int options) {
   if (ended != 0) child.running = false;
 }
 
-void ChildProcesses::throw_if_failed(const Child& child) {
-  if (child.running || child.status == 0) return;
-  if (WIFSIGNALED(child.status))
-    throw LinkError("the worker process of {} was ended by signal {} ({})",
-                    child.name, WTERMSIG(child.status),
-                    strsignal(WTERMSIG(child.status)));
-  throw LinkError("the worker process of {} ended with status {}", child.name,
-                  WEXITSTATUS(child.status));
+bool ChildProcesses::has_failed(const Child& child) {
+  return !child.running && child.status != 0;
+}
+
+WorkerLost ChildProcesses::loss_of(const Child& child) {
+  const int signal = WIFSIGNALED(child.status) ? WTERMSIG(child.status) : 0;
+  return {child.block,
+          fmt::format("the worker process {} of block {} {}", child.pid,
+                      child.block,
+                      signal != 0 ? fmt::format("was ended by signal {} ({})",
+                                                signal, name_of_signal(signal))
+                                  : fmt::format("ended with status {}",
+                                                WEXITSTATUS(child.status)))};
 }
 
 void ChildProcesses::check() {
   const std::lock_guard lock(mutex_);
   for (Child& child : children_) reap(child, WNOHANG);
-  for (const Child& child : children_) throw_if_failed(child);
+  for (const Child& child : children_) {
+    if (!has_failed(child)) continue;
+    if (WIFEXITED(child.status) && WEXITSTATUS(child.status) == kMisused)
+      throw UserError("block {}: its worker can't start; it said why above",
+                      child.block);
+    throw loss_of(child);
+  }
+}
+
+std::string ChildProcesses::name_of(int block) {
+  const std::lock_guard lock(mutex_);
+  for (const Child& child : children_)
+    if (child.block == block)
+      return fmt::format("the worker process {} of block {}", child.pid, block);
+  return fmt::format("the worker of block {}", block);
+}
+
+void ChildProcesses::kill(Child& child) {
+  reap(child, WNOHANG);
+  if (!child.running) return;
+  child.killed = true;
+  ::kill(child.pid, SIGKILL);
+}
+
+void ChildProcesses::kill(int block) {
+  const std::lock_guard lock(mutex_);
+  for (Child& child : children_)
+    if (child.block == block) kill(child);
 }
 
 void ChildProcesses::kill_all() {
   const std::lock_guard lock(mutex_);
-  for (Child& child : children_) {
-    reap(child, WNOHANG);
-    if (!child.running) continue;
-    child.killed = true;
-    ::kill(child.pid, SIGKILL);
-  }
+  for (Child& child : children_) kill(child);
 }
 
 void ChildProcesses::kill_after(std::chrono::milliseconds grace) {
@@ -107,7 +182,8 @@ bool ChildProcesses::some_run() {
   return running;
 }
 
-void ChildProcesses::wait(std::chrono::milliseconds grace) {
+std::optional<WorkerLost> ChildProcesses::wait(
+    std::chrono::milliseconds grace) {
   const auto end = std::chrono::steady_clock::now() + grace;
   while (some_run()) {
     if (std::chrono::steady_clock::now() > end) kill_all();
@@ -115,8 +191,8 @@ void ChildProcesses::wait(std::chrono::milliseconds grace) {
   }
   const std::lock_guard lock(mutex_);
   for (const Child& child : children_)
-    if (WIFSIGNALED(child.status) && !child.killed) throw_if_failed(child);
-  for (const Child& child : children_) throw_if_failed(child);
+    if (WIFSIGNALED(child.status) && !child.killed) return loss_of(child);
+  return std::nullopt;
 }
 
 void die_with_parent(pid_t parent) {

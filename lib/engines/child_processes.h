@@ -2,13 +2,29 @@
 
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <sys/types.h>
 
+#include "lib/base/error.h"
+
 namespace sluice {
+
+/// A worker died, hangs or can't be reached: the run isn't to blame, and could
+/// go on with others in its place.
+class WorkerLost : public LinkError {
+ public:
+  WorkerLost(int block, const std::string& text)
+      : LinkError("{}", text), block_(block) {}
+  /// Whose worker it was; 0: unknown.
+  int block() const { return block_; }
+
+ private:
+  int block_;
+};
 
 /// The worker processes of a run on this host. They are started anew (no fork
 /// once LibTorch has threads) and none outlives this object: what still runs is
@@ -20,31 +36,39 @@ class ChildProcesses {
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;
 
-  /// Starts argv[0] with those arguments and this process's environment; the
-  /// name ("block 2") is for messages. Throws UserError when it can't start.
-  void start(const std::string& name, const std::vector<std::string>& argv);
-  /// Throws LinkError naming one that has ended with an error.
+  /// Starts argv[0] with those arguments and this process's environment as the
+  /// worker of a block. `input` is all that it reads on its standard input: no
+  /// other process sees it, as it would see the arguments. At most 4096 bytes.
+  /// Throws UserError when it can't start.
+  void start(int block, const std::vector<std::string>& argv,
+             const std::string& input = "");
+  /// Throws when one has ended: WorkerLost, or UserError when it said what the
+  /// user can mend.
   void check();
-  /// Asks all to stop at once (SIGKILL).
+  /// "the worker process 1234 of block 2"
+  std::string name_of(int block);
+  /// Asks that one to stop at once (SIGKILL), or all of them.
+  void kill(int block);
   void kill_all();
   /// Kills what still runs after so long, unless this object goes first. Only
   /// the first call counts.
   void kill_after(std::chrono::milliseconds grace);
-  /// Waits until all have ended; what hasn't after `grace` is killed. Throws
-  /// LinkError naming one that failed, first one that was ended by a signal
-  /// that was not ours.
-  void wait(std::chrono::milliseconds grace);
+  /// Waits until all have ended; what hasn't after `grace` is killed. Says
+  /// which one was ended by a signal that was not ours.
+  std::optional<WorkerLost> wait(std::chrono::milliseconds grace);
 
  private:
   struct Child {
-    std::string name;
+    int block = 0;
     pid_t pid = 0;
     bool running = true;
     bool killed = false;  // by us
     int status = 0;
   };
-  void reap(Child& child, int options);
-  static void throw_if_failed(const Child& child);
+  static void reap(Child& child, int options);
+  static void kill(Child& child);
+  static bool has_failed(const Child& child);
+  static WorkerLost loss_of(const Child& child);
 
   bool some_run();
 

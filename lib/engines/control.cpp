@@ -1,7 +1,9 @@
 #include "lib/engines/control.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -16,12 +18,43 @@ namespace {
 /// Grants that a worker holds: the one it is at and the next.
 constexpr std::size_t kGrantsAhead = 2;
 
-bool flag(const Record& record, std::string_view name) {
-  return record.number(name, 0) != 0;
+/// How links (transport/mailbox.h) and the worker loop say that somebody else
+/// went first.
+constexpr std::array<std::string_view, 5> kConsequences = {
+    "it is gone", "it stopped sending without a close", "it receives no more",
+    "ended before its work", "another block failed"};
+
+/// 0: by itself; 1: a link broke; 2: only because somebody else went.
+int remoteness(const Failure& failure) {
+  if (!failure.is_link) return 0;
+  const bool follows = std::any_of(
+      kConsequences.begin(), kConsequences.end(), [&](std::string_view text) {
+        return failure.text.find(text) != std::string::npos;
+      });
+  return follows ? 2 : 1;
 }
 
-std::int64_t integer(const Record& record, std::string_view name) {
-  return static_cast<std::int64_t>(record.number(name, 0));
+/// While it lives, nobody listens to the block's worker.
+class Absence {
+ public:
+  /// begins: ProgressBoard::rests or is_served.
+  Absence(ProgressBoard* board, int block, void (ProgressBoard::*begins)(int))
+      : board_(board), block_(block) {
+    if (board_ != nullptr) (board_->*begins)(block_);
+  }
+  ~Absence() {
+    if (board_ != nullptr) board_->goes_on(block_);
+  }
+  Absence(const Absence&) = delete;
+  Absence& operator=(const Absence&) = delete;
+
+ private:
+  ProgressBoard* board_;
+  int block_;
+};
+
+bool flag(const Record& record, std::string_view name) {
+  return record.number(name, 0) != 0;
 }
 
 }  // namespace
@@ -55,6 +88,14 @@ Record record_of(const Message& message) {
       {reinterpret_cast<const char*>(buffer.data), buffer.bytes});
 }
 
+Record actions_record(int block, const std::string& actions) {
+  Record record;
+  record.set("kind", "actions");
+  record.set("block", std::int64_t{block});
+  record.set("actions", actions);
+  return record;
+}
+
 Record to_record(const Grant& grant) {
   Record record;
   record.set("first_turn", grant.first_turn);
@@ -70,22 +111,24 @@ Record to_record(const Grant& grant) {
 }
 
 Grant grant_from(const Record& record) {
-  return {.first_turn = integer(record, "first_turn"),
-          .end_turn = integer(record, "end_turn"),
-          .phase = integer(record, "phase"),
-          .first_batch = integer(record, "first_batch"),
+  return {.first_turn = record.integer("first_turn"),
+          .end_turn = record.integer("end_turn"),
+          .phase = record.integer("phase"),
+          .first_batch = record.integer("first_batch"),
           .drain = flag(record, "drain"),
-          .evaluation_batches = integer(record, "evaluation_batches"),
+          .evaluation_batches = record.integer("evaluation_batches"),
           .checkpoint = flag(record, "checkpoint"),
           .finish = flag(record, "finish"),
-          .part = static_cast<TurnPart>(integer(record, "part"))};
+          .part = static_cast<TurnPart>(record.integer("part"))};
 }
 
 ControlServer::ControlServer(std::vector<Link> links, Coordinator& coordinator,
-                             std::shared_ptr<Witness> witness)
+                             std::shared_ptr<Witness> witness,
+                             ProgressBoard* board)
     : links_(std::move(links)),
       coordinator_(coordinator),
-      witness_(std::move(witness)) {}
+      witness_(std::move(witness)),
+      board_(board) {}
 
 void ControlServer::fail(Failure failure) {
   coordinator_.abandon();
@@ -102,7 +145,7 @@ void ControlServer::converse(int block, Link& link) {
     while (sent < reached + kGrantsAhead && !is_gone) {
       Coordinator::Asked asked = coordinator_.ask(sent);
       if (asked.answer == Coordinator::Answer::later && sent == reached) {
-        // The worker has nothing to do and nothing to say: time to wait.
+        const Absence absence(board_, block, &ProgressBoard::rests);
         const std::optional<Grant> grant = coordinator_.wait_for(sent);
         if (grant) asked = {Coordinator::Answer::granted, *grant};
       }
@@ -121,10 +164,14 @@ void ControlServer::converse(int block, Link& link) {
     const std::optional<Message> message = link.receiver->receive();
     if (!message)
       throw LinkError("the worker of block {} ended before its work", block);
+    if (board_) board_->heard(block, message->kind != MessageKind::progress);
+    const Absence absence(board_, block, &ProgressBoard::is_served);
     if (message->kind == MessageKind::record) {
       coordinator_.write(record_of(*message));
     } else if (message->kind == MessageKind::witness && witness_) {
       tell(*message, *witness_);
+    } else if (message->kind == MessageKind::progress && board_) {
+      board_->progress(block, record_of(*message));
     } else if (message->kind == MessageKind::reached) {
       coordinator_.reached(block, reached++);
       send_ahead();
@@ -145,6 +192,7 @@ void ControlServer::serve_block(int block) {
   } catch (const std::exception& error) {
     fail({block, false, text_of(error)});
   }
+  if (board_) board_->ended(block);
   // A worker whose coordinator failed ends when it finds its link gone, and its
   // neighbours after it.
   links_[static_cast<std::size_t>(block) - 1] = {};
@@ -157,10 +205,12 @@ void ControlServer::serve(const std::function<void()>& on_failure) {
     threads.emplace_back(&ControlServer::serve_block, this, block);
   for (std::thread& thread : threads) thread.join();
   if (failures_.empty()) return;
-  const auto cause =
-      std::find_if(failures_.begin(), failures_.end(),
-                   [](const Failure& failure) { return !failure.is_link; });
-  const Failure& first = cause == failures_.end() ? failures_.front() : *cause;
+  const Failure& first =
+      *std::min_element(failures_.begin(), failures_.end(),
+                        [](const Failure& left, const Failure& right) {
+                          return remoteness(left) < remoteness(right);
+                        });
+  failed_block_ = first.block;
   if (first.is_link) throw LinkError("block {}: {}", first.block, first.text);
   throw UserError("block {}: {}", first.block, first.text);
 }

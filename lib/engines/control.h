@@ -2,13 +2,16 @@
 
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/base/channel.h"
 #include "lib/coordinator.h"
+#include "lib/engines/progress_board.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/plan.h"
@@ -24,12 +27,20 @@ inline constexpr Capacity kControlCapacity = {.up = 64, .down = 4};
 
 /// A control link may be silent for as long as a grant takes, so its waits are
 /// not what finds a failure: a worker that ends closes its link, and one that
-/// hangs is found by its neighbours.
+/// hangs is found by its neighbours, or on the ProgressBoard.
 inline constexpr Deadline kControlDeadline = std::chrono::hours(24 * 365);
+
+/// Of all links of worker processes that are on a ProgressBoard: how long
+/// somebody waits there says nothing of whether the other hangs, which may wait
+/// itself; the launcher finds out, and kills who does.
+inline constexpr Deadline kSupervisedDeadline = kControlDeadline;
 
 /// A record as a message: one tensor "json" of bytes.
 Message control_message(MessageKind kind, const Record& record);
 Record record_of(const Message& message);
+
+/// What a block that runs free has done, as a record of the kind "actions".
+Record actions_record(int block, const std::string& actions);
 
 Record to_record(const Grant& grant);
 Grant grant_from(const Record& record);
@@ -49,15 +60,19 @@ struct Failure {
 /// Grants are sent ahead so that no worker waits for one.
 class ControlServer {
  public:
-  /// `witness`, if any, is told what workers send for it.
+  /// `witness`, if any, is told what workers send for it; `board`, if any, is
+  /// told of their progress.
   ControlServer(std::vector<Link> links, Coordinator& coordinator,
-                std::shared_ptr<Witness> witness = nullptr);
+                std::shared_ptr<Witness> witness = nullptr,
+                ProgressBoard* board = nullptr);
 
   /// Returns when all is done. When workers fail, waits for all links to end;
   /// on_failure is called once, at the first failure, from a serving thread: it
   /// should make the other workers end. Then throws the failure that caused the
   /// others, naming its block.
   void serve(const std::function<void()>& on_failure);
+  /// The block that serve() named when it threw; 0: none.
+  int failed_block() const { return failed_block_; }
 
  private:
   void serve_block(int block);
@@ -67,6 +82,8 @@ class ControlServer {
   std::vector<Link> links_;
   Coordinator& coordinator_;
   std::shared_ptr<Witness> witness_;
+  ProgressBoard* board_;
+  int failed_block_ = 0;
   std::function<void()> on_failure_;
   std::mutex mutex_;  // guards failures_
   std::vector<Failure> failures_;

@@ -50,10 +50,6 @@ class RemoteWitness final : public Witness {
   std::int64_t every_;
 };
 
-std::int64_t integer(const Record& record, std::string_view name) {
-  return static_cast<std::int64_t>(record.number(name, 0));
-}
-
 }  // namespace
 
 std::shared_ptr<Witness> remote_witness(Sender& control, std::int64_t every) {
@@ -66,15 +62,15 @@ void tell(const Message& message, Witness& witness) {
   for (std::size_t i = 1; i < message.tensors.size(); ++i)
     tensors.emplace_back(message.tensors[i].name,
                          tensor_of(message.tensors[i]));
-  const auto block = static_cast<int>(integer(record, "block"));
+  const auto block = static_cast<int>(record.integer("block"));
   if (record.find("batch") == nullptr)
-    witness.before_turn(block, integer(record, "phase"),
-                        integer(record, "turn"), std::move(tensors));
+    witness.before_turn(block, record.integer("phase"), record.integer("turn"),
+                        std::move(tensors));
   else
     witness.applied({.block = block,
-                     .phase = integer(record, "phase"),
-                     .turn = integer(record, "turn"),
-                     .batch = integer(record, "batch"),
+                     .phase = record.integer("phase"),
+                     .turn = record.integer("turn"),
+                     .batch = record.integer("batch"),
                      .gradients = std::move(tensors)});
 }
 

@@ -11,8 +11,8 @@ namespace {
 /// Which grants a block has carried out, and which it is at.
 class Progress {
  public:
-  Progress(int block, const Plans& plans, Coordinator& coordinator)
-      : block_(block), plans_(plans), coordinator_(coordinator) {}
+  Progress(int block, Coordinator& coordinator)
+      : block_(block), coordinator_(coordinator) {}
 
   /// An idle block reports what it has reached, and gets its next actions, if
   /// there are any yet; when it had to wait for them, they don't start before
@@ -28,7 +28,7 @@ class Progress {
       if (asked.answer == Coordinator::Answer::later) waited_ = true;
       if (!at_grant_) break;
       if (std::exchange(waited_, false)) simulation.hold(block_, now);
-      simulation.extend(block_, actions_of(plans_, block_, asked.grant));
+      simulation.give(block_, asked.grant);
       changed = true;
     }
     return changed;
@@ -36,7 +36,6 @@ class Progress {
 
  private:
   int block_;
-  const Plans& plans_;
   Coordinator& coordinator_;
   std::size_t next_ = 0;
   bool at_grant_ = false;
@@ -55,21 +54,32 @@ double run_virtual(const std::vector<std::unique_ptr<Worker>>& workers,
   for (const auto& worker : workers) worker->start(first);
   std::vector<Progress> progress;
   for (int block = 1; block <= std::ssize(workers); ++block)
-    progress.emplace_back(block, plans, coordinator);
+    progress.emplace_back(block, coordinator);
   double seconds = 0;
   // A grant may wait for what another block has reached, so all are asked until
   // nobody gets anything new.
   const auto refill = [&] {
+    bool changed_any = false;
     for (bool changed = true; changed;) {
       changed = false;
       for (Progress& block : progress)
         changed = block.refill(simulation, seconds) || changed;
+      changed_any = changed_any || changed;
     }
+    return changed_any;
   };
   refill();
-  while (const std::optional<TimedAction> timed = simulation.next()) {
+  while (true) {
+    const std::optional<TimedAction> timed = simulation.next();
+    // A block may also be done because it sees that no more batches come.
+    if (!timed && refill()) continue;
+    if (!timed) break;
     const auto index = static_cast<std::size_t>(timed->block) - 1;
     workers[index]->execute(timed->action);
+    if (const auto& dropped = timed->action.dropped; !dropped.empty()) {
+      workers[index]->count_dropped(dropped.size());
+      workers[index + 1]->skip(dropped);
+    }
     seconds = std::max(seconds, timed->end);
     if (watch) watch(*timed);
     if (simulation.idle(timed->block)) refill();

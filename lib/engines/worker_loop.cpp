@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
+#include "lib/engines/free_loop.h"
 
 namespace sluice {
 namespace {
@@ -20,8 +22,19 @@ class ControlSink final : public Sink {
   Sender& control_;
 };
 
+/// What blocks that run free have chosen.
+void report_done(int block, const std::string& actions, Sender& control) {
+  if (!actions.empty())
+    control.send(
+        control_message(MessageKind::record, actions_record(block, actions)));
+}
+
 void carry_out_grants(int block, const Plans& plans, Link& control,
-                      Worker& worker) {
+                      Worker& worker, const Executor& executor) {
+  const BlockPlan& plan =
+      plans.at(0).blocks.at(static_cast<std::size_t>(block) - 1);
+  std::optional<FreeLoop> free;
+  if (plan.in_flight > 0) free.emplace(plan, worker, executor);
   std::optional<std::int64_t> pipe;
   while (true) {
     const std::optional<Message> message = control.receiver->receive();
@@ -30,9 +43,15 @@ void carry_out_grants(int block, const Plans& plans, Link& control,
     // A pipe that was drained starts anew.
     if (pipe != grant.first_batch) worker.start(grant);
     pipe = grant.first_batch;
-    for (const Action& action : actions_of(plans, block, grant))
-      worker.execute(action);
-    if (grant.finish) worker.finish();
+    if (free)
+      report_done(block, free->carry_out(grant), *control.sender);
+    else
+      for (const Action& action : actions_of(plans, block, grant))
+        executor.execute(action, worker);
+    if (grant.finish) {
+      worker.finish();
+      worker.outlast_neighbours();
+    }
     control.sender->send(control_message(MessageKind::reached, {}));
     if (grant.finish) return;
   }
@@ -57,10 +76,11 @@ std::shared_ptr<Sink> control_sink(Sender& control) {
 }
 
 void run_worker(int block, const Plans& plans, Link& control,
-                const std::function<std::unique_ptr<Worker>()>& make) {
+                const std::function<std::unique_ptr<Worker>()>& make,
+                const Executor& executor) {
   try {
     const std::unique_ptr<Worker> worker = make();
-    carry_out_grants(block, plans, control, *worker);
+    carry_out_grants(block, plans, control, *worker, executor);
     control.sender->close();
   } catch (const LinkError& error) {
     report(control, true, text_of(error));

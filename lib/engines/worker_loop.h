@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "lib/base/channel.h"
+#include "lib/engines/executor.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/plan.h"
 #include "lib/worker.h"
@@ -18,6 +19,7 @@ std::shared_ptr<Sink> control_sink(Sender& control);
 /// worker; what it or the worker throws is reported to the coordinator and
 /// thrown on.
 void run_worker(int block, const Plans& plans, Link& control,
-                const std::function<std::unique_ptr<Worker>()>& make);
+                const std::function<std::unique_ptr<Worker>()>& make,
+                const Executor& executor = {});
 
 }  // namespace sluice

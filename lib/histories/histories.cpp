@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "lib/base/error.h"
+#include "lib/base/memory/account.h"
 
 namespace sluice {
 
@@ -24,6 +25,13 @@ std::unique_ptr<History> make_history(const HistoryOptions& options,
 
 std::int64_t History::stashed_bytes(const Flight& flight) const {
   return bytes_of(flight.weights);
+}
+
+Tensors forward_with_graph(Block& block, Flight& flight) {
+  const std::int64_t before = charged_by_this_thread();
+  Tensors outputs = block.forward(flight.inputs, flight.pass);
+  flight.graph_bytes = charged_by_this_thread() - before;
+  return outputs;
 }
 
 Tensors copied_weights(const Block& block) {

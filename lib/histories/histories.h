@@ -10,6 +10,9 @@ std::unique_ptr<History> make_stash(Block& block);
 std::unique_ptr<History> make_recompute(Block& block);
 std::unique_ptr<History> make_replay(Block& block, StatisticsAt statistics);
 
+/// Forwards the batch with a graph, and counts in the flight what that keeps.
+Tensors forward_with_graph(Block& block, Flight& flight);
+
 /// Copies of the block's weights as they are now.
 Tensors copied_weights(const Block& block);
 /// Overwrites the block's weights in place, behind the back of autograd: graphs

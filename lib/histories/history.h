@@ -23,6 +23,7 @@ struct Flight {
   Tensors outputs = {};               ///< with the graph
   std::shared_ptr<Block> block = {};  ///< whose weights that graph refers to
   Tensors weights = {};               ///< copies of those of the forward
+  std::int64_t graph_bytes = 0;  ///< that the graph keeps alive, outputs too
 };
 
 /// What a backward works on.

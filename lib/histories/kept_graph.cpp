@@ -17,7 +17,7 @@ class KeptGraph final : public History {
 
   Tensors forward(Flight& flight) override {
     if (saved_) flight.weights = copied_weights(block_);
-    flight.outputs = block_.forward(flight.inputs, flight.pass);
+    flight.outputs = forward_with_graph(block_, flight);
     return flight.outputs;
   }
 

@@ -23,8 +23,7 @@ class Recompute final : public History {
     overwrite_weights(flight.weights, twin_);
     // The statistics that this forward moves are the twin's.
     twin_.copy_buffers(block_);
-    return {twin_.forward(flight.inputs, flight.pass),
-            values_of(twin_.parameters())};
+    return {forward_with_graph(twin_, flight), values_of(twin_.parameters())};
   }
 
   Tensors weights_of(const Flight& flight) const override {

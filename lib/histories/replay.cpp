@@ -16,7 +16,9 @@ class Replay final : public History {
 
   Tensors forward(Flight& flight) override {
     const at::NoGradGuard no_grad;
-    return run(flight, StatisticsAt::replay);
+    Tensors outputs = run(flight, StatisticsAt::replay);
+    flight.graph_bytes = 0;  // of this pass there is none
+    return outputs;
   }
 
   Graph graph_of(Flight& flight, std::int64_t) override {
@@ -27,10 +29,10 @@ class Replay final : public History {
 
  private:
   /// Statistics stay as they are when the other pass alone moves them.
-  Tensors run(const Flight& flight, StatisticsAt other) {
+  Tensors run(Flight& flight, StatisticsAt other) {
     std::optional<BuffersKept> kept;
     if (statistics_ == other) kept.emplace(block_);
-    return block_.forward(flight.inputs, flight.pass);
+    return forward_with_graph(block_, flight);
   }
 
   Block& block_;

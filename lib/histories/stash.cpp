@@ -47,7 +47,7 @@ class Stash final : public History {
       free_.pop_back();
     }
     overwrite_weights(weights, *flight.block);
-    flight.outputs = flight.block->forward(flight.inputs, flight.pass);
+    flight.outputs = forward_with_graph(*flight.block, flight);
     return flight.outputs;
   }
 

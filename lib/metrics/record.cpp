@@ -83,6 +83,12 @@ const Record::Value* Record::find(std::string_view name) const {
   return find_value(values, name);
 }
 
+std::int64_t Record::integer(std::string_view name,
+                             std::int64_t otherwise) const {
+  return static_cast<std::int64_t>(
+      number(name, static_cast<double>(otherwise)));
+}
+
 double Record::number(std::string_view name, double otherwise) const {
   const Value* value = find(name);
   if (value == nullptr) return otherwise;

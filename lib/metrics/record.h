@@ -19,6 +19,8 @@ struct Record {
   const Value* find(std::string_view name) const;
   /// The value as a number; `otherwise` when it is absent or no number.
   double number(std::string_view name, double otherwise) const;
+  /// The same as a whole number, cut off.
+  std::int64_t integer(std::string_view name, std::int64_t otherwise = 0) const;
   /// The value as a text; empty when it is absent or no text.
   std::string text(std::string_view name) const;
 };

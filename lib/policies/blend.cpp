@@ -47,8 +47,15 @@ class Blend final : public Policy {
         throw UserError(
             "a blend can't hold a head that follows the layer above (man): "
             "weights come down its boundary, and no gradients");
+      if (traits.replay)
+        throw UserError("a blend can't hold a source with a buffer");
       blended.target_delay =
           std::max(blended.target_delay, traits.target_delay);
+      if (traits.lam_target) blended.lam_target = traits.lam_target;
+      if (traits.unlocks)
+        throw UserError(
+            "a blend can't hold a source with an unlock: a gradient from above "
+            "would be that of another input");
       if (source.weight == 0 || traits.cut) continue;
       if (!blended.cut && !same_way_down(blended, traits))
         throw UserError(
@@ -67,12 +74,15 @@ class Blend final : public Policy {
     Signal blended;
     blended.gradients.resize(moment.features.size());
     std::vector<Tensors> shadows;
+    Tensors lam_targets;
     for (const WeightedPolicy& source : sources_) {
       if (source.weight == 0 && !source.policy->traits().cut) continue;
       const Signal part = source.policy->signal(moment);
       if (source.shadow) shadows.push_back(part.gradients);
       for (std::size_t i = 0; i < part.gradients.size(); ++i)
         add(part.gradients[i], source.weight, blended.gradients[i]);
+      if (!part.targets.empty()) lam_targets = part.targets;
+      add_targets(source, part, moment, blended.targets);
       blended.parameter_gradients.insert(blended.parameter_gradients.end(),
                                          part.parameter_gradients.begin(),
                                          part.parameter_gradients.end());
@@ -81,9 +91,12 @@ class Blend final : public Policy {
         blended.logits = part.logits;
       }
     }
-    for (const Tensors& shadow : shadows)
-      blended.figures =
-          figures_of(likeness(shadow, blended.gradients), "shadow_");
+    if (!lam_targets.empty()) blended.targets = lam_targets;
+    for (std::size_t i = 0; i < shadows.size(); ++i)
+      for (auto& figure :
+           figures_of(likeness(shadows[i], blended.gradients),
+                      i == 0 ? "shadow_" : fmt::format("shadow{}_", i + 1)))
+        blended.figures.push_back(std::move(figure));
     return blended;
   }
 
@@ -128,6 +141,18 @@ class Blend final : public Policy {
     if (!gradient.defined() || weight == 0) return;
     const at::Tensor scaled = weight == 1 ? gradient : gradient * weight;
     sum = sum.defined() ? sum + scaled : scaled;
+  }
+
+  /// The same sum over what came from above for synthesizers, if that is apart.
+  static void add_targets(const WeightedPolicy& source, const Signal& part,
+                          const Moment& moment, Tensors& sums) {
+    if (moment.target_above.empty()) return;
+    const Tensors& terms = source.policy->traits().cut
+                               ? part.gradients
+                               : source.policy->passed(moment.target_above);
+    sums.resize(terms.size());
+    for (std::size_t i = 0; i < terms.size(); ++i)
+      add(terms[i], source.weight, sums[i]);
   }
 
   NamedTensors collect(NamedTensors (Policy::*which)() const) const {
@@ -189,8 +214,13 @@ MakePolicy configure_blend(Fields& options, const PlugIns& plug_ins) {
                    "a blend needs at least one source of weight other than 0");
   return [makers](const Site& site) {
     std::vector<WeightedPolicy> sources;
-    for (const Maker& maker : makers)
+    for (const Maker& maker : makers) {
       sources.push_back({maker.weight, maker.shadow, maker.make(site)});
+      if (maker.shadow && !sources.back().policy->traits().cut)
+        throw UserError(
+            "a blend's shadow must make a gradient of its own (local_loss, "
+            "synthetic_gradient), not take the one from above");
+    }
     auto blend = std::make_unique<Blend>(std::move(sources));
     check_names(*blend);
     return blend;

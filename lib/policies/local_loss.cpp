@@ -5,9 +5,12 @@
 // above come too: their sum (overlapping, Laskin et al. 2020, arXiv:2012.03837)
 // or only that of the furthest (interlocking, Gomez et al., JMLR 2022,
 // arXiv:2010.04116). The head itself trains on its own loss alone.
+// DGL's asynchronous form (there, section 4): a replay buffer at the boundary.
+#include <optional>
 #include <utility>
 
 #include "lib/base/plug_in.h"
+#include "lib/base/random.h"
 #include "lib/gradients.h"
 #include "lib/policies/attached.h"
 #include "lib/policies/plug_ins.h"
@@ -76,6 +79,59 @@ Traits traits_of(std::int64_t reach, const std::string& rule) {
           .rule = rule == "sum" ? ReachRule::sum : ReachRule::furthest};
 }
 
+/// Nothing when the user writes no such section.
+std::optional<ReplayOptions> read_buffer(Fields& options) {
+  ReplayOptions replay;
+  std::string order = "priority_lifo";
+  const bool is_wanted = options.has("buffer");
+  std::int64_t batches = is_wanted ? 1 : 0;
+  options.section(
+      "buffer",
+      "with schedule = \"free\": whole batches, activations and labels, of "
+      "which the block above takes one when it wants one, so that neither "
+      "waits for the other",
+      [&](Fields& fields) {
+        fields.key("batches", batches,
+                   {.text = "that it holds; 0: no buffer",
+                    .unit = "batches",
+                    .min = 0,
+                    .max = 1e6});
+        fields.key("order", order,
+                   {.text = "of those used least the newest (as in DGL's code) "
+                            "or the oldest, where a full buffer drops its "
+                            "oldest; or any, of a uniform sample of all that "
+                            "was written",
+                    .allowed = {"priority_lifo", "fifo", "reservoir"}});
+        fields.key("max_reuse", replay.max_reuse,
+                   {.text = "how often a batch is used again; then it leaves, "
+                            "and the block below waits before the one above "
+                            "could run out. -1: any number of times",
+                    .unit = "times",
+                    .min = -1,
+                    .max = 1e6});
+      });
+  if (batches == 0) return std::nullopt;
+  replay.batches = batches;
+  replay.order = order == "fifo"        ? ReplayOrder::fifo
+                 : order == "reservoir" ? ReplayOrder::reservoir
+                                        : ReplayOrder::priority_lifo;
+  return replay;
+}
+
+SlowConsumer read_slow_consumer(Fields& options) {
+  std::string policy = "block";
+  options.key("slow_consumer", policy,
+              {.text = "with schedule = \"free\": what becomes of activations "
+                       "for which the block above has no time. block: this "
+                       "block waits; drop_oldest: four wait to be sent, and of "
+                       "more the oldest is dropped; latest: only the newest "
+                       "waits. What was dropped is counted and recorded",
+               .allowed = {"block", "drop_oldest", "latest"}});
+  return policy == "drop_oldest" ? SlowConsumer::drop_oldest
+         : policy == "latest"    ? SlowConsumer::latest
+                                 : SlowConsumer::block;
+}
+
 }  // namespace
 
 MakePolicy configure_local_loss(Fields& options, const PlugIns& plug_ins) {
@@ -97,9 +153,15 @@ MakePolicy configure_local_loss(Fields& options, const PlugIns& plug_ins) {
               {.text = "which of the losses within reach move the block: their "
                        "sum (overlapping) or the furthest (interlocking)",
                .allowed = {"sum", "furthest"}});
-  const Traits traits = traits_of(reach, rule);
+  Traits traits = traits_of(reach, rule);
+  traits.replay = read_buffer(options);
+  traits.slow_consumer = read_slow_consumer(options);
   return [make_head, traits](const Site& site) {
-    return std::make_unique<LocalLoss>(make_head(site), site.layer, traits);
+    Traits here = traits;
+    if (here.replay)
+      here.replay->key = random_key({site.seed, key_part("replay buffer"),
+                                     static_cast<std::uint64_t>(site.block)});
+    return std::make_unique<LocalLoss>(make_head(site), site.layer, here);
   };
 }
 
@@ -112,7 +174,9 @@ MethodPage describe_local_loss() {
               "(rule furthest), Gomez et al., JMLR 2022, arXiv:2010.04116",
           .kept =
               "the graph of the batch, until the head's gradient is there: at "
-              "once; with a reach, until those of the heads within it are",
+              "once; with a reach, until those of the heads within it are. A "
+              "buffer keeps whole batches, activations and labels, for the "
+              "block above",
           .batch_norm =
               "statistics move in the forward, once per batch, the head's "
               "own too",
@@ -121,7 +185,8 @@ MethodPage describe_local_loss() {
               "batch and the layer it stands above",
           .staleness =
               "none: d_batch = 0, d_upd = 0; what a block gets from below "
-              "was made by the weights of the same turn"};
+              "was made by the weights of the same turn. From a buffer it may "
+              "be older, and used again: input_age and input_reuse count it"};
 }
 
 }  // namespace sluice

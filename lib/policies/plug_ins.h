@@ -3,6 +3,7 @@
 #include <span>
 
 #include "lib/head.h"
+#include "lib/input_model.h"
 #include "lib/policy.h"
 #include "lib/synthesizer.h"
 
@@ -12,6 +13,7 @@ namespace sluice {
 struct PlugIns {
   std::span<const HeadRow> heads;
   ConfigureSynthesizer synthesizer;
+  ConfigureInputModel input_model = nullptr;
 };
 
 }  // namespace sluice

@@ -7,10 +7,10 @@ using Configure = MakePolicy(Fields& options, const PlugIns& plug_ins);
 using Describe = MethodPage();
 Configure configure_backprop, configure_delayed_gradient,
     configure_features_replay, configure_fully_decoupled, configure_local_loss,
-    configure_blend, configure_synthetic_gradient;
+    configure_blend, configure_synthetic_gradient, configure_target_projection;
 Describe describe_backprop, describe_delayed_gradient, describe_features_replay,
     describe_fully_decoupled, describe_local_loss, describe_blend,
-    describe_synthetic_gradient;
+    describe_synthetic_gradient, describe_target_projection;
 
 std::span<const PolicyRow> policies() {
   static constexpr PolicyRow kRows[] = {
@@ -37,6 +37,9 @@ std::span<const PolicyRow> policies() {
       {"synthetic_gradient",
        "what a synthesizer makes of the features (DNI, arXiv:1608.05343)",
        {configure_synthetic_gradient, describe_synthetic_gradient}},
+      {"target_projection",
+       "a fixed random projection of the label (DRTP, arXiv:1909.01311)",
+       {configure_target_projection, describe_target_projection}},
   };
   return kRows;
 }

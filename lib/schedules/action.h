@@ -16,9 +16,10 @@ enum class ActionKind : std::uint8_t {
   evaluate,    ///< E: forward an evaluation batch
   learn,       ///< L: a synthesizer learns from a batch
   checkpoint,  ///< C: save the block; `batch` is the number of turns done
+  learn_input  ///< I: an input model learns from a batch
 };
 
-inline constexpr std::size_t kActionKinds = 6;
+inline constexpr std::size_t kActionKinds = 7;
 
 /// One step of one block, and the batch that it is for.
 struct Action {
@@ -28,11 +29,18 @@ struct Action {
   /// count on.
   std::int64_t turn = 0;
   std::int64_t phase = 0;  ///< of the timetable: which plan it belongs to
+  /// Of a forward that takes its input from a replay buffer: how many batches
+  /// have been written into it before. `batch` counts the block's own.
+  std::int64_t arrived = 0;
+  /// Of a forward: the batches whose activations were dropped for it, because
+  /// the block above was slow.
+  std::vector<std::int64_t> dropped = {};
 
   bool operator==(const Action&) const = default;
 };
 
-/// "F0", "B3", "U3", "E1", "C100".
+/// "F0", "B3", "U3", "E1", "C100"; from a replay buffer into which 7 batches
+/// have been written, "F5<7"; with batches 3 and 4 dropped, "F5-3-4".
 std::string to_text(const Action& action);
 /// The inverse for a line of actions between blanks; turns are not part of the
 /// text and stay 0. Throws UserError naming the word that is no action.

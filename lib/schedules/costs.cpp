@@ -39,6 +39,8 @@ double mean_seconds(const BlockCosts& costs, const BlockPlan& plan,
       return costs.update;
     case ActionKind::learn:
       return costs.learn;
+    case ActionKind::learn_input:
+      return costs.learn_input;
     case ActionKind::checkpoint:
       return 0;
   }
@@ -77,7 +79,7 @@ bool takes_time(const Costs& costs) {
   const bool computes = std::any_of(
       costs.blocks.begin(), costs.blocks.end(), [](const BlockCosts& block) {
         return block.forward > 0 || block.backward > 0 || block.update > 0 ||
-               block.learn > 0 || block.head > 0;
+               block.learn > 0 || block.learn_input > 0 || block.head > 0;
       });
   return computes || costs.latency > 0 || costs.bandwidth > 0;
 }

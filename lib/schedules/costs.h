@@ -15,6 +15,7 @@ struct BlockCosts {
   double backward = 0;  ///< without what follows
   double update = 0;
   double learn = 0;
+  double learn_input = 0;
   /// More per backward: the auxiliary head, both ways.
   double head = 0;
   /// More per backward of a method that forwards the batch again; nothing: as

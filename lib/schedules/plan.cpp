@@ -4,6 +4,7 @@
 
 #include "lib/base/error.h"
 #include "lib/schedules/reach.h"
+#include "lib/schedules/targets.h"
 
 namespace sluice {
 namespace {
@@ -41,7 +42,9 @@ void set_boundary(const Traits& above, const BlockPlan& next, BlockPlan& mine) {
     mine.statistics = above.statistics;
   }
   mine.needs_raw_input = above.needs.raw_input;
-  mine.raw_input_to_above = next.needs_raw_input || next.raw_input_to_above;
+  // A block that is unlocked has the batch from its own source.
+  mine.raw_input_to_above =
+      !above.unlocks && (next.needs_raw_input || next.raw_input_to_above);
   mine.learns = above.learns;
   if (above.learns)
     mine.learn_delay = above.target_delay + std::max(mine.delay, next.delay);
@@ -51,15 +54,16 @@ void set_boundary(const Traits& above, const BlockPlan& next, BlockPlan& mine) {
 
 bool BlockPlan::is_merged() const {
   return std::all_of(parts.begin(), parts.end(), [&](const GradientPart& part) {
-    return part.applied == parts.front().applied &&
-           part.leaving == parts.front().leaving;
+    return part.target || (part.applied == parts.front().applied &&
+                           part.leaving == parts.front().leaving);
   });
 }
 
 RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
                       std::int64_t accumulate) {
   const int count = static_cast<int>(boundaries.size()) + 1;
-  const LossPaths paths = loss_paths(boundaries);
+  LossPaths paths = loss_paths(boundaries);
+  add_targets(boundaries, paths);
   RunPlan plan;
   plan.model_norm = model_norm;
   plan.blocks.resize(static_cast<std::size_t>(count));
@@ -70,10 +74,24 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     mine.accumulate = accumulate;
     mine.parts = paths.parts[index];
     mine.leaving = paths.leaving[index];
-    if (block > 1)
-      mine.first_layer_to_below = boundaries[index - 1].needs.first_layer_above;
+    mine.target_from_above = paths.target_from_above[index];
+    if (block > 1) {
+      const Traits& below = boundaries[index - 1];
+      mine.first_layer_to_below = below.needs.first_layer_above;
+      mine.unlocked = below.unlocks;
+    }
     if (block == count) continue;
     const Traits& above = boundaries[index];
+    if (above.replay)
+      throw UserError(
+          "boundary {}: a buffer needs blocks that don't wait for each other: "
+          "schedule = 'free'",
+          block);
+    if (above.slow_consumer != SlowConsumer::block)
+      throw UserError(
+          "boundary {}: slow_consumer needs blocks that don't wait for each "
+          "other: schedule = 'free'",
+          block);
     if (model_norm && (above.cut || above.delay > 0 || !above.from_above))
       throw UserError(
           "clip.scope = 'model' needs backprop at every boundary: boundary "
@@ -98,7 +116,8 @@ TurnPart part_of(const BlockPlan& plan, const Action& action) {
   const bool all_before_forward =
       plan.order == Order::backward_first && plan.delay > 0;
   const bool plays = action.kind == ActionKind::forward ||
-                     (all_before_forward && action.kind != ActionKind::learn);
+                     (all_before_forward && action.kind != ActionKind::learn &&
+                      action.kind != ActionKind::learn_input);
   return plays ? TurnPart::play : TurnPart::rest;
 }
 
@@ -122,6 +141,8 @@ std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
         actions.push_back({ActionKind::update, applied, turn, grant.phase});
     }
     if (has_forward && backward_first) actions.push_back(forward);
+    if (has_forward && plan.unlocked)
+      actions.push_back({ActionKind::learn_input, turn, turn, grant.phase});
     const std::int64_t lesson = turn - plan.learn_delay;
     if (plan.learns && lesson >= grant.first_batch)
       actions.push_back({ActionKind::learn, lesson, turn, grant.phase});
@@ -159,6 +180,11 @@ std::optional<std::int64_t> gradient_taken_after(const BlockPlan& plan) {
 std::vector<Transfer> needs_of(const RunPlan& plan, int block,
                                const Action& action) {
   const BlockPlan& mine = plan.blocks[static_cast<std::size_t>(block) - 1];
+  if (action.kind == ActionKind::learn_input)
+    return {{MessageKind::activation, block - 1, block, action.batch}};
+  if (action.kind == ActionKind::forward && mine.unlocked) return {};
+  // A replay buffer gives what it has.
+  if (action.kind == ActionKind::forward && mine.replay) return {};
   if (goes_up(action.kind) && block > 1)
     return {{upward_kind(action.kind), block - 1, block, action.batch}};
   const bool takes_gradient = mine.gradient_from_above

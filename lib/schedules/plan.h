@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/channel.h"
 #include "lib/base/message.h"
 #include "lib/policy.h"
 #include "lib/schedules/action.h"
@@ -17,6 +18,8 @@ struct GradientPart {
   bool own = false;      ///< the policy's own signal; else from above
   bool applied = true;   ///< whether it moves the block's weights
   int leaving = kStays;  ///< which of the gradients sent down it adds to
+  /// What the synthesizers below learn from, where that is another gradient.
+  bool target = false;
 
   static constexpr int kStays = -1;
   bool operator==(const GradientPart&) const = default;
@@ -41,19 +44,38 @@ struct BlockPlan {
   bool learns = false;
   std::int64_t learn_delay = 0;
   /// The gradient at h_k: the own part, if any, then those from above in the
-  /// order in which they arrive.
+  /// order in which they arrive; the target, if it is apart, comes last.
   std::vector<GradientPart> parts = {};
+  /// Whether the last gradient that arrives is but a target.
+  bool target_from_above = false;
   int leaving = 0;  ///< gradients sent down for a batch
   bool gradient_to_below() const { return leaving > 0; }
-  /// Whether all parts go the same way, so that their sum is all one needs.
+  /// Whether all parts but a target go the same way, so that their sum is all
+  /// one needs.
   bool is_merged() const;
   /// Whether the batch's un-normalised input is kept for the policy above the
   /// block, and whether it goes up with h_k, for the one of a block above.
   bool needs_raw_input = false;
   bool raw_input_to_above = false;
+  /// Its training forward takes what its input model predicts, and waits for
+  /// nobody; the activation from below is what that model learns from, in the
+  /// same turn.
+  bool unlocked = false;
   /// With each backward the weights of the first layer go down, and no
   /// gradient.
   bool first_layer_to_below = false;
+  /// 0: the block does its actions in the order of actions_of(). Else it runs
+  /// free (FreeRunning), and this is how many batches may wait for their
+  /// backward or lesson at once.
+  std::int64_t in_flight = 0;
+  /// What lies at the boundary below, when the block runs free: where its
+  /// forwards take their inputs, as often as the run has turns.
+  std::optional<ReplayOptions> replay = {};
+  /// Of the boundary above, when the block runs free.
+  SlowConsumer slow_consumer = SlowConsumer::block;
+  /// Whether its batches may be fewer than the turns of the run, because
+  /// activations are dropped below: it forwards those that come.
+  bool has_gaps = false;
 };
 
 /// Where all blocks wait for each other. No method needs it; published codes

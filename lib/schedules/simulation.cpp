@@ -33,6 +33,11 @@ Simulation::Simulation(Plans plans, Costs costs,
     up_.push_back({{}, capacity.up, 0, 0});
     down_.push_back({{}, capacity.down, 0, 0});
   }
+  for (const BlockPlan& block : plans_.at(0).blocks) {
+    if (block.replay) up_[at(block.block - 1)].buffer.emplace(*block.replay);
+    if (block.slow_consumer != SlowConsumer::block)
+      up_[at(block.block)].waiting.emplace(block.slow_consumer);
+  }
 }
 
 void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
@@ -53,6 +58,23 @@ void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
 void Simulation::extend(int block, const std::vector<Action>& actions) {
   std::deque<Action>& queue = lanes_[at(block)].actions;
   queue.insert(queue.end(), actions.begin(), actions.end());
+  for (const Action& action : actions) {
+    if (action.dropped.empty()) continue;
+    if (block == std::ssize(lanes_) || !up_[at(block)].waiting)
+      throw UserError(
+          "block {} ({}) drops activations, and slow_consumer of the boundary "
+          "above it is 'block'",
+          block, to_text(action));
+    up_[at(block)].dropped.insert(action.dropped.begin(), action.dropped.end());
+  }
+}
+
+void Simulation::give(int block, const Grant& grant) {
+  const BlockPlan& mine = plan(grant.phase).blocks[at(block)];
+  if (mine.in_flight == 0) return extend(block, actions_of(mine, grant));
+  Lane& lane = lanes_[at(block)];
+  if (!lane.chooser) lane.chooser.emplace(mine);
+  lane.chooser->give(grant);
 }
 
 Simulation::Direction& Simulation::channel(const Transfer& transfer) {
@@ -106,17 +128,24 @@ std::string Simulation::lacks(const Lane& lane, const Action& action) {
     return fmt::format("a backward of batch {} before it", action.batch);
   if (action.kind == ActionKind::learn && !lane.lessons.contains(action.batch))
     return fmt::format("a backward of batch {} before it", action.batch);
+  if (action.kind == ActionKind::learn_input &&
+      !lane.predicted.contains(action.batch))
+    return fmt::format("a forward of batch {} before it", action.batch);
   return "";
 }
 
 void Simulation::note(const BlockPlan& plan, const Action& action, Lane& lane) {
   if (action.kind == ActionKind::forward) lane.forwarded.insert(action.batch);
+  if (action.kind == ActionKind::forward && plan.unlocked)
+    lane.predicted.insert(action.batch);
   if (action.kind == ActionKind::backward) {
     lane.forwarded.erase(action.batch);
     lane.pending.insert(action.batch);
     if (plan.learns) lane.lessons.insert(action.batch);
   }
   if (action.kind == ActionKind::learn) lane.lessons.erase(action.batch);
+  if (action.kind == ActionKind::learn_input)
+    lane.predicted.erase(action.batch);
   if (action.kind == ActionKind::update) lane.pending.clear();
 }
 
@@ -132,28 +161,173 @@ std::optional<double> Simulation::start_of(int block) const {
   double start = lane.clock;
   if (const auto stage = stage_of(block))
     start = std::max(start, *stage > stage_ ? latest_end_ : stage_start_);
+  const std::optional<double> input = input_since(block);
+  if (!input) return std::nullopt;
+  start = std::max(start, *input);
   for (const Transfer& need :
        needs_of(plan_of(lane), block, lane.actions.front())) {
-    const Direction& from = channel(need);
-    if (from.queue.empty() || from.queue.front().transfer != need)
-      return std::nullopt;
-    start = std::max(start, from.queue.front().arrival);
+    const Queued* head = head_of(channel(need), need);
+    if (head == nullptr || head->transfer != need) return std::nullopt;
+    start = std::max(start, head->arrival);
   }
   for (const Transfer& yield :
        yields_of(plan_of(lane), block, lane.actions.front())) {
-    const Direction& to = channel(yield);
-    if (to.queue.size() >= to.capacity) return std::nullopt;
-    start = std::max(start, to.room_since);
+    const std::optional<double> room = room_for(yield);
+    if (!room) return std::nullopt;
+    start = std::max(start, *room);
   }
   return start;
+}
+
+std::optional<double> Simulation::input_since(int block) const {
+  const Lane& lane = lanes_[at(block)];
+  const bool reads_buffer = plan_of(lane).blocks[at(block)].replay &&
+                            lane.actions.front().kind == ActionKind::forward;
+  if (!reads_buffer) return 0;
+  const Direction& below = up_[at(block - 1)];
+  if (lane.actions.front().arrived > 0)
+    return told_input_since(below, lane.actions.front());
+  if (!below.buffer->empty()) return 0;
+  if (below.queue.empty() ||
+      below.queue.front().transfer.kind != MessageKind::activation)
+    return std::nullopt;
+  return below.queue.front().arrival;
+}
+
+std::optional<double> Simulation::told_input_since(const Direction& below,
+                                                   const Action& action) const {
+  const std::int64_t missing = action.arrived - below.buffer->written();
+  if (missing < 0 || missing > std::ssize(below.queue)) return std::nullopt;
+  if (missing == 0 && below.buffer->empty()) return std::nullopt;
+  if (missing == 0) return 0;
+  const Queued& last = below.queue[static_cast<std::size_t>(missing) - 1];
+  if (last.transfer.kind != MessageKind::activation) return std::nullopt;
+  return last.arrival;
+}
+
+const Simulation::Queued* Simulation::head_of(const Direction& from,
+                                              const Transfer& wanted) {
+  for (const Queued& queued : from.queue) {
+    // On its way into the buffer.
+    const bool passes = from.buffer &&
+                        queued.transfer.kind == MessageKind::activation &&
+                        wanted.kind != MessageKind::activation;
+    if (!passes) return &queued;
+  }
+  return nullptr;
+}
+
+std::optional<double> Simulation::room_for(const Transfer& sent) const {
+  const Direction& to = channel(sent);
+  // There was room for what is told; and what may be dropped needs none.
+  if (is_told(sent.from) && (to.buffer || to.waiting)) return 0;
+  if (to.waiting && sent.kind == MessageKind::activation) return 0;
+  if (to.waiting && !to.waiting->empty()) return std::nullopt;
+  if (to.queue.size() < to.capacity) return to.room_since;
+  const Queued& first = to.queue.front();
+  const bool moves_on = to.buffer && takes_more(sent.to) &&
+                        first.transfer.kind == MessageKind::activation;
+  if (!moves_on) return std::nullopt;
+  return std::max({to.room_since, first.arrival, to.made_room});
+}
+
+bool Simulation::takes_more(int block) const {
+  return up_[at(block - 1)].buffer->has_room() || reads_no_more(block);
+}
+
+bool Simulation::reads_no_more(int block) const {
+  const Lane& lane = lanes_[at(block)];
+  if (lane.chooser) return lane.chooser->turns_are_over();
+  return lane.actions.empty() ||
+         lane.actions.front().kind == ActionKind::evaluate;
+}
+
+void Simulation::fill_buffer(int block, double now) {
+  Direction& below = up_[at(block - 1)];
+  while (!below.queue.empty() &&
+         below.queue.front().transfer.kind == MessageKind::activation &&
+         below.queue.front().arrival <= now && takes_more(block)) {
+    write_buffer(block, now);
+  }
+}
+
+void Simulation::write_buffer(int block, double now) {
+  Direction& below = up_[at(block - 1)];
+  const Queued first = below.queue.front();
+  if (below.queue.size() == below.capacity)
+    below.room_since = std::max(first.arrival, below.made_room);
+  below.buffer->write({.batch = first.transfer.batch});
+  pop(below, now);
+}
+
+/// As many as the record says; behind all of them comes an evaluation.
+void Simulation::take_told(int block, double now, const Action& action) {
+  const Direction& below = up_[at(block - 1)];
+  const auto wants_more = [&] {
+    return action.kind == ActionKind::forward
+               ? below.buffer->written() < action.arrived
+               : action.kind == ActionKind::evaluate &&
+                     below.queue.front().transfer.kind ==
+                         MessageKind::activation;
+  };
+  while (!below.queue.empty() && wants_more()) write_buffer(block, now);
+}
+
+/// When the block begins an action.
+void Simulation::read_buffer(int block, double now, Action& action) {
+  for (const BlockPlan& each : plan(action.phase).blocks)
+    if (each.replay && !is_told(each.block)) fill_buffer(each.block, now);
+  if (!plan(action.phase).blocks[at(block)].replay) return;
+  const bool is_read = action.kind == ActionKind::forward;
+  const bool is_recorded = action.arrived > 0;
+  if (is_recorded || (is_told(block) && action.kind == ActionKind::evaluate))
+    take_told(block, now, action);
+  else if (is_read)
+    fill_buffer(block, now);
+  if (!is_read) return;
+  Direction& below = up_[at(block - 1)];
+  SLUICE_CHECK(below.buffer->read(), "block {} reads an empty buffer", block);
+  action.arrived = below.buffer->written();
+  below.made_room = now;
+  if (!is_recorded) fill_buffer(block, now);
+}
+
+void Simulation::choose(int block) {
+  Lane& lane = lanes_[at(block)];
+  if (!lane.chooser) return;
+  if (block > 1 && !up_[at(block - 1)].queue.empty()) {
+    const Transfer& first = up_[at(block - 1)].queue.front().transfer;
+    lane.chooser->see({first.kind, first.batch});
+  }
+  lane.actions.clear();
+  const std::vector<Action> choices = lane.chooser->choices();
+  if (choices.empty()) return;
+  Action best = choices.front();
+  double earliest = std::numeric_limits<double>::infinity();
+  for (const Action& choice : choices) {
+    lane.actions = {choice};
+    const std::optional<double> start = start_of(block);
+    if (!start || *start >= earliest) continue;
+    earliest = *start;
+    best = choice;
+  }
+  lane.actions = {best};
+}
+
+bool Simulation::is_further_behind(int block, int other) const {
+  const auto& mine = lanes_[at(block)].chooser;
+  const auto& its = lanes_[at(other)].chooser;
+  return mine && its && mine->turns() < its->turns();
 }
 
 std::optional<TimedAction> Simulation::next() {
   int chosen = 0;
   double earliest = std::numeric_limits<double>::infinity();
   for (int block = 1; block <= std::ssize(lanes_); ++block) {
+    choose(block);
     const std::optional<double> start = start_of(block);
-    if (start && *start < earliest) {
+    if (start && (*start < earliest ||
+                  (*start == earliest && is_further_behind(block, chosen)))) {
       earliest = *start;
       chosen = block;
     }
@@ -166,7 +340,8 @@ std::optional<TimedAction> Simulation::next() {
     stage_start_ = latest_end_;
   }
   Lane& lane = lanes_[at(chosen)];
-  const Action action = lane.actions.front();
+  Action action = lane.actions.front();
+  read_buffer(chosen, earliest, action);
   lane.actions.pop_front();
   const double end =
       earliest +
@@ -174,19 +349,43 @@ std::optional<TimedAction> Simulation::next() {
   lane.clock = end;
   if (stage) latest_end_ = std::max(latest_end_, end);
   note(plan(action.phase).blocks[at(chosen)], action, lane);
+  if (lane.chooser) lane.chooser->note(action);
+  if (plan(action.phase).blocks[at(chosen)].replay && reads_no_more(chosen))
+    up_[at(chosen - 1)].made_room = end;
   for (const Transfer& need : needs_of(plan(action.phase), chosen, action)) {
     Direction& from = channel(need);
     const bool was_full = from.queue.size() == from.capacity;
-    from.queue.pop_front();
+    pop(from, earliest);
     if (was_full) from.room_since = earliest;
   }
   for (const Transfer& yield : yields_of(plan(action.phase), chosen, action))
-    send(yield, end);
+    send(yield, end, action);
   return TimedAction{chosen, action, earliest, end};
 }
 
-void Simulation::send(const Transfer& transfer, double time) {
+void Simulation::send(const Transfer& transfer, double time, Action& action) {
   Direction& to = channel(transfer);
+  const bool may_wait = to.waiting && !is_told(transfer.from) &&
+                        transfer.kind == MessageKind::activation;
+  if (transfer.kind == MessageKind::activation &&
+      to.dropped.contains(transfer.batch))
+    return;
+  const bool must_wait =
+      may_wait && (to.queue.size() >= to.capacity || !to.waiting->empty());
+  if (!must_wait) return put(to, transfer, time);
+  if (const auto lost = to.waiting->enter({transfer, time}))
+    action.dropped.push_back(lost->transfer.batch);
+}
+
+/// The first message of a channel is taken: one that waits for room may go.
+void Simulation::pop(Direction& from, double now) {
+  from.queue.pop_front();
+  if (!from.waiting || from.waiting->empty()) return;
+  const Queued next = from.waiting->leave();
+  put(from, next.transfer, std::max(next.arrival, now));
+}
+
+void Simulation::put(Direction& to, const Transfer& transfer, double time) {
   const Transit transit = transit_of(costs_, transfer);
   to.free_since = std::max(time, to.free_since) + transit.occupies;
   double arrival = to.free_since + transit.latency;
@@ -196,12 +395,14 @@ void Simulation::send(const Transfer& transfer, double time) {
 }
 
 bool Simulation::idle(int block) const {
-  return lanes_[at(block)].actions.empty();
+  const Lane& lane = lanes_[at(block)];
+  return lane.chooser ? lane.chooser->is_done() : lane.actions.empty();
 }
 
 bool Simulation::finished() const {
-  return std::all_of(lanes_.begin(), lanes_.end(),
-                     [](const Lane& lane) { return lane.actions.empty(); });
+  for (int block = 1; block <= std::ssize(lanes_); ++block)
+    if (!idle(block)) return false;
+  return true;
 }
 
 std::pair<int, std::string> Simulation::waits_for(int block) const {
@@ -216,13 +417,25 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
     return {other, fmt::format("block {} ({}) waits at the barrier for block "
                                "{}",
                                block, action, other)};
+  if (!input_since(block) && lane.actions.front().arrived > 0)
+    return {block - 1,
+            fmt::format("block {} ({}) reads when {} messages of block {} are "
+                        "written into the buffer between them, and there are "
+                        "{}",
+                        block, action, lane.actions.front().arrived, block - 1,
+                        up_[at(block - 1)].buffer->written())};
+  if (!input_since(block))
+    return {block - 1,
+            fmt::format("block {} ({}) waits for anything that block {} writes "
+                        "into the buffer between them",
+                        block, action, block - 1)};
   for (const Transfer& need :
        needs_of(plan_of(lane), block, lane.actions.front())) {
-    const Direction& from = channel(need);
-    if (from.queue.empty())
+    const Queued* first = head_of(channel(need), need);
+    if (first == nullptr)
       return {need.from, fmt::format("block {} ({}) waits for {} of block {}",
                                      block, action, text_of(need), need.from)};
-    const Transfer& head = from.queue.front().transfer;
+    const Transfer& head = first->transfer;
     if (head != need)
       return {
           block,
@@ -233,7 +446,7 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
   for (const Transfer& yield :
        yields_of(plan_of(lane), block, lane.actions.front())) {
     const Direction& to = channel(yield);
-    if (to.queue.size() >= to.capacity)
+    if (!room_for(yield))
       return {yield.to,
               fmt::format("block {} ({}) waits until block {} has taken one of "
                           "{} messages",
@@ -314,7 +527,35 @@ std::size_t& side(std::vector<Capacity>& capacities, int boundary, bool is_up) {
 
 }  // namespace
 
+namespace {
+
+/// A block that runs free never waits for room to send a gradient: so those
+/// below it can't keep it from what they wait for. Nor does it for room to send
+/// activations while it may have more batches in flight.
+std::vector<Capacity> free_capacities(const RunPlan& plan, std::size_t slack) {
+  RunPlan lockstep = plan;
+  for (BlockPlan& block : lockstep.blocks) {
+    block.in_flight = 0;
+    block.replay.reset();
+    block.slow_consumer = SlowConsumer::block;
+    block.has_gaps = false;
+  }
+  std::vector<Capacity> capacities = capacities_of(lockstep, slack);
+  for (std::size_t k = 0; k < capacities.size(); ++k) {
+    const auto most = static_cast<std::size_t>(plan.blocks[k].in_flight);
+    capacities[k] = {std::max(capacities[k].up, most),
+                     std::max(capacities[k].down, most)};
+    // What has reached the channel is not dropped: as little as can be.
+    if (plan.blocks[k].slow_consumer != SlowConsumer::block)
+      capacities[k].up = 1;
+  }
+  return capacities;
+}
+
+}  // namespace
+
 std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack) {
+  if (runs_free(plan)) return free_capacities(plan, slack);
   std::vector<Capacity> capacities(plan.blocks.size() - 1);
   const Grant grant = sample_grant(plan, 8);
   for (;;) {
@@ -353,6 +594,28 @@ std::vector<Capacity> capacities_of(const Plans& plans, std::size_t slack) {
   return all;
 }
 
+namespace {
+
+std::vector<TimedAction> run_to_end(Simulation& simulation) {
+  std::vector<TimedAction> timeline;
+  while (const std::optional<TimedAction> done = simulation.next())
+    timeline.push_back(*done);
+  if (!simulation.finished())
+    throw UserError("this schedule waits for itself: {}", simulation.stuck());
+  return timeline;
+}
+
+}  // namespace
+
+std::vector<TimedAction> simulate(const RunPlan& plan, const Costs& costs,
+                                  const std::vector<Capacity>& capacities,
+                                  const Grant& grant) {
+  Simulation simulation({plan}, costs, capacities);
+  for (const BlockPlan& block : plan.blocks)
+    simulation.give(block.block, grant);
+  return run_to_end(simulation);
+}
+
 std::vector<TimedAction> simulate(
     const RunPlan& plan, const Costs& costs,
     const std::vector<Capacity>& capacities,
@@ -363,12 +626,7 @@ std::vector<TimedAction> simulate(
   Simulation simulation({plan}, costs, capacities);
   for (const BlockPlan& block : plan.blocks)
     simulation.extend(block.block, actions[at(block.block)]);
-  std::vector<TimedAction> timeline;
-  while (const std::optional<TimedAction> done = simulation.next())
-    timeline.push_back(*done);
-  if (!simulation.finished())
-    throw UserError("this schedule waits for itself: {}", simulation.stuck());
-  return timeline;
+  return run_to_end(simulation);
 }
 
 }  // namespace sluice

@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "lib/base/channel.h"
+#include "lib/base/lossy_sender.h"
+#include "lib/base/replay_buffer.h"
 #include "lib/schedules/costs.h"
+#include "lib/schedules/free_running.h"
 #include "lib/schedules/plan.h"
 
 namespace sluice {
@@ -25,7 +28,8 @@ struct TimedAction {
 /// without anybody executing the actions, the check of every schedule. Lockstep
 /// blocks do their actions in order; an action starts when its block is free,
 /// its inputs have arrived, its outputs have room, and all blocks have come to
-/// the barrier before it, if there is one.
+/// the barrier before it, if there is one. Blocks that run free do of their
+/// choices the one that can start first.
 class Simulation {
  public:
   /// capacities: index k-1 for boundary k.
@@ -36,12 +40,18 @@ class Simulation {
   /// all else.
   void begin_at(std::int64_t phase, std::int64_t turn,
                 std::int64_t first_batch);
-  /// Gives a block more to do.
+  /// Gives a block more to do. What actions say of messages that were dropped,
+  /// or written into a buffer, holds: they are a record. Throws UserError when
+  /// that can't be.
   void extend(int block, const std::vector<Action>& actions);
+  /// The same for a grant, in the way of the plan: in lockstep or free. Only to
+  /// a block that is idle.
+  void give(int block, const Grant& grant);
   /// The block does nothing before that time.
   void hold(int block, double until);
-  /// The next action in the order of virtual time (ties: the lowest block), or
-  /// nothing when no block can do anything.
+  /// The next action in the order of virtual time (ties: the lowest block; of
+  /// blocks that run free the one that has begun the fewest turns), or nothing
+  /// when no block can do anything.
   std::optional<TimedAction> next();
   bool idle(int block) const;
   /// Whether all blocks have done everything.
@@ -63,6 +73,13 @@ class Simulation {
     std::size_t capacity = 1;
     double room_since = 0;
     double free_since = 0;  ///< when it has carried all that was sent
+    /// Where activations go when they arrive: the headers of what the block
+    /// above has.
+    std::optional<ReplayBuffer> buffer = {};
+    double made_room = 0;  ///< when the buffer last could take more
+    /// At the sender, where activations may be dropped.
+    std::optional<WaitingRoom<Queued>> waiting = {};
+    std::set<std::int64_t> dropped = {};  ///< batches of which that is told
   };
   struct Lane {
     std::deque<Action> actions;
@@ -70,6 +87,9 @@ class Simulation {
     std::set<std::int64_t> forwarded;  ///< batches that wait for their backward
     std::set<std::int64_t> pending;    ///< ... for their update
     std::set<std::int64_t> lessons;    ///< ... for being learned from
+    std::set<std::int64_t> predicted;  ///< ... likewise, by an input model
+    /// Of a block that runs free; `actions` then holds what it would do next.
+    std::optional<FreeRunning> chooser = {};
   };
 
   /// What the action needs of its own block and lacks, or nothing.
@@ -79,7 +99,31 @@ class Simulation {
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
   std::optional<double> start_of(int block) const;
-  void send(const Transfer& transfer, double time);
+  /// When the replay buffer below the block has an input for it, if it has.
+  std::optional<double> input_since(int block) const;
+  /// What the channel gives next to a block that asks for `wanted`.
+  static const Queued* head_of(const Direction& from, const Transfer& wanted);
+  std::optional<double> room_for(const Transfer& sent) const;
+  void choose(int block);
+  bool is_further_behind(int block, int other) const;
+  /// Whether an activation may move on into the replay buffer below a block:
+  /// one that reads no more in its turns takes whatever it drops.
+  bool takes_more(int block) const;
+  bool reads_no_more(int block) const;
+  /// Writes what has arrived by then into it.
+  void fill_buffer(int block, double now);
+  void write_buffer(int block, double now);
+  /// Whether the block does what it was given, and chooses nothing.
+  bool is_told(int block) const {
+    return !lanes_[static_cast<std::size_t>(block) - 1].chooser;
+  }
+  void take_told(int block, double now, const Action& action);
+  std::optional<double> told_input_since(const Direction& below,
+                                         const Action& action) const;
+  void read_buffer(int block, double now, Action& action);
+  void send(const Transfer& transfer, double time, Action& action);
+  void put(Direction& to, const Transfer& transfer, double time);
+  void pop(Direction& from, double now);
   /// Between two barriers is a stage. That of a block's next action; nothing
   /// when it doesn't care for barriers.
   std::optional<std::int64_t> stage_of(int block) const;
@@ -109,6 +153,11 @@ class Simulation {
 std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack);
 /// Those that do for every phase of a timetable.
 std::vector<Capacity> capacities_of(const Plans& plans, std::size_t slack);
+
+/// Runs all blocks through a grant to its end, in the way of the plan.
+std::vector<TimedAction> simulate(const RunPlan& plan, const Costs& costs,
+                                  const std::vector<Capacity>& capacities,
+                                  const Grant& grant);
 
 /// Runs the actions (index k-1) to their end. Throws UserError with the cycle
 /// when they would wait for each other for ever.

@@ -40,10 +40,7 @@ Speed steady_speed(const RunPlan& plan, const Costs& costs,
                    const std::vector<Capacity>& capacities) {
   // The turns after the window keep busy those who are ahead in it.
   const Grant grant{.end_turn = kWarmUp + kWindow + kWarmUp};
-  std::vector<std::vector<Action>> actions;
-  for (const BlockPlan& block : plan.blocks)
-    actions.push_back(actions_of(block, grant));
-  return speed_of(simulate(plan, costs, capacities, actions), plan, costs,
+  return speed_of(simulate(plan, costs, capacities, grant), plan, costs,
                   kWarmUp, kWarmUp + kWindow);
 }
 

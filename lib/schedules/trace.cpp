@@ -29,6 +29,8 @@ std::string_view name_of(ActionKind kind) {
       return "learn";
     case ActionKind::checkpoint:
       return "checkpoint";
+    case ActionKind::learn_input:
+      return "learn input";
   }
   return "";
 }

@@ -54,8 +54,7 @@ if(SLUICE_CUDA)
   endif()
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-  # For all targets alike, or they couldn't share a precompiled header.
-  add_compile_definitions(SLUICE_CUDA)
+  find_package(CUDAToolkit REQUIRED)
 endif()
 
 # For every target of ours: warnings are errors.
@@ -75,7 +74,8 @@ function(sluice_compile_settings target)
     target_link_options(${target} PUBLIC -fsanitize=${SLUICE_SANITIZE})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
       # Clang 14 can't compile coroutines with it.
-      target_compile_options(${target} PRIVATE -fno-sanitize=function)
+      target_compile_options(${target} PRIVATE
+        $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=function>)
     else()
       # With sanitizers, g++ 12 sees uninitialized values in every std::optional
       # of a tensor. And Asio has fences, which g++ warns that it can't watch;
@@ -99,7 +99,7 @@ function(sluice_precompile target)
   list(FILTER sources EXCLUDE REGEX
     "data[/_](sample_source|images|augment|text|prefetch)")
   set_source_files_properties(${sources} PROPERTIES
-    SKIP_PRECOMPILE_HEADERS ON)
+    SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
   if(target STREQUAL "sluice_lib")
     target_precompile_headers(${target} PRIVATE
       <ATen/ATen.h> <torch/autograd.h> <torch/nn/module.h> <fmt/format.h>)
@@ -108,11 +108,26 @@ function(sluice_precompile target)
   endif()
 endfunction()
 
+# Several files to a compiler. It reads Asio's headers once then; and of LibTorch's
+# it makes, precompiled or not, 6 s of templates for every file that it is given.
+# To it they look like headers, where coroutines must not have types of their
+# own.
+function(sluice_unity target)
+  if(NOT SLUICE_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES
+    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endfunction()
+
 # sluice_library(NAME FOLDER [TORCH] LINKS targets...)
 # Makes sluice_NAME from the .cpp files of FOLDER and the folders below it
-# (main.cpp and, for lib, lib/base excepted); .cu files are compiled too,
-# and SLUICE_CUDA is defined, where there is an nvcc. The list is re-checked at
-# every build, so that a new file needs no line here.
+# (main.cpp and, for lib, lib/base and lib/kernels excepted). Where there is an
+# nvcc, .cu files are compiled too, and SLUICE_CUDA is defined for their folder:
+# one that doesn't know LibTorch, or it couldn't share the precompiled header.
+# The list is re-checked at every build, so that a new file needs no line here.
 function(sluice_library name folder)
   cmake_parse_arguments(PARSE_ARGV 2 arg "TORCH" "" "LINKS")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS
@@ -120,11 +135,14 @@ function(sluice_library name folder)
   if(SLUICE_CUDA)
     file(GLOB_RECURSE kernels CONFIGURE_DEPENDS
       "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cu")
+    if(folder STREQUAL "lib")
+      set(kernels)  # those of lib/kernels
+    endif()
     list(APPEND sources ${kernels})
   endif()
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(folder STREQUAL "lib")
-    list(FILTER sources EXCLUDE REGEX "/lib/base/")
+    list(FILTER sources EXCLUDE REGEX "/lib/(base|kernels)/")
   endif()
   set(target sluice_${name})
   add_library(${target} STATIC ${sources})
@@ -133,10 +151,17 @@ function(sluice_library name folder)
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/sluice>")
   target_link_libraries(${target} PUBLIC ${arg_LINKS})
   target_compile_features(${target} PUBLIC cxx_std_20)
+  if(kernels)
+    target_compile_definitions(${target} PRIVATE SLUICE_CUDA)
+    # Programs start where there is no CUDA. CMake would link it by itself, but
+    # not into those that find an installed copy of ours.
+    target_link_libraries(${target} PRIVATE CUDA::cudart_static)
+  endif()
   sluice_compile_settings(${target})
   if(arg_TORCH)
     target_link_libraries(${target} PUBLIC LibTorch::LibTorch)
     sluice_precompile(${target})
   endif()
+  sluice_unity(${target})
   set_property(GLOBAL APPEND PROPERTY SLUICE_LIBRARIES ${target})
 endfunction()

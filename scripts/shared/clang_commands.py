@@ -29,18 +29,34 @@ def without_gcc(words):
     return kept
 
 
+def sources_of(entry):
+    """The file of an entry; of several that are compiled together, each."""
+    file = pathlib.Path(entry["file"])
+    if file.parent.name != "Unity":
+        return [entry["file"]]
+    lines = file.read_text().splitlines()
+    return [line.split('"')[1] for line in lines if line.startswith("#include")]
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     source, out = (pathlib.Path(folder) for folder in sys.argv[1:])
-    commands = []
+    commands = {}  # one a file, though several targets may compile it
     for entry in json.loads((source / "compile_commands.json").read_text()):
-        if entry["file"].endswith(".cpp"):
-            words = without_gcc(shlex.split(entry.pop("command")))
-            commands.append(entry | {"arguments": words})
+        if not entry["file"].endswith((".cpp", ".cxx")):
+            continue
+        words = without_gcc(shlex.split(entry.pop("command")))
+        for file in sources_of(entry):
+            if file.endswith(".cpp"):
+                each = [file if word == entry["file"] else word
+                        for word in words]
+                commands.setdefault(
+                    file, entry | {"arguments": each, "file": file})
     out.mkdir(parents=True, exist_ok=True)
-    (out / "compile_commands.json").write_text(json.dumps(commands, indent=1))
-    print("\n".join(entry["file"] for entry in commands))
+    (out / "compile_commands.json").write_text(
+        json.dumps(list(commands.values()), indent=1))
+    print("\n".join(commands))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@
 #include "modules/models.h"
 #include "tests/auxiliary_heads/site.h"
 
-namespace sluice {
-namespace {
+namespace sluice::aug_local_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -137,5 +136,4 @@ TEST(AugLocal, AboveTheLastHiddenLayerIsRefused) {
   }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::aug_local_test

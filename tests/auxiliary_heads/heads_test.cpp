@@ -9,8 +9,7 @@
 #include "lib/base/error.h"
 #include "tests/auxiliary_heads/site.h"
 
-namespace sluice {
-namespace {
+namespace sluice::heads_test {
 
 struct Case {
   std::string_view head;
@@ -176,5 +175,4 @@ TEST(Heads, AnUnknownOptionIsRefused) {
   EXPECT_THROW(make_head("linear", site_of({5}), options), UserError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::heads_test

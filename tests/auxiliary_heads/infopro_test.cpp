@@ -9,8 +9,7 @@
 #include "modules/models.h"
 #include "tests/auxiliary_heads/site.h"
 
-namespace sluice {
-namespace {
+namespace sluice::infopro_test {
 
 using at::Tensor;
 
@@ -198,5 +197,4 @@ TEST(InfoPro, WantsTwoValuesForAWeight) {
   EXPECT_THROW(make_head("infopro", site_at(), options), UserError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::infopro_test

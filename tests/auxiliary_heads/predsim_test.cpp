@@ -9,8 +9,7 @@
 #include "auxiliary_heads/similarity.h"
 #include "tests/auxiliary_heads/site.h"
 
-namespace sluice {
-namespace {
+namespace sluice::predsim_test {
 
 ConfigNode with_beta(double beta) {
   ConfigNode options;
@@ -370,5 +369,4 @@ TEST(PredSim, L7_PaddingCountsAsZeros) {
   EXPECT_EQ(found[0][0][1][1].item<float>(), 1.0F);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::predsim_test

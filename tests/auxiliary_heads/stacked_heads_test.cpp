@@ -12,8 +12,7 @@
 #include "lib/base/error.h"
 #include "tests/auxiliary_heads/site.h"
 
-namespace sluice {
-namespace {
+namespace sluice::stacked_heads_test {
 
 using at::Tensor;
 
@@ -213,5 +212,4 @@ TEST(Vocabulary, HasANormAndAMatrix) {
             2 * 8 + 8 * 65);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::stacked_heads_test

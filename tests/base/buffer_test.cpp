@@ -6,8 +6,7 @@
 
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::buffer_test {
 
 constexpr std::int64_t kHuge = std::int64_t{1} << 62;
 
@@ -109,5 +108,4 @@ TEST(StoredBytes, RefuseMoreThanEightDimensions) {
   EXPECT_THROW(floats(ones, ones), UserError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::buffer_test

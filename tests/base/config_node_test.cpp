@@ -8,8 +8,7 @@
 
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::config_node_test {
 
 ConfigNode integer(std::int64_t value, Origin origin = {}) {
   return {value, std::move(origin)};
@@ -137,5 +136,4 @@ TEST(ConfigText, OnlyUnusualKeysAreQuoted) {
   EXPECT_EQ(key_text(""), "\"\"");
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::config_node_test

@@ -11,8 +11,7 @@
 
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::config_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -382,5 +381,4 @@ TEST(ConfigManual, ListsTheAllowedStrings) {
   EXPECT_EQ(fields.manual()[5].limits, "sgd|adam");
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::config_test

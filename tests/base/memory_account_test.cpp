@@ -7,8 +7,7 @@
 #include "lib/base/memory/account.h"
 #include "lib/base/memory/blocks.h"
 
-namespace sluice {
-namespace {
+namespace sluice::memory_account_test {
 
 void release(void* data) {
   EXPECT_TRUE(free_block(data));
@@ -99,10 +98,10 @@ TEST(MemoryAccount, ScopesOfOtherThreadsAreTheirOwn) {
 }
 
 TEST(MemoryAccount, CountsExactlyForSeveralThreads) {
-  constexpr std::size_t thread_count = 4;
+  constexpr std::size_t kThreads = 4;
   const MemoryAccount account("block 1");
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < thread_count; ++i) {
+  for (std::size_t i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       void* const kept = allocate_for(account, 1);
       for (int j = 0; j < 1000; ++j) release(allocate_for(account, 100));
@@ -112,8 +111,7 @@ TEST(MemoryAccount, CountsExactlyForSeveralThreads) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(account.live_bytes(), 0u);
   EXPECT_GE(account.peak_bytes(), 101u);
-  EXPECT_LE(account.peak_bytes(), thread_count * 101);
+  EXPECT_LE(account.peak_bytes(), kThreads * 101);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::memory_account_test

@@ -15,8 +15,7 @@
 #include "lib/base/memory/blocks.h"
 #include "lib/base/memory/size_class.h"
 
-namespace sluice {
-namespace {
+namespace sluice::memory_blocks_test {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
@@ -73,11 +72,11 @@ TEST(Blocks, ComeBackAfterTheyWereFreed) {
 }
 
 TEST(Blocks, OfASimilarSizeComeBackToo) {
-  constexpr std::size_t bytes = 9 * kMiB;
-  ASSERT_EQ(size_class_of(bytes), size_class_of(bytes - 1000));
-  void* const data = allocate_block(bytes);
+  constexpr std::size_t kBytes = 9 * kMiB;
+  ASSERT_EQ(size_class_of(kBytes), size_class_of(kBytes - 1000));
+  void* const data = allocate_block(kBytes);
   release(data);
-  void* const similar = allocate_block(bytes - 1000);
+  void* const similar = allocate_block(kBytes - 1000);
   EXPECT_EQ(similar, data);
   release(similar);
 }
@@ -168,9 +167,9 @@ TEST(BlocksDeathTest, FreedTwiceEndTheProcess) {
 }
 
 TEST(Blocks, ThatNobodyCanHaveAreRefused) {
-  constexpr auto all = std::numeric_limits<std::size_t>::max();
-  EXPECT_THROW(allocate_block(all), std::bad_alloc);
-  EXPECT_THROW(allocate_block(all - 63), std::bad_alloc);
+  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
+  EXPECT_THROW(allocate_block(kAll), std::bad_alloc);
+  EXPECT_THROW(allocate_block(kAll - 63), std::bad_alloc);
   EXPECT_THROW(allocate_block(kLargestBlock + 1), std::bad_alloc);
   EXPECT_THROW(allocate_block(kLargestBlock), std::bad_alloc);
 }
@@ -257,5 +256,4 @@ TEST(Cache, IsGivenBackWhenTheSystemHasNoMore) {
   release(data);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::memory_blocks_test

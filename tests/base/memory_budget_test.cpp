@@ -2,8 +2,7 @@
 
 #include "lib/base/memory/budget.h"
 
-namespace sluice {
-namespace {
+namespace sluice::memory_budget_test {
 
 constexpr std::size_t kGiB = std::size_t{1} << 30;
 constexpr std::size_t kSlack = MemoryBudget::kSlackBytes;
@@ -34,5 +33,4 @@ TEST(MemoryBudget, ForgetsThePeakWhenTold) {
   EXPECT_EQ(budget.excess(0), 4 * kGiB - kSlack);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::memory_budget_test

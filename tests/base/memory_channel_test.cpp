@@ -10,8 +10,7 @@
 
 // What every channel promises is in tests/transport/channel_contract_test.cpp;
 // here is what only the channel in memory does.
-namespace sluice {
-namespace {
+namespace sluice::memory_channel_test {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -45,13 +44,13 @@ TEST(MemoryChannel, IsReadyWhenAMessageIsThere) {
 TEST(MemoryChannel, GivesUpAFullChannelAfterTheDeadline) {
   const auto [sender, receiver] = memory_channel(1, kShort, "block 1 to 2");
   sender->send({});
-  EXPECT_THAT([&] { sender->send({}); },
+  EXPECT_THAT([&sender = sender] { sender->send({}); },
               ThrowsMessage<LinkError>(HasSubstr("block 1 to 2: 1 messages")));
 }
 
 TEST(MemoryChannel, GivesUpAnEmptyChannelAfterTheDeadline) {
   const auto [sender, receiver] = memory_channel(1, kShort);
-  EXPECT_THAT([&] { receiver->receive(); },
+  EXPECT_THAT([&receiver = receiver] { receiver->receive(); },
               ThrowsMessage<LinkError>(HasSubstr("no message within 20 ms")));
 }
 
@@ -80,5 +79,4 @@ TEST(MemoryLink, CarriesUpAndDown) {
   EXPECT_EQ(lower.receiver->receive()->batch, 2);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::memory_channel_test

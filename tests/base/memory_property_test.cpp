@@ -15,8 +15,7 @@
 #include "lib/base/memory/blocks.h"
 #include "lib/base/random.h"
 
-namespace sluice {
-namespace {
+namespace sluice::memory_property_test {
 
 constexpr int kThreads = 4;
 constexpr int kSteps = 3000;
@@ -121,5 +120,4 @@ TEST(RandomBlocks, NeverOverlapAndAreAllCredited) {
   }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::memory_property_test

@@ -2,8 +2,7 @@
 
 #include "lib/base/memory/size_class.h"
 
-namespace sluice {
-namespace {
+namespace sluice::memory_size_class_test {
 
 TEST(SizeClass, HoldsItsSize) {
   for (std::size_t bytes = 1; bytes < 100'000; ++bytes) {
@@ -37,5 +36,4 @@ TEST(SizeClass, PowersOfTwoWasteNothing) {
   }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::memory_size_class_test

@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace sluice {
-namespace {
+namespace sluice::nearest_test {
 
 const std::vector<std::string> kNames = {"momentum", "lr", "weight_decay"};
 
@@ -52,5 +51,4 @@ TEST(Nearest, NamesAreJoinedWithCommas) {
   EXPECT_EQ(joined(kNames), "momentum, lr, weight_decay");
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::nearest_test

@@ -8,8 +8,7 @@
 
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::random_test {
 
 TEST(RandomKey, IsTheSameOnEveryMachine) {
   EXPECT_EQ(random_key({}), 16294208416658607535ULL);
@@ -100,5 +99,4 @@ TEST(KeyedRandom, NormalHasMeanZeroAndDeviationOne) {
   EXPECT_NEAR(squares / 100000, 1.0, 0.023);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::random_test

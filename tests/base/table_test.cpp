@@ -6,8 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace sluice {
-namespace {
+namespace sluice::table_test {
 
 using IntRow = Row<int>;
 constexpr std::array<IntRow, 2> kRows = {
@@ -32,5 +31,4 @@ TEST(Table, AnUnknownNameIsAnErrorWithAllNamesAndTheNearest) {
   }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::table_test

@@ -41,6 +41,7 @@
 
 #include "lib/memory/allocator.h"
 #include "tests/benchmarks/children.h"
+#include "tests/benchmarks/ratios.h"
 
 namespace sluice {
 namespace {
@@ -214,22 +215,19 @@ Measurement measured(const Case& of, bool install) {
 }
 
 void compare(const Case& of, int rounds) {
-  std::vector<double> ratios;
+  Ratios ratios;
   Measurement theirs;
   Measurement ours;
   for (int round = 0; round < rounds; ++round) {
     const bool ours_first = round % 2 == 1;
     (ours_first ? ours : theirs) = measured(of, ours_first);
     (ours_first ? theirs : ours) = measured(of, !ours_first);
-    ratios.push_back(theirs.seconds / ours.seconds);
+    ratios.values.push_back(theirs.seconds / ours.seconds);
   }
   fmt::print(
-      "{:<22} {:5.2f}x ({:.2f} to {:.2f})   {:8.4f} {:8.4f}   {:8.0f} {:6.1f}"
-      "   {:5.0f} {:5.0f}\n",
-      of.name, median(ratios), *std::min_element(ratios.begin(), ratios.end()),
-      *std::max_element(ratios.begin(), ratios.end()), theirs.seconds,
-      ours.seconds, theirs.faults, ours.faults, theirs.resident_mib,
-      ours.resident_mib);
+      "{:<22} {:<20} {:8.4f} {:8.4f}   {:8.0f} {:6.1f}   {:5.0f} {:5.0f}\n",
+      of.name, ratios.text_with_range(), theirs.seconds, ours.seconds,
+      theirs.faults, ours.faults, theirs.resident_mib, ours.resident_mib);
   std::fflush(stdout);
 }
 

@@ -1,6 +1,5 @@
 #include "tests/benchmarks/children.h"
 
-#include <algorithm>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -22,11 +21,6 @@ std::vector<double> measured_by_child(const std::string& arguments,
   if (output == nullptr || ::pclose(output) != 0 || !good)
     throw UserError("this failed: {}", command);
   return numbers;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 }  // namespace sluice

@@ -13,6 +13,4 @@ namespace sluice {
 std::vector<double> measured_by_child(const std::string& arguments,
                                       std::size_t count);
 
-double median(std::vector<double> values);
-
 }  // namespace sluice

@@ -6,7 +6,6 @@
 //
 // usage: speed_benchmark [ROUNDS] [CASE]     default: 15 rounds, all cases
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -19,18 +18,14 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
+#include "tests/benchmarks/noise_data.h"
+#include "tests/benchmarks/ratios.h"
 #include "tests/benchmarks/speed_training.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(
-      std::lround(share * static_cast<double>(values.size() - 1)))];
-}
 
 constexpr const char* kVariants[] = {"plain", "tuned", "sluice", "bf16",
                                      "matrix"};
@@ -43,15 +38,6 @@ void take_part(const std::string& variant, const SpeedCase& of,
   if (variant == "tuned") return train_plainly(of, threads, true, turns);
   train_with_sluice(of, threads, variant == "bf16", root, turns);
 }
-
-struct Ratios {
-  std::vector<double> values;
-
-  std::string text() const {
-    return fmt::format("{:.2f} ({:.2f}-{:.2f})", quantile(values, 0.5),
-                       quantile(values, 0.25), quantile(values, 0.75));
-  }
-};
 
 void compare(const SpeedCase& of, std::int64_t threads, int rounds,
              const std::string& root) {

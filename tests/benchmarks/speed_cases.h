@@ -21,7 +21,4 @@ std::span<const SpeedCase> speed_cases();
 /// Throws UserError with the names.
 const SpeedCase& speed_case(std::string_view name);
 
-/// Writes files of the formats that the cases read, filled with noise.
-void write_noise_data(const std::string& root);
-
 }  // namespace sluice

@@ -16,8 +16,7 @@
 #include "tests/experiments/plain_net.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::backprop_equality_test {
 
 std::unique_ptr<PlainNet> plain_mlp(double dropout) {
   return std::make_unique<PlainMlp>(
@@ -262,5 +261,4 @@ TEST(Bf16, DiffersFromFp32) {
             "");
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::backprop_equality_test

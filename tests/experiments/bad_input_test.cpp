@@ -8,8 +8,7 @@
 
 #include "tests/experiments/program.h"
 
-namespace sluice {
-namespace {
+namespace sluice::bad_input_test {
 
 namespace fs = std::filesystem;
 
@@ -201,5 +200,4 @@ TEST_F(Program, SaysWhyItsFolderCanNotBeMade) {
       << run.text;
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::bad_input_test

@@ -18,8 +18,7 @@
 #include "lib/base/error.h"
 #include "tests/experiments/program.h"
 
-namespace sluice {
-namespace {
+namespace sluice::card_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -306,5 +305,4 @@ TEST(CardsOfTheRepository, CanBeRead) {
   EXPECT_GE(cards, 4);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::card_test

@@ -9,8 +9,7 @@
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/program.h"
 
-namespace sluice {
-namespace {
+namespace sluice::checkpoint_keeper_test {
 
 namespace fs = std::filesystem;
 
@@ -76,5 +75,4 @@ TEST_F(Keeper, KeepsTheInitialOneWhenAskedTo) {
             (Turns{0, 20}));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::checkpoint_keeper_test

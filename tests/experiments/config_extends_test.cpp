@@ -8,8 +8,7 @@
 #include "experiments/config/extends.h"
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::config_extends_test {
 
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -116,5 +115,4 @@ TEST_F(Extends, AnythingButFilesIsRefused) {
                                         "3"));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::config_extends_test

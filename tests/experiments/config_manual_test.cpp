@@ -8,8 +8,7 @@
 
 #include "experiments/config/manual.h"
 
-namespace sluice {
-namespace {
+namespace sluice::config_manual_test {
 
 KeyDoc number(const std::string& path) {
   return {.path = path,
@@ -106,5 +105,4 @@ TEST(Manual, NoLineIsLongerThan80Columns) {
   }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::config_manual_test

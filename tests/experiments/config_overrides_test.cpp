@@ -9,8 +9,7 @@
 #include "experiments/config/toml.h"
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::config_overrides_test {
 
 using testing::StartsWith;
 
@@ -125,5 +124,4 @@ TEST(OverrideErrors, WhatIsNoUtf8IsRefused) {
             "command line: name: Encountered invalid utf-8 sequence");
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::config_overrides_test

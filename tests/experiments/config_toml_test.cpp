@@ -16,8 +16,7 @@
 #include "lib/base/config.h"
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::config_toml_test {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -323,5 +322,4 @@ TEST(ConfigInToml, AnUnknownKeyNamesTheLineOfTheFile) {
             "'momentum'?); this table has: momentum");
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::config_toml_test

@@ -16,8 +16,7 @@
 #include "lib/base/random.h"
 #include "tests/experiments/data_test_files.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_augmentation_test {
 
 using Indices = std::vector<std::int64_t>;
 
@@ -321,5 +320,4 @@ TEST(Augmentation, IsReadFromTheTableAugment) {
   EXPECT_EQ(augmentation.cutout, 16);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_augmentation_test

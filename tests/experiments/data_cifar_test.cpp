@@ -6,11 +6,11 @@
 #include <gtest/gtest.h>
 
 #include "experiments/data/cifar.h"
+#include "experiments/data/files/cifar_file.h"
 #include "lib/base/config.h"
 #include "tests/experiments/data_test_files.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_cifar_test {
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -139,5 +139,4 @@ TEST_F(Cifar, AMissingFileSaysWhereItWasLookedForAndHowToNameTheFolder) {
             HasSubstr("data.root"), HasSubstr("SLUICE_DATA")));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_cifar_test

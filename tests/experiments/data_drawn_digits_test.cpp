@@ -15,8 +15,7 @@
 #include "lib/base/error.h"
 #include "tests/experiments/data_test_files.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_drawn_digits_test {
 
 using Image = std::array<std::uint8_t, kDrawnDigitBytes>;
 
@@ -113,5 +112,4 @@ TEST(DigitGlyphs, EveryGlyphBeginsByPuttingThePenDown) {
   }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_drawn_digits_test

@@ -23,8 +23,7 @@
 #include "tests/experiments/data_file_server.h"
 #include "tests/experiments/data_test_files.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_fetch_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -412,5 +411,4 @@ TEST(PublishedSets, HaveTheSumOfTinyShakespeare) {
   EXPECT_EQ(sets.back().files.front().sha256, sum_of(path));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_fetch_test

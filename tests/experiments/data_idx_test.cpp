@@ -8,12 +8,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/data/files/idx_file.h"
 #include "experiments/data/idx.h"
 #include "lib/base/config.h"
 #include "tests/experiments/data_test_files.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_idx_test {
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -203,5 +203,4 @@ TEST_F(Idx, RefusesAFileWithoutImages) {
   EXPECT_THAT(mnist_error(), HasSubstr("no image"));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_idx_test

@@ -9,8 +9,7 @@
 #include "experiments/data/sample_order.h"
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_order_test {
 
 using Indices = std::vector<std::int64_t>;
 
@@ -108,5 +107,4 @@ TEST(SampleOrder, RefusesAnEmptyDataSet) {
   EXPECT_THROW(SampleOrder(0, {.batch_size = 4}), UserError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_order_test

@@ -17,8 +17,7 @@
 #include "lib/base/error.h"
 #include "tests/experiments/data_test_files.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_prefetch_test {
 
 /// What several threads know of a source.
 struct Log {
@@ -147,5 +146,4 @@ TEST_F(Prefetch, KnowsTheLengthOfAnEpoch) {
   EXPECT_EQ(source(2)->batches_per_epoch(), 10);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_prefetch_test

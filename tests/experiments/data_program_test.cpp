@@ -17,8 +17,7 @@
 #include "tests/experiments/data_file_server.h"
 #include "tests/experiments/data_test_files.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_program_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -191,5 +190,4 @@ TEST_F(DataProgram, ARunOnDamagedFilesIsOneErrorLineAndWritesNothing) {
   EXPECT_FALSE(fs::exists(root() + "/run"));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_program_test

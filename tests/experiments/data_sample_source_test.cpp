@@ -9,8 +9,7 @@
 #include "experiments/data/sample_source.h"
 #include "lib/base/buffer.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_sample_source_test {
 
 /// `size` images of [2, 1, 2] whose bytes are 4i, 4i + 1, ... and whose label
 /// is i.
@@ -111,5 +110,4 @@ TEST(SampleSource, NumbersItsBatchesBeyondAnEpoch) {
   EXPECT_EQ(source.batch(5).index, 5);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_sample_source_test

@@ -11,8 +11,7 @@
 #include "lib/base/error.h"
 #include "tests/experiments/data_test_files.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_sets_test {
 
 MakeDataSet configured(std::string_view name) {
   Fields fields(nullptr, "data");
@@ -85,5 +84,4 @@ TEST_F(PublishedFiles, OfTinyShakespeareHave65CharactersAndWindowsOfThem) {
   EXPECT_EQ(text.test.size(), 111539 / 128);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_sets_test

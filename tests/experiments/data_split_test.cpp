@@ -10,8 +10,7 @@
 #include "experiments/data/images.h"
 #include "tests/experiments/data_test_files.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_split_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -82,5 +81,4 @@ TEST_F(DamagedLabels, AreAnErrorOfBlockOne) {
       AllOf(HasSubstr("train-labels-idx1-ubyte"), HasSubstr("label 77")));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_split_test

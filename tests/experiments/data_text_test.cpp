@@ -13,8 +13,7 @@
 #include "lib/base/config.h"
 #include "tests/experiments/data_test_files.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_text_test {
 
 using testing::AllOf;
 using testing::Each;
@@ -174,5 +173,4 @@ TEST_F(Text, MustNameAFile) {
               HasSubstr("data.file"));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_text_test

@@ -5,8 +5,7 @@
 
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::data_training_test {
 
 NamedTensors trained(const std::string& data, const std::string& blocks) {
   Training training(
@@ -35,5 +34,4 @@ TEST(MakingSamples, AugmentedGivesTheSameBitsForAnyCut) {
   EXPECT_EQ(difference(trained(kAugmented, "1"), trained(kAugmented, "3")), "");
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::data_training_test

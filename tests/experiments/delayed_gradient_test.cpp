@@ -7,8 +7,7 @@
 
 #include "tests/experiments/delay_oracle.h"
 
-namespace sluice {
-namespace {
+namespace sluice::delayed_gradient_test {
 
 using Weights = DelayOracle::Weights;
 
@@ -216,5 +215,4 @@ TEST(DelayedGradient, WithoutADrainTheLastBatchesAreNotApplied) {
   EXPECT_EQ(applied.at(3).size(), 20U);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::delayed_gradient_test

@@ -8,52 +8,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "tests/experiments/methods.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
-
-struct Method {
-  std::string name;
-  std::string boundary;
-  /// Whether its gradients are the true ones when nothing learns.
-  bool is_true_without_learning = false;
-};
-
-void PrintTo(const Method& method, std::ostream* out) {
-  *out << method.name;
-}
-
-std::vector<Method> methods() {
-  std::vector<Method> all = {
-      {"Backprop", "{policy = 'backprop'}", true},
-      {"FeaturesReplay", "{policy = 'features_replay'}", true},
-      {"LocalLoss", "{policy = 'local_loss'}"},
-      {"Overlapping", "{policy = 'local_loss', reach = 1}"},
-      {"Interlocking", "{policy = 'local_loss', reach = 1, rule = 'furthest'}"},
-      {"Dni", "{policy = 'synthetic_gradient'}"},
-      {"Cdni",
-       "{policy = 'synthetic_gradient', target_delay = 1, synthesizer = {label "
-       "= true}}"},
-      {"BackpropAndLocalLoss",
-       "{policy = 'blend', sources = [{policy = 'backprop', weight = 0.5}, "
-       "{policy = 'local_loss', weight = 0.5}]}"},
-      {"DelayedBlend",
-       "{policy = 'blend', sources = [{policy = 'delayed_gradient', weight = "
-       "0.5}, {policy = 'local_loss', weight = 0.5}]}"}};
-  for (const char* weights : {"stash", "recompute", "mixed"})
-    all.push_back({std::string("DelayedGradient_") + weights,
-                   std::string("{policy = 'delayed_gradient', weights = '") +
-                       weights + "'}",
-                   true});
-  for (const char* order : {"A", "B"})
-    for (const char* weights : {"stash", "mixed", "current"})
-      all.push_back({std::string("FullyDecoupled_") + order + "_" + weights,
-                     std::string("{policy = 'fully_decoupled', order = '") +
-                         order + "', weights = '" + weights + "'}",
-                     true});
-  return all;
-}
+namespace sluice::every_method_test {
 
 constexpr const char* kMlp =
     "blocks = ['0', '1', '2-']\n"
@@ -75,7 +33,7 @@ NamedTensors trained(const std::string& lines) {
   return training.weights();
 }
 
-class EveryMethod : public testing::TestWithParam<Method> {
+class EveryMethod : public testing::TestWithParam<MethodUnderTest> {
  protected:
   std::string net(double lr = 0.05) const {
     return kMlp + rate(lr) + "boundary = " + GetParam().boundary + "\n";
@@ -241,5 +199,4 @@ TEST(MemoryLedger, CountsTheWeightsThatAreStashed) {
   EXPECT_EQ(figure("{policy = 'backprop'}", 1, "stash_bytes"), 0);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::every_method_test

@@ -6,8 +6,7 @@
 
 #include "tests/experiments/delay_oracle.h"
 
-namespace sluice {
-namespace {
+namespace sluice::features_replay_test {
 
 constexpr const char* kNet =
     "blocks = ['0-1', '2', '3-']\n"
@@ -161,5 +160,4 @@ TEST(FeaturesReplay, R8_AReplayWithUnchangedWeightsGivesThePlayedBits) {
   EXPECT_TRUE(replayed.equal(played));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::features_replay_test

@@ -9,8 +9,7 @@
 #include "lib/metrics/record.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::forward_forward_test {
 
 constexpr const char* kNet =
     "blocks = ['0', '1', '2']\n"
@@ -119,5 +118,4 @@ TEST(ForwardForward, OtherHeadsRefuseItsPairs) {
         << head;
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::forward_forward_test

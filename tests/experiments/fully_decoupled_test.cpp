@@ -8,8 +8,7 @@
 
 #include "tests/experiments/delay_oracle.h"
 
-namespace sluice {
-namespace {
+namespace sluice::fully_decoupled_test {
 
 using Weights = DelayOracle::Weights;
 
@@ -249,5 +248,4 @@ TEST(Accumulation, DividesTheStaleness) {
     }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::fully_decoupled_test

@@ -13,8 +13,7 @@
 #include "lib/schedules/plan.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::local_loss_test {
 
 constexpr const char* kMlp =
     "blocks = ['0', '1', '2-']\n"
@@ -223,5 +222,4 @@ TEST(Blend, IsTheWeightedSumOfItsSources) {
   EXPECT_LT(distance(expected, first_gradient(blend(0.75, 0.5))), 1e-6);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::local_loss_test

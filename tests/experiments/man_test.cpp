@@ -9,8 +9,7 @@
 #include "tests/experiments/program.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::man_test {
 
 constexpr const char* kBlocks = "blocks = ['0', '1', '2-']\n";
 
@@ -111,5 +110,4 @@ TEST_F(ManOn, ARunThatIsContinuedGivesTheSameBits) {
             "");
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::man_test

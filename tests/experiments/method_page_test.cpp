@@ -9,8 +9,7 @@
 #include "lib/policy.h"
 #include "tests/experiments/program.h"
 
-namespace sluice {
-namespace {
+namespace sluice::method_page_test {
 
 using testing::HasSubstr;
 
@@ -55,5 +54,4 @@ TEST(MethodPage, IsPrintedByTheProgram) {
   EXPECT_EQ(sluice("list heads linear").status, 2);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::method_page_test

@@ -11,8 +11,7 @@
 #include "tests/experiments/program.h"
 #include "tests/modules/plain_models.h"
 
-namespace sluice {
-namespace {
+namespace sluice::model_equality_test {
 
 /// Statistics too.
 NamedTensors all_of(const PlainModel& net) {
@@ -82,5 +81,4 @@ TEST_P(ModelInBlocks, GptWithATiedWeightEndsWithTheBitsOfThePlainLoop) {
 
 INSTANTIATE_TEST_SUITE_P(AnyCut, ModelInBlocks, testing::Values(1, 2, 3, 5));
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::model_equality_test

@@ -15,8 +15,7 @@
 #include "lib/gradient_probe.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::probe_test {
 
 constexpr const char* kNet =
     "turns = 12\nblocks = ['0', '1', '2']\nmodel = {hidden = [24, 20]}\n";
@@ -246,5 +245,4 @@ TEST(Staleness, BeyondTheAllowedFailsTheRun) {
   }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::probe_test

@@ -15,10 +15,8 @@ namespace sluice {
 
 namespace fs = std::filesystem;
 
-Outcome sluice(const std::string& arguments) {
-  const std::string command =
-      fmt::format("{} {} 2>&1", SLUICE_PROGRAM, arguments);
-  FILE* pipe = ::popen(command.c_str(), "r");
+Outcome shell(const std::string& command) {
+  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
   Outcome outcome;
   std::array<char, 4096> buffer{};
   for (std::size_t n = 0;
@@ -27,6 +25,10 @@ Outcome sluice(const std::string& arguments) {
   const int status = ::pclose(pipe);
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return outcome;
+}
+
+Outcome sluice(const std::string& arguments) {
+  return shell(fmt::format("{} {}", SLUICE_PROGRAM, arguments));
 }
 
 std::string slurp(const std::string& path) {

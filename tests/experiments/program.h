@@ -14,6 +14,9 @@ struct Outcome {
   std::string text;  ///< stdout and stderr
 };
 
+/// Runs a command line.
+Outcome shell(const std::string& command);
+
 /// Runs the real program.
 Outcome sluice(const std::string& arguments);
 

@@ -17,8 +17,7 @@
 #include "lib/metrics/record.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::program_test {
 
 namespace fs = std::filesystem;
 
@@ -264,5 +263,4 @@ TEST_F(Program, PlanReadsTheActionsThatItLists) {
   EXPECT_EQ(again.text, list.text);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::program_test

@@ -13,8 +13,7 @@
 #include "tests/experiments/program.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::raw_input_test {
 
 constexpr const char* kNet =
     "blocks = ['0', '1', '2-']\n"
@@ -147,5 +146,4 @@ TEST_F(RawInputOn, OfBatchesInFlightSurvivesACheckpoint) {
             "");
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::raw_input_test

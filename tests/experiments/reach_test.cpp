@@ -16,8 +16,7 @@
 #include "lib/policies/plug_ins.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::reach_test {
 
 constexpr const char* kFive =
     "turns = 6\nblocks = ['0', '1', '2', '3', '4']\n"
@@ -483,5 +482,4 @@ TEST(Reach, ADelayBelowItIsAllowed) {
   EXPECT_EQ(found.at(1).front().turn, 1);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::reach_test

@@ -16,8 +16,7 @@
 #include "tests/experiments/program.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::resume_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -103,9 +102,15 @@ const char* const kDelaying[] = {
     "boundary.policy=features_replay boundary.statistics=both",
     "boundary.policy=fully_decoupled boundary.beta=0.5 slack=0",
     "boundary.policy=delayed_gradient precision=bf16",
+    "boundary.policy=delayed_gradient boundary.codec=int8",
     "boundary.policy=fully_decoupled boundary.order=A accumulate.batches=3",
     "boundary.policy=synthetic_gradient boundary.target_delay=1 "
     "boundary.synthesizer.hidden=1",
+    "boundary.policy=synthetic_gradient boundary.target_delay=1 "
+    "boundary.synthesizer.hidden=1 boundary.unlock.hidden=1 "
+    "boundary.unlock.width=16",
+    "'boundary={policy=\"blend\",sources=[{policy=\"delayed_gradient\","
+    "weight=0.5},{policy=\"synthetic_gradient\",weight=0.5,lam_target=0.25}]}'",
 };
 
 class ResumeInFlight : public Resume {
@@ -341,5 +346,4 @@ TEST_F(Resume, EvaluatesTheBestCheckpointWithAnyCut) {
   EXPECT_EQ(single.status, 0) << single.text;
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::resume_test

@@ -15,8 +15,7 @@
 #include "lib/policies/plug_ins.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::synthetic_gradient_test {
 
 constexpr const char* kNet =
     "blocks = ['0', '1', '2']\nmodel = {hidden = [24, 20]}\n";
@@ -452,5 +451,4 @@ TEST(SyntheticGradient, LearnsPlaceByPlaceOnTexts) {
   EXPECT_LT(losses.back(), 0.05 * losses.front());
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::synthetic_gradient_test

@@ -12,8 +12,7 @@
 
 #include "tests/experiments/program.h"
 
-namespace sluice {
-namespace {
+namespace sluice::tensorboard_test {
 
 namespace fs = std::filesystem;
 
@@ -168,5 +167,4 @@ TEST_F(TensorBoard, LeavesOutWhatIsAboutNoTurn) {
   EXPECT_EQ(records_of(event_file()).size(), 1U);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::tensorboard_test

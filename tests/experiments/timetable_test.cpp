@@ -11,8 +11,7 @@
 #include "lib/base/error.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::timetable_test {
 
 constexpr const char* kNet =
     "blocks = ['0', '1', '2-']\n"
@@ -228,5 +227,4 @@ TEST(Timetables, RefuseWhatCantBe) {
             std::string::npos);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::timetable_test

@@ -12,8 +12,7 @@
 #include "tests/experiments/program.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::virtual_time_test {
 
 using testing::HasSubstr;
 using Json = nlohmann::json;
@@ -72,7 +71,7 @@ TEST(Calibration, MeasuresWhatEveryBlockDoes) {
       "blocks = 2\n" + kNet +
       "boundary = {policy = 'delayed_gradient'}\nvirtual = {calibrate = true, "
       "slow = ['2x3']}\n");
-  const Costs costs = calibrated(experiment);
+  const Costs costs = calibrated(experiment, rehearse(experiment));
   for (const BlockCosts& block : costs.blocks) {
     EXPECT_GT(block.forward, 0);
     EXPECT_GT(block.backward, 0);
@@ -218,5 +217,4 @@ TEST_F(PlanProgram, NamesAnOptionThatIsWrong) {
   EXPECT_THAT(plan.text, HasSubstr("forward: 2 numbers for 3 blocks"));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::virtual_time_test

@@ -52,10 +52,15 @@ void check(std::span<const std::byte> frame) {
     if (header.type == FrameType::data) {
       const Message message = decode_message(block, header, limits);
       if (payload_bytes(message) > header.payload_bytes) std::abort();
-      require_same(encode_message(message, header.sequence, limits), frame);
+      const Bytes again = encode_message(message, header.sequence, limits);
+      require_same(
+          encode_frame(header, {again.begin() + kHeaderBytes, again.end()}),
+          frame);
     } else if (header.type == FrameType::hello) {
       check_block(block, header);
       encode_hello(decode_hello(block));  // it may be padded with more zeros
+    } else {
+      require_same(encode_frame(header), frame.first(kHeaderBytes));
     }
   } catch (const LinkError&) {
     return;  // any damage may be refused

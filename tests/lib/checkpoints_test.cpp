@@ -13,8 +13,7 @@
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
 
-namespace sluice {
-namespace {
+namespace sluice::checkpoints_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -187,5 +186,32 @@ TEST_F(AtomicFile, NamesTheFolderThatIsMissing) {
       ThrowsMessage<UserError>(HasSubstr("No such file or directory")));
 }
 
-}  // namespace
-}  // namespace sluice
+TEST_F(Checkpoint, ReplacesOneOfTheSameTurn) {
+  for (const double value : {1., 2.}) {
+    save_block(folder_, 5, 1, {{"x", at::full({1}, value)}}, {});
+    finish_checkpoint(folder_, 5);
+  }
+  const NamedTensors weights = load_weights(checkpoint_folder(folder_, 5));
+  EXPECT_EQ(weights.at(0).second.item<double>(), 2);
+  EXPECT_FALSE(fs::exists(checkpoint_folder(folder_, 5) + ".partial"));
+}
+
+TEST_F(Checkpoint, ThatIsRemovedIsGone) {
+  save_block(folder_, 5, 1, {{"x", at::ones({1})}}, {});
+  finish_checkpoint(folder_, 5);
+  remove_checkpoint(checkpoint_folder(folder_, 5));
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(Checkpoint, ThatWasNotFinishedIsRemovedAloneOfAll) {
+  save_block(folder_, 5, 1, {{"x", at::ones({1})}}, {});
+  finish_checkpoint(folder_, 5);
+  save_block(folder_, 6, 1, {{"x", at::ones({1})}}, {});
+  write("turn.partial", "somebody else's");
+  remove_partial_checkpoints(folder_);
+  EXPECT_FALSE(fs::exists(checkpoint_folder(folder_, 6) + ".partial"));
+  EXPECT_TRUE(fs::exists(checkpoint_folder(folder_, 5)));
+  EXPECT_TRUE(fs::exists(path("turn.partial")));
+}
+
+}  // namespace sluice::checkpoints_test

@@ -12,8 +12,7 @@
 #include "lib/base/memory_channel.h"
 #include "lib/engines/control.h"
 
-namespace sluice {
-namespace {
+namespace sluice::coordinator_test {
 
 /// All grants of a run whose only block carries each out at once.
 std::vector<Grant> grants_of(const RunLength& length) {
@@ -271,5 +270,4 @@ TEST(ControlServer, ReportsAWorkerThatEndsEarly) {
   EXPECT_THROW(server.serve(nullptr), LinkError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::coordinator_test

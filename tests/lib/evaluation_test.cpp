@@ -7,8 +7,7 @@
 
 #include "lib/metrics/early_stop.h"
 
-namespace sluice {
-namespace {
+namespace sluice::evaluation_test {
 
 Loss cross_entropy() {
   Fields none(nullptr, "loss");
@@ -73,5 +72,4 @@ TEST(EarlyStop, ALossThatIsNoNumberIsNoProgress) {
   EXPECT_TRUE(stop.is_due());
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::evaluation_test

@@ -9,8 +9,7 @@
 
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::layer_test {
 
 struct Net final : torch::nn::Module {
   explicit Net(bool linear_first = true) {
@@ -131,5 +130,4 @@ TEST(InitialiseParameters, UnknownVectorsAreRefusedByName) {
   }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::layer_test

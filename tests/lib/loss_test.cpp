@@ -7,8 +7,7 @@
 
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::loss_test {
 
 Loss make_loss(std::string_view name, const ConfigNode& options = {}) {
   Fields fields(&options, "loss");
@@ -105,5 +104,4 @@ TEST(Goodness, OfAPairIsTheLossOfForwardForward) {
       1e-12);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::loss_test

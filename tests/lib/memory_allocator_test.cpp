@@ -25,8 +25,7 @@
 #include "lib/base/memory/blocks.h"
 #include "lib/memory/allocator.h"
 
-namespace sluice {
-namespace {
+namespace sluice::memory_allocator_test {
 
 // Runs `action` in a process of its own, where nothing is installed yet.
 template <class Action>
@@ -231,5 +230,4 @@ TEST_F(Allocator, ChargesTheGraphAndItsGradients) {
   EXPECT_GE(account.peak_bytes(), 12000u);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::memory_allocator_test

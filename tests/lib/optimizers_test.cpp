@@ -9,8 +9,7 @@
 #include "lib/optimizers/learning_rate.h"
 #include "lib/optimizers/optimizer.h"
 
-namespace sluice {
-namespace {
+namespace sluice::optimizers_test {
 
 NamedTensors parameters(std::initializer_list<const char*> names) {
   NamedTensors named;
@@ -128,5 +127,4 @@ TEST(Clipping, AddsUpTheSameBitsInParts) {
             squared_norm({all[0]}, squared_norm({all[1]}, upper)));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::optimizers_test

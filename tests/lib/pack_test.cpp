@@ -5,8 +5,7 @@
 
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::pack_test {
 
 at::Tensor through_a_message(const at::Tensor& tensor) {
   Message message;
@@ -103,5 +102,4 @@ TEST(ReceivedTensor, WrittenInPlaceIsAnError) {
   EXPECT_THROW(unchanged.check("layer 1"), UserError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::pack_test

@@ -14,8 +14,7 @@
 
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::record_test {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -151,5 +150,4 @@ TEST(Record, NeverBreaksItsLine) {
   }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::record_test

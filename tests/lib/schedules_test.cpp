@@ -9,8 +9,7 @@
 #include "lib/schedules/plan.h"
 #include "lib/schedules/simulation.h"
 
-namespace sluice {
-namespace {
+namespace sluice::schedules_test {
 
 using testing::HasSubstr;
 
@@ -315,5 +314,4 @@ TEST(Drawing, ShowsWhoIsBusyWhen) {
             "block 1  | F0   .    .    .    B0   - U0\n");
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::schedules_test

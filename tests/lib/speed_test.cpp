@@ -9,8 +9,7 @@
 
 #include "lib/base/random.h"
 
-namespace sluice {
-namespace {
+namespace sluice::speed_test {
 
 constexpr Traits kBackprop = {};
 constexpr Traits kLocal = {.cut = true, .from_above = false};
@@ -171,5 +170,4 @@ TEST(Jitter, CostsSpeed) {
   EXPECT_GT(steady(kLocal, costs).speed_up, 3);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::speed_test

@@ -8,8 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace sluice {
-namespace {
+namespace sluice::trace_test {
 
 using Json = nlohmann::json;
 
@@ -94,5 +93,4 @@ TEST(Trace, HasAnArrowFromWhatSendsAMessageToWhatTakesIt) {
   }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::trace_test

@@ -5,8 +5,7 @@
 #include "modules/label_in_sample.h"
 #include "tests/modules/build.h"
 
-namespace sluice {
-namespace {
+namespace sluice::ff_mlp_test {
 
 using at::Tensor;
 
@@ -110,5 +109,4 @@ TEST(FfMlp, OfMoreClassesThanValuesIsRefused) {
   EXPECT_THROW(build_model("ff_mlp", {}, {{4}, 5}), UserError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::ff_mlp_test

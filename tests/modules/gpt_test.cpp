@@ -13,8 +13,7 @@
 #include "tests/modules/build.h"
 #include "tests/modules/plain_models.h"
 
-namespace sluice {
-namespace {
+namespace sluice::gpt_test {
 
 constexpr std::int64_t kContext = 12;
 constexpr std::int64_t kVocabulary = 11;
@@ -276,5 +275,4 @@ TEST(Gpt, AWidthThatTheHeadsDoNotDivideIsRefused) {
       "model.width: 16 is no multiple of heads = 3");
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::gpt_test

@@ -9,8 +9,7 @@
 #include "modules/chain.h"
 #include "modules/dropout.h"
 
-namespace sluice {
-namespace {
+namespace sluice::layers_test {
 
 const Pass kPass = {.seed = 1, .batch = 2, .layer = 3};
 
@@ -191,5 +190,4 @@ TEST(LayerFrom, ADropoutDeepInsideIsFound) {
   EXPECT_THROW(layer_from(std::make_shared<Hidden>()), UserError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::layers_test

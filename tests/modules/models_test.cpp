@@ -7,8 +7,7 @@
 #include "lib/base/error.h"
 #include "tests/modules/build.h"
 
-namespace sluice {
-namespace {
+namespace sluice::models_test {
 
 struct Case {
   std::string_view model;
@@ -246,5 +245,4 @@ TEST(Models, AnUnknownNameOrOptionIsRefused) {
                UserError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::models_test

@@ -7,8 +7,7 @@
 
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::partition_test {
 
 Model model_of(const std::vector<double>& flops) {
   Model model;
@@ -137,5 +136,4 @@ TEST(Partition, WhatIsNeitherNumberNorListIsAnError) {
               testing::HasSubstr("neither a number of blocks nor a list"));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::partition_test

@@ -7,8 +7,7 @@
 #include "tests/modules/build.h"
 #include "tests/modules/plain_models.h"
 
-namespace sluice {
-namespace {
+namespace sluice::resnet_test {
 
 const SampleSpec kCifar = {{3, 32, 32}, 10};
 
@@ -145,5 +144,4 @@ TEST(ResNet, TextsAreRefused) {
   EXPECT_THROW(resnet(20, {{64}, 65, /*is_text=*/true}), UserError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::resnet_test

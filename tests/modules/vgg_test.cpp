@@ -4,8 +4,7 @@
 #include "lib/base/error.h"
 #include "tests/modules/build.h"
 
-namespace sluice {
-namespace {
+namespace sluice::vgg_test {
 
 const SampleSpec kCifar = {{3, 32, 32}, 10};
 
@@ -109,5 +108,4 @@ TEST(Vgg, FlatSamplesAreRefused) {
   EXPECT_THROW(build_model("vgg8b", {}, {{784}, 10}), UserError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::vgg_test

@@ -13,7 +13,9 @@ class Includes(unittest.TestCase):
     def test_a_tree_whose_includes_go_down_is_accepted(self):
         tree = {
             "lib/base/error.h": ["string", "fmt/format.h"],
-            "lib/block.h": ["lib/base/error.h", "ATen/core/Tensor.h"],
+            "lib/kernels/loops.cu": ["lib/base/error.h", "cuda_runtime.h"],
+            "lib/block.h": ["lib/base/error.h", "lib/kernels/loops.h",
+                            "ATen/core/Tensor.h"],
             "modules/mlp.cpp": ["lib/block.h", "lib/base/error.h"],
             "auxiliary_heads/linear.cpp": ["lib/block.h"],
             "transport/link.cpp": ["lib/base/error.h", "boost/asio.hpp"],
@@ -30,6 +32,14 @@ class Includes(unittest.TestCase):
     def test_base_may_not_include_the_rest_of_lib(self):
         self.assert_refused("lib/base/error.h", "lib/block.h",
                             "lib/base may not include lib")
+
+    def test_kernels_may_not_include_the_rest_of_lib(self):
+        self.assert_refused("lib/kernels/loops.cu", "lib/block.h",
+                            "lib/kernels may not include lib")
+
+    def test_kernels_may_not_know_libtorch(self):
+        self.assert_refused("lib/kernels/loops.cu", "ATen/ATen.h",
+                            "lib/kernels may not know LibTorch")
 
     def test_lib_may_not_include_a_plug_in(self):
         self.assert_refused("lib/engines/virtual.cpp", "modules/mlp.h",

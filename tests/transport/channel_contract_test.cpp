@@ -2,16 +2,18 @@
 // kind of channel adds itself at the end.
 #include <cstdint>
 #include <future>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "lib/base/bell.h"
 #include "lib/base/channel.h"
 #include "lib/base/error.h"
 #include "tests/transport/links_under_test.h"
 
-namespace sluice {
-namespace {
+namespace sluice::channel_contract_test {
 
 using namespace std::chrono_literals;
 
@@ -191,6 +193,67 @@ TEST_P(Channel, IsReadyWhenReceiveWouldNotBlock) {
   while (!ends.upper.receiver->ready()) std::this_thread::yield();
 }
 
+TEST_P(Channel, SenderIsReadyWhenSendWouldNotBlock) {
+  Ends ends = make(1);
+  EXPECT_TRUE(ends.lower.sender->ready());
+  ends.lower.sender->send({});
+  EXPECT_FALSE(ends.lower.sender->ready());
+  ends.upper.receiver->receive();
+  while (!ends.lower.sender->ready()) std::this_thread::yield();
+}
+
+TEST_P(Channel, SenderIsReadyToThrow) {
+  Ends ends = make(1);
+  ends.lower.sender->send({});
+  ends.upper = {};
+  while (!ends.lower.sender->ready()) std::this_thread::yield();
+  EXPECT_THROW(ends.lower.sender->send({}), LinkError);
+}
+
+TEST_P(Channel, TellsWhichMessageComesNext) {
+  Ends ends = make(2);
+  EXPECT_EQ(ends.upper.receiver->next(), std::nullopt);
+  ends.lower.sender->send({.kind = MessageKind::evaluation, .batch = 3});
+  ends.lower.sender->send({.batch = 4});
+  while (!ends.upper.receiver->ready()) std::this_thread::yield();
+  EXPECT_EQ(ends.upper.receiver->next(),
+            (MessageHead{MessageKind::evaluation, 3}));
+  EXPECT_EQ(ends.upper.receiver->receive()->batch, 3);
+}
+
+/// All but shared memory, which refuses.
+class RingingChannel : public Channel {};
+
+TEST_P(RingingChannel, RingsWhenAMessageComes) {
+  Ends ends = make(1);
+  const auto bell = std::make_shared<Bell>();
+  ends.upper.receiver->ring(bell);
+  const auto heard = bell->rung();
+  EXPECT_FALSE(bell->wait(heard, kShort));
+  ends.lower.sender->send({});
+  EXPECT_TRUE(bell->wait(heard, kPatient));
+}
+
+TEST_P(RingingChannel, RingsWhenThereIsRoomAgain) {
+  Ends ends = make(1);
+  ends.lower.sender->send({});
+  const auto bell = std::make_shared<Bell>();
+  ends.lower.sender->ring(bell);
+  const auto heard = bell->rung();
+  EXPECT_FALSE(bell->wait(heard, kShort));
+  ends.upper.receiver->receive();
+  EXPECT_TRUE(bell->wait(heard, kPatient));
+}
+
+TEST_P(RingingChannel, RingsWhenThePeerIsGone) {
+  Ends ends = make(1);
+  const auto bell = std::make_shared<Bell>();
+  ends.lower.receiver->ring(bell);
+  const auto heard = bell->rung();
+  ends.upper = {};
+  EXPECT_TRUE(bell->wait(heard, kPatient));
+}
+
 TEST_P(Channel, PeerThatGoesWithoutCloseFailsABlockedReceive) {
   Ends ends = make(1);
   auto received = std::async(std::launch::async,
@@ -296,10 +359,28 @@ TEST_P(Channel, StartsEveryTensorAligned) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Channel,
+Ends unix_ends(std::size_t capacity, Deadline deadline) {
+  return transport_ends("unix", capacity, deadline);
+}
+Ends tcp_ends(std::size_t capacity, Deadline deadline) {
+  return transport_ends("tcp", capacity, deadline);
+}
+Ends tls_ends(std::size_t capacity, Deadline deadline) {
+  return transport_ends("tls", capacity, deadline);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Channel,
+    testing::Values(Kind{"memory", memory_ends}, Kind{"unix", unix_ends},
+                    Kind{"tcp", tcp_ends}, Kind{"tls", tls_ends},
+                    Kind{"shared_memory", shared_memory_ends}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Kinds, RingingChannel,
                          testing::Values(Kind{"memory", memory_ends},
-                                         Kind{"unix", unix_ends}),
+                                         Kind{"unix", unix_ends},
+                                         Kind{"tcp", tcp_ends},
+                                         Kind{"tls", tls_ends}),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::channel_contract_test

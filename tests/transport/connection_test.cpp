@@ -2,6 +2,7 @@
 // channel_contract_test.cpp.
 #include "transport/connection.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -14,9 +15,9 @@
 #include "lib/base/error.h"
 #include "tests/transport/links_under_test.h"
 #include "transport/frame.h"
+#include "transport/hello.h"
 
-namespace sluice {
-namespace {
+namespace sluice::connection_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -34,8 +35,9 @@ class Wire : public testing::Test {
     peer_ = ends[1];
     link_ = open_link(
         io_,
-        Socket(io_.context(), boost::asio::generic::stream_protocol(AF_UNIX, 0),
-               ends[0]),
+        Stream(Socket(io_.context(),
+                      boost::asio::generic::stream_protocol(AF_UNIX, 0),
+                      ends[0])),
         std::move(options));
   }
   void TearDown() override { hang_up(); }
@@ -46,6 +48,15 @@ class Wire : public testing::Test {
   }
   void write_message(std::uint64_t sequence) {
     write(encode_message({.batch = 7}, sequence, FrameLimits{}));
+  }
+  FrameHeader next_beat() {
+    for (;;) {
+      std::array<std::byte, kHeaderBytes> bytes = {};
+      EXPECT_EQ(::recv(peer_, bytes.data(), bytes.size(), MSG_WAITALL),
+                static_cast<ssize_t>(bytes.size()));
+      const FrameHeader header = decode_header(bytes, FrameLimits{});
+      if (header.type == FrameType::beat) return header;
+    }
   }
   void wait_until_closed() {
     std::byte byte{};
@@ -108,6 +119,74 @@ TEST_F(Wire, DeadlineStartsAnewWhileBytesArrive) {
   EXPECT_GT(std::chrono::steady_clock::now() - start, 400ms);
 }
 
+TEST_F(Wire, DeadlineStartsAnewWhileThePeersLearnerMoves) {
+  open(test_options(1, 400ms));
+  std::thread busy_peer([&] {
+    for (std::uint64_t progress = 1; progress <= 8; ++progress) {
+      std::this_thread::sleep_for(100ms);  // it computes
+      write(encode_frame({.type = FrameType::beat, .progress = progress}));
+    }
+    write_message(1);
+  });
+  EXPECT_TRUE(link_.receiver->receive().has_value());
+  busy_peer.join();
+}
+
+TEST_F(Wire, DeadlinePassesThoughAPeerWhoseLearnerHangsStillBeats) {
+  open(test_options(1, 300ms));
+  std::atomic<bool> done = false;
+  std::thread hung_peer([&] {
+    while (!done) {
+      write(encode_frame({.type = FrameType::beat, .progress = 5}));
+      std::this_thread::sleep_for(20ms);
+    }
+  });
+  expect_refused("none came within 300 ms");
+  done = true;
+  hung_peer.join();
+}
+
+TEST_F(Wire, BeatsAndTellsThatItsLearnerMoved) {
+  LinkOptions options = test_options(2, kPatient);
+  options.heartbeat = 10ms;
+  open(options);
+  EXPECT_EQ(next_beat().progress, 0u);
+  io_.note_progress();
+  while (next_beat().progress == 0) {
+  }
+  write_message(1);
+  link_.receiver->receive();
+  while (next_beat().progress == 1) {
+  }
+}
+
+TEST_F(Wire, TellsWhatItReceived) {
+  LinkOptions options = test_options(2, kPatient);
+  options.heartbeat = 10ms;
+  open(options);
+  EXPECT_EQ(next_beat().received, 0u);
+  write_message(1);
+  while (next_beat().received == 0) {
+  }
+}
+
+TEST_F(Wire, RefusesAPayloadThatWasDamaged) {
+  open();
+  const Message message = message_of(counting_tensor(DType::uint8, {64}, {1}));
+  write(encode_message(message, 1, FrameLimits{}, true));
+  message.tensors[0].buffer.data[63] ^= std::byte{1};
+  write(bytes_of(message.tensors[0]));
+  expect_refused("message 1 was damaged");
+}
+
+TEST_F(Wire, TakesAPayloadWhoseChecksumIsRight) {
+  open();
+  const Message message = message_of(counting_tensor(DType::uint8, {64}, {1}));
+  write(encode_message(message, 1, FrameLimits{}, true));
+  write(bytes_of(message.tensors[0]));
+  EXPECT_TRUE(link_.receiver->receive().has_value());
+}
+
 TEST_F(Wire, IsDestroyedWithoutWaitingForThePeerToRead) {
   open();
   const TensorView big = counting_tensor(DType::uint8, {8 << 20}, {1});
@@ -155,7 +234,7 @@ TEST_F(Wire, RefusesMoreMessagesThanCredits) {
 
 TEST_F(Wire, RefusesCreditsForWhatWasNotSent) {
   open();
-  write(encode_frame(FrameType::credit, {}, 1));
+  write(encode_frame({.type = FrameType::credit, .count = 1}));
   expect_refused("took 1 messages of 0");
 }
 
@@ -235,5 +314,4 @@ TEST_F(Wire, RefusesToSendWhatIsNotOnTheCpu) {
   EXPECT_THROW(link_.sender->send(std::move(message)), InternalError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::connection_test

@@ -9,8 +9,7 @@
 
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::frame_test {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -75,12 +74,26 @@ TEST(Crc32c, HasTheCheckValueOfTheStandard) {
   EXPECT_EQ(crc32c(std::as_bytes(std::span(digits))), 0xE3069283u);
 }
 
+TEST(Crc32c, GoesOnFromAnEarlierPart) {
+  const std::string_view digits = "123456789";
+  const auto bytes = std::as_bytes(std::span(digits));
+  EXPECT_EQ(crc32c(bytes.subspan(4), crc32c(bytes.first(4))), 0xE3069283u);
+}
+
 TEST(FrameHeader, IsReadAsItWasWritten) {
   const FrameHeader header{.type = FrameType::data,
                            .sequence = 3,
                            .block_bytes = 128,
                            .block_crc = 5,
-                           .payload_bytes = 64};
+                           .payload_bytes = 64,
+                           .checks_payload = true,
+                           .payload_crc = 6};
+  EXPECT_EQ(decode_header(encode_header(header), kLimits), header);
+}
+
+TEST(FrameHeader, OfABeatIsReadAsItWasWritten) {
+  const FrameHeader header{
+      .type = FrameType::beat, .received = 3, .progress = 4};
   EXPECT_EQ(decode_header(encode_header(header), kLimits), header);
 }
 
@@ -119,7 +132,15 @@ void expect_refused(const FrameHeader& header) {
 
 TEST(FrameHeader, OfUnknownTypeIsRefused) {
   expect_refused({.type = FrameType{0}});
-  expect_refused({.type = FrameType{7}});
+  expect_refused({.type = FrameType{9}});
+}
+
+TEST(FrameHeader, WithFieldsOfAnotherTypeIsRefused) {
+  expect_refused({.type = FrameType::bye, .block_crc = 1});
+  expect_refused({.type = FrameType::bye, .received = 1});
+  expect_refused({.type = FrameType::credit, .count = 1, .progress = 1});
+  expect_refused({.sequence = 1, .block_bytes = 64, .payload_crc = 1});
+  expect_refused({.type = FrameType::beat, .checks_payload = true});
 }
 
 TEST(FrameHeader, WithAHugePayloadIsRefused) {
@@ -209,7 +230,7 @@ TEST(MessageBlock, IsRefusedWithAnyBitFlipped) {
 
 TEST(MessageBlock, WithUnknownKindIsRefused) {
   EXPECT_THROW(decoded(forged(matrix(), 0, 0, 1)), LinkError);
-  EXPECT_THROW(decoded(forged(matrix(), 0, 10, 1)), LinkError);
+  EXPECT_THROW(decoded(forged(matrix(), 0, 11, 1)), LinkError);
 }
 
 TEST(MessageBlock, WithTooManyTensorsIsRefused) {
@@ -274,5 +295,4 @@ TEST(Encoding, RefusesWhatTheReaderWouldRefuse) {
       InternalError);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::frame_test

@@ -7,8 +7,7 @@
 
 #include "lib/base/error.h"
 
-namespace sluice {
-namespace {
+namespace sluice::hello_test {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -25,18 +24,26 @@ TEST(Hello, IsReadAsItWasWritten) {
                                              .blocks = 3,
                                              .capacity_send = 4,
                                              .capacity_receive = 5,
+                                             .reconnect_ms = 6,
+                                             .session = {std::byte{7}},
+                                             .received = 8,
+                                             .taken = 9,
                                              .addresses = {"/tmp/a", ""}}));
   EXPECT_EQ(hello.from, 1u);
   EXPECT_EQ(hello.to, 2u);
   EXPECT_EQ(hello.blocks, 3u);
   EXPECT_EQ(hello.capacity_send, 4u);
   EXPECT_EQ(hello.capacity_receive, 5u);
+  EXPECT_EQ(hello.reconnect_ms, 6u);
+  EXPECT_EQ(hello.session, Session{std::byte{7}});
+  EXPECT_EQ(hello.received, 8u);
+  EXPECT_EQ(hello.taken, 9u);
   EXPECT_EQ(hello.addresses, (std::vector<std::string>{"/tmp/a", ""}));
 }
 
 TEST(Hello, IsRefusedWhenCutWithinItsFields) {
   const Bytes block = block_of({.addresses = {"/tmp/a"}});
-  for (std::size_t length = 0; length < 32 + 2 + 6; ++length) {
+  for (std::size_t length = 0; length < 72 + 2 + 6; ++length) {
     EXPECT_THROW(decode_hello(std::span(block).first(length)), LinkError);
   }
 }
@@ -51,7 +58,7 @@ TEST(Hello, WithTooManyAddressesIsRefused) {
 TEST(Hello, WithALongAddressIsRefused) {
   Bytes block = block_of({.addresses = {"a"}});
   const std::uint16_t length = 257;
-  std::memcpy(block.data() + 32, &length, sizeof length);
+  std::memcpy(block.data() + 72, &length, sizeof length);
   EXPECT_THROW(decode_hello(block), LinkError);
 }
 
@@ -83,5 +90,16 @@ TEST(Agreement, FailsForAnotherCapacity) {
               ThrowsMessage<LinkError>(HasSubstr("it sends 3 and")));
 }
 
-}  // namespace
-}  // namespace sluice
+TEST(Agreement, FailsForAnotherReconnection) {
+  EXPECT_THAT(kText({.from = 1, .to = 2, .reconnect_ms = 5},
+                    {.from = 2, .to = 1, .reconnect_ms = 6}),
+              ThrowsMessage<LinkError>(HasSubstr("5 ms and 6 ms")));
+}
+
+TEST(Agreement, IsFencedForAnotherSession) {
+  EXPECT_THROW(check_agreement({.from = 1, .to = 2, .session = {std::byte{1}}},
+                               {.from = 2, .to = 1, .session = {std::byte{2}}}),
+               Fenced);
+}
+
+}  // namespace sluice::hello_test

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,8 +18,13 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/memory_channel.h"
+#include "tests/transport/test_secret.h"
 #include "transport/connection.h"
+#include "transport/hello.h"
 #include "transport/io_thread.h"
+#include "transport/meeting.h"
+#include "transport/shared_memory.h"
+#include "transport/transports.h"
 
 namespace sluice {
 
@@ -34,12 +42,12 @@ inline Ends memory_ends(std::size_t capacity, Deadline deadline) {
   return {.lower = std::move(lower), .upper = std::move(upper)};
 }
 
-/// Two connected sockets on the I/O threads of their ends.
-inline std::pair<Socket, Socket> socket_pair(IoThread& lower, IoThread& upper) {
+/// Two connected streams on the I/O threads of their ends.
+inline std::pair<Stream, Stream> socket_pair(IoThread& lower, IoThread& upper) {
   boost::asio::local::stream_protocol::socket a(lower.context());
   boost::asio::local::stream_protocol::socket b(upper.context());
   boost::asio::local::connect_pair(a, b);
-  return {Socket(std::move(a)), Socket(std::move(b))};
+  return {Stream(Socket(std::move(a))), Stream(Socket(std::move(b)))};
 }
 
 inline LinkOptions test_options(std::size_t capacity, Deadline deadline) {
@@ -50,14 +58,67 @@ inline LinkOptions test_options(std::size_t capacity, Deadline deadline) {
           .deadline = deadline};
 }
 
-inline Ends unix_ends(std::size_t capacity, Deadline deadline) {
+/// Both ends of a link that `open` makes of a socket.
+inline Ends ends_of(decltype(Transport::open) open,
+                    const LinkOptions& options) {
   Ends ends{.lower_io = std::make_unique<IoThread>(),
             .upper_io = std::make_unique<IoThread>()};
   auto [a, b] = socket_pair(*ends.lower_io, *ends.upper_io);
-  const LinkOptions options = test_options(capacity, deadline);
-  ends.lower = open_link(*ends.lower_io, std::move(a), options);
-  ends.upper = open_link(*ends.upper_io, std::move(b), options);
+  ends.lower = open(*ends.lower_io, std::move(a), options, {});
+  ends.upper = open(*ends.upper_io, std::move(b), options, {});
   return ends;
+}
+
+/// A folder of mode 0700 for sockets, removed at its end.
+class TestFolder {
+ public:
+  TestFolder() {
+    path_ = std::filesystem::temp_directory_path() / "slc-XXXXXX";
+    if (::mkdtemp(path_.data()) == nullptr) std::abort();
+  }
+  ~TestFolder() { std::filesystem::remove_all(path_); }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// A link over a row of transports(), made as the processes of a run make it:
+/// upper listens, lower calls, both prove themselves and greet.
+inline Ends transport_ends(const char* name, std::size_t capacity,
+                           Deadline deadline) {
+  const TestFolder folder;
+  const Transport& transport = transport_of(name);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  Ends ends{.lower_io = std::make_unique<IoThread>(),
+            .upper_io = std::make_unique<IoThread>()};
+  Meeting called(*ends.upper_io, transport,
+                 {.identity = {.secret = test_secret(), .from = 2}});
+  Meeting caller(*ends.lower_io, transport,
+                 {.identity = {.secret = test_secret(), .from = 1}});
+  const Hello up{.from = 1,
+                 .to = 2,
+                 .capacity_send = capacity,
+                 .capacity_receive = capacity};
+  Hello down = up;
+  std::swap(down.from, down.to);
+  const LinkOptions options = test_options(capacity, deadline);
+  caller.call(called.listen({.folder = folder.path(), .name = "a"}), up);
+  ends.upper = transport.open(*ends.upper_io, called.wait_for(1, until).stream,
+                              options, encode_hello(down));
+  ends.lower = transport.open(*ends.lower_io, caller.wait_for(2, until).stream,
+                              options, {});
+  return ends;
+}
+
+inline Ends unix_ends(std::size_t capacity, Deadline deadline) {
+  return ends_of(open_link, test_options(capacity, deadline));
+}
+
+inline Ends shared_memory_ends(std::size_t capacity, Deadline deadline) {
+  return ends_of(open_shared_link, test_options(capacity, deadline));
 }
 
 /// A tensor whose bytes are 0, 1, ... 250, 0, 1, ...

@@ -4,7 +4,8 @@ them. Usage: read_frames.py FILE"""
 import struct
 import sys
 
-TYPES = {1: "hello", 2: "data", 3: "credit", 4: "bye", 5: "quit", 6: "stop"}
+TYPES = {1: "hello", 2: "data", 3: "credit", 4: "bye", 5: "quit", 6: "stop",
+         7: "beat", 8: "end"}
 KINDS = {1: "activation", 2: "gradient", 3: "evaluation", 4: "norm",
          5: "grant", 6: "record", 7: "reached", 8: "failure",
          9: "witness"}
@@ -30,8 +31,18 @@ def stored_bytes(item, sizes, strides):
     return item
 
 
+def read_greeting(stream):
+    """Of a stream that begins with the handshake: how many bytes that is."""
+    if stream[:4] != b"\x9cSLH":
+        return 0
+    least, most, side, sender, to = struct.unpack_from("<4xBBBxII", stream)
+    print(f"greeting {sender} to {to}, side {side}, versions {least} to {most}")
+    return 64 + 32  # the proof follows
+
+
 def print_tensors(block, count, payload):
-    at = 32
+    """Returns the checksum of all bytes."""
+    at, stored = 32, b""
     for _ in range(count):
         dtype, ndim, length, _, offset = struct.unpack_from("<BBHIQ", block, at)
         numbers = struct.unpack_from(f"<{2 * ndim}q", block, at + 16)
@@ -41,28 +52,32 @@ def print_tensors(block, count, payload):
         at += (length + 7) // 8 * 8
         dtype, item = DTYPES[dtype]
         data = payload[offset:offset + stored_bytes(item, sizes, strides)]
+        stored += data
         print(f"  {name} {dtype} {sizes} strides {strides}: {data.hex()}")
+    return crc32c(stored)
 
 
 def print_frames(stream):
-    at = 0
+    at = read_greeting(stream)
     while at < len(stream):
         header = stream[at:at + 64]
         (magic, version, kind, flags, crc, block_crc, sequence, block_bytes,
-         count, payload_bytes) = struct.unpack_from("<4sBBHIIQIIQ", header)
-        assert magic == b"\x9cSLC" and version == 1 and flags == 0
+         count, payload_bytes, payload_crc, received,
+         progress) = struct.unpack_from("<4sBBHIIQIIQI4xQQ", header)
+        assert magic == b"\x9cSLC" and version == 2 and flags < 2
         assert crc == crc32c(header[:8] + bytes(4) + header[12:])
         block = stream[at + 64:at + 64 + block_bytes]
         assert block_crc == crc32c(block)
         at += 64 + block_bytes + payload_bytes
         if TYPES[kind] != "data":
-            print(TYPES[kind], *([count] if count else []))
+            print(TYPES[kind], *(n for n in (count, received, progress) if n))
             continue
         what, tensors, batch, turn, weights = struct.unpack_from(
             "<B3xIqqq", block)
         print(f"data {sequence}: {KINDS[what]} batch {batch} turn {turn}"
               f" weights {weights}")
-        print_tensors(block, tensors, stream[at - payload_bytes:at])
+        crc = print_tensors(block, tensors, stream[at - payload_bytes:at])
+        assert crc == payload_crc or not flags
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@
 #include <sys/wait.h>
 
 #include "lib/base/error.h"
+#include "tests/transport/fault_proxy.h"
+#include "tests/transport/links_under_test.h"
+#include "tests/transport/test_secret.h"
 #include "transport/io_thread.h"
 
-extern char** environ;
-
-namespace sluice {
-namespace {
+namespace sluice::rendezvous_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -55,6 +55,10 @@ class Peer {
   int status_ = -1;
 };
 
+RendezvousOptions options_of(std::uint32_t blocks) {
+  return {.blocks = blocks, .secret = test_secret()};
+}
+
 std::vector<std::string> relay(const Rendezvous& rendezvous, int block,
                                int blocks) {
   return {"relay", rendezvous.address(), std::to_string(block),
@@ -63,7 +67,7 @@ std::vector<std::string> relay(const Rendezvous& rendezvous, int block,
 
 TEST(Processes, PassMessagesUpAndDown) {
   IoThread io;
-  Rendezvous rendezvous(io, {.blocks = 3});
+  Rendezvous rendezvous(io, options_of(3));
   Peer one(relay(rendezvous, 1, 3));
   Peer two(relay(rendezvous, 2, 3));
   Peer three(relay(rendezvous, 3, 3));
@@ -82,7 +86,7 @@ TEST(Processes, PassMessagesUpAndDown) {
 
 TEST(Processes, KilledOneFailsAReceive) {
   IoThread io;
-  Rendezvous rendezvous(io, {});
+  Rendezvous rendezvous(io, options_of(1));
   Peer peer({"die_waited_for", rendezvous.address()});
   std::vector<Link> links = rendezvous.accept_workers();
   links[0].sender->send({});
@@ -95,7 +99,7 @@ TEST(Processes, KilledOneFailsAReceive) {
 
 TEST(Processes, KilledOneFailsASend) {
   IoThread io;
-  Rendezvous rendezvous(io, {});
+  Rendezvous rendezvous(io, options_of(1));
   Peer peer({"die_unread", rendezvous.address()});
   std::vector<Link> links = rendezvous.accept_workers();
   links[0].sender->send({});
@@ -115,19 +119,56 @@ struct Worker {
 
 TEST(Rendezvous, OfOneBlockHasNoNeighbours) {
   IoThread io;
-  Rendezvous rendezvous(io, {});
+  Rendezvous rendezvous(io, options_of(1));
   auto accepted = std::async(std::launch::async,
                              [&] { return rendezvous.accept_workers(); });
   Worker worker;
-  worker.links = join(worker.io, rendezvous.address(), 1, {}, {}, {});
+  worker.links =
+      join(worker.io, rendezvous.address(), 1, {}, {}, options_of(1));
   EXPECT_EQ(accepted.get().size(), 1u);
   EXPECT_EQ(worker.links.below.sender, nullptr);
   EXPECT_EQ(worker.links.above.sender, nullptr);
 }
 
+TEST(Rendezvous, WorksOverTcp) {
+  IoThread io;
+  RendezvousOptions options = options_of(2);
+  options.transport = "tcp";
+  Rendezvous rendezvous(io, options);
+  const auto work = [&](std::uint32_t block) {
+    IoThread worker;
+    return join(worker, rendezvous.address(), block, {}, {}, options)
+               .control.sender != nullptr;
+  };
+  auto two = std::async(std::launch::async, work, 2);
+  auto one = std::async(std::launch::async, work, 1);
+  EXPECT_EQ(rendezvous.accept_workers().size(), 2u);
+  EXPECT_TRUE(one.get());
+  EXPECT_TRUE(two.get());
+}
+
+TEST(Rendezvous, MakesLinksThatReconnect) {
+  IoThread io;
+  const TestFolder folder;
+  RendezvousOptions options = options_of(1);
+  options.reconnect = 60s;
+  Rendezvous rendezvous(io, options);
+  FaultProxy proxy("unix", {.folder = folder.path(), .name = "proxy"},
+                   rendezvous.address());
+  auto accepted = std::async(std::launch::async,
+                             [&] { return rendezvous.accept_workers(); });
+  Worker worker;
+  worker.links = join(worker.io, proxy.address(), 1, {}, {}, options);
+  const std::vector<Link> links = accepted.get();
+  proxy.cut();
+  while (proxy.connections() < 2) std::this_thread::yield();
+  worker.links.control.sender->send({.batch = 1});
+  EXPECT_EQ(links[0].receiver->receive()->batch, 1);
+}
+
 TEST(Rendezvous, ControlLinksStandInTheOrderOfTheBlocks) {
   IoThread io;
-  const RendezvousOptions options{.blocks = 2};
+  const RendezvousOptions options = options_of(2);
   Rendezvous rendezvous(io, options);
   const auto work = [&](std::uint32_t block) {
     Worker worker;
@@ -145,15 +186,18 @@ TEST(Rendezvous, ControlLinksStandInTheOrderOfTheBlocks) {
 
 TEST(Rendezvous, GivesUpWhenTheCheckThrows) {
   IoThread io;
-  Rendezvous rendezvous(
-      io, {.check = [] { throw LinkError("block 1 exited with code 3"); }});
+  RendezvousOptions options = options_of(1);
+  options.check = [] { throw LinkError("block 1 exited with code 3"); };
+  Rendezvous rendezvous(io, options);
   EXPECT_THAT([&] { rendezvous.accept_workers(); },
               ThrowsMessage<LinkError>(HasSubstr("exited with code 3")));
 }
 
 TEST(Rendezvous, SaysWhoDidNotCome) {
   IoThread io;
-  Rendezvous rendezvous(io, {.patience = 20ms});
+  RendezvousOptions options = options_of(1);
+  options.patience = 20ms;
+  Rendezvous rendezvous(io, options);
   EXPECT_THAT(
       [&] { rendezvous.accept_workers(); },
       ThrowsMessage<LinkError>(HasSubstr("block 1 did not come in time")));
@@ -161,10 +205,10 @@ TEST(Rendezvous, SaysWhoDidNotCome) {
 
 TEST(Rendezvous, RefusesAWorkerOfAnotherRun) {
   IoThread io;
-  Rendezvous rendezvous(io, {.blocks = 1});
+  Rendezvous rendezvous(io, options_of(1));
   auto joined = std::async(std::launch::async, [&] {
     IoThread worker;
-    EXPECT_THROW(join(worker, rendezvous.address(), 1, {}, {}, {.blocks = 2}),
+    EXPECT_THROW(join(worker, rendezvous.address(), 1, {}, {}, options_of(2)),
                  LinkError);
   });
   EXPECT_THAT(
@@ -176,11 +220,13 @@ TEST(Rendezvous, RefusesAWorkerOfAnotherRun) {
 
 TEST(Rendezvous, RefusesCapacitiesThatDisagree) {
   IoThread io;
-  Rendezvous rendezvous(io, {.control = {.up = 4, .down = 2}});
+  RendezvousOptions options = options_of(1);
+  options.control = {.up = 4, .down = 2};
+  Rendezvous rendezvous(io, options);
+  options.control = {.up = 4, .down = 3};
   auto joined = std::async(std::launch::async, [&] {
     IoThread worker;
-    EXPECT_THROW(join(worker, rendezvous.address(), 1, {}, {},
-                      {.control = {.up = 4, .down = 3}}),
+    EXPECT_THROW(join(worker, rendezvous.address(), 1, {}, {}, options),
                  LinkError);
   });
   EXPECT_THAT([&] { rendezvous.accept_workers(); },
@@ -189,7 +235,7 @@ TEST(Rendezvous, RefusesCapacitiesThatDisagree) {
 
 TEST(Rendezvous, IsNotDisturbedByAStranger) {
   IoThread io;
-  Rendezvous rendezvous(io, {});
+  Rendezvous rendezvous(io, options_of(1));
   boost::asio::io_context context;
   boost::asio::local::stream_protocol::socket stranger(context);
   stranger.connect(
@@ -198,20 +244,39 @@ TEST(Rendezvous, IsNotDisturbedByAStranger) {
   auto accepted = std::async(std::launch::async,
                              [&] { return rendezvous.accept_workers(); });
   Worker worker;
-  worker.links = join(worker.io, rendezvous.address(), 1, {}, {}, {});
+  worker.links =
+      join(worker.io, rendezvous.address(), 1, {}, {}, options_of(1));
   EXPECT_EQ(accepted.get().size(), 1u);
+}
+
+TEST(Rendezvous, RefusesAWorkerThatWasGivenAnotherSecret) {
+  IoThread io;
+  RendezvousOptions options = options_of(1);
+  options.patience = 100ms;
+  Rendezvous rendezvous(io, options);
+  auto joined = std::async(std::launch::async, [&] {
+    IoThread worker;
+    EXPECT_THAT(
+        [&] {
+          join(worker, rendezvous.address(), 1, {}, {},
+               {.secret = other_secret()});
+        },
+        ThrowsMessage<LinkError>(HasSubstr("does not hold this run's secret")));
+  });
+  EXPECT_THAT([&] { rendezvous.accept_workers(); },
+              ThrowsMessage<LinkError>(HasSubstr("1 connection was refused")));
 }
 
 TEST(Rendezvous, WithoutAnyListenerFails) {
   IoThread io;
   EXPECT_THAT(
-      [&] { join(io, "/nowhere/launcher", 1, {}, {}, {}); },
+      [&] { join(io, "/nowhere/launcher", 1, {}, {}, options_of(1)); },
       ThrowsMessage<LinkError>(HasSubstr("can't connect to '/nowhere")));
 }
 
 TEST(Rendezvous, KeepsItsSocketsInAPrivateFolder) {
   IoThread io;
-  const Rendezvous rendezvous(io, {});
+  const Rendezvous rendezvous(io, options_of(1));
   const fs::path folder = fs::path(rendezvous.address()).parent_path();
   EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
 }
@@ -220,16 +285,16 @@ TEST(Rendezvous, LeavesNoFileBehind) {
   IoThread io;
   fs::path folder;
   {
-    Rendezvous rendezvous(io, {.blocks = 2, .patience = 50ms});
+    RendezvousOptions options = options_of(2);
+    options.patience = 50ms;
+    Rendezvous rendezvous(io, options);
     folder = fs::path(rendezvous.address()).parent_path();
     IoThread worker;
-    EXPECT_THROW(join(worker, rendezvous.address(), 2, {}, {},
-                      {.blocks = 2, .patience = 50ms}),
+    EXPECT_THROW(join(worker, rendezvous.address(), 2, {}, {}, options),
                  LinkError);
     EXPECT_TRUE(fs::exists(folder / "b2"));
   }
   EXPECT_FALSE(fs::exists(folder));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::rendezvous_test

@@ -17,9 +17,9 @@
 #include "tests/transport/links_under_test.h"
 #include "transport/connection.h"
 #include "transport/frame.h"
+#include "transport/handshake.h"
 
-namespace sluice {
-namespace {
+namespace sluice::wire_test {
 
 using namespace std::chrono_literals;
 
@@ -47,19 +47,38 @@ std::string hex(std::span<const std::byte> bytes) {
   return text;
 }
 
+// What block 1 sends in the handshake with block 2.
+std::vector<std::byte> greeting_of_block_1() {
+  const Versions versions{kWireVersion, kWireVersion};
+  Handshake caller(Side::caller, test_secret(),
+                   {.versions = versions, .from = 1, .to = 2});
+  Handshake called(Side::called, test_secret(),
+                   {.versions = versions, .from = 2});
+  std::vector<std::byte> sent = caller.output();
+  called.take(sent);
+  caller.take(called.output());
+  const std::vector<std::byte> proof = caller.output();
+  sent.insert(sent.end(), proof.begin(), proof.end());
+  return sent;
+}
+
 // What a link writes to its socket for that message and its end.
 std::string written_by_a_link() {
   int ends[2] = {-1, -1};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  LinkOptions options = test_options(1, 60s);
+  options.checksum = true;
+  options.heartbeat = 60s;  // none among them
   IoThread io;
-  Link link = open_link(
-      io,
-      Socket(io.context(), boost::asio::generic::stream_protocol(AF_UNIX, 0),
-             ends[0]),
-      test_options(1, 60s));
+  Link link =
+      open_link(io,
+                Stream(Socket(io.context(),
+                              boost::asio::generic::stream_protocol(AF_UNIX, 0),
+                              ends[0])),
+                options, greeting_of_block_1());
   link.sender->send(example());
   link.sender->close();
-  std::string bytes(64 + 128 + 64 + 64, '\0');
+  std::string bytes(96 + 64 + 128 + 64 + 64, '\0');
   EXPECT_EQ(::recv(ends[1], bytes.data(), bytes.size(), MSG_WAITALL),
             static_cast<ssize_t>(bytes.size()));
   ::close(ends[1]);
@@ -96,11 +115,11 @@ TEST(WireFormat, IsReadByAProgramThatKnowsOnlyTheTables) {
   EXPECT_EQ(output_of(SLUICE_TEST_PYTHON " " SLUICE_TEST_FOLDER
                                          "/transport/read_frames.py " +
                       path),
+            "greeting 1 to 2, side 1, versions 2 to 2\n"
             "data 1: gradient batch 7 turn 8 weights 7\n"
             "  h float32 [2, 3] strides [0, 1]: 0000803f0000004000004040\n"
             "bye\n");
   std::filesystem::remove(path);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::wire_test

@@ -8,10 +8,12 @@ namespace {
 constexpr std::size_t kClosed = ~(~std::size_t{0} >> 1);
 
 constinit thread_local MemoryBalance* current_balance = nullptr;
+constinit thread_local std::int64_t charged_here = 0;
 
 }  // namespace
 
 void MemoryBalance::charge(std::size_t bytes) {
+  charged_here += static_cast<std::int64_t>(bytes);
   const std::size_t live =
       (live_.fetch_add(bytes, std::memory_order_relaxed) + bytes) & ~kClosed;
   std::size_t peak = peak_.load(std::memory_order_relaxed);
@@ -21,6 +23,7 @@ void MemoryBalance::charge(std::size_t bytes) {
 }
 
 void MemoryBalance::credit(std::size_t bytes) {
+  charged_here -= static_cast<std::int64_t>(bytes);
   // Whoever deletes must have seen what all others did before.
   if (live_.fetch_sub(bytes, std::memory_order_acq_rel) - bytes == kClosed) {
     delete this;
@@ -55,6 +58,10 @@ MemoryScope::MemoryScope(const MemoryAccount& account)
 
 MemoryScope::~MemoryScope() {
   current_balance = outer_;
+}
+
+std::int64_t charged_by_this_thread() {
+  return charged_here;
 }
 
 MemoryBalance* charge_current_account(std::size_t bytes) {

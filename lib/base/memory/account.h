@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace sluice {
@@ -65,6 +66,11 @@ class MemoryScope {
  private:
   MemoryBalance* outer_;
 };
+
+/// What this thread has charged to accounts, less what it has freed of theirs:
+/// the difference of two calls is what it allocated in between and still lives,
+/// whatever other threads did meanwhile. Bytes.
+std::int64_t charged_by_this_thread();
 
 /// Charges `bytes` (> 0) to the account of the innermost scope of this thread.
 /// Returns what has to be credited when they are freed; null outside scopes.

@@ -13,8 +13,7 @@
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::examples_test {
 
 using testing::HasSubstr;
 
@@ -100,5 +99,4 @@ TEST_F(Examples, MistakesOnTheCommandLineAreOneLine) {
   EXPECT_EQ(run("own_network", "faster"), 2) << output_;
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::examples_test

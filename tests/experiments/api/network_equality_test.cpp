@@ -12,8 +12,7 @@
 #include "tests/experiments/api/small_network.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::network_equality_test {
 
 /// An entry of the model `mlp` of modules/mlp.cpp, in one's own words.
 LayerFactory mlp_layer(std::int64_t inputs, std::int64_t outputs, bool last) {
@@ -89,6 +88,12 @@ INSTANTIATE_TEST_SUITE_P(
             Mix{"fully_decoupled",
                 {"fully_decoupled, beta = 0.9"},
                 "boundary = {policy = 'fully_decoupled', beta = 0.9}"},
+            Mix{"codecs",
+                {"local_loss, codec = 'bf16'",
+                 "delayed_gradient, codec = "
+                 "'int8'"},
+                "boundary = {1 = {policy = 'local_loss', codec = 'bf16'}, 2 = "
+                "{policy = 'delayed_gradient', codec = 'int8'}}"},
             Mix{"replay_and_synthetic",
                 {"features_replay", "synthetic_gradient"},
                 "boundary = {1 = {policy = 'features_replay'}, 2 = {policy = "
@@ -185,5 +190,4 @@ TEST(Network, LeavesTheProcessWideGeneratorToTheProgram) {
   }
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::network_equality_test

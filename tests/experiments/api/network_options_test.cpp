@@ -6,8 +6,7 @@
 #include "experiments/config/toml.h"
 #include "tests/experiments/api/small_network.h"
 
-namespace sluice {
-namespace {
+namespace sluice::network_options_test {
 
 TEST(NetworkOptions, AmountToTheConfigThatSaysTheSame) {
   NetworkOptions options = small_network(
@@ -45,5 +44,4 @@ TEST(NetworkOptions, WhatIsSaidTwiceIsRefused) {
               testing::HasSubstr("NetworkOptions::boundaries"));
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::network_options_test

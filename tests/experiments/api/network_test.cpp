@@ -13,8 +13,7 @@
 #include "tests/experiments/api/small_network.h"
 #include "tests/experiments/training.h"
 
-namespace sluice {
-namespace {
+namespace sluice::network_test {
 
 using testing::HasSubstr;
 
@@ -237,6 +236,11 @@ TEST(NetworkMisuse, CutsBeyondTheLayers) {
   EXPECT_THAT(refusal(options), HasSubstr("cuts: 2 can't begin a block"));
 }
 
+TEST(NetworkMisuse, BlocksCantOpenTheDataOfALoop) {
+  EXPECT_THAT(refusal(small_network({"synthetic_gradient, unlock = {}"})),
+              HasSubstr("unlock is for `sluice run`"));
+}
+
 TEST(NetworkMisuse, PoliciesAreCheckedAsInAConfig) {
   EXPECT_THAT(refusal(small_network({"local_los"})),
               HasSubstr("did you mean 'local_loss'"));
@@ -279,5 +283,4 @@ TEST(NetworkMisuse, BatchesThatDoNotFit) {
   EXPECT_EQ(net.turns(), 3);
 }
 
-}  // namespace
-}  // namespace sluice
+}  // namespace sluice::network_test

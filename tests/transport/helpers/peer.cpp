@@ -1,8 +1,7 @@
 // A worker process for the tests: joins a rendezvous and does as it was told.
 //   peer relay ADDRESS BLOCK BLOCKS   passes messages up and down
-//   peer die_waited_for ADDRESS      one block; kills itself when a message
-//   came peer die_unread ADDRESS          the same, but leaves the message
-//   unread
+//   peer die_waited_for ADDRESS      one block; kills itself at a message
+//   peer die_unread ADDRESS          the same, but leaves the message unread
 #include <csignal>
 #include <cstdlib>
 #include <exception>
@@ -12,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
+#include "tests/transport/test_secret.h"
 #include "transport/rendezvous.h"
 
 namespace {
@@ -51,7 +51,8 @@ int run(int argc, char** argv) {
   const std::uint32_t block = argc > 3 ? std::atoi(argv[3]) : 1;
   const std::uint32_t blocks = argc > 4 ? std::atoi(argv[4]) : 1;
   IoThread io;
-  Neighbours links = join(io, argv[2], block, {}, {}, {.blocks = blocks});
+  Neighbours links = join(io, argv[2], block, {}, {},
+                          {.blocks = blocks, .secret = test_secret()});
   if (mode == "relay") {
     relay(links);
   } else if (mode == "die_waited_for") {

@@ -1,4 +1,4 @@
-#include "experiments/data/labels.h"
+#include "experiments/data/files/labels.h"
 
 #include <cstddef>
 

@@ -1,4 +1,4 @@
-#include "experiments/data/data_files.h"
+#include "experiments/data/files/data_files.h"
 
 #include <cerrno>
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+constexpr std::size_t kChunkBytes = std::size_t{1} << 15;
 constexpr const char* kHowToNameTheRoot =
     "name the folder of data files with data.root in the config or with the "
     "environment variable SLUICE_DATA, or get them with `sluice data fetch`";
@@ -33,7 +33,7 @@ GzFile open_data_file(const std::string& path) {
   GzFile file(gzopen(path.c_str(), "rb"));
   if (!file)
     throw UserError("{}: can't be opened: {}", path, error_text(errno));
-  gzbuffer(file.get(), 1U << 17);
+  gzbuffer(file.get(), kChunkBytes);
   return file;
 }
 

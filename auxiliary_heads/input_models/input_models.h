@@ -1,0 +1,12 @@
+#pragma once
+
+#include "auxiliary_heads/synthesizers/synthesizers.h"
+#include "lib/input_model.h"
+
+namespace sluice {
+
+/// Reads the options, which are those of synthesizers; the kind of input model
+/// follows from the features.
+MakeInputModel configure_input_model(Fields& options);
+
+}  // namespace sluice

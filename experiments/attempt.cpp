@@ -1,0 +1,62 @@
+#include "experiments/attempt.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "experiments/engines.h"
+#include "experiments/tensorboard.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/schedules/free_running.h"
+
+namespace sluice {
+
+Attempt::Attempt(const Experiment& experiment, const RunFolder& folder,
+                 const Resumed& start,
+                 std::vector<std::shared_ptr<Sink>> others)
+    : experiment_(experiment),
+      folder_(folder),
+      start_(start),
+      keeper_(folder.checkpoints(), experiment.keep),
+      sink_(std::make_shared<RunSink>(with_files(std::move(others)), keeper_)),
+      schedule_(std::make_shared<ScheduleRecord>(experiment.blocks(), sink_)),
+      coordinator_(length(), experiment.blocks(), schedule_,
+                   [this](std::int64_t turn) { keeper_.saved(turn); }) {
+  sink_->recall(folder.history());
+  for (const Record& record : folder.history()) coordinator_.recall(record);
+}
+
+Attempt::~Attempt() {
+  remove_partial_checkpoints(folder_.checkpoints());
+}
+
+RunLength Attempt::length() const {
+  RunLength length = experiment_.length;
+  length.first_turn = start_.turn;
+  length.first_phase = start_.phase;
+  length.first_batch = start_.first_batch;
+  return length;
+}
+
+std::vector<std::shared_ptr<Sink>> Attempt::with_files(
+    std::vector<std::shared_ptr<Sink>> others) const {
+  const auto board =
+      std::make_shared<TensorBoardFile>(folder_.path(), folder_.started());
+  for (const Record& record : folder_.history()) board->write(record);
+  others.insert(others.begin(), {folder_.metrics(), board});
+  return others;
+}
+
+void Attempt::run(const std::string& program, const std::string& faults,
+                  const std::optional<Rank>& rank) {
+  run_engine(experiment_,
+             {.folder = folder_.path(),
+              .files = {.checkpoints = folder_.checkpoints(),
+                        .resume = start_.checkpoint},
+              .program = program,
+              .faults = faults,
+              .rank = rank},
+             coordinator_);
+  if (runs_free(experiment_.plans.front())) schedule_->save(folder_.path());
+}
+
+}  // namespace sluice

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/checkpoint_keeper.h"
+#include "experiments/experiment.h"
+#include "experiments/free_schedule.h"
+#include "experiments/ranks/rank.h"
+#include "experiments/run_folder.h"
+#include "experiments/run_sink.h"
+#include "lib/coordinator.h"
+#include "lib/metrics/sink.h"
+#include "lib/metrics/time_spent.h"
+
+namespace sluice {
+
+/// A run from where it starts, or starts again after a worker was lost, to its
+/// end; what it writes goes into the folder.
+class Attempt {
+ public:
+  /// `others` are given every record beside the folder's own sinks. The
+  /// experiment and the folder must outlive it.
+  Attempt(const Experiment& experiment, const RunFolder& folder,
+          const Resumed& start, std::vector<std::shared_ptr<Sink>> others);
+  /// Removes checkpoints that are not whole: nobody completes them any more.
+  ~Attempt();
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  /// Arguments as RunPlace has them. Throws what run_engine() throws.
+  void run(const std::string& program, const std::string& faults,
+           const std::optional<Rank>& rank);
+
+  Coordinator& coordinator() { return coordinator_; }
+  RunSink& sink() { return *sink_; }
+  /// Since it began.
+  double seconds() const { return seconds_since(started_); }
+
+ private:
+  RunLength length() const;
+  std::vector<std::shared_ptr<Sink>> with_files(
+      std::vector<std::shared_ptr<Sink>> others) const;
+
+  const Experiment& experiment_;
+  const RunFolder& folder_;
+  const Resumed start_;
+  const SteadyTime started_ = std::chrono::steady_clock::now();
+  CheckpointKeeper keeper_;
+  const std::shared_ptr<RunSink> sink_;
+  const std::shared_ptr<ScheduleRecord> schedule_;
+  Coordinator coordinator_;
+};
+
+}  // namespace sluice

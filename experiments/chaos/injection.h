@@ -1,0 +1,49 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+/// A fault that a user asks for, to see what a run makes of it.
+struct Injection {
+  enum class What : std::uint8_t {
+    kill,
+    stop,
+    hang,
+    delay,
+    slow,
+    corrupt,
+    fail_checkpoint
+  };
+  enum class When : std::uint8_t { turn, start, evaluation, checkpoint };
+
+  What what = What::kill;
+  int block = 0;  ///< whose; of a delay or corruption the sender's
+  int to = 0;     ///< of a delay or corruption: who receives
+  When when = When::turn;
+  std::int64_t turn = 0;
+  double factor = 1;
+  std::chrono::microseconds delay{0};
+  std::string text = {};  ///< as it was written
+
+  bool operator==(const Injection&) const = default;
+
+  /// Whether it happens once in a run, restarts included.
+  bool is_once() const { return what != What::delay && what != What::slow; }
+};
+
+/// Reads "kill block 2 @ turn 50; delay 1->2 20ms" for a run of so many blocks.
+/// Throws UserError naming the part that isn't understood and what is.
+std::vector<Injection> parse_injections(std::string_view text, int blocks);
+
+/// The inverse.
+std::string to_text(const std::vector<Injection>& injections);
+
+/// What `sluice help inject` prints.
+std::string injections_manual();
+
+}  // namespace sluice

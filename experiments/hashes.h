@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/metrics/record.h"
+
+namespace sluice {
+
+/// The records of the kind "hash" that a run with `hashes = true` has written:
+/// by block, in the order of its updates.
+using Hashes = std::map<int, std::vector<Record>>;
+
+/// Of a metrics.jsonl.
+Hashes read_hashes(const std::string& metrics_file);
+
+/// Where two runs part.
+struct HashDifference {
+  std::int64_t turn = 0;
+  int block = 0;
+  std::string name = {};  ///< of the tensor or gradient
+
+  bool operator==(const HashDifference&) const = default;
+};
+std::string to_text(const HashDifference& difference);
+
+/// The difference of the earliest turn, there of the highest block: gradients
+/// go down.
+std::optional<HashDifference> first_difference(const Hashes& left,
+                                               const Hashes& right);
+
+}  // namespace sluice

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace sluice {
+
+/// The value of an environment variable, or nothing.
+using Environment =
+    std::function<std::optional<std::string>(const std::string& name)>;
+Environment process_environment();
+
+/// Which of several processes this one is that something else has started with
+/// the same command line: rank r is the worker of block r + 1, and rank 0
+/// coordinates too.
+struct Rank {
+  std::string starter = {};  ///< "mpirun", "srun" or "torchrun", for messages
+  int number = 0;
+  int count = 1;
+  /// The same for all of them and for nobody else on this host, in characters
+  /// of a file name.
+  std::string job = {};
+  bool one_host = true;
+  /// Where rank 0 listens when they are on several hosts, "host:port"; empty:
+  /// nobody said so.
+  std::string master = {};
+};
+
+/// Reads what OpenMPI (OMPI_COMM_WORLD_*), Slurm (SLURM_STEP_*, SLURM_PROCID)
+/// or torchrun and its like (RANK, WORLD_SIZE) leave in the environment, and
+/// MASTER_ADDR and MASTER_PORT, in that order. Nothing for a process on its
+/// own, and in Slurm for one that srun didn't start. Throws UserError for a
+/// variable that is no number, or ranks out of range.
+std::optional<Rank> rank_from(const Environment& environment);
+
+}  // namespace sluice

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "experiments/experiment.h"
+#include "lib/schedules/costs.h"
+
+namespace sluice {
+
+/// The most that a block holds, by purpose, in bytes.
+struct MemoryForecast {
+  std::int64_t weights = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t graph = 0;
+  std::int64_t stash = 0;
+  std::int64_t history = 0;
+  std::int64_t queue = 0;  ///< messages that have come and wait
+  /// Of all at once, gradients and temporaries too. 0 without the caching
+  /// allocator, which counts them.
+  std::int64_t peak = 0;
+  /// More when its channels are full, which a slow neighbour, link or machine
+  /// may cause: messages that wait at either end.
+  std::int64_t channels = 0;
+};
+
+/// What some turns of a block's worker showed, on its own.
+struct Rehearsal {
+  BlockCosts seconds;  ///< medians; heads and replays are part of a backward
+  MemoryForecast memory;
+};
+
+/// Lets each block do the first turns of its schedule alone, one after the
+/// other, between neighbours that are made up: activations are those of the
+/// block below, gradients are zeros. So no more than one block is in memory at
+/// a time. Nothing is written. `queue` follows from the schedule at these costs
+/// and at the experiment's links: a faster neighbour fills the channel. Once
+/// per process prepare_process() comes before it.
+std::vector<Rehearsal> rehearse(const Experiment& experiment);
+
+}  // namespace sluice

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// A block at a checkpoint of the run and of its replay.
+struct Compared {
+  int block = 1;
+  std::int64_t turn = 0;
+  std::string hash = {};        ///< of all that the replay has
+  std::string difference = {};  ///< the first tensor that differs, or empty
+};
+
+/// What a replay has found, in the order in which it happened.
+struct Replayed {
+  std::vector<Compared> compared = {};
+
+  /// The first difference as "turn 12, block 2: NAME"; empty: the same bits.
+  std::string difference() const;
+};
+
+/// Repeats a run whose blocks ran free, on whatever engine, from what its
+/// folder holds: the config, and in schedule.txt what its blocks have done; all
+/// in this thread, and writes nothing. Throws UserError when the folder has no
+/// such run, or when its record is none of a run that could have been.
+Replayed replay(const std::string& run_folder);
+
+}  // namespace sluice

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Wakes a thread that waits for whichever of several things happens first.
+/// Nothing is missed when it is used so: ask rung(), look whether anything can
+/// be done, and if not, wait() with what was asked. For any number of threads.
+class Bell {
+ public:
+  void ring();
+  /// How often it has been rung.
+  std::uint64_t rung() const;
+  /// Until it has been rung more often than `heard` times; false when `most`
+  /// has passed first.
+  bool wait(std::uint64_t heard, std::chrono::milliseconds most) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::uint64_t rung_ = 0;
+};
+
+/// A condition variable that rings bells too. Its owner's mutex is held in all
+/// calls.
+class RingingCondition {
+ public:
+  void add(std::shared_ptr<Bell> bell) { bells_.push_back(std::move(bell)); }
+  void notify_all();
+  template <class Until>
+  void wait_until(std::unique_lock<std::mutex>& lock, const Until& until) {
+    changed_.wait_until(lock, until);
+  }
+  /// Until `done()`; false when `most` has passed first.
+  template <class Most, class Done>
+  bool wait_for(std::unique_lock<std::mutex>& lock, const Most& most,
+                Done done) {
+    return changed_.wait_for(lock, most, done);
+  }
+
+ private:
+  std::condition_variable changed_;
+  std::vector<std::shared_ptr<Bell>> bells_;
+};
+
+}  // namespace sluice

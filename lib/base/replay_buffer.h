@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lib/base/message.h"
+#include "lib/base/random.h"
+
+namespace sluice {
+
+/// Which entry of a replay buffer is read next, and which one leaves when it is
+/// full.
+enum class ReplayOrder : std::uint8_t {
+  /// Of the entries that were used least, the one written last; the oldest one
+  /// leaves. As in the code of DGL (arXiv:1901.08164).
+  priority_lifo,
+  /// Of the entries that were used least, the oldest; the oldest one leaves.
+  fifo,
+  /// Any, at random. Of n messages written the full buffer holds a uniform
+  /// sample: the n-th takes the place of a random one with probability
+  /// batches / n, or is dropped (Vitter's algorithm R, 1985).
+  reservoir
+};
+
+struct ReplayOptions {
+  std::int64_t batches = 1;  ///< that it holds, >= 1
+  ReplayOrder order = ReplayOrder::priority_lifo;
+  /// How often an entry is used again after its first use; then it leaves.
+  /// Negative: any number of times.
+  std::int64_t max_reuse = -1;
+  std::uint64_t key = 0;  ///< of its random choices
+
+  bool operator==(const ReplayOptions&) const = default;
+};
+
+/// What lies at a boundary between two blocks that don't wait for each other:
+/// whole messages, so that labels stay with their activations. A message that
+/// is read stays, unless it has been used up. When reuse is bounded, whoever
+/// writes should wait for has_room(): then what is dropped doesn't make the
+/// reader run out, who can read as often as there were messages written.
+class ReplayBuffer {
+ public:
+  explicit ReplayBuffer(ReplayOptions options);
+
+  struct Use {
+    Message message;         ///< shares its buffers with the entry
+    std::int64_t reuse = 0;  ///< how often it had been used before
+  };
+
+  /// Whether reads that are done and reads that would be left after a write
+  /// are as many as the writes.
+  bool has_room() const;
+  /// Always takes the message, or drops it where the order says so.
+  void write(Message message);
+  /// Nothing when the buffer is empty.
+  std::optional<Use> read();
+  bool empty() const { return entries_.empty(); }
+  std::size_t size() const { return entries_.size(); }
+  std::int64_t written() const { return written_; }
+  /// Of all that it holds.
+  std::size_t bytes() const;
+
+ private:
+  struct Entry {
+    Message message;
+    std::int64_t uses = 0;
+  };
+  bool is_bounded() const { return options_.max_reuse >= 0; }
+  std::int64_t reads_left() const;
+  std::size_t next_to_read();
+  /// Of the full buffer, by the order of things; nothing: the new message.
+  std::optional<std::size_t> next_to_leave();
+
+  ReplayOptions options_;
+  KeyedRandom random_;
+  std::int64_t written_ = 0;
+  std::int64_t read_ = 0;
+  std::vector<Entry> entries_;  // the oldest first
+};
+
+}  // namespace sluice

@@ -1,0 +1,27 @@
+#include "lib/engines/executor.h"
+
+#include <optional>
+#include <utility>
+
+namespace sluice {
+
+Executor::Executor(Pulse& pulse, Around around)
+    : pulse_(&pulse), around_(std::move(around)) {}
+
+void Executor::execute(const Action& action, Worker& worker) const {
+  if (pulse_ != nullptr) pulse_->begins(action);
+  if (around_)
+    around_(action, [&] { worker.execute(action); });
+  else
+    worker.execute(action);
+  if (pulse_ != nullptr) pulse_->moves();
+}
+
+bool Executor::wait(Worker& worker, const Bell& bell,
+                    std::uint64_t heard) const {
+  std::optional<Waiting> waiting;
+  if (pulse_ != nullptr) waiting.emplace(*pulse_, kAnyNeighbour);
+  return worker.wait(bell, heard);
+}
+
+}  // namespace sluice

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "lib/base/bell.h"
+#include "lib/engines/pulse.h"
+#include "lib/schedules/action.h"
+#include "lib/worker.h"
+
+namespace sluice {
+
+/// Does what execute() does, and something of its own before and after it.
+using Around =
+    std::function<void(const Action&, const std::function<void()>& execute)>;
+
+/// How a worker's loop executes actions and waits. Its thread is the worker's.
+class Executor {
+ public:
+  /// Nobody is told.
+  Executor() = default;
+  /// The pulse, which must outlive it, shows each action and wait; `around`, if
+  /// any, is what actions are executed by.
+  explicit Executor(Pulse& pulse, Around around = nullptr);
+
+  void execute(const Action& action, Worker& worker) const;
+  /// Worker::wait().
+  bool wait(Worker& worker, const Bell& bell, std::uint64_t heard) const;
+
+ private:
+  Pulse* pulse_ = nullptr;
+  Around around_ = nullptr;
+};
+
+}  // namespace sluice

@@ -1,0 +1,40 @@
+#include "lib/engines/free_loop.h"
+
+#include <cstdint>
+#include <utility>
+
+namespace sluice {
+
+FreeLoop::FreeLoop(const BlockPlan& plan, Worker& worker, Executor executor)
+    : worker_(worker), chooser_(plan), executor_(std::move(executor)) {
+  worker_.run_free(bell_);
+}
+
+std::optional<Action> FreeLoop::ready_choice() {
+  if (const auto next = worker_.next_from_below()) chooser_.see(*next);
+  for (Action& choice : chooser_.choices())
+    if (worker_.is_ready(choice)) return std::move(choice);
+  return std::nullopt;
+}
+
+void FreeLoop::execute(Action action) {
+  executor_.execute(action, worker_);
+  action.dropped = worker_.take_dropped();
+  chooser_.note(action);
+  done_ += (done_.empty() ? "" : " ") + to_text(action);
+}
+
+std::string FreeLoop::carry_out(const Grant& grant) {
+  chooser_.give(grant);
+  while (!chooser_.is_done()) {
+    const std::uint64_t heard = bell_->rung();
+    worker_.flush();
+    if (std::optional<Action> choice = ready_choice())
+      execute(std::move(*choice));
+    else if (!chooser_.is_done() && !executor_.wait(worker_, *bell_, heard))
+      execute(chooser_.choices().front());  // it says who is silent
+  }
+  return std::exchange(done_, {});
+}
+
+}  // namespace sluice

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/base/bell.h"
+#include "lib/engines/executor.h"
+#include "lib/schedules/free_running.h"
+#include "lib/schedules/plan.h"
+#include "lib/worker.h"
+
+namespace sluice {
+
+/// A block that runs free on a thread of its own: does of its choices the first
+/// that is ready in real time, and sleeps while none is.
+class FreeLoop {
+ public:
+  /// The worker has not begun, and outlives it.
+  FreeLoop(const BlockPlan& plan, Worker& worker, Executor executor = {});
+
+  /// Returns the actions that it has done, as to_text() writes them, a blank
+  /// between. Throws what the worker throws; a neighbour that is silent is
+  /// given up after twice the time that a channel waits, which is for ever
+  /// where somebody else watches it (kSupervisedDeadline).
+  std::string carry_out(const Grant& grant);
+
+ private:
+  std::optional<Action> ready_choice();
+  void execute(Action action);
+
+  Worker& worker_;
+  FreeRunning chooser_;
+  const Executor executor_;
+  std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  std::string done_;
+};
+
+}  // namespace sluice

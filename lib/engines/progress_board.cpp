@@ -1,0 +1,161 @@
+#include "lib/engines/progress_board.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "lib/schedules/action.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::array<const char*, kActionKinds> kNames = {
+    "forward",
+    "backward",
+    "update",
+    "evaluation",
+    "learning",
+    "checkpoint",
+    "learning of its input"};
+
+const char* name_of(int action) {
+  const auto index = static_cast<std::size_t>(action);
+  return index < kNames.size() ? kNames[index] : "unknown";
+}
+
+std::string waited_for(int there) {
+  if (there == kLauncher) return "the launcher";
+  return there == kAnyNeighbour ? "any neighbour"
+                                : fmt::format("block {}", there);
+}
+
+double seconds(ProgressBoard::Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
+ProgressBoard::ProgressBoard(int blocks)
+    : workers_(static_cast<std::size_t>(blocks)) {}
+
+ProgressBoard::Worker& ProgressBoard::at(int block) {
+  return workers_.at(static_cast<std::size_t>(block) - 1);
+}
+
+void ProgressBoard::pause(Worker& worker) {
+  if (worker.is_watched) worker.rests_since = Clock::now();
+  worker.is_watched = false;
+}
+
+void ProgressBoard::go_on(Worker& worker) {
+  worker.heard = Clock::now();
+  if (!worker.is_watched) worker.moved += worker.heard - worker.rests_since;
+  worker.is_watched = true;
+  worker.is_served = false;
+}
+
+void ProgressBoard::heard(int block, bool has_moved) {
+  const std::lock_guard lock(mutex_);
+  Worker& worker = at(block);
+  go_on(worker);
+  worker.was_heard = true;
+  if (has_moved) worker.moved = worker.heard;
+}
+
+void ProgressBoard::goes_on(int block) {
+  const std::lock_guard lock(mutex_);
+  go_on(at(block));
+}
+
+void ProgressBoard::progress(int block, const Record& record) {
+  const std::lock_guard lock(mutex_);
+  Worker& worker = at(block);
+  const std::int64_t moves = record.integer("moves");
+  if (moves != worker.moves) worker.moved = Clock::now();
+  worker.moves = moves;
+  worker.waits_for = static_cast<int>(record.integer("waits"));
+  worker.turn = record.integer("turn");
+  worker.action = static_cast<int>(record.integer("action"));
+}
+
+void ProgressBoard::rests(int block) {
+  const std::lock_guard lock(mutex_);
+  pause(at(block));
+  at(block).is_served = false;
+}
+
+void ProgressBoard::is_served(int block) {
+  const std::lock_guard lock(mutex_);
+  pause(at(block));
+  at(block).is_served = true;
+}
+
+void ProgressBoard::ended(int block) {
+  rests(block);
+}
+
+bool ProgressBoard::all_heard() const {
+  const std::lock_guard lock(mutex_);
+  return std::all_of(workers_.begin(), workers_.end(),
+                     [](const Worker& worker) { return worker.was_heard; });
+}
+
+std::string ProgressBoard::why(const Worker& worker, Clock::time_point now,
+                               bool is_silent) {
+  const std::string where =
+      worker.action < 0
+          ? "starting"
+          : fmt::format("in turn {} ({})", worker.turn, name_of(worker.action));
+  if (is_silent)
+    return fmt::format(
+        "hangs: it was silent for {:.1f} s; when it was last heard, it was {}",
+        seconds(now - worker.heard), where);
+  return fmt::format("hangs: it made no progress for {:.1f} s, {}",
+                     seconds(now - worker.moved), where);
+}
+
+std::optional<Stalled> ProgressBoard::stalled(Deadline deadline) const {
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  std::optional<Stalled> longest;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const Worker& worker = workers_[i];
+    if (!worker.is_watched) continue;
+    // What a silent process said last doesn't tell whether it still waits.
+    const auto silent =
+        std::chrono::duration_cast<Deadline>(now - worker.heard);
+    const auto idle = std::chrono::duration_cast<Deadline>(now - worker.moved);
+    const bool is_silent = silent >= deadline;
+    const bool waits = worker.waits_for != kNobody;
+    const Deadline since = is_silent || waits ? silent : idle;
+    if (since < deadline || (longest && since <= longest->since)) continue;
+    longest = {static_cast<int>(i) + 1, since, is_silent,
+               why(worker, now, is_silent)};
+  }
+  return longest ? longest : all_wait(deadline, now);
+}
+
+/// A message was lost between them, or the schedule is a circle. One that rests
+/// may have sent what another still waits for.
+std::optional<Stalled> ProgressBoard::all_wait(Deadline deadline,
+                                               Clock::time_point now) const {
+  Clock::time_point moved = Clock::time_point::min();
+  std::string who;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const Worker& worker = workers_[i];
+    const bool works = worker.is_watched && worker.waits_for == kNobody;
+    if (works || worker.is_served) return std::nullopt;
+    moved = std::max(moved, worker.moved);
+    if (worker.is_watched)
+      who += fmt::format("{}block {} for {}", who.empty() ? "" : ", ", i + 1,
+                         waited_for(worker.waits_for));
+  }
+  const auto since = std::chrono::duration_cast<Deadline>(now - moved);
+  if (who.empty() || since < deadline) return std::nullopt;
+  return Stalled{.since = since,
+                 .why = fmt::format("no block moved for {:.1f} s, all wait: {}",
+                                    seconds(now - moved), who)};
+}
+
+}  // namespace sluice

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/channel.h"
+#include "lib/engines/pulse.h"
+#include "lib/metrics/record.h"
+
+namespace sluice {
+
+/// A worker without progress that waits for nobody; or all of them, that wait
+/// for each other.
+struct Stalled {
+  int block = 0;  ///< 0: all
+  Deadline since = {};
+  bool is_silent = false;  ///< its process said nothing at all
+  std::string why = {};    ///< "hangs: it made no progress for 5.0 s, ..."
+};
+
+/// What the launcher knows of the workers' progress, to name the one that
+/// hangs: others that don't move only wait for it. That is why the launcher
+/// judges, and no worker its neighbour: who is waited for may wait itself. Safe
+/// to use from several threads.
+class ProgressBoard {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit ProgressBoard(int blocks);
+
+  /// A message came from the block's worker, which goes on; `has_moved` unless
+  /// it says only that the worker lives.
+  void heard(int block, bool has_moved = false);
+  /// One of kind `progress` (Pulse::record()).
+  void progress(int block, const Record& record);
+  /// Nobody listens to the worker, because it can have nothing to do before
+  /// others have done something: that time doesn't count.
+  void rests(int block);
+  /// The same, because the launcher works on what it said: nobody is judged by
+  /// what he waits for meanwhile.
+  void is_served(int block);
+  /// Its worker is listened to again.
+  void goes_on(int block);
+  /// Its link has ended.
+  void ended(int block);
+
+  /// Whether every block was heard once: then all have joined their neighbours.
+  bool all_heard() const;
+  /// Who has stalled for longest, if that is for `deadline` at least: a process
+  /// that says nothing at all, or one that works and gets nowhere. An action
+  /// moves a worker when it is done: the deadline must be longer than any.
+  std::optional<Stalled> stalled(Deadline deadline) const;
+
+ private:
+  struct Worker {
+    bool was_heard = false;
+    bool is_watched = true;
+    bool is_served = false;
+    int waits_for = kNobody;
+    std::int64_t moves = -1;
+    std::int64_t turn = -1;
+    int action = -1;
+    Clock::time_point heard = Clock::now();
+    Clock::time_point moved = Clock::now();
+    Clock::time_point rests_since = {};
+  };
+  Worker& at(int block);
+  static void pause(Worker& worker);
+  static void go_on(Worker& worker);
+  static std::string why(const Worker& worker, Clock::time_point now,
+                         bool is_silent);
+  std::optional<Stalled> all_wait(Deadline deadline,
+                                  Clock::time_point now) const;
+
+  mutable std::mutex mutex_;  // guards workers_
+  std::vector<Worker> workers_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+namespace sluice {
+
+/// The loops of the codecs over plain arrays, without LibTorch: of the CPU, or
+/// of a GPU. What a number becomes is said in lib/kernels/element.h, and is
+/// the same bits on both.
+///
+/// All arrays lie on the device whose loops these are, and don't overlap. Those
+/// of a GPU run on its current device in `stream`, a cudaStream_t, and return
+/// before they are done; they throw InternalError when they can't be started.
+/// Those of the CPU ignore it.
+struct CodecKernels {
+  using Stream = void*;
+
+  /// codes[i] = fp16_of(values[i])
+  void (*encode_fp16)(const float* values, std::int64_t count,
+                      std::uint16_t* codes, Stream stream) = nullptr;
+  void (*decode_fp16)(const std::uint16_t* codes, std::int64_t count,
+                      float* values, Stream stream) = nullptr;
+  /// codes[i] = bf16_of(values[i])
+  void (*encode_bf16)(const float* values, std::int64_t count,
+                      std::uint16_t* codes, Stream stream) = nullptr;
+  void (*decode_bf16)(const std::uint16_t* codes, std::int64_t count,
+                      float* values, Stream stream) = nullptr;
+  /// values: [rows, length]; scales[r] = int8_scale(row r).
+  void (*encode_int8)(const float* values, std::int64_t rows,
+                      std::int64_t length, std::int8_t* codes, float* scales,
+                      Stream stream) = nullptr;
+  void (*decode_int8)(const std::int8_t* codes, const float* scales,
+                      std::int64_t rows, std::int64_t length, float* values,
+                      Stream stream) = nullptr;
+};
+
+const CodecKernels& cpu_codec_kernels();
+
+/// nullptr when the program was built without nvcc.
+const CodecKernels* cuda_codec_kernels();
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "lib/schedules/action.h"
+#include "lib/schedules/plan.h"
+
+namespace sluice {
+
+/// How a block that runs free finds its next action: not in a list, but among
+/// those that it could do now. Its turn is the newest batch that it has
+/// forwarded, so that turn - batch is a staleness that is measured. Touches
+/// neither channel nor clock: somebody else knows which of its choices are
+/// ready.
+class FreeRunning {
+ public:
+  /// plan.in_flight > 0.
+  explicit FreeRunning(BlockPlan plan);
+
+  /// The turns that it may do next, and what follows them. Only when is_done().
+  void give(const Grant& grant);
+  /// Whether it has carried out its grant: all batches are forwarded, so many
+  /// are applied that one more could be forwarded (in a drain: all of them),
+  /// and what follows is done too.
+  bool is_done() const { return choices().empty(); }
+  /// Whether only what follows the turns of its grant is left, or nothing.
+  bool turns_are_over() const;
+  /// What its own state allows, the best first: an update that is due, before
+  /// a backward, before a lesson, before a forward.
+  std::vector<Action> choices() const;
+  /// It did one of its choices.
+  void note(const Action& action);
+  /// What comes next from below. Where batches may be dropped there, it says
+  /// which ones never come.
+  void see(const MessageHead& first);
+  /// Turns begun, those of dropped batches too.
+  std::int64_t turns() const { return next_; }
+
+ private:
+  std::int64_t waiting() const;
+  Action action(ActionKind kind, std::int64_t batch) const;
+
+  BlockPlan plan_;
+  Grant grant_ = {};
+  std::int64_t next_ = 0;            // the batch of its next forward
+  std::int64_t turn_ = -1;           // that of its last one
+  std::int64_t since_update_ = 0;    // batches applied
+  std::set<std::int64_t> flights_;   // batches that wait for their backward
+  std::set<std::int64_t> lessons_;   // ... for being learned from
+  std::optional<std::int64_t> due_;  // ... for their update
+  std::int64_t evaluated_ = 0;       // batches after the turns
+  bool saved_ = true;
+};
+
+/// Whether the blocks of a run choose by themselves.
+bool runs_free(const RunPlan& plan);
+
+/// The plan of blocks that run free. in_flight: how many batches a block with a
+/// delay, or one that learns from what comes later, may have in flight; 0: as
+/// many as in lockstep. Throws UserError when the boundaries don't go together.
+RunPlan make_free_plan(const std::vector<Traits>& boundaries,
+                       std::int64_t accumulate = 1, std::int64_t in_flight = 0);
+
+}  // namespace sluice

@@ -1,0 +1,118 @@
+// What a rehearsal says before the first step, against what the blocks of a
+// run in processes of their own have measured.
+#include "experiments/rehearsal.h"
+
+#include <fstream>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "experiments/assembly.h"
+#include "experiments/config/toml.h"
+#include "lib/memory/allocator.h"
+#include "lib/metrics/record.h"
+#include "tests/experiments/program.h"
+
+namespace sluice::rehearsal_test {
+
+struct Case {
+  std::string name;
+  std::string config;
+};
+
+void PrintTo(const Case& of, std::ostream* to) {
+  *to << of.name;
+}
+
+constexpr auto kMlp =
+    "blocks = 2\nbatch_size = 128\nmodel = {hidden = [512, 512, 512]}\n";
+constexpr auto kConv =
+    "blocks = 3\nbatch_size = 64\nmodel = {name = 'conv3', channels = 32, "
+    "dropout = 0.1}\n";
+
+std::string config_of(const std::string& lines) {
+  return "turns = 12\nthreads = 1\n" + lines +
+         "data = {train = 1280, test = 64}\n";
+}
+
+class Forecast : public Program, public testing::WithParamInterface<Case> {
+ protected:
+  /// The records of the blocks, by block.
+  std::map<int, Record> measured(const std::string& config) {
+    const Outcome outcome =
+        sluice("run " + config + " engine=processes --dir " + path("run"));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    std::map<int, Record> blocks;
+    std::ifstream file(path("run/metrics.jsonl"));
+    for (std::string line; std::getline(file, line);) {
+      const Record record = record_from_json(line);
+      if (record.text("kind") == "block")
+        blocks[static_cast<int>(record.number("block", 0))] = record;
+    }
+    return blocks;
+  }
+};
+
+TEST_P(Forecast,
+       OfTheLedgerIsWithinATenthOfWhatProcessesMeasureButForFullChannels) {
+  if (!install_allocator())
+    GTEST_SKIP() << "the caching allocator, which counts bytes, is off under "
+                    "AddressSanitizer";
+  const std::string config = write("config.toml", config_of(GetParam().config));
+  const auto rehearsals = rehearse(read_experiment(read_toml_file(config), ""));
+  const auto blocks = measured(config);
+  ASSERT_EQ(blocks.size(), rehearsals.size());
+  for (const auto& [block, record] : blocks) {
+    SCOPED_TRACE("block " + std::to_string(block));
+    const MemoryForecast& said =
+        rehearsals[static_cast<std::size_t>(block) - 1].memory;
+    const auto bytes = [&](const char* name) {
+      return record.number(name, -1);
+    };
+    EXPECT_EQ(said.weights, bytes("weights_bytes"));
+    EXPECT_EQ(said.optimizer, bytes("optimizer_bytes"));
+    EXPECT_EQ(said.stash, bytes("stash_bytes"));
+    EXPECT_EQ(said.history, bytes("history_bytes"));
+    EXPECT_NEAR(said.graph, bytes("graph_bytes"), 0.02 * said.graph);
+    // How much waits in channels is a matter of the machine's load.
+    EXPECT_GE(bytes("peak_bytes"), 0.9 * said.peak);
+    EXPECT_LE(bytes("peak_bytes"), 1.1 * said.peak + said.channels);
+    EXPECT_GT(bytes("resident_bytes"), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Memory, Forecast,
+    testing::Values(
+        Case{"MlpBackprop", kMlp},
+        Case{"MlpDelayedGradient",
+             std::string(kMlp) + "boundary = {policy = 'delayed_gradient'}\n"},
+        Case{"MlpDelayedGradientAsBytes",
+             std::string(kMlp) +
+                 "boundary = {policy = 'delayed_gradient', codec = 'int8'}\n"},
+        Case{"MlpLocalLoss",
+             std::string(kMlp) + "boundary = {policy = 'local_loss'}\n"},
+        Case{"ConvDelayedGradientRecomputed",
+             std::string(kConv) +
+                 "boundary = {policy = 'delayed_gradient', weights = "
+                 "'recompute'}\n"},
+        Case{"ConvFeaturesReplay",
+             std::string(kConv) + "boundary = {policy = 'features_replay'}\n"},
+        Case{"ConvFullyDecoupled",
+             std::string(kConv) + "boundary = {policy = 'fully_decoupled'}\n"},
+        Case{"ConvSyntheticGradient",
+             std::string(kConv) +
+                 "boundary = {policy = 'synthetic_gradient'}\n"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Rehearsal, GrowsWithTheBatch) {
+  install_allocator();
+  const auto graph = [](const char* lines) {
+    const ConfigNode config = parse_toml(config_of(lines), "config");
+    return rehearse(read_experiment(config, "")).front().memory.graph;
+  };
+  EXPECT_GT(graph("batch_size = 64\n"), graph("batch_size = 32\n"));
+}
+
+}  // namespace sluice::rehearsal_test

@@ -1,0 +1,215 @@
+// Who is named when workers are silent: the one that hangs, not those that wait
+// for it.
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/memory_channel.h"
+#include "lib/engines/control.h"
+#include "lib/engines/progress_board.h"
+#include "lib/engines/pulse.h"
+
+namespace sluice::supervision_test {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+constexpr Deadline kLong = std::chrono::hours(1);
+constexpr Deadline kNone = milliseconds(0);
+
+Record said(std::int64_t moves, int waits_for) {
+  Pulse pulse;
+  for (std::int64_t i = 1; i < moves; ++i) pulse.moves();
+  pulse.begins({ActionKind::backward, 7, 9});
+  if (waits_for >= 0) pulse.waits_for(waits_for);
+  return pulse.record();
+}
+
+/// Longer than the resolution of what a deadline is compared with.
+void let_time_pass() {
+  std::this_thread::sleep_for(milliseconds(2));
+}
+
+TEST(ProgressBoard, NamesNobodyBeforeTheDeadline) {
+  const ProgressBoard board(2);
+  EXPECT_FALSE(board.stalled(kLong));
+}
+
+TEST(ProgressBoard, NamesASilentWorkerFirst) {
+  ProgressBoard board(2);
+  let_time_pass();
+  board.heard(1);
+  board.progress(1, said(1, -1));
+  const auto stalled = board.stalled(milliseconds(1));
+  ASSERT_TRUE(stalled);
+  EXPECT_EQ(stalled->block, 2);
+  EXPECT_THAT(stalled->why, HasSubstr("was silent"));
+}
+
+TEST(ProgressBoard, NamesOneThatWorksAndGetsNowhereNotOneThatWaitsForIt) {
+  ProgressBoard board(2);
+  board.progress(1, said(5, 2));
+  board.progress(2, said(5, -1));
+  let_time_pass();
+  board.heard(1);
+  board.progress(1, said(5, 2));
+  board.heard(2);
+  board.progress(2, said(5, -1));
+  const auto stalled = board.stalled(milliseconds(1));
+  ASSERT_TRUE(stalled);
+  EXPECT_EQ(stalled->block, 2);
+  EXPECT_THAT(stalled->why, HasSubstr("made no progress"));
+  EXPECT_THAT(stalled->why, HasSubstr("in turn 9 (backward)"));
+}
+
+TEST(ProgressBoard, ProgressStartsTheDeadlineAnew) {
+  ProgressBoard board(1);
+  board.progress(1, said(5, -1));
+  let_time_pass();
+  board.heard(1);
+  board.progress(1, said(6, -1));
+  EXPECT_FALSE(board.stalled(kLong));
+  EXPECT_TRUE(board.stalled(kNone));
+}
+
+TEST(ProgressBoard, NamesNobodyWhoIsLeftAlone) {
+  ProgressBoard board(1);
+  board.rests(1);
+  EXPECT_FALSE(board.stalled(kNone));
+  board.heard(1);
+  EXPECT_TRUE(board.stalled(kNone));
+}
+
+TEST(ProgressBoard, TimeAtRestDoesNotCount) {
+  ProgressBoard board(1);
+  board.progress(1, said(5, -1));
+  board.rests(1);
+  std::this_thread::sleep_for(milliseconds(30));
+  board.goes_on(1);
+  EXPECT_FALSE(board.stalled(milliseconds(25)));
+}
+
+TEST(ProgressBoard, MessagesWithoutProgressDoNotStartTheDeadlineAnew) {
+  ProgressBoard board(1);
+  board.progress(1, said(5, -1));
+  std::this_thread::sleep_for(milliseconds(30));
+  board.heard(1);
+  board.is_served(1);
+  board.progress(1, said(5, -1));
+  board.goes_on(1);
+  EXPECT_TRUE(board.stalled(milliseconds(25)));
+}
+
+TEST(ProgressBoard, AnyOtherMessageIsProgress) {
+  ProgressBoard board(1);
+  board.progress(1, said(5, -1));
+  std::this_thread::sleep_for(milliseconds(30));
+  board.heard(1, true);
+  EXPECT_FALSE(board.stalled(milliseconds(25)));
+}
+
+TEST(ProgressBoard, NamesAllWhenEachWaitsForAnother) {
+  ProgressBoard board(2);
+  board.progress(1, said(5, 2));
+  board.progress(2, said(5, 1));
+  std::this_thread::sleep_for(milliseconds(30));
+  board.heard(1);
+  board.heard(2);
+  const auto stalled = board.stalled(milliseconds(25));
+  ASSERT_TRUE(stalled);
+  EXPECT_EQ(stalled->block, 0);
+  EXPECT_THAT(stalled->why,
+              HasSubstr("all wait: block 1 for block 2, block 2 for block 1"));
+}
+
+TEST(ProgressBoard, NamesNobodyForWaitingWhileTheLauncherServesABlock) {
+  ProgressBoard board(2);
+  board.progress(1, said(5, 2));
+  std::this_thread::sleep_for(milliseconds(30));
+  board.heard(1);
+  board.is_served(2);
+  EXPECT_FALSE(board.stalled(milliseconds(25)));
+  board.rests(2);
+  EXPECT_TRUE(board.stalled(milliseconds(25)));
+}
+
+TEST(ProgressBoard, NamesNobodyForWaitingForOneThatHasJustMovedAndRests) {
+  ProgressBoard board(2);
+  board.progress(1, said(5, 2));
+  std::this_thread::sleep_for(milliseconds(30));
+  board.heard(1);
+  board.progress(2, said(6, -1));
+  board.rests(2);
+  EXPECT_FALSE(board.stalled(milliseconds(25)));
+}
+
+TEST(ProgressBoard, NamesNobodyForWaitingWhileOneWorks) {
+  ProgressBoard board(2);
+  board.progress(1, said(5, 2));
+  board.progress(2, said(5, -1));
+  std::this_thread::sleep_for(milliseconds(30));
+  board.heard(1);
+  board.heard(2);
+  board.progress(2, said(6, -1));
+  EXPECT_FALSE(board.stalled(milliseconds(25)));
+}
+
+TEST(ProgressBoard, KnowsWhenAllHaveBeenHeard) {
+  ProgressBoard board(2);
+  board.heard(1);
+  EXPECT_FALSE(board.all_heard());
+  board.heard(2);
+  EXPECT_TRUE(board.all_heard());
+}
+
+TEST(Pulse, ShowsAWaitAtALinkAndHowLongItTook) {
+  Pulse pulse;
+  auto [worker, other] = memory_link(1, 1, kLong, "link");
+  const Link link = with_pulse(std::move(worker), pulse, 2);
+  std::thread neighbour([&sender = *other.sender, &pulse] {
+    while (pulse.record().number("waits", -1) != 2) std::this_thread::yield();
+    sender.send({});
+  });
+  EXPECT_TRUE(link.receiver->receive());
+  neighbour.join();
+  EXPECT_EQ(pulse.record().number("waits", 0), -1);
+  EXPECT_GT(pulse.waited().count(), 0);
+}
+
+TEST(Pulse, CallsBackWheneverTheWorkerMoves) {
+  int moves = 0;
+  Pulse pulse([&moves] { ++moves; });
+  pulse.waits_for(2);
+  EXPECT_EQ(moves, 0);
+  pulse.begins({ActionKind::forward, 3, 3});
+  pulse.moves();
+  EXPECT_EQ(moves, 2);
+}
+
+TEST(Heartbeat, TellsThePulseWhileTheWorkerDoesNothing) {
+  Pulse pulse;
+  auto [worker, launcher] = memory_link(4, 4, kLong, "link");
+  const auto sender =
+      with_heartbeat(std::move(worker.sender), pulse, milliseconds(1));
+  pulse.begins({ActionKind::forward, 3, 3});
+  double turn = -1;
+  while (turn != 3) {
+    const auto message = launcher.receiver->receive();
+    ASSERT_EQ(message->kind, MessageKind::progress);
+    turn = record_of(*message).number("turn", -1);
+  }
+}
+
+TEST(Heartbeat, EndsWhenTheLinkIsClosed) {
+  Pulse pulse;
+  auto [worker, launcher] = memory_link(4, 4, kLong, "link");
+  const auto sender =
+      with_heartbeat(std::move(worker.sender), pulse, milliseconds(1));
+  sender->close();
+  while (launcher.receiver->receive()) continue;
+}
+
+}  // namespace sluice::supervision_test

@@ -1,0 +1,168 @@
+#include "transport/shared_area.h"
+
+#include <cstring>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/base/error.h"
+#include "transport/shared_slots.h"
+
+namespace sluice::shared_area_test {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr AreaShape kShape{
+    .ring_bytes = 64 << 10, .slots = 2, .slot_bytes = 4096};
+
+TEST(SharedArea, IsTheSameMemoryForBothEnds) {
+  FileDescriptor file;
+  const auto mine = SharedArea::make(kShape, file);
+  const auto theirs = SharedArea::adopt(kShape, file);
+  std::memcpy(mine->ring().data(), "ring", 4);
+  std::memcpy(mine->slot(1), "slot", 4);
+  mine->words().tail = 7;
+  EXPECT_EQ(std::memcmp(theirs->ring().data(), "ring", 4), 0);
+  EXPECT_EQ(std::memcmp(theirs->slot(1), "slot", 4), 0);
+  EXPECT_EQ(theirs->words().tail, 7u);
+}
+
+TEST(SharedArea, StaysWhenItsFileIsClosed) {
+  FileDescriptor file;
+  const auto area = SharedArea::make(kShape, file);
+  file = FileDescriptor();
+  area->slot(0)[0] = std::byte{5};
+  EXPECT_EQ(area->slot(0)[0], std::byte{5});
+}
+
+TEST(SharedArea, CantBeCutOffByAPeer) {
+  FileDescriptor file;
+  const auto area = SharedArea::make(kShape, file);
+  EXPECT_NE(::ftruncate(file.get(), 0), 0);
+  EXPECT_NE(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+}
+
+TEST(SharedArea, IsNotInheritedByChildren) {
+  FileDescriptor file;
+  const auto area = SharedArea::make(kShape, file);
+  EXPECT_NE(::fcntl(file.get(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(SharedArea, RefusesARingThatIsNoPowerOfTwo) {
+  FileDescriptor file;
+  EXPECT_THAT([&] { SharedArea::make({.ring_bytes = 100'000}, file); },
+              ThrowsMessage<UserError>(HasSubstr("ring of 100000 bytes")));
+}
+
+TEST(SharedArea, RefusesAShapeThatAPeerMadeUp) {
+  FileDescriptor file;
+  SharedArea::make(kShape, file);
+  AreaShape huge = kShape;
+  huge.slots = std::uint64_t{1} << 60;
+  EXPECT_THROW(SharedArea::adopt(huge, file), LinkError);
+}
+
+TEST(SharedArea, RefusesAFileOfAnotherSize) {
+  FileDescriptor file;
+  SharedArea::make(kShape, file);
+  AreaShape larger = kShape;
+  larger.slots = 3;
+  EXPECT_THAT([&] { SharedArea::adopt(larger, file); },
+              ThrowsMessage<LinkError>(HasSubstr("instead of")));
+}
+
+TEST(SharedArea, RefusesAFileWhoseSizeCouldChange) {
+  const FileDescriptor file(::memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(area_bytes(kShape))), 0);
+  EXPECT_THAT([&] { SharedArea::adopt(kShape, file); },
+              ThrowsMessage<LinkError>(HasSubstr("not sealed")));
+}
+
+// The sender's pool, and the receiver's view of the same area.
+class Slots : public testing::Test {
+ protected:
+  bool is_slot(const Buffer& buffer) const {
+    return buffer.data == area_->slot(0) || buffer.data == area_->slot(1);
+  }
+
+  FileDescriptor file_;
+  std::shared_ptr<SharedArea> area_ = SharedArea::make(kShape, file_);
+  std::shared_ptr<SlotPool> pool_ = std::make_shared<SlotPool>(area_);
+};
+
+TEST_F(Slots, AreDifferentAndAligned) {
+  const Buffer one = pool_->take(100);
+  const Buffer two = pool_->take(4096);
+  EXPECT_TRUE(is_slot(one));
+  EXPECT_TRUE(is_slot(two));
+  EXPECT_NE(one.data, two.data);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.data) % kAlignment, 0u);
+}
+
+TEST_F(Slots, AreReplacedByOrdinaryMemoryWhenAllAreTaken) {
+  const Buffer one = pool_->take(1);
+  const Buffer two = pool_->take(1);
+  const Buffer three = pool_->take(1);
+  EXPECT_FALSE(is_slot(three));
+  EXPECT_FALSE(pool_->lend(three).has_value());
+}
+
+TEST_F(Slots, AreReplacedByOrdinaryMemoryForLargerTensors) {
+  EXPECT_FALSE(is_slot(pool_->take(4097)));
+}
+
+TEST_F(Slots, AreFreeAgainWhenNothingWasSent) {
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(is_slot(pool_->take(1)));
+}
+
+TEST_F(Slots, AreNotFreeWhileTheReceiverHasThem) {
+  std::byte* data = nullptr;
+  {
+    const Buffer sent = pool_->take(1);
+    data = sent.data;
+    ASSERT_EQ(pool_->lend(sent), 0u);
+  }
+  Buffer borrowed = borrow_slot(area_, 0, 1);
+  EXPECT_EQ(borrowed.data, data);
+  EXPECT_NE(pool_->take(1).data, data);
+  borrowed = {};
+  EXPECT_EQ(pool_->take(1).data, data);
+}
+
+TEST_F(Slots, SentTwiceComeBackTwice) {
+  const auto lend_twice = [&] {
+    const Buffer sent = pool_->take(1);
+    pool_->lend(sent);
+    pool_->lend(sent);
+    return sent.data;
+  };
+  std::byte* const data = lend_twice();
+  Buffer one = borrow_slot(area_, 0, 1);
+  Buffer two = borrow_slot(area_, 0, 1);
+  one = {};
+  EXPECT_NE(pool_->take(1).data, data);
+  two = {};
+  EXPECT_EQ(pool_->take(1).data, data);
+}
+
+TEST_F(Slots, OutliveTheirPool) {
+  Buffer taken = pool_->take(1);
+  Buffer borrowed = borrow_slot(area_, 1, 1);
+  pool_.reset();
+  area_.reset();
+  taken.data[0] = std::byte{1};
+  EXPECT_EQ(borrowed.data[0], std::byte{0});
+}
+
+TEST_F(Slots, KnowTheirBuffersByTheirStart) {
+  Buffer inside = pool_->take(4096);
+  inside.data += 64;
+  inside.bytes -= 64;
+  EXPECT_FALSE(pool_->lend(inside).has_value());
+}
+
+}  // namespace sluice::shared_area_test

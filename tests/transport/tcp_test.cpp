@@ -1,0 +1,169 @@
+#include "transport/tcp.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/error.h"
+#include "tests/transport/test_secret.h"
+#include "transport/io_thread.h"
+#include "transport/meeting.h"
+
+namespace sluice::tcp_test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing::ThrowsMessage;
+using namespace std::chrono_literals;
+
+TEST(TcpAddress, IsHostAndPort) {
+  EXPECT_EQ(parse_tcp_address("10.0.0.1:4000"), (TcpAddress{"10.0.0.1", 4000}));
+  EXPECT_EQ(parse_tcp_address("node-1:4000"), (TcpAddress{"node-1", 4000}));
+}
+
+TEST(TcpAddress, MayLackThePort) {
+  EXPECT_EQ(parse_tcp_address("10.0.0.1"), (TcpAddress{"10.0.0.1", 0}));
+  EXPECT_EQ(parse_tcp_address("::1"), (TcpAddress{"::1", 0}));
+  EXPECT_EQ(parse_tcp_address("[::1]"), (TcpAddress{"::1", 0}));
+}
+
+TEST(TcpAddress, OfIpv6StandsInBrackets) {
+  EXPECT_EQ(parse_tcp_address("[fe80::1]:80"), (TcpAddress{"fe80::1", 80}));
+}
+
+TEST(TcpAddress, ThatIsNoneIsRefused) {
+  for (const char* text : {"", ":80", "a:", "a:65536", "a:8x", "[::1", "[]:80",
+                           "[::1]x", "[::1]:"}) {
+    EXPECT_THROW(parse_tcp_address(text), LinkError) << text;
+  }
+}
+
+TEST(TcpTransport, ListensOnLoopbackUnlessToldOtherwise) {
+  IoThread io;
+  const Listener listener = transport_of("tcp").listen(io.context(), {});
+  EXPECT_THAT(listener.address, StartsWith("127.0.0.1:"));
+}
+
+TEST(TcpTransport, ListensOnLoopbackWhereTheLauncherDoes) {
+  IoThread io;
+  const Listener listener =
+      transport_of("tcp").listen(io.context(), {.launcher = "127.0.0.1:9"});
+  EXPECT_THAT(listener.address, StartsWith("127.0.0.1:"));
+}
+
+TEST(TcpTransport, ListensOnIpv6Too) {
+  IoThread io;
+  const Listener listener =
+      transport_of("tcp").listen(io.context(), {.host = "::1"});
+  EXPECT_THAT(listener.address, StartsWith("[::1]:"));
+}
+
+TEST(TcpTransport, RefusesAnAddressOfOtherHostsAndSaysWhy) {
+  IoThread io;
+  EXPECT_THAT(
+      [&] { transport_of("tcp").listen(io.context(), {.host = "192.0.2.1"}); },
+      ThrowsMessage<UserError>(AllOf(HasSubstr("'192.0.2.1'"),
+                                     HasSubstr("not be encrypted"),
+                                     HasSubstr("use transport 'tls'"))));
+}
+
+TEST(TcpTransport, RefusesEveryAddressAtOnce) {
+  IoThread io;
+  for (const char* all : {"0.0.0.0", "::"}) {
+    EXPECT_THAT(
+        [&] { transport_of("tcp").listen(io.context(), {.host = all}); },
+        ThrowsMessage<UserError>(HasSubstr("name the one by which")));
+  }
+}
+
+// The two ends of a connection between meetings at `host`.
+class TcpConnection {
+ public:
+  explicit TcpConnection(const std::string& host) {
+    caller_.call(called_.listen({.host = host}), {.from = 1, .to = 2});
+    const auto until = std::chrono::steady_clock::now() + 60s;
+    Guest guest = called_.wait_for(1, until);
+    called.emplace(::dup(guest.stream.socket().native_handle()));
+    called_.greet(std::move(guest.stream), {.from = 2, .to = 1});
+    caller.emplace(
+        ::dup(caller_.wait_for(2, until).stream.socket().native_handle()));
+  }
+  ~TcpConnection() {
+    ::close(*called);
+    ::close(*caller);
+  }
+
+  std::optional<int> called;
+  std::optional<int> caller;
+
+ private:
+  IoThread io_;
+  Meeting called_{io_,
+                  transport_of("tcp"),
+                  {.identity = {.secret = test_secret(), .from = 2}}};
+  Meeting caller_{io_,
+                  transport_of("tcp"),
+                  {.identity = {.secret = test_secret(), .from = 1}}};
+};
+
+int tcp_option(int socket, int option) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  ::getsockopt(socket, IPPROTO_TCP, option, &value, &size);
+  return value;
+}
+
+TEST(TcpConnection, OfIpv6IsMade) {
+  EXPECT_NO_THROW(TcpConnection("::1"));
+}
+
+TEST(TcpConnection, ToANameIsMade) {
+  EXPECT_NO_THROW(TcpConnection("localhost"));
+}
+
+TEST(TcpConnection, SendsSmallFramesAtOnce) {
+  const TcpConnection connection("127.0.0.1");
+  EXPECT_NE(tcp_option(*connection.called, TCP_NODELAY), 0);
+  EXPECT_NE(tcp_option(*connection.caller, TCP_NODELAY), 0);
+}
+
+// It would end a connection to a peer that is alive and slow.
+TEST(TcpConnection, HasNoUserTimeout) {
+  const TcpConnection connection("127.0.0.1");
+  EXPECT_EQ(tcp_option(*connection.called, TCP_USER_TIMEOUT), 0);
+  EXPECT_EQ(tcp_option(*connection.caller, TCP_USER_TIMEOUT), 0);
+}
+
+std::string failure_of_call(const std::string& address) {
+  IoThread io;
+  Meeting meeting(io, transport_of("tcp"),
+                  {.identity = {.secret = test_secret()}});
+  meeting.call(address, {.from = 1, .to = 2});
+  try {
+    meeting.wait_for(2, std::chrono::steady_clock::now() + 60s);
+  } catch (const LinkError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TcpCall, ToAnotherHostIsRefused) {
+  EXPECT_THAT(failure_of_call("192.0.2.1:80"),
+              HasSubstr("use transport 'tls'"));
+}
+
+TEST(TcpCall, ToNobodySaysSo) {
+  EXPECT_THAT(failure_of_call("127.0.0.1:1"),
+              HasSubstr("can't connect to '127.0.0.1:1'"));
+}
+
+}  // namespace sluice::tcp_test

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/ssl/error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "lib/base/channel.h"
+#include "lib/base/error.h"
+
+namespace sluice {
+
+/// An operation so awaited gives its error back instead of throwing it.
+inline constexpr auto kResult =
+    boost::asio::as_tuple(boost::asio::use_awaitable);
+
+/// Longer waits overflow the clock.
+inline constexpr Deadline kLongestWait = std::chrono::hours(8760);
+
+/// How long a connection whose ends are gone may stand still, at most, before
+/// what it has left to write is given up.
+inline constexpr Deadline kLinger = std::chrono::seconds(5);
+
+/// Completion condition of a whole transfer, at most `at_once` bytes to a
+/// system call: Asio's own take 64 KiB. `moved` (may be null) is called when
+/// bytes did, and must outlive the transfer.
+template <class Moved>
+auto transfer_all(const Moved* moved, std::size_t at_once) {
+  return [moved, at_once](const boost::system::error_code& error, std::size_t) {
+    if (moved != nullptr) (*moved)();
+    return error ? 0 : at_once;
+  };
+}
+
+/// Throws LinkError when the peer is gone.
+inline void check_peer(const boost::system::error_code& error) {
+  if (error == boost::asio::error::eof ||
+      error == boost::asio::ssl::error::stream_truncated) {
+    throw LinkError("it is gone");
+  }
+  if (error) throw LinkError("it is gone: {}", error.message());
+}
+
+}  // namespace sluice

@@ -1,0 +1,161 @@
+// The life of a connection: from its start over its breaks to its end.
+#include "transport/connection_core.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+
+#include "lib/base/error.h"
+#include "transport/completion.h"
+#include "transport/guest.h"
+#include "transport/reunion.h"
+
+namespace sluice {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using Clock = Mailbox::Clock;
+
+// A connection on which so many heartbeats in a row didn't come, nor anything
+// else, is taken for broken, where it can be replaced.
+constexpr int kMissedBeats = 12;
+
+}  // namespace
+
+Connection::Connection(IoThread& io, Stream stream, LinkOptions options,
+                       std::vector<std::byte> first)
+    : io_(io),
+      options_(std::move(options)),
+      executor_(stream.executor()),
+      mailbox_(options_,
+               [this] {  // called by the ends, which hold the connection
+                 asio::post(executor_,
+                            [self = shared_from_this()] { self->on_wake(); });
+               }),
+      moved_([this] {
+        heard_ = Clock::now();
+        mailbox_.moved();
+      }),
+      stream_(std::move(stream)),
+      wake_(executor_, Clock::time_point::max()),
+      beat_(executor_),
+      linger_(executor_),
+      first_(std::move(first)) {}
+
+void Connection::start(const std::shared_ptr<Connection>& self) {
+  // Only posted: the rest belongs to the I/O thread.
+  asio::post(self->executor_, [self] {
+    if (self->options_.reunion) {
+      self->options_.reunion->expect([weak = std::weak_ptr(self)] {
+        if (const auto link = weak.lock()) link->stream_.close();
+      });
+    }
+    self->beat();
+    exchange(self);
+  });
+}
+
+void Connection::exchange(const std::shared_ptr<Connection>& self) {
+  self->running_ = 2;
+  self->silent_ = false;
+  self->heard_ = Clock::now();
+  asio::co_spawn(self->executor_, read_all(self), asio::detached);
+  asio::co_spawn(self->executor_, write_all(self), asio::detached);
+}
+
+// One of the two did.
+void Connection::ended(const std::shared_ptr<Connection>& self) {
+  if (--self->running_ > 0) return;
+  if (!self->reconnects()) return self->finish();
+  asio::co_spawn(self->executor_, reconnect(self), asio::detached);
+}
+
+bool Connection::reconnects() const {
+  return options_.reunion != nullptr && !given_up_ && !mailbox_.over() &&
+         mailbox_.reading();
+}
+
+asio::awaitable<void> Connection::reconnect(std::shared_ptr<Connection> self) {
+  try {
+    co_await self->meet_again();
+  } catch (const std::exception& error) {
+    self->reason_ +=
+        fmt::format("; no new connection was made within {} ms: {}",
+                    self->options_.reconnect.count(), error.what());
+    self->finish();
+    co_return;
+  }
+  exchange(self);
+}
+
+asio::awaitable<void> Connection::meet_again() {
+  if (!trouble_) trouble_ = Clock::now();
+  const ResumePoint here = mailbox_.resume_point();
+  Guest guest = co_await options_.reunion->meet(
+      here.received, here.taken, *trouble_, *trouble_ + options_.reconnect);
+  if (given_up_) throw LinkError("it was given up");
+  mailbox_.resume(
+      {.received = guest.hello.received, .taken = guest.hello.taken});
+  stream_ = std::move(guest.stream);
+}
+
+void Connection::finish() {
+  finished_ = true;
+  mailbox_.reading_ended(reason_);
+  give_up();
+  beat_.cancel();
+  linger_.cancel();
+}
+
+// Nobody waits any more, or nobody is waited for.
+void Connection::give_up() {
+  given_up_ = true;
+  stream_.close();
+  if (options_.reunion) options_.reunion->stop();
+}
+
+void Connection::on_wake() {
+  wake_.cancel();
+  if (finished_) return;
+  if (!mailbox_.reading()) return give_up();
+  if (mailbox_.abandoned() && !std::exchange(lingering_, true)) linger();
+}
+
+// Has the writer tell the peer, now and then, that this process lives.
+void Connection::beat() {
+  if (finished_) return;
+  if (options_.reunion &&
+      Clock::now() - heard_ > kMissedBeats * options_.heartbeat) {
+    silent_ = true;
+    stream_.close();
+  }
+  beat_.expires_after(options_.heartbeat);
+  beat_.async_wait([self = shared_from_this()](error_code error) {
+    if (error) return;
+    self->mailbox_.beat(self->io_.progress());
+    self->wake_.cancel();
+    self->beat();
+  });
+}
+
+// Closes the socket once nothing has moved for so long.
+void Connection::linger() {
+  const Clock::time_point moved = mailbox_.last_move();
+  linger_.expires_after(std::min(options_.deadline, kLinger));
+  linger_.async_wait([self = shared_from_this(), moved](error_code error) {
+    if (error) return;
+    if (moved == self->mailbox_.last_move()) {
+      self->give_up();
+    } else {
+      self->linger();
+    }
+  });
+}
+
+}  // namespace sluice

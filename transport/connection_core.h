@@ -1,0 +1,85 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "lib/base/buffer.h"
+#include "transport/frame.h"
+#include "transport/io_thread.h"
+#include "transport/link_options.h"
+#include "transport/mailbox.h"
+#include "transport/stream.h"
+
+namespace sluice {
+
+/// The stream of a link, and the two coroutines that own it: one always reads,
+/// so that a peer is never kept from writing; the other writes what the mailbox
+/// has. Where the link reconnects, they are started again on a new stream when
+/// they ended. All but the constructor and mailbox() runs on the I/O thread.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(IoThread& io, Stream stream, LinkOptions options,
+             std::vector<std::byte> first);
+
+  static void start(const std::shared_ptr<Connection>& self);
+  Mailbox& mailbox() { return mailbox_; }
+  IoThread& io() { return io_; }
+
+ private:
+  // They hold the connection until both have ended; the last one goes on.
+  static boost::asio::awaitable<void> read_all(
+      std::shared_ptr<Connection> self);
+  static boost::asio::awaitable<void> write_all(
+      std::shared_ptr<Connection> self);
+  static boost::asio::awaitable<void> reconnect(
+      std::shared_ptr<Connection> self);
+  static void exchange(const std::shared_ptr<Connection>& self);
+  static void ended(const std::shared_ptr<Connection>& self);
+
+  bool reconnects() const;
+  boost::asio::awaitable<void> meet_again();
+  void finish();
+  void give_up();
+  boost::asio::awaitable<void> read_frame();
+  boost::asio::awaitable<void> read_message(FrameHeader header);
+  boost::asio::awaitable<void> read_exactly(boost::asio::mutable_buffer buffer);
+  void take_control(const FrameHeader& header);
+  boost::asio::awaitable<void> write_frames();
+  boost::asio::awaitable<void> write(Outgoing out);
+  void on_wake();
+  void beat();
+  void linger();
+
+  IoThread& io_;
+  const LinkOptions options_;
+  const Socket::executor_type executor_;
+  Mailbox mailbox_;
+  const Stream::Moved moved_;
+  Stream stream_;
+  boost::asio::steady_timer wake_;
+  boost::asio::steady_timer beat_;
+  boost::asio::steady_timer linger_;
+  bool lingering_ = false;
+  int running_ = 0;  // of the two coroutines
+  bool given_up_ = false;
+  bool finished_ = false;
+  std::string reason_;  // why the reader ended
+  // Of a link that reconnects: when something last came, and since when there
+  // is no connection over which something came.
+  Mailbox::Clock::time_point heard_ = Mailbox::Clock::now();
+  bool silent_ = false;  // and closed for that
+  std::optional<Mailbox::Clock::time_point> trouble_;
+  std::vector<std::byte> first_;
+  std::array<std::byte, kHeaderBytes> header_ = {};
+  std::array<std::byte, kAlignment> skipped_ = {};
+};
+
+}  // namespace sluice

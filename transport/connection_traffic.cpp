@@ -1,0 +1,139 @@
+// What a connection reads and writes.
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+#include "lib/base/error.h"
+#include "transport/completion.h"
+#include "transport/connection_core.h"
+
+namespace sluice {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = Mailbox::Clock;
+
+constexpr std::array<std::byte, kAlignment> kPadding = {};
+
+}  // namespace
+
+asio::awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
+  try {
+    while (!self->mailbox_.over()) co_await self->read_frame();
+    self->reason_ = "it is gone";
+  } catch (const std::exception& error) {
+    self->reason_ =
+        self->silent_ ? "its connection was silent for too long" : error.what();
+  }
+  if (!self->reconnects()) self->mailbox_.reading_ended(self->reason_);
+  self->stream_.close();
+  self->wake_.cancel();
+  ended(self);
+}
+
+asio::awaitable<void> Connection::read_exactly(asio::mutable_buffer buffer) {
+  const std::array<asio::mutable_buffer, 1> parts{buffer};
+  co_await stream_.read(parts, &moved_);
+}
+
+asio::awaitable<void> Connection::read_frame() {
+  const std::array<asio::mutable_buffer, 1> parts{asio::buffer(header_)};
+  co_await stream_.read(parts);
+  const FrameHeader header = decode_header(header_, options_.limits);
+  if (header.type != FrameType::beat) mailbox_.moved();
+  if (header.type == FrameType::data) {
+    co_await read_message(header);
+  } else {
+    take_control(header);
+  }
+  heard_ = Clock::now();
+  trouble_.reset();
+}
+
+void Connection::take_control(const FrameHeader& header) {
+  switch (header.type) {
+    case FrameType::hello:
+      throw LinkError("it greeted twice");
+    case FrameType::data:
+      break;
+    case FrameType::credit:
+      mailbox_.heard_credit(header);
+      break;
+    case FrameType::bye:
+    case FrameType::quit:
+    case FrameType::stop:
+    case FrameType::end:
+      mailbox_.end_of_peer(header.type);
+      wake_.cancel();  // there may be an answer
+      break;
+    case FrameType::beat:
+      mailbox_.heard_beat(header);
+      break;
+  }
+}
+
+asio::awaitable<void> Connection::read_message(FrameHeader header) {
+  const bool is_new = mailbox_.admit(header);
+  std::vector<std::byte> block(header.block_bytes);
+  co_await read_exactly(asio::buffer(block));
+  Message message = decode_message(block, header, options_.limits);
+  std::vector<asio::mutable_buffer> parts;
+  for (TensorView& tensor : message.tensors) {
+    const std::size_t bytes = tensor.buffer.bytes;
+    tensor.buffer = options_.buffers(bytes);
+    const auto address = reinterpret_cast<std::uintptr_t>(tensor.buffer.data);
+    SLUICE_CHECK(tensor.buffer.bytes >= bytes && address % kAlignment == 0,
+                 "no aligned memory for {} bytes was supplied", bytes);
+    tensor.buffer.bytes = bytes;
+    parts.emplace_back(tensor.buffer.data, bytes);
+    parts.emplace_back(skipped_.data(), padded(bytes) - bytes);
+  }
+  co_await stream_.read(parts, &moved_);
+  check_payload(message, header);
+  if (is_new) mailbox_.deliver(std::move(message));
+}
+
+// The reader may still have messages to fetch, and sees the end by itself. The
+// peer closes its side when it has read our last frame; to close ours first
+// could throw that frame away.
+asio::awaitable<void> Connection::write_all(std::shared_ptr<Connection> self) {
+  try {
+    co_await self->write_frames();
+    self->stream_.shutdown_send();
+  } catch (const std::exception& error) {
+    if (self->reconnects()) {
+      self->stream_.close();
+    } else {
+      self->mailbox_.sending_failed(error.what());
+      self->stream_.shutdown_send();
+    }
+  }
+  ended(self);
+}
+
+asio::awaitable<void> Connection::write_frames() {
+  // Named, because g++ 12 destroys a braced argument of co_await twice.
+  Outgoing first{.head = std::move(first_)};
+  if (!first.head.empty()) co_await write(std::move(first));
+  while (!mailbox_.nothing_left() && stream_.is_open()) {
+    Outgoing out = mailbox_.next();
+    if (out.head.empty()) {
+      co_await wake_.async_wait(kResult);
+    } else {
+      co_await write(std::move(out));
+    }
+  }
+}
+
+asio::awaitable<void> Connection::write(Outgoing out) {
+  std::vector<asio::const_buffer> parts{asio::buffer(out.head)};
+  for (const TensorView& tensor : out.message.tensors) {
+    const std::size_t bytes = tensor.buffer.bytes;
+    parts.emplace_back(tensor.buffer.data, bytes);
+    parts.emplace_back(kPadding.data(), padded(bytes) - bytes);
+  }
+  co_await stream_.write(parts, out.beats_only ? nullptr : &moved_);
+}
+
+}  // namespace sluice

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace sluice {
+
+/// What a link over shared memory takes for the direction in which it sends.
+/// The other end decides for itself.
+struct SharedMemoryOptions {
+  /// Of the ring, a power of two from 64 KiB to 1 GiB. Messages may be larger.
+  std::size_t ring_bytes = std::size_t{1} << 20;
+  /// Buffers that the sender may fill in place (slots_of()), at most 256.
+  std::size_t slots = 0;
+  std::size_t slot_bytes = 0;  ///< of each
+  /// How long an end looks for what it waits for before it sleeps, at most
+  /// 50 us; it adapts from here. 0: it sleeps at once, always.
+  std::chrono::microseconds spin{20};
+};
+
+}  // namespace sluice

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sluice {
+
+inline constexpr std::size_t kCacheLine = 64;
+
+/// What writer and reader of a ring tell each other, in the memory that they
+/// share. Each end keeps its own index to itself and only tells it here; the
+/// other's is checked whenever it is read.
+struct RingWords {
+  alignas(kCacheLine) std::atomic<std::uint64_t> tail = 0;  ///< bytes written
+  alignas(kCacheLine) std::atomic<std::uint64_t> head = 0;  ///< bytes read
+  /// Set by who is about to sleep, before it looks once more; taken off by the
+  /// other end, which then wakes it. Of the reader: what it sleeps for.
+  alignas(kCacheLine) std::atomic<std::uint32_t> reader_sleeps = 0;
+  alignas(kCacheLine) std::atomic<std::uint32_t> writer_sleeps = 0;
+};
+
+/// What a reader sleeps for. One that waits for a message need not be woken for
+/// a credit, which says nothing to it.
+enum class Wanted : std::uint32_t { message = 1, credit = 2 };
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(sizeof(RingWords) == 4 * kCacheLine);
+
+/// A byte ring between two processes, or threads: one writes, one reads. The
+/// size of `bytes` is a power of two. Both must outlive the ring's ends. Each
+/// end is one thread's at a time, but for has_room() and has_data(), which any
+/// thread may ask.
+///
+/// The orders are sequentially consistent: of "I published; do you sleep?" and
+/// "I sleep; did you publish?" at least one must see the other.
+class RingWriter {
+ public:
+  RingWriter(RingWords& words, std::span<std::byte> bytes);
+
+  /// Bytes that may be written now. Throws LinkError when the reader's index
+  /// can't be.
+  std::size_t room() const;
+  /// At most room(); the reader doesn't see them yet.
+  void write(std::span<const std::byte> from);
+  /// Now it does; `what` is the least that it must want to be woken for it.
+  /// True: it sleeps and must be woken.
+  bool publish(Wanted what = Wanted::message);
+  bool has_room() const {
+    return published_.load() - words_.head.load() != bytes_.size();
+  }
+  /// Before sleeping: tell the reader, then look at has_room() once more.
+  void announce_sleep() { words_.writer_sleeps.store(1); }
+
+ private:
+  RingWords& words_;
+  const std::span<std::byte> bytes_;
+  std::uint64_t tail_ = 0;
+  std::atomic<std::uint64_t> published_ = 0;
+};
+
+class RingReader {
+ public:
+  RingReader(RingWords& words, std::span<const std::byte> bytes);
+
+  /// Bytes that may be read now. Throws LinkError when the writer's index can't
+  /// be.
+  std::size_t available() const;
+  /// At most available(); the writer can't use their room yet.
+  void read(std::span<std::byte> to);
+  void skip(std::size_t count) { head_ += count; }
+  /// Now it can. True: it sleeps and must be woken.
+  bool release();
+  bool has_data() const { return words_.tail.load() != released_.load(); }
+  /// Before sleeping: tell the writer, then look at has_data() once more.
+  void announce_sleep(Wanted what) {
+    words_.reader_sleeps.fetch_or(static_cast<std::uint32_t>(what));
+  }
+
+ private:
+  RingWords& words_;
+  const std::span<const std::byte> bytes_;
+  std::uint64_t head_ = 0;
+  std::atomic<std::uint64_t> released_ = 0;
+};
+
+}  // namespace sluice
