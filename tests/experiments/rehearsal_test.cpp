@@ -55,7 +55,7 @@ class Forecast : public Program, public testing::WithParamInterface<Case> {
 };
 
 TEST_P(Forecast,
-       OfTheLedgerIsWithinATenthOfWhatProcessesMeasureButForFullChannels) {
+       OfTheLedgerIsWithinATenthOfWhatProcessesMeasureButForWhatChannelsHold) {
   if (!install_allocator())
     GTEST_SKIP() << "the caching allocator, which counts bytes, is off under "
                     "AddressSanitizer";
@@ -75,8 +75,9 @@ TEST_P(Forecast,
     EXPECT_EQ(said.stash, bytes("stash_bytes"));
     EXPECT_EQ(said.history, bytes("history_bytes"));
     EXPECT_NEAR(said.graph, bytes("graph_bytes"), 0.02 * said.graph);
-    // How much waits in channels is a matter of the machine's load.
-    EXPECT_GE(bytes("peak_bytes"), 0.9 * said.peak);
+    // How much waits in channels is a matter of the machine's load: nothing,
+    // or all that they hold.
+    EXPECT_GE(bytes("peak_bytes"), 0.9 * (said.peak - said.queue));
     EXPECT_LE(bytes("peak_bytes"), 1.1 * said.peak + said.channels);
     EXPECT_GT(bytes("resident_bytes"), 0);
   }
