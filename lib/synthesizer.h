@@ -13,13 +13,14 @@ namespace sluice {
 
 /// A synthesizer M_k of synthetic gradients (Jaderberg et al. 2017,
 /// arXiv:1608.05343): predicts, from the features of a block, the gradient of
-/// the loss at them. Its last layer begins at zero, weights and biases, so that
-/// the first prediction is exactly zero.
+/// the loss at them. Unless told otherwise its last layer begins at zero,
+/// weights and biases, so that the first prediction is exactly zero.
 class Synthesizer : public torch::nn::Module {
  public:
   /// features: h_k, [N, C], [N, T, C] or [N, C, H, W], without graph; labels
   /// [N] or [N, T]. Returns, in the shape of the features, the gradient times
-  /// the number of labels: what the mean of the loss divided it by.
+  /// the number of labels: what the mean of the loss divided it by. (The policy
+  /// may also teach it the gradient itself: raw_target.)
   virtual at::Tensor forward(const at::Tensor& features,
                              const at::Tensor& labels) = 0;
 };

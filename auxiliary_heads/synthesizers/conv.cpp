@@ -34,8 +34,7 @@ class ConvSynthesizer final : public Synthesizer {
           torch::nn::Linear(
               torch::nn::LinearOptions(classes_, channels).bias(false)));
     initialise_parameters(*this, head_key(site, "synthesizer"));
-    for (at::Tensor& parameter : last_->parameters())
-      parameter.detach().zero_();
+    zero_last_layer(*last_, options);
     if (label_ && convolutions_.empty()) label_->weight.detach().zero_();
   }
 

@@ -30,8 +30,7 @@ class LinearSynthesizer final : public Synthesizer {
                                 classes_, hidden_.empty() ? channels : width)
                                 .bias(false)));
     initialise_parameters(*this, head_key(site, "synthesizer"));
-    for (at::Tensor& parameter : last_->parameters())
-      parameter.detach().zero_();
+    zero_last_layer(*last_, options);
     // Without hidden layers the label's matrix is part of the last one.
     if (label_ && hidden_.empty()) label_->weight.detach().zero_();
   }

@@ -38,6 +38,17 @@ void SynthesizerOptions::describe(Fields& fields) {
        .max = 1e6});
   fields.key("label", label,
              {.text = "the synthesizer is told the labels (cDNI)"});
+  fields.key("random_bias", random_bias,
+             {.text = "the last layer's bias is drawn, as in published code: "
+                      "by default it begins at zero, as its weights do, so "
+                      "that the first signal is zero"});
+}
+
+void zero_last_layer(torch::nn::Module& last,
+                     const SynthesizerOptions& options) {
+  for (const auto& parameter : last.named_parameters())
+    if (parameter.key() != "bias" || !options.random_bias)
+      parameter.value().detach().zero_();
 }
 
 MakeSynthesizer configure_synthesizer(Fields& options) {

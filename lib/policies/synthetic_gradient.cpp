@@ -20,6 +20,7 @@ namespace {
 struct Options {
   std::int64_t target_delay = 0;
   std::optional<double> lam_target = {};
+  bool raw_target = false;
   std::optional<OptimizerOptions> optimizer = {};
   std::function<std::shared_ptr<Unlock>()> unlock = {};  // empty: none
 };
@@ -44,8 +45,7 @@ class SyntheticGradient final : public Policy {
   Signal signal(const Moment& moment) override {
     check_one(moment);
     Signal signal;
-    signal.gradients = {predicted(moment) /
-                        static_cast<double>(moment.labels.numel())};
+    signal.gradients = {predicted(moment) / scale(moment)};
     if (options_.lam_target)
       signal.targets =
           targets_of(signal.gradients[0], moment.target_above.empty()
@@ -54,14 +54,13 @@ class SyntheticGradient final : public Policy {
     return signal;
   }
 
-  /// The regression is on the gradient times the number of labels: Adam's steps
-  /// don't shrink with a target of 1/N. Its loss is the sum over the features
-  /// of a sample (or place), averaged over the batch.
+  /// The loss of the regression is the sum over the features of a sample (or
+  /// place), averaged over the batch.
   Lesson learn(const Moment& moment) override {
     check_one(moment);
     const auto count = static_cast<double>(moment.labels.numel());
     const at::Tensor error =
-        prediction_with_graph(moment) - moment.from_above.at(0) * count;
+        prediction_with_graph(moment) - moment.from_above.at(0) * scale(moment);
     const at::Tensor loss = error.square().sum() / count;
     ++lessons_;
     return {gradients_at(values_of(attached_.parameters), {loss}),
@@ -85,6 +84,12 @@ class SyntheticGradient final : public Policy {
     std::int64_t lessons = 0;  // taken before it
     at::Tensor prediction = {};
   };
+
+  /// The regression is on the gradient times the number of labels: Adam's steps
+  /// don't shrink with a target of 1/N.
+  double scale(const Moment& moment) const {
+    return options_.raw_target ? 1 : static_cast<double>(moment.labels.numel());
+  }
 
   at::Tensor predict(const Moment& moment) {
     return synthesizer_->forward(moment.features[0].detach(), moment.labels);
@@ -162,6 +167,10 @@ MakePolicy configure_synthetic_gradient(Fields& options,
        .min = 0,
        .max = 1});
   read_lam_target(options, chosen.lam_target);
+  options.key("raw_target", chosen.raw_target,
+              {.text = "the synthesizer learns the gradient itself, as in "
+                       "published code, instead of the gradient times the "
+                       "batch size: under Adam it then overshoots"});
   MakeSynthesizer make;
   options.section("synthesizer", "what predicts the gradient",
                   [&](Fields& fields) {

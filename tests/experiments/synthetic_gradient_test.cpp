@@ -252,7 +252,8 @@ at::Tensor values_at(const NamedTensors& tensors, const std::string& name) {
 
 /// The oracle: three linear blocks with two synthesizers of one hidden layer,
 /// in plain autograd and plain SGD.
-NamedTensors plain_dni(const std::string& lines, double lr, int target_delay) {
+NamedTensors plain_dni(const std::string& lines, double lr, int target_delay,
+                       bool raw_target = false) {
   const Training start(small_experiment(lines));
   const NamedTensors first = start.weights();
   const Experiment& experiment = start.experiment;
@@ -288,8 +289,8 @@ NamedTensors plain_dni(const std::string& lines, double lr, int target_delay) {
   const auto learn = [&](const Late& late) {
     for (std::size_t k = 0; k < 2; ++k) {
       const auto count = static_cast<double>(late.features[k].size(0));
-      const at::Tensor error =
-          predict(synthesizers[k], late.features[k]) - late.targets[k] * count;
+      const at::Tensor error = predict(synthesizers[k], late.features[k]) -
+                               late.targets[k] * (raw_target ? 1 : count);
       step(synthesizers[k],
            torch::autograd::grad({error.square().sum() / count},
                                  synthesizers[k]));
@@ -313,7 +314,8 @@ NamedTensors plain_dni(const std::string& lines, double lr, int target_delay) {
         h = at::relu(h);
         late.features[k] = h.detach();
         const at::NoGradGuard no_grad;
-        const at::Tensor synthetic = predict(synthesizers[k], h) / count;
+        const at::Tensor synthetic =
+            predict(synthesizers[k], h) / (raw_target ? 1 : count);
         const at::AutoGradMode with_grad(true);
         gradients = torch::autograd::grad({h}, wanted, {synthetic});
       } else {
@@ -355,6 +357,32 @@ TEST(SyntheticGradient, FollowsItsEquations) {
     EXPECT_EQ(difference(trained(lines), plain_dni(lines, 0.05, target_delay)),
               "")
         << target_delay;
+  }
+}
+
+TEST(SyntheticGradient, MayLearnAsPublishedCodeDoes) {
+  const std::string lines =
+      kNet + rate(0.05) +
+      "boundary = {policy = 'synthetic_gradient', raw_target = true, "
+      "synthesizer = {hidden = 1, width = 16, random_bias = true}}\n";
+  EXPECT_EQ(difference(trained(lines), plain_dni(lines, 0.05, 0, true)), "");
+  EXPECT_GT(distance(only(trained(lines), "layers."),
+                     plain_dni(lines, 0.05, 0, false)),
+            1e-4);
+}
+
+TEST(SyntheticGradient, OfARandomBiasIsFirstTheSameForAllSamples) {
+  for (const char* net :
+       {kNet, "blocks = ['0', '1-']\nmodel = {name = 'conv3', channels = 8}\n"}) {
+    Experiment experiment = small_experiment(
+        std::string("turns = 1\n") + net + rate(0.1) +
+        dni("hidden = 2, label = true, random_bias = true"));
+    const auto seen = std::make_shared<Seen>();
+    watch(experiment, 1, seen);
+    Training(experiment).train();
+    const at::Tensor& first = seen->signals.at(0);
+    EXPECT_GT(first.abs().max().item<double>(), 0);
+    EXPECT_TRUE(first.equal(first[0].unsqueeze(0).expand_as(first)));
   }
 }
 
