@@ -158,8 +158,37 @@ void check_policies(const Experiment& experiment, const Fields& top) {
   });
 }
 
-void check_plan(const Settings& settings, const RunPlan& plan,
-                const Fields& top) {
+bool has_batch_norm(const Experiment& experiment, const LayerRange& range) {
+  for (std::int64_t i = range.first; i <= range.last; ++i) {
+    const auto layer =
+        experiment.model.layers.at(static_cast<std::size_t>(i)).make();
+    for (const auto& buffer : layer->named_buffers())
+      if (buffer.key().ends_with("running_mean")) return true;
+  }
+  return false;
+}
+
+/// A replay forwards a batch twice: whether BatchNorm's running statistics see
+/// it twice changes what an evaluation says, so nobody should guess.
+void check_statistics(const Experiment& experiment, const BlockPlan& block,
+                      const Fields& top) {
+  const bool replays =
+      block.delay > 0 && block.weights == WeightsAtBackward::current;
+  if (!replays || block.statistics) return;
+  const auto index = static_cast<std::size_t>(block.block) - 1;
+  if (has_batch_norm(experiment, experiment.ranges.at(index)))
+    top.reject("boundary",
+               fmt::format("block {} has BatchNorm and forwards every batch "
+                           "twice: say with boundary.{}.statistics = "
+                           "\"forward\", \"replay\" or \"both\" which pass "
+                           "moves its running statistics",
+                           block.block, block.block));
+}
+
+void check_plan(const Settings& settings, const Experiment& experiment,
+                const RunPlan& plan, const Fields& top) {
+  for (const BlockPlan& block : plan.blocks)
+    check_statistics(experiment, block, top);
   if (plan.model_norm && settings.accumulate > 1)
     top.reject("accumulate",
                "can't go with clip.scope = 'model'; use clip.scope = 'block'");
@@ -403,7 +432,7 @@ void make_plans(const Fields& top, const Settings& settings,
   check_reconnect(settings, top);
   experiment.plans = plans_of(experiment, model_norm, settings);
   for (RunPlan& plan : experiment.plans) {
-    check_plan(settings, plan, top);
+    check_plan(settings, experiment, plan, top);
     if (settings.barrier == "iteration")
       plan.barrier = barrier_around_iterations(plan);
     experiment.length.barriers.push_back(plan.barrier);

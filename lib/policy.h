@@ -63,7 +63,8 @@ struct Traits {
   std::int64_t reach = kUnbounded;
   ReachRule rule = ReachRule::sum;
   WeightsAtBackward weights = WeightsAtBackward::stash;
-  StatisticsAt statistics = StatisticsAt::forward;
+  /// Must be said where the model has BatchNorm and the input is replayed.
+  std::optional<StatisticsAt> statistics = {};
   Order order = Order::forward_first;
   /// Whether learn() is called, with the gradient from above as a target, and
   /// how many turns after the batch's backward.

@@ -150,7 +150,8 @@ void Worker::enter(std::int64_t phase, std::int64_t turn) {
   pending_ = {};
   history_ = make_history({.delayed = plan().delay > 0,
                            .weights = plan().weights,
-                           .statistics = plan().statistics,
+                           .statistics = plan().statistics.value_or(
+                               StatisticsAt::forward),
                            .saved = !settings_.checkpoint_folder.empty()},
                           parts_.block);
 }

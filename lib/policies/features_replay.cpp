@@ -21,8 +21,8 @@ MethodPage describe_features_replay() {
           "goes backward",
       .batch_norm =
           "a batch is forwarded twice; statistics = \"forward\" "
-          "(default) or \"replay\" moves them once, \"both\" (what the "
-          "published code does) twice",
+          "or \"replay\" moves them once, \"both\" (what the published code "
+          "does) twice: a model with BatchNorm must have it said",
       .randomness =
           "keyed by the batch: the replay draws the masks of the first "
           "forward again (the published code does not)",

@@ -73,13 +73,22 @@ void read_weights(Fields& options, std::vector<std::string> allowed,
   set_named(kWeights, name, weights);
 }
 
-void read_statistics(Fields& options, StatisticsAt& statistics) {
-  std::string name = "forward";
+void read_statistics(Fields& options, std::optional<StatisticsAt>& statistics) {
+  constexpr const char* kText =
+      "which of the two forwards of a batch moves BatchNorm's running "
+      "statistics: \"forward\", \"replay\" or \"both\"; a model with BatchNorm "
+      "must have it said";
+  if (!options.has("statistics")) {
+    // Described, but left out of the resolved config.
+    ConfigNode none;
+    options.key("statistics", none, "string", {.text = kText});
+    return;
+  }
+  std::string name;
   options.key("statistics", name,
-              {.text = "which of the two forwards of a batch moves BatchNorm's "
-                       "running statistics",
-               .allowed = {"forward", "replay", "both"}});
-  set_named(kStatistics, name, statistics);
+              {.text = kText, .allowed = {"forward", "replay", "both"}});
+  statistics.emplace();
+  set_named(kStatistics, name, *statistics);
 }
 
 }  // namespace sluice

@@ -15,6 +15,6 @@ MakePolicy from_above(const Traits& traits, double scale = 1);
 void read_weights(Fields& options, std::vector<std::string> allowed,
                   WeightsAtBackward& weights);
 /// The key "statistics", which has a meaning when the forward is replayed.
-void read_statistics(Fields& options, StatisticsAt& statistics);
+void read_statistics(Fields& options, std::optional<StatisticsAt>& statistics);
 
 }  // namespace sluice

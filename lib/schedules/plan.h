@@ -34,7 +34,7 @@ struct BlockPlan {
   Order order = Order::forward_first;
   /// What its backward sees when delay > 0.
   WeightsAtBackward weights = WeightsAtBackward::stash;
-  StatisticsAt statistics = StatisticsAt::forward;
+  std::optional<StatisticsAt> statistics = {};
   /// Batches whose gradients are accumulated for an update.
   std::int64_t accumulate = 1;
   /// Whether backward waits for the gradient that block k+1 sends down.

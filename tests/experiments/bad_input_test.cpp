@@ -68,6 +68,14 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"MixedReplay",
                "boundary = {policy = 'delayed_gradient', weights = 'current'}",
                "stash, recompute, mixed"},
+        Misuse{"ReplayOfBatchNormThatDoesNotSayWhen",
+               "model = {name = 'conv3', channels = 4}\nboundary = {policy = "
+               "'features_replay'}",
+               "boundary.1.statistics = "},
+        Misuse{"DspOfBatchNormThatDoesNotSayWhen",
+               "model = {name = 'conv3', channels = 4}\nboundary = {policy = "
+               "'fully_decoupled', weights = 'current'}",
+               "boundary.1.statistics = "},
         Misuse{"ModelClipWithDelay",
                "boundary = {policy = 'delayed_gradient'}\noptimizer = {clip = "
                "{norm = 1, scope = 'model'}}",

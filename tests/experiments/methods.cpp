@@ -1,5 +1,7 @@
 #include "tests/experiments/methods.h"
 
+#include <fmt/format.h>
+
 namespace sluice {
 
 void PrintTo(const MethodUnderTest& method, std::ostream* out) {
@@ -9,7 +11,8 @@ void PrintTo(const MethodUnderTest& method, std::ostream* out) {
 std::vector<MethodUnderTest> methods() {
   std::vector<MethodUnderTest> all = {
       {"Backprop", "{policy = 'backprop'}", true},
-      {"FeaturesReplay", "{policy = 'features_replay'}", true},
+      {"FeaturesReplay", "{policy = 'features_replay', statistics = 'forward'}",
+       true},
       {"LocalLoss", "{policy = 'local_loss'}"},
       {"Overlapping", "{policy = 'local_loss', reach = 1}"},
       {"Interlocking", "{policy = 'local_loss', reach = 1, rule = 'furthest'}"},
@@ -36,11 +39,14 @@ std::vector<MethodUnderTest> methods() {
                        weights + "'}",
                    true});
   for (const char* order : {"A", "B"})
-    for (const char* weights : {"stash", "mixed", "current"})
-      all.push_back({std::string("FullyDecoupled_") + order + "_" + weights,
-                     std::string("{policy = 'fully_decoupled', order = '") +
-                         order + "', weights = '" + weights + "'}",
-                     true});
+    for (const std::string weights : {"stash", "mixed", "current"})
+      all.push_back(
+          {fmt::format("FullyDecoupled_{}_{}", order, weights),
+           fmt::format("{{policy = 'fully_decoupled', order = '{}', weights = "
+                       "'{}'{}}}",
+                       order, weights,
+                       weights == "current" ? ", statistics = 'forward'" : ""),
+           true});
   return all;
 }
 

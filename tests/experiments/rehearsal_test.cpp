@@ -99,7 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "boundary = {policy = 'delayed_gradient', weights = "
                  "'recompute'}\n"},
         Case{"ConvFeaturesReplay",
-             std::string(kConv) + "boundary = {policy = 'features_replay'}\n"},
+             std::string(kConv) + "boundary = {policy = 'features_replay', statistics = "
+                 "'forward'}\n"},
         Case{"ConvFullyDecoupled",
              std::string(kConv) + "boundary = {policy = 'fully_decoupled'}\n"},
         Case{"ConvSyntheticGradient",
