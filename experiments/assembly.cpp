@@ -14,6 +14,7 @@
 #include "lib/base/memory_channel.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/saved_state.h"
+#include "lib/device.h"
 #include "lib/engines/control.h"
 #include "lib/gradient_probe.h"
 #include "lib/memory/allocator.h"
@@ -22,11 +23,17 @@
 namespace sluice {
 namespace {
 
-Block block_of(const Experiment& experiment, int block) {
+c10::Device device_of(const Experiment& experiment, int block) {
+  return device_for(experiment.devices.at(static_cast<std::size_t>(block) - 1),
+                    block);
+}
+
+Block block_of(const Experiment& experiment, int block,
+               const c10::Device& device = c10::DeviceType::CPU) {
   const LayerRange range =
       experiment.ranges.at(static_cast<std::size_t>(block) - 1);
   return make_block(experiment.model, block, range.first, range.last,
-                    experiment.seed, experiment.memory_format);
+                    experiment.seed, experiment.memory_format, device);
 }
 
 /// The model's own weights must all be there; those of heads are taken when
@@ -190,9 +197,16 @@ std::shared_ptr<MemoryAccount> memory_of_block(int block) {
   return std::make_shared<MemoryAccount>(fmt::format("block {}", block));
 }
 
+void check_devices(const Experiment& experiment) {
+  for (int block = 1; block <= experiment.blocks(); ++block)
+    device_of(experiment, block);
+}
+
 void prepare_process(const Experiment& experiment) {
   at::set_num_threads(static_cast<int>(experiment.threads));
   if (experiment.caching_allocator) install_allocator();
+  if (uses_gpus(experiment) && experiment.deterministic)
+    make_gpus_deterministic();
 }
 
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
@@ -209,9 +223,10 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     std::shared_ptr<Witness> witness) {
   const auto memory = ends.memory ? ends.memory : memory_of_block(block);
   const MemoryScope scope(*memory);
-  WorkerParts parts{.block = block_of(experiment, block),
-                    .policies = policies_of(experiment, block),
-                    .unlocks = unlocks_of(experiment, block)};
+  WorkerParts parts{
+      .block = block_of(experiment, block, device_of(experiment, block)),
+      .policies = policies_of(experiment, block),
+      .unlocks = unlocks_of(experiment, block)};
   parts.below = std::move(ends.below);
   parts.above = std::move(ends.above);
   parts.codec_below = codec_above(experiment, block - 1);

@@ -22,6 +22,9 @@ struct Ends {
 /// The account of a block's worker.
 std::shared_ptr<MemoryAccount> memory_of_block(int block);
 
+/// Throws UserError when this machine lacks the device of any block.
+void check_devices(const Experiment& experiment);
+
 /// Once per process, before its threads use LibTorch: threads and allocator.
 void prepare_process(const Experiment& experiment);
 

@@ -17,6 +17,7 @@
 #include "experiments/numbered.h"
 #include "experiments/settings.h"
 #include "lib/base/plug_in.h"
+#include "lib/device.h"
 #include "lib/schedules/free_running.h"
 #include "modules/models.h"
 #include "transport/transports.h"
@@ -247,8 +248,30 @@ RunLength length_of(const Settings& settings, const Experiment& experiment) {
   return length;
 }
 
+std::vector<std::string> devices_of(const Settings& settings, int blocks,
+                                    const Fields& top) {
+  std::vector<std::string> names;
+  if (const auto* name = std::get_if<std::string>(&settings.device.value)) {
+    names.assign(static_cast<std::size_t>(blocks), *name);
+  } else if (const auto* list =
+                 std::get_if<ConfigNode::Array>(&settings.device.value)) {
+    for (const ConfigNode& item : *list)
+      if (const auto* one = std::get_if<std::string>(&item.value))
+        names.push_back(*one);
+  }
+  if (std::ssize(names) != blocks)
+    top.reject("device", fmt::format("is a name, or a list of one name for "
+                                     "each of the {} blocks",
+                                     blocks));
+  for (const std::string& name : names) check_device_name(name);
+  return names;
+}
+
 /// What the settings mean, now that data and blocks are known.
-void apply(const Settings& settings, Experiment& experiment) {
+void apply(const Settings& settings, const Fields& top,
+           Experiment& experiment) {
+  experiment.devices = devices_of(settings, experiment.blocks(), top);
+  experiment.deterministic = settings.deterministic;
   experiment.name = settings.name;
   experiment.engine = settings.engine;
   experiment.seed = static_cast<std::uint64_t>(settings.seed);
@@ -421,7 +444,7 @@ Timetable read_rest(Fields& top, const Settings& settings,
   experiment.phases = timetable.phases;
   top.finish();
   check_policies(experiment, top);
-  apply(settings, experiment);
+  apply(settings, top, experiment);
   return timetable;
 }
 
@@ -453,6 +476,11 @@ std::shared_ptr<const Codec> codec_above(const Experiment& experiment,
                                          int block) {
   if (block < 1 || block >= experiment.blocks()) return nullptr;
   return experiment.codecs.at(static_cast<std::size_t>(block) - 1);
+}
+
+bool uses_gpus(const Experiment& experiment) {
+  return std::any_of(experiment.devices.begin(), experiment.devices.end(),
+                     [](const std::string& name) { return name != "cpu"; });
 }
 
 Site site_of(const Experiment& experiment, int block) {

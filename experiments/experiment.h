@@ -49,6 +49,8 @@ struct Experiment {
   std::int64_t probe_every = 0;             ///< turns; 0: no probe
   Precision precision = Precision::fp32;
   MemoryFormat memory_format = MemoryFormat::channels_last;
+  std::vector<std::string> devices;  ///< names, index k-1
+  bool deterministic = true;         ///< on GPUs
   bool caching_allocator = true;
 
   std::shared_ptr<const DataSet> data;  ///< nullptr: somebody feeds batches
@@ -96,6 +98,9 @@ Experiment read_network(const ConfigNode& config, const OwnNetwork& network);
 /// That of the boundary above block k; nullptr: none, or there is no boundary.
 std::shared_ptr<const Codec> codec_above(const Experiment& experiment,
                                          int block);
+
+/// Whether any block computes on a GPU.
+bool uses_gpus(const Experiment& experiment);
 
 /// The boundary above block k.
 Site site_of(const Experiment& experiment, int block);

@@ -159,6 +159,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
   const auto faults =
       std::make_shared<SignalSink>(faults_of(experiment, options));
   read_samples(experiment);
+  if (!options.rank) check_devices(experiment);  // a rank may be elsewhere
   Resumed start = starting_point(experiment, options);
   RunFolder folder = open_folder(experiment, options, start);
   const std::int64_t first_turn = start.turn;

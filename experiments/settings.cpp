@@ -37,6 +37,13 @@ void Settings::describe(Fields& fields) {
   fields.key("seed", seed, {.text = "of weights, masks and orders", .min = 0});
   fields.key("blocks", blocks, "integer | list of ranges",
              {.text = "how the model is cut: 4, or [\"0-3\", \"4-\"]"});
+  fields.key("device", device, "text | list of texts",
+             {.text = "where the blocks compute, all of them or a list with "
+                      "one for each: \"cpu\", \"cuda:1\", or \"cuda\", which "
+                      "deals them out over a machine's GPUs"});
+  fields.key("deterministic", deterministic,
+             {.text = "on GPUs: only algorithms that give the same bits each "
+                      "time; an operation that has none fails"});
   fields.key(
       "epochs", epochs,
       {.text = "how long it trains", .unit = "epochs", .min = 0, .max = 1e6});

@@ -28,6 +28,8 @@ struct Settings {
   std::string transport = "unix";
   std::int64_t seed = 1;
   ConfigNode blocks = {.value = std::int64_t{2}};
+  ConfigNode device = {.value = std::string("cpu")};
+  bool deterministic = true;
   double epochs = 5;
   std::int64_t turns = 0;
   std::int64_t batch_size = 64;

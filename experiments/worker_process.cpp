@@ -1,6 +1,7 @@
 #include "experiments/worker_process.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -17,6 +18,7 @@
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
 #include "lib/base/memory/cached_buffers.h"
+#include "lib/device.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/executor.h"
@@ -25,6 +27,7 @@
 #include "lib/engines/worker_loop.h"
 #include "lib/memory/allocator.h"
 #include "lib/memory/resident.h"
+#include "lib/staging.h"
 
 namespace sluice {
 
@@ -66,22 +69,37 @@ std::vector<std::string> worker_command(const std::string& program,
 
 namespace {
 
-/// Adds to what the block has cost by how much the process has grown, at most,
-/// since this object was made.
-class ResidentSink final : public Sink {
+/// Adds to what the block has cost what only its process knows: by how much it
+/// has grown, at most, since this object was made, and how often it
+/// reconnected.
+class ProcessSink final : public Sink {
  public:
-  explicit ResidentSink(std::shared_ptr<Sink> next) : next_(std::move(next)) {}
+  ProcessSink(std::shared_ptr<Sink> next,
+              const std::atomic<std::int64_t>& reconnections)
+      : next_(std::move(next)), reconnections_(reconnections) {}
   void write(const Record& record) override {
     if (record.text("kind") != "block") return next_->write(record);
     Record grown = record;
     grown.set("resident_bytes", resident_size().peak - at_start_);
+    if (reconnections_ > 0) grown.set("reconnections", reconnections_.load());
     next_->write(grown);
   }
 
  private:
   std::shared_ptr<Sink> next_;
+  const std::atomic<std::int64_t>& reconnections_;
   std::int64_t at_start_ = resident_size().now;
 };
+
+/// One line each: the user may want to know of a bad network.
+void say_reconnected(int block, std::uint32_t to,
+                     std::chrono::milliseconds without) {
+  fmt::print(stderr,
+             "sluice: block {}: the connection to {} broke and was made anew "
+             "after {:.1f} s\n",
+             block, to == 0 ? "the launcher" : fmt::format("block {}", to),
+             std::chrono::duration<double>(without).count());
+}
 
 /// The messages that the link over a boundary holds; none at the ends.
 Capacity capacity_of(const Experiment& experiment, int boundary) {
@@ -141,7 +159,18 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   prepare_process(experiment);
   const auto memory = memory_of_block(block);
   RendezvousOptions options = rendezvous_options(experiment, secret);
-  if (allocator_installed()) options.buffers = cached_buffers(memory);
+  const std::string& device =
+      experiment.devices.at(static_cast<std::size_t>(block) - 1);
+  if (device != "cpu" && count_gpus() > 0)
+    options.buffers = pinned_buffers();
+  else if (allocator_installed())
+    options.buffers = cached_buffers(memory);
+  std::atomic<std::int64_t> reconnections = 0;
+  options.reconnected = [&](std::uint32_t to,
+                            std::chrono::milliseconds without) {
+    ++reconnections;
+    say_reconnected(block, to, without);
+  };
   IoThread io;
   Pulse pulse([&io] { io.note_progress(); });
   Saboteur saboteur(parse_injections(arguments.faults, experiment.blocks()),
@@ -155,7 +184,8 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
     return make_worker(
         experiment, block,
         {std::move(links.below), std::move(links.above), memory},
-        std::make_shared<ResidentSink>(control_sink(*links.control.sender)),
+        std::make_shared<ProcessSink>(control_sink(*links.control.sender),
+                                      reconnections),
         {.checkpoints = checkpoints_of_run(arguments.folder),
          .resume = arguments.resume},
         experiment.probe_every > 0

@@ -24,14 +24,16 @@ at::Tensor laid_out(const at::Tensor& tensor, MemoryFormat format) {
 }
 
 Block::Block(int block, std::int64_t first_layer, std::function<Layers()> make,
-             MemoryFormat format)
+             MemoryFormat format, const c10::Device& device)
     : block_(block),
       first_layer_(first_layer),
       make_(std::move(make)),
       format_(format),
+      device_(device),
       layers_(make_()) {
   SLUICE_CHECK(!layers_.empty(), "block {} has no layers", block);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i]->to(device);
     lay_out(*layers_[i], format);
     const std::string prefix =
         fmt::format("layers.{}.", first_layer + static_cast<std::int64_t>(i));
@@ -63,7 +65,7 @@ Tensors Block::forward(const Tensors& inputs, Pass pass) {
 }
 
 Block Block::twin() const {
-  return {block_, first_layer_, make_, format_};
+  return {block_, first_layer_, make_, format_, device_};
 }
 
 void Block::share_buffers(const Block& twin) {
@@ -100,11 +102,12 @@ Layers make_layers(const Model& model, std::int64_t first, std::int64_t last,
 }
 
 Block make_block(const Model& model, int block, std::int64_t first,
-                 std::int64_t last, std::uint64_t seed, MemoryFormat format) {
+                 std::int64_t last, std::uint64_t seed, MemoryFormat format,
+                 const c10::Device& device) {
   const auto make = [model, first, last, seed] {
     return make_layers(model, first, last, seed);
   };
-  return {block, first, make, format};
+  return {block, first, make, format, device};
 }
 
 }  // namespace sluice

@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include <c10/core/Device.h>
+
 #include "lib/layer.h"
 #include "lib/policy.h"
 #include "lib/tensors.h"
@@ -22,7 +24,7 @@ class Block {
   /// block: k, from 1. first_layer: the uncut model's index of the first of the
   /// layers that `make` makes, anew each time.
   Block(int block, std::int64_t first_layer, std::function<Layers()> make,
-        MemoryFormat format);
+        MemoryFormat format, const c10::Device& device = c10::DeviceType::CPU);
 
   /// Runs the layers; `pass.layer` is set for each. Keeps the graph when
   /// gradients are enabled. Throws UserError when a layer wrote the block's
@@ -42,6 +44,8 @@ class Block {
   void copy_buffers(const Block& twin);
 
   int index() const { return block_; }
+  /// Where its weights lie, and its inputs must.
+  const c10::Device& device() const { return device_; }
   std::int64_t first_layer() const { return first_layer_; }
 
  private:
@@ -51,6 +55,7 @@ class Block {
   std::int64_t first_layer_;
   std::function<Layers()> make_;
   MemoryFormat format_;
+  c10::Device device_;
   Layers layers_;
   NamedTensors parameters_;
   NamedTensors buffers_;
@@ -78,7 +83,8 @@ Layers make_layers(const Model& model, std::int64_t first, std::int64_t last,
 
 /// These as block k.
 Block make_block(const Model& model, int block, std::int64_t first,
-                 std::int64_t last, std::uint64_t seed, MemoryFormat format);
+                 std::int64_t last, std::uint64_t seed, MemoryFormat format,
+                 const c10::Device& device = c10::DeviceType::CPU);
 
 /// Lays 4-dimensional tensors in memory as the format says; others as they are.
 at::Tensor laid_out(const at::Tensor& tensor, MemoryFormat format);

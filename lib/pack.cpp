@@ -9,6 +9,7 @@
 
 #include "lib/base/error.h"
 #include "lib/dtypes.h"
+#include "lib/staging.h"
 
 namespace sluice {
 namespace {
@@ -50,6 +51,11 @@ at::Tensor as_sendable(const at::Tensor& tensor) {
 TensorView view_of(const at::Tensor& tensor, std::string_view name) {
   auto owner = std::make_shared<at::Tensor>(as_sendable(tensor));
   TensorView view;
+  if (!owner->is_cpu()) {
+    ToHost copy = copy_to_host(*owner);
+    *owner = std::move(copy.tensor);
+    view.buffer.wait_ready = std::move(copy.wait);
+  }
   view.name = name;
   view.dtype = dtype_of(*owner);
   view.sizes = owner->sizes().vec();

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include <c10/core/DeviceType.h>
+
 namespace sluice {
 
 enum class Precision : std::uint8_t { fp32, bf16 };
@@ -10,13 +12,15 @@ enum class Precision : std::uint8_t { fp32, bf16 };
 /// of cast weights is cleared at the end: it would outlive an update in place.
 class PrecisionScope {
  public:
-  explicit PrecisionScope(Precision precision);
+  explicit PrecisionScope(Precision precision,
+                          c10::DeviceType device = c10::DeviceType::CPU);
   ~PrecisionScope();
   PrecisionScope(const PrecisionScope&) = delete;
   PrecisionScope& operator=(const PrecisionScope&) = delete;
 
  private:
   bool active_;
+  c10::DeviceType device_;
   bool before_ = false;
 };
 
@@ -30,7 +34,8 @@ class FullPrecisionScope {
   FullPrecisionScope& operator=(const FullPrecisionScope&) = delete;
 
  private:
-  bool before_;
+  bool cpu_before_;
+  bool cuda_before_;
 };
 
 }  // namespace sluice

@@ -14,6 +14,7 @@
 #include "lib/memory/allocator.h"
 #include "lib/optimizers/clipping.h"
 #include "lib/pack.h"
+#include "lib/staging.h"
 
 namespace sluice {
 namespace {
@@ -52,11 +53,15 @@ void continue_with(const std::pair<std::string, at::Tensor>& earlier,
   later.second.set_data(earlier.second.variable_data());
 }
 
+at::Tensor host_copy(const at::Tensor& tensor) {
+  return tensor.is_cpu() ? tensor.detach().clone() : tensor.detach().cpu();
+}
+
 NamedTensors copies_by_name(const NamedTensors& names, const Tensors& values) {
   NamedTensors copies;
   for (std::size_t i = 0; i < names.size(); ++i)
     if (values[i].defined())
-      copies.emplace_back(names[i].first, values[i].detach().clone());
+      copies.emplace_back(names[i].first, host_copy(values[i]));
   return copies;
 }
 
@@ -89,6 +94,25 @@ void add_target(const BlockPlan& plan, const Moment& moment,
   pulls.push_back({std::move(target), last.applied, last.leaving});
 }
 
+/// Counts as waiting for its life.
+class Waiting {
+ public:
+  Waiting(double& total, std::optional<GpuClock>& gpu_clock)
+      : stopwatch_(total),
+        gpu_clock_(gpu_clock),
+        was_running_(gpu_clock && gpu_clock->pause()) {}
+  ~Waiting() {
+    if (was_running_) gpu_clock_->resume();
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  Stopwatch stopwatch_;
+  std::optional<GpuClock>& gpu_clock_;
+  bool was_running_;
+};
+
 }  // namespace
 
 Worker::Worker(WorkerSettings settings, WorkerParts parts)
@@ -99,6 +123,7 @@ Worker::Worker(WorkerSettings settings, WorkerParts parts)
   SLUICE_CHECK(parts_.policies.size() == settings_.plans.size(),
                "{} policies for {} phases", parts_.policies.size(),
                settings_.plans.size());
+  if (!device().is_cpu()) gpu_clock_.emplace(device());
   for (const auto& policy : parts_.policies) add_stage(policy);
   for (std::size_t i = 0; i < parts_.unlocks.size(); ++i)
     if (parts_.unlocks[i]) add_unlock(i, parts_.unlocks[i]);
@@ -108,6 +133,9 @@ Worker::Worker(WorkerSettings settings, WorkerParts parts)
 }
 
 void Worker::add_stage(std::shared_ptr<Policy> policy) {
+  move_to(device(), policy->parameters());
+  move_to(device(), policy->learners());
+  move_to(device(), policy->buffers());
   Stage stage{.policy = std::move(policy)};
   for (auto& named : stage.policy->parameters()) {
     const std::size_t index = index_of(named.first, trained_);
@@ -148,47 +176,56 @@ void Worker::enter(std::int64_t phase, std::int64_t turn) {
   first_batch_ = turn;
   sent_down_.clear();
   pending_ = {};
-  history_ = make_history({.delayed = plan().delay > 0,
-                           .weights = plan().weights,
-                           .statistics = plan().statistics.value_or(
-                               StatisticsAt::forward),
-                           .saved = !settings_.checkpoint_folder.empty()},
-                          parts_.block);
+  history_ = make_history(
+      {.delayed = plan().delay > 0,
+       .weights = plan().weights,
+       .statistics = plan().statistics.value_or(StatisticsAt::forward),
+       .saved = !settings_.checkpoint_folder.empty()},
+      parts_.block);
 }
 
 void Worker::execute(const Action& action) {
   if (parts_.witness) watch(action);
-  {
+  if (gpu_clock_) {
+    gpu_clock_->resume(action.kind);
+    perform(action);
+    gpu_clock_->pause();
+    gpu_clock_->collect(spent_, /*all=*/false);
+  } else {
     const ActionTimer timer(spent_, action.kind);
-    std::optional<MemoryScope> memory;
-    if (parts_.memory) memory.emplace(*parts_.memory);
-    const PrecisionScope precision(settings_.precision);
-    enter(action.phase, action.turn);
-    switch (action.kind) {
-      case ActionKind::forward:
-        forward(action);
-        break;
-      case ActionKind::backward:
-        backward(action);
-        break;
-      case ActionKind::update:
-        update(action);
-        break;
-      case ActionKind::learn:
-        learn(action);
-        break;
-      case ActionKind::evaluate:
-        evaluate(action);
-        break;
-      case ActionKind::checkpoint:
-        checkpoint(action);
-        break;
-      case ActionKind::learn_input:
-        learn_input(action);
-        break;
-    }
+    perform(action);
   }
   if (seen_) parts_.witness->applied(*std::exchange(seen_, std::nullopt));
+}
+
+void Worker::perform(const Action& action) {
+  std::optional<MemoryScope> memory;
+  if (parts_.memory) memory.emplace(*parts_.memory);
+  const PrecisionScope precision(settings_.precision, device().type());
+  enter(action.phase, action.turn);
+  switch (action.kind) {
+    case ActionKind::forward:
+      forward(action);
+      break;
+    case ActionKind::backward:
+      backward(action);
+      break;
+    case ActionKind::update:
+      update(action);
+      break;
+    case ActionKind::learn:
+      learn(action);
+      break;
+    case ActionKind::evaluate:
+      evaluate(action);
+      break;
+    case ActionKind::checkpoint:
+      checkpoint(action);
+      break;
+    case ActionKind::learn_input:
+      learn_input(action);
+      break;
+  }
 }
 
 /// Before the first action of a turn that is watched.
@@ -203,7 +240,7 @@ void Worker::watch(const Action& action) {
   for (const NamedTensors* which :
        {&parts_.block.parameters(), &parts_.block.buffers()})
     for (const auto& [name, tensor] : *which)
-      weights.emplace_back(name, tensor.detach().clone());
+      weights.emplace_back(name, host_copy(tensor));
   parts_.witness->before_turn(block(), action.phase, action.turn,
                               std::move(weights));
 }
@@ -237,7 +274,7 @@ Message Worker::receive(Receiver& from, MessageKind kind, std::int64_t batch) {
 
 /// The next message that is not told to be skipped.
 std::optional<Message> Worker::receive_any(Receiver& from) {
-  const Stopwatch waiting(spent_.waiting);
+  const Waiting waiting(spent_.waiting, gpu_clock_);
   while (true) {
     std::optional<Message> message = from.receive();
     const bool is_skipped = message &&
@@ -248,7 +285,7 @@ std::optional<Message> Worker::receive_any(Receiver& from) {
 }
 
 void Worker::send(Sender& to, Message message) {
-  const Stopwatch waiting(spent_.waiting);
+  const Waiting waiting(spent_.waiting, gpu_clock_);
   to.send(std::move(message));
 }
 
@@ -256,16 +293,17 @@ Worker::Fed Worker::take_inputs(const Action& action, MessageKind kind,
                                 Source* source) {
   if (block() == 1) {
     const Batch batch = source->batch(action.batch);
-    return {{laid_out(batch.inputs, settings_.memory_format)},
-            batch.labels,
-            batch.raw_inputs};
+    return {
+        {on_device(laid_out(batch.inputs, settings_.memory_format), device())},
+        batch.labels,
+        batch.raw_inputs};
   }
   const Message message = take_message(action, kind);
   const Tensors labels = unpack(message, "label");
   SLUICE_CHECK(labels.size() == 1, "{} came with {} label tensors",
                name_of(kind), labels.size());
   const Tensors raw_input = unpack(message, "input");
-  return {unpack(message, "h", parts_.codec_below.get()), labels[0],
+  return {unpack(message, "h", parts_.codec_below.get(), device()), labels[0],
           raw_input.empty() ? at::Tensor() : raw_input[0]};
 }
 
@@ -334,10 +372,11 @@ void Worker::forward(const Action& action) {
                  "block {} got no un-normalised input, which a policy needs",
                  block());
   Flight flight{.inputs = leaves_of(fed.inputs, mine.gradient_to_below()),
-                .labels = fed.labels,
+                .labels = on_device(fed.labels, device()),
                 .pass = pass_for(action, true),
                 .version = version_};
-  if (mine.needs_raw_input) flight.raw_input = fed.raw_input;
+  if (mine.needs_raw_input)
+    flight.raw_input = on_device(fed.raw_input, device());
   const Tensors outputs = history_->forward(flight);
   send_up(action, MessageKind::activation, outputs, fed);
   flights_.emplace(action.batch, std::move(flight));
@@ -364,8 +403,9 @@ std::vector<Tensors> Worker::receive_gradients(const Action& action) {
   const Codec* codec =
       above.first_layer_to_below ? nullptr : parts_.codec_above.get();
   for (int way = 0; way < ways; ++way)
-    gradients.push_back(
-        unpack(message, gradient_name(static_cast<std::size_t>(way)), codec));
+    gradients.push_back(unpack(message,
+                               gradient_name(static_cast<std::size_t>(way)),
+                               codec, device()));
   return gradients;
 }
 
@@ -621,7 +661,7 @@ void Worker::evaluate(const Action& action) {
       parts_.block.forward(fed.inputs, pass_for(action, false));
   send_up(action, MessageKind::evaluation, outputs, fed);
   if (!is_last()) return;
-  evaluation_.add(settings_.loss, outputs[0], fed.labels);
+  evaluation_.add(settings_.loss, outputs[0], on_device(fed.labels, device()));
   if (action.batch + 1 == settings_.evaluation_batches)
     log_.evaluated(action, evaluation_);
 }

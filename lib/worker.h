@@ -23,6 +23,7 @@
 #include "lib/histories/history.h"
 #include "lib/input_model.h"
 #include "lib/loss.h"
+#include "lib/metrics/gpu_clock.h"
 #include "lib/metrics/memory_use.h"
 #include "lib/metrics/sink.h"
 #include "lib/metrics/time_spent.h"
@@ -86,7 +87,8 @@ struct WorkerParts {
   std::shared_ptr<Witness> witness = nullptr;
 };
 
-/// Executes the actions of one block. The only thing that owns weights,
+/// Executes the actions of one block, on its device: what its policies and
+/// input models hold is brought there. The only thing that owns weights,
 /// optimizer and autograd graphs; one thread uses it.
 class Worker {
  public:
@@ -172,7 +174,8 @@ class Worker {
     Pass pass;
   };
   struct Fed {
-    Tensors inputs;
+    Tensors inputs;  // on the block's device
+    // As they go on to the block above: on the host.
     at::Tensor labels;
     at::Tensor raw_input = {};
   };
@@ -217,6 +220,7 @@ class Worker {
   std::size_t phase() const { return static_cast<std::size_t>(phase_); }
   bool is_last() const;
   Pass pass_for(const Action& action, bool training) const;
+  const c10::Device& device() const { return parts_.block.device(); }
   Fed take_inputs(const Action& action, MessageKind kind, Source* source);
   Fed predict_inputs(const Action& action);
   /// From the block below, or from the replay buffer between the blocks.
@@ -228,6 +232,7 @@ class Worker {
   Message take_evaluation(std::int64_t batch);
   Message receive(Receiver& from, MessageKind kind, std::int64_t batch);
   void send(Sender& to, Message message);
+  void perform(const Action& action);
   void send_up(const Action& action, MessageKind kind, const Tensors& outputs,
                const Fed& fed);
   Flight take_flight(const Action& action);
@@ -284,6 +289,7 @@ class Worker {
   std::optional<Application> seen_;
 
   TimeSpent spent_;
+  std::optional<GpuClock> gpu_clock_;  // of a block on a GPU
   MemoryUse memory_use_;
   WorkerLog log_;
   Evaluation evaluation_;

@@ -12,6 +12,7 @@
 #include "lib/leaves.h"
 #include "lib/memory/allocator.h"
 #include "lib/precision.h"
+#include "lib/staging.h"
 #include "lib/worker.h"
 
 namespace sluice {
@@ -123,7 +124,8 @@ void Worker::restore_sent(const SavedState& saved) {
       return fmt::format("{}.{}.{}", sent, batch, gradient_name(way));
     };
     for (std::size_t way = 0; saved.has(name_of(way) + ".count"); ++way)
-      sent_down_[batch].push_back(saved.list(name_of(way)));
+      sent_down_[batch].push_back(
+          on_device(saved.list(name_of(way)), device()));
   }
 }
 
@@ -144,22 +146,25 @@ void Worker::restore_pending(const SavedState& saved) {
   if (!saved.has(name + ".batches")) return;
   pending_.batches = saved.number(name + ".batches");
   pending_.first_batch = saved.number(name + ".first_batch");
-  pending_.gradients = saved.list(name + ".gradient");
+  pending_.gradients = on_device(saved.list(name + ".gradient"), device());
 }
 
 void Worker::restore_flights(const SavedState& saved) {
-  const PrecisionScope precision(settings_.precision);
+  const PrecisionScope precision(settings_.precision, device().type());
   const std::string flights = name_in_state("flights");
+  const auto list = [&](const std::string& name) {
+    return on_device(saved.list(name), device());
+  };
   for (const std::int64_t batch : saved.numbers_below(flights)) {
     const std::string name = fmt::format("{}.{}", flights, batch);
-    Flight flight{.inputs = leaves_of(saved.list(name + ".input"),
-                                      plan().gradient_to_below()),
-                  .labels = saved.list(name + ".label").at(0),
-                  .pass = pass_for({.batch = batch}, true),
-                  .version = saved.number(name + ".version")};
+    Flight flight{
+        .inputs = leaves_of(list(name + ".input"), plan().gradient_to_below()),
+        .labels = list(name + ".label").at(0),
+        .pass = pass_for({.batch = batch}, true),
+        .version = saved.number(name + ".version")};
     if (plan().needs_raw_input)
-      flight.raw_input = saved.list(name + ".raw_input").at(0);
-    history_->restore(flight, saved.list(name + ".weight"));
+      flight.raw_input = list(name + ".raw_input").at(0);
+    history_->restore(flight, list(name + ".weight"));
     flights_.emplace(batch, std::move(flight));
   }
 }
@@ -168,9 +173,11 @@ void Worker::restore_lessons(const SavedState& saved) {
   const std::string lessons = name_in_state("lessons");
   for (const std::int64_t batch : saved.numbers_below(lessons)) {
     const std::string name = fmt::format("{}.{}", lessons, batch);
-    lessons_[batch] = {
-        saved.list(name + ".feature"), saved.list(name + ".label").at(0),
-        saved.list(name + ".gradient"), pass_for({.batch = batch}, true)};
+    const auto list = [&](const char* what) {
+      return on_device(saved.list(name + what), device());
+    };
+    lessons_[batch] = {list(".feature"), list(".label").at(0),
+                       list(".gradient"), pass_for({.batch = batch}, true)};
   }
 }
 
@@ -249,6 +256,7 @@ Record Worker::costs() const {
 }
 
 void Worker::finish() {
+  if (gpu_clock_) gpu_clock_->collect(spent_, /*all=*/true);
   log_.write(costs());
   log_.staleness();
   if (plan().slow_consumer != SlowConsumer::block) log_.dropped(dropped_);

@@ -9,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/codecs/coded.h"
 #include "lib/gradients.h"
+#include "lib/staging.h"
 #include "lib/worker.h"
 
 namespace sluice {
@@ -24,6 +25,8 @@ at::Tensor input_loss(const at::Tensor& predicted, const at::Tensor& features) {
 }  // namespace
 
 void Worker::add_unlock(std::size_t phase, std::shared_ptr<Unlock> unlock) {
+  move_to(device(), unlock->parameters);
+  move_to(device(), unlock->buffers);
   Stage& stage = stages_.at(phase);
   stage.input_learners = add_learners(
       unlock->parameters, unlock->optimizer ? &*unlock->optimizer : nullptr);
@@ -32,17 +35,19 @@ void Worker::add_unlock(std::size_t phase, std::shared_ptr<Unlock> unlock) {
 
 Worker::Fed Worker::predict_inputs(const Action& action) {
   const Batch batch = parts_.training->batch(action.batch);
-  predicted_ = {action.batch,
-                stages_[phase()].unlock->model->forward(
-                    laid_out(batch.inputs, settings_.memory_format),
-                    batch.labels, pass_for(action, true))};
+  predicted_ = {
+      action.batch,
+      stages_[phase()].unlock->model->forward(
+          on_device(laid_out(batch.inputs, settings_.memory_format), device()),
+          on_device(batch.labels, device()), pass_for(action, true))};
   return {{predicted_.features.detach()}, batch.labels, batch.raw_inputs};
 }
 
 void Worker::learn_input(const Action& action) {
   const Message message =
       receive(*parts_.below.receiver, MessageKind::activation, action.batch);
-  const Tensors features = unpack(message, "h", parts_.codec_below.get());
+  const Tensors features =
+      unpack(message, "h", parts_.codec_below.get(), device());
   const Predicted predicted = std::exchange(predicted_, {});
   SLUICE_CHECK(predicted.batch == action.batch,
                "block {} has no forward of batch {}", block(), action.batch);

@@ -74,7 +74,8 @@ class ForwardForwardLayer final : public Layer {
           "with a wrong one (with_labels), not on [{}]",
           place_.inputs, fmt::join(samples.sizes(), ", "));
     }
-    const Tensor every = at::arange(place_.classes);
+    const Tensor every = at::arange(
+        place_.classes, at::TensorOptions(at::kLong).device(samples.device()));
     return with_labels(samples, every.expand({samples.size(0), place_.classes}),
                        place_.classes);
   }

@@ -103,6 +103,9 @@ asio::awaitable<void> Connection::meet_again() {
   mailbox_.resume(
       {.received = guest.hello.received, .taken = guest.hello.taken});
   stream_ = std::move(guest.stream);
+  if (options_.reconnected)
+    options_.reconnected(std::chrono::duration_cast<std::chrono::milliseconds>(
+        Clock::now() - *trouble_));
 }
 
 void Connection::finish() {

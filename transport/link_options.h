@@ -39,6 +39,8 @@ struct LinkOptions {
   Deadline reconnect = Deadline(0);
   /// Where the new one comes from; needed unless `reconnect` is 0.
   std::shared_ptr<Reunion> reunion = nullptr;
+  /// Called on the I/O thread with each new one: how long there was none.
+  std::function<void(std::chrono::milliseconds)> reconnected = nullptr;
   FrameLimits limits = {};
   /// Called on the I/O thread, or that of an end of a link over shared memory,
   /// one call at a time; it must not block.

@@ -49,6 +49,12 @@ LinkOptions link_options(const Hello& mine, const RendezvousOptions& options,
                       .limits = options.limits,
                       .buffers = options.buffers,
                       .shared_memory = options.shared_memory};
+  if (options.reconnected) {
+    link.reconnected = [to = mine.to, reconnected = options.reconnected](
+                           std::chrono::milliseconds without) {
+      reconnected(to, without);
+    };
+  }
   if (options.damage) {
     link.damage = [to = mine.to, damage = options.damage](
                       const Message& message, std::span<std::byte> frame) {

@@ -34,6 +34,9 @@ struct RendezvousOptions {
   /// Of those links: how long each tries to get a new connection when one
   /// broke; 0: a broken connection is the link's end.
   Deadline reconnect = Deadline(0);
+  /// LinkOptions::reconnected of the link to block `to`.
+  std::function<void(std::uint32_t to, std::chrono::milliseconds)> reconnected =
+      nullptr;
   std::string transport = "unix";  ///< a row of transports()
   /// At which address of this host to listen, perhaps with a port; empty:
   /// loopback, or, for a worker, that from which the launcher is reached.

@@ -7,6 +7,7 @@
 #include "lib/base/error.h"
 #include "lib/dtypes.h"
 #include "lib/pack.h"
+#include "lib/staging.h"
 
 namespace sluice {
 namespace {
@@ -61,16 +62,16 @@ void pack(const Tensors& tensors, std::string_view name, const Codec* codec,
 }
 
 Tensors unpack(const Message& message, std::string_view name,
-               const Codec* codec) {
-  if (codec == nullptr) return unpack(message, name);
+               const Codec* codec, const c10::Device& device) {
+  if (codec == nullptr) return on_device(unpack(message, name), device);
   Tensors tensors;
   for (const TensorView& view : message.tensors) {
     const std::string next = fmt::format("{}.{}", name, tensors.size());
     if (view.name == next)
-      tensors.push_back(tensor_of(view));
+      tensors.push_back(on_device(tensor_of(view), device));
     else if (view.name == next + ".like")
-      tensors.push_back(
-          decoded(unpack(message, next), scalar_type(view.dtype), *codec));
+      tensors.push_back(decoded(on_device(unpack(message, next), device),
+                                scalar_type(view.dtype), *codec));
   }
   return tensors;
 }

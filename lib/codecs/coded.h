@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include <c10/core/Device.h>
+
 #include "lib/base/message.h"
 #include "lib/codecs/codec.h"
 #include "lib/tensors.h"
@@ -22,8 +24,10 @@ void pack(const Tensors& tensors, std::string_view name, const Codec* codec,
 /// The tensors that were packed so under the name, in order, in their types and
 /// sizes, and with the strides that they would have without a codec. Throws
 /// LinkError for parts that the codec can't have made.
+/// They lie on `device`, where they are decoded.
 Tensors unpack(const Message& message, std::string_view name,
-               const Codec* codec);
+               const Codec* codec,
+               const c10::Device& device = c10::DeviceType::CPU);
 
 /// What unpack() gives of what pack() made of them: for those who compute
 /// without messages.

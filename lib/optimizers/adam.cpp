@@ -22,7 +22,8 @@ class Adam final : public Optimizer {
     for (const auto& [name, parameter] : parameters_) {
       mean_.push_back(at::zeros_like(parameter.detach()));
       variance_.push_back(at::zeros_like(parameter.detach()));
-      step_.push_back(at::zeros({}, at::kFloat));
+      step_.push_back(at::zeros(
+          {}, at::TensorOptions(at::kFloat).device(parameter.device())));
     }
   }
 

@@ -31,6 +31,7 @@ class TargetProjection final : public Policy {
     for (std::size_t i = 0; i < moment.features.size(); ++i) {
       const at::Tensor& feature = moment.features[i];
       const at::Tensor rows = projection(i, feature.numel() / labels.numel())
+                                  .to(feature.device())
                                   .index_select(0, labels);
       // As of a mean over the labels, like every loss here.
       signal.gradients.push_back(at::empty_like(feature).copy_(

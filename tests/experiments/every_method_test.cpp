@@ -195,7 +195,9 @@ TEST(MemoryLedger, CountsTheWeightsThatAreStashed) {
   EXPECT_EQ(figure("{policy = 'delayed_gradient', weights = 'recompute'}", 1,
                    "stash_bytes"),
             3 * weights);
-  EXPECT_EQ(figure("{policy = 'features_replay'}", 1, "stash_bytes"), 0);
+  EXPECT_EQ(figure("{policy = 'features_replay', statistics = 'replay'}", 1,
+                   "stash_bytes"),
+            0);
   EXPECT_EQ(figure("{policy = 'backprop'}", 1, "stash_bytes"), 0);
 }
 

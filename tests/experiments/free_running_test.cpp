@@ -55,8 +55,8 @@ TEST(FreeRun, OfCutsHasTheBitsOfLockstepWhateverTheCosts) {
 TEST(FreeRun, WhenNothingTakesTimeHasTheBitsOfLockstep) {
   for (const char* policy :
        {"policy = 'backprop'", "policy = 'delayed_gradient'",
-        "policy = 'features_replay'", "policy = 'synthetic_gradient'",
-        "policy = 'local_loss', reach = 1"}) {
+        "policy = 'features_replay', statistics = 'forward'",
+        "policy = 'synthetic_gradient'", "policy = 'local_loss', reach = 1"}) {
     const std::string boundary = std::string("boundary = {") + policy + "}\n";
     EXPECT_EQ(difference(trained(kFree + boundary), trained(boundary)), "")
         << policy;

@@ -27,7 +27,7 @@ std::string fdg(const std::string& order = "B",
                 const std::string& weights = "stash", double beta = 1) {
   return "boundary = {policy = 'fully_decoupled', order = '" + order +
          "', weights = '" + weights + "', beta = " + std::to_string(beta) +
-         "}\n";
+         (weights == "current" ? ", statistics = 'forward'}\n" : "}\n");
 }
 constexpr const char* kBackprop = "boundary = {policy = 'backprop'}\n";
 

@@ -97,6 +97,11 @@ TEST_F(Networks, ThatResetConnectionsTrainTheSameBitsWithReconnect) {
   const std::string said =
       expect_bits_of_one_process("--delay 20 --reset 300", "reconnect=60");
   EXPECT_THAT(said, Not(HasSubstr(" 0 reset")));
+  EXPECT_THAT(said, HasSubstr("broke and was made anew after"));
+  double reconnections = 0;
+  for (const Record& block : records_of(path("hosts"), "block"))
+    reconnections += block.number("reconnections", 0);
+  EXPECT_GE(reconnections, 2);  // at both ends
 }
 
 TEST_F(Networks, ThatAreCutForEverEndTheRunWithinItsTimeout) {

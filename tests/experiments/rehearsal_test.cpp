@@ -63,12 +63,12 @@ TEST_P(Forecast,
   const auto rehearsals = rehearse(read_experiment(read_toml_file(config), ""));
   const auto blocks = measured(config);
   ASSERT_EQ(blocks.size(), rehearsals.size());
-  for (const auto& [block, record] : blocks) {
-    SCOPED_TRACE("block " + std::to_string(block));
+  for (const auto& one : blocks) {
+    SCOPED_TRACE("block " + std::to_string(one.first));
     const MemoryForecast& said =
-        rehearsals[static_cast<std::size_t>(block) - 1].memory;
+        rehearsals[static_cast<std::size_t>(one.first) - 1].memory;
     const auto bytes = [&](const char* name) {
-      return record.number(name, -1);
+      return one.second.number(name, -1);
     };
     EXPECT_EQ(said.weights, bytes("weights_bytes"));
     EXPECT_EQ(said.optimizer, bytes("optimizer_bytes"));
@@ -99,7 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "boundary = {policy = 'delayed_gradient', weights = "
                  "'recompute'}\n"},
         Case{"ConvFeaturesReplay",
-             std::string(kConv) + "boundary = {policy = 'features_replay', statistics = "
+             std::string(kConv) +
+                 "boundary = {policy = 'features_replay', statistics = "
                  "'forward'}\n"},
         Case{"ConvFullyDecoupled",
              std::string(kConv) + "boundary = {policy = 'fully_decoupled'}\n"},

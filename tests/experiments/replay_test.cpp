@@ -39,7 +39,7 @@ constexpr std::pair<const char*, const char*> kConfigs[] = {
      "in_flight = 4\nboundary = {policy = 'synthetic_gradient'}\n"},
     {"AccumulatedReplay",
      "in_flight = 4\naccumulate = {batches = 3}\n"
-     "boundary = {policy = 'features_replay'}\n"},
+     "boundary = {policy = 'features_replay', statistics = 'both'}\n"},
     {"Codec",
      "in_flight = 4\nboundary = {policy = 'delayed_gradient', codec = "
      "'int8'}\n"},

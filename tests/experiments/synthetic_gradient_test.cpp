@@ -362,21 +362,22 @@ TEST(SyntheticGradient, FollowsItsEquations) {
 
 TEST(SyntheticGradient, MayLearnAsPublishedCodeDoes) {
   const std::string lines =
-      kNet + rate(0.05) +
+      kNet + rate(0.001) +
       "boundary = {policy = 'synthetic_gradient', raw_target = true, "
       "synthesizer = {hidden = 1, width = 16, random_bias = true}}\n";
-  EXPECT_EQ(difference(trained(lines), plain_dni(lines, 0.05, 0, true)), "");
+  EXPECT_EQ(difference(trained(lines), plain_dni(lines, 0.001, 0, true)), "");
   EXPECT_GT(distance(only(trained(lines), "layers."),
-                     plain_dni(lines, 0.05, 0, false)),
-            1e-4);
+                     plain_dni(lines, 0.001, 0, false)),
+            1e-6);
 }
 
 TEST(SyntheticGradient, OfARandomBiasIsFirstTheSameForAllSamples) {
   for (const char* net :
-       {kNet, "blocks = ['0', '1-']\nmodel = {name = 'conv3', channels = 8}\n"}) {
-    Experiment experiment = small_experiment(
-        std::string("turns = 1\n") + net + rate(0.1) +
-        dni("hidden = 2, label = true, random_bias = true"));
+       {kNet,
+        "blocks = ['0', '1-']\nmodel = {name = 'conv3', channels = 8}\n"}) {
+    Experiment experiment =
+        small_experiment(std::string("turns = 1\n") + net + rate(0.1) +
+                         dni("hidden = 2, label = true, random_bias = true"));
     const auto seen = std::make_shared<Seen>();
     watch(experiment, 1, seen);
     Training(experiment).train();

@@ -1,0 +1,100 @@
+#include "lib/staging.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace sluice {
+namespace {
+
+/// `later` goes on when what `earlier` has now is done.
+void order(const c10::Stream& earlier, const c10::Stream& later) {
+  c10::Event event(earlier.device_type());
+  event.record(earlier);
+  event.block(later);
+}
+
+/// One for each thread and device: LibTorch's allocator keeps memory for each
+/// stream apart.
+c10::Stream copies_of_this_thread(const c10::Device& device) {
+  thread_local std::map<c10::DeviceIndex, c10::Stream> streams;
+  const auto known = streams.find(device.index());
+  if (known != streams.end()) return known->second;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  return streams
+      .emplace(device.index(),
+               guard.getStreamFromGlobalPool(device, /*isHighPriority=*/true))
+      .first->second;
+}
+
+c10::Stream computing_on(const c10::Device& device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+}  // namespace
+
+ToHost copy_to_host(const at::Tensor& tensor) {
+  const c10::Stream copies = copies_of_this_thread(tensor.device());
+  order(computing_on(tensor.device()), copies);
+  const at::Tensor host =
+      at::empty_strided(tensor.sizes(), tensor.strides(),
+                        tensor.options().device(at::kCPU).pinned_memory(true));
+  {
+    const c10::StreamGuard on(copies);
+    host.copy_(tensor, /*non_blocking=*/true);
+  }
+  // The original's memory is not given to others before the copy is done.
+  tensor.record_stream(copies);
+  const auto done = std::make_shared<c10::Event>(tensor.device().type());
+  done->record(copies);
+  return {host, [done] { done->synchronize(); }};
+}
+
+at::Tensor on_device(const at::Tensor& tensor, const c10::Device& device) {
+  if (!tensor.defined() || tensor.device() == device) return tensor;
+  if (device.is_cpu()) return tensor.to(device);
+  const c10::Stream copies = copies_of_this_thread(device);
+  const c10::Stream computing = computing_on(device);
+  at::Tensor copy;
+  {
+    const c10::StreamGuard on(copies);
+    copy = tensor.to(device, /*non_blocking=*/true);
+  }
+  order(copies, computing);
+  // Allocated in the one stream, used and released in the other.
+  copy.record_stream(computing);
+  return copy;
+}
+
+Tensors on_device(Tensors tensors, const c10::Device& device) {
+  for (at::Tensor& tensor : tensors) tensor = on_device(tensor, device);
+  return tensors;
+}
+
+void move_to(const c10::Device& device, const NamedTensors& tensors) {
+  for (auto [name, tensor] : tensors)
+    if (tensor.device() != device)
+      tensor.set_data(tensor.variable_data().to(device));
+}
+
+BufferSource pinned_buffers() {
+  return [](std::size_t bytes) -> Buffer {
+    const auto size =
+        static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1));
+    auto owner = std::make_shared<at::Tensor>(
+        at::empty({size}, at::TensorOptions(at::kByte).pinned_memory(true)));
+    Buffer buffer;
+    buffer.data = static_cast<std::byte*>(owner->data_ptr());
+    buffer.bytes = bytes;
+    buffer.owner = std::move(owner);
+    return buffer;
+  };
+}
+
+}  // namespace sluice

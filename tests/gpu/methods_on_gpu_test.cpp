@@ -1,0 +1,126 @@
+// Blocks on a GPU, several processes sharing it: the engines agree on the bits,
+// and the GPU with the CPU on the numbers. scripts/test-gpu runs them where a
+// GPU is; elsewhere they say so and are skipped.
+#include <cstdlib>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "experiments/config/overrides.h"
+#include "experiments/config/toml.h"
+#include "experiments/verify.h"
+#include "lib/device.h"
+#include "tests/experiments/methods.h"
+#include "tests/experiments/program.h"
+#include "tests/experiments/training.h"
+
+namespace sluice::methods_on_gpu_test {
+
+constexpr const char* kMlp =
+    "model = {hidden = [24, 20, 16], batch_norm = true, dropout = 0.2}\n"
+    "optimizer = {lr = 0.05, momentum = 0.9, weight_decay = 0.01}\n";
+constexpr const char* kConv =
+    "model = {name = 'conv3', channels = 8, dropout = 0.2}\n"
+    "optimizer = {name = 'adam', lr = 0.001}\n";
+constexpr const char* kSame = "virtual: \nthreads: \nprocesses: \n";
+
+/// Prebuilt programs lie elsewhere than where they were built.
+std::string program() {
+  const char* moved = std::getenv("SLUICE_PROGRAM");
+  return moved == nullptr ? SLUICE_PROGRAM : moved;
+}
+
+/// What verify says of each engine, a line each.
+std::string differences(const std::string& lines) {
+  VerifyOptions options{.turns = 6, .program = program()};
+  options.read = [&](const std::vector<std::string>& overrides) {
+    ConfigNode config = parse_toml(config_with(lines), "test.toml");
+    for (const std::string& text : overrides) apply_override(config, text);
+    return read_experiment(config, "");
+  };
+  StopSignals signals;
+  std::string found;
+  for (const VerifiedEngine& one : verify(options, signals).engines)
+    found += one.engine + ": " + one.difference + "\n";
+  return found;
+}
+
+class OnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (count_gpus() == 0) GTEST_SKIP() << "no GPU";
+  }
+};
+
+class MethodOnGpu
+    : public OnGpu,
+      public testing::WithParamInterface<std::tuple<MethodUnderTest, int>> {};
+
+TEST_P(MethodOnGpu, HasTheSameBitsOnEveryEngine) {
+  const auto& [method, blocks] = GetParam();
+  EXPECT_EQ(differences(fmt::format("device = 'cuda'\nblocks = {}\n{}boundary "
+                                    "= {}\n",
+                                    blocks, kMlp, method.boundary)),
+            kSame);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, MethodOnGpu,
+                         testing::Combine(testing::ValuesIn(methods()),
+                                          testing::Values(2, 3)),
+                         [](const auto& info) {
+                           return fmt::format("{}In{}Blocks",
+                                              std::get<0>(info.param).name,
+                                              std::get<1>(info.param));
+                         });
+
+TEST_F(OnGpu, ConvolutionsHaveTheSameBits) {
+  for (const char* policy : {"delayed_gradient", "local_loss"})
+    EXPECT_EQ(
+        differences(fmt::format("device = 'cuda'\nblocks = 3\n{}boundary = "
+                                "{{policy = '{}'}}\n",
+                                kConv, policy)),
+        kSame)
+        << policy;
+}
+
+TEST_F(OnGpu, CodecsHaveTheSameBits) {
+  for (const char* codec : {"fp16", "bf16", "int8"})
+    EXPECT_EQ(differences(fmt::format("device = 'cuda'\nblocks = 3\n{}boundary "
+                                      "= {{policy = 'delayed_gradient', codec "
+                                      "= '{}'}}\n",
+                                      kMlp, codec)),
+              kSame)
+        << codec;
+}
+
+TEST_F(OnGpu, BlocksMayBeOnDifferentDevices) {
+  EXPECT_EQ(differences(fmt::format(
+                "device = ['cpu', 'cuda:0', 'cpu']\nblocks = 3\n{}boundary = "
+                "{{policy = 'fully_decoupled'}}\n",
+                kMlp)),
+            kSame);
+}
+
+NamedTensors trained_on(const std::string& device, const std::string& lines) {
+  Training training(small_experiment("device = '" + device + "'\n" + lines));
+  training.train();
+  NamedTensors weights;
+  for (const auto& [name, tensor] : training.weights())
+    weights.emplace_back(name, tensor.cpu());
+  return weights;
+}
+
+TEST_F(OnGpu, NumbersAreThoseOfTheCpu) {
+  for (const MethodUnderTest& method : methods()) {
+    const std::string lines = fmt::format(
+        "turns = 3\nblocks = 3\n{}boundary = {}\n", kMlp, method.boundary);
+    EXPECT_LT(distance(trained_on("cpu", lines), trained_on("cuda", lines)),
+              1e-4)
+        << method.name;
+  }
+}
+
+}  // namespace sluice::methods_on_gpu_test

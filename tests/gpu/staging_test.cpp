@@ -1,0 +1,108 @@
+// Copies between a GPU and the host, in streams of their own.
+#include "lib/staging.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <gtest/gtest.h>
+
+#include "lib/codecs/coded.h"
+#include "lib/device.h"
+#include "lib/pack.h"
+
+namespace sluice::staging_test {
+
+const c10::Device kGpu(c10::DeviceType::CUDA, 0);
+
+class Staging : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (count_gpus() == 0) GTEST_SKIP() << "no GPU";
+  }
+};
+
+at::Tensor numbers(at::IntArrayRef sizes) {
+  return at::randn(sizes, at::make_generator<at::CPUGeneratorImpl>(1));
+}
+
+TEST_F(Staging, ThereAndBackKeepsValuesAndStrides) {
+  const at::Tensor maps =
+      numbers({4, 3, 5, 5}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor there = on_device(maps, kGpu);
+  EXPECT_EQ(there.device(), kGpu);
+  EXPECT_EQ(there.strides(), maps.strides());
+  const ToHost back = copy_to_host(there);
+  back.wait();
+  EXPECT_TRUE(back.tensor.is_pinned());
+  EXPECT_EQ(back.tensor.strides(), maps.strides());
+  EXPECT_TRUE(back.tensor.equal(maps));
+}
+
+TEST_F(Staging, WhatIsThereAlreadyStays) {
+  const at::Tensor tensor = numbers({3});
+  EXPECT_TRUE(on_device(tensor, c10::DeviceType::CPU).is_same(tensor));
+  EXPECT_FALSE(on_device(at::Tensor(), kGpu).defined());
+}
+
+TEST_F(Staging, AMessageOfAGpuIsReadOnTheHostAndOnAGpu) {
+  Message message;
+  const Tensors sent = {on_device(numbers({6, 7}), kGpu)};
+  pack(sent, "h", nullptr, message);
+  EXPECT_TRUE(unpack(message, "h").at(0).equal(numbers({6, 7})));
+  const at::Tensor received = unpack(message, "h", nullptr, kGpu).at(0);
+  EXPECT_EQ(received.device(), kGpu);
+  EXPECT_TRUE(received.equal(sent[0]));
+}
+
+/// The copy of what is computed sees the result, and what is computed after it
+/// does not change it.
+TEST_F(Staging, CopiesComeBetweenWhatIsComputedBeforeAndAfter) {
+  at::Tensor sum = on_device(at::zeros({1 << 22}), kGpu);
+  for (int i = 0; i < 200; ++i) sum = sum + 1;
+  const ToHost copy = copy_to_host(sum);
+  sum = at::Tensor();
+  for (int i = 0; i < 50; ++i)
+    at::full({1 << 22}, -1.0, at::TensorOptions(kGpu));
+  copy.wait();
+  EXPECT_EQ(copy.tensor.min().item<float>(), 200);
+  EXPECT_EQ(copy.tensor.max().item<float>(), 200);
+}
+
+/// Milliseconds on the GPU for what `work` starts.
+template <class Work>
+double milliseconds(const Work& work) {
+  const c10::impl::VirtualGuardImpl guard(kGpu.type());
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  guard.synchronizeDevice(kGpu.index());
+  return std::chrono::duration<double, std::milli>(
+             std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+TEST_F(Staging, CopiesOverlapWithWhatIsComputedAfterThem) {
+  const at::Tensor left = on_device(numbers({4096, 4096}), kGpu);
+  const at::Tensor sent = on_device(at::zeros({1 << 26}), kGpu);  // 256 MiB
+  const auto compute = [&] {
+    at::Tensor product = left;
+    for (int i = 0; i < 8; ++i) product = at::mm(product, left);
+  };
+  ToHost copy = copy_to_host(sent);  // pins the memory
+  compute();
+  copy.wait();
+  copy = {};
+  const double computing = milliseconds(compute);
+  const double copying = milliseconds([&] { copy = copy_to_host(sent); });
+  copy = {};
+  const double both = milliseconds([&] {
+    copy = copy_to_host(sent);
+    compute();
+  });
+  std::printf("compute %.2f ms, copy %.2f ms, both %.2f ms\n", computing,
+              copying, both);
+  EXPECT_LT(both, 0.8 * (computing + copying));
+}
+
+}  // namespace sluice::staging_test
