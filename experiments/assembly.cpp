@@ -134,6 +134,8 @@ WorkerSettings settings_of(const Experiment& experiment, int block,
               experiment.optimizers.at(static_cast<std::size_t>(block) - 1),
           .accumulate_mean = experiment.accumulate_mean,
           .max_staleness = experiment.max_staleness,
+          .traced = experiment.engine == "virtual" ? TracedTurns{}
+                                                   : experiment.traced,
           .hashes = experiment.hashes,
           .patience = experiment.engine == "processes"
                           ? kSupervisedDeadline

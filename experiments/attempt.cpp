@@ -18,7 +18,9 @@ Attempt::Attempt(const Experiment& experiment, const RunFolder& folder,
       start_(start),
       keeper_(folder.checkpoints(), experiment.keep),
       sink_(std::make_shared<RunSink>(with_files(std::move(others)), keeper_)),
-      schedule_(std::make_shared<ScheduleRecord>(experiment.blocks(), sink_)),
+      timeline_(std::make_shared<TimelineRecord>(experiment.blocks(), sink_)),
+      schedule_(
+          std::make_shared<ScheduleRecord>(experiment.blocks(), timeline_)),
       coordinator_(length(), experiment.blocks(), schedule_,
                    [this](std::int64_t turn) { keeper_.saved(turn); }) {
   sink_->recall(folder.history());
@@ -56,6 +58,7 @@ void Attempt::run(const std::string& program, const std::string& faults,
               .faults = faults,
               .rank = rank},
              coordinator_);
+  timeline_->save(folder_.path());
   if (runs_free(experiment_.plans.front())) schedule_->save(folder_.path());
 }
 

@@ -11,6 +11,7 @@
 #include "experiments/ranks/rank.h"
 #include "experiments/run_folder.h"
 #include "experiments/run_sink.h"
+#include "experiments/timeline.h"
 #include "lib/coordinator.h"
 #include "lib/metrics/sink.h"
 #include "lib/metrics/time_spent.h"
@@ -50,6 +51,7 @@ class Attempt {
   const SteadyTime started_ = std::chrono::steady_clock::now();
   CheckpointKeeper keeper_;
   const std::shared_ptr<RunSink> sink_;
+  const std::shared_ptr<TimelineRecord> timeline_;
   const std::shared_ptr<ScheduleRecord> schedule_;
   Coordinator coordinator_;
 };

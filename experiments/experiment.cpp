@@ -307,7 +307,7 @@ void apply_length(const Settings& settings, Experiment& experiment) {
                                    .batches_per_epoch();
   experiment.length = length_of(settings, experiment);
   experiment.calibrate = settings.virtual_time.calibrate;
-  experiment.trace_turns = settings.virtual_time.trace_turns;
+  experiment.traced = settings.traced;
   experiment.keep = {.every = experiment.length.checkpoint_every,
                      .last = settings.checkpoint.keep,
                      .initial = settings.checkpoint.initial};
@@ -352,7 +352,7 @@ constexpr const char* kLoopKeys[] = {
     "name",   "epochs",     "batch_size", "drop_last", "evaluate_every",
     "drain",  "checkpoint", "early_stop", "allocator", "timetable",
     "probe",  "barrier",    "virtual",    "schedule",  "in_flight",
-    "hashes", "on_failure", "restarts"};
+    "hashes", "on_failure", "restarts",   "trace"};
 
 void refuse_loop(const Fields& top) {
   for (const char* key : kLoopKeys)

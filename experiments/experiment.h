@@ -18,6 +18,7 @@
 #include "lib/policy.h"
 #include "lib/precision.h"
 #include "lib/schedules/simulation.h"
+#include "lib/worker_timeline.h"
 #include "modules/partition.h"
 
 namespace sluice {
@@ -64,8 +65,8 @@ struct Experiment {
   Plans plans;                               ///< by phase
   std::vector<Capacity> capacities;          ///< index k-1
   Costs costs;                               ///< of the virtual engine's clock
-  bool calibrate = false;        ///< measure the blocks' costs first
-  std::int64_t trace_turns = 0;  ///< of the virtual engine's trace.json
+  bool calibrate = false;  ///< measure the blocks' costs first
+  TracedTurns traced;      ///< of trace.json
 
   /// The config with every default written out and explicit block ranges:
   /// reading it again gives the same experiment.

@@ -13,8 +13,8 @@
 #include "lib/base/error.h"
 #include "lib/schedules/drawing.h"
 #include "lib/schedules/free_running.h"
+#include "lib/schedules/simulated_trace.h"
 #include "lib/schedules/speed.h"
-#include "lib/schedules/trace.h"
 
 namespace sluice {
 namespace {
@@ -199,7 +199,7 @@ void write_trace(const std::string& path, const RunPlan& plan,
                  const std::vector<TimedAction>& timeline) {
   std::ofstream file(path);
   if (!file) throw UserError("--trace {}: can't be written", path);
-  TraceWriter trace(file, {plan});
+  SimulatedTrace trace(file, {plan});
   for (const TimedAction& timed : timeline) trace.write(timed);
 }
 

@@ -34,7 +34,8 @@ struct Resumed {
 ///                  holds what was not committed
 ///   metrics.jsonl  one record a line
 ///   events.out.tfevents.*  the same for TensorBoard
-///   trace.json     the virtual engine's timeline, when actions take time there
+///   trace.json     the timeline of its first turns; the virtual engine's only
+///                  when actions take time there
 ///   schedule.txt   the actions of blocks that ran free, a line per block, as
 ///                  `sluice replay` and `sluice plan --actions` read them
 ///   checkpoints/   turn-000120/block-1.safetensors ...

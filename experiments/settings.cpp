@@ -135,6 +135,18 @@ void Settings::describe(Fields& fields) {
               .unit = "batches",
               .min = 0,
               .max = 1024});
+  fields.section(
+      "trace", "trace.json in the run's folder: who did what when",
+      [&](Fields& part) {
+        part.key("turns", traced.count,
+                 {.text = "how many it shows; 0: none",
+                  .unit = "turns",
+                  .min = 0,
+                  .max = 1e6});
+        part.key(
+            "first", traced.first,
+            {.text = "the first one", .unit = "turns", .min = 0, .max = 1e12});
+      });
   fields.key("hashes", hashes,
              {.text = "after each update write a hash of every gradient and "
                       "tensor of the block into metrics.jsonl; what `sluice "

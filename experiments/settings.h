@@ -6,6 +6,7 @@
 #include "experiments/virtual_time.h"
 #include "lib/base/config.h"
 #include "lib/metrics/early_stop.h"
+#include "lib/worker_timeline.h"
 
 namespace sluice {
 
@@ -56,6 +57,7 @@ struct Settings {
   std::int64_t restarts = 3;
   std::string initial_weights = {};
   CheckpointSettings checkpoint = {};
+  TracedTurns traced = {.first = 0, .count = 100};
   EarlyStopOptions early_stop = {};
   VirtualOptions virtual_time = {};
 

@@ -9,7 +9,7 @@ VirtualClock::VirtualClock(const Experiment& experiment, const Costs& costs,
     : experiment_(experiment),
       costs_(costs),
       busy_(experiment.plans.front().blocks.size()) {
-  if (experiment.trace_turns == 0) return;
+  if (experiment.traced.count == 0) return;
   const std::string path = folder + "/trace.json";
   file_.open(path);
   if (!file_) throw UserError("{}: can't be written", path);
@@ -18,9 +18,7 @@ VirtualClock::VirtualClock(const Experiment& experiment, const Costs& costs,
 
 void VirtualClock::watch(const TimedAction& timed) {
   const Action& action = timed.action;
-  if (first_turn_ < 0) first_turn_ = action.turn;
-  if (trace_ && action.turn < first_turn_ + experiment_.trace_turns)
-    trace_->write(timed);
+  if (trace_ && experiment_.traced.contain(action.turn)) trace_->write(timed);
   if (timed.block == 1 && action.kind == ActionKind::forward) ++turns_;
   busy_[static_cast<std::size_t>(timed.block) - 1] += timed.end - timed.start;
 }

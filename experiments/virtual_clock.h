@@ -8,7 +8,7 @@
 
 #include "experiments/experiment.h"
 #include "lib/metrics/sink.h"
-#include "lib/schedules/trace.h"
+#include "lib/schedules/simulated_trace.h"
 
 namespace sluice {
 
@@ -29,8 +29,7 @@ class VirtualClock {
   const Experiment& experiment_;
   const Costs& costs_;
   std::ofstream file_;
-  std::optional<TraceWriter> trace_;
-  std::int64_t first_turn_ = -1;
+  std::optional<SimulatedTrace> trace_;
   std::int64_t turns_ = 0;
   std::vector<double> busy_;  // index k-1
 };

@@ -100,11 +100,6 @@ void VirtualOptions::describe(Fields& fields) {
   fields.key("calibrate", calibrate,
              {.text = "measure what the actions take in a few turns on this "
                       "machine, before the run"});
-  fields.key("trace_turns", trace_turns,
-             {.text = "how many turns trace.json in the run's folder shows",
-              .unit = "turns",
-              .min = 0,
-              .max = 1e6});
   const bool given = !(forward.empty() && backward.empty() && update.empty() &&
                        learn.empty() && learn_input.empty() && head.empty());
   if (calibrate && given)

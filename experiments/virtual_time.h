@@ -29,7 +29,6 @@ struct VirtualOptions {
   std::int64_t seed = 1;
   std::vector<std::string> slow = {};  ///< "2x1.5"
   bool calibrate = false;
-  std::int64_t trace_turns = 100;
 
   void describe(Fields& fields);
 };

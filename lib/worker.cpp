@@ -1,6 +1,7 @@
 #include "lib/worker.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -119,7 +120,8 @@ Worker::Worker(WorkerSettings settings, WorkerParts parts)
     : settings_(std::move(settings)),
       parts_(std::move(parts)),
       trained_(parts_.block.parameters()),
-      log_(parts_.block.index(), parts_.sink, settings_.turns_per_epoch) {
+      log_(parts_.block.index(), parts_.sink, settings_.turns_per_epoch),
+      timeline_(parts_.block.index(), parts_.sink, settings_.traced) {
   SLUICE_CHECK(parts_.policies.size() == settings_.plans.size(),
                "{} policies for {} phases", parts_.policies.size(),
                settings_.plans.size());
@@ -186,6 +188,7 @@ void Worker::enter(std::int64_t phase, std::int64_t turn) {
 
 void Worker::execute(const Action& action) {
   if (parts_.witness) watch(action);
+  timeline_.begins(action);
   if (gpu_clock_) {
     gpu_clock_->resume(action.kind);
     perform(action);
@@ -195,6 +198,7 @@ void Worker::execute(const Action& action) {
     const ActionTimer timer(spent_, action.kind);
     perform(action);
   }
+  timeline_.ends(action, parts_.below, parts_.above);
   if (seen_) parts_.witness->applied(*std::exchange(seen_, std::nullopt));
 }
 
@@ -275,8 +279,13 @@ Message Worker::receive(Receiver& from, MessageKind kind, std::int64_t batch) {
 /// The next message that is not told to be skipped.
 std::optional<Message> Worker::receive_any(Receiver& from) {
   const Waiting waiting(spent_.waiting, gpu_clock_);
+  const bool is_below = &from == parts_.below.receiver.get();
   while (true) {
+    const SteadyTime since = std::chrono::steady_clock::now();
     std::optional<Message> message = from.receive();
+    if (message)
+      timeline_.taken({message->kind, message->batch},
+                      block() + (is_below ? -1 : 1), since);
     const bool is_skipped = message &&
                             message->kind == MessageKind::activation &&
                             skipped_.erase(message->batch) > 0;
@@ -286,7 +295,11 @@ std::optional<Message> Worker::receive_any(Receiver& from) {
 
 void Worker::send(Sender& to, Message message) {
   const Waiting waiting(spent_.waiting, gpu_clock_);
+  const bool is_below = &to == parts_.below.sender.get();
+  const MessageHead head{message.kind, message.batch};
+  const SteadyTime since = std::chrono::steady_clock::now();
   to.send(std::move(message));
+  timeline_.sent(head, block() + (is_below ? -1 : 1), since);
 }
 
 Worker::Fed Worker::take_inputs(const Action& action, MessageKind kind,

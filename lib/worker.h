@@ -35,6 +35,7 @@
 #include "lib/source.h"
 #include "lib/witness.h"
 #include "lib/worker_log.h"
+#include "lib/worker_timeline.h"
 
 namespace sluice {
 
@@ -55,6 +56,7 @@ struct WorkerSettings {
   bool accumulate_mean = false;
   /// An update whose gradient is older fails the run, in batches.
   std::int64_t max_staleness = kUnbounded;
+  TracedTurns traced = {};
   /// Write a hash of every gradient and tensor after each update.
   bool hashes = false;
   /// How long a block that runs free sleeps before it waits for a certain
@@ -292,6 +294,7 @@ class Worker {
   std::optional<GpuClock> gpu_clock_;  // of a block on a GPU
   MemoryUse memory_use_;
   WorkerLog log_;
+  WorkerTimeline timeline_;
   Evaluation evaluation_;
 };
 

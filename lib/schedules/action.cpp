@@ -43,6 +43,26 @@ bool parse(std::string_view word, Action& action) {
 
 }  // namespace
 
+std::string_view name_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return "forward";
+    case ActionKind::backward:
+      return "backward";
+    case ActionKind::update:
+      return "update";
+    case ActionKind::evaluate:
+      return "evaluate";
+    case ActionKind::learn:
+      return "learn";
+    case ActionKind::checkpoint:
+      return "checkpoint";
+    case ActionKind::learn_input:
+      return "learn input";
+  }
+  return "";
+}
+
 std::string to_text(const Action& action) {
   std::string text = fmt::format(
       "{}{}", kLetters[static_cast<std::size_t>(action.kind)], action.batch);

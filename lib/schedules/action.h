@@ -21,6 +21,9 @@ enum class ActionKind : std::uint8_t {
 
 inline constexpr std::size_t kActionKinds = 7;
 
+/// For people: "learn input".
+std::string_view name_of(ActionKind kind);
+
 /// One step of one block, and the batch that it is for.
 struct Action {
   ActionKind kind = ActionKind::forward;

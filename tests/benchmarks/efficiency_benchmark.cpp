@@ -103,7 +103,7 @@ Measured train(const std::string& root, const std::string& boundary,
                const char* engine) {
   const std::string command = fmt::format(
       "{} run {}/case.toml --dir {}/run --overwrite evaluate_every=0 "
-      "log_every=1000000 {} {} > {}/log 2>&1",
+      "log_every=1000000 trace.turns=0 {} {} > {}/log 2>&1",
       SLUICE_PROGRAM, root, root, boundary, engine, root);
   if (std::system(command.c_str()) != 0)
     throw UserError("this failed, see {}/log: {}", root, command);

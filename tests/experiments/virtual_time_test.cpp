@@ -160,7 +160,7 @@ TEST_F(VirtualTime, IsReportedBesideTheReal) {
 
 TEST_F(VirtualTime, IsDrawnInTheRunsTrace) {
   const std::string dir = path("run");
-  sluice("run " + config("virtual = {forward = 1, trace_turns = 5}\n") +
+  sluice("run " + config("virtual = {forward = 1}\ntrace = {turns = 5}\n") +
          " engine=virtual --dir " + dir);
   const Json trace = Json::parse(slurp(dir + "/trace.json"));
   std::map<std::string, int> forwards;

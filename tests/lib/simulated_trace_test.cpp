@@ -1,4 +1,4 @@
-#include "lib/schedules/trace.h"
+#include "lib/schedules/simulated_trace.h"
 
 #include <map>
 #include <sstream>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace sluice::trace_test {
+namespace sluice::simulated_trace_test {
 
 using Json = nlohmann::json;
 
@@ -27,7 +27,7 @@ std::vector<TimedAction> timeline_of(const RunPlan& plan) {
 std::vector<Json> events_of(const RunPlan& plan, const std::string& phase) {
   std::ostringstream text;
   {
-    TraceWriter trace(text, {plan});
+    SimulatedTrace trace(text, {plan});
     for (const TimedAction& timed : timeline_of(plan)) trace.write(timed);
   }
   std::vector<Json> events;
@@ -41,7 +41,7 @@ RunPlan delayed_plan() {
   return make_run_plan({{.delay = 1}, {.delay = 1}}, false);
 }
 
-TEST(Trace, HasASliceForEveryAction) {
+TEST(SimulatedTrace, HasASliceForEveryAction) {
   const auto timeline = timeline_of(delayed_plan());
   const auto slices = events_of(delayed_plan(), "X");
   ASSERT_EQ(slices.size(), timeline.size());
@@ -56,7 +56,7 @@ TEST(Trace, HasASliceForEveryAction) {
   }
 }
 
-TEST(Trace, HasALanePerBlock) {
+TEST(SimulatedTrace, HasALanePerBlock) {
   std::vector<std::string> names;
   for (const Json& event : events_of(delayed_plan(), "M"))
     if (event.at("name") == "thread_name")
@@ -76,7 +76,7 @@ std::string slice_at(const std::vector<Json>& slices, const Json& event) {
   return "none";
 }
 
-TEST(Trace, HasAnArrowFromWhatSendsAMessageToWhatTakesIt) {
+TEST(SimulatedTrace, HasAnArrowFromWhatSendsAMessageToWhatTakesIt) {
   const auto slices = events_of(delayed_plan(), "X");
   std::map<std::int64_t, Json> sent;
   for (const Json& event : events_of(delayed_plan(), "s"))
@@ -93,4 +93,4 @@ TEST(Trace, HasAnArrowFromWhatSendsAMessageToWhatTakesIt) {
   }
 }
 
-}  // namespace sluice::trace_test
+}  // namespace sluice::simulated_trace_test

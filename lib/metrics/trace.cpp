@@ -1,0 +1,93 @@
+#include "lib/metrics/trace.h"
+
+#include <string>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kProcess = 1;
+constexpr double kMicroseconds = 1e6;
+
+Json lane_event(std::string_view what, int block, Json value) {
+  const char* key = what == "thread_name" ? "name" : "sort_index";
+  return {{"ph", "M"},
+          {"name", what},
+          {"pid", kProcess},
+          {"tid", block},
+          {"args", {{key, std::move(value)}}}};
+}
+
+}  // namespace
+
+template <class Json>
+void TraceWriter::write(const Json& event) {
+  out_ << (is_first_ ? "" : ",\n") << event.dump();
+  is_first_ = false;
+}
+
+TraceWriter::TraceWriter(std::ostream& out, int blocks) : out_(out) {
+  out_ << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+  for (int block = blocks; block >= 1; --block) {
+    write(lane_event("thread_name", block, fmt::format("block {}", block)));
+    write(lane_event("thread_sort_index", block, blocks - block));
+  }
+}
+
+TraceWriter::~TraceWriter() {
+  out_ << "\n]}\n";
+}
+
+void TraceWriter::slice(int block, std::string_view name,
+                        std::string_view category, double start, double end,
+                        const Arguments& arguments) {
+  Json event = {{"ph", "X"},
+                {"name", name},
+                {"cat", category},
+                {"pid", kProcess},
+                {"tid", block},
+                {"ts", start * kMicroseconds},
+                {"dur", (end - start) * kMicroseconds}};
+  for (const auto& [key, value] : arguments)
+    event["args"][std::string(key)] = value;
+  write(event);
+}
+
+void TraceWriter::write_arrow(char phase, std::int64_t id,
+                              std::string_view name, int block, double time) {
+  Json event = {{"ph", std::string(1, phase)},
+                {"name", name},
+                {"cat", "message"},
+                {"id", id},
+                {"pid", kProcess},
+                {"tid", block},
+                {"ts", time * kMicroseconds}};
+  if (phase == 'f') event["bp"] = "e";
+  write(event);
+}
+
+void TraceWriter::sent(std::int64_t id, std::string_view name, int block,
+                       double time) {
+  write_arrow('s', id, name, block, time);
+}
+
+void TraceWriter::taken(std::int64_t id, std::string_view name, int block,
+                        double time) {
+  write_arrow('f', id, name, block, time);
+}
+
+void TraceWriter::counter(int block, std::string_view name, double time,
+                          double value) {
+  // Of a counter the lane is no part: its name must say whose it is.
+  write(Json{{"ph", "C"},
+             {"name", fmt::format("block {}: {}", block, name)},
+             {"pid", kProcess},
+             {"ts", time * kMicroseconds},
+             {"args", {{"value", value}}}});
+}
+
+}  // namespace sluice

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <ostream>
+#include <string_view>
+#include <utility>
+
+namespace sluice {
+
+/// Writes a timeline as it comes, as trace events in JSON (Perfetto's
+/// ui.perfetto.dev and chrome://tracing open it): a lane per block, the last
+/// block on top. Times are seconds here, microseconds in the file. Format:
+/// docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+class TraceWriter {
+ public:
+  using Arguments =
+      std::initializer_list<std::pair<std::string_view, std::int64_t>>;
+
+  /// `out` must outlive it.
+  TraceWriter(std::ostream& out, int blocks);
+  /// Ends the file.
+  ~TraceWriter();
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+
+  /// What the block did; slices of a lane lie within or beside each other.
+  void slice(int block, std::string_view name, std::string_view category,
+             double start, double end, const Arguments& arguments = {});
+  /// The two ends of a message's arrow, `id` being the message's own. Each
+  /// belongs to the innermost slice that is open at its time.
+  void sent(std::int64_t id, std::string_view name, int block, double time);
+  void taken(std::int64_t id, std::string_view name, int block, double time);
+  /// From then on a quantity of the block has this value.
+  void counter(int block, std::string_view name, double time, double value);
+
+ private:
+  void write_arrow(char phase, std::int64_t id, std::string_view name,
+                   int block, double time);
+  template <class Json>
+  void write(const Json& event);
+
+  std::ostream& out_;
+  bool is_first_ = true;
+};
+
+}  // namespace sluice
