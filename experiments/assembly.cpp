@@ -136,6 +136,7 @@ WorkerSettings settings_of(const Experiment& experiment, int block,
           .max_staleness = experiment.max_staleness,
           .traced = experiment.engine == "virtual" ? TracedTurns{}
                                                    : experiment.traced,
+          .status = experiment.tells_status,
           .hashes = experiment.hashes,
           .patience = experiment.engine == "processes"
                           ? kSupervisedDeadline

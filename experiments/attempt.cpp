@@ -19,8 +19,9 @@ Attempt::Attempt(const Experiment& experiment, const RunFolder& folder,
       keeper_(folder.checkpoints(), experiment.keep),
       sink_(std::make_shared<RunSink>(with_files(std::move(others)), keeper_)),
       timeline_(std::make_shared<TimelineRecord>(experiment.blocks(), sink_)),
-      schedule_(
-          std::make_shared<ScheduleRecord>(experiment.blocks(), timeline_)),
+      status_(
+          std::make_shared<StatusFile>(experiment, folder.path(), timeline_)),
+      schedule_(std::make_shared<ScheduleRecord>(experiment.blocks(), status_)),
       coordinator_(length(), experiment.blocks(), schedule_,
                    [this](std::int64_t turn) { keeper_.saved(turn); }) {
   sink_->recall(folder.history());
@@ -50,16 +51,22 @@ std::vector<std::shared_ptr<Sink>> Attempt::with_files(
 
 void Attempt::run(const std::string& program, const std::string& faults,
                   const std::optional<Rank>& rank) {
-  run_engine(experiment_,
-             {.folder = folder_.path(),
-              .files = {.checkpoints = folder_.checkpoints(),
-                        .resume = start_.checkpoint},
-              .program = program,
-              .faults = faults,
-              .rank = rank},
-             coordinator_);
+  try {
+    run_engine(experiment_,
+               {.folder = folder_.path(),
+                .files = {.checkpoints = folder_.checkpoints(),
+                          .resume = start_.checkpoint},
+                .program = program,
+                .faults = faults,
+                .rank = rank},
+               coordinator_);
+  } catch (...) {
+    status_->finish("failed");
+    throw;
+  }
   timeline_->save(folder_.path());
   if (runs_free(experiment_.plans.front())) schedule_->save(folder_.path());
+  status_->finish(coordinator_.interrupted() ? "stopped" : "done");
 }
 
 }  // namespace sluice

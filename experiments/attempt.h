@@ -12,6 +12,7 @@
 #include "experiments/run_folder.h"
 #include "experiments/run_sink.h"
 #include "experiments/timeline.h"
+#include "experiments/watch/status_file.h"
 #include "lib/coordinator.h"
 #include "lib/metrics/sink.h"
 #include "lib/metrics/time_spent.h"
@@ -52,6 +53,7 @@ class Attempt {
   CheckpointKeeper keeper_;
   const std::shared_ptr<RunSink> sink_;
   const std::shared_ptr<TimelineRecord> timeline_;
+  const std::shared_ptr<StatusFile> status_;
   const std::shared_ptr<ScheduleRecord> schedule_;
   Coordinator coordinator_;
 };

@@ -308,6 +308,7 @@ void apply_length(const Settings& settings, Experiment& experiment) {
   experiment.length = length_of(settings, experiment);
   experiment.calibrate = settings.virtual_time.calibrate;
   experiment.traced = settings.traced;
+  experiment.tells_status = true;
   experiment.keep = {.every = experiment.length.checkpoint_every,
                      .last = settings.checkpoint.keep,
                      .initial = settings.checkpoint.initial};

@@ -65,8 +65,9 @@ struct Experiment {
   Plans plans;                               ///< by phase
   std::vector<Capacity> capacities;          ///< index k-1
   Costs costs;                               ///< of the virtual engine's clock
-  bool calibrate = false;  ///< measure the blocks' costs first
-  TracedTurns traced;      ///< of trace.json
+  bool calibrate = false;     ///< measure the blocks' costs first
+  bool tells_status = false;  ///< workers do, for `sluice watch`
+  TracedTurns traced;         ///< of trace.json
 
   /// The config with every default written out and explicit block ranges:
   /// reading it again gives the same experiment.

@@ -9,6 +9,7 @@
 
 #include "experiments/commands.h"
 #include "experiments/data_commands.h"
+#include "experiments/watch/watch.h"
 #include "experiments/worker_process.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
@@ -156,6 +157,14 @@ void define_replay(CLI::App& app, std::string& folder, int& status) {
   command->callback([&] { status = sluice::replay_command(folder); });
 }
 
+void define_watch(CLI::App& app, std::string& folder, bool& once) {
+  CLI::App* command = app.add_subcommand(
+      "watch", "Show how a run goes, block by block, until it is over");
+  command->add_option("run", folder, "the run's folder")->required();
+  command->add_flag("--once", once, "print the state of now and end");
+  command->callback([&] { sluice::watch(folder, once); });
+}
+
 void define_list(CLI::App& app, sluice::ListArguments& arguments) {
   CLI::App* command = app.add_subcommand("list", "List what a config can name");
   command->add_option("kind", arguments.kind, "of what")
@@ -250,6 +259,8 @@ int main(int argc, char** argv) {
   sluice::PlanArguments plan;
   sluice::VerifyArguments verify;
   std::string replayed;
+  std::string watched;
+  bool once = false;
   sluice::ListArguments list;
   sluice::DataOrderArguments data_order;
   sluice::DataFetchArguments data_fetch;
@@ -261,6 +272,7 @@ int main(int argc, char** argv) {
   define_plan(app, plan);
   define_verify(app, verify, status);
   define_replay(app, replayed, status);
+  define_watch(app, watched, once);
   define_list(app, list);
   CLI::App* data = app.add_subcommand("data", "Get data, and show its order");
   data->require_subcommand(1);

@@ -34,6 +34,7 @@ struct Resumed {
 ///                  holds what was not committed
 ///   metrics.jsonl  one record a line
 ///   events.out.tfevents.*  the same for TensorBoard
+///   status.json    how it goes, for `sluice watch`
 ///   trace.json     the timeline of its first turns; the virtual engine's only
 ///                  when actions take time there
 ///   schedule.txt   the actions of blocks that ran free, a line per block, as

@@ -199,7 +199,16 @@ void Worker::execute(const Action& action) {
     perform(action);
   }
   timeline_.ends(action, parts_.below, parts_.above);
+  if (settings_.status) tell_status(action);
   if (seen_) parts_.witness->applied(*std::exchange(seen_, std::nullopt));
+}
+
+void Worker::tell_status(const Action& action) {
+  constexpr double kPeriod = 1;  // s
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (seconds_since(told_) < kPeriod) return;
+  told_ = now;
+  log_.status(action, spent_.waiting, parts_.below, parts_.above);
 }
 
 void Worker::perform(const Action& action) {

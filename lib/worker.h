@@ -57,6 +57,8 @@ struct WorkerSettings {
   /// An update whose gradient is older fails the run, in batches.
   std::int64_t max_staleness = kUnbounded;
   TracedTurns traced = {};
+  /// Tell once a second how it goes, by a record of the kind "status".
+  bool status = false;
   /// Write a hash of every gradient and tensor after each update.
   bool hashes = false;
   /// How long a block that runs free sleeps before it waits for a certain
@@ -235,6 +237,7 @@ class Worker {
   Message receive(Receiver& from, MessageKind kind, std::int64_t batch);
   void send(Sender& to, Message message);
   void perform(const Action& action);
+  void tell_status(const Action& action);
   void send_up(const Action& action, MessageKind kind, const Tensors& outputs,
                const Fed& fed);
   Flight take_flight(const Action& action);
@@ -295,6 +298,7 @@ class Worker {
   MemoryUse memory_use_;
   WorkerLog log_;
   WorkerTimeline timeline_;
+  SteadyTime told_ = std::chrono::steady_clock::now();  // the status
   Evaluation evaluation_;
 };
 

@@ -1,5 +1,6 @@
 #include "lib/worker_log.h"
 
+#include <chrono>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -70,6 +71,23 @@ void WorkerLog::evaluated(const Action& action, const Evaluation& evaluation) {
                           static_cast<double>(turns_per_epoch_));
   record.set("loss", evaluation.loss());
   record.set("accuracy", evaluation.accuracy());
+  write(record);
+}
+
+void WorkerLog::status(const Action& action, double waiting, const Link& below,
+                       const Link& above) const {
+  const auto waiting_bytes = [](const Link& link) -> std::int64_t {
+    return link.receiver
+               ? static_cast<std::int64_t>(link.receiver->waiting_bytes())
+               : 0;
+  };
+  Record record = record_of("status", action);
+  record.set("clock", std::chrono::duration<double>(
+                          std::chrono::steady_clock::now().time_since_epoch())
+                          .count());
+  record.set("waiting_s", waiting);
+  record.set("queue_below_bytes", waiting_bytes(below));
+  record.set("queue_above_bytes", waiting_bytes(above));
   write(record);
 }
 

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lib/base/channel.h"
 #include "lib/evaluation.h"
 #include "lib/metrics/likeness.h"
 #include "lib/metrics/sink.h"
@@ -44,6 +45,9 @@ class WorkerLog {
                const at::Tensor& loss);
   void evaluated(const Action& action, const Evaluation& evaluation);
   /// So many activations of the boundary above were dropped.
+  /// What it has waited so far, in seconds, and what waits for it.
+  void status(const Action& action, double waiting, const Link& below,
+              const Link& above) const;
   void dropped(std::size_t messages) const;
   /// A hash of each gradient and tensor after an update.
   void hashed(const Action& action, const NamedTensors& gradients,

@@ -15,6 +15,13 @@ inline double seconds_since(SteadyTime start) {
       .count();
 }
 
+/// On the wall's clock.
+inline double seconds_since_1970() {
+  return std::chrono::duration<double>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 /// Adds the seconds of its life to a total.
 class Stopwatch {
  public:
