@@ -5,6 +5,7 @@
 
 #include "experiments/engines.h"
 #include "experiments/tensorboard.h"
+#include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/schedules/free_running.h"
 
@@ -61,7 +62,11 @@ void Attempt::run(const std::string& program, const std::string& faults,
                 .rank = rank},
                coordinator_);
   } catch (...) {
-    status_->finish("failed");
+    try {
+      status_->finish("failed");
+    } catch (const UserError&) {
+      // What failed first is what is told.
+    }
     throw;
   }
   timeline_->save(folder_.path());
