@@ -1,0 +1,26 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "experiments/report/study.h"
+
+namespace sluice {
+
+/// The policies of a cell's boundaries, each once, bottom first: "backprop,
+/// local_loss". "backprop" when it has none, empty before any run has begun.
+std::string method_of(const StudyCell& cell);
+
+/// The leaves of a resolved config by their dotted paths, as TOML.
+std::map<std::string, std::string> leaves_of_config(const ConfigNode& config);
+
+/// What a line of one cell looks like in every chart: a colour for its method,
+/// and dashes where cells share one.
+struct CellStyle {
+  int colour = 0;  ///< of page_style.h
+  int dashes = 0;
+};
+/// In the order of the cells.
+std::vector<CellStyle> styles_of(const Study& study);
+
+}  // namespace sluice

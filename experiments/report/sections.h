@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/report/columns.h"
+#include "experiments/report/methods.h"
+#include "experiments/report/study.h"
+
+namespace sluice {
+
+/// What the sections of a page are written from.
+struct ReportInput {
+  Study study = {};
+  std::vector<Column> columns = {};
+  std::vector<CellStyle> styles = {};              ///< by cell
+  std::vector<std::optional<TurnWork>> work = {};  ///< by cell
+  bool only_numbers = false;  ///< nothing measured in time, rates or memory
+};
+
+// Each returns HTML; empty when the runs have nothing for it.
+
+std::string legend(const ReportInput& input);
+std::string results_section(const ReportInput& input);
+/// Test accuracy and loss against turns, time, operations and bytes.
+std::string curves_section(const ReportInput& input);
+std::string training_section(const ReportInput& input);
+std::string price_section(const ReportInput& input);
+std::string staleness_section(const ReportInput& input);
+std::string truth_section(const ReportInput& input);
+std::string memory_section(const ReportInput& input);
+std::string timeline_section(const ReportInput& input);
+std::string repeat_section(const ReportInput& input);
+
+}  // namespace sluice
