@@ -55,6 +55,7 @@ std::vector<BandPoint> band_of(const std::vector<const RunSeries*>& runs,
       spans[span].values.push_back(sum.value / sum.n);
     }
   std::vector<BandPoint> band;
+  band.reserve(spans.size());
   for (const auto& [span, values] : spans)
     band.push_back({.turn = mean_of(values.turns),
                     .time = mean_of(values.times),

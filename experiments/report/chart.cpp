@@ -19,7 +19,8 @@ constexpr double kLeft = 56;
 constexpr double kRight = 16;
 constexpr double kTop = 34;
 constexpr double kBottom = 48;
-constexpr int kTicks = 5;
+constexpr int kTicksAcross = 5;
+constexpr int kTicksUp = 6;
 constexpr double kLogRatio = 20;
 
 constexpr std::array<const char*, 5> kDashes = {"", "7 4", "2 4", "10 4 2 4",
@@ -46,8 +47,8 @@ struct Axis {
                                : (value - low) / (high - low);
     return begin + part * (end - begin);
   }
-  std::vector<Tick> ticks() const {
-    return is_log ? log_ticks(low, high) : linear_ticks(low, high, kTicks);
+  std::vector<Tick> ticks(int count) const {
+    return is_log ? log_ticks(low, high) : linear_ticks(low, high, count);
   }
 };
 
@@ -114,13 +115,13 @@ std::string line(double x1, double y1, double x2, double y2,
 
 std::string frame_of(const Chart& chart, const Axes& axes) {
   std::string out = text_at(8, 18, "class=\"chart-title\"", chart.title);
-  for (const Tick& tick : axes.y.ticks()) {
+  for (const Tick& tick : axes.y.ticks(kTicksUp)) {
     const double y = axes.y.place(tick.at);
     out += line(kLeft, y, kWidth - kRight, y, "class=\"grid\"");
     out += text_at(kLeft - 6, y + 4, "class=\"tick\" text-anchor=\"end\"",
                    tick.text);
   }
-  for (const Tick& tick : axes.x.ticks()) {
+  for (const Tick& tick : axes.x.ticks(kTicksAcross)) {
     const double x = axes.x.place(tick.at);
     out +=
         line(x, kHeight - kBottom, x, kHeight - kBottom + 4, "class=\"axis\"");
@@ -137,12 +138,12 @@ std::string frame_of(const Chart& chart, const Axes& axes) {
 /// Another shape for each colour, for those who can't tell the colours.
 std::string mark_at(double x, double y, const CellStyle& style,
                     const std::string& title) {
-  constexpr double r = 4;
+  constexpr double kRadius = 4;
   const auto polygon = [&](std::initializer_list<ChartPoint> corners) {
     std::string points;
     for (const ChartPoint& corner : corners)
       points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ",
-                            x + r * corner.x, y + r * corner.y);
+                            x + kRadius * corner.x, y + kRadius * corner.y);
     return fmt::format("<polygon points=\"{}\"", points);
   };
   std::string shape;
@@ -175,7 +176,7 @@ std::string mark_at(double x, double y, const CellStyle& style,
       break;
     default:
       shape = fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"", x, y,
-                          r * 0.95);
+                          kRadius * 0.95);
   }
   const std::string tag =
       fmt::format("{} class=\"mark c{}\"", shape, style.colour);

@@ -63,6 +63,15 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+std::string breakable(std::string_view text) {
+  std::string out;
+  for (const char c : escaped(text)) {
+    out += c;
+    if (c == '_' || c == '=' || c == ',') out += "<wbr/>";
+  }
+  return out;
+}
+
 std::string element(std::string_view name, std::string_view attributes,
                     std::string_view inside) {
   return fmt::format("<{}{}{}>{}</{}>", name, attributes.empty() ? "" : " ",

@@ -10,6 +10,9 @@ namespace sluice {
 /// UTF-8) becomes U+FFFD.
 std::string escaped(std::string_view text);
 
+/// The same for names, which may be broken after _ = and commas.
+std::string breakable(std::string_view text);
+
 /// `name` holding `inside`, which is HTML: <p class="x">...</p>.
 std::string element(std::string_view name, std::string_view attributes,
                     std::string_view inside);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
 #include <variant>
 
@@ -42,17 +43,6 @@ void add_policies(const ConfigNode& config, std::vector<std::string>& found) {
   for (const auto& [number, boundary] : *table) add(policy_of(boundary));
 }
 
-void add_leaves(const ConfigNode& node, const std::string& path,
-                std::map<std::string, std::string>& leaves) {
-  const auto* table = std::get_if<ConfigNode::Table>(&node.value);
-  if (table == nullptr) {
-    leaves[path] = node.literal();
-    return;
-  }
-  for (const auto& [key, value] : *table)
-    add_leaves(value, path.empty() ? key : path + "." + key, leaves);
-}
-
 }  // namespace
 
 std::string method_of(const StudyCell& cell) {
@@ -67,12 +57,6 @@ std::string method_of(const StudyCell& cell) {
   for (const std::string& policy : policies)
     method += (method.empty() ? "" : ", ") + policy;
   return method.empty() ? "backprop" : method;
-}
-
-std::map<std::string, std::string> leaves_of_config(const ConfigNode& config) {
-  std::map<std::string, std::string> leaves;
-  add_leaves(config, "", leaves);
-  return leaves;
 }
 
 std::vector<CellStyle> styles_of(const Study& study) {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <map>
 #include <string>
+#include <vector>
 
 #include "experiments/report/study.h"
 
@@ -10,9 +10,6 @@ namespace sluice {
 /// The policies of a cell's boundaries, each once, bottom first: "backprop,
 /// local_loss". "backprop" when it has none, empty before any run has begun.
 std::string method_of(const StudyCell& cell);
-
-/// The leaves of a resolved config by their dotted paths, as TOML.
-std::map<std::string, std::string> leaves_of_config(const ConfigNode& config);
 
 /// What a line of one cell looks like in every chart: a colour for its method,
 /// and dashes where cells share one.

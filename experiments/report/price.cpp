@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace sluice {
 namespace {
@@ -10,10 +11,16 @@ bool is_of_method(const std::string& axis) {
   return axis.starts_with("boundary") || axis == "timetable";
 }
 
-bool same_beside_method(const Study& study, const StudyCell& a,
-                        const StudyCell& b) {
+/// Accuracies on other data or of another model say nothing about a method.
+bool is_of_task(const std::string& axis) {
+  return axis.starts_with("data.") || axis.starts_with("model.");
+}
+
+template <class Which>
+bool same_in(const Study& study, std::size_t a, std::size_t b, Which counts) {
   for (std::size_t i = 0; i < study.axes.size(); ++i)
-    if (!is_of_method(study.axes[i]) && a.values[i] != b.values[i])
+    if (counts(study.axes[i]) &&
+        study.cells[a].values[i] != study.cells[b].values[i])
       return false;
   return true;
 }
@@ -41,10 +48,10 @@ std::optional<std::size_t> baseline_of(const Study& study,
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < study.cells.size(); ++i) {
     if (study.cells[i].method != "backprop" || accuracy == nullptr ||
-        accuracy->spreads[i].n == 0)
+        accuracy->spreads[i].n == 0 || !same_in(study, i, cell, is_of_task))
       continue;
     if (i == cell) return std::nullopt;
-    if (same_beside_method(study, study.cells[i], study.cells[cell])) return i;
+    if (same_in(study, i, cell, std::not_fn(is_of_method))) return i;
     if (!best || accuracy->mean(i) > accuracy->mean(*best)) best = i;
   }
   return best;

@@ -11,8 +11,9 @@
 namespace sluice {
 
 /// The back-propagation that a cell is compared with: the cell of that method
-/// whose other axes are the same; or else, of all of that method, the one that
-/// ended with the highest mean test accuracy. Nothing where there is none with
+/// whose other axes are the same; or else, of all of that method with the same
+/// data and model, the one that ended with the highest mean test accuracy.
+/// Nothing where there is none with
 /// a run that is done, and for that cell itself.
 std::optional<std::size_t> baseline_of(const Study& study,
                                        const std::vector<Column>& columns,

@@ -60,9 +60,7 @@ std::string price_table(const ReportInput& input) {
     const auto baseline = baseline_of(input.study, input.columns, i);
     if (!baseline || accuracy->spreads[i].n == 0) continue;
     std::string cells =
-        element("th", "",
-                legend_mark(input.styles[i]) +
-                    escaped(input.study.cells[i].label)) +
+        cell_head(input, i) +
         element("td", "class=\"text\"",
                 escaped(input.study.cells[*baseline].label)) +
         element("td", "",
@@ -134,7 +132,8 @@ std::string price_section(const ReportInput& input) {
   if (!table.empty())
     html = element("p", "class=\"soft\"",
                    "Against back-propagation with the same other axes, or else "
-                   "the back-propagation that ended best. The deviation of a "
+                   "the one of the same data and model that ended best. The "
+                   "deviation of a "
                    "difference is the root of the sum of both variances; "
                    "ratios are of means, and below 1 cost less.") +
            table;

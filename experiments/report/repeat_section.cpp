@@ -27,6 +27,13 @@ std::string commands_of(const StudyCell& cell) {
   return commands;
 }
 
+/// Of the first run that says it.
+std::string made_with(const StudyCell& cell) {
+  for (const RunRecord& run : cell.runs)
+    if (!run.made_with.empty()) return run.made_with;
+  return "";
+}
+
 std::string cell_html(const ReportInput& input, std::size_t index) {
   const StudyCell& cell = input.study.cells[index];
   std::string html = element(
@@ -41,6 +48,10 @@ std::string cell_html(const ReportInput& input, std::size_t index) {
         "pre", "", escaped(to_toml(shown_config(*config, input.only_numbers))));
     html += element("p", "", "Then each of these trains a run of it:");
     html += element("pre", "", escaped(commands_of(cell)));
+    if (const std::string made = made_with(cell);
+        !input.only_numbers && !made.empty())
+      html += element("p", "class=\"soft\"",
+                      escaped(fmt::format("Made with {}.", made)));
   }
   return element("details", fmt::format("id=\"cell-{}\"", escaped(cell.id)),
                  html) +

@@ -83,10 +83,10 @@ ReportFiles write_report(const ReportOptions& options) {
     throw UserError("--out {}: the name of a page ends with .html", page);
   const ReportInput input = input_of(options);
   const std::string stem = stem_of(page);
-  const ReportFiles files{.page = page,
-                          .markdown = stem + ".md",
-                          .table = stem + ".csv",
-                          .runs = stem + "_runs.csv"};
+  ReportFiles files{.page = page,
+                    .markdown = stem + ".md",
+                    .table = stem + ".csv",
+                    .runs = stem + "_runs.csv"};
   write_text(files.page, html_of(input));
   write_text(files.markdown, markdown_of(input.study, input.columns));
   write_text(files.table, csv_of(input.study, input.columns));

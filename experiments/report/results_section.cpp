@@ -1,3 +1,5 @@
+#include <cctype>
+
 #include <fmt/format.h>
 
 #include "experiments/report/chart.h"
@@ -16,13 +18,16 @@ std::string head_of(const std::vector<Column>& columns) {
   return element("thead", "", element("tr", "", cells));
 }
 
+/// Marks a row whose runs are not all done.
+const char* class_of(const StudyCell& cell) {
+  if (cell.count(RunRecord::State::failed) > 0) return "class=\"failed\"";
+  const auto all = static_cast<int>(cell.runs.size());
+  return cell.count(RunRecord::State::done) < all ? "class=\"open\"" : "";
+}
+
 std::string row_of(const ReportInput& input, std::size_t index) {
   const StudyCell& cell = input.study.cells[index];
-  std::string cells = element(
-      "th", "",
-      legend_mark(input.styles[index]) +
-          element("a", fmt::format("href=\"#cell-{}\"", escaped(cell.id)),
-                  escaped(cell.label)));
+  std::string cells = cell_head(input, index, true);
   cells += element("td", "class=\"text runs\"", escaped(runs_text(cell)));
   for (const Column& column : input.columns) {
     std::string text = escaped(column.text(index));
@@ -32,8 +37,7 @@ std::string row_of(const ReportInput& input, std::size_t index) {
     cells += element("td", "",
                      column.winner == index ? element("b", "", text) : text);
   }
-  const bool failed = cell.count(RunRecord::State::failed) > 0;
-  return element("tr", failed ? "class=\"failed\"" : "", cells) + "\n";
+  return element("tr", class_of(cell), cells) + "\n";
 }
 
 std::string failures_of(const ReportInput& input) {
@@ -73,6 +77,18 @@ std::string legend(const ReportInput& input) {
                          escaped(input.study.cells[i].label)) +
              "\n";
   return element("ul", "class=\"legend\"", items);
+}
+
+std::string cell_head(const ReportInput& input, std::size_t cell,
+                      bool has_link) {
+  const StudyCell& shown = input.study.cells[cell];
+  std::string label = element("span", "", breakable(shown.label));
+  if (has_link)
+    label = element("a", fmt::format("href=\"#cell-{}\"", escaped(shown.id)),
+                    label);
+  return element("th", "",
+                 element("span", "class=\"cell\"",
+                         legend_mark(input.styles[cell]) + label));
 }
 
 std::string results_section(const ReportInput& input) {

@@ -88,10 +88,32 @@ bool read_metrics(const std::string& path, RunRecord& run) {
   return true;
 }
 
-bool was_continued(const std::string& path) {
+/// "Sluice 0.1.0, build 1a2b3c, LibTorch 2.13.0, on a processor".
+std::string made_with(const nlohmann::json& json) {
+  std::string text;
+  const auto add = [&](const char* before, const char* key) {
+    const auto value = json.find(key);
+    if (value != json.end() && value->is_string())
+      text += (text.empty() ? "" : ", ") + std::string(before) +
+              value->get<std::string>();
+  };
+  add("Sluice ", "sluice");
+  add("build ", "build");
+  add("LibTorch ", "libtorch");
+  if (const auto devices = json.find("devices");
+      devices != json.end() && devices->is_array())
+    for (const auto& device : *devices)
+      if (device.is_string()) text += ", " + device.get<std::string>();
+  return text;
+}
+
+/// It is told, not relied on: one that is missing or damaged is no error.
+void read_provenance(const std::string& path, RunRecord& run) {
   std::ifstream file(path);
   const auto json = nlohmann::json::parse(file, nullptr, false);
-  return json.is_object() && json.contains("continued");
+  if (!json.is_object()) return;
+  run.was_continued = json.contains("continued");
+  run.made_with = made_with(json);
 }
 
 std::int64_t seed_of(const ConfigNode& config) {
@@ -111,7 +133,7 @@ RunRecord read_run(const std::string& folder) {
   RunRecord run{.folder = folder, .state = RunRecord::State::unfinished};
   run.config = read_toml_file(folder + "/config.toml");
   run.seed = seed_of(*run.config);
-  run.was_continued = was_continued(folder + "/run.json");
+  read_provenance(folder + "/run.json", run);
   const std::string metrics = folder + "/metrics.jsonl";
   const bool is_whole = fs::exists(metrics) && read_metrics(metrics, run);
   if (is_whole && run.summary && fs::exists(folder + "/done"))

@@ -35,6 +35,7 @@ struct RunRecord {
   std::string error = {};                 ///< the line of a failed one
   std::optional<ConfigNode> config = {};  ///< the resolved one
   bool was_continued = false;             ///< its seconds are of several parts
+  std::string made_with = {};             ///< program, libraries and machine
 
   RunSeries accuracy = {};                      ///< of the test split
   RunSeries loss = {};                          ///< likewise

@@ -55,15 +55,16 @@ bool comes_before(std::string_view a, std::string_view b) {
   return a.empty();
 }
 
+/// Their paths.
 std::vector<std::string> folders_in(const std::string& folder) {
-  std::vector<std::string> names;
+  std::vector<std::string> paths;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error))
-    if (at->is_directory(error)) names.push_back(at->path().filename());
+    if (at->is_directory(error)) paths.push_back(at->path().string());
   if (error) throw UserError("{}: can't be read: {}", folder, error.message());
-  std::sort(names.begin(), names.end(), comes_before);
-  return names;
+  std::sort(paths.begin(), paths.end(), comes_before);
+  return paths;
 }
 
 void search(const std::string& folder, int depth, FoundRuns& found) {
@@ -72,8 +73,8 @@ void search(const std::string& folder, int depth, FoundRuns& found) {
   } else if (is_run_folder(folder)) {
     found.runs.push_back(folder);
   } else if (depth < kDeepest) {
-    for (const std::string& name : folders_in(folder))
-      search(folder + "/" + name, depth + 1, found);
+    for (const std::string& below : folders_in(folder))
+      search(below, depth + 1, found);
   }
 }
 

@@ -21,6 +21,9 @@ struct ReportInput {
 // Each returns HTML; empty when the runs have nothing for it.
 
 std::string legend(const ReportInput& input);
+/// The head of a row: the cell's mark and label, maybe as a link to its config.
+std::string cell_head(const ReportInput& input, std::size_t cell,
+                      bool has_link = false);
 std::string results_section(const ReportInput& input);
 /// Test accuracy and loss against turns, time, operations and bytes.
 std::string curves_section(const ReportInput& input);

@@ -43,6 +43,12 @@ std::int64_t values_per_bar(std::int64_t largest) {
   return largest / kMostBars + 1;
 }
 
+/// What a bar and its gap are wide.
+double slot_of(std::int64_t largest) {
+  const std::int64_t bars = largest / values_per_bar(largest) + 1;
+  return (kWidth - kLeft - kRight) / static_cast<double>(bars);
+}
+
 std::string lane_of(int block, const Histogram& counts, std::int64_t largest,
                     double top, int colour) {
   const std::int64_t width = values_per_bar(largest);
@@ -52,8 +58,7 @@ std::string lane_of(int block, const Histogram& counts, std::int64_t largest,
     bars[value / width] += times;
     all += times;
   }
-  const auto slots = static_cast<double>(largest / width + 1);
-  const double slot = (kWidth - kLeft - kRight) / slots;
+  const double slot = slot_of(largest);
   const double foot = top + kLane - 6;
   std::string out = fmt::format(
       "<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">block "
@@ -76,8 +81,7 @@ std::string lane_of(int block, const Histogram& counts, std::int64_t largest,
 /// Whole numbers below the middle of their bars.
 std::string foot_of(std::int64_t largest, double y, const char* label) {
   const std::int64_t width = values_per_bar(largest);
-  const double slot =
-      (kWidth - kLeft - kRight) / static_cast<double>(largest / width + 1);
+  const double slot = slot_of(largest);
   const double middle = 0.14 * slot + std::min(0.72 * slot, 60.0) / 2;
   std::string out;
   const std::int64_t step =

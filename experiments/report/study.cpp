@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "experiments/numbers.h"
+#include "experiments/report/labels.h"
 #include "experiments/report/methods.h"
 #include "experiments/report/run_search.h"
 #include "experiments/report/sweep_file.h"
@@ -49,79 +49,8 @@ std::vector<StudyCell> cells_of(std::vector<RunRecord> runs) {
   return cells;
 }
 
-using Leaves = std::map<std::string, std::string>;
-
-Leaves numbers_in(const StudyCell& cell) {
-  return leaves_of_config(without_seed(cell.runs.front()));
-}
-
-/// The keys in which the cells differ.
-std::vector<std::string> axes_of(const std::vector<StudyCell>& cells) {
-  std::map<std::string, std::set<std::string>> values;
-  std::map<std::string, std::size_t> times;
-  for (const StudyCell& cell : cells)
-    for (const auto& [key, value] : numbers_in(cell)) {
-      values[key].insert(value);
-      ++times[key];
-    }
-  std::vector<std::string> axes;
-  for (const auto& [key, different] : values)
-    if (different.size() > 1 || times[key] < cells.size()) axes.push_back(key);
-  return axes;
-}
-
-bool is_of_method(const std::string& axis) {
-  return axis.starts_with("boundary.") || axis == "timetable";
-}
-
-/// "optimizer.1.lr" and the like follow one key, which is told once.
-std::string short_key(const std::string& axis) {
-  const auto dot = axis.rfind('.');
-  return dot == axis.npos ? axis : axis.substr(dot + 1);
-}
-
-std::string label_of(const StudyCell& cell,
-                     const std::vector<std::string>& axes,
-                     bool with_boundaries) {
-  const Leaves leaves = numbers_in(cell);
-  std::string label = cell.method;
-  std::set<std::string> told;
-  for (const std::string& axis : axes) {
-    const auto value = leaves.find(axis);
-    if (value == leaves.end() || (is_of_method(axis) && !with_boundaries))
-      continue;
-    const std::string part = fmt::format(
-        "{}={}", with_boundaries ? axis : short_key(axis), value->second);
-    if (axis.ends_with(".policy") || !told.insert(part).second) continue;
-    label += ", " + part;
-  }
-  return label;
-}
-
-/// The method and what it differs in; more where that is not enough.
-void label_cells(Study& study) {
-  for (const bool with_boundaries : {false, true}) {
-    std::map<std::string, int> times;
-    for (const StudyCell& cell : study.cells)
-      ++times[label_of(cell, study.axes, false)];
-    for (StudyCell& cell : study.cells) {
-      const std::string brief = label_of(cell, study.axes, false);
-      if (!with_boundaries || times[brief] > 1)
-        cell.label = label_of(cell, study.axes, with_boundaries);
-    }
-  }
-  for (std::size_t i = 0; i < study.cells.size(); ++i) {
-    StudyCell& cell = study.cells[i];
-    cell.id = fmt::format("{:03}", i + 1);
-    const Leaves leaves = numbers_in(cell);
-    for (const std::string& axis : study.axes)
-      cell.values.push_back(leaves.contains(axis) ? leaves.at(axis) : "");
-  }
-}
-
 Study study_of_runs(std::vector<RunRecord> runs) {
   Study study{.title = "Sluice runs", .cells = cells_of(std::move(runs))};
-  study.axes = axes_of(study.cells);
   label_cells(study);
   return study;
 }

@@ -14,15 +14,21 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// Of a failed run: the one line beside its folder.
-std::string first_line_of(const std::string& path) {
+/// Of a failed run: the one line beside its folder, without the places of the
+/// sweep, which is the same elsewhere.
+std::string error_in(const std::string& path, const std::string& sweep) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
+  for (const std::string& place : {fs::canonical(sweep).string(), sweep})
+    for (auto at = line.find(place + "/"); at != line.npos;
+         at = line.find(place + "/"))
+      line.erase(at, place.size() + 1);
   return line;
 }
 
-RunRecord run_of_sweep(const std::string& folder, std::int64_t seed) {
+RunRecord run_of_sweep(const std::string& sweep, const std::string& folder,
+                       std::int64_t seed) {
   RunRecord run{.folder = folder};
   if (is_run_folder(folder)) run = read_run(folder);
   run.seed = seed;
@@ -30,7 +36,7 @@ RunRecord run_of_sweep(const std::string& folder, std::int64_t seed) {
   // One that was tried again and is done has not failed.
   if (!run.is_done() && fs::exists(failed)) {
     run.state = RunRecord::State::failed;
-    run.error = first_line_of(failed);
+    run.error = error_in(failed, sweep);
   }
   return run;
 }
@@ -49,8 +55,8 @@ StudyCell cell_of(const std::string& folder, const Study& study,
   const std::string below = folder + "/" + json.at("folder").get<std::string>();
   for (const Json& seed : json.at("seeds")) {
     const auto number = seed.get<std::int64_t>();
-    cell.runs.push_back(
-        run_of_sweep(below + "/seed-" + std::to_string(number), number));
+    cell.runs.push_back(run_of_sweep(
+        folder, below + "/seed-" + std::to_string(number), number));
   }
   if (cell.label.empty()) cell.label = study.title;
   cell.method = method_of(cell);

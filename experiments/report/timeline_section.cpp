@@ -26,6 +26,9 @@ constexpr double kFoot = 44;
 /// What a letter of an action's name needs.
 constexpr double kLetter = 8;
 
+/// All have the same scale, but for one that would become too small.
+constexpr double kMostShrunk = 4;
+
 struct Kind {
   std::string_view category;
   int shade;
@@ -111,9 +114,8 @@ std::string axis_of(double end, double y) {
                    (kLeft + kWidth - kRight) / 2, y + 34);
 }
 
-std::string drawing_of(const TraceFile& trace) {
+std::string drawing_of(const TraceFile& trace, double end) {
   const std::map<int, double> lanes = lanes_of(trace);
-  const double end = end_of(trace);
   const double bottom = kTop + kLane * static_cast<double>(lanes.size());
   std::string inside = axis_of(end, bottom);
   for (const auto& [block, top] : lanes)
@@ -159,16 +161,23 @@ std::string kinds_legend() {
 
 std::string timeline_section(const ReportInput& input) {
   if (input.only_numbers) return "";
+  std::vector<TraceFile> traces;
+  double longest = 0;
+  for (const StudyCell& cell : input.study.cells) {
+    const std::string path = trace_of(cell);
+    traces.push_back(path.empty() ? TraceFile{} : read_trace(path, kTurns));
+    longest = std::max(longest, end_of(traces.back()));
+  }
   std::string figures;
-  for (std::size_t i = 0; i < input.study.cells.size(); ++i) {
-    const std::string path = trace_of(input.study.cells[i]);
-    if (path.empty()) continue;
-    const TraceFile trace = read_trace(path, kTurns);
-    if (end_of(trace) <= 0) continue;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    const double own = end_of(traces[i]);
+    if (own <= 0) continue;
+    const double end = longest <= kMostShrunk * own ? longest : own;
     figures += element("h3", "",
                        legend_mark(input.styles[i]) +
                            escaped(input.study.cells[i].label)) +
-               element("div", "class=\"scroll\"", drawing_of(trace)) + "\n";
+               element("div", "class=\"scroll\"", drawing_of(traces[i], end)) +
+               "\n";
   }
   if (figures.empty()) return "";
   return element("p", "class=\"soft\"",

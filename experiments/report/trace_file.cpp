@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -64,11 +65,12 @@ TraceFile read_trace(const std::string& path, std::int64_t turns) {
   std::erase_if(trace.actions, [&](const TracedAction& action) {
     return action.turn >= turns;
   });
-  double end = 0;
+  std::map<int, double> ends;
   for (const TracedAction& action : trace.actions)
-    end = std::max(end, action.end);
+    ends[action.block] = std::max(ends[action.block], action.end);
   std::erase_if(trace.messages, [&](const TracedMessage& message) {
-    return message.taken > end;
+    return message.sent > ends[message.from] ||
+           message.taken > ends[message.to];
   });
   return trace;
 }
