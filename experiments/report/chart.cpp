@@ -23,8 +23,9 @@ constexpr int kTicksAcross = 5;
 constexpr int kTicksUp = 6;
 constexpr double kLogRatio = 20;
 
-constexpr std::array<const char*, 5> kDashes = {"", "7 4", "2 4", "10 4 2 4",
-                                                "12 6"};
+/// By CellStyle::variant, as are the fills of marks in page.cpp.
+constexpr std::array<const char*, 5> kDashes = {"", "6 3", "1.5 3", "8 3 1.5 3",
+                                                "3 5"};
 
 /// From values to places in the drawing.
 struct Axis {
@@ -178,8 +179,8 @@ std::string mark_at(double x, double y, const CellStyle& style,
       shape = fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"", x, y,
                           kRadius * 0.95);
   }
-  const std::string tag =
-      fmt::format("{} class=\"mark c{}\"", shape, style.colour);
+  const std::string tag = fmt::format("{} class=\"mark c{} v{}\"", shape,
+                                      style.colour, style.variant);
   if (title.empty()) return tag + "/>";
   const char* name = shape.starts_with("<circle") ? "circle" : "polygon";
   return fmt::format("{}><title>{}</title></{}>", tag, escaped(title), name);
@@ -218,7 +219,7 @@ std::string line_of(const ChartItem& item, const Axes& axes, bool has_marks) {
       "<polyline class=\"line c{}\" stroke-dasharray=\"{}\" points=\"{}\">"
       "<title>{}</title></polyline>",
       item.style.colour,
-      kDashes[static_cast<std::size_t>(item.style.dashes) % kDashes.size()],
+      kDashes[static_cast<std::size_t>(item.style.variant) % kDashes.size()],
       places_of(points, axes, 0), escaped(item.label));
   if (has_marks || points.size() == 1)
     for (const ChartPoint& point : points)
@@ -280,7 +281,7 @@ std::string legend_mark(const CellStyle& style) {
       "class=\"line c{}\" stroke-dasharray=\"{}\" x1=\"1\" y1=\"7\" x2=\"33\" "
       "y2=\"7\"/>{}</svg>",
       style.colour,
-      kDashes[static_cast<std::size_t>(style.dashes) % kDashes.size()],
+      kDashes[static_cast<std::size_t>(style.variant) % kDashes.size()],
       mark_at(17, 7, style, ""));
 }
 

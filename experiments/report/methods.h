@@ -11,11 +11,11 @@ namespace sluice {
 /// local_loss". "backprop" when it has none, empty before any run has begun.
 std::string method_of(const StudyCell& cell);
 
-/// What a line of one cell looks like in every chart: a colour for its method,
-/// and dashes where cells share one.
+/// What a cell looks like in every chart: a colour for its method, and dashes
+/// and marks of its own where cells share one.
 struct CellStyle {
   int colour = 0;  ///< of page_style.h
-  int dashes = 0;
+  int variant = 0;
 };
 /// In the order of the cells.
 std::vector<CellStyle> styles_of(const Study& study);

@@ -73,7 +73,9 @@ svg .chart-title{font-weight:600}
 .grid{stroke:var(--line);stroke-width:1}
 .axis{stroke:var(--soft);stroke-width:1}
 .line{fill:none;stroke-width:2;stroke-linejoin:round}
-.band{stroke:none;opacity:.16}
+.mark{stroke-width:1.5}.mark.v1,.mark.v4{fill:var(--panel)!important}
+.mark.v2,.mark.v3{fill-opacity:.35}.mark.v3,.mark.v4{stroke-width:2.5}
+.band{stroke:none;opacity:.15}
 .bar{stroke-width:1.5;opacity:.7}
 .ring{fill:none;stroke:var(--text);stroke-width:1.5}
 .arrow{stroke:var(--soft);stroke-width:1;opacity:.55;fill:none}
@@ -93,7 +95,7 @@ std::string colours() {
   std::string style;
   for (int i = 0; i < 8; ++i)
     style += fmt::format(
-        ".line.c{0},.bar.c{0}{{stroke:var(--c{0})}}"
+        ".line.c{0},.bar.c{0},.mark.c{0}{{stroke:var(--c{0})}}"
         ".band.c{0},.mark.c{0},.area.c{0}{{fill:var(--c{0})}}\n",
         i);
   for (int i = 0; i < 7; ++i)

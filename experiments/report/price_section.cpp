@@ -36,12 +36,28 @@ std::vector<const Column*> ratios_in(const ReportInput& input) {
   return found;
 }
 
-/// Test error, time and memory, as far as anybody knows them.
-std::vector<bool> front_of(const ReportInput& input) {
+bool all_know(const ReportInput& input, const Column& column) {
+  const Column* accuracy = find_column(input.columns, "test_accuracy");
+  for (std::size_t i = 0; i < column.spreads.size(); ++i)
+    if (accuracy->spreads[i].n > 0 && column.spreads[i].n == 0) return false;
+  return true;
+}
+
+/// What accuracy is paid for with: time and memory, as far as anybody knows
+/// them. Who simulates machines wants to know what they would take.
+std::vector<const Column*> costs_in(const ReportInput& input) {
+  const Column* time = find_column(input.columns, "virtual_seconds");
+  if (time == nullptr || !all_know(input, *time))
+    time = find_column(input.columns, "seconds");
   std::vector<const Column*> costs;
-  for (const char* name : {"seconds", "peak_memory_bytes"})
-    if (const Column* column = find_column(input.columns, name))
-      costs.push_back(column);
+  for (const Column* cost :
+       {time, find_column(input.columns, "peak_memory_bytes")})
+    if (cost != nullptr) costs.push_back(cost);
+  return costs;
+}
+
+std::vector<bool> front_of(const ReportInput& input,
+                           const std::vector<const Column*>& costs) {
   const Column* accuracy = find_column(input.columns, "test_accuracy");
   std::vector<Objectives> all;
   for (std::size_t i = 0; i < input.study.cells.size(); ++i) {
@@ -107,20 +123,24 @@ std::string accuracy_against(const ReportInput& input, const Column& cost,
 
 std::string pareto_charts(const ReportInput& input) {
   if (input.only_numbers || input.study.cells.size() < 2) return "";
-  const std::vector<bool> front = front_of(input);
+  const std::vector<const Column*> costs = costs_in(input);
+  const std::vector<bool> front = front_of(input, costs);
   std::string charts;
-  for (const char* name : {"seconds", "peak_memory_bytes", "virtual_seconds"})
-    if (const Column* cost = find_column(input.columns, name))
-      charts += accuracy_against(input, *cost, front);
+  std::string objectives = "test accuracy";
+  for (const Column* cost : costs) {
+    charts += accuracy_against(input, *cost, front);
+    objectives += ", " + cost->figure.title;
+  }
   if (charts.empty()) return "";
   std::string names;
   for (std::size_t i = 0; i < front.size(); ++i)
     if (front[i])
       names += (names.empty() ? "" : "; ") + input.study.cells[i].label;
   return element("p", "class=\"soft\"",
-                 escaped("Ringed: on the Pareto front of (test accuracy, time, "
-                         "peak memory), by means: " +
-                         (names.empty() ? "nobody" : names) + ".")) +
+                 escaped(fmt::format("Ringed: on the Pareto front of ({}), by "
+                                     "means: {}.",
+                                     objectives,
+                                     names.empty() ? "nobody" : names))) +
          legend(input) + element("div", "class=\"charts\"", charts);
 }
 
