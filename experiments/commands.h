@@ -67,6 +67,13 @@ struct PlanArguments {
 };
 void plan_command(const PlanArguments& arguments);
 
+struct ReportArguments {
+  std::vector<std::string> folders;  ///< of runs, sweeps, or folders of those
+  std::string page;      ///< the HTML file; empty: report.html in the first
+  bool untimed = false;  ///< without what was measured in time or memory
+};
+void report_command(const ReportArguments& arguments);
+
 struct ListArguments {
   /// methods, heads, models, datasets, losses, optimizers
   std::string kind;

@@ -165,6 +165,27 @@ void define_watch(CLI::App& app, std::string& folder, bool& once) {
   command->callback([&] { sluice::watch(folder, once); });
 }
 
+void define_report(CLI::App& app, sluice::ReportArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "report",
+      "Show what runs have come to: an HTML page with a table (mean and\n"
+      "standard deviation over seeds), curves, what decoupling costs, "
+      "staleness,\n"
+      "memory and timelines; and the table as Markdown and CSV beside it.\n"
+      "Runs that differ in their seed only are one row.");
+  command
+      ->add_option("folders", arguments.folders,
+                   "each that of a run, of a sweep, or a folder of those")
+      ->required();
+  command->add_option("--out", arguments.page,
+                      "the page, a .html file; default: report.html in the "
+                      "first folder");
+  command->add_flag("--untimed", arguments.untimed,
+                    "leave out what was measured in time, rates or memory: the "
+                    "same numbers give the same bytes");
+  command->callback([&] { sluice::report_command(arguments); });
+}
+
 void define_list(CLI::App& app, sluice::ListArguments& arguments) {
   CLI::App* command = app.add_subcommand("list", "List what a config can name");
   command->add_option("kind", arguments.kind, "of what")
@@ -261,6 +282,7 @@ int main(int argc, char** argv) {
   std::string replayed;
   std::string watched;
   bool once = false;
+  sluice::ReportArguments report;
   sluice::ListArguments list;
   sluice::DataOrderArguments data_order;
   sluice::DataFetchArguments data_fetch;
@@ -273,6 +295,7 @@ int main(int argc, char** argv) {
   define_verify(app, verify, status);
   define_replay(app, replayed, status);
   define_watch(app, watched, once);
+  define_report(app, report);
   define_list(app, list);
   CLI::App* data = app.add_subcommand("data", "Get data, and show its order");
   data->require_subcommand(1);

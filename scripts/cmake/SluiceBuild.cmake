@@ -92,12 +92,12 @@ endfunction()
 
 # LibTorch's headers are slow: all targets that need them share one
 # precompiled header, that of sluice_lib. Even so it costs seconds a file, so
-# the readers of configs and data, which don't know LibTorch, go without.
+# the readers of configs, data and runs, which don't know LibTorch, go without.
 function(sluice_precompile target)
   get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "/experiments/(config|data)[/_]")
+  list(FILTER sources INCLUDE REGEX "/experiments/(config|data|report)[/_]")
   list(FILTER sources EXCLUDE REGEX
-    "data[/_](sample_source|images|augment|text|prefetch)")
+    "data[/_](sample_source|images|augment|text|prefetch)|report_(command|program)")
   set_source_files_properties(${sources} PROPERTIES
     SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
   if(target STREQUAL "sluice_lib")

@@ -1,0 +1,288 @@
+#include "experiments/report/chart.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "experiments/report/html.h"
+
+namespace sluice {
+namespace {
+
+// In the units of the drawing, which is scaled to the page.
+constexpr double kWidth = 440;
+constexpr double kHeight = 290;
+constexpr double kLeft = 56;
+constexpr double kRight = 16;
+constexpr double kTop = 34;
+constexpr double kBottom = 48;
+constexpr int kTicksAcross = 5;
+constexpr int kTicksUp = 6;
+constexpr double kLogRatio = 20;
+
+/// By CellStyle::variant, as are the fills of marks in page.cpp.
+constexpr std::array<const char*, 5> kDashes = {"", "6 3", "1.5 3", "8 3 1.5 3",
+                                                "3 5"};
+
+/// From values to places in the drawing.
+struct Axis {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+  bool is_log = false;
+  double begin = 0;
+  double end = 0;
+
+  void include(double value) {
+    if (!std::isfinite(value)) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  bool is_empty() const { return !(low <= high); }
+  /// Values outside are drawn on the frame.
+  double place(double value) const {
+    value = std::clamp(value, low, high);
+    const double part = is_log ? std::log(value / low) / std::log(high / low)
+                               : (value - low) / (high - low);
+    return begin + part * (end - begin);
+  }
+  std::vector<Tick> ticks(int count) const {
+    return is_log ? log_ticks(low, high) : linear_ticks(low, high, count);
+  }
+};
+
+void widen(Axis& axis) {
+  if (axis.is_log) {
+    axis.low /= 1.1;
+    axis.high *= 1.1;
+    return;
+  }
+  const double largest = std::max(std::abs(axis.low), std::abs(axis.high));
+  double span = axis.high - axis.low;
+  if (span < 1e-6 * largest) span = 0;  // rounding, not a difference
+  const double more = span > 0 ? 0.04 * span : std::max(0.5, 0.05 * largest);
+  // What can't be negative isn't drawn as if it could.
+  const double least = axis.low >= 0 ? 0 : axis.low - more;
+  axis.low = std::max(axis.low - more, least);
+  axis.high += more;
+}
+
+struct Axes {
+  Axis x;
+  Axis y;
+};
+
+Axes axes_of(const Chart& chart, bool may_be_log) {
+  Axes axes;
+  double least = std::numeric_limits<double>::infinity();
+  for (const ChartItem& item : chart.items)
+    for (const ChartPoint& point : item.points) {
+      if (!std::isfinite(point.y) || !std::isfinite(point.x)) continue;
+      axes.x.include(point.x - point.x_off);
+      axes.x.include(point.x + point.x_off);
+      axes.y.include(point.y - point.y_off);
+      axes.y.include(point.y + point.y_off);
+      least = std::min(least, point.y);
+    }
+  if (axes.x.is_empty()) return axes;
+  if (may_be_log && least > 0 && axes.y.high > kLogRatio * least) {
+    axes.y.is_log = true;
+    axes.y.low = std::max(axes.y.low, least / 2);
+  }
+  if (chart.from_zero) axes.x.low = std::min(axes.x.low, 0.0);
+  widen(axes.y);
+  if (!chart.from_zero || axes.x.low == axes.x.high) widen(axes.x);
+  axes.x.begin = kLeft;
+  axes.x.end = kWidth - kRight;
+  axes.y.begin = kHeight - kBottom;
+  axes.y.end = kTop;
+  return axes;
+}
+
+std::string text_at(double x, double y, const char* attributes,
+                    const std::string& text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>", x, y,
+                     attributes, escaped(text));
+}
+
+std::string line(double x1, double y1, double x2, double y2,
+                 const char* attributes) {
+  return fmt::format(
+      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>", x1,
+      y1, x2, y2, attributes);
+}
+
+std::string frame_of(const Chart& chart, const Axes& axes) {
+  std::string out = text_at(8, 18, "class=\"chart-title\"", chart.title);
+  for (const Tick& tick : axes.y.ticks(kTicksUp)) {
+    const double y = axes.y.place(tick.at);
+    out += line(kLeft, y, kWidth - kRight, y, "class=\"grid\"");
+    out += text_at(kLeft - 6, y + 4, "class=\"tick\" text-anchor=\"end\"",
+                   tick.text);
+  }
+  for (const Tick& tick : axes.x.ticks(kTicksAcross)) {
+    const double x = axes.x.place(tick.at);
+    out +=
+        line(x, kHeight - kBottom, x, kHeight - kBottom + 4, "class=\"axis\"");
+    out += text_at(x, kHeight - kBottom + 18,
+                   "class=\"tick\" text-anchor=\"middle\"", tick.text);
+  }
+  out += line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom,
+              "class=\"axis\"");
+  return out + text_at((kLeft + kWidth - kRight) / 2, kHeight - 10,
+                       "class=\"axis-label\" text-anchor=\"middle\"",
+                       chart.x_label);
+}
+
+/// Another shape for each colour, for those who can't tell the colours.
+std::string mark_at(double x, double y, const CellStyle& style,
+                    const std::string& title) {
+  constexpr double kRadius = 4;
+  const auto polygon = [&](std::initializer_list<ChartPoint> corners) {
+    std::string points;
+    for (const ChartPoint& corner : corners)
+      points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ",
+                            x + kRadius * corner.x, y + kRadius * corner.y);
+    return fmt::format("<polygon points=\"{}\"", points);
+  };
+  std::string shape;
+  switch (style.colour % 6) {
+    case 1:
+      shape = polygon({{-.9, -.9}, {.9, -.9}, {.9, .9}, {-.9, .9}});
+      break;
+    case 2:
+      shape = polygon({{0, -1.2}, {1.1, .9}, {-1.1, .9}});
+      break;
+    case 3:
+      shape = polygon({{0, -1.3}, {1.2, 0}, {0, 1.3}, {-1.2, 0}});
+      break;
+    case 4:
+      shape = polygon({{0, 1.2}, {1.1, -.9}, {-1.1, -.9}});
+      break;
+    case 5:
+      shape = polygon({{-.4, -1.2},
+                       {.4, -1.2},
+                       {.4, -.4},
+                       {1.2, -.4},
+                       {1.2, .4},
+                       {.4, .4},
+                       {.4, 1.2},
+                       {-.4, 1.2},
+                       {-.4, .4},
+                       {-1.2, .4},
+                       {-1.2, -.4},
+                       {-.4, -.4}});
+      break;
+    default:
+      shape = fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"", x, y,
+                          kRadius * 0.95);
+  }
+  const std::string tag = fmt::format("{} class=\"mark c{} v{}\"", shape,
+                                      style.colour, style.variant);
+  if (title.empty()) return tag + "/>";
+  const char* name = shape.starts_with("<circle") ? "circle" : "polygon";
+  return fmt::format("{}><title>{}</title></{}>", tag, escaped(title), name);
+}
+
+bool is_drawn(const ChartPoint& point) {
+  return std::isfinite(point.x) && std::isfinite(point.y);
+}
+
+std::string places_of(const std::vector<ChartPoint>& points, const Axes& axes,
+                      double side) {
+  std::string places;
+  for (const ChartPoint& point : points)
+    places += fmt::format("{}{:.1f},{:.1f}", places.empty() ? "" : " ",
+                          axes.x.place(point.x),
+                          axes.y.place(point.y + side * point.y_off));
+  return places;
+}
+
+std::string line_of(const ChartItem& item, const Axes& axes, bool has_marks) {
+  std::vector<ChartPoint> points;
+  std::copy_if(item.points.begin(), item.points.end(),
+               std::back_inserter(points), is_drawn);
+  if (points.empty()) return "";
+  std::string out;
+  const bool has_band =
+      std::any_of(points.begin(), points.end(),
+                  [](const ChartPoint& point) { return point.y_off > 0; });
+  if (has_band) {
+    std::vector<ChartPoint> back(points.rbegin(), points.rend());
+    out += fmt::format("<polygon class=\"band c{}\" points=\"{} {}\"/>",
+                       item.style.colour, places_of(points, axes, 1),
+                       places_of(back, axes, -1));
+  }
+  out += fmt::format(
+      "<polyline class=\"line c{}\" stroke-dasharray=\"{}\" points=\"{}\">"
+      "<title>{}</title></polyline>",
+      item.style.colour,
+      kDashes[static_cast<std::size_t>(item.style.variant) % kDashes.size()],
+      places_of(points, axes, 0), escaped(item.label));
+  if (has_marks || points.size() == 1)
+    for (const ChartPoint& point : points)
+      out += mark_at(
+          axes.x.place(point.x), axes.y.place(point.y), item.style,
+          fmt::format("{}: {:.4g} at {:.4g}", item.label, point.y, point.x));
+  return out;
+}
+
+std::string svg_of(const Chart& chart, const std::string& inside) {
+  return fmt::format(
+      "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>\n",
+      kWidth, kHeight, escaped(chart.title + " against " + chart.x_label),
+      inside);
+}
+
+}  // namespace
+
+std::string line_chart(const Chart& chart) {
+  const Axes axes = axes_of(chart, true);
+  if (axes.x.is_empty()) return "";
+  std::string out = frame_of(chart, axes);
+  for (const ChartItem& item : chart.items)
+    out += line_of(item, axes, chart.has_marks);
+  return svg_of(chart, out);
+}
+
+std::string scatter_chart(const Chart& chart) {
+  const Axes axes = axes_of(chart, false);
+  if (axes.x.is_empty()) return "";
+  std::string out = frame_of(chart, axes);
+  for (const ChartItem& item : chart.items)
+    for (const ChartPoint& point : item.points) {
+      if (!is_drawn(point)) continue;
+      const double x = axes.x.place(point.x);
+      const double y = axes.y.place(point.y);
+      const std::string bar =
+          fmt::format("class=\"bar c{}\"", item.style.colour);
+      if (point.y_off > 0)
+        out += line(x, axes.y.place(point.y - point.y_off), x,
+                    axes.y.place(point.y + point.y_off), bar.c_str());
+      if (point.x_off > 0)
+        out += line(axes.x.place(point.x - point.x_off), y,
+                    axes.x.place(point.x + point.x_off), y, bar.c_str());
+      if (item.is_ringed)
+        out += fmt::format(
+            "<circle class=\"ring\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"9\"/>", x,
+            y);
+      out += mark_at(
+          x, y, item.style,
+          fmt::format("{}: {:.4g} at {:.4g}", item.label, point.y, point.x));
+    }
+  return svg_of(chart, out);
+}
+
+std::string legend_mark(const CellStyle& style) {
+  return fmt::format(
+      "<svg class=\"key\" viewBox=\"0 0 34 14\" aria-hidden=\"true\"><line "
+      "class=\"line c{}\" stroke-dasharray=\"{}\" x1=\"1\" y1=\"7\" x2=\"33\" "
+      "y2=\"7\"/>{}</svg>",
+      style.colour,
+      kDashes[static_cast<std::size_t>(style.variant) % kDashes.size()],
+      mark_at(17, 7, style, ""));
+}
+
+}  // namespace sluice

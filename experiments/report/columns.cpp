@@ -1,0 +1,221 @@
+#include "experiments/report/columns.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "experiments/report/scale.h"
+
+namespace sluice {
+namespace {
+
+using Value = std::optional<double>;
+
+struct Measure {
+  Figure figure;
+  std::function<Value(const RunRecord&, const std::optional<TurnWork>&)> of;
+};
+
+Value last_of(const RunSeries& series) {
+  if (series.empty()) return std::nullopt;
+  return series.back().value;
+}
+
+Value in_summary(const RunRecord& run, const char* key) {
+  if (!run.summary || run.summary->find(key) == nullptr) return std::nullopt;
+  return run.summary->number(key, 0);
+}
+
+/// The seconds of a run that was continued are those of all its parts.
+Value seconds_of(const RunRecord& run) {
+  return in_summary(run, run.was_continued ? "time" : "seconds");
+}
+
+Value of_turns(const RunRecord& run, const std::optional<TurnWork>& work,
+               double TurnWork::*amount) {
+  if (!work) return std::nullopt;
+  return *work.*amount * static_cast<double>(run.turns);
+}
+
+std::vector<Measure> measures() {
+  using Work = const std::optional<TurnWork>&;
+  using Run = const RunRecord&;
+  return {
+      {{.name = "test_accuracy",
+        .title = "test accuracy",
+        .unit = "%",
+        .scale = 100,
+        .higher_is_better = true},
+       [](Run run, Work) { return last_of(run.accuracy); }},
+      {{.name = "test_loss", .title = "test loss", .digits = 4},
+       [](Run run, Work) { return last_of(run.loss); }},
+      {{.name = "turns", .title = "turns", .digits = 0, .is_derived = true},
+       [](Run run, Work) { return Value(static_cast<double>(run.turns)); }},
+      {{.name = "flops",
+        .title = "computed",
+        .unit = "FLOP",
+        .is_derived = true,
+        .note = "computed: forward, backward (twice a forward) and replays of "
+                "the model's layers, by their shapes; without auxiliary heads "
+                "and synthesizers"},
+       [](Run run, Work work) {
+         return of_turns(run, work, &TurnWork::flops);
+       }},
+      {{.name = "bytes_sent",
+        .title = "sent",
+        .unit = "B",
+        .is_derived = true,
+        .note = "sent: activations, labels and gradients that cross boundaries "
+                "to train, by their shapes and codecs"},
+       [](Run run, Work work) {
+         return of_turns(run, work, &TurnWork::bytes_sent);
+       }},
+      {{.name = "seconds", .title = "time", .unit = "s", .is_measured = true},
+       [](Run run, Work) { return seconds_of(run); }},
+      {{.name = "samples_per_second",
+        .title = "samples/s",
+        .higher_is_better = true,
+        .is_measured = true},
+       [](Run run, Work) { return in_summary(run, "samples_per_second"); }},
+      {{.name = "virtual_seconds",
+        .title = "virtual time",
+        .unit = "s",
+        .is_measured = true,
+        .note =
+            "virtual time: by the clock of [virtual], as if every block had "
+            "a machine of its own"},
+       [](Run run, Work) { return in_summary(run, "virtual_seconds"); }},
+      {{.name = "peak_memory_bytes",
+        .title = "peak memory",
+        .unit = "B",
+        .is_measured = true,
+        .note = "peak memory: the sum of the peaks of the blocks"},
+       [](Run run, Work) { return peak_bytes(run); }},
+  };
+}
+
+std::vector<double> known(const std::vector<Value>& values) {
+  std::vector<double> found;
+  for (const Value& value : values)
+    if (value) found.push_back(*value);
+  return found;
+}
+
+Column column_of(const Study& study, const Measure& measure,
+                 const std::vector<std::optional<TurnWork>>& work) {
+  Column column{.figure = measure.figure};
+  for (std::size_t i = 0; i < study.cells.size(); ++i) {
+    std::vector<Value> values;
+    for (const RunRecord& run : study.cells[i].runs)
+      values.push_back(run.is_done() ? measure.of(run, work[i]) : std::nullopt);
+    column.spreads.push_back(spread_of(known(values)));
+    column.values.push_back(std::move(values));
+  }
+  return column;
+}
+
+/// How many digits tell the largest of the means from its neighbours.
+int digits_for(double largest) {
+  if (largest >= 1000) return 0;
+  if (largest >= 100) return 1;
+  return largest >= 10 ? 2 : 3;
+}
+
+/// Bytes in MiB, operations in TFLOP: so that means are below some thousands.
+void choose_unit(Column& column) {
+  double largest = 0;
+  for (const Spread& spread : column.spreads)
+    if (std::isfinite(spread.mean)) largest = std::max(largest, spread.mean);
+  Figure& figure = column.figure;
+  if (figure.unit == "B" || figure.unit == "FLOP") {
+    const Scale scale =
+        figure.unit == "B" ? binary_scale(largest) : decimal_scale(largest);
+    figure.scale = 1 / scale.divisor;
+    figure.unit = scale.prefix + figure.unit;
+  }
+  if (figure.name == "test_accuracy" || figure.name == "test_loss" ||
+      figure.name == "turns")
+    return;
+  figure.digits = digits_for(largest * figure.scale);
+}
+
+void find_winner(const Study& study, Column& column) {
+  if (column.figure.name == "turns") return;  // nobody tries to have few
+  std::vector<Competitor> competitors;
+  for (std::size_t i = 0; i < study.cells.size(); ++i)
+    competitors.push_back(
+        {.spread = column.spreads[i],
+         .may_win = study.cells[i].count(RunRecord::State::failed) == 0});
+  column.winner = clear_winner(competitors, column.figure.higher_is_better);
+}
+
+/// All have done the same number of turns, as they should.
+bool says_nothing(const Column& column) {
+  if (column.figure.name != "turns") return false;
+  std::set<double> different;
+  for (const auto& runs : column.values)
+    for (const Value& turns : runs)
+      if (turns) different.insert(*turns);
+  return different.size() < 2;
+}
+
+bool is_empty(const Column& column) {
+  return std::all_of(column.spreads.begin(), column.spreads.end(),
+                     [](const Spread& spread) { return spread.n == 0; });
+}
+
+}  // namespace
+
+std::string Figure::heading() const {
+  return unit.empty() ? title : fmt::format("{}, {}", title, unit);
+}
+
+std::string Column::text(std::size_t cell) const {
+  Spread scaled = spreads[cell];
+  if (figure.is_derived && scaled.n > 1 && scaled.std == 0)
+    return fmt::format("{:.{}f} ({})", scaled.mean * figure.scale,
+                       figure.digits, scaled.n);
+  scaled.mean *= figure.scale;
+  scaled.std *= figure.scale;
+  return text_of(scaled, figure.digits);
+}
+
+std::vector<Column> columns_of(const Study& study,
+                               const std::vector<std::optional<TurnWork>>& work,
+                               bool only_numbers) {
+  std::vector<Column> columns;
+  for (const Measure& measure : measures()) {
+    if (only_numbers && measure.figure.is_measured) continue;
+    Column column = column_of(study, measure, work);
+    // What nobody has is left out, but not what everybody should have.
+    if (is_empty(column) && measure.figure.name != "test_accuracy") continue;
+    if (says_nothing(column)) continue;
+    choose_unit(column);
+    find_winner(study, column);
+    columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+const Column* find_column(const std::vector<Column>& columns,
+                          const std::string& name) {
+  const auto at = std::find_if(
+      columns.begin(), columns.end(),
+      [&](const Column& column) { return column.figure.name == name; });
+  return at == columns.end() ? nullptr : &*at;
+}
+
+std::optional<double> peak_bytes(const RunRecord& run) {
+  double sum = 0;
+  for (const auto& [block, record] : run.blocks) {
+    if (record.find("peak_bytes") == nullptr) return std::nullopt;
+    sum += record.number("peak_bytes", 0);
+  }
+  if (run.blocks.empty()) return std::nullopt;
+  return sum;
+}
+
+}  // namespace sluice

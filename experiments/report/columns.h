@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/report/statistics.h"
+#include "experiments/report/study.h"
+#include "experiments/report/work.h"
+
+namespace sluice {
+
+/// A figure that runs end with.
+struct Figure {
+  std::string name = {};   ///< "test_accuracy": of a column in a CSV file
+  std::string title = {};  ///< "test accuracy"
+  std::string unit = {};   ///< of `scale`d values, "%"; or empty
+  double scale = 1;
+  int digits = 2;  ///< after the point, of scaled values
+  bool higher_is_better = false;
+  /// Measured in time, rates or memory: differs from machine to machine, and
+  /// from one run of the same numbers to the next.
+  bool is_measured = false;
+  bool is_derived = false;  ///< follows from the config: all seeds agree
+  std::string note = {};    ///< what one must know to read it
+
+  std::string heading() const;  ///< "test accuracy, %"
+};
+
+/// One figure of all cells.
+struct Column {
+  Figure figure = {};
+  /// By cell and run; nothing where a run is not done or doesn't know.
+  std::vector<std::vector<std::optional<double>>> values = {};
+  std::vector<Spread> spreads = {};  ///< by cell, unscaled
+  std::optional<std::size_t> winner = {};
+
+  std::string text(std::size_t cell) const;
+  /// Unscaled; NaN where there is none.
+  double mean(std::size_t cell) const { return spreads[cell].mean; }
+};
+
+/// Those that any cell has, test accuracy first; `work` is by cell. With
+/// `only_numbers`, those that are measured are left out.
+std::vector<Column> columns_of(const Study& study,
+                               const std::vector<std::optional<TurnWork>>& work,
+                               bool only_numbers);
+
+/// That of a figure's name, or nullptr.
+const Column* find_column(const std::vector<Column>& columns,
+                          const std::string& name);
+
+/// The bytes of all blocks at their peaks; nothing where they were not counted.
+std::optional<double> peak_bytes(const RunRecord& run);
+
+}  // namespace sluice

@@ -1,0 +1,204 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "experiments/report/bands.h"
+#include "experiments/report/chart.h"
+#include "experiments/report/html.h"
+#include "experiments/report/sections.h"
+
+namespace sluice {
+namespace {
+
+/// Of curves that are logged at every turn.
+constexpr std::int64_t kMostPoints = 80;
+/// A test curve with more evaluations has no marks.
+constexpr std::size_t kMostMarks = 25;
+
+using SeriesOf = std::function<const RunSeries*(const RunRecord&)>;
+
+std::vector<BandPoint> band(const StudyCell& cell, const SeriesOf& series_of,
+                            std::int64_t most_points) {
+  std::vector<const RunSeries*> series;
+  for (const RunRecord* run : cell.runs_to_draw())
+    if (const RunSeries* found = series_of(*run)) series.push_back(found);
+  return band_of(series, most_points);
+}
+
+/// What curves are drawn against.
+struct Abscissa {
+  std::string label;
+  /// By how much to multiply turns; 0: it isn't known for this cell.
+  std::function<double(std::size_t cell)> per_turn = [](std::size_t) {
+    return 1.0;
+  };
+  bool is_time = false;
+
+  double at(const BandPoint& point, std::size_t cell) const {
+    return is_time ? point.time : point.turn * per_turn(cell);
+  }
+};
+
+/// y is multiplied by `scale`.
+Chart chart_of(const ReportInput& input, const SeriesOf& series_of,
+               const Abscissa& against, double scale,
+               std::int64_t most_points) {
+  Chart chart{.x_label = against.label, .from_zero = true};
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < input.study.cells.size(); ++i) {
+    if (against.per_turn(i) == 0) continue;
+    ChartItem item{.label = input.study.cells[i].label,
+                   .style = input.styles[i]};
+    for (const BandPoint& point :
+         band(input.study.cells[i], series_of, most_points))
+      item.points.push_back({.x = against.at(point, i),
+                             .y = scale * point.spread.mean,
+                             .y_off = std::isnan(point.spread.std)
+                                          ? 0
+                                          : scale * point.spread.std});
+    longest = std::max(longest, item.points.size());
+    chart.items.push_back(std::move(item));
+  }
+  chart.has_marks = longest <= kMostMarks;
+  return chart;
+}
+
+double largest_x(const Chart& chart) {
+  double largest = 0;
+  for (const ChartItem& item : chart.items)
+    for (const ChartPoint& point : item.points)
+      largest = std::max(largest, point.x);
+  return largest;
+}
+
+void rescale_x(Chart& chart, const Scale& scale) {
+  for (ChartItem& item : chart.items)
+    for (ChartPoint& point : item.points) point.x /= scale.divisor;
+}
+
+/// What test results are drawn against: turns, and what is known beside.
+std::vector<Abscissa> abscissas(const ReportInput& input) {
+  std::vector<Abscissa> all = {{.label = "turns"}};
+  if (!input.only_numbers) all.push_back({.label = "s", .is_time = true});
+  const auto amount = [&](const char* unit, double TurnWork::*member) {
+    all.push_back({.label = unit, .per_turn = [&input, member](std::size_t i) {
+                     const auto& work = input.work[i];
+                     return work ? *work.*member : 0.0;
+                   }});
+  };
+  const bool any = std::any_of(input.work.begin(), input.work.end(),
+                               [](const auto& work) { return !!work; });
+  if (any) amount("FLOP", &TurnWork::flops);
+  if (any) amount("B", &TurnWork::bytes_sent);
+  return all;
+}
+
+/// "turns", "time, s", "computed, GFLOP", "sent, MiB".
+void finish_x(Chart& chart) {
+  const std::string unit = chart.x_label;
+  const double largest = largest_x(chart);
+  if (unit == "s") chart.x_label = "time, s";
+  if (unit != "FLOP" && unit != "B") return;
+  const Scale scale =
+      unit == "B" ? binary_scale(largest) : decimal_scale(largest);
+  rescale_x(chart, scale);
+  chart.x_label = fmt::format("{}, {}{}", unit == "B" ? "sent" : "computed",
+                              scale.prefix, unit);
+}
+
+std::string grid_of(const std::string& charts) {
+  return charts.empty() ? "" : element("div", "class=\"charts\"", charts);
+}
+
+std::set<int> blocks_in(
+    const ReportInput& input,
+    const std::function<const std::map<int, RunSeries>*(const RunRecord&)>&
+        of) {
+  std::set<int> blocks;
+  for (const StudyCell& cell : input.study.cells)
+    for (const RunRecord& run : cell.runs)
+      if (const auto* found = of(run))
+        for (const auto& [block, series] : *found) blocks.insert(block);
+  return blocks;
+}
+
+/// One for each block.
+std::string charts_by_block(
+    const ReportInput& input, const std::string& title,
+    const std::function<const std::map<int, RunSeries>*(const RunRecord&)>&
+        of) {
+  std::string charts;
+  for (const int block : blocks_in(input, of)) {
+    const auto series_of = [&](const RunRecord& run) -> const RunSeries* {
+      const auto* blocks = of(run);
+      if (blocks == nullptr || !blocks->contains(block)) return nullptr;
+      return &blocks->at(block);
+    };
+    Chart chart =
+        chart_of(input, series_of, {.label = "turns"}, 1, kMostPoints);
+    chart.title = fmt::format("{}, block {}", title, block);
+    charts += line_chart(chart);
+  }
+  return grid_of(charts);
+}
+
+}  // namespace
+
+std::string curves_section(const ReportInput& input) {
+  std::string charts;
+  for (const bool is_accuracy : {true, false})
+    for (const Abscissa& against : abscissas(input)) {
+      Chart chart = chart_of(
+          input,
+          [&](const RunRecord& run) {
+            return is_accuracy ? &run.accuracy : &run.loss;
+          },
+          against, is_accuracy ? 100 : 1, 0);
+      chart.title = is_accuracy ? "test accuracy, %" : "test loss";
+      finish_x(chart);
+      if (largest_x(chart) > 0) charts += line_chart(chart);
+    }
+  if (charts.empty()) return "";
+  return element("p", "class=\"soft\"",
+                 "Lines are means over seeds, bands one standard deviation to "
+                 "either side.") +
+         legend(input) + grid_of(charts);
+}
+
+std::string training_section(const ReportInput& input) {
+  const std::string charts =
+      charts_by_block(input, "training loss",
+                      [](const RunRecord& run) { return &run.training_loss; });
+  if (charts.empty()) return "";
+  return element(
+             "p", "class=\"soft\"",
+             "Each block on the loss that it learns from: the network&#39;s "
+             "for the last one, that of its auxiliary head for others. A "
+             "block that learns from gradients alone has none.") +
+         legend(input) + charts;
+}
+
+std::string truth_section(const ReportInput& input) {
+  std::string html;
+  for (const auto& [figure, title] :
+       {std::pair{"cosine", "cosine"},
+        std::pair{"norm_ratio", "ratio of norms"},
+        std::pair{"sign_agreement", "agreement of signs"}}) {
+    const std::string name = figure;
+    html += charts_by_block(
+        input, title,
+        [&name](const RunRecord& run) -> const std::map<int, RunSeries>* {
+          const auto found = run.probes.find(name);
+          return found == run.probes.end() ? nullptr : &found->second;
+        });
+  }
+  if (html.empty()) return "";
+  return element("p", "class=\"soft\"",
+                 "What each block applied, compared with back-propagation of "
+                 "the same batch through all blocks: 1 is the same.") +
+         legend(input) + html;
+}
+
+}  // namespace sluice

@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "experiments/report/chart.h"
+#include "experiments/report/html.h"
+#include "experiments/report/sections.h"
+
+namespace sluice {
+namespace {
+
+struct Purpose {
+  const char* key;
+  const char* title;
+};
+/// In the order of their shades; the rest of the peak is the last one.
+constexpr std::array<Purpose, 6> kPurposes = {{
+    {"weights_bytes", "weights"},
+    {"optimizer_bytes", "optimizer"},
+    {"graph_bytes", "graphs"},
+    {"stash_bytes", "stashed weights"},
+    {"history_bytes", "history"},
+    {"queue_bytes", "queues"},
+}};
+constexpr double kBarWidth = 220;
+
+/// The means over the runs of a cell, in bytes; NaN where none counted them.
+struct Ledger {
+  std::array<double, kPurposes.size()> parts = {};
+  double peak = 0;
+
+  /// What the owners don't know: gradients, temporaries. Each is the most that
+  /// there was, not all at the same time; so it may be nothing.
+  double rest() const {
+    double sum = 0;
+    for (const double part : parts) sum += std::isfinite(part) ? part : 0;
+    return std::isfinite(peak) ? std::max(0.0, peak - sum) : 0;
+  }
+  double length() const {
+    double sum = rest();
+    for (const double part : parts) sum += std::isfinite(part) ? part : 0;
+    return sum;
+  }
+};
+
+double mean_of(const StudyCell& cell, int block, const char* key) {
+  std::vector<double> values;
+  for (const RunRecord* run : cell.runs_to_draw()) {
+    const auto found = run->blocks.find(block);
+    if (found != run->blocks.end() && found->second.find(key) != nullptr)
+      values.push_back(found->second.number(key, 0));
+  }
+  return spread_of(values).mean;
+}
+
+std::map<int, Ledger> ledgers_of(const StudyCell& cell) {
+  std::map<int, Ledger> ledgers;
+  for (const RunRecord* run : cell.runs_to_draw())
+    for (const auto& [block, record] : run->blocks) ledgers[block] = {};
+  for (auto& [block, ledger] : ledgers) {
+    for (std::size_t i = 0; i < kPurposes.size(); ++i)
+      ledger.parts.at(i) = mean_of(cell, block, kPurposes.at(i).key);
+    ledger.peak = mean_of(cell, block, "peak_bytes");
+  }
+  return ledgers;
+}
+
+std::string mib_text(double bytes) {
+  return std::isfinite(bytes) ? fmt::format("{:.2f}", bytes / (1 << 20)) : "-";
+}
+
+std::string bar_of(const Ledger& ledger, double longest) {
+  std::string inside;
+  double x = 0;
+  const auto add = [&](double bytes, std::size_t shade, const char* title) {
+    if (!std::isfinite(bytes) || bytes <= 0) return;
+    const double width = kBarWidth * bytes / longest;
+    inside += fmt::format(
+        "<rect class=\"s{}\" x=\"{:.2f}\" y=\"0\" width=\"{:.2f}\" "
+        "height=\"14\"><title>{}: {} MiB</title></rect>",
+        shade, x, width, title, mib_text(bytes));
+    x += width;
+  };
+  for (std::size_t i = 0; i < kPurposes.size(); ++i)
+    add(ledger.parts.at(i), i, kPurposes.at(i).title);
+  add(ledger.rest(), kPurposes.size(), "rest");
+  return fmt::format(
+      "<svg viewBox=\"0 0 {0} 14\" width=\"{0}\" height=\"14\" role=\"img\" "
+      "aria-label=\"parts of the peak\">{1}</svg>",
+      kBarWidth, inside);
+}
+
+std::string purposes_legend() {
+  std::string items;
+  for (std::size_t i = 0; i <= kPurposes.size(); ++i)
+    items += element(
+        "li", "",
+        fmt::format(
+            "<svg width=\"14\" height=\"14\" aria-hidden=\"true\"><rect "
+            "class=\"s{}\" width=\"14\" height=\"14\"/></svg>{}",
+            i,
+            i < kPurposes.size() ? kPurposes.at(i).title
+                                 : "rest: gradients, temporaries"));
+  return element("ul", "class=\"legend\"", items);
+}
+
+std::string head() {
+  std::string cells = element("th", "", "cell") + element("th", "", "block");
+  for (const Purpose& purpose : kPurposes)
+    cells += element("th", "", purpose.title);
+  cells += element("th", "", "peak") + element("th", "class=\"text\"", "");
+  return element("thead", "", element("tr", "", cells));
+}
+
+}  // namespace
+
+std::string memory_section(const ReportInput& input) {
+  if (input.only_numbers) return "";
+  std::vector<std::map<int, Ledger>> all;
+  double longest = 0;
+  for (const StudyCell& cell : input.study.cells) {
+    all.push_back(ledgers_of(cell));
+    for (const auto& [block, ledger] : all.back())
+      longest = std::max(longest, ledger.length());
+  }
+  if (longest == 0) return "";
+  std::string rows;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (const auto& [block, ledger] : all[i]) {
+      std::string cells =
+          cell_head(input, i) + element("td", "", fmt::format("{}", block));
+      for (const double part : ledger.parts)
+        cells += element("td", "", mib_text(part));
+      cells += element("td", "", element("b", "", mib_text(ledger.peak)));
+      cells += element("td", "class=\"text\"", bar_of(ledger, longest));
+      rows += element("tr", "", cells) + "\n";
+    }
+  return element(
+             "p", "class=\"soft\"",
+             "MiB at most, measured, by block; means over seeds. Parts need "
+             "not be largest at the same time. What a block will need is "
+             "said by <code>sluice plan CONFIG --calibrate</code>.") +
+         purposes_legend() +
+         element("div", "class=\"scroll\"",
+                 element("table", "", head() + element("tbody", "", rows)));
+}
+
+}  // namespace sluice

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/report/study.h"
+
+namespace sluice {
+
+/// The policies of a cell's boundaries, each once, bottom first: "backprop,
+/// local_loss". "backprop" when it has none, empty before any run has begun.
+std::string method_of(const StudyCell& cell);
+
+/// What a cell looks like in every chart: a colour for its method, and dashes
+/// and marks of its own where cells share one.
+struct CellStyle {
+  int colour = 0;  ///< of page_style.h
+  int variant = 0;
+};
+/// In the order of the cells.
+std::vector<CellStyle> styles_of(const Study& study);
+
+}  // namespace sluice

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "experiments/report/columns.h"
+#include "experiments/report/study.h"
+
+namespace sluice {
+
+/// The back-propagation that a cell is compared with: the cell of that method
+/// whose other axes are the same; or else, of all of that method with the same
+/// data and model, the one that ended with the highest mean test accuracy.
+/// Nothing where there is none with
+/// a run that is done, and for that cell itself.
+std::optional<std::size_t> baseline_of(const Study& study,
+                                       const std::vector<Column>& columns,
+                                       std::size_t cell);
+
+/// a - b of two means, with the root of the sum of both variances; NaN where a
+/// deviation is unknown.
+Spread difference_of(const Spread& a, const Spread& b);
+
+/// What a cell is judged by; of each less is better. Not a number: unknown.
+using Objectives = std::vector<double>;
+
+/// Those that no other is at least as good as in everything and better than in
+/// something. Who has an unknown objective is none of them.
+std::vector<bool> pareto_front(std::span<const Objectives> all);
+
+}  // namespace sluice

@@ -1,0 +1,163 @@
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "experiments/report/chart.h"
+#include "experiments/report/html.h"
+#include "experiments/report/price.h"
+#include "experiments/report/sections.h"
+
+namespace sluice {
+namespace {
+
+/// "+0.35 ± 0.20" in percentage points.
+std::string difference_text(const Spread& difference) {
+  if (!std::isfinite(difference.mean)) return "-";
+  std::string text = fmt::format("{:+.2f}", 100 * difference.mean);
+  if (std::isfinite(difference.std))
+    text += fmt::format(" ± {:.2f}", 100 * difference.std);
+  return text;
+}
+
+std::string ratio_text(const Column& column, std::size_t cell,
+                       std::size_t baseline) {
+  const double ratio = column.mean(cell) / column.mean(baseline);
+  return std::isfinite(ratio) ? fmt::format("{:.2f} ×", ratio) : "-";
+}
+
+/// Of which a cell has more or less than its baseline.
+std::vector<const Column*> ratios_in(const ReportInput& input) {
+  std::vector<const Column*> found;
+  for (const char* name : {"seconds", "virtual_seconds", "peak_memory_bytes",
+                           "flops", "bytes_sent"})
+    if (const Column* column = find_column(input.columns, name))
+      found.push_back(column);
+  return found;
+}
+
+bool all_know(const ReportInput& input, const Column& column) {
+  const Column* accuracy = find_column(input.columns, "test_accuracy");
+  for (std::size_t i = 0; i < column.spreads.size(); ++i)
+    if (accuracy->spreads[i].n > 0 && column.spreads[i].n == 0) return false;
+  return true;
+}
+
+/// What accuracy is paid for with: time and memory, as far as anybody knows
+/// them. Who simulates machines wants to know what they would take.
+std::vector<const Column*> costs_in(const ReportInput& input) {
+  const Column* time = find_column(input.columns, "virtual_seconds");
+  if (time == nullptr || !all_know(input, *time))
+    time = find_column(input.columns, "seconds");
+  std::vector<const Column*> costs;
+  for (const Column* cost :
+       {time, find_column(input.columns, "peak_memory_bytes")})
+    if (cost != nullptr) costs.push_back(cost);
+  return costs;
+}
+
+std::vector<bool> front_of(const ReportInput& input,
+                           const std::vector<const Column*>& costs) {
+  const Column* accuracy = find_column(input.columns, "test_accuracy");
+  std::vector<Objectives> all;
+  for (std::size_t i = 0; i < input.study.cells.size(); ++i) {
+    Objectives objectives = {-accuracy->mean(i)};
+    for (const Column* cost : costs) objectives.push_back(cost->mean(i));
+    all.push_back(std::move(objectives));
+  }
+  return pareto_front(all);
+}
+
+std::string price_table(const ReportInput& input) {
+  const std::vector<const Column*> ratios = ratios_in(input);
+  const Column* accuracy = find_column(input.columns, "test_accuracy");
+  std::string rows;
+  for (std::size_t i = 0; i < input.study.cells.size(); ++i) {
+    const auto baseline = baseline_of(input.study, input.columns, i);
+    if (!baseline || accuracy->spreads[i].n == 0) continue;
+    std::string cells =
+        cell_head(input, i) +
+        element("td", "class=\"text\"",
+                escaped(input.study.cells[*baseline].label)) +
+        element("td", "",
+                difference_text(difference_of(accuracy->spreads[i],
+                                              accuracy->spreads[*baseline])));
+    for (const Column* column : ratios)
+      cells += element("td", "", ratio_text(*column, i, *baseline));
+    rows += element("tr", "", cells) + "\n";
+  }
+  if (rows.empty()) return "";
+  std::string heads = element("th", "", "cell") +
+                      element("th", "class=\"text\"", "against") +
+                      element("th", "", "accuracy, points");
+  for (const Column* column : ratios)
+    heads += element("th", "", escaped(column->figure.title));
+  return element("div", "class=\"scroll\"",
+                 element("table", "",
+                         element("thead", "", element("tr", "", heads)) +
+                             element("tbody", "", rows)));
+}
+
+double known_or_zero(double value) {
+  return std::isfinite(value) ? value : 0;
+}
+
+std::string accuracy_against(const ReportInput& input, const Column& cost,
+                             const std::vector<bool>& front) {
+  const Column* accuracy = find_column(input.columns, "test_accuracy");
+  Chart chart{.title = "test accuracy, %", .x_label = cost.figure.heading()};
+  for (std::size_t i = 0; i < input.study.cells.size(); ++i) {
+    const Spread& y = accuracy->spreads[i];
+    const Spread& x = cost.spreads[i];
+    chart.items.push_back(
+        {.label = input.study.cells[i].label,
+         .style = input.styles[i],
+         .points = {{.x = x.mean * cost.figure.scale,
+                     .y = 100 * y.mean,
+                     .y_off = 100 * known_or_zero(y.std),
+                     .x_off = cost.figure.scale * known_or_zero(x.std)}},
+         .is_ringed = front[i]});
+  }
+  return scatter_chart(chart);
+}
+
+std::string pareto_charts(const ReportInput& input) {
+  if (input.only_numbers || input.study.cells.size() < 2) return "";
+  const std::vector<const Column*> costs = costs_in(input);
+  const std::vector<bool> front = front_of(input, costs);
+  std::string charts;
+  std::string objectives = "test accuracy";
+  for (const Column* cost : costs) {
+    charts += accuracy_against(input, *cost, front);
+    objectives += ", " + cost->figure.title;
+  }
+  if (charts.empty()) return "";
+  std::string names;
+  for (std::size_t i = 0; i < front.size(); ++i)
+    if (front[i])
+      names += (names.empty() ? "" : "; ") + input.study.cells[i].label;
+  return element("p", "class=\"soft\"",
+                 escaped(fmt::format("Ringed: on the Pareto front of ({}), by "
+                                     "means: {}.",
+                                     objectives,
+                                     names.empty() ? "nobody" : names))) +
+         legend(input) + element("div", "class=\"charts\"", charts);
+}
+
+}  // namespace
+
+std::string price_section(const ReportInput& input) {
+  const std::string table = price_table(input);
+  std::string html;
+  if (!table.empty())
+    html = element("p", "class=\"soft\"",
+                   "Against back-propagation with the same other axes, or else "
+                   "the one of the same data and model that ended best. The "
+                   "deviation of a "
+                   "difference is the root of the sum of both variances; "
+                   "ratios are of means, and below 1 cost less.") +
+           table;
+  return html + pareto_charts(input);
+}
+
+}  // namespace sluice

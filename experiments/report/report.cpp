@@ -1,0 +1,97 @@
+#include "experiments/report/report.h"
+
+#include <filesystem>
+#include <ostream>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "experiments/report/page.h"
+#include "experiments/report/sections.h"
+#include "experiments/report/table_files.h"
+#include "lib/base/error.h"
+#include "lib/base/file.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+ReportInput input_of(const ReportOptions& options) {
+  ReportInput input{.study = read_study(options.folders),
+                    .only_numbers = options.only_numbers};
+  for (const StudyCell& cell : input.study.cells)
+    input.work.push_back(cell.config() == nullptr || !options.work
+                             ? std::nullopt
+                             : options.work(*cell.config()));
+  input.columns = columns_of(input.study, input.work, options.only_numbers);
+  input.styles = styles_of(input.study);
+  return input;
+}
+
+/// "5 cells, 15 runs: 14 done, 1 failed."
+std::string lead_of(const Study& study) {
+  using State = RunRecord::State;
+  std::size_t runs = 0;
+  for (const StudyCell& cell : study.cells) runs += cell.runs.size();
+  std::string lead = fmt::format("{} cell{}, {} run{}", study.cells.size(),
+                                 study.cells.size() == 1 ? "" : "s", runs,
+                                 runs == 1 ? "" : "s");
+  const auto add = [&](State state, const char* what) {
+    int count = 0;
+    for (const StudyCell& cell : study.cells) count += cell.count(state);
+    if (count > 0) lead += fmt::format(", {} {}", count, what);
+  };
+  add(State::done, "done");
+  add(State::failed, "failed");
+  add(State::unfinished, "unfinished");
+  add(State::absent, "not begun");
+  return lead + ".";
+}
+
+std::string html_of(const ReportInput& input) {
+  return page_of(
+      input.study.title, lead_of(input.study),
+      {{"results", "Results", results_section(input)},
+       {"curves", "Test curves", curves_section(input)},
+       {"price", "The price of decoupling", price_section(input)},
+       {"training", "Training loss of each block", training_section(input)},
+       {"truth", "How true the gradients are", truth_section(input)},
+       {"staleness", "Staleness", staleness_section(input)},
+       {"memory", "Memory", memory_section(input)},
+       {"timeline", "Timeline", timeline_section(input)},
+       {"repeat", "Configs, and how to repeat them", repeat_section(input)}});
+}
+
+/// Beside the page: "report" of "report.html".
+std::string stem_of(const std::string& page) {
+  const fs::path path(page);
+  return (path.parent_path() / path.stem()).string();
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  write_file_atomically(path, [&](std::ostream& file) { file << text; });
+}
+
+}  // namespace
+
+ReportFiles write_report(const ReportOptions& options) {
+  const std::string page = options.page.empty()
+                               ? options.folders.at(0) + "/report.html"
+                               : options.page;
+  if (fs::path(page).extension() != ".html")
+    throw UserError("--out {}: the name of a page ends with .html", page);
+  const ReportInput input = input_of(options);
+  const std::string stem = stem_of(page);
+  ReportFiles files{.page = page,
+                    .markdown = stem + ".md",
+                    .table = stem + ".csv",
+                    .runs = stem + "_runs.csv"};
+  write_text(files.page, html_of(input));
+  write_text(files.markdown, markdown_of(input.study, input.columns));
+  write_text(files.table, csv_of(input.study, input.columns));
+  write_text(files.runs, csv_of_runs(input.study, input.columns));
+  return files;
+}
+
+}  // namespace sluice

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/report/work.h"
+
+namespace sluice {
+
+struct ReportOptions {
+  /// Each of a run, of a sweep, or of those.
+  std::vector<std::string> folders = {};
+  std::string page = {};  ///< empty: report.html in the first folder
+  /// Without what was measured in time, rates or memory: the same runs, done
+  /// again, give the same bytes.
+  bool only_numbers = false;
+  WorkOf work = {};
+};
+
+/// The files that were written.
+struct ReportFiles {
+  std::string page = {};
+  std::string markdown = {};
+  std::string table = {};  ///< CSV, a row per cell
+  std::string runs = {};   ///< CSV, a row per run
+};
+
+/// Throws UserError when a folder has no runs, one is damaged, or nothing can
+/// be written there.
+ReportFiles write_report(const ReportOptions& options);
+
+}  // namespace sluice

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/config_node.h"
+#include "lib/metrics/record.h"
+
+namespace sluice {
+
+/// A figure of a run after some turn.
+struct RunPoint {
+  std::int64_t turn = 0;
+  double time = 0;  ///< seconds since the run's start
+  double value = 0;
+};
+using RunSeries = std::vector<RunPoint>;  ///< by turn
+
+/// What a report needs of a run's folder.
+struct RunRecord {
+  enum class State {
+    done,
+    unfinished,  ///< it goes on, was interrupted or was killed
+    failed,
+    absent  ///< a sweep has not come to it yet
+  };
+
+  std::string folder = {};  ///< where it is, or would be
+  std::int64_t seed = 0;
+  State state = State::absent;
+  std::string error = {};                 ///< the line of a failed one
+  std::optional<ConfigNode> config = {};  ///< the resolved one
+  bool was_continued = false;             ///< its seconds are of several parts
+  std::string made_with = {};             ///< program, libraries and machine
+
+  RunSeries accuracy = {};                      ///< of the test split
+  RunSeries loss = {};                          ///< likewise
+  std::map<int, RunSeries> training_loss = {};  ///< by block
+  /// By figure ("cosine") and block: what was applied against back-propagation.
+  std::map<std::string, std::map<int, RunSeries>> probes = {};
+  /// By counter ("d_batch"), block and value: how often.
+  std::map<std::string, std::map<int, std::map<std::int64_t, std::int64_t>>>
+      staleness = {};
+  std::map<int, Record> blocks = {};  ///< what each has cost
+  std::optional<Record> summary = {};
+  std::int64_t turns = 0;  ///< done, as far as records tell
+
+  bool is_done() const { return state == State::done; }
+};
+
+/// Whether it has a run's config.
+bool is_run_folder(const std::string& folder);
+
+/// Reads the folder of a run. Half a last line, which a killed run may leave,
+/// is ignored, and the run is unfinished. Throws UserError when anything else
+/// is damaged.
+RunRecord read_run(const std::string& folder);
+
+}  // namespace sluice

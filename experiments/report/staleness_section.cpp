@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "experiments/report/html.h"
+#include "experiments/report/scale.h"
+#include "experiments/report/sections.h"
+
+namespace sluice {
+namespace {
+
+using Histogram = std::map<std::int64_t, std::int64_t>;
+using Histograms = std::map<int, Histogram>;  ///< by block
+
+constexpr double kWidth = 440;
+constexpr double kLeft = 62;
+constexpr double kRight = 12;
+constexpr double kLane = 46;
+constexpr double kFoot = 42;
+constexpr std::int64_t kMostBars = 40;
+
+Histograms histograms_of(const StudyCell& cell, const std::string& counter) {
+  Histograms sum;
+  for (const RunRecord* run : cell.runs_to_draw()) {
+    const auto found = run->staleness.find(counter);
+    if (found == run->staleness.end()) continue;
+    for (const auto& [block, counts] : found->second)
+      for (const auto& [value, times] : counts) sum[block][value] += times;
+  }
+  return sum;
+}
+
+std::int64_t largest_in(const Histograms& histograms) {
+  std::int64_t largest = 0;
+  for (const auto& [block, counts] : histograms)
+    if (!counts.empty()) largest = std::max(largest, counts.rbegin()->first);
+  return largest;
+}
+
+/// Values of a bar: more than one where there would be too many bars.
+std::int64_t values_per_bar(std::int64_t largest) {
+  return largest / kMostBars + 1;
+}
+
+/// What a bar and its gap are wide.
+double slot_of(std::int64_t largest) {
+  const std::int64_t bars = largest / values_per_bar(largest) + 1;
+  return (kWidth - kLeft - kRight) / static_cast<double>(bars);
+}
+
+std::string lane_of(int block, const Histogram& counts, std::int64_t largest,
+                    double top, int colour) {
+  const std::int64_t width = values_per_bar(largest);
+  std::map<std::int64_t, std::int64_t> bars;
+  std::int64_t all = 0;
+  for (const auto& [value, times] : counts) {
+    bars[value / width] += times;
+    all += times;
+  }
+  const double slot = slot_of(largest);
+  const double foot = top + kLane - 6;
+  std::string out = fmt::format(
+      "<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">block "
+      "{}</text><line class=\"grid\" x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" "
+      "y2=\"{:.1f}\"/>",
+      kLeft - 8, foot - 4, block, kLeft, foot, kWidth - kRight, foot);
+  for (const auto& [bar, times] : bars) {
+    const double share = static_cast<double>(times) /
+                         static_cast<double>(std::max<std::int64_t>(all, 1));
+    const double height = std::max(1.0, share * (kLane - 12));
+    out += fmt::format(
+        "<rect class=\"area c{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
+        "height=\"{:.1f}\"><title>block {}, {}: {:.1f} %</title></rect>",
+        colour, kLeft + (static_cast<double>(bar) + 0.14) * slot, foot - height,
+        std::min(0.72 * slot, 60.0), height, block, bar * width, 100 * share);
+  }
+  return out;
+}
+
+/// Whole numbers below the middle of their bars.
+std::string foot_of(std::int64_t largest, double y, const char* label) {
+  const std::int64_t width = values_per_bar(largest);
+  const double slot = slot_of(largest);
+  const double middle = 0.14 * slot + std::min(0.72 * slot, 60.0) / 2;
+  std::string out;
+  const std::int64_t step =
+      std::max<std::int64_t>(1, (largest / width + 1 + 9) / 10);
+  for (std::int64_t bar = 0; bar * width <= largest; bar += step)
+    out += fmt::format(
+        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" "
+        "text-anchor=\"middle\">{}</text>",
+        kLeft + static_cast<double>(bar) * slot + middle, y + 14, bar * width);
+  return out + fmt::format(
+                   "<text class=\"axis-label\" x=\"{}\" y=\"{:.1f}\" "
+                   "text-anchor=\"middle\">{}</text>",
+                   (kLeft + kWidth - kRight) / 2, y + 33, label);
+}
+
+std::string figure_of(const StudyCell& cell, const CellStyle& style,
+                      const Histograms& histograms, std::int64_t largest,
+                      const char* label) {
+  std::string inside;
+  double top = 6;
+  // The last block on top, as it is drawn elsewhere.
+  for (auto at = histograms.rbegin(); at != histograms.rend(); ++at) {
+    inside += lane_of(at->first, at->second, largest, top, style.colour);
+    top += kLane;
+  }
+  inside += foot_of(largest, top - 4, label);
+  return element("figure", "",
+                 element("figcaption", "", escaped(cell.label)) +
+                     fmt::format("<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" "
+                                 "aria-label=\"{}\">{}</svg>",
+                                 kWidth, top + kFoot, escaped(label), inside));
+}
+
+/// One figure for each cell in which anything is stale; the others in a line.
+std::string counter_html(const ReportInput& input, const char* counter,
+                         const char* title, const char* label) {
+  std::int64_t largest = 0;
+  bool any = false;
+  for (const StudyCell& cell : input.study.cells) {
+    const Histograms histograms = histograms_of(cell, counter);
+    any = any || !histograms.empty();
+    largest = std::max(largest, largest_in(histograms));
+  }
+  if (!any) return "";
+  std::string figures;
+  std::string fresh;
+  for (std::size_t i = 0; i < input.study.cells.size(); ++i) {
+    const StudyCell& cell = input.study.cells[i];
+    const Histograms histograms = histograms_of(cell, counter);
+    if (histograms.empty()) continue;
+    if (largest_in(histograms) == 0)
+      fresh += (fresh.empty() ? "" : "; ") + cell.label;
+    else
+      figures += figure_of(cell, input.styles[i], histograms, largest, label);
+  }
+  std::string html = element("h3", "", title);
+  if (!fresh.empty())
+    html += element("p", "", escaped("Always 0: " + fresh + "."));
+  if (!figures.empty()) html += element("div", "class=\"charts\"", figures);
+  return html;
+}
+
+}  // namespace
+
+std::string staleness_section(const ReportInput& input) {
+  const std::string html =
+      counter_html(input, "d_batch", "In batches",
+                   "turns from a batch&#39;s forward to its update") +
+      counter_html(input, "d_upd", "In updates",
+                   "updates between a batch&#39;s forward and its own") +
+      counter_html(input, "input_age", "Age of inputs",
+                   "batches that had come since") +
+      counter_html(input, "input_reuse", "Reuse of inputs",
+                   "times that it had been taken before");
+  if (html.empty()) return "";
+  return element("p", "class=\"soft\"",
+                 "Shares of a block&#39;s updates, over all seeds.") +
+         html;
+}
+
+}  // namespace sluice

@@ -1,0 +1,128 @@
+#include "experiments/report/study.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "experiments/numbers.h"
+#include "experiments/report/labels.h"
+#include "experiments/report/methods.h"
+#include "experiments/report/run_search.h"
+#include "experiments/report/sweep_file.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What runs of one cell share.
+ConfigNode without_seed(const RunRecord& run) {
+  ConfigNode numbers = numbers_of(*run.config);
+  if (auto* table = std::get_if<ConfigNode::Table>(&numbers.value))
+    std::erase_if(*table,
+                  [](const auto& entry) { return entry.first == "seed"; });
+  return numbers;
+}
+
+/// Puts runs that differ in their seed only into cells.
+std::vector<StudyCell> cells_of(std::vector<RunRecord> runs) {
+  std::vector<StudyCell> cells;
+  std::vector<ConfigNode> numbers;
+  for (RunRecord& run : runs) {
+    const ConfigNode own = without_seed(run);
+    const auto at = std::find(numbers.begin(), numbers.end(), own);
+    const auto index = static_cast<std::size_t>(at - numbers.begin());
+    if (at == numbers.end()) {
+      numbers.push_back(own);
+      cells.emplace_back();
+    }
+    cells[index].runs.push_back(std::move(run));
+  }
+  for (StudyCell& cell : cells) {
+    std::stable_sort(
+        cell.runs.begin(), cell.runs.end(),
+        [](const RunRecord& a, const RunRecord& b) { return a.seed < b.seed; });
+    cell.method = method_of(cell);
+  }
+  return cells;
+}
+
+Study study_of_runs(std::vector<RunRecord> runs) {
+  Study study{.title = "Sluice runs", .cells = cells_of(std::move(runs))};
+  label_cells(study);
+  return study;
+}
+
+/// Into one report: the axes of all, and labels that say whose they are.
+Study joined(std::vector<Study> parts) {
+  if (parts.size() == 1) return std::move(parts.front());
+  Study whole;
+  for (const Study& part : parts) {
+    whole.title += (whole.title.empty() ? "" : " + ") + part.title;
+    for (const std::string& axis : part.axes)
+      if (std::find(whole.axes.begin(), whole.axes.end(), axis) ==
+          whole.axes.end())
+        whole.axes.push_back(axis);
+  }
+  int number = 0;
+  for (Study& part : parts) {
+    ++number;
+    for (StudyCell& cell : part.cells) {
+      std::vector<std::string> values(whole.axes.size());
+      for (std::size_t i = 0; i < part.axes.size(); ++i)
+        values[static_cast<std::size_t>(
+            std::find(whole.axes.begin(), whole.axes.end(), part.axes[i]) -
+            whole.axes.begin())] = cell.values[i];
+      cell.values = std::move(values);
+      cell.id = fmt::format("{}-{}", number, cell.id);
+      cell.label = fmt::format("{}: {}", part.title, cell.label);
+      whole.cells.push_back(std::move(cell));
+    }
+  }
+  return whole;
+}
+
+}  // namespace
+
+const ConfigNode* StudyCell::config() const {
+  for (const RunRecord& run : runs)
+    if (run.config) return &*run.config;
+  return nullptr;
+}
+
+int StudyCell::count(RunRecord::State state) const {
+  return static_cast<int>(
+      std::count_if(runs.begin(), runs.end(),
+                    [&](const RunRecord& run) { return run.state == state; }));
+}
+
+std::vector<const RunRecord*> StudyCell::runs_to_draw() const {
+  const bool any_done = count(RunRecord::State::done) > 0;
+  std::vector<const RunRecord*> chosen;
+  for (const RunRecord& run : runs)
+    if (any_done ? run.is_done() : run.config.has_value())
+      chosen.push_back(&run);
+  return chosen;
+}
+
+Study read_study(const std::vector<std::string>& folders) {
+  std::vector<Study> parts;
+  std::vector<RunRecord> loose;
+  std::set<fs::path> seen;
+  const auto is_new = [&](const std::string& folder) {
+    return seen.insert(fs::canonical(folder)).second;
+  };
+  for (const std::string& folder : folders) {
+    const FoundRuns found = find_runs(folder);
+    for (const std::string& sweep : found.sweeps)
+      if (is_new(sweep)) parts.push_back(read_sweep(sweep));
+    for (const std::string& run : found.runs)
+      if (is_new(run)) loose.push_back(read_run(run));
+  }
+  if (!loose.empty()) parts.push_back(study_of_runs(std::move(loose)));
+  return joined(std::move(parts));
+}
+
+}  // namespace sluice

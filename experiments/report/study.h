@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/report/run_record.h"
+
+namespace sluice {
+
+/// Runs that differ in their seed only.
+struct StudyCell {
+  std::string id = {};     ///< "001", unique in its study
+  std::string label = {};  ///< "local_loss, lr=0.1", unique too
+  /// The policies of its boundaries: "local_loss"; "backprop" without any.
+  std::string method = {};
+  /// By axis, in the order of Study::axes, as TOML; empty where it has none.
+  std::vector<std::string> values = {};
+  std::vector<RunRecord> runs = {};  ///< by seed
+
+  /// Of its first run that has one, or nullptr.
+  const ConfigNode* config() const;
+  int count(RunRecord::State state) const;
+  /// Those that are done; when none is, those that have begun.
+  std::vector<const RunRecord*> runs_to_draw() const;
+};
+
+/// What a report is about.
+struct Study {
+  std::string title = {};
+  std::vector<std::string> axes = {};  ///< keys in which the cells differ
+  std::vector<StudyCell> cells = {};
+};
+
+/// Reads folders, each that of a run, of a sweep, or one of those. Cells come
+/// in the order of sweep.json, or else in that of the folders' names. Throws
+/// UserError when a folder has no runs, or something in it is damaged.
+Study read_study(const std::vector<std::string>& folders);
+
+}  // namespace sluice

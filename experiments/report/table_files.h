@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/report/columns.h"
+
+namespace sluice {
+
+/// "3 of 3", "2 of 3, 1 failed": how many runs of a cell are done, and what
+/// became of the others.
+std::string runs_text(const StudyCell& cell);
+
+/// The table in Markdown; winners are bold, cells with failed runs marked.
+std::string markdown_of(const Study& study, const std::vector<Column>& columns);
+
+/// A row for each cell: what it is, then mean, std and n of each figure, in
+/// full and unscaled (accuracy from 0 to 1, seconds, bytes).
+std::string csv_of(const Study& study, const std::vector<Column>& columns);
+
+/// The same for each run.
+std::string csv_of_runs(const Study& study, const std::vector<Column>& columns);
+
+}  // namespace sluice

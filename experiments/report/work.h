@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "lib/base/config_node.h"
+
+namespace sluice {
+
+/// What a turn of a run does, as its config says: not measured.
+struct TurnWork {
+  /// Of the model's layers, forward, backward and replays; without auxiliary
+  /// heads and synthesizers.
+  double flops = 0;
+  /// That cross boundaries to train: activations, labels and gradients, as the
+  /// codecs send them.
+  double bytes_sent = 0;
+};
+
+/// From a resolved config; nothing where it can't be known beforehand, or the
+/// run's data is not on this machine.
+using WorkOf = std::function<std::optional<TurnWork>(const ConfigNode&)>;
+
+}  // namespace sluice

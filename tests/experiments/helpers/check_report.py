@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Reads a report as a browser and as a researcher would.
+
+usage: check_report.py PAGE
+
+Fails unless PAGE is well-formed XML and HTML and asks for no other file. Prints
+what the tests look at, a line each: "row CLASS TEXT" for the rows of the table of
+results, "section ID", "text TEXT" for chart titles and items of lists, "link ID" for
+links to a place in the page, each of which must be there.
+"""
+import html.parser
+import sys
+import xml.etree.ElementTree
+
+
+def text_of(element):
+    return " ".join("".join(element.itertext()).split())
+
+
+class Strict(html.parser.HTMLParser):
+    """Every tag is closed, in order."""
+
+    VOID = {"meta", "wbr", "br", "hr", "img", "input", "link"}
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.open = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            sys.exit(f"</{tag}> at {self.getpos()} closes nothing")
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        text = file.read()
+    strict = Strict()
+    strict.feed(text)
+    if strict.open:
+        sys.exit(f"never closed: {strict.open}")
+    root = xml.etree.ElementTree.fromstring(text)
+    for element in root.iter():
+        if element.tag in ("script", "link", "img", "iframe", "object"):
+            sys.exit(f"the page has a <{element.tag}>")
+        for name in ("src", "href"):
+            target = element.get(name)
+            if target is not None and not target.startswith("#"):
+                sys.exit(f"the page asks for {target}")
+        if element.tag == "style" and ("url(" in element.text
+                                       or "@import" in element.text):
+            sys.exit("the style asks for other files")
+    ids = [element.get("id") for element in root.iter() if element.get("id")]
+    if len(ids) != len(set(ids)):
+        sys.exit("an id is there twice")
+    for link in root.iter("a"):
+        if link.get("href")[1:] not in ids:
+            sys.exit(f"{link.get('href')} leads nowhere")
+    for section in root.iter("section"):
+        print("section", section.get("id"))
+        if section.get("id") == "results":
+            for row in section.iter("tr"):
+                print("row", row.get("class", "-"),
+                      " | ".join(text_of(cell) for cell in row))
+    for element in root.iter():
+        if "chart-title" in element.get("class", "") or element.tag == "li":
+            print("text", text_of(element))
+
+
+if __name__ == "__main__":
+    main()
