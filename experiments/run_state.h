@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// What stands in the folder of one of a card's runs.
+/// What stands in the folder of one of many runs: a card's, or a sweep's.
 struct RunState {
   enum class Kind {
     absent,      ///< no run
@@ -21,7 +21,7 @@ struct RunState {
   Kind kind = Kind::absent;
   std::string difference = {};  ///< other: what differs first
   Record evaluation = {};       ///< done: the last one
-  /// run.json: what it was run with.
+  /// done, unfinished: run.json, what it was run with.
   nlohmann::ordered_json provenance = nlohmann::ordered_json::object();
 };
 

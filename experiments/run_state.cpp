@@ -1,4 +1,4 @@
-#include "experiments/card/run_state.h"
+#include "experiments/run_state.h"
 
 #include <filesystem>
 #include <fstream>
@@ -90,11 +90,12 @@ RunState state_of(const std::string& folder, const Experiment& experiment,
   if (is_done(folder, evaluation, last, experiment.length.turns)) {
     state.kind = RunState::Kind::done;
     state.evaluation = std::move(evaluation);
-    state.provenance = read_provenance(folder);
   } else {
     state.kind = checkpoints.empty() ? RunState::Kind::begun
                                      : RunState::Kind::unfinished;
   }
+  if (state.kind != RunState::Kind::begun)
+    state.provenance = read_provenance(folder);
   return state;
 }
 
