@@ -94,8 +94,8 @@ bool was_stopped(const ChildEnd& end) {
 }  // namespace
 
 Launcher::Launcher(SweepRuns& runs, const SweepOptions& options,
-                   StopSignals& signals)
-    : runs_(runs), options_(options), signals_(signals) {
+                   const std::atomic<bool>& is_stopped)
+    : runs_(runs), options_(options), is_stopped_(is_stopped) {
   const auto cores = divided(usable_cores(), options.jobs);
   const auto gpus = gpus_by_slot(options.jobs);
   for (std::size_t i = 0; i < cores.size(); ++i) {
@@ -103,19 +103,15 @@ Launcher::Launcher(SweepRuns& runs, const SweepOptions& options,
     slots_.back().share = {.cores = cores[i], .gpu = gpus[i]};
   }
   queue();
-  signals_.on_stop([this] { is_stopped_ = true; });
-}
-
-Launcher::~Launcher() {
-  signals_.on_stop(nullptr);
 }
 
 void Launcher::queue() {
   for (SweepRun& run : runs_.all()) {
-    const bool is_kept =
-        run.is_done() && !(options_.again && !run.other_build().empty());
     const bool has_failed = !run.failure.empty();
-    if (is_kept || (has_failed && !options_.retry)) continue;
+    const bool is_anew = options_.again && (run.state.kind == Kind::other ||
+                                            !run.other_build().empty());
+    if (!is_anew && (run.is_done() || (has_failed && !options_.retry)))
+      continue;
     waiting_.push_back({&run, options_.retry && !has_failed});
   }
 }
@@ -150,7 +146,8 @@ void Launcher::fill_slots() {
 void Launcher::start(Slot& slot, Job job) {
   const SweepRun& run = *job.run;
   const Experiment experiment = runs_.experiment_of(run);
-  const bool is_new = run.is_done() || run.state.kind == Kind::other;
+  const bool is_new = run.is_done() || run.state.kind == Kind::other ||
+                      (options_.again && !run.other_build().empty());
   const bool resume = run.state.kind == Kind::unfinished && !is_new;
   ConfigNode config = experiment.resolved;
   if (runs_.leaves_threads_open(run)) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "experiments/stop_signals.h"
 #include "experiments/sweep/child_run.h"
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/sweep/sweep_runs.h"
@@ -19,12 +18,11 @@ namespace sluice {
 /// has ended.
 class Launcher {
  public:
-  Launcher(SweepRuns& runs, const SweepOptions& options, StopSignals& signals);
-  ~Launcher();
-  Launcher(const Launcher&) = delete;
-  Launcher& operator=(const Launcher&) = delete;
+  /// `is_stopped`: the runs shall stop, with checkpoints, and none begin.
+  Launcher(SweepRuns& runs, const SweepOptions& options,
+           const std::atomic<bool>& is_stopped);
 
-  /// Returns when nothing is left to do, or all have stopped after a signal.
+  /// Returns when nothing is left to do, or all have stopped.
   void run();
 
  private:
@@ -51,10 +49,9 @@ class Launcher {
 
   SweepRuns& runs_;
   const SweepOptions& options_;
-  StopSignals& signals_;
+  const std::atomic<bool>& is_stopped_;
   std::deque<Job> waiting_;
   std::vector<Slot> slots_;
-  std::atomic<bool> is_stopped_ = false;
 };
 
 }  // namespace sluice

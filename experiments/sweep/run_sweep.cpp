@@ -1,6 +1,6 @@
 #include "experiments/sweep/run_sweep.h"
 
-#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -14,6 +14,7 @@
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/sweep_text.h"
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 
 namespace sluice {
 namespace {
@@ -36,6 +37,13 @@ void make_folder(const std::string& folder) {
   if (error) throw UserError("{}: can't be made: {}", folder, error.message());
   if (!is_made)
     throw UserError("{}: another sluice sweep has just begun there", folder);
+}
+
+/// A run that was killed just before it wrote its marker has all else.
+void mark_done(const SweepRuns& runs) {
+  for (const SweepRun& run : runs.all())
+    if (run.is_done() && !fs::exists(run.folder + "/done"))
+      write_file_atomically(run.folder + "/done", [](std::ostream&) {});
 }
 
 SweepResult result_of(const SweepRuns& runs) {
@@ -63,6 +71,8 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
                       StopSignals& signals) {
   const std::string folder =
       options.folder.empty() ? "runs/sweeps/" + sweep.name : options.folder;
+  std::atomic<bool> is_stopped = false;
+  const StopScope stop(signals, [&] { is_stopped = true; });
   const bool was_there = fs::exists(folder);
   std::optional<FolderLock> lock;
   // Before its runs are looked at: nobody may change them then.
@@ -79,7 +89,8 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
     lock.emplace(folder);
   }
   write_plan(folder, runs.plan());
-  Launcher(runs, options, signals).run();
+  mark_done(runs);
+  Launcher(runs, options, is_stopped).run();
   print_end(runs, folder);
   return result_of(runs);
 }
