@@ -233,9 +233,8 @@ int sweep_command(const SweepArguments& arguments) {
                  .program = this_program(),
                  .data_root = data_root()},
                 signals);
-  const bool is_over = result.done + result.failed == result.runs;
   if (arguments.dry_run) return 0;
-  if (!is_over) return 4;
+  if (!result.is_over()) return 4;
   return result.failed > 0 ? 3 : 0;
 }
 

@@ -116,6 +116,7 @@ void define_run_of_sweep(CLI::App& app, sluice::RunProcessArguments& arguments,
   command->add_option("--dir", arguments.folder)->required();
   command->add_option("--parent", arguments.parent)->required();
   command->add_option("--command", arguments.command);
+  command->add_option("--pause", arguments.pause_turn);
   command->add_flag("--resume", arguments.resume);
   command->add_flag("--overwrite", arguments.overwrite);
   command->callback([&] { status = sluice::do_run_of_sweep(arguments); });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -29,5 +30,9 @@ struct RunState {
 /// numbers. Throws UserError when a run that is done can't be read.
 RunState state_of(const std::string& folder, const Experiment& experiment,
                   const std::string& data_root);
+
+/// The last evaluation of a run after that turn or before it; empty when there
+/// is none.
+Record evaluation_until(const std::string& folder, std::int64_t turn);
 
 }  // namespace sluice

@@ -15,11 +15,13 @@
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
 #include "experiments/sweep/axis_text.h"
+#include "experiments/sweep/halving.h"
 #include "experiments/sweep/run_process.h"
 #include "experiments/sweep/sweep_text.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/device.h"
+#include "lib/schedules/free_running.h"
 
 namespace sluice {
 namespace {
@@ -102,21 +104,23 @@ Launcher::Launcher(SweepRuns& runs, const SweepOptions& options,
     slots_.emplace_back();
     slots_.back().share = {.cores = cores[i], .gpu = gpus[i]};
   }
-  queue();
 }
 
-void Launcher::queue() {
-  for (SweepRun& run : runs_.all()) {
-    const bool has_failed = !run.failure.empty();
-    const bool is_anew = options_.again && (run.state.kind == Kind::other ||
-                                            !run.other_build().empty());
-    if (!is_anew && (run.is_done() || (has_failed && !options_.retry)))
-      continue;
-    waiting_.push_back({&run, options_.retry && !has_failed});
-  }
+void Launcher::queue(SweepRun& run, double rung) {
+  const bool has_failed = !run.failure.empty();
+  const bool is_anew = options_.again && (run.state.kind == Kind::other ||
+                                          !run.other_build().empty());
+  if (!is_anew && (run.is_done() || (has_failed && !options_.retry))) return;
+  std::int64_t turn = 0;
+  if (rung > 0) turn = turn_of_rung(runs_.experiment_of(run), rung);
+  if (!is_anew && turn > 0 && has_reached(run, turn)) return;
+  waiting_.push_back({&run, turn, options_.retry && !has_failed});
 }
 
-void Launcher::run() {
+void Launcher::run(const std::vector<std::size_t>& cells, double rung) {
+  for (SweepRun& run : runs_.all())
+    if (std::find(cells.begin(), cells.end(), run.cell) != cells.end())
+      queue(run, rung);
   bool is_told = false;
   for (;;) {
     if (!is_stopped_) fill_slots();
@@ -148,7 +152,10 @@ void Launcher::start(Slot& slot, Job job) {
   const Experiment experiment = runs_.experiment_of(run);
   const bool is_new = run.is_done() || run.state.kind == Kind::other ||
                       (options_.again && !run.other_build().empty());
-  const bool resume = run.state.kind == Kind::unfinished && !is_new;
+  const bool has_checkpoint = run.state.kind == Kind::unfinished;
+  // Blocks that ran free can't be continued.
+  const bool resume =
+      has_checkpoint && !is_new && !runs_free(experiment.plans.front());
   ConfigNode config = experiment.resolved;
   if (runs_.leaves_threads_open(run)) {
     const auto cores = std::ssize(slot.share.cores);
@@ -160,12 +167,17 @@ void Launcher::start(Slot& slot, Job job) {
   }
   fs::create_directories(fs::path(run.folder).parent_path());
   fs::remove(failure_file(run.folder));
+  fs::remove(pruned_file(run.folder));
   std::vector<std::string> argv = {options_.program, "run-of-sweep",
                                    "--dir",          run.folder,
                                    "--parent",       std::to_string(::getpid()),
                                    "--command",      options_.command};
-  if (resume) argv.emplace_back("--resume");
-  if (is_new || run.state.kind == Kind::begun) argv.emplace_back("--overwrite");
+  if (job.pause_turn > 0)
+    argv.insert(argv.end(), {"--pause", std::to_string(job.pause_turn)});
+  if (resume)
+    argv.emplace_back("--resume");
+  else if (run.state.kind != Kind::absent)
+    argv.emplace_back("--overwrite");
   slot.child = std::make_unique<ChildRun>(argv, to_toml(config),
                                           share_for(slot, experiment));
   slot.job = job;
@@ -194,8 +206,15 @@ void Launcher::finish(Slot& slot, const ChildEnd& end) {
     const double seconds = std::chrono::duration<double>(
                                std::chrono::steady_clock::now() - slot.started)
                                .count();
-    return say(run, fmt::format("{}, {:.1f} s", figures_text(run), seconds));
+    return say(run, fmt::format("{}, {:.1f} s",
+                                figures_text(run.state.evaluation), seconds));
   }
+  const std::int64_t turn = slot.job.pause_turn;
+  if (end.status == kStopped && turn > 0 && has_reached(run, turn))
+    return say(
+        run,
+        fmt::format("{} after turn {}",
+                    figures_text(evaluation_until(run.folder, turn)), turn));
   if (was_stopped(end))
     return say(run, run.state.kind == Kind::unfinished
                         ? "stopped, with a checkpoint"
@@ -206,7 +225,7 @@ void Launcher::finish(Slot& slot, const ChildEnd& end) {
 void Launcher::fail(const Job& job, const std::string& reason) {
   SweepRun& run = *job.run;
   if (job.may_retry && !is_stopped_) {
-    waiting_.push_back({&run, false});
+    waiting_.push_back({&run, job.pause_turn, false});
     return say(run, fmt::format("failed, and is tried again: {}", reason));
   }
   run.failure = reason;
@@ -219,10 +238,11 @@ void Launcher::say(const SweepRun& run, const std::string& text) const {
   const auto& all = runs_.all();
   const auto done = std::count_if(all.begin(), all.end(),
                                   [](const auto& r) { return r.is_done(); });
-  const auto failed = std::count_if(
-      all.begin(), all.end(), [](const auto& r) { return !r.failure.empty(); });
+  const auto given_up = std::count_if(
+      all.begin(), all.end(),
+      [](const auto& r) { return !r.failure.empty() || r.is_pruned; });
   fmt::print("[{}/{}] {}: {}; {} left\n", done, all.size(), runs_.name_of(run),
-             text, std::ssize(all) - done - failed);
+             text, std::ssize(all) - done - given_up);
   std::fflush(stdout);
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
@@ -22,12 +23,14 @@ class Launcher {
   Launcher(SweepRuns& runs, const SweepOptions& options,
            const std::atomic<bool>& is_stopped);
 
-  /// Returns when nothing is left to do, or all have stopped.
-  void run();
+  /// Does the runs of these cells to their ends, or to a rung of so many epochs
+  /// (0: their ends). Returns when nothing is left to do, or all have stopped.
+  void run(const std::vector<std::size_t>& cells, double rung);
 
  private:
   struct Job {
     SweepRun* run = nullptr;
+    std::int64_t pause_turn = 0;  ///< at the rung; 0: at its end
     bool may_retry = false;
   };
   struct Slot {
@@ -37,7 +40,7 @@ class Launcher {
     std::chrono::steady_clock::time_point started = {};
   };
 
-  void queue();
+  void queue(SweepRun& run, double rung);
   void fill_slots();
   void start(Slot& slot, Job job);
   Share share_for(const Slot& slot, const Experiment& experiment) const;

@@ -91,6 +91,23 @@ ListedCell read_cell(Fields& fields) {
   return cell;
 }
 
+Halving read_halving(Fields& fields) {
+  Halving halving;
+  fields.key("rungs", halving.rungs,
+             {.text = "when cells are compared, and the worse ones stop",
+              .unit = "epochs"});
+  fields.key("keep", halving.keep,
+             {.text = "one cell in so many goes on", .min = 2, .max = 1e4});
+  fields.key("measure", halving.measure,
+             {.text = "of the evaluations there, the mean over the seeds",
+              .allowed = {"accuracy", "loss"}});
+  double before = 0;
+  for (const double rung : halving.rungs)
+    if (rung <= std::exchange(before, rung))
+      fields.reject("rungs", "each is above 0, and above the one before");
+  return halving;
+}
+
 void describe_sweep(Fields& fields, Written& written) {
   Sweep& sweep = written.sweep;
   std::string kind = "grid";
@@ -108,6 +125,11 @@ void describe_sweep(Fields& fields, Written& written) {
   fields.key("sample_seed", sweep.sample_seed,
              {.text = "of a random sweep: cell i is the same whatever their "
                       "number"});
+  fields.section("halving", "the worse cells stop before their end",
+                 [&](Fields& table) {
+                   Halving halving = read_halving(table);
+                   if (!halving.rungs.empty()) sweep.halving = halving;
+                 });
   fields.list("axis", "a key that differs between cells",
               [&](Fields& axis, std::int64_t index) {
                 Axis read = read_axis(axis);

@@ -17,8 +17,9 @@ int do_run_of_sweep(const RunProcessArguments& arguments) {
   StopSignals signals;  // before LibTorch has threads
   const std::string config(std::istreambuf_iterator<char>(std::cin), {});
   // It is resolved: it says where the data is.
-  const Experiment experiment =
+  Experiment experiment =
       read_experiment(parse_toml(config, arguments.folder), "");
+  experiment.length.pause_turn = arguments.pause_turn;
   const RunResult result = run(experiment,
                                {.folder = arguments.folder,
                                 .overwrite = arguments.overwrite,

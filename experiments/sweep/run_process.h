@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <sys/types.h>
@@ -12,7 +13,8 @@ struct RunProcessArguments {
   std::string folder;
   bool resume = false;
   bool overwrite = false;
-  std::string command;  ///< for run.json
+  std::int64_t pause_turn = 0;  ///< RunLength::pause_turn
+  std::string command;          ///< for run.json
   pid_t parent = 0;
 };
 

@@ -26,6 +26,9 @@ struct SweepResult {
   std::size_t runs = 0;
   std::size_t done = 0;
   std::size_t failed = 0;
+  std::size_t pruned = 0;  ///< stopped by halving
+
+  bool is_over() const { return done + failed + pruned == runs; }
 };
 
 /// Does the runs that are not done yet, and continues those that were

@@ -48,6 +48,13 @@ struct ListedCell {
   std::vector<CellValue> values = {};
 };
 
+/// Successive halving: after some epochs the worse cells stop.
+struct Halving {
+  std::vector<double> rungs = {};    ///< epochs after which cells are compared
+  std::int64_t keep = 2;             ///< one cell in so many goes on
+  std::string measure = "accuracy";  ///< of the evaluation there, or "loss"
+};
+
 /// Many runs from one config, as the user has asked for them.
 struct Sweep {
   enum class Kind {
@@ -63,6 +70,7 @@ struct Sweep {
   std::int64_t sample_seed = 1;
   /// Of the runs of each cell: an axis of aggregation.
   std::vector<std::int64_t> seeds = {};
+  std::optional<Halving> halving = {};
   /// The config that they all share, without [sweep].
   ConfigNode config = {};
 };

@@ -1,5 +1,6 @@
 #include "experiments/sweep/sweep_runs.h"
 
+#include <filesystem>
 #include <fstream>
 #include <utility>
 #include <variant>
@@ -8,6 +9,7 @@
 
 #include "experiments/assembly.h"
 #include "experiments/provenance.h"
+#include "experiments/sweep/halving.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -69,6 +71,9 @@ void SweepRuns::check_and_look(SweepRun& run, bool is_first_of_cell) const {
   try {
     const Experiment experiment = experiment_of(run);
     if (is_first_of_cell) {
+      if (sweep_.halving)
+        for (const double rung : sweep_.halving->rungs)
+          turn_of_rung(experiment, rung);  // it can be compared there
       check_devices(experiment);
       if (!experiment.initial_weights.empty())
         check_weights(experiment, experiment.initial_weights);
@@ -87,6 +92,8 @@ void SweepRuns::look_at(SweepRun& run) const {
 void SweepRuns::look_at(SweepRun& run, const Experiment& experiment) const {
   run.state = state_of(run.folder, experiment, data_root_);
   run.failure = run.is_done() ? "" : read_failure(run.folder);
+  run.is_pruned =
+      !run.is_done() && std::filesystem::exists(pruned_file(run.folder));
 }
 
 }  // namespace sluice

@@ -20,6 +20,8 @@ struct SweepRun {
   RunState state = {};
   std::string failure = {};  ///< why its last try failed; empty: it didn't
 
+  bool is_pruned = false;  ///< halving has stopped it
+
   bool is_done() const { return state.kind == RunState::Kind::done; }
   /// The build that it was made by, where that isn't this one; or empty.
   std::string other_build() const;

@@ -45,6 +45,7 @@ std::string texts_of_axis(const SweepPlan& plan, const std::string& key) {
 
 std::string state_text(const SweepRun& run) {
   if (!run.failure.empty()) return "failed";
+  if (run.is_pruned) return "stopped by halving";
   switch (run.state.kind) {
     case Kind::done:
       return run.other_build().empty() ? "done" : "done by another build";
@@ -121,7 +122,8 @@ std::string plan_text(const SweepRuns& runs, const SweepOptions& options,
       count(runs, [](const SweepRun& run) { return run.is_done(); }),
       count(runs,
             [](const SweepRun& run) {
-              return run.state.kind == Kind::unfinished && run.failure.empty();
+              return run.state.kind == Kind::unfinished &&
+                     run.failure.empty() && !run.is_pruned;
             }),
       failed,
       failed == 0     ? ""
@@ -145,10 +147,10 @@ std::string cells_text(const SweepRuns& runs) {
   return text;
 }
 
-std::string figures_text(const SweepRun& run) {
+std::string figures_text(const Record& evaluation) {
   return fmt::format("accuracy {:.2f} %, loss {:.4f}",
-                     100 * run.state.evaluation.number("accuracy", 0),
-                     run.state.evaluation.number("loss", 0));
+                     100 * evaluation.number("accuracy", 0),
+                     evaluation.number("loss", 0));
 }
 
 std::string results_text(const SweepRuns& runs) {

@@ -14,8 +14,8 @@ std::string plan_text(const SweepRuns& runs, const SweepOptions& options,
 /// A line per cell with what stands in its folders.
 std::string cells_text(const SweepRuns& runs);
 
-/// "accuracy 93.20 %, loss 0.2134" of a run that is done.
-std::string figures_text(const SweepRun& run);
+/// "accuracy 93.20 %, loss 0.2134"
+std::string figures_text(const Record& evaluation);
 
 /// A line per cell: mean and standard deviation over the seeds that are done.
 std::string results_text(const SweepRuns& runs);

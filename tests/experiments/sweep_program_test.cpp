@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -267,6 +268,70 @@ TEST_F(Sweeps, InterruptedTheyGoOnToTheSameNumbers) {
   for (const auto& [name, numbers] : numbers_of("whole"))
     EXPECT_EQ(numbers_of("parts")[name], numbers) << name;
   EXPECT_EQ(slurp(path("parts/sweep.json")), slurp(path("whole/sweep.json")));
+}
+
+/// Ten turns to an epoch; the smallest rates learn nothing.
+constexpr const char* kHalved =
+    "optimizer.lr=0.1,1e-9,0.05,1e-8 turns=40 evaluate_every=1 "
+    "'sweep.halving={rungs=[1, 1.5], measure=\"loss\"}' --jobs 2";
+
+TEST_F(Sweeps, HalvingStopsTheWorseCells) {
+  const Outcome outcome = sweep(kHalved);
+  EXPECT_EQ(outcome.status, kDone) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("After epoch 1 2 of 4 cells go on"));
+  EXPECT_THAT(outcome.text, HasSubstr("After epoch 1.5 1 of 2 cells go on"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr("1 of 4 runs done, 3 stopped by halving"));
+  const std::string worse = path("out/cells/002-1e-09/seed-1");
+  EXPECT_TRUE(fs::exists(worse + ".pruned"));
+  EXPECT_FALSE(fs::exists(worse + "/done"));
+  // A rung is at the first evaluation from then on.
+  EXPECT_TRUE(fs::exists(worse + "/checkpoints/turn-000010"));
+  std::string best = path("out/cells/001-0.1/seed-1");
+  std::string second = path("out/cells/003-0.05/seed-1");
+  if (!fs::exists(best + "/done")) std::swap(best, second);
+  EXPECT_TRUE(fs::exists(best + "/checkpoints/turn-000040"));
+  EXPECT_TRUE(fs::exists(second + "/checkpoints/turn-000020"));
+  EXPECT_FALSE(fs::exists(second + "/done"));
+  const Outcome again = sweep(kHalved);
+  EXPECT_EQ(again.status, kDone);
+  EXPECT_THAT(again.text, Not(HasSubstr("after turn")));
+}
+
+TEST_F(Sweeps, AHalvedRunHasTheNumbersOfAWholeOne) {
+  ASSERT_EQ(sweep(kHalved).status, kDone);
+  const std::string cell = fs::exists(path("out/cells/001-0.1/seed-1/done"))
+                               ? "001-0.1"
+                               : "003-0.05";
+  const Outcome run =
+      sluice("run " + path("small.toml") +
+             " turns=40 evaluate_every=1 optimizer.lr=" + cell.substr(4) +
+             " --dir " + path("run"));
+  ASSERT_EQ(run.status, 0) << run.text;
+  const std::string ours = path("out/cells/" + cell + "/seed-1");
+  EXPECT_EQ(evaluations_of(ours), evaluations_of(path("run")));
+  const std::string weights = "/checkpoints/turn-000040/block-2.safetensors";
+  EXPECT_EQ(slurp(ours + weights), slurp(path("run" + weights)));
+}
+
+TEST_F(Sweeps, HalvingWithoutEvaluationsIsAnError) {
+  const Outcome outcome = sweep(
+      "optimizer.lr=0.1,0.2 evaluate_every=0 "
+      "'sweep.halving={rungs=[1]}'");
+  EXPECT_EQ(outcome.status, kWrong);
+  EXPECT_THAT(outcome.text, HasSubstr("set evaluate_every above 0"));
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(Sweeps, BlocksThatRanFreeBeginAnew) {
+  const std::string free =
+      "optimizer.lr=0.1,0.01 schedule=free engine=threads turns=400";
+  ASSERT_EQ(sweep(free).status, kDone);
+  fs::remove(path("out/cells/001-0.1/seed-1/done"));
+  fs::remove(path("out/cells/001-0.1/seed-1/metrics.jsonl"));
+  const Outcome rest = sweep(free);
+  EXPECT_EQ(rest.status, kDone) << rest.text;
+  EXPECT_THAT(rest.text, HasSubstr("2 of 2 runs done"));
 }
 
 TEST_F(Sweeps, AKilledLauncherLeavesNoOrphan) {

@@ -1,6 +1,7 @@
 // The plan of a sweep: axes, cells, and the file that says them.
 #include "experiments/sweep/sweep.h"
 
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "experiments/sweep/axis_text.h"
 #include "experiments/sweep/cells.h"
 #include "experiments/sweep/child_run.h"
+#include "experiments/sweep/halving.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/read_sweep.h"
 #include "lib/base/error.h"
@@ -355,8 +357,19 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"CellThatSetsNothing",
                "[sweep]\nkind = 'list'\n[[sweep.cell]]\nset = ['a']",
                "'a' is no key=value"},
+        Misuse{"RungsThatGoDown", "[sweep]\nhalving = {rungs = [2, 1]}",
+               "each is above 0"},
         Misuse{"NoSeeds", "[sweep]\nseeds = 0", "1 seed or more"}),
     [](const auto& info) { return std::string(info.param.name); });
+
+TEST(BestCells, AreOneInSoManyInTheirOrder) {
+  const double nan = std::nan("");
+  EXPECT_THAT(best_cells({4, 5, 6, 7}, {0.1, 0.4, 0.2, 0.3}, 2),
+              ElementsAre(5, 7));
+  EXPECT_THAT(best_cells({1, 2, 3, 4}, {0.5, nan, 0.5, 0.6}, 3),
+              ElementsAre(1, 4));
+  EXPECT_THAT(best_cells({1, 2}, {nan, 0}, 9), ElementsAre(2));
+}
 
 TEST(Divided, CoresGoToSlotsInEqualParts) {
   EXPECT_THAT(divided({0, 1, 2, 3}, 2),
