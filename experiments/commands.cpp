@@ -21,6 +21,8 @@
 #include "experiments/ranks/ranks.h"
 #include "experiments/run.h"
 #include "experiments/run_folder.h"
+#include "experiments/sweep/read_sweep.h"
+#include "experiments/sweep/run_sweep.h"
 #include "experiments/timetable.h"
 #include "lib/base/error.h"
 #include "lib/codecs/codec.h"
@@ -36,6 +38,9 @@ ConfigNode config_of(const ConfigArguments& arguments) {
   if (!arguments.config.empty()) config = read_config_file(arguments.config);
   for (const std::string& text : arguments.overrides)
     apply_override(config, text);
+  if (const ConfigNode* sweep = config.find("sweep"))
+    throw UserError("{}: sweep: is for many runs; start them with sluice sweep",
+                    sweep->origin.text());
   return config;
 }
 
@@ -210,6 +215,29 @@ int run_command(const RunArguments& arguments) {
   return 0;
 }
 
+int sweep_command(const SweepArguments& arguments) {
+  StopSignals signals;  // before LibTorch has threads
+  const Sweep sweep = read_sweep(arguments.config.config,
+                                 {.settings = arguments.config.overrides,
+                                  .seeds = arguments.seeds,
+                                  .samples = arguments.samples,
+                                  .zip = arguments.zip});
+  const SweepResult result =
+      run_sweep(sweep,
+                {.folder = arguments.folder,
+                 .jobs = arguments.jobs,
+                 .retry = arguments.on_failure == "retry",
+                 .again = arguments.again,
+                 .dry_run = arguments.dry_run,
+                 .command = arguments.command,
+                 .program = this_program(),
+                 .data_root = data_root()},
+                signals);
+  if (arguments.dry_run) return 0;
+  if (!result.is_over()) return 4;
+  return result.failed > 0 ? 3 : 0;
+}
+
 void eval_command(const EvalArguments& arguments) {
   const Evaluated found = find_evaluated(arguments.path);
   ConfigArguments config = arguments.config;
@@ -251,6 +279,10 @@ void help_config_command() {
     fmt::print("\nWith policy = \"{}\" [boundary] also has\n{}", row.name,
                config_manual(keys));
   }
+}
+
+void help_sweep_command() {
+  fmt::print("{}", sweep_manual());
 }
 
 void help_inject_command() {

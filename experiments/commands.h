@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,21 @@ struct RunArguments {
 };
 /// The exit status: of a card 0 passed, 3 failed, 4 not all done.
 int run_command(const RunArguments& arguments);
+
+struct SweepArguments {
+  ConfigArguments config;  ///< overrides may be axes: "a.b=c,d"
+  std::string seeds;       ///< "5", or "1,5,9"; or empty
+  std::optional<std::int64_t> samples;
+  bool zip = false;
+  std::string folder;
+  int jobs = 1;
+  std::string on_failure = "report";
+  bool again = false;
+  bool dry_run = false;
+  std::string command;  ///< the whole command line
+};
+/// The exit status: 0 all is done, 3 some runs failed, 4 not all is done.
+int sweep_command(const SweepArguments& arguments);
 
 struct EvalArguments {
   std::string path;        ///< a run, a checkpoint or a safetensors file
@@ -85,6 +101,7 @@ void list_command(const ListArguments& arguments);
 void help_config_command();
 
 /// That of faults.
+void help_sweep_command();
 void help_inject_command();
 
 }  // namespace sluice

@@ -9,6 +9,7 @@
 
 #include "experiments/commands.h"
 #include "experiments/data_commands.h"
+#include "experiments/sweep/run_process.h"
 #include "experiments/watch/watch.h"
 #include "experiments/worker_process.h"
 #include "lib/base/error.h"
@@ -18,7 +19,8 @@
 namespace {
 
 /// Exit statuses: 0 done, 1 a worker or the program failed, 2 the user can
-/// mend it; of a card also those of run_command().
+/// mend it; of cards and sweeps also those of run_command() and
+/// sweep_command().
 constexpr int kFailed = 1;
 constexpr int kMisused = 2;
 
@@ -62,6 +64,63 @@ void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
                       "faults to make happen, as in 'kill block 2 @ turn 50'; "
                       "see sluice help inject");
   command->callback([&] { status = sluice::run_command(arguments); });
+}
+
+void define_sweep(CLI::App& app, sluice::SweepArguments& arguments,
+                  int& status) {
+  CLI::App* command = app.add_subcommand(
+      "sweep",
+      "Do many runs of a config: each combination of key=a,b,c, or of what "
+      "its\n"
+      "[sweep] says (sluice help sweep), with several seeds. What is done is\n"
+      "skipped, what was interrupted goes on (exit status 0: all is done, 3:\n"
+      "some runs failed, 4: not all is done, and the same command goes on).");
+  command->add_option("config", arguments.config.config, "a TOML file")
+      ->required();
+  command->add_option(
+      "settings", arguments.config.overrides,
+      "key=value for all runs, key=a,b,c for an axis; with --samples also\n"
+      "key=uniform(0,1), log_uniform(1e-4,1e-1) or int(1,5). Behind it\n"
+      "' if key=x' where the axis holds only then");
+  command->add_option("--seeds", arguments.seeds,
+                      "runs of each cell: so many, or these: 1,5,9");
+  command
+      ->add_option("--samples", arguments.samples,
+                   "draw so many cells instead of doing all")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--zip", arguments.zip,
+                    "all axes move together, first value with first value");
+  command->add_option("--dir", arguments.folder,
+                      "the sweep's folder; default: runs/sweeps/NAME");
+  command
+      ->add_option("--jobs", arguments.jobs,
+                   "runs at once, each with its part of the cores and, with "
+                   "device = \"cuda\", of the GPUs")
+      ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--on-failure", arguments.on_failure,
+                   "report: a run that failed stays so; retry: each is tried "
+                   "once more")
+      ->check(CLI::IsMember({"report", "retry"}));
+  command->add_flag("--again", arguments.again,
+                    "do those anew that another build has made, or that have "
+                    "another config");
+  command->add_flag("--dry-run", arguments.dry_run,
+                    "print the plan and what is done; start nothing");
+  command->callback([&] { status = sluice::sweep_command(arguments); });
+}
+
+/// What the launcher of a sweep starts; not for people.
+void define_run_of_sweep(CLI::App& app, sluice::RunProcessArguments& arguments,
+                         int& status) {
+  CLI::App* command = app.add_subcommand("run-of-sweep")->group("");
+  command->add_option("--dir", arguments.folder)->required();
+  command->add_option("--parent", arguments.parent)->required();
+  command->add_option("--command", arguments.command);
+  command->add_option("--pause", arguments.pause_turn);
+  command->add_flag("--resume", arguments.resume);
+  command->add_flag("--overwrite", arguments.overwrite);
+  command->callback([&] { status = sluice::do_run_of_sweep(arguments); });
 }
 
 void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
@@ -235,6 +294,8 @@ void define_help(CLI::App& app) {
   command->add_subcommand("config", "every key of a config")->callback([] {
     sluice::help_config_command();
   });
+  command->add_subcommand("sweep", "the table [sweep] of a config")
+      ->callback([] { sluice::help_sweep_command(); });
   command->add_subcommand("inject", "every fault of run --inject")
       ->callback([] { sluice::help_inject_command(); });
 }
@@ -276,6 +337,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", SLUICE_VERSION);
   sluice::RunArguments run;
+  sluice::SweepArguments sweep;
+  sluice::RunProcessArguments run_of_sweep;
   sluice::EvalArguments eval;
   sluice::PlanArguments plan;
   sluice::VerifyArguments verify;
@@ -288,8 +351,10 @@ int main(int argc, char** argv) {
   sluice::DataFetchArguments data_fetch;
   sluice::WorkerArguments worker;
   int status = 0;
-  run.command = joined_command(argc, argv);
+  run.command = sweep.command = joined_command(argc, argv);
   define_run(app, run, status);
+  define_sweep(app, sweep, status);
+  define_run_of_sweep(app, run_of_sweep, status);
   define_eval(app, eval);
   define_plan(app, plan);
   define_verify(app, verify, status);

@@ -48,6 +48,10 @@ std::string processor() {
 
 }  // namespace
 
+std::string this_build() {
+  return SLUICE_COMMIT;
+}
+
 nlohmann::ordered_json provenance(const std::string& command,
                                   const Experiment& experiment,
                                   double started) {
@@ -55,7 +59,7 @@ nlohmann::ordered_json provenance(const std::string& command,
   run["command"] = command;
   run["started"] = started;
   run["sluice"] = SLUICE_VERSION;
-  run["build"] = SLUICE_COMMIT;
+  run["build"] = this_build();
   run["libtorch"] = TORCH_VERSION;
   run["compiler"] = __VERSION__;
   run["host"] = host_name();

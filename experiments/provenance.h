@@ -14,6 +14,9 @@ namespace sluice {
 nlohmann::ordered_json provenance(const std::string& command,
                                   const Experiment& experiment, double started);
 
+/// The commit that this program was built from: "build" in run.json.
+std::string this_build();
+
 /// What differs from that commit, as a patch; empty when nothing does, or the
 /// folder is under no version control.
 std::string uncommitted_changes();

@@ -100,21 +100,6 @@ void read_samples(const Experiment& experiment) {
   experiment.data->test.samples();
 }
 
-/// Where a signal stops what lives as long as this.
-class StopScope {
- public:
-  StopScope(StopSignals& signals, std::function<void()> stop)
-      : signals_(signals) {
-    signals_.on_stop(std::move(stop));
-  }
-  ~StopScope() { signals_.on_stop(nullptr); }
-  StopScope(const StopScope&) = delete;
-  StopScope& operator=(const StopScope&) = delete;
-
- private:
-  StopSignals& signals_;
-};
-
 std::vector<std::shared_ptr<Sink>> sinks_beside_files(
     const Experiment& experiment, const RunOptions& options,
     std::int64_t first_turn, std::shared_ptr<SignalSink> faults) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace sluice {
 
@@ -28,6 +29,21 @@ class StopSignals {
   std::mutex mutex_;  // guards stop_
   std::function<void()> stop_;
   std::jthread thread_;
+};
+
+/// Where a signal stops what lives as long as this.
+class StopScope {
+ public:
+  StopScope(StopSignals& signals, std::function<void()> stop)
+      : signals_(signals) {
+    signals_.on_stop(std::move(stop));
+  }
+  ~StopScope() { signals_.on_stop(nullptr); }
+  StopScope(const StopScope&) = delete;
+  StopScope& operator=(const StopScope&) = delete;
+
+ private:
+  StopSignals& signals_;
 };
 
 }  // namespace sluice

@@ -122,7 +122,9 @@ Grant Coordinator::decide() {
   // Nothing is decided inside a turn.
   const bool is_inside = before.part == TurnPart::play;
   const bool is_early = !is_inside && early_stop_.is_due();
-  interrupted_ = !is_inside && !is_early && stop_.load() &&
+  const bool is_paused = length_.pause_turn > length_.first_turn &&
+                         before.end_turn == length_.pause_turn;
+  interrupted_ = !is_inside && !is_early && (stop_.load() || is_paused) &&
                  before.end_turn < length_.turns;
   if (is_early || interrupted_)
     grant = {.first_turn = before.end_turn,

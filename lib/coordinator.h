@@ -20,9 +20,12 @@ namespace sluice {
 
 /// How long a run is, and what is decided on the way.
 struct RunLength {
-  std::int64_t first_turn = 0;        ///< above 0 when a run is continued
-  std::int64_t first_batch = 0;       ///< Grant::first_batch of all its grants
-  std::int64_t turns = 0;             ///< where it ends
+  std::int64_t first_turn = 0;   ///< above 0 when a run is continued
+  std::int64_t first_batch = 0;  ///< Grant::first_batch of all its grants
+  std::int64_t turns = 0;        ///< where it ends
+  /// Where it is interrupted, as by request_stop(): the end of a grant, such as
+  /// a turn that it evaluates after; 0: nowhere.
+  std::int64_t pause_turn = 0;
   std::int64_t evaluate_every = 0;    ///< turns; 0: at the end only
   std::int64_t checkpoint_every = 0;  ///< turns; 0: at the end only
   std::int64_t evaluation_batches = 0;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/card/card.h"
-#include "experiments/card/run_state.h"
+#include "experiments/run_state.h"
 
 namespace sluice {
 

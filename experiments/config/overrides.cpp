@@ -83,9 +83,13 @@ void apply_override(ConfigNode& root, std::string_view text) {
         "a.b.c=value",
         kOrigin, text);
   }
-  ConfigNode value = parsed(trimmed(text.substr(equals + 1)), key);
+  root.set_path(key, override_value(text.substr(equals + 1), key));
+}
+
+ConfigNode override_value(std::string_view text, std::string_view key) {
+  ConfigNode value = parsed(trimmed(text), key);
   set_origin(value);
-  root.set_path(key, std::move(value));
+  return value;
 }
 
 }  // namespace sluice

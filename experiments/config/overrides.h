@@ -14,4 +14,8 @@ namespace sluice {
 /// something that is no table. Elements of lists can't be addressed.
 void apply_override(ConfigNode& root, std::string_view text);
 
+/// What stands behind the "=" of such a text, as a value. `key` is for
+/// messages.
+ConfigNode override_value(std::string_view text, std::string_view key);
+
 }  // namespace sluice

@@ -164,6 +164,23 @@ TEST(Coordinator, SavesWhatItEvaluatesWhenTheBestIsKept) {
     EXPECT_EQ(grant.checkpoint, grant.evaluation_batches > 0);
 }
 
+TEST(Coordinator, PausesWhereItWasTold) {
+  const auto grants =
+      grants_of({.turns = 100, .pause_turn = 20, .evaluate_every = 10});
+  EXPECT_EQ(grants.back().end_turn, 20);
+  EXPECT_TRUE(grants.back().checkpoint);
+  EXPECT_TRUE(grants.back().finish);
+  EXPECT_FALSE(grants.back().drain);
+  // Continued, it goes on to its end.
+  EXPECT_EQ(grants_of({.first_turn = 20,
+                       .turns = 100,
+                       .pause_turn = 20,
+                       .evaluate_every = 10})
+                .back()
+                .end_turn,
+            100);
+}
+
 constexpr RunLength kStopsEarly = {.turns = 1000,
                                    .evaluate_every = 10,
                                    .evaluation_batches = 1,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -9,7 +10,7 @@
 
 namespace sluice {
 
-/// What stands in the folder of one of a card's runs.
+/// What stands in the folder of one of many runs: a card's, or a sweep's.
 struct RunState {
   enum class Kind {
     absent,      ///< no run
@@ -21,7 +22,7 @@ struct RunState {
   Kind kind = Kind::absent;
   std::string difference = {};  ///< other: what differs first
   Record evaluation = {};       ///< done: the last one
-  /// run.json: what it was run with.
+  /// done, unfinished: run.json, what it was run with.
   nlohmann::ordered_json provenance = nlohmann::ordered_json::object();
 };
 
@@ -29,5 +30,9 @@ struct RunState {
 /// numbers. Throws UserError when a run that is done can't be read.
 RunState state_of(const std::string& folder, const Experiment& experiment,
                   const std::string& data_root);
+
+/// The last evaluation of a run after that turn or before it; empty when there
+/// is none.
+Record evaluation_until(const std::string& folder, std::int64_t turn);
 
 }  // namespace sluice

@@ -1,7 +1,8 @@
-#include "experiments/card/run_state.h"
+#include "experiments/run_state.h"
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <utility>
 
 #include "experiments/config/toml.h"
@@ -40,18 +41,6 @@ std::string difference_of(const std::string& folder,
   }
 }
 
-/// Empty when there is none.
-Record last_evaluation(const std::string& folder) {
-  std::ifstream file(folder + "/metrics.jsonl");
-  Record last;
-  for (std::string line; std::getline(file, line);) {
-    if (file.eof()) break;  // half a line, of a run that was killed
-    Record record = record_from_json(line);
-    if (record.text("kind") == "evaluation") last = std::move(record);
-  }
-  return last;
-}
-
 /// The marker may be missing: a run that was killed just before it has its
 /// figure and last checkpoint all the same.
 bool is_done(const std::string& folder, const Record& evaluation,
@@ -74,6 +63,18 @@ nlohmann::ordered_json read_provenance(const std::string& folder) {
 
 }  // namespace
 
+Record evaluation_until(const std::string& folder, std::int64_t turn) {
+  std::ifstream file(folder + "/metrics.jsonl");
+  Record last;
+  for (std::string line; std::getline(file, line);) {
+    if (file.eof()) break;  // half a line, of a run that was killed
+    Record record = record_from_json(line);
+    if (record.text("kind") == "evaluation" && record.integer("turn") <= turn)
+      last = std::move(record);
+  }
+  return last;
+}
+
 RunState state_of(const std::string& folder, const Experiment& experiment,
                   const std::string& data_root) {
   RunState state;
@@ -86,15 +87,17 @@ RunState state_of(const std::string& folder, const Experiment& experiment,
   const auto checkpoints = find_checkpoints(checkpoints_of_run(folder));
   const std::int64_t last =
       checkpoints.empty() ? 0 : checkpoints.rbegin()->first;
-  Record evaluation = last_evaluation(folder);
+  Record evaluation =
+      evaluation_until(folder, std::numeric_limits<std::int64_t>::max());
   if (is_done(folder, evaluation, last, experiment.length.turns)) {
     state.kind = RunState::Kind::done;
     state.evaluation = std::move(evaluation);
-    state.provenance = read_provenance(folder);
   } else {
     state.kind = checkpoints.empty() ? RunState::Kind::begun
                                      : RunState::Kind::unfinished;
   }
+  if (state.kind != RunState::Kind::begun)
+    state.provenance = read_provenance(folder);
   return state;
 }
 

@@ -1,0 +1,244 @@
+#include "experiments/sweep/cells.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "experiments/sweep/cell_label.h"
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t kMostCells = 10'000;
+
+/// What an axis is in one cell.
+struct Choice {
+  ConfigNode value = {};
+  std::optional<std::size_t> index = {};  ///< among its values
+};
+
+/// Where `key` leads in that tree; nullptr: nowhere.
+const ConfigNode* find_path(const ConfigNode& root, std::string_view key) {
+  const ConfigNode* node = &root;
+  while (node != nullptr) {
+    const std::size_t dot = key.find('.');
+    node = node->find(key.substr(0, dot));
+    if (dot == std::string_view::npos) break;
+    key.remove_prefix(dot + 1);
+  }
+  return node;
+}
+
+double uniform_in(const Range& range, KeyedRandom& random) {
+  if (range.kind == Range::Kind::log_uniform)
+    return std::exp(random.uniform(std::log(range.low), std::log(range.high)));
+  return random.uniform(range.low, range.high);
+}
+
+ConfigNode draw(const Range& range, KeyedRandom& random) {
+  if (range.kind != Range::Kind::integer)
+    return {.value = uniform_in(range, random)};
+  const auto low = static_cast<std::int64_t>(std::ceil(range.low));
+  const auto high = static_cast<std::int64_t>(std::floor(range.high));
+  const auto count = static_cast<std::uint64_t>(high - low) + 1;
+  return {.value = low + static_cast<std::int64_t>(random.below(count))};
+}
+
+/// Goes through the axes and chooses; where there is more than one choice, each
+/// is a cell.
+class Expansion {
+ public:
+  explicit Expansion(const Sweep& sweep) : sweep_(sweep) {}
+
+  std::vector<Cell> cells() {
+    if (sweep_.kind == Sweep::Kind::random) {
+      for (; index_ < sweep_.samples; ++index_) expand(0);
+    } else {
+      expand(0);
+    }
+    return std::move(cells_);
+  }
+
+ private:
+  bool is_random() const { return sweep_.kind == Sweep::Kind::random; }
+
+  /// With the choices that were made for the axes before.
+  void expand(std::size_t at) {
+    if (at == sweep_.axes.size()) return add();
+    const Axis& axis = sweep_.axes[at];
+    if (!holds(axis)) return expand(at + 1);
+    for (Choice& choice : choices(axis)) {
+      chosen_[axis.key] = std::move(choice);
+      expand(at + 1);
+    }
+    chosen_.erase(axis.key);
+  }
+
+  bool holds(const Axis& axis) const {
+    if (!axis.with.empty() && !chosen_.contains(axis.with)) return false;
+    if (!axis.when) return true;
+    const std::string label = label_chosen(axis.when->key);
+    const ConfigNode set = settings();
+    const ConfigNode* is = find_path(set, axis.when->key);
+    const std::vector<ConfigNode>& wanted = axis.when->values;
+    return std::any_of(wanted.begin(), wanted.end(), [&](const auto& value) {
+      const auto* text = std::get_if<std::string>(&value.value);
+      return (is != nullptr && *is == value) ||
+             (text != nullptr && !label.empty() && *text == label);
+    });
+  }
+
+  /// Of the axis with that key.
+  std::string label_chosen(const std::string& key) const {
+    const auto chosen = chosen_.find(key);
+    if (chosen == chosen_.end() || !chosen->second.index) return "";
+    for (const Axis& axis : sweep_.axes)
+      if (axis.key == key && !axis.labels.empty())
+        return axis.labels.at(*chosen->second.index);
+    return "";
+  }
+
+  /// What is set so far, as a config.
+  ConfigNode settings() const {
+    ConfigNode config = {.value = ConfigNode::Table{}};
+    for (const Axis& axis : sweep_.axes) {
+      const auto chosen = chosen_.find(axis.key);
+      if (chosen != chosen_.end())
+        config.set_path(axis.key, chosen->second.value);
+    }
+    return config;
+  }
+
+  std::vector<Choice> choices(const Axis& axis) const {
+    std::vector<Choice> all;
+    for (std::size_t i = 0; i < axis.values.size(); ++i)
+      all.push_back({axis.values[i], i});
+    if (!axis.with.empty()) return {all.at(*chosen_.at(axis.with).index)};
+    if (!is_random()) return all;
+    KeyedRandom random(
+        random_key({static_cast<std::uint64_t>(sweep_.sample_seed),
+                    static_cast<std::uint64_t>(index_), key_part(axis.key)}));
+    if (axis.range) return {{draw(*axis.range, random), {}}};
+    return {all.at(random.below(all.size()))};
+  }
+
+  void add() {
+    Cell cell;
+    for (const Axis& axis : sweep_.axes) {
+      const auto chosen = chosen_.find(axis.key);
+      if (chosen == chosen_.end()) continue;
+      const auto& [value, index] = chosen->second;
+      cell.values.emplace_back(axis.key, value);
+      cell.texts.push_back(index && !axis.labels.empty()
+                               ? axis.labels.at(*index)
+                               : value_text(value, axis.values));
+    }
+    cells_.push_back(std::move(cell));
+    if (cells_.size() > kMostCells)
+      throw UserError("sweep: more than {} cells; give fewer values",
+                      kMostCells);
+  }
+
+  const Sweep& sweep_;
+  std::int64_t index_ = 0;
+  std::map<std::string, Choice> chosen_;
+  std::vector<Cell> cells_;
+};
+
+std::vector<Cell> listed_cells(const Sweep& sweep) {
+  std::map<std::string, std::vector<ConfigNode>> values;
+  for (const ListedCell& listed : sweep.cells)
+    for (const auto& [key, value] : listed.values) values[key].push_back(value);
+  std::vector<Cell> cells;
+  for (const ListedCell& listed : sweep.cells) {
+    Cell cell{.values = listed.values, .label = listed.label};
+    for (const auto& [key, value] : listed.values)
+      cell.texts.push_back(value_text(value, values[key]));
+    if (!cell.label.empty()) cell.texts = {cell.label};
+    cells.push_back(std::move(cell));
+  }
+  return cells;
+}
+
+bool are_same(const Cell& left, const Cell& right) {
+  return left.values == right.values;
+}
+
+void remove_drawn_twice(std::vector<Cell>& cells) {
+  std::vector<Cell> once;
+  for (Cell& cell : cells)
+    if (std::none_of(once.begin(), once.end(),
+                     [&](const Cell& c) { return are_same(c, cell); }))
+      once.push_back(std::move(cell));
+  cells = std::move(once);
+}
+
+void refuse_same(const std::vector<Cell>& cells) {
+  for (auto cell = cells.begin(); cell != cells.end(); ++cell)
+    if (std::any_of(cells.begin(), cell,
+                    [&](const Cell& c) { return are_same(c, *cell); }))
+      throw UserError("sweep: the cell '{}' is there twice", cell->label);
+}
+
+void refuse_unused(const Sweep& sweep, const std::vector<Cell>& cells) {
+  for (const Axis& axis : sweep.axes) {
+    const bool is_used =
+        std::any_of(cells.begin(), cells.end(), [&](const Cell& cell) {
+          return std::any_of(
+              cell.values.begin(), cell.values.end(),
+              [&](const auto& value) { return value.first == axis.key; });
+        });
+    if (!is_used && axis.when)
+      throw UserError(
+          "sweep: axis {}: holds in no cell: no axis sets {} to what its "
+          "condition wants",
+          axis.key, axis.when->key);
+  }
+}
+
+}  // namespace
+
+std::vector<Cell> cells_of(const Sweep& sweep) {
+  const bool is_random = sweep.kind == Sweep::Kind::random;
+  std::vector<Cell> cells = sweep.kind == Sweep::Kind::list
+                                ? listed_cells(sweep)
+                                : Expansion(sweep).cells();
+  if (is_random) remove_drawn_twice(cells);
+  const std::vector<std::string> names = short_names(keys_of(sweep));
+  for (Cell& cell : cells)
+    if (cell.label.empty()) cell.label = label_of(cell, keys_of(sweep), names);
+  if (is_random) return cells;
+  refuse_same(cells);
+  refuse_unused(sweep, cells);
+  return cells;
+}
+
+std::vector<std::string> keys_of(const Sweep& sweep) {
+  std::vector<std::string> keys;
+  const auto add = [&](const std::string& key) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+      keys.push_back(key);
+  };
+  for (const Axis& axis : sweep.axes) add(axis.key);
+  for (const ListedCell& cell : sweep.cells)
+    for (const auto& [key, value] : cell.values) add(key);
+  return keys;
+}
+
+ConfigNode config_of(const ConfigNode& shared, const Cell& cell,
+                     std::int64_t seed) {
+  ConfigNode config = shared;
+  for (const auto& [key, value] : cell.values) config.set_path(key, value);
+  config.set("seed", {.value = seed});
+  return config;
+}
+
+}  // namespace sluice

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/sweep/sweep.h"
+
+namespace sluice {
+
+/// A point of a sweep. Its runs differ in their seeds alone.
+struct Cell {
+  std::vector<CellValue> values = {};  ///< in the order of the axes
+  /// Of the values, for tables; of a cell with a label of its own, that.
+  std::vector<std::string> texts = {};
+  std::string label = {};  ///< "policy=local_loss, lr=0.1"
+};
+
+/// The cells of a sweep, the last axis moving fastest. A random sweep's are
+/// drawn by (sample_seed, index, key): the first n are the same whatever their
+/// number; one that was drawn before is left out. Throws UserError for two
+/// cells that are the same, and for an axis that holds in none.
+std::vector<Cell> cells_of(const Sweep& sweep);
+
+/// The keys that cells set, in the order of the axes.
+std::vector<std::string> keys_of(const Sweep& sweep);
+
+/// What a run of that cell is told to do.
+ConfigNode config_of(const ConfigNode& shared, const Cell& cell,
+                     std::int64_t seed);
+
+}  // namespace sluice

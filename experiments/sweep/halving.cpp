@@ -1,0 +1,92 @@
+#include "experiments/sweep/halving.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "experiments/run_state.h"
+#include "lib/base/error.h"
+#include "lib/schedules/free_running.h"
+
+namespace sluice {
+namespace {
+
+/// Of one run; NaN when it has not got there.
+double score_of(const SweepRun& run, std::int64_t turn,
+                const std::string& measure) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Record evaluation = evaluation_until(
+      run.folder, turn > 0 ? turn : std::numeric_limits<std::int64_t>::max());
+  const double value = evaluation.number(measure, nan);
+  return measure == "loss" ? -value : value;
+}
+
+bool is_better(double left, double right) {
+  if (std::isnan(left)) return false;
+  return std::isnan(right) || left > right;
+}
+
+}  // namespace
+
+std::int64_t turn_of_rung(const Experiment& experiment, double epochs) {
+  if (runs_free(experiment.plans.front()))
+    throw UserError(
+        "sweep.halving: schedule = 'free' can't be continued after a rung; "
+        "set schedule = 'lockstep'");
+  const std::int64_t every = experiment.length.evaluate_every;
+  if (every < 1)
+    throw UserError(
+        "sweep.halving: compares evaluations; set evaluate_every above 0");
+  const auto turn = static_cast<std::int64_t>(
+      std::ceil(epochs * static_cast<double>(experiment.turns_per_epoch)));
+  const std::int64_t evaluated = (turn + every - 1) / every * every;
+  return evaluated < experiment.length.turns ? evaluated : 0;
+}
+
+bool has_reached(const SweepRun& run, std::int64_t turn) {
+  if (run.is_done()) return true;
+  if (turn == 0 || run.state.kind != RunState::Kind::unfinished) return false;
+  return evaluation_until(run.folder, turn).integer("turn") == turn;
+}
+
+std::vector<std::size_t> best_cells(const std::vector<std::size_t>& cells,
+                                    const std::vector<double>& scores,
+                                    std::int64_t keep) {
+  std::vector<std::size_t> order(cells.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](auto left, auto right) {
+    return is_better(scores.at(left), scores.at(right));
+  });
+  const auto each = static_cast<std::size_t>(keep);
+  order.resize((cells.size() + each - 1) / each);
+  std::sort(order.begin(), order.end());
+  std::vector<std::size_t> best;
+  for (const std::size_t i : order) best.push_back(cells[i]);
+  return best;
+}
+
+std::vector<double> scores_at(const SweepRuns& runs,
+                              const std::vector<std::size_t>& cells,
+                              const Halving& halving, double epochs) {
+  std::vector<double> scores;
+  for (const std::size_t cell : cells) {
+    double sum = 0;
+    int count = 0;
+    for (const SweepRun& run : runs.all()) {
+      if (run.cell != cell) continue;
+      const std::int64_t turn = turn_of_rung(runs.experiment_of(run), epochs);
+      if (!has_reached(run, turn)) continue;
+      sum += score_of(run, turn, halving.measure);
+      ++count;
+    }
+    scores.push_back(count > 0 ? sum / count
+                               : std::numeric_limits<double>::quiet_NaN());
+  }
+  return scores;
+}
+
+std::string pruned_file(const std::string& run_folder) {
+  return run_folder + ".pruned";
+}
+
+}  // namespace sluice

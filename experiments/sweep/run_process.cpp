@@ -1,0 +1,34 @@
+#include "experiments/sweep/run_process.h"
+
+#include <iostream>
+#include <iterator>
+
+#include "experiments/commands.h"
+#include "experiments/config/toml.h"
+#include "experiments/experiment.h"
+#include "experiments/run.h"
+#include "experiments/stop_signals.h"
+#include "lib/engines/child_processes.h"
+
+namespace sluice {
+
+int do_run_of_sweep(const RunProcessArguments& arguments) {
+  die_with_parent(arguments.parent);
+  StopSignals signals;  // before LibTorch has threads
+  const std::string config(std::istreambuf_iterator<char>(std::cin), {});
+  // It is resolved: it says where the data is.
+  Experiment experiment =
+      read_experiment(parse_toml(config, arguments.folder), "");
+  experiment.length.pause_turn = arguments.pause_turn;
+  const RunResult result = run(experiment,
+                               {.folder = arguments.folder,
+                                .overwrite = arguments.overwrite,
+                                .resume = arguments.resume,
+                                .quiet = true,
+                                .command = arguments.command,
+                                .program = this_program()},
+                               signals);
+  return result.complete ? 0 : kStopped;
+}
+
+}  // namespace sluice

@@ -1,0 +1,162 @@
+#include "experiments/sweep/run_sweep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "experiments/sweep/folder_lock.h"
+#include "experiments/sweep/halving.h"
+#include "experiments/sweep/launcher.h"
+#include "experiments/sweep/plan_file.h"
+#include "experiments/sweep/sweep_text.h"
+#include "lib/base/error.h"
+#include "lib/base/file.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+void refuse_others(const SweepRuns& runs) {
+  for (const SweepRun& run : runs.all())
+    if (run.state.kind == RunState::Kind::other)
+      throw UserError(
+          "{} holds a run with another config ({}); give another --dir, or "
+          "--again to do it anew",
+          run.folder, run.state.difference);
+}
+
+/// There was none when the plan was checked.
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  const bool is_made = fs::create_directories(folder, error);
+  if (error) throw UserError("{}: can't be made: {}", folder, error.message());
+  if (!is_made)
+    throw UserError("{}: another sluice sweep has just begun there", folder);
+}
+
+/// A run that was killed just before it wrote its marker has all else.
+void mark_done(const SweepRuns& runs) {
+  for (const SweepRun& run : runs.all())
+    if (run.is_done() && !fs::exists(run.folder + "/done"))
+      write_file_atomically(run.folder + "/done", [](std::ostream&) {});
+}
+
+std::vector<std::size_t> all_cells(const SweepPlan& plan) {
+  std::vector<std::size_t> cells(plan.cells.size());
+  std::iota(cells.begin(), cells.end(), std::size_t{0});
+  return cells;
+}
+
+bool is_among(std::size_t cell, const std::vector<std::size_t>& cells) {
+  return std::find(cells.begin(), cells.end(), cell) != cells.end();
+}
+
+/// Whether all runs of the cells are at the rung, or will never be.
+bool are_at_rung(const SweepRuns& runs, const std::vector<std::size_t>& cells,
+                 double rung) {
+  return std::all_of(
+      runs.all().begin(), runs.all().end(), [&](const SweepRun& run) {
+        return !is_among(run.cell, cells) || !run.failure.empty() ||
+               has_reached(run, turn_of_rung(runs.experiment_of(run), rung));
+      });
+}
+
+/// Of the cells that were at the rung, those that aren't among the best stop.
+void prune(SweepRuns& runs, const std::vector<std::size_t>& cells,
+           const std::vector<std::size_t>& best, double rung) {
+  for (SweepRun& run : runs.all()) {
+    if (!is_among(run.cell, cells) || is_among(run.cell, best)) continue;
+    if (run.is_done() || !run.failure.empty()) continue;
+    run.is_pruned = true;
+    write_file_atomically(pruned_file(run.folder), [&](std::ostream& file) {
+      file << fmt::format("stopped by halving after epoch {}\n", rung);
+    });
+  }
+  fmt::print("After epoch {} {} of {} cells go on\n", rung, best.size(),
+             cells.size());
+  for (const std::size_t cell : best)
+    fmt::print("  {}\n", runs.plan().cells[cell].cell.label);
+  std::fflush(stdout);
+}
+
+/// Those that are left after the last rung; none when the sweep was stopped on
+/// the way.
+std::vector<std::size_t> halved(std::vector<std::size_t> cells,
+                                const Halving& halving, SweepRuns& runs,
+                                Launcher& launcher) {
+  for (const double rung : halving.rungs) {
+    launcher.run(cells, rung);
+    if (!are_at_rung(runs, cells, rung)) return {};
+    const std::vector<std::size_t> best =
+        best_cells(cells, scores_at(runs, cells, halving, rung), halving.keep);
+    prune(runs, cells, best, rung);
+    cells = best;
+  }
+  return cells;
+}
+
+SweepResult result_of(const SweepRuns& runs) {
+  SweepResult result{.runs = runs.all().size()};
+  for (const SweepRun& run : runs.all()) {
+    if (run.is_done()) ++result.done;
+    if (!run.failure.empty()) ++result.failed;
+    if (run.is_pruned) ++result.pruned;
+  }
+  return result;
+}
+
+void print_end(const SweepRuns& runs, const std::string& folder) {
+  const SweepResult result = result_of(runs);
+  fmt::print("\n{}\n{} of {} runs done", results_text(runs), result.done,
+             result.runs);
+  if (result.failed > 0) fmt::print(", {} failed", result.failed);
+  if (result.pruned > 0) fmt::print(", {} stopped by halving", result.pruned);
+  fmt::print(", in {}\n", folder);
+  if (!result.is_over()) fmt::print("The same command goes on.\n");
+}
+
+}  // namespace
+
+SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
+                      StopSignals& signals) {
+  const std::string folder =
+      options.folder.empty() ? "runs/sweeps/" + sweep.name : options.folder;
+  std::atomic<bool> is_stopped = false;
+  const StopScope stop(signals, [&] { is_stopped = true; });
+  const bool was_there = fs::exists(folder);
+  std::optional<FolderLock> lock;
+  // Before its runs are looked at: nobody may change them then.
+  if (was_there && !options.dry_run) lock.emplace(folder);
+  SweepRuns runs(sweep, placed(plan_of(sweep), folder), folder,
+                 options.data_root);
+  if (!options.again) refuse_others(runs);
+  fmt::print("{}", plan_text(runs, options, folder));
+  if (options.dry_run) fmt::print("{}", cells_text(runs));
+  std::fflush(stdout);
+  if (options.dry_run) return result_of(runs);
+  if (!was_there) {
+    make_folder(folder);
+    lock.emplace(folder);
+  }
+  write_plan(folder, runs.plan());
+  mark_done(runs);
+  // It is decided anew: cells may have been added.
+  for (SweepRun& run : runs.all()) run.is_pruned = false;
+  Launcher launcher(runs, options, is_stopped);
+  std::vector<std::size_t> cells = all_cells(runs.plan());
+  if (sweep.halving) cells = halved(cells, *sweep.halving, runs, launcher);
+  launcher.run(cells, 0);
+  print_end(runs, folder);
+  return result_of(runs);
+}
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+
+#include "experiments/stop_signals.h"
+#include "experiments/sweep/sweep.h"
+#include "experiments/sweep/sweep_runs.h"
+
+namespace sluice {
+
+struct SweepOptions {
+  std::string folder = {};  ///< empty: runs/sweeps/NAME
+  int jobs = 1;             ///< runs at once, each in a process of its own
+  /// Try those again that failed: each once.
+  bool retry = false;
+  /// Do those anew that another build has made, or that have another config.
+  bool again = false;
+  bool dry_run = false;        ///< print the plan and what is done; no more
+  std::string command = {};    ///< for run.json
+  std::string program = {};    ///< what runs are started from
+  std::string data_root = {};  ///< where the config names none
+};
+
+/// How a sweep stands.
+struct SweepResult {
+  std::size_t runs = 0;
+  std::size_t done = 0;
+  std::size_t failed = 0;
+  std::size_t pruned = 0;  ///< stopped by halving
+
+  bool is_over() const { return done + failed + pruned == runs; }
+};
+
+/// Does the runs that are not done yet, and continues those that were
+/// interrupted. A signal lets the runs save checkpoints. Prints the plan, a
+/// line for each run, and a table. Throws UserError before anything is written
+/// or started for a bad cell, a folder that has another plan, and one that
+/// another sweep works in.
+SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
+                      StopSignals& signals);
+
+}  // namespace sluice

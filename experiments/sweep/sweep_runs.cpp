@@ -1,0 +1,99 @@
+#include "experiments/sweep/sweep_runs.h"
+
+#include <filesystem>
+#include <fstream>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "experiments/assembly.h"
+#include "experiments/provenance.h"
+#include "experiments/sweep/halving.h"
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+/// Empty when there is none.
+std::string read_failure(const std::string& run_folder) {
+  std::ifstream file(failure_file(run_folder));
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+std::string SweepRun::other_build() const {
+  const std::string build = state.provenance.value("build", "");
+  return build == this_build() ? "" : build;
+}
+
+std::string failure_file(const std::string& run_folder) {
+  return run_folder + ".failed";
+}
+
+SweepRuns::SweepRuns(const Sweep& sweep, SweepPlan plan,
+                     const std::string& folder, const std::string& data_root)
+    : sweep_(sweep), plan_(std::move(plan)), data_root_(data_root) {
+  for (std::size_t i = 0; i < plan_.cells.size(); ++i)
+    for (const std::int64_t seed : plan_.cells[i].seeds)
+      runs_.push_back({.cell = i,
+                       .seed = seed,
+                       .folder = fmt::format("{}/{}/seed-{}", folder,
+                                             plan_.cells[i].folder, seed)});
+  for (SweepRun& run : runs_)
+    check_and_look(run, run.seed == plan_.cells[run.cell].seeds.front());
+}
+
+const Cell& SweepRuns::cell_of(const SweepRun& run) const {
+  return plan_.cells.at(run.cell).cell;
+}
+
+std::string SweepRuns::name_of(const SweepRun& run) const {
+  return fmt::format("{}, seed {}", cell_of(run).label, run.seed);
+}
+
+Experiment SweepRuns::experiment_of(const SweepRun& run) const {
+  return read_experiment(config_of(sweep_.config, cell_of(run), run.seed),
+                         data_root_);
+}
+
+bool SweepRuns::leaves_threads_open(const SweepRun& run) const {
+  const ConfigNode config = config_of(sweep_.config, cell_of(run), run.seed);
+  const ConfigNode* threads = config.find("threads");
+  return threads == nullptr ||
+         threads->value == ConfigNode::Value(std::int64_t{0});
+}
+
+void SweepRuns::check_and_look(SweepRun& run, bool is_first_of_cell) const {
+  try {
+    const Experiment experiment = experiment_of(run);
+    if (is_first_of_cell) {
+      if (sweep_.halving)
+        for (const double rung : sweep_.halving->rungs)
+          turn_of_rung(experiment, rung);  // it can be compared there
+      check_devices(experiment);
+      if (!experiment.initial_weights.empty())
+        check_weights(experiment, experiment.initial_weights);
+    }
+    look_at(run, experiment);
+  } catch (const UserError& error) {
+    throw UserError("cell {} ({}): {}", plan_.cells[run.cell].id,
+                    cell_of(run).label, error.what());
+  }
+}
+
+void SweepRuns::look_at(SweepRun& run) const {
+  look_at(run, experiment_of(run));
+}
+
+void SweepRuns::look_at(SweepRun& run, const Experiment& experiment) const {
+  run.state = state_of(run.folder, experiment, data_root_);
+  run.failure = run.is_done() ? "" : read_failure(run.folder);
+  run.is_pruned =
+      !run.is_done() && std::filesystem::exists(pruned_file(run.folder));
+}
+
+}  // namespace sluice

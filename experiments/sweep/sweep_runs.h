@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/experiment.h"
+#include "experiments/run_state.h"
+#include "experiments/sweep/plan_file.h"
+#include "experiments/sweep/sweep.h"
+
+namespace sluice {
+
+/// A run of a sweep: a cell and a seed.
+struct SweepRun {
+  std::size_t cell = 0;  ///< in the plan
+  std::int64_t seed = 0;
+  std::string folder = {};
+  RunState state = {};
+  std::string failure = {};  ///< why its last try failed; empty: it didn't
+
+  bool is_pruned = false;  ///< halving has stopped it
+
+  bool is_done() const { return state.kind == RunState::Kind::done; }
+  /// The build that it was made by, where that isn't this one; or empty.
+  std::string other_build() const;
+};
+
+/// "folder.failed" holds why the last try of the run there failed.
+std::string failure_file(const std::string& run_folder);
+
+/// All runs of a sweep, and what stands in their folders.
+class SweepRuns {
+ public:
+  /// Reads and checks the config of every run. Throws UserError that names the
+  /// cell for one that is wrong; nothing is written.
+  SweepRuns(const Sweep& sweep, SweepPlan plan, const std::string& folder,
+            const std::string& data_root);
+
+  const SweepPlan& plan() const { return plan_; }
+  std::vector<SweepRun>& all() { return runs_; }
+  const std::vector<SweepRun>& all() const { return runs_; }
+  const Cell& cell_of(const SweepRun& run) const;
+  /// "policy=local_loss, lr=0.1, seed 2"
+  std::string name_of(const SweepRun& run) const;
+  /// What the run is told to do.
+  Experiment experiment_of(const SweepRun& run) const;
+  /// Whether it leaves open how many threads a block has.
+  bool leaves_threads_open(const SweepRun& run) const;
+  /// Again.
+  void look_at(SweepRun& run) const;
+
+ private:
+  void check_and_look(SweepRun& run, bool is_first_of_cell) const;
+  void look_at(SweepRun& run, const Experiment& experiment) const;
+
+  const Sweep& sweep_;
+  SweepPlan plan_;
+  std::string data_root_;
+  std::vector<SweepRun> runs_;
+};
+
+}  // namespace sluice
