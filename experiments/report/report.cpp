@@ -46,7 +46,12 @@ std::string lead_of(const Study& study) {
   add(State::failed, "failed");
   add(State::unfinished, "unfinished");
   add(State::absent, "not begun");
-  return lead + ".";
+  lead += ".";
+  if (study.repeats > 0)
+    lead += fmt::format(
+        " Left out: {} more of the same config and seed as another.",
+        study.repeats);
+  return lead;
 }
 
 std::string html_of(const ReportInput& input) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -41,16 +42,30 @@ std::vector<StudyCell> cells_of(std::vector<RunRecord> runs) {
     cells[index].runs.push_back(std::move(run));
   }
   for (StudyCell& cell : cells) {
-    std::stable_sort(
-        cell.runs.begin(), cell.runs.end(),
-        [](const RunRecord& a, const RunRecord& b) { return a.seed < b.seed; });
+    // Of one seed, a run that is done comes first.
+    std::stable_sort(cell.runs.begin(), cell.runs.end(),
+                     [](const RunRecord& a, const RunRecord& b) {
+                       return std::pair(a.seed, !a.is_done()) <
+                              std::pair(b.seed, !b.is_done());
+                     });
     cell.method = method_of(cell);
   }
   return cells;
 }
 
+/// How many runs of one seed there were beside the first.
+int drop_repeats(StudyCell& cell) {
+  const auto end = std::unique(
+      cell.runs.begin(), cell.runs.end(),
+      [](const RunRecord& a, const RunRecord& b) { return a.seed == b.seed; });
+  const auto repeats = static_cast<int>(cell.runs.end() - end);
+  cell.runs.erase(end, cell.runs.end());
+  return repeats;
+}
+
 Study study_of_runs(std::vector<RunRecord> runs) {
   Study study{.title = "Sluice runs", .cells = cells_of(std::move(runs))};
+  for (StudyCell& cell : study.cells) study.repeats += drop_repeats(cell);
   label_cells(study);
   return study;
 }
@@ -60,6 +75,7 @@ Study joined(std::vector<Study> parts) {
   if (parts.size() == 1) return std::move(parts.front());
   Study whole;
   for (const Study& part : parts) {
+    whole.repeats += part.repeats;
     whole.title += (whole.title.empty() ? "" : " + ") + part.title;
     for (const std::string& axis : part.axes)
       if (std::find(whole.axes.begin(), whole.axes.end(), axis) ==

@@ -30,6 +30,9 @@ struct Study {
   std::string title = {};
   std::vector<std::string> axes = {};  ///< keys in which the cells differ
   std::vector<StudyCell> cells = {};
+  /// Runs that were left out: of a seed that their cell has already. They would
+  /// make deviations look smaller than they are.
+  int repeats = 0;
 };
 
 /// Reads folders, each that of a run, of a sweep, or one of those. Cells come

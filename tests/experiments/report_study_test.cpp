@@ -48,6 +48,18 @@ TEST_F(ReportStudy, RunsThatDifferInTheirSeedOnlyAreOneCell) {
   EXPECT_THAT(study.axes, ElementsAre("boundary.policy"));
 }
 
+TEST_F(ReportStudy, ASeedCountsOnce) {
+  make_run("a", {.accuracy = 0.1, .is_done = false});
+  make_run("b", {.accuracy = 0.2});
+  make_run("c", {.accuracy = 0.2});
+  make_run("d", {.seed = 2});
+  const Study study = read();
+  ASSERT_EQ(study.cells.size(), 1U);
+  ASSERT_EQ(study.cells[0].runs.size(), 2U);
+  EXPECT_EQ(study.cells[0].runs[0].folder, path("b")) << "the first done one";
+  EXPECT_EQ(study.repeats, 2);
+}
+
 TEST_F(ReportStudy, CellsAreNamedByWhatTheyDifferIn) {
   make_run("a", {.more_config = "batch_size = 8\n"});
   make_run("b", {.more_config = "batch_size = 16\n"});
