@@ -181,7 +181,7 @@ ChildEnd ChildRun::end_of(int status) const {
 }
 
 void ChildRun::stop() {
-  if (!end_) ::kill(pid_, SIGTERM);
+  if (!end_ && !std::exchange(is_told_, true)) ::kill(pid_, SIGTERM);
 }
 
 std::vector<int> usable_cores() {

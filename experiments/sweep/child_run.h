@@ -53,7 +53,8 @@ class ChildRun {
 
   /// Nothing while it runs.
   std::optional<ChildEnd> poll();
-  /// Asks it to stop, with a checkpoint (SIGTERM). A second time means at once.
+  /// Asks it to stop, with a checkpoint (SIGTERM); only the first call counts,
+  /// for a second signal would mean at once.
   void stop();
 
  private:
@@ -62,6 +63,7 @@ class ChildRun {
   MemoryFile input_;
   MemoryFile errors_;
   pid_t pid_ = -1;
+  bool is_told_ = false;  // to stop
   std::optional<ChildEnd> end_;
 };
 

@@ -121,16 +121,31 @@ void Launcher::run(const std::vector<std::size_t>& cells, double rung) {
   for (SweepRun& run : runs_.all())
     if (std::find(cells.begin(), cells.end(), run.cell) != cells.end())
       queue(run, rung);
+  try {
+    work();
+  } catch (...) {  // a full disk, say: what runs shall save what it has
+    stop_all();
+    for (Slot& slot : slots_)
+      while (slot.child && !slot.child->poll())
+        std::this_thread::sleep_for(kLook);
+    throw;
+  }
+}
+
+void Launcher::work() {
   bool is_told = false;
   for (;;) {
     if (!is_stopped_) fill_slots();
-    if (is_stopped_ && !std::exchange(is_told, true))
-      for (Slot& slot : slots_)
-        if (slot.child) slot.child->stop();
+    if (is_stopped_ && !std::exchange(is_told, true)) stop_all();
     if (!some_run()) return;
     std::this_thread::sleep_for(kLook);
     for (Slot& slot : slots_) collect(slot);
   }
+}
+
+void Launcher::stop_all() {
+  for (Slot& slot : slots_)
+    if (slot.child) slot.child->stop();
 }
 
 bool Launcher::some_run() const {

@@ -41,6 +41,8 @@ class Launcher {
   };
 
   void queue(SweepRun& run, double rung);
+  void work();
+  void stop_all();
   void fill_slots();
   void start(Slot& slot, Job job);
   Share share_for(const Slot& slot, const Experiment& experiment) const;

@@ -38,6 +38,7 @@ class SweepRuns {
   SweepRuns(const Sweep& sweep, SweepPlan plan, const std::string& folder,
             const std::string& data_root);
 
+  const Sweep& sweep() const { return sweep_; }
   const SweepPlan& plan() const { return plan_; }
   std::vector<SweepRun>& all() { return runs_; }
   const std::vector<SweepRun>& all() const { return runs_; }

@@ -115,6 +115,10 @@ std::string plan_text(const SweepRuns& runs, const SweepOptions& options,
   for (const std::string& key : plan.axes)
     text += fmt::format("  {}: {}\n", key, texts_of_axis(plan, key));
   text += fmt::format("  seed: {}\n", fmt::join(seeds, ", "));
+  if (const auto& halving = runs.sweep().halving)
+    text += fmt::format(
+        "  halving: after epochs {}, one cell in {} goes on by its {}\n",
+        fmt::join(halving->rungs, ", "), halving->keep, halving->measure);
   const std::size_t failed =
       count(runs, [](const SweepRun& run) { return !run.failure.empty(); });
   text += fmt::format(

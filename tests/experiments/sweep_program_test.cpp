@@ -278,6 +278,7 @@ constexpr const char* kHalved =
 TEST_F(Sweeps, HalvingStopsTheWorseCells) {
   const Outcome outcome = sweep(kHalved);
   EXPECT_EQ(outcome.status, kDone) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("halving: after epochs 1, 1.5"));
   EXPECT_THAT(outcome.text, HasSubstr("After epoch 1 2 of 4 cells go on"));
   EXPECT_THAT(outcome.text, HasSubstr("After epoch 1.5 1 of 2 cells go on"));
   EXPECT_THAT(outcome.text,
