@@ -41,15 +41,15 @@ struct Case {
 // The first layer needs no gradient of its input, so block 1 has more to it.
 constexpr Case kCases[] = {
     {"mlp",
-     "batch_size = 128\nturns = 200\nblocks = ['0-3', '4-']\n"
+     "batch_size = 256\nturns = 100\nblocks = ['0-3', '4-']\n"
      "data = {name = 'drawn_digits', train = 4096, test = 128}\n"
      "model = {name = 'mlp', hidden = [1152, 1024, 1024, 1024, 1024, 1024, "
      "1024, 1024]}\n"
      "optimizer = {name = 'sgd', lr = 0.01, momentum = 0.9}\n"},
     {"conv",
-     "batch_size = 64\nturns = 60\nblocks = ['0-3', '4-']\n"
+     "batch_size = 64\nturns = 48\nblocks = ['0-6', '7-']\n"
      "data = {name = 'drawn_digits', train = 4096, test = 64}\n"
-     "model = {name = 'resnet', depth = 20}\n"
+     "model = {name = 'resnet', depth = 32}\n"
      "optimizer = {name = 'sgd', lr = 0.01, momentum = 0.9}\n"},
     {"gpt",
      "batch_size = 16\nturns = 60\nblocks = ['0-2', '3-']\n"
