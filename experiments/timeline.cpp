@@ -75,8 +75,10 @@ class Drawing {
                           record.integer("peer"))
             : fmt::format("wait for {} {} of block {}", record.text("message"),
                           record.integer("batch"), record.integer("peer"));
-    trace_.slice(block_of(record), name, "wait", start_of(record) - zero_,
-                 end_of(record) - zero_);
+    trace_.slice(
+        block_of(record), name, "wait", start_of(record) - zero_,
+        end_of(record) - zero_,
+        {{"batch", record.integer("batch")}, {"turn", record.integer("turn")}});
   }
 
   void arrow(const Record& sent, const Record& taken) {

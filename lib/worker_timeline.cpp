@@ -29,6 +29,7 @@ WorkerTimeline::WorkerTimeline(int block, std::shared_ptr<Sink> sink,
 
 void WorkerTimeline::begins(const Action& action) {
   is_on_ = sink_ && turns_.contain(action.turn);
+  turn_ = action.turn;
   if (is_on_) start_ = std::chrono::steady_clock::now();
 }
 
@@ -56,6 +57,7 @@ void WorkerTimeline::tell_of(const char* kind, const MessageHead& head,
   Record record;
   record.set("kind", kind);
   record.set("block", std::int64_t{block_});
+  record.set("turn", turn_);
   record.set("peer", std::int64_t{peer});
   record.set("message", std::string(name_of(head.kind)));
   record.set("batch", head.batch);

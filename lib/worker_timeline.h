@@ -25,8 +25,8 @@ struct TracedTurns {
 /// records of the kinds
 ///   action  block, turn, batch, name, category, start, end, and what waits in
 ///           its receivers then (waiting_bytes); of a backward its staleness
-///   taken   block, peer, message, batch: waited for from start to end
-///   sent    block, peer, message, batch: sent at start, had room at end
+///   taken   block, turn, peer, message, batch: waited for from start to end
+///   sent    block, turn, peer, message, batch: sent at start, had room at end
 /// of its own thread.
 class WorkerTimeline {
  public:
@@ -45,6 +45,7 @@ class WorkerTimeline {
   std::shared_ptr<Sink> sink_;
   TracedTurns turns_;
   bool is_on_ = false;  // within an action of those turns
+  std::int64_t turn_ = 0;
   SteadyTime start_;
 };
 

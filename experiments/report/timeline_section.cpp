@@ -34,10 +34,11 @@ struct Kind {
   int shade;
   bool is_dark;  ///< light letters on it, in light mode
 };
-constexpr std::array<Kind, 4> kKinds = {{{"forward", 3, false},
+constexpr std::array<Kind, 5> kKinds = {{{"forward", 3, false},
                                          {"backward", 1, true},
                                          {"update", 0, true},
-                                         {"evaluate", 5, false}}};
+                                         {"evaluate", 5, false},
+                                         {"wait", 6, false}}};
 
 int shade_of(const std::string& category) {
   for (const Kind& kind : kKinds)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <map>
 
 #include <nlohmann/json.hpp>
@@ -62,8 +63,11 @@ TraceFile read_trace(const std::string& path, std::int64_t turns) {
   } catch (const Json::exception& error) {
     throw UserError("{}: is damaged ({}); remove it", path, error.what());
   }
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  for (const TracedAction& action : trace.actions)
+    first = std::min(first, action.turn);
   std::erase_if(trace.actions, [&](const TracedAction& action) {
-    return action.turn >= turns;
+    return action.turn - first >= turns;
   });
   std::map<int, double> ends;
   for (const TracedAction& action : trace.actions)

@@ -29,7 +29,8 @@ struct TraceFile {
   std::vector<TracedMessage> messages = {};
 };
 
-/// The first turns only. Throws UserError when the file is damaged.
+/// The first turns that it shows only; waits lie behind the actions that they
+/// are within. Throws UserError when the file is damaged.
 TraceFile read_trace(const std::string& path, std::int64_t turns);
 
 }  // namespace sluice

@@ -69,6 +69,8 @@ TEST_P(Timeline, NestsWaitsWithinActions) {
     for (const Json& wait : slices) {
       if (wait.at("cat") != "wait") continue;
       ++waits;
+      EXPECT_TRUE(wait.at("args").at("turn") >= 2 &&
+                  wait.at("args").at("turn") < 6);
       EXPECT_TRUE(std::any_of(slices.begin(), slices.end(),
                               [&](const Json& action) {
                                 return action.at("cat") != "wait" &&
