@@ -45,6 +45,7 @@ ConfigNode config_of(const ConfigArguments& arguments) {
 }
 
 std::string data_root() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads
   const char* root = std::getenv("SLUICE_DATA");
   return root ? root : "";
 }

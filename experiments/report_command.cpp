@@ -81,6 +81,7 @@ std::string name_of_file(const std::string& path) {
 }  // namespace
 
 void report_command(const ReportArguments& arguments) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads
   const char* root = std::getenv("SLUICE_DATA");
   const std::string data_root = root == nullptr ? "" : root;
   const ReportFiles files =

@@ -72,8 +72,8 @@ std::vector<Record> records_until(const Resumed& from,
         kind == "evaluation" ||
         (kind == "phase" &&
          record.number("phase", 0) <= static_cast<double>(from.phase));
-    const bool is_drained =
-        record.number("batch", at) < static_cast<double>(from.first_batch);
+    const bool is_drained = record.number("batch", static_cast<double>(at)) <
+                            static_cast<double>(from.first_batch);
     const bool is_before =
         !from.checkpoint.empty() && at >= 0 &&
         (at < from.turn || is_drained || (is_there && at == from.turn));

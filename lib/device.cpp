@@ -64,6 +64,7 @@ c10::Device device_for(const std::string& name, int block) {
 
 void make_gpus_deterministic() {
   // cuBLAS reads it when it starts; without it its sums depend on the stream.
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*replace=*/0);
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);

@@ -424,6 +424,7 @@ std::vector<Tensors> Worker::receive_gradients(const Action& action) {
   const int ways = above.first_layer_to_below ? 1 : above.leaving;
   const Codec* codec =
       above.first_layer_to_below ? nullptr : parts_.codec_above.get();
+  gradients.reserve(static_cast<std::size_t>(ways));
   for (int way = 0; way < ways; ++way)
     gradients.push_back(unpack(message,
                                gradient_name(static_cast<std::size_t>(way)),

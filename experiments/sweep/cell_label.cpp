@@ -52,7 +52,7 @@ std::string value_text(const ConfigNode& value,
                     : fmt::format("{}", *number);
   }
   for (const char* key : {"policy", "name"}) {
-    const std::string name = text_under(value, key);
+    std::string name = text_under(value, key);
     const bool is_shared =
         std::any_of(all.begin(), all.end(), [&](const ConfigNode& other) {
           return text_under(other, key) == name && other != value;

@@ -61,6 +61,7 @@ std::vector<std::size_t> best_cells(const std::vector<std::size_t>& cells,
   order.resize((cells.size() + each - 1) / each);
   std::sort(order.begin(), order.end());
   std::vector<std::size_t> best;
+  best.reserve(order.size());
   for (const std::size_t i : order) best.push_back(cells[i]);
   return best;
 }

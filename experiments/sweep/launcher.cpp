@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -38,6 +39,7 @@ constexpr int kInterrupted = 130;
 std::vector<std::string> usable_gpus() {
   const int count = count_gpus();
   std::vector<std::string> names;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody writes the environment
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible != nullptr && *visible != 0) names = split_values(visible);
   for (int i = static_cast<int>(names.size()); i < count; ++i)
@@ -49,9 +51,8 @@ std::vector<std::string> usable_gpus() {
 /// Slots share GPUs where there are fewer of them.
 std::vector<std::string> gpus_by_slot(int slots) {
   const std::vector<std::string> names = usable_gpus();
-  std::vector<int> numbers;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    numbers.push_back(static_cast<int>(i));
+  std::vector<int> numbers(names.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
   std::vector<std::string> texts;
   for (const std::vector<int>& part : divided(numbers, slots)) {
     std::vector<std::string> own;

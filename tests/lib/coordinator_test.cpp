@@ -181,10 +181,10 @@ TEST(Coordinator, PausesWhereItWasTold) {
             100);
 }
 
-constexpr RunLength kStopsEarly = {.turns = 1000,
-                                   .evaluate_every = 10,
-                                   .evaluation_batches = 1,
-                                   .early_stop = {.patience = 2}};
+const RunLength kStopsEarly = {.turns = 1000,
+                               .evaluate_every = 10,
+                               .evaluation_batches = 1,
+                               .early_stop = {.patience = 2}};
 
 /// Where a run of one block ends whose evaluations give these accuracies.
 std::int64_t end_with(const std::vector<double>& accuracies) {
