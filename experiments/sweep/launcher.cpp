@@ -56,6 +56,7 @@ std::vector<std::string> gpus_by_slot(int slots) {
   std::vector<std::string> texts;
   for (const std::vector<int>& part : divided(numbers, slots)) {
     std::vector<std::string> own;
+    own.reserve(part.size());
     for (const int number : part)
       own.push_back(names[static_cast<std::size_t>(number)]);
     texts.push_back(fmt::format("{}", fmt::join(own, ",")));
