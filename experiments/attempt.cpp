@@ -63,6 +63,7 @@ void Attempt::run(const std::string& program, const std::string& faults,
                coordinator_);
   } catch (...) {
     try {
+      timeline_->save(folder_.path());
       status_->finish("failed");
     } catch (const UserError&) {
       // What failed first is what is told.

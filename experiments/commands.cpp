@@ -44,13 +44,13 @@ ConfigNode config_of(const ConfigArguments& arguments) {
   return config;
 }
 
+}  // namespace
+
 std::string data_root() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads
   const char* root = std::getenv("SLUICE_DATA");
   return root ? root : "";
 }
-
-}  // namespace
 
 Experiment experiment_of(const ConfigArguments& arguments) {
   return read_experiment(config_of(arguments), data_root());

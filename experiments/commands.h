@@ -18,6 +18,9 @@ struct ConfigArguments {
 };
 Experiment experiment_of(const ConfigArguments& arguments);
 
+/// Where data files are looked for: SLUICE_DATA, or empty.
+std::string data_root();
+
 /// The file that worker processes are started from: this one.
 std::string this_program();
 

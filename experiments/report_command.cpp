@@ -1,5 +1,4 @@
 // `sluice report`: what runs have shown, on a page and in tables.
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -81,15 +80,13 @@ std::string name_of_file(const std::string& path) {
 }  // namespace
 
 void report_command(const ReportArguments& arguments) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads
-  const char* root = std::getenv("SLUICE_DATA");
-  const std::string data_root = root == nullptr ? "" : root;
+  const std::string root = data_root();
   const ReportFiles files =
       write_report({.folders = arguments.folders,
                     .page = arguments.page,
                     .only_numbers = arguments.untimed,
                     .work = [&](const ConfigNode& config) {
-                      return work_of_config(config, data_root);
+                      return work_of_config(config, root);
                     }});
   fmt::print("{}: the page; beside it {}, {} and {}\n", files.page,
              name_of_file(files.markdown), name_of_file(files.table),

@@ -1,7 +1,6 @@
 #include "experiments/run_folder.h"
 
 #include <array>
-#include <chrono>
 #include <filesystem>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/metrics/time_spent.h"
 
 namespace sluice {
 namespace {
@@ -104,12 +104,6 @@ Json read_json(const std::string& path) {
   }
 }
 
-double now() {
-  return std::chrono::duration<double>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 RunFolder RunFolder::make(std::string path, const Experiment& experiment,
@@ -130,7 +124,7 @@ RunFolder RunFolder::make(std::string path, const Experiment& experiment,
     remove_tree(file);
   }
   write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
-  folder.started_ = now();
+  folder.started_ = seconds_since_1970();
   const std::string changes = uncommitted_changes();
   if (!changes.empty()) write_text(folder.path_ + "/changes.patch", changes);
   write_text(folder.path_ + "/run.json",
@@ -159,7 +153,7 @@ RunFolder RunFolder::reopen(std::string path, const Experiment& experiment,
   const std::string run_file = folder.path_ + "/run.json";
   Json run = read_json(run_file);
   folder.started_ = run.value("started", 0.0);
-  Json part = provenance(command, experiment, now());
+  Json part = provenance(command, experiment, seconds_since_1970());
   part["turn"] = from.turn;
   run["continued"].push_back(std::move(part));
   write_text(run_file, run.dump(2) + "\n");

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "lib/metrics/hash.h"
+#include "lib/waiting_bytes.h"
 
 namespace sluice {
 
@@ -76,11 +77,6 @@ void WorkerLog::evaluated(const Action& action, const Evaluation& evaluation) {
 
 void WorkerLog::status(const Action& action, double waiting, const Link& below,
                        const Link& above) const {
-  const auto waiting_bytes = [](const Link& link) -> std::int64_t {
-    return link.receiver
-               ? static_cast<std::int64_t>(link.receiver->waiting_bytes())
-               : 0;
-  };
   Record record = record_of("status", action);
   record.set("clock", std::chrono::duration<double>(
                           std::chrono::steady_clock::now().time_since_epoch())

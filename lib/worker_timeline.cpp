@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "lib/waiting_bytes.h"
+
 namespace sluice {
 namespace {
 
@@ -13,12 +15,6 @@ double seconds(SteadyTime time) {
 
 double now() {
   return seconds(std::chrono::steady_clock::now());
-}
-
-std::int64_t waiting_bytes(const Link& link) {
-  return link.receiver
-             ? static_cast<std::int64_t>(link.receiver->waiting_bytes())
-             : 0;
 }
 
 }  // namespace

@@ -121,15 +121,7 @@ std::string read_status(const std::string& folder) {
   return text.str();
 }
 
-}  // namespace
-
-bool is_over(const std::string& status) {
-  return parsed(status).value("state", "") != "running";
-}
-
-std::string status_page(const std::string& status, double now,
-                        std::size_t width) {
-  const Json run = parsed(status);
+std::string page_of(const Json& run, double now, std::size_t width) {
   std::string page = head(run, now);
   page +=
       "block      turn       loss  accuracy  turns/s  waiting  below  above  "
@@ -147,6 +139,21 @@ std::string status_page(const std::string& status, double now,
   for (std::string line; std::getline(lines, line);)
     cut += line.substr(0, width) + "\n";
   return cut;
+}
+
+}  // namespace
+
+bool is_over(const std::string& status) {
+  return parsed(status).value("state", "") != "running";
+}
+
+std::string status_page(const std::string& status, double now,
+                        std::size_t width) {
+  try {
+    return page_of(parsed(status), now, width);
+  } catch (const Json::exception& error) {
+    throw UserError("status.json: is damaged ({})", error.what());
+  }
 }
 
 void watch(const std::string& folder, bool once) {

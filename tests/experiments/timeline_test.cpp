@@ -124,6 +124,19 @@ INSTANTIATE_TEST_SUITE_P(Engines, Timeline,
                            return std::string(info.param);
                          });
 
+class TimelineOfFailure : public Program {};
+
+TEST_F(TimelineOfFailure, IsThatUntilAWorkerWasLost) {
+  const Outcome run =
+      sluice("run " + write("config.toml", config_with("")) +
+             " engine=processes --inject 'kill block 2 @ turn 5' --dir " +
+             path("run"));
+  EXPECT_EQ(run.status, 1) << run.text;
+  const std::string trace = slurp(path("run/trace.json"));
+  EXPECT_NE(trace.find("\"U4\""), std::string::npos);
+  EXPECT_TRUE(Json::accept(trace));
+}
+
 class NoTimeline : public Program {};
 
 TEST_F(NoTimeline, OfNoTurnsIsWritten) {

@@ -79,6 +79,9 @@ TEST(Watch, FitsATerminalOf80Columns) {
 TEST(Watch, RefusesWhatIsNoStatus) {
   EXPECT_THROW(status_page("{", 0), UserError);
   EXPECT_THROW(status_page("[]", 0), UserError);
+  EXPECT_THROW(status_page(R"({"blocks": 5})", 0), UserError);
+  EXPECT_THROW(status_page(R"({"blocks": [1]})", 0), UserError);
+  EXPECT_THROW(status_page(R"({"blocks": [{"turn": "x"}]})", 0), UserError);
 }
 
 class WatchProgram : public Program {};
@@ -96,6 +99,19 @@ TEST_F(WatchProgram, ShowsARunThatIsDoneAndEnds) {
     EXPECT_THAT(shown.text, HasSubstr("epoch 1.20 of 1.20"));
     EXPECT_THAT(shown.text, HasSubstr("test loss"));
     EXPECT_THAT(shown.text, HasSubstr("\n    2        11"));
+  }
+}
+
+TEST_F(WatchProgram, KnowsWhatWorkersTellEverySecond) {
+  const std::string dir = path("run");
+  const Outcome run =
+      sluice("run " + write("config.toml", config_with("blocks = 2\n")) +
+             " engine=processes --inject 'delay 1->2 300ms' --dir " + dir);
+  ASSERT_EQ(run.status, 0) << run.text;
+  for (const Json& block : Json::parse(slurp(dir + "/status.json"))["blocks"]) {
+    EXPECT_GT(block["turns_per_second"].get<double>(), 0.5) << block;
+    EXPECT_LT(block["turns_per_second"].get<double>(), 10) << block;
+    EXPECT_GT(block["waiting_share"].get<double>(), 0.5) << block;
   }
 }
 

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lib/base/channel.h"
+
+namespace sluice {
+
+/// What has come over the link and waits; 0 where there is none.
+inline std::int64_t waiting_bytes(const Link& link) {
+  return link.receiver
+             ? static_cast<std::int64_t>(link.receiver->waiting_bytes())
+             : 0;
+}
+
+}  // namespace sluice
