@@ -88,9 +88,9 @@ void report_command(const ReportArguments& arguments) {
                     .work = [&](const ConfigNode& config) {
                       return work_of_config(config, root);
                     }});
-  fmt::print("{}: the page; beside it {}, {} and {}\n", files.page,
+  fmt::print("{}: the page; beside it {}, {}, {} and {}/\n", files.page,
              name_of_file(files.markdown), name_of_file(files.table),
-             name_of_file(files.runs));
+             name_of_file(files.runs), name_of_file(files.figures));
 }
 
 }  // namespace sluice

@@ -12,9 +12,8 @@
 namespace sluice {
 namespace {
 
-// In the units of the drawing, which is scaled to the page.
-constexpr double kWidth = 440;
-constexpr double kHeight = 290;
+constexpr double kWidth = kChartWidth;
+constexpr double kHeight = kChartHeight;
 constexpr double kLeft = 56;
 constexpr double kRight = 16;
 constexpr double kTop = 34;
@@ -74,7 +73,11 @@ struct Axes {
   Axis y;
 };
 
-Axes axes_of(const Chart& chart, bool may_be_log) {
+bool spans_decades(double low, double high) {
+  return low > 0 && high > kLogRatio * low;
+}
+
+Axes axes_of(const Chart& chart) {
   Axes axes;
   double least = std::numeric_limits<double>::infinity();
   for (const ChartItem& item : chart.items)
@@ -87,7 +90,9 @@ Axes axes_of(const Chart& chart, bool may_be_log) {
       least = std::min(least, point.y);
     }
   if (axes.x.is_empty()) return axes;
-  if (may_be_log && least > 0 && axes.y.high > kLogRatio * least) {
+  axes.x.is_log =
+      !chart.x_ticks.empty() && spans_decades(axes.x.low, axes.x.high);
+  if (!chart.is_scatter && spans_decades(least, axes.y.high)) {
     axes.y.is_log = true;
     axes.y.low = std::max(axes.y.low, least / 2);
   }
@@ -114,6 +119,14 @@ std::string line(double x1, double y1, double x2, double y2,
       y1, x2, y2, attributes);
 }
 
+std::vector<Tick> x_ticks_of(const Chart& chart, const Axis& axis) {
+  if (chart.x_ticks.empty()) return axis.ticks(kTicksAcross);
+  std::vector<Tick> ticks;
+  for (const double at : chart.x_ticks)
+    ticks.push_back({at, fmt::format("{:g}", at)});
+  return ticks;
+}
+
 std::string frame_of(const Chart& chart, const Axes& axes) {
   std::string out = text_at(8, 18, "class=\"chart-title\"", chart.title);
   for (const Tick& tick : axes.y.ticks(kTicksUp)) {
@@ -122,7 +135,7 @@ std::string frame_of(const Chart& chart, const Axes& axes) {
     out += text_at(kLeft - 6, y + 4, "class=\"tick\" text-anchor=\"end\"",
                    tick.text);
   }
-  for (const Tick& tick : axes.x.ticks(kTicksAcross)) {
+  for (const Tick& tick : x_ticks_of(chart, axes.x)) {
     const double x = axes.x.place(tick.at);
     out +=
         line(x, kHeight - kBottom, x, kHeight - kBottom + 4, "class=\"axis\"");
@@ -229,60 +242,81 @@ std::string line_of(const ChartItem& item, const Axes& axes, bool has_marks) {
   return out;
 }
 
-std::string svg_of(const Chart& chart, const std::string& inside) {
-  return fmt::format(
-      "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>\n",
-      kWidth, kHeight, escaped(chart.title + " against " + chart.x_label),
-      inside);
+std::string lines_of(const Chart& chart, const Axes& axes) {
+  std::string out;
+  for (const ChartItem& item : chart.items)
+    out += line_of(item, axes, chart.has_marks);
+  return out;
+}
+
+/// A point with bars for what it may be off by.
+std::string point_of(const ChartItem& item, const ChartPoint& point,
+                     const Axes& axes) {
+  const double x = axes.x.place(point.x);
+  const double y = axes.y.place(point.y);
+  const std::string bar = fmt::format("class=\"bar c{}\"", item.style.colour);
+  std::string out;
+  if (point.y_off > 0)
+    out += line(x, axes.y.place(point.y - point.y_off), x,
+                axes.y.place(point.y + point.y_off), bar.c_str());
+  if (point.x_off > 0)
+    out += line(axes.x.place(point.x - point.x_off), y,
+                axes.x.place(point.x + point.x_off), y, bar.c_str());
+  if (item.is_ringed)
+    out += fmt::format(
+        "<circle class=\"ring\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"9\"/>", x, y);
+  return out + mark_at(x, y, item.style,
+                       fmt::format("{}: {:.4g} at {:.4g}", item.label, point.y,
+                                   point.x));
+}
+
+std::string points_of(const Chart& chart, const Axes& axes) {
+  std::string out;
+  for (const ChartItem& item : chart.items)
+    for (const ChartPoint& point : item.points)
+      if (is_drawn(point)) out += point_of(item, point, axes);
+  return out;
 }
 
 }  // namespace
 
-std::string line_chart(const Chart& chart) {
-  const Axes axes = axes_of(chart, true);
+std::string drawing_of(const Chart& chart) {
+  const Axes axes = axes_of(chart);
   if (axes.x.is_empty()) return "";
-  std::string out = frame_of(chart, axes);
-  for (const ChartItem& item : chart.items)
-    out += line_of(item, axes, chart.has_marks);
-  return svg_of(chart, out);
+  return frame_of(chart, axes) +
+         (chart.is_scatter ? points_of(chart, axes) : lines_of(chart, axes));
 }
 
-std::string scatter_chart(const Chart& chart) {
-  const Axes axes = axes_of(chart, false);
-  if (axes.x.is_empty()) return "";
-  std::string out = frame_of(chart, axes);
-  for (const ChartItem& item : chart.items)
-    for (const ChartPoint& point : item.points) {
-      if (!is_drawn(point)) continue;
-      const double x = axes.x.place(point.x);
-      const double y = axes.y.place(point.y);
-      const std::string bar =
-          fmt::format("class=\"bar c{}\"", item.style.colour);
-      if (point.y_off > 0)
-        out += line(x, axes.y.place(point.y - point.y_off), x,
-                    axes.y.place(point.y + point.y_off), bar.c_str());
-      if (point.x_off > 0)
-        out += line(axes.x.place(point.x - point.x_off), y,
-                    axes.x.place(point.x + point.x_off), y, bar.c_str());
-      if (item.is_ringed)
-        out += fmt::format(
-            "<circle class=\"ring\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"9\"/>", x,
-            y);
-      out += mark_at(
-          x, y, item.style,
-          fmt::format("{}: {:.4g} at {:.4g}", item.label, point.y, point.x));
-    }
-  return svg_of(chart, out);
+std::string draw(const Chart& chart) {
+  const std::string inside = drawing_of(chart);
+  if (inside.empty()) return "";
+  return fmt::format(
+      "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>\n",
+      kChartWidth, kChartHeight,
+      escaped(chart.title + " against " + chart.x_label), inside);
+}
+
+std::string key_drawing(const CellStyle& style) {
+  return fmt::format(
+      "<line class=\"line c{}\" stroke-dasharray=\"{}\" x1=\"1\" y1=\"7\" "
+      "x2=\"33\" y2=\"7\"/>{}",
+      style.colour,
+      kDashes[static_cast<std::size_t>(style.variant) % kDashes.size()],
+      mark_at(17, 7, style, ""));
 }
 
 std::string legend_mark(const CellStyle& style) {
   return fmt::format(
-      "<svg class=\"key\" viewBox=\"0 0 34 14\" aria-hidden=\"true\"><line "
-      "class=\"line c{}\" stroke-dasharray=\"{}\" x1=\"1\" y1=\"7\" x2=\"33\" "
-      "y2=\"7\"/>{}</svg>",
-      style.colour,
-      kDashes[static_cast<std::size_t>(style.variant) % kDashes.size()],
-      mark_at(17, 7, style, ""));
+      "<svg class=\"key\" viewBox=\"0 0 {} {}\" aria-hidden=\"true\">{}</svg>",
+      kKeyWidth, kKeyHeight, key_drawing(style));
+}
+
+std::string legend_of(const std::vector<ChartItem>& items) {
+  std::string entries;
+  for (const ChartItem& item : items)
+    entries +=
+        element("li", "", legend_mark(item.style) + escaped(item.label)) + "\n";
+  return element("ul", "class=\"legend\"", entries);
 }
 
 }  // namespace sluice

@@ -25,21 +25,38 @@ struct ChartItem {
 };
 
 struct Chart {
+  std::string name = {};     ///< "loss_by_turns", of a file; unique in a report
   std::string title = {};    ///< what is drawn upwards, with its unit
   std::string x_label = {};  ///< with its unit
   std::vector<ChartItem> items = {};
-  bool has_marks = false;  ///< few points: each is marked
-  bool from_zero = false;  ///< x begins there
+  bool is_scatter = false;  ///< a mark for each point, with bars; or else lines
+  bool has_marks = false;   ///< few points: each is marked on its line
+  bool from_zero = false;   ///< x begins there
+  /// Places on the x axis that have a tick; empty: round numbers.
+  std::vector<double> x_ticks = {};
 };
 
-/// As SVG, with lines and bands. y is logarithmic where values differ by more
-/// than an order of magnitude and all are positive. Empty without any point.
-std::string line_chart(const Chart& chart);
+/// In the units of a chart's drawing, which is scaled to the page.
+constexpr int kChartWidth = 440;
+constexpr int kChartHeight = 290;
 
-/// A mark for each point, with bars for what it may be off by.
-std::string scatter_chart(const Chart& chart);
+/// As SVG. An axis is logarithmic where its values differ by more than an order
+/// of magnitude and all are positive: y of lines, and x with ticks of its own.
+/// Empty without any point.
+std::string draw(const Chart& chart);
 
-/// A line with the item's mark, for a legend.
+/// What `draw` draws, without the <svg> around it.
+std::string drawing_of(const Chart& chart);
+
+/// A line with the item's mark, for a legend, within kKeyWidth x kKeyHeight.
+constexpr int kKeyWidth = 34;
+constexpr int kKeyHeight = 14;
+std::string key_drawing(const CellStyle& style);
+
+/// The same as an <svg> of HTML.
 std::string legend_mark(const CellStyle& style);
+
+/// A list of the items, in HTML.
+std::string legend_of(const std::vector<ChartItem>& items);
 
 }  // namespace sluice

@@ -29,7 +29,8 @@ std::vector<BandPoint> band(const StudyCell& cell, const SeriesOf& series_of,
 
 /// What curves are drawn against.
 struct Abscissa {
-  std::string label;
+  std::string name;   ///< "turns"
+  std::string label;  ///< "turns", or the unit
   /// By how much to multiply turns; 0: it isn't known for this cell.
   std::function<double(std::size_t cell)> per_turn = [](std::size_t) {
     return 1.0;
@@ -80,18 +81,22 @@ void rescale_x(Chart& chart, const Scale& scale) {
 
 /// What test results are drawn against: turns, and what is known beside.
 std::vector<Abscissa> abscissas(const ReportInput& input) {
-  std::vector<Abscissa> all = {{.label = "turns"}};
-  if (!input.only_numbers) all.push_back({.label = "s", .is_time = true});
-  const auto amount = [&](const char* unit, double TurnWork::*member) {
-    all.push_back({.label = unit, .per_turn = [&input, member](std::size_t i) {
+  std::vector<Abscissa> all = {{.name = "turns", .label = "turns"}};
+  if (!input.only_numbers)
+    all.push_back({.name = "time", .label = "s", .is_time = true});
+  const auto amount = [&](const char* name, const char* unit,
+                          double TurnWork::*member) {
+    all.push_back({.name = name,
+                   .label = unit,
+                   .per_turn = [&input, member](std::size_t i) {
                      const auto& work = input.work[i];
                      return work ? *work.*member : 0.0;
                    }});
   };
   const bool any = std::any_of(input.work.begin(), input.work.end(),
                                [](const auto& work) { return !!work; });
-  if (any) amount("FLOP", &TurnWork::flops);
-  if (any) amount("B", &TurnWork::bytes_sent);
+  if (any) amount("flops", "FLOP", &TurnWork::flops);
+  if (any) amount("bytes", "B", &TurnWork::bytes_sent);
   return all;
 }
 
@@ -106,10 +111,6 @@ void finish_x(Chart& chart) {
   rescale_x(chart, scale);
   chart.x_label = fmt::format("{}, {}{}", unit == "B" ? "sent" : "computed",
                               scale.prefix, unit);
-}
-
-std::string grid_of(const std::string& charts) {
-  return charts.empty() ? "" : element("div", "class=\"charts\"", charts);
 }
 
 std::set<int> blocks_in(
@@ -129,25 +130,31 @@ std::string charts_by_block(
     const ReportInput& input, const std::string& title,
     const std::function<const std::map<int, RunSeries>*(const RunRecord&)>&
         of) {
-  std::string charts;
+  std::vector<Chart> charts;
   for (const int block : blocks_in(input, of)) {
     const auto series_of = [&](const RunRecord& run) -> const RunSeries* {
       const auto* blocks = of(run);
       if (blocks == nullptr || !blocks->contains(block)) return nullptr;
       return &blocks->at(block);
     };
-    Chart chart =
-        chart_of(input, series_of, {.label = "turns"}, 1, kMostPoints);
+    Chart chart = chart_of(input, series_of,
+                           {.name = "turns", .label = "turns"}, 1, kMostPoints);
     chart.title = fmt::format("{}, block {}", title, block);
-    charts += line_chart(chart);
+    charts.push_back(std::move(chart));
   }
   return grid_of(charts);
 }
 
 }  // namespace
 
-std::string curves_section(const ReportInput& input) {
-  std::string charts;
+std::string grid_of(const std::vector<Chart>& charts) {
+  std::string drawn;
+  for (const Chart& chart : charts) drawn += draw(chart);
+  return drawn.empty() ? "" : element("div", "class=\"charts\"", drawn);
+}
+
+std::vector<Chart> test_charts(const ReportInput& input) {
+  std::vector<Chart> charts;
   for (const bool is_accuracy : {true, false})
     for (const Abscissa& against : abscissas(input)) {
       Chart chart = chart_of(
@@ -156,15 +163,22 @@ std::string curves_section(const ReportInput& input) {
             return is_accuracy ? &run.accuracy : &run.loss;
           },
           against, is_accuracy ? 100 : 1, 0);
+      chart.name = fmt::format("{}_by_{}", is_accuracy ? "accuracy" : "loss",
+                               against.name);
       chart.title = is_accuracy ? "test accuracy, %" : "test loss";
       finish_x(chart);
-      if (largest_x(chart) > 0) charts += line_chart(chart);
+      if (largest_x(chart) > 0) charts.push_back(std::move(chart));
     }
+  return charts;
+}
+
+std::string curves_section(const ReportInput& input) {
+  const std::string charts = grid_of(test_charts(input));
   if (charts.empty()) return "";
   return element("p", "class=\"soft\"",
                  "Lines are means over seeds, bands one standard deviation to "
                  "either side.") +
-         legend(input) + grid_of(charts);
+         legend(input) + charts;
 }
 
 std::string training_section(const ReportInput& input) {

@@ -89,14 +89,6 @@ std::vector<std::string> axes_of(const std::vector<Leaves>& cells) {
   return axes;
 }
 
-std::size_t count_of_blocks(const StudyCell& cell) {
-  const ConfigNode* blocks = cell.config()->find("blocks");
-  const auto* ranges = blocks == nullptr
-                           ? nullptr
-                           : std::get_if<ConfigNode::Array>(&blocks->value);
-  return ranges == nullptr ? 0 : ranges->size();
-}
-
 std::string unquoted(const std::string& text) {
   const bool is_quoted = text.size() >= 2 && text.front() == '"';
   return is_quoted ? text.substr(1, text.size() - 2) : text;
@@ -106,7 +98,7 @@ std::string unquoted(const std::string& text) {
 std::string told(const std::string& key, const std::string& value,
                  const StudyCell& cell) {
   if (key == "data.name" || key == "model.name") return unquoted(value);
-  if (const std::size_t count = count_of_blocks(cell);
+  if (const std::size_t count = cell.count_of_blocks();
       key == "blocks" && count > 0)
     return fmt::format("{} block{}", count, count == 1 ? "" : "s");
   const auto dot = key.rfind('.');

@@ -15,7 +15,6 @@ constexpr std::array<std::string_view, 7> kColours = {
     "delayed_gradient", "features_replay", "fully_decoupled",
     "target_projection"};
 constexpr int kOthers = 7;
-constexpr int kVariants = 5;
 
 int colour_of(const std::string& method) {
   const auto* const at = std::find(kColours.begin(), kColours.end(), method);
@@ -64,7 +63,8 @@ std::vector<CellStyle> styles_of(const Study& study) {
   std::vector<CellStyle> styles;
   for (const StudyCell& cell : study.cells) {
     const int colour = colour_of(cell.method);
-    styles.push_back({.colour = colour, .variant = used[colour]++ % kVariants});
+    styles.push_back(
+        {.colour = colour, .variant = used[colour]++ % kStyleVariants});
   }
   return styles;
 }

@@ -14,9 +14,10 @@ std::string method_of(const StudyCell& cell);
 /// What a cell looks like in every chart: a colour for its method, and dashes
 /// and marks of its own where cells share one.
 struct CellStyle {
-  int colour = 0;  ///< of page_style.h
+  int colour = 0;  ///< of chart_style.h
   int variant = 0;
 };
+constexpr int kStyleVariants = 5;
 /// In the order of the cells.
 std::vector<CellStyle> styles_of(const Study& study);
 

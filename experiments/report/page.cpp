@@ -2,28 +2,22 @@
 
 #include <fmt/format.h>
 
+#include "experiments/report/chart_style.h"
 #include "experiments/report/html.h"
 
 namespace sluice {
 namespace {
 
-/// c0 to c7 are the colours of methods.h: Okabe and Ito's, which readers with
-/// any colour vision tell apart, darkened or lightened to stand out from the
-/// ground. s0 to s6 are shades for parts of a whole.
+/// c0 to c7 are the colours of chart_style.h; s0 to s6 are shades for parts of
+/// a whole.
 constexpr const char* kStyle = R"(
-:root{color-scheme:light dark;--ground:#fff;--text:#1c1f23;--soft:#5a626c;
---line:#d9dde2;--panel:#f6f7f9;--bad:#a4262c;--badground:#fbeaea;
---c0:#2b2f36;--c1:#0067a5;--c2:#cc5500;--c3:#00805e;--c4:#b04a86;--c5:#a36f00;
---c6:#6a4fc0;--c7:#767d86;
+:root{color-scheme:light dark;--ground:#fff;--bad:#a4262c;--badground:#fbeaea;
 --s0:#0b3c5d;--s1:#2f6690;--s2:#5b8fb9;--s3:#8ab6d6;--s4:#b5c99a;--s5:#d9a441;
 --s6:#cfd4da;--on-deep:#fff;--on-pale:#14171b}
-@media(prefers-color-scheme:dark){:root{--ground:#14171b;--text:#e4e7eb;
---soft:#9aa4af;--line:#343a42;--panel:#1c2026;--bad:#ff9a9a;--badground:#3a1f22;
---c0:#e6e8eb;--c1:#5db2f0;--c2:#ff8a4c;--c3:#35c99b;--c4:#ea93c3;--c5:#edb52e;
---c6:#a995f5;--c7:#9aa2ab;
+@media(prefers-color-scheme:dark){:root{--ground:#14171b;--bad:#ff9a9a;
+--badground:#3a1f22;
 --s0:#cfe3f3;--s1:#9cc3e2;--s2:#6a9dc8;--s3:#43739e;--s4:#7d9a5c;--s5:#d9a441;
---s6:#4a515b}
---on-deep:#14171b;--on-pale:#fff}}
+--s6:#4a515b;--on-deep:#14171b;--on-pale:#fff}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:1320px;padding:24px 20px 64px;background:var(--ground);
 color:var(--text);font:16px/1.5 system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
@@ -43,7 +37,7 @@ border-bottom:1px solid var(--line)}
 tr:last-child td,tr:last-child th{border-bottom:0}
 thead th{background:var(--panel);font-weight:600;color:var(--soft)}
 th:first-child{text-align:left;position:sticky;left:0;background:var(--ground);
-min-width:12.5rem;max-width:22rem;white-space:normal;overflow-wrap:break-word;font-weight:500}
+min-width:18rem;max-width:26rem;white-space:normal;overflow-wrap:break-word;font-weight:500}
 .cell{display:flex;align-items:center}
 thead th:first-child{background:var(--panel);font-weight:600}
 td.text,th.text{text-align:left}
@@ -64,20 +58,9 @@ gap:14px}
 max-width:600px;margin:0}
 figure>svg{display:block;width:100%}
 figcaption{padding:10px 12px 0;font-size:.9rem;overflow-wrap:anywhere}
-svg text{fill:var(--text);font:13px system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 svg.timeline{display:block;width:100%;min-width:900px;padding:8px 0;background:var(--panel)}
 svg .on-s0,svg .on-s1{fill:var(--on-deep)}svg .on-s3,svg .on-s4{fill:var(--on-pale)}
 svg .on-s5{fill:#14171b}
-svg .tick,svg .axis-label{fill:var(--soft)}
-svg .chart-title{font-weight:600}
-.grid{stroke:var(--line);stroke-width:1}
-.axis{stroke:var(--soft);stroke-width:1}
-.line{fill:none;stroke-width:2;stroke-linejoin:round}
-.mark{stroke-width:1.5}.mark.v1,.mark.v4{fill:var(--panel)!important}
-.mark.v2,.mark.v3{fill-opacity:.35}.mark.v3,.mark.v4{stroke-width:2.5}
-.band{stroke:none;opacity:.15}
-.bar{stroke-width:1.5;opacity:.7}
-.ring{fill:none;stroke:var(--text);stroke-width:1.5}
 .arrow{stroke:var(--soft);stroke-width:1;opacity:.55;fill:none}
 details{border:1px solid var(--line);border-radius:6px;margin:8px 0;padding:0 12px}
 summary{cursor:pointer;padding:8px 0;font-weight:500;overflow-wrap:anywhere}
@@ -90,14 +73,13 @@ th:first-child{min-width:8.5rem;max-width:9.5rem}th,td{padding:6px 9px}}
 @media print{.scroll{overflow:visible}}
 )";
 
-/// Lines, areas and marks of a colour; shades are areas.
+/// The colours of charts, and shades for areas.
 std::string colours() {
-  std::string style;
-  for (int i = 0; i < 8; ++i)
-    style += fmt::format(
-        ".line.c{0},.bar.c{0},.mark.c{0}{{stroke:var(--c{0})}}"
-        ".band.c{0},.mark.c{0},.area.c{0}{{fill:var(--c{0})}}\n",
-        i);
+  std::string style =
+      fmt::format(
+          ":root{{{}}}\n@media(prefers-color-scheme:dark){{:root{{{}}}}}\n",
+          variables_of(light_colours()), variables_of(dark_colours())) +
+      chart_style(variable_colours());
   for (int i = 0; i < 7; ++i)
     style += fmt::format(
         ".s{0}{{fill:var(--s{0})}}.swatch.s{0}{{background:var(--s{0})}}\n", i);

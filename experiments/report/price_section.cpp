@@ -102,10 +102,13 @@ double known_or_zero(double value) {
   return std::isfinite(value) ? value : 0;
 }
 
-std::string accuracy_against(const ReportInput& input, const Column& cost,
-                             const std::vector<bool>& front) {
+Chart accuracy_against(const ReportInput& input, const Column& cost,
+                       const std::vector<bool>& front) {
   const Column* accuracy = find_column(input.columns, "test_accuracy");
-  Chart chart{.title = "test accuracy, %", .x_label = cost.figure.heading()};
+  Chart chart{.name = "accuracy_against_" + cost.figure.name,
+              .title = "test accuracy, %",
+              .x_label = cost.figure.heading(),
+              .is_scatter = true};
   for (std::size_t i = 0; i < input.study.cells.size(); ++i) {
     const Spread& y = accuracy->spreads[i];
     const Spread& x = cost.spreads[i];
@@ -118,33 +121,47 @@ std::string accuracy_against(const ReportInput& input, const Column& cost,
                      .x_off = cost.figure.scale * known_or_zero(x.std)}},
          .is_ringed = front[i]});
   }
-  return scatter_chart(chart);
+  return chart;
 }
 
-std::string pareto_charts(const ReportInput& input) {
-  if (input.only_numbers || input.study.cells.size() < 2) return "";
+bool has_front(const ReportInput& input) {
+  return !input.only_numbers && input.study.cells.size() >= 2;
+}
+
+/// "Ringed: on the Pareto front of (test accuracy, time), by means: A; B."
+std::string front_text(const ReportInput& input) {
   const std::vector<const Column*> costs = costs_in(input);
   const std::vector<bool> front = front_of(input, costs);
-  std::string charts;
   std::string objectives = "test accuracy";
-  for (const Column* cost : costs) {
-    charts += accuracy_against(input, *cost, front);
-    objectives += ", " + cost->figure.title;
-  }
-  if (charts.empty()) return "";
+  for (const Column* cost : costs) objectives += ", " + cost->figure.title;
   std::string names;
   for (std::size_t i = 0; i < front.size(); ++i)
     if (front[i])
       names += (names.empty() ? "" : "; ") + input.study.cells[i].label;
-  return element("p", "class=\"soft\"",
-                 escaped(fmt::format("Ringed: on the Pareto front of ({}), by "
-                                     "means: {}.",
-                                     objectives,
-                                     names.empty() ? "nobody" : names))) +
-         legend(input) + element("div", "class=\"charts\"", charts);
+  return fmt::format("Ringed: on the Pareto front of ({}), by means: {}.",
+                     objectives, names.empty() ? "nobody" : names);
+}
+
+std::string front_part(const ReportInput& input) {
+  const std::string charts = grid_of(pareto_charts(input));
+  if (charts.empty()) return "";
+  return element("p", "class=\"soft\"", escaped(front_text(input))) +
+         legend(input) + charts;
 }
 
 }  // namespace
+
+std::vector<Chart> pareto_charts(const ReportInput& input) {
+  if (!has_front(input)) return {};
+  const std::vector<const Column*> costs = costs_in(input);
+  const std::vector<bool> front = front_of(input, costs);
+  std::vector<Chart> charts;
+  for (const Column* cost : costs)
+    if (Chart chart = accuracy_against(input, *cost, front);
+        !drawing_of(chart).empty())
+      charts.push_back(std::move(chart));
+  return charts;
+}
 
 std::string price_section(const ReportInput& input) {
   const std::string table = price_table(input);
@@ -157,7 +174,7 @@ std::string price_section(const ReportInput& input) {
                    "difference is the root of the sum of both variances; "
                    "ratios are of means, and below 1 cost less.") +
            table;
-  return html + pareto_charts(input);
+  return html + front_part(input);
 }
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/report/figures.h"
 #include "experiments/report/page.h"
 #include "experiments/report/sections.h"
 #include "experiments/report/table_files.h"
@@ -58,6 +59,7 @@ std::string html_of(const ReportInput& input) {
   return page_of(
       input.study.title, lead_of(input.study),
       {{"results", "Results", results_section(input)},
+       {"axes", "Along the axes", axes_section(input)},
        {"curves", "Test curves", curves_section(input)},
        {"price", "The price of decoupling", price_section(input)},
        {"training", "Training loss of each block", training_section(input)},
@@ -72,6 +74,13 @@ std::string html_of(const ReportInput& input) {
 std::string stem_of(const std::string& page) {
   const fs::path path(page);
   return (path.parent_path() / path.stem()).string();
+}
+
+std::vector<Chart> charts_of(const ReportInput& input) {
+  std::vector<Chart> all = axis_charts(input);
+  for (auto* charts_in : {test_charts, pareto_charts})
+    for (Chart& chart : charts_in(input)) all.push_back(std::move(chart));
+  return all;
 }
 
 void write_text(const std::string& path, const std::string& text) {
@@ -91,11 +100,13 @@ ReportFiles write_report(const ReportOptions& options) {
   ReportFiles files{.page = page,
                     .markdown = stem + ".md",
                     .table = stem + ".csv",
-                    .runs = stem + "_runs.csv"};
+                    .runs = stem + "_runs.csv",
+                    .figures = stem + "_figures"};
   write_text(files.page, html_of(input));
   write_text(files.markdown, markdown_of(input.study, input.columns));
   write_text(files.table, csv_of(input.study, input.columns));
   write_text(files.runs, csv_of_runs(input.study, input.columns));
+  write_figures(files.figures, charts_of(input));
   return files;
 }
 

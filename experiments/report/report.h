@@ -21,8 +21,9 @@ struct ReportOptions {
 struct ReportFiles {
   std::string page = {};
   std::string markdown = {};
-  std::string table = {};  ///< CSV, a row per cell
-  std::string runs = {};   ///< CSV, a row per run
+  std::string table = {};    ///< CSV, a row per cell
+  std::string runs = {};     ///< CSV, a row per run
+  std::string figures = {};  ///< a folder with each chart as an SVG file
 };
 
 /// Throws UserError when a folder has no runs, one is damaged, or nothing can

@@ -70,13 +70,11 @@ std::string notes_of(const std::vector<Column>& columns) {
 }  // namespace
 
 std::string legend(const ReportInput& input) {
-  std::string items;
+  std::vector<ChartItem> items;
   for (std::size_t i = 0; i < input.study.cells.size(); ++i)
-    items += element("li", "",
-                     legend_mark(input.styles[i]) +
-                         escaped(input.study.cells[i].label)) +
-             "\n";
-  return element("ul", "class=\"legend\"", items);
+    items.push_back(
+        {.label = input.study.cells[i].label, .style = input.styles[i]});
+  return legend_of(items);
 }
 
 std::string cell_head(const ReportInput& input, std::size_t cell,

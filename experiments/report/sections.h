@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/report/chart.h"
 #include "experiments/report/columns.h"
 #include "experiments/report/methods.h"
 #include "experiments/report/study.h"
@@ -25,8 +26,8 @@ std::string legend(const ReportInput& input);
 std::string cell_head(const ReportInput& input, std::size_t cell,
                       bool has_link = false);
 std::string results_section(const ReportInput& input);
-/// Test accuracy and loss against turns, time, operations and bytes.
 std::string curves_section(const ReportInput& input);
+std::string axes_section(const ReportInput& input);
 std::string training_section(const ReportInput& input);
 std::string price_section(const ReportInput& input);
 std::string staleness_section(const ReportInput& input);
@@ -34,5 +35,17 @@ std::string truth_section(const ReportInput& input);
 std::string memory_section(const ReportInput& input);
 std::string timeline_section(const ReportInput& input);
 std::string repeat_section(const ReportInput& input);
+
+// What sections draw and figures.h writes into files; only charts with points.
+
+/// Test accuracy and loss against turns, time, operations and bytes.
+std::vector<Chart> test_charts(const ReportInput& input);
+/// Test accuracy and loss against each axis whose values are numbers.
+std::vector<Chart> axis_charts(const ReportInput& input);
+/// Test accuracy against what it costs.
+std::vector<Chart> pareto_charts(const ReportInput& input);
+
+/// Side by side.
+std::string grid_of(const std::vector<Chart>& charts);
 
 }  // namespace sluice

@@ -114,6 +114,15 @@ int StudyCell::count(RunRecord::State state) const {
                     [&](const RunRecord& run) { return run.state == state; }));
 }
 
+std::size_t StudyCell::count_of_blocks() const {
+  const ConfigNode* found = config();
+  const ConfigNode* blocks = found == nullptr ? nullptr : found->find("blocks");
+  const auto* ranges = blocks == nullptr
+                           ? nullptr
+                           : std::get_if<ConfigNode::Array>(&blocks->value);
+  return ranges == nullptr ? 0 : ranges->size();
+}
+
 std::vector<const RunRecord*> StudyCell::runs_to_draw() const {
   const bool any_done = count(RunRecord::State::done) > 0;
   std::vector<const RunRecord*> chosen;

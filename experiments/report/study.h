@@ -21,6 +21,8 @@ struct StudyCell {
   /// Of its first run that has one, or nullptr.
   const ConfigNode* config() const;
   int count(RunRecord::State state) const;
+  /// 0 before any run has begun.
+  std::size_t count_of_blocks() const;
   /// Those that are done; when none is, those that have begun.
   std::vector<const RunRecord*> runs_to_draw() const;
 };

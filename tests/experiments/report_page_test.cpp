@@ -2,6 +2,8 @@
 // Python's parsers, not compared with a copy.
 #include <array>
 #include <cstdio>
+#include <filesystem>
+#include <map>
 #include <sstream>
 #include <string>
 
@@ -50,6 +52,16 @@ class ReportPage : public ReportFolder {
                          .work = [](const ConfigNode&) {
                            return TurnWork{.flops = 2e6, .bytes_sent = 1024};
                          }});
+  }
+  /// Their names and texts.
+  static std::string figures_in(const std::string& folder) {
+    std::map<std::string, std::string> texts;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      texts[entry.path().filename()] = slurp(entry.path());
+    std::string all;
+    for (const auto& [name, text] : texts)
+      all += fmt::format("{}\n{}\n", name, text);
+    return all;
   }
   /// Two cells, of which one has lost a seed.
   void make_sweep(double time_factor = 1) const {
@@ -118,7 +130,7 @@ TEST_F(ReportPage, WithoutTimesIsTheSameForRunsThatTookLonger) {
   const ReportFiles files = report(true);
   const auto all = [&] {
     return slurp(files.page) + slurp(files.markdown) + slurp(files.table) +
-           slurp(files.runs);
+           slurp(files.runs) + figures_in(files.figures);
   };
   const std::string first = all();
   make_sweep(3);
@@ -185,6 +197,25 @@ assert cells[1]["failed"] == "1" and cells[1]["done"] == "2"
   const Said said = python(
       fmt::format("{} {} {} {}", script, folder_, files.runs, files.table));
   EXPECT_EQ(said.status, 0) << said.text;
+}
+
+TEST_F(ReportPage, FiguresAreFilesThatNeedNoOther) {
+  make_sweep();
+  const std::string folder = report().figures;
+  for (const char* name :
+       {"accuracy_by_turns", "loss_by_bytes", "accuracy_against_seconds"}) {
+    const std::string figure = slurp(fmt::format("{}/{}.svg", folder, name));
+    const std::string script =
+        write("parse.py",
+              "import sys, xml.etree.ElementTree as tree\n"
+              "root = tree.parse(sys.argv[1]).getroot()\n"
+              "print(root.tag, ' '.join(root.itertext()))\n");
+    const Said said = python(fmt::format("{} {}/{}.svg", script, folder, name));
+    EXPECT_EQ(said.status, 0) << said.text;
+    EXPECT_THAT(said.text, AllOf(HasSubstr("{http://www.w3.org/2000/svg}svg"),
+                                 HasSubstr("policy=local_loss")));
+    EXPECT_THAT(figure, Not(HasSubstr("var(")));
+  }
 }
 
 TEST_F(ReportPage, MarkdownHasARowForEachCell) {

@@ -108,7 +108,8 @@ TEST_F(WatchProgram, KnowsWhatWorkersTellEverySecond) {
       sluice("run " + write("config.toml", config_with("blocks = 2\n")) +
              " engine=processes --inject 'delay 1->2 300ms' --dir " + dir);
   ASSERT_EQ(run.status, 0) << run.text;
-  for (const Json& block : Json::parse(slurp(dir + "/status.json"))["blocks"]) {
+  const Json status = Json::parse(slurp(dir + "/status.json"));
+  for (const Json& block : status.at("blocks")) {
     EXPECT_GT(block["turns_per_second"].get<double>(), 0.5) << block;
     EXPECT_LT(block["turns_per_second"].get<double>(), 10) << block;
     EXPECT_GT(block["waiting_share"].get<double>(), 0.5) << block;

@@ -1,0 +1,103 @@
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "experiments/report/axis_lines.h"
+#include "experiments/report/html.h"
+#include "experiments/report/sections.h"
+
+namespace sluice {
+namespace {
+
+std::string last_part(const std::string& key) {
+  const auto dot = key.rfind('.');
+  return dot == key.npos ? key : key.substr(dot + 1);
+}
+
+/// The styles of cells have a variant for each number; lines need one for each
+/// of a method.
+CellStyle style_of(const ReportInput& input, const AxisLine& line,
+                   std::map<int, int>& used) {
+  const int colour = input.styles[line.points.back().cell].colour;
+  return {.colour = colour, .variant = used[colour]++ % kStyleVariants};
+}
+
+Chart chart_along(const ReportInput& input, const Column& column,
+                  std::size_t axis) {
+  const double scale = column.figure.scale;
+  const std::string& key = input.study.axes[axis];
+  Chart chart{.name = fmt::format("{}_by_{}", column.figure.name, key),
+              .title = column.figure.heading(),
+              .x_label = key,
+              .has_marks = true};
+  std::map<int, int> used;
+  std::set<double> places;
+  for (const AxisLine& line : lines_along(input.study, column, axis)) {
+    ChartItem item{.label = line.label, .style = style_of(input, line, used)};
+    for (const AxisPoint& point : line.points) {
+      const Spread& spread = column.spreads[point.cell];
+      item.points.push_back(
+          {.x = point.x,
+           .y = scale * spread.mean,
+           .y_off = std::isfinite(spread.std) ? scale * spread.std : 0});
+      places.insert(point.x);
+    }
+    chart.items.push_back(std::move(item));
+  }
+  constexpr std::size_t kMostTicks = 6;
+  if (places.size() <= kMostTicks)
+    chart.x_ticks.assign(places.begin(), places.end());
+  return chart;
+}
+
+/// "Of cells that differ in lr too, ..."
+std::string choice_text(const Study& study) {
+  const std::vector<std::size_t> axes = number_axes(study);
+  if (axes.size() < 2) return "";
+  std::string names;
+  for (const std::size_t axis : axes)
+    names += (names.empty() ? "" : ", ") + last_part(study.axes[axis]);
+  return fmt::format(
+      " Where cells differ in more than one of {}, each place shows the one "
+      "with the best mean on the test split.",
+      names);
+}
+
+std::vector<Chart> charts_along(const ReportInput& input, std::size_t axis) {
+  std::vector<Chart> charts;
+  for (const char* name : {"test_accuracy", "test_loss"})
+    if (const Column* column = find_column(input.columns, name))
+      if (Chart chart = chart_along(input, *column, axis); !chart.items.empty())
+        charts.push_back(std::move(chart));
+  return charts;
+}
+
+}  // namespace
+
+std::vector<Chart> axis_charts(const ReportInput& input) {
+  std::vector<Chart> all;
+  for (const std::size_t axis : number_axes(input.study))
+    for (Chart& chart : charts_along(input, axis))
+      all.push_back(std::move(chart));
+  return all;
+}
+
+std::string axes_section(const ReportInput& input) {
+  std::string html;
+  for (const std::size_t axis : number_axes(input.study))
+    if (const auto charts = charts_along(input, axis); !charts.empty())
+      html += element("h3", "", escaped(input.study.axes[axis])) +
+              legend_of(charts.front().items) + grid_of(charts);
+  if (html.empty()) return "";
+  return element(
+             "p", "class=\"soft\"",
+             escaped("What the runs ended with: means over seeds, bands one "
+                     "standard deviation to either side." +
+                     choice_text(input.study))) +
+         html;
+}
+
+}  // namespace sluice

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "experiments/report/columns.h"
+#include "experiments/report/study.h"
+
+namespace sluice {
+
+/// A cell at a number of an axis.
+struct AxisPoint {
+  double x = 0;
+  std::size_t cell = 0;  ///< of the study
+};
+
+/// Cells that differ in the numbers of their axes only.
+struct AxisLine {
+  std::string label = {};  ///< what the labels of its cells share but numbers
+  std::vector<AxisPoint> points = {};  ///< by x
+};
+
+/// The axes of which every value is a number, with at least two of those; how
+/// many blocks there are is one.
+std::vector<std::size_t> number_axes(const Study& study);
+
+/// The lines of a figure along such an axis. Where cells differ in other
+/// numbers too, a learning rate for instance, each place has the one with the
+/// best mean. A cell for which an axis doesn't hold, such as a single block
+/// that has no boundary, lies on the lines of all its values. Only lines with
+/// two points and more.
+std::vector<AxisLine> lines_along(const Study& study, const Column& figure,
+                                  std::size_t axis);
+
+}  // namespace sluice

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/report/chart.h"
+
+namespace sluice {
+
+/// A chart with its legend below it, as an SVG file that needs no other: for
+/// papers and slides. On white, without CSS variables, which not every program
+/// that reads SVG knows.
+std::string figure_of(const Chart& chart);
+
+/// Writes each into its file, folder/NAME.svg, instead of all the .svg files
+/// that are there. Throws UserError when it can't.
+void write_figures(const std::string& folder, const std::vector<Chart>& charts);
+
+}  // namespace sluice
