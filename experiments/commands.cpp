@@ -1,11 +1,13 @@
 #include "experiments/commands.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "auxiliary_heads/heads.h"
 #include "experiments/assembly.h"
@@ -21,6 +23,7 @@
 #include "experiments/ranks/ranks.h"
 #include "experiments/run.h"
 #include "experiments/run_folder.h"
+#include "experiments/sweep/ask_tell.h"
 #include "experiments/sweep/read_sweep.h"
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/timetable.h"
@@ -216,25 +219,51 @@ int run_command(const RunArguments& arguments) {
   return 0;
 }
 
+namespace {
+
+std::optional<SlurmOptions> slurm_of(const SweepArguments& arguments) {
+  const bool is_slurm = arguments.launcher == "slurm";
+  if (!is_slurm && (!arguments.slurm.empty() || arguments.no_wait))
+    throw UserError("--slurm and --no-wait are for --launcher slurm");
+  if (!is_slurm) return std::nullopt;
+  return SlurmOptions{arguments.slurm, !arguments.no_wait};
+}
+
+void check_ask_tell(const SweepArguments& arguments) {
+  if (arguments.launcher != "local")
+    throw UserError("--ask-tell runs on this machine; leave out --launcher");
+  if (!arguments.seeds.empty() || arguments.samples || arguments.zip ||
+      arguments.dry_run)
+    throw UserError(
+        "--ask-tell: the driver says what is run; leave out --seeds, "
+        "--samples, --zip and --dry-run");
+}
+
+}  // namespace
+
 int sweep_command(const SweepArguments& arguments) {
   StopSignals signals;  // before LibTorch has threads
+  if (arguments.ask_tell) check_ask_tell(arguments);
   const Sweep sweep = read_sweep(arguments.config.config,
                                  {.settings = arguments.config.overrides,
                                   .seeds = arguments.seeds,
                                   .samples = arguments.samples,
                                   .zip = arguments.zip});
+  const std::optional<SlurmOptions> slurm = slurm_of(arguments);
+  const SweepOptions options = {.folder = arguments.folder,
+                                .jobs = arguments.jobs.value_or(slurm ? 0 : 1),
+                                .slurm = slurm,
+                                .retry = arguments.on_failure == "retry",
+                                .again = arguments.again,
+                                .dry_run = arguments.dry_run,
+                                .command = arguments.command,
+                                .program = this_program(),
+                                .data_root = data_root()};
   const SweepResult result =
-      run_sweep(sweep,
-                {.folder = arguments.folder,
-                 .jobs = arguments.jobs,
-                 .retry = arguments.on_failure == "retry",
-                 .again = arguments.again,
-                 .dry_run = arguments.dry_run,
-                 .command = arguments.command,
-                 .program = this_program(),
-                 .data_root = data_root()},
-                signals);
-  if (arguments.dry_run) return 0;
+      arguments.ask_tell
+          ? answer_proposals(sweep, options, signals, {STDIN_FILENO, stdout})
+          : run_sweep(sweep, options, signals);
+  if (arguments.dry_run || result.is_submitted) return 0;
   if (!result.is_over()) return 4;
   return result.failed > 0 ? 3 : 0;
 }
@@ -283,7 +312,7 @@ void help_config_command() {
 }
 
 void help_sweep_command() {
-  fmt::print("{}", sweep_manual());
+  fmt::print("{}{}", sweep_manual(), ask_tell_manual());
 }
 
 void help_inject_command() {

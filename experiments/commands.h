@@ -42,7 +42,11 @@ struct SweepArguments {
   std::optional<std::int64_t> samples;
   bool zip = false;
   std::string folder;
-  int jobs = 1;
+  std::optional<int> jobs;  ///< 1; with Slurm as many as there is room for
+  std::string launcher = "local";
+  std::string slurm;  ///< options of sbatch
+  bool no_wait = false;
+  bool ask_tell = false;  ///< a driver proposes the runs
   std::string on_failure = "report";
   bool again = false;
   bool dry_run = false;

@@ -9,6 +9,7 @@
 
 #include "experiments/commands.h"
 #include "experiments/data_commands.h"
+#include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
 #include "experiments/watch/watch.h"
 #include "experiments/worker_process.h"
@@ -95,8 +96,22 @@ void define_sweep(CLI::App& app, sluice::SweepArguments& arguments,
   command
       ->add_option("--jobs", arguments.jobs,
                    "runs at once, each with its part of the cores and, with "
-                   "device = \"cuda\", of the GPUs")
+                   "device = \"cuda\", of the GPUs; with Slurm as many as it "
+                   "has room for, or N")
       ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--launcher", arguments.launcher,
+                   "local: on this machine; slurm: as a job array, which is "
+                   "submitted with sbatch and waited for")
+      ->check(CLI::IsMember({"local", "slurm"}));
+  command->add_option("--slurm", arguments.slurm,
+                      "options of sbatch, as in '--partition=p "
+                      "--time=1:00:00 --cpus-per-task=4'");
+  command->add_flag("--no-wait", arguments.no_wait,
+                    "end when the job array is submitted");
+  command->add_flag("--ask-tell", arguments.ask_tell,
+                    "do what a driver, such as Optuna, proposes in lines of "
+                    "JSON; see sluice help sweep");
   command
       ->add_option("--on-failure", arguments.on_failure,
                    "report: a run that failed stays so; retry: each is tried "
@@ -121,6 +136,20 @@ void define_run_of_sweep(CLI::App& app, sluice::RunProcessArguments& arguments,
   command->add_flag("--resume", arguments.resume);
   command->add_flag("--overwrite", arguments.overwrite);
   command->callback([&] { status = sluice::do_run_of_sweep(arguments); });
+}
+
+/// What the batch script of a sweep's job array starts; not for people.
+void define_task_of_sweep(CLI::App& app, sluice::ArrayTaskArguments& arguments,
+                          int& status) {
+  CLI::App* command = app.add_subcommand("task-of-sweep")->group("");
+  command->add_option("--array", arguments.array)->required();
+  command->add_option("--task", arguments.task)->required();
+  command->add_option("--job", arguments.job)->required();
+  command->add_option("--cores", arguments.cores);
+  command->callback([&] {
+    arguments.program = sluice::this_program();
+    status = sluice::do_array_task(arguments);
+  });
 }
 
 void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
@@ -294,7 +323,10 @@ void define_help(CLI::App& app) {
   command->add_subcommand("config", "every key of a config")->callback([] {
     sluice::help_config_command();
   });
-  command->add_subcommand("sweep", "the table [sweep] of a config")
+  command
+      ->add_subcommand(
+          "sweep",
+          "the table [sweep] of a config, and the protocol of --ask-tell")
       ->callback([] { sluice::help_sweep_command(); });
   command->add_subcommand("inject", "every fault of run --inject")
       ->callback([] { sluice::help_inject_command(); });
@@ -339,6 +371,7 @@ int main(int argc, char** argv) {
   sluice::RunArguments run;
   sluice::SweepArguments sweep;
   sluice::RunProcessArguments run_of_sweep;
+  sluice::ArrayTaskArguments task_of_sweep;
   sluice::EvalArguments eval;
   sluice::PlanArguments plan;
   sluice::VerifyArguments verify;
@@ -355,6 +388,7 @@ int main(int argc, char** argv) {
   define_run(app, run, status);
   define_sweep(app, sweep, status);
   define_run_of_sweep(app, run_of_sweep, status);
+  define_task_of_sweep(app, task_of_sweep, status);
   define_eval(app, eval);
   define_plan(app, plan);
   define_verify(app, verify, status);
