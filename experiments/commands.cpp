@@ -25,6 +25,7 @@
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/timetable.h"
 #include "lib/base/error.h"
+#include "lib/checkpoints/safetensors.h"
 #include "lib/codecs/codec.h"
 #include "lib/optimizers/optimizer.h"
 #include "modules/models.h"
@@ -184,8 +185,8 @@ int run_command(const RunArguments& arguments) {
   if (!arguments.only.empty())
     throw UserError("--only is for cards; {} is none",
                     resume ? "a run" : arguments.config.config);
-  const Experiment experiment =
-      experiment_of(resume ? config_to_resume(arguments) : arguments.config);
+  const Experiment experiment = resume ? experiment_to_resume(arguments)
+                                       : experiment_of(arguments.config);
   const std::optional<Rank> rank = rank_from(process_environment());
   if (rank) check_rank(*rank, experiment);
   if (rank && rank->number > 0) {
@@ -247,12 +248,15 @@ void eval_command(const EvalArguments& arguments) {
     throw UserError("{}: belongs to no run; name its config with --config",
                     arguments.path);
   const Experiment experiment = experiment_of(config);
-  const Evaluation result = evaluate(
-      experiment, found.weights,
-      arguments.train ? experiment.data->train : experiment.data->test);
+  const Split& split =
+      arguments.train ? experiment.data->train : experiment.data->test;
+  const Evaluation result = evaluate(experiment, found.weights, split);
   fmt::print("{}: {} loss {:.4f}, accuracy {:.2f} % of {}\n", found.weights,
              arguments.train ? "training" : "test", result.loss(),
              100 * result.accuracy(), result.labels());
+  if (arguments.logits.empty()) return;
+  write_safetensors(arguments.logits, first_logits(experiment, found.weights,
+                                                   split, arguments.samples));
 }
 
 void list_command(const ListArguments& arguments) {

@@ -55,8 +55,18 @@ struct EvalArguments {
   std::string path;        ///< a run, a checkpoint or a safetensors file
   ConfigArguments config;  ///< the config's file: empty, that of the run
   bool train = false;      ///< the training split, without augmentation
+  std::string logits;      ///< a file for those of the first samples; or empty
+  std::int64_t samples = 64;  ///< of that file
 };
 void eval_command(const EvalArguments& arguments);
+
+struct ExportArguments {
+  std::string path;        ///< a run, or a checkpoint of one
+  ConfigArguments config;  ///< its file is the run's own
+  std::string checkpoint;  ///< "best", "last", "turn-000120"; or empty
+  std::string file;        ///< empty: model.safetensors in the run's folder
+};
+void export_command(const ExportArguments& arguments);
 
 struct VerifyArguments {
   ConfigArguments config;

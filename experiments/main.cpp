@@ -137,7 +137,32 @@ void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
   command->add_option("--config", arguments.config.config,
                       "the config, when the weights belong to no run");
   command->add_flag("--train", arguments.train, "on the training split");
+  command->add_option("--logits", arguments.logits,
+                      "also write the logits of the split's first samples, "
+                      "with these and their labels, as a safetensors file");
+  command->add_option("--samples", arguments.samples, "how many of them")
+      ->check(CLI::PositiveNumber);
   command->callback([&] { sluice::eval_command(arguments); });
+}
+
+void define_export(CLI::App& app, sluice::ExportArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "export",
+      "Write the model of a run as one safetensors file: all blocks' weights,\n"
+      "named as in the uncut model, with config and commit as metadata");
+  command
+      ->add_option("path", arguments.path,
+                   "a run's folder, or one of its checkpoints")
+      ->required();
+  command->add_option("overrides", arguments.config.overrides,
+                      "key=value, as in data.root=FOLDER");
+  command->add_option("--checkpoint", arguments.checkpoint,
+                      "best, last, or a turn, as in turn-000120 or 120; "
+                      "default: the best, or else the last");
+  command->add_option("--out", arguments.file,
+                      "the file; default: model.safetensors in the run's "
+                      "folder");
+  command->callback([&] { sluice::export_command(arguments); });
 }
 
 void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
@@ -340,6 +365,7 @@ int main(int argc, char** argv) {
   sluice::SweepArguments sweep;
   sluice::RunProcessArguments run_of_sweep;
   sluice::EvalArguments eval;
+  sluice::ExportArguments exported;
   sluice::PlanArguments plan;
   sluice::VerifyArguments verify;
   std::string replayed;
@@ -356,6 +382,7 @@ int main(int argc, char** argv) {
   define_sweep(app, sweep, status);
   define_run_of_sweep(app, run_of_sweep, status);
   define_eval(app, eval);
+  define_export(app, exported);
   define_plan(app, plan);
   define_verify(app, verify, status);
   define_replay(app, replayed, status);

@@ -21,9 +21,9 @@ using Json = nlohmann::ordered_json;
 
 /// Everything that a run writes; an overwritten run loses these and no more.
 constexpr std::array kEntries = {
-    "config.toml",  "run.json",      "metrics.jsonl",
-    "checkpoints",  "changes.patch", "trace.json",
-    "schedule.txt", "status.json",   "done"};
+    "config.toml",   "run.json",         "metrics.jsonl", "checkpoints",
+    "changes.patch", "trace.json",       "schedule.txt",  "status.json",
+    "done",          "model.safetensors"};
 
 class MetricsFile final : public Sink {
  public:

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <fstream>
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "experiments/config/to_json.h"
 #include "experiments/sweep/cell_label.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
@@ -18,30 +18,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct ToJson {
-  Json operator()(std::monostate) const { return nullptr; }
-  template <class Plain>
-  Json operator()(const Plain& value) const {
-    return value;
-  }
-  Json operator()(const ConfigNode::Array& value) const {
-    Json list = Json::array();
-    for (const ConfigNode& node : value)
-      list.push_back(std::visit(*this, node.value));
-    return list;
-  }
-  Json operator()(const ConfigNode::Table& value) const {
-    Json table = Json::object();
-    for (const auto& [key, node] : value)
-      table[key] = std::visit(*this, node.value);
-    return table;
-  }
-};
-
 Json values_of(const Cell& cell) {
   Json values = Json::object();
-  for (const auto& [key, node] : cell.values)
-    values[key] = std::visit(ToJson(), node.value);
+  for (const auto& [key, node] : cell.values) values[key] = to_json(node);
   return values;
 }
 
