@@ -14,6 +14,7 @@
 #include "experiments/config/extends.h"
 #include "experiments/config/manual.h"
 #include "experiments/config/overrides.h"
+#include "experiments/cut_again.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/evaluation.h"
 #include "experiments/experiment.h"
@@ -76,6 +77,31 @@ ConfigArguments config_to_resume(const RunArguments& arguments) {
         "epochs=10 may follow",
         arguments.resume, first);
   return config;
+}
+
+/// Overrides of `key`, or what lies below it.
+std::vector<std::string> those_of(const std::vector<std::string>& overrides,
+                                  const std::string& key) {
+  std::vector<std::string> found;
+  for (const std::string& text : overrides)
+    if (text.starts_with(key + "=") || text.starts_with(key + "."))
+      found.push_back(text);
+  return found;
+}
+
+/// With another cut, when that is what the overrides say.
+Experiment experiment_to_resume(const RunArguments& arguments) {
+  const ConfigArguments config = config_to_resume(arguments);
+  const std::vector<std::string> cut = those_of(config.overrides, "blocks");
+  if (cut.empty()) return experiment_of(config);
+  const Experiment run =
+      experiment_of({config.config, those_of(config.overrides, "data")});
+  ConfigNode blocks = {.value = ConfigNode::Table{}};
+  for (const std::string& text : cut) apply_override(blocks, text);
+  const Partition ranges = partition(*blocks.find("blocks"), run.model);
+  if (ranges == run.ranges) return experiment_of(config);
+  return read_experiment(config_for_cut(run, ranges, config.overrides),
+                         data_root());
 }
 
 /// Unknown without our allocator.

@@ -68,6 +68,13 @@ struct ExportArguments {
 };
 void export_command(const ExportArguments& arguments);
 
+struct CheckpointArguments {
+  std::string folder;   ///< of a run
+  bool drain = false;   ///< its last one; else all are listed
+  std::string command;  ///< the whole command line
+};
+void checkpoint_command(const CheckpointArguments& arguments);
+
 struct VerifyArguments {
   ConfigArguments config;
   std::int64_t turns = 20;  ///< or an epoch's, if that is less

@@ -39,7 +39,7 @@ at::Tensor logits_of(WholeModel& model, const Experiment& experiment,
 std::string config_above(fs::path path) {
   for (path = fs::absolute(path); path.has_relative_path();
        path = path.parent_path()) {
-    const std::string config = config_of_run(path.string());
+    std::string config = config_of_run(path.string());
     if (fs::exists(config)) return config;
   }
   return "";

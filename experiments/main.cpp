@@ -49,7 +49,8 @@ void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
                       "key=value, as in optimizer.lr=0.05");
   command->add_option("--resume", arguments.resume,
                       "continue the run in this folder from its last "
-                      "checkpoint, in the middle of an epoch too");
+                      "checkpoint, in the middle of an epoch too; overrides "
+                      "may follow: blocks=4 cuts the model again");
   command->add_option("--dir", arguments.folder,
                       "the run's folder; default: runs/NAME-1, -2, ...; a "
                       "card's: runs/cards/NAME");
@@ -163,6 +164,18 @@ void define_export(CLI::App& app, sluice::ExportArguments& arguments) {
                       "the file; default: model.safetensors in the run's "
                       "folder");
   command->callback([&] { sluice::export_command(arguments); });
+}
+
+void define_checkpoint(CLI::App& app, sluice::CheckpointArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "checkpoint",
+      "List the checkpoints of a run, with what is in flight in each");
+  command->add_option("run", arguments.folder, "the run's folder")->required();
+  command->add_flag("--drain", arguments.drain,
+                    "apply what is in flight in the last one, without further "
+                    "batches: then it can be continued with another cut or "
+                    "other policies");
+  command->callback([&] { sluice::checkpoint_command(arguments); });
 }
 
 void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
@@ -366,6 +379,7 @@ int main(int argc, char** argv) {
   sluice::RunProcessArguments run_of_sweep;
   sluice::EvalArguments eval;
   sluice::ExportArguments exported;
+  sluice::CheckpointArguments checkpoint;
   sluice::PlanArguments plan;
   sluice::VerifyArguments verify;
   std::string replayed;
@@ -377,12 +391,13 @@ int main(int argc, char** argv) {
   sluice::DataFetchArguments data_fetch;
   sluice::WorkerArguments worker;
   int status = 0;
-  run.command = sweep.command = joined_command(argc, argv);
+  run.command = sweep.command = checkpoint.command = joined_command(argc, argv);
   define_run(app, run, status);
   define_sweep(app, sweep, status);
   define_run_of_sweep(app, run_of_sweep, status);
   define_eval(app, eval);
   define_export(app, exported);
+  define_checkpoint(app, checkpoint);
   define_plan(app, plan);
   define_verify(app, verify, status);
   define_replay(app, replayed, status);
