@@ -30,7 +30,6 @@
 #include "modules/models.h"
 
 namespace sluice {
-namespace {
 
 ConfigNode config_of(const ConfigArguments& arguments) {
   ConfigNode config;
@@ -43,8 +42,6 @@ ConfigNode config_of(const ConfigArguments& arguments) {
                     sweep->origin.text());
   return config;
 }
-
-}  // namespace
 
 std::string data_root() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads

@@ -16,6 +16,7 @@ struct ConfigArguments {
   std::string config;                  ///< a TOML file; empty: all defaults
   std::vector<std::string> overrides;  ///< "a.b=c"
 };
+ConfigNode config_of(const ConfigArguments& arguments);
 Experiment experiment_of(const ConfigArguments& arguments);
 
 /// Where data files are looked for: SLUICE_DATA, or empty.
@@ -81,10 +82,27 @@ struct PlanArguments {
   std::map<std::string, std::string> numbers = {};
   std::vector<std::string> slow = {};  ///< "2x1.5"
   bool calibrate = false;
-  std::string trace;  ///< a file to write; or empty
-  bool list = false;  ///< the actions alone, as --actions reads them
+  std::string trace;    ///< a file to write; or empty
+  bool list = false;    ///< the actions alone, as --actions reads them
+  std::string machine;  ///< a file that describes one; empty: this one
+  /// Compare methods and numbers of blocks instead.
+  bool compare = false;
+  std::vector<std::string> methods;  ///< empty: the common ones
+  std::vector<std::int64_t> blocks = {2, 4};
+  double seconds = 60;
 };
 void plan_command(const PlanArguments& arguments);
+
+struct WhatIfArguments {
+  std::string folder;  ///< of a run that has a trace.json
+  /// Else than they were; empty: as recorded.
+  std::string blocks;  ///< "4", or "0-3,4-"
+  std::string machine;
+  std::string latency;
+  std::string bandwidth;
+  std::vector<std::string> slow;
+};
+void what_if_command(const WhatIfArguments& arguments);
 
 struct ReportArguments {
   std::vector<std::string> folders;  ///< of runs, sweeps, or folders of those
@@ -106,5 +124,8 @@ void help_config_command();
 /// That of faults.
 void help_sweep_command();
 void help_inject_command();
+
+/// That of predictions: of plan --compare and what-if.
+void help_plan_command();
 
 }  // namespace sluice

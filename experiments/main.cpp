@@ -175,7 +175,53 @@ void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
                       "check these schedules instead: a line per block, block "
                       "1 first, such as 'F0 B0 U0'");
   command->add_flag("--list", arguments.list, "print them in that form");
+  command->add_flag(
+      "--compare", arguments.compare,
+      "measure the common methods in several numbers of blocks, and predict "
+      "time, memory and traffic of each; see sluice help plan");
+  command
+      ->add_option("--method", arguments.methods,
+                   "compare this one, a name or {policy = \"NAME\", ...}; may "
+                   "be given again; default: the config's and six others")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--blocks", arguments.blocks,
+                   "compare them in so many blocks; default: 2,4")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(2, 1024));
+  command
+      ->add_option("--seconds", arguments.seconds,
+                   "to measure for, or one round of all; default: 60")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--machine", arguments.machine,
+                      "a TOML file with devices and links: predict for those; "
+                      "see sluice help plan");
   command->callback([&] { sluice::plan_command(arguments); });
+}
+
+void define_what_if(CLI::App& app, sluice::WhatIfArguments& arguments) {
+  CLI::App* command =
+      app.add_subcommand("what-if",
+                         "Predict from the trace.json of a run what it would "
+                         "have been with other\n"
+                         "links, devices or blocks, beside what it was.");
+  command->add_option("run", arguments.folder, "the run's folder")->required();
+  command->add_option("--blocks", arguments.blocks,
+                      "another cut: 4, or 0-3,4-");
+  command->add_option("--machine", arguments.machine,
+                      "a TOML file with devices and links; see sluice help "
+                      "plan");
+  command->add_option("--latency", arguments.latency, "seconds of a message");
+  command->add_option("--bandwidth", arguments.bandwidth,
+                      "bytes/s of a link; 0: unlimited");
+  command
+      ->add_option("--slow", arguments.slow,
+                   "a block that takes longer, as in 2x1.5, or less: 2x0.5")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->callback([&] { sluice::what_if_command(arguments); });
 }
 
 void define_verify(CLI::App& app, sluice::VerifyArguments& arguments,
@@ -296,6 +342,8 @@ void define_help(CLI::App& app) {
   });
   command->add_subcommand("sweep", "the table [sweep] of a config")
       ->callback([] { sluice::help_sweep_command(); });
+  command->add_subcommand("plan", "what plan --compare and what-if predict")
+      ->callback([] { sluice::help_plan_command(); });
   command->add_subcommand("inject", "every fault of run --inject")
       ->callback([] { sluice::help_inject_command(); });
 }
@@ -341,6 +389,7 @@ int main(int argc, char** argv) {
   sluice::RunProcessArguments run_of_sweep;
   sluice::EvalArguments eval;
   sluice::PlanArguments plan;
+  sluice::WhatIfArguments what_if;
   sluice::VerifyArguments verify;
   std::string replayed;
   std::string watched;
@@ -357,6 +406,7 @@ int main(int argc, char** argv) {
   define_run_of_sweep(app, run_of_sweep, status);
   define_eval(app, eval);
   define_plan(app, plan);
+  define_what_if(app, what_if);
   define_verify(app, verify, status);
   define_replay(app, replayed, status);
   define_watch(app, watched, once);

@@ -33,6 +33,11 @@ Simulation::Simulation(Plans plans, Costs costs,
     up_.push_back({{}, capacity.up, 0, 0});
     down_.push_back({{}, capacity.down, 0, 0});
   }
+  seat_.resize(blocks);
+  for (const SharedCores& shared : costs_.shared) {
+    for (const int block : shared.blocks) seat_.at(at(block)) = cores_.size();
+    cores_.emplace_back(std::max<std::int64_t>(1, shared.cores), 0);
+  }
   for (const BlockPlan& block : plans_.at(0).blocks) {
     if (block.replay) up_[at(block.block - 1)].buffer.emplace(*block.replay);
     if (block.slow_consumer != SlowConsumer::block)
@@ -153,7 +158,33 @@ const RunPlan& Simulation::plan_of(const Lane& lane) const {
   return plan(lane.actions.front().phase);
 }
 
+const std::vector<double>* Simulation::cores_of(int block) const {
+  const std::optional<std::size_t> seat = seat_[at(block)];
+  return seat ? &cores_[*seat] : nullptr;
+}
+
 std::optional<double> Simulation::start_of(int block) const {
+  const std::optional<double> ready = ready_at(block);
+  const std::vector<double>* cores = cores_of(block);
+  if (!ready || cores == nullptr) return ready;
+  return std::max(*ready, *std::min_element(cores->begin(), cores->end()));
+}
+
+void Simulation::occupy(int block, double end) {
+  const std::optional<std::size_t> seat = seat_[at(block)];
+  if (!seat) return;
+  std::vector<double>& cores = cores_[*seat];
+  *std::min_element(cores.begin(), cores.end()) = end;
+}
+
+bool Simulation::comes_first(int block, int other) const {
+  const double mine = ready_at(block).value_or(0);
+  const double its = ready_at(other).value_or(0);
+  if (mine != its) return mine < its;
+  return is_further_behind(block, other);
+}
+
+std::optional<double> Simulation::ready_at(int block) const {
   const Lane& lane = lanes_[at(block)];
   if (lane.actions.empty() || !lacks(lane, lane.actions.front()).empty())
     return std::nullopt;
@@ -327,7 +358,7 @@ std::optional<TimedAction> Simulation::next() {
     choose(block);
     const std::optional<double> start = start_of(block);
     if (start && (*start < earliest ||
-                  (*start == earliest && is_further_behind(block, chosen)))) {
+                  (*start == earliest && comes_first(block, chosen)))) {
       earliest = *start;
       chosen = block;
     }
@@ -347,6 +378,7 @@ std::optional<TimedAction> Simulation::next() {
       earliest +
       seconds_of(costs_, plan(action.phase).blocks[at(chosen)], action);
   lane.clock = end;
+  if (end > earliest) occupy(chosen, end);
   if (stage) latest_end_ = std::max(latest_end_, end);
   note(plan(action.phase).blocks[at(chosen)], action, lane);
   if (lane.chooser) lane.chooser->note(action);

@@ -27,8 +27,9 @@ struct TimedAction {
 /// Runs schedules on a virtual clock: the event loop of the virtual engine, and
 /// without anybody executing the actions, the check of every schedule. Lockstep
 /// blocks do their actions in order; an action starts when its block is free,
-/// its inputs have arrived, its outputs have room, and all blocks have come to
-/// the barrier before it, if there is one. Blocks that run free do of their
+/// its inputs have arrived, its outputs have room, a core is free where blocks
+/// share them, and all blocks have come to the barrier before it, if there is
+/// one. Blocks that run free do of their
 /// choices the one that can start first.
 class Simulation {
  public:
@@ -98,7 +99,16 @@ class Simulation {
 
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
+  /// When the block's next action has all that it waits for, but for a core.
+  std::optional<double> ready_at(int block) const;
+  /// When it can start.
   std::optional<double> start_of(int block) const;
+  /// Whether a block comes before one that could start at the same time.
+  bool comes_first(int block, int other) const;
+  /// Since when the cores that the block shares are free; nullptr: it has its
+  /// own.
+  const std::vector<double>* cores_of(int block) const;
+  void occupy(int block, double end);
   /// When the replay buffer below the block has an input for it, if it has.
   std::optional<double> input_since(int block) const;
   /// What the channel gives next to a block that asks for `wanted`.
@@ -138,10 +148,12 @@ class Simulation {
 
   Plans plans_;
   Costs costs_;
-  std::vector<Lane> lanes_;      // index k-1
-  std::vector<Direction> up_;    // index of the boundary - 1
-  std::vector<Direction> down_;  // likewise
-  std::int64_t stage_ = -1;      // the latest that a block has entered
+  std::vector<Lane> lanes_;                       // index k-1
+  std::vector<Direction> up_;                     // index of the boundary - 1
+  std::vector<Direction> down_;                   // likewise
+  std::vector<std::vector<double>> cores_;        // as Costs::shared
+  std::vector<std::optional<std::size_t>> seat_;  // index k-1: in cores_
+  std::int64_t stage_ = -1;  // the latest that a block has entered
   double stage_start_ = 0;
   double latest_end_ = 0;  ///< of the actions that care for barriers
 };
