@@ -32,8 +32,8 @@ threads=1 to compare at equal numbers. Nobody else should compute meanwhile.
 sluice what-if RUN [--blocks 4 | --blocks 0-3,4-] [--machine FILE]
                [--latency S] [--bandwidth BYTES/S] [--slow 2x0.5]...
 
-The same from the trace.json of a run: the seconds of its actions without what
-they waited, and the latency of messages that were waited for. First it predicts
+The same from the trace.json of a run: the seconds of its actions, turn by turn,
+without what they waited, and the latency of messages that were waited for. First it predicts
 the run as it was, beside what was measured; then with what is to be changed.
 Other blocks get the seconds of their layers by the cost model's part of each
 layer in its block, which is rougher than to measure them.

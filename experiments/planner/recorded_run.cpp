@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -137,15 +138,24 @@ std::vector<double> waits_in(const TraceFile& trace) {
   return seconds;
 }
 
-struct MeanSeconds {
-  double sum = 0;
-  double count = 0;
-  double value() const { return count > 0 ? sum / count : 0; }
-};
+/// Of a block: by ActionKind, what each action took.
+using TimesOfBlock = Variation;
 
-BlockCosts costs_of(std::map<std::string, MeanSeconds>& means) {
+std::optional<std::size_t> kind_of(const TracedAction& action) {
+  for (std::size_t kind = 0; kind < kActionKinds; ++kind)
+    if (action.category == name_of(static_cast<ActionKind>(kind))) return kind;
+  return std::nullopt;
+}
+
+double mean_of_times(const std::vector<double>& times) {
+  if (times.empty()) return 0;
+  return std::accumulate(times.begin(), times.end(), 0.) /
+         static_cast<double>(times.size());
+}
+
+BlockCosts costs_of(const TimesOfBlock& times) {
   const auto of = [&](ActionKind kind) {
-    return means[std::string(name_of(kind))].value();
+    return mean_of_times(times[static_cast<std::size_t>(kind)]);
   };
   return {.forward = of(ActionKind::forward),
           .backward = of(ActionKind::backward),
@@ -153,6 +163,14 @@ BlockCosts costs_of(std::map<std::string, MeanSeconds>& means) {
           .learn = of(ActionKind::learn),
           .learn_input = of(ActionKind::learn_input),
           .replay = 0};
+}
+
+Variation variation_of(TimesOfBlock times) {
+  for (std::vector<double>& of_kind : times) {
+    const double mean = mean_of_times(of_kind);
+    for (double& seconds : of_kind) seconds = mean > 0 ? seconds / mean : 1;
+  }
+  return times;
 }
 
 /// The wait that a message ended; its seconds under way when it was sent in it.
@@ -221,18 +239,20 @@ RecordedRun recorded_run(const TraceFile& trace, const RunPlan& plan,
   run.seconds_per_turn =
       all / static_cast<double>(run.end_turn - run.first_turn);
   const std::vector<double> waits = waits_in(trace);
-  std::vector<std::map<std::string, MeanSeconds>> means(blocks);
+  std::vector<TimesOfBlock> times(blocks);
   run.utilisation.resize(blocks);
   for (std::size_t i = 0; i < trace.actions.size(); ++i) {
     const TracedAction& action = trace.actions[i];
-    if (!is_looked_at(action, run)) continue;
+    const auto kind = kind_of(action);
+    if (!kind || !is_looked_at(action, run)) continue;
     const double seconds = std::max(0., action.end - action.start - waits[i]);
-    MeanSeconds& mean = means[lane_in(action)][action.category];
-    mean.sum += seconds;
-    mean.count += 1;
+    times[lane_in(action)][*kind].push_back(seconds);
     if (all > 0) run.utilisation[lane_in(action)] += seconds / all;
   }
-  for (auto& of_block : means) run.blocks.push_back(costs_of(of_block));
+  for (const TimesOfBlock& of_block : times) {
+    run.blocks.push_back(costs_of(of_block));
+    run.variation.push_back(variation_of(of_block));
+  }
   run.latency = latencies_in(trace, blocks - 1);
   return run;
 }

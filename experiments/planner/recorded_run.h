@@ -19,6 +19,8 @@ struct RecordedRun {
   std::vector<double> utilisation = {};
   /// Index k-1: means of what its actions took, without what they waited.
   std::vector<BlockCosts> blocks = {};
+  /// Index k-1: how they differed from turn to turn, about a mean of 1.
+  std::vector<Variation> variation = {};
   /// Index k-1 for boundary k: the median time under way of messages that were
   /// waited for; 0 when none was, as in a run on the virtual clock.
   std::vector<double> latency = {};

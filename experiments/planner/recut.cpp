@@ -149,4 +149,16 @@ std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
   return made;
 }
 
+std::vector<Variation> recut_variation(const std::vector<Variation>& variation,
+                                       const Experiment& from,
+                                       const Experiment& to) {
+  std::vector<Variation> made;
+  for (const LayerRange& range : to.ranges)
+    for (std::size_t k = 0; k < from.ranges.size(); ++k)
+      if (range.first >= from.ranges[k].first &&
+          range.first <= from.ranges[k].last)
+        made.push_back(variation.at(k));
+  return made;
+}
+
 }  // namespace sluice

@@ -27,4 +27,10 @@ std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
                                     const Experiment& from,
                                     const Experiment& to);
 
+/// Likewise, of how they differed from turn to turn: a block is like the one in
+/// which its first layer was.
+std::vector<Variation> recut_variation(const std::vector<Variation>& variation,
+                                       const Experiment& from,
+                                       const Experiment& to);
+
 }  // namespace sluice

@@ -59,7 +59,8 @@ double mean_of(const std::vector<double>& values) {
 /// The virtual clock's links are in the config, real ones in the trace.
 Costs costs_of(const Recorded& recorded) {
   Costs costs{.blocks = recorded.run.blocks,
-              .bytes = recorded.experiment.costs.bytes};
+              .bytes = recorded.experiment.costs.bytes,
+              .variation = recorded.run.variation};
   if (recorded.experiment.engine == "virtual") {
     costs.latency = recorded.experiment.costs.latency;
     costs.bandwidth = recorded.experiment.costs.bandwidth;
@@ -106,6 +107,8 @@ Costs changed_costs(const WhatIfArguments& arguments, const Recorded& recorded,
   Costs costs = costs_of(recorded);
   if (!arguments.blocks.empty()) {
     costs.blocks = recut_costs(costs.blocks, recorded.experiment, changed);
+    costs.variation =
+        recut_variation(costs.variation, recorded.experiment, changed);
     costs.links.clear();
   }
   costs.bytes = changed.costs.bytes;

@@ -77,10 +77,23 @@ bool takes_time(const Costs& costs) {
   return computes || waits || costs.latency > 0 || costs.bandwidth > 0;
 }
 
+namespace {
+
+double variation_of(const Costs& costs, int block, const Action& action) {
+  if (at(block) >= costs.variation.size()) return 1;
+  const std::vector<double>& factors =
+      costs.variation[at(block)][static_cast<std::size_t>(action.kind)];
+  if (factors.empty()) return 1;
+  return factors[static_cast<std::size_t>(action.turn) % factors.size()];
+}
+
+}  // namespace
+
 double seconds_of(const Costs& costs, const BlockPlan& plan,
                   const Action& action) {
   const BlockCosts mine = costs_of(costs, plan.block);
   return mean_seconds(mine, plan, action.kind) * mine.slowness *
+         variation_of(costs, plan.block, action) *
          factor(costs, {plan.block, static_cast<std::int64_t>(action.kind),
                         action.batch, action.turn});
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -38,6 +39,10 @@ struct LinkCosts {
   double bandwidth = 0;  ///< bytes/s of each direction; 0: unlimited
 };
 
+/// How a block's actions differed from turn to turn: for each ActionKind
+/// factors, of which that of turn t is element t modulo their number. Empty: 1.
+using Variation = std::array<std::vector<double>, kActionKinds>;
+
 /// Blocks that share a device: no more than `cores` of them compute at a time,
 /// and who has waited longest comes first.
 struct SharedCores {
@@ -66,6 +71,7 @@ struct Costs {
   /// Seconds while all cores that the block shares compute, which compete for
   /// memory: settled() makes `blocks` of them. Empty: the same.
   std::vector<BlockCosts> beside = {};
+  std::vector<Variation> variation = {};  ///< index k-1; missing: none
 };
 
 /// Whether any action or message takes time.

@@ -126,4 +126,18 @@ TEST(Contention, BetweenDevicesIsNone) {
               3, 1e-9);
 }
 
+TEST(Variation, IsThatOfTheTurn) {
+  Costs costs{.blocks = {{.forward = 1, .backward = 2}}};
+  costs.variation.resize(1);
+  costs.variation[0][static_cast<std::size_t>(ActionKind::forward)] = {0.5,
+                                                                       1.5};
+  const RunPlan plan = plan_of(kLocal, 1);
+  const auto timeline = simulate(plan, costs, {}, Grant{.end_turn = 3});
+  std::vector<double> forwards;
+  for (const TimedAction& timed : timeline)
+    if (timed.action.kind == ActionKind::forward)
+      forwards.push_back(timed.end - timed.start);
+  EXPECT_EQ(forwards, std::vector<double>({0.5, 1.5, 0.5}));
+}
+
 }  // namespace sluice::contention_test
