@@ -83,20 +83,28 @@ std::string peak_text(const Record& record) {
   return fmt::format("{:.1f}", record.number("peak_bytes", 0) / (1 << 20));
 }
 
+/// What was said of the peak before the first turn.
+std::string forecast_text(const RunResult& result, int block) {
+  const auto found = result.forecasts.find(block);
+  if (found == result.forecasts.end()) return "";
+  return fmt::format("  {:>8}", peak_text(found->second));
+}
+
 /// What each block has, and what it cost.
 void print_costs(const RunResult& result) {
   if (result.blocks.empty()) return;
   fmt::print(
       "block  parameters  forward s  backward s  update s  evaluate s  "
-      "waiting s  peak MiB\n");
+      "waiting s  peak MiB{}\n",
+      result.forecasts.empty() ? "" : "  forecast");
   for (const auto& [block, record] : result.blocks)
     fmt::print(
         "{:>5}  {:>10.0f}  {:>9.2f}  {:>10.2f}  {:>8.2f}  {:>10.2f}  {:>9.2f}  "
-        "{:>8}\n",
+        "{:>8}{}\n",
         block, record.number("parameters", 0), record.number("forward_s", 0),
         record.number("backward_s", 0), record.number("update_s", 0),
         record.number("evaluate_s", 0), record.number("waiting_s", 0),
-        peak_text(record));
+        peak_text(record), forecast_text(result, block));
 }
 
 /// What the virtual engine's clock says, when actions took time there.

@@ -9,6 +9,7 @@
 
 #include "experiments/commands.h"
 #include "experiments/data_commands.h"
+#include "experiments/divergence.h"
 #include "experiments/sweep/run_process.h"
 #include "experiments/watch/watch.h"
 #include "experiments/worker_process.h"
@@ -19,8 +20,8 @@
 namespace {
 
 /// Exit statuses: 0 done, 1 a worker or the program failed, 2 the user can
-/// mend it; of cards and sweeps also those of run_command() and
-/// sweep_command().
+/// mend it, kDivergedStatus; of cards and sweeps also those of run_command()
+/// and sweep_command().
 constexpr int kFailed = 1;
 constexpr int kMisused = 2;
 
@@ -40,9 +41,11 @@ std::string joined_command(int argc, char** argv) {
 void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
   CLI::App* command = app.add_subcommand(
       "run",
-      "Train what a config says, or do the runs of a card and compare them\n"
-      "with published figures (exit status 0: it passed, 3: it failed, 4: not\n"
-      "all is done, and the same command goes on).");
+      "Train what a config says (exit status 5: it diverged), or do the runs "
+      "of a\n"
+      "card and compare them with published figures (exit status 0: it "
+      "passed,\n"
+      "3: it failed, 4: not all is done, and the same command goes on).");
   command->add_option("config", arguments.config.config,
                       "a TOML file; none with --resume");
   command->add_option("overrides", arguments.config.overrides,
@@ -377,6 +380,8 @@ int main(int argc, char** argv) {
                kMisused);
   } catch (const sluice::UserError& error) {
     return say(error.what(), kMisused);
+  } catch (const sluice::Diverged& error) {
+    return say(error.what(), sluice::kDivergedStatus);
   } catch (const std::exception& error) {
     return say(sluice::text_of(error), kFailed);
   }

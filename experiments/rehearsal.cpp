@@ -299,6 +299,22 @@ std::vector<Action> actions_of_block(const std::vector<TimedAction>& timeline,
 
 }  // namespace
 
+Record to_record(const MemoryForecast& memory, int block) {
+  Record record;
+  record.set("kind", "forecast");
+  record.set("block", std::int64_t{block});
+  record.set("weights_bytes", memory.weights);
+  record.set("optimizer_bytes", memory.optimizer);
+  record.set("stash_bytes", memory.stash);
+  record.set("history_bytes", memory.history);
+  record.set("queue_bytes", memory.queue);
+  if (memory.peak == 0) return record;
+  record.set("graph_bytes", memory.graph);
+  record.set("peak_bytes", memory.peak);
+  record.set("channels_bytes", memory.channels);
+  return record;
+}
+
 std::vector<Rehearsal> rehearse(const Experiment& given) {
   Experiment experiment = given;
   experiment.initial_weights.clear();

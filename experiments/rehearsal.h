@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiments/experiment.h"
+#include "lib/metrics/record.h"
 #include "lib/schedules/costs.h"
 
 namespace sluice {
@@ -23,6 +24,10 @@ struct MemoryForecast {
   /// may cause: messages that wait at either end.
   std::int64_t channels = 0;
 };
+
+/// As a record of kind "forecast", with the names that a record of kind "block"
+/// has for what was measured, and channels_bytes.
+Record to_record(const MemoryForecast& memory, int block);
 
 /// What some turns of a block's worker showed, on its own.
 struct Rehearsal {

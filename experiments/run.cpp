@@ -130,6 +130,7 @@ RunResult result_of(const Experiment& experiment, const RunFolder& folder,
       static_cast<double>(coordinator.turns_granted() - first_turn) /
       std::max(result.seconds, 1e-9);
   result.blocks = sink.blocks();
+  result.forecasts = sink.forecasts();
   result.clock = sink.clock();
   result.dropped = sink.dropped();
   attempt.sink().write(summary_of(experiment, result));

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "experiments/config/toml.h"
+#include "experiments/divergence.h"
 #include "experiments/run_folder.h"
 #include "experiments/sweep/axis_text.h"
 #include "experiments/sweep/halving.h"
@@ -236,7 +237,10 @@ void Launcher::finish(Slot& slot, const ChildEnd& end) {
     return say(run, run.state.kind == Kind::unfinished
                         ? "stopped, with a checkpoint"
                         : "stopped, and begins anew");
-  fail(slot.job, reason_of(end));
+  Job job = slot.job;
+  // The same bits again would diverge again.
+  if (end.status == kDivergedStatus) job.may_retry = false;
+  fail(job, reason_of(end));
 }
 
 void Launcher::fail(const Job& job, const std::string& reason) {

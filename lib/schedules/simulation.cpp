@@ -40,11 +40,23 @@ Simulation::Simulation(Plans plans, Costs costs,
   }
 }
 
+double SavedClock::latest() const {
+  return blocks.empty() ? 0 : *std::max_element(blocks.begin(), blocks.end());
+}
+
 void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
-                          std::int64_t first_batch) {
+                          std::int64_t first_batch, const SavedClock& saved) {
   const RunPlan& now = plan(phase);
-  for (const Transfer& sent : in_flight(now, turn, first_batch))
-    channel(sent).queue.push_back({sent, 0});
+  for (const Transfer& sent : in_flight(now, turn, first_batch)) {
+    const auto came = saved.gradients.find({sent.to, sent.batch});
+    const double arrival = came == saved.gradients.end() ? 0 : came->second;
+    Direction& to = channel(sent);
+    to.queue.push_back({sent, arrival});
+    to.free_since = std::max(0.0, arrival - costs_.latency);
+  }
+  for (std::size_t k = 0; k < saved.blocks.size() && k < lanes_.size(); ++k)
+    lanes_[k].clock = saved.blocks[k];
+  latest_end_ = saved.latest();
   for (const BlockPlan& plan : now.blocks) {
     Lane& lane = lanes_[at(plan.block)];
     std::int64_t batch = std::max(first_batch, turn - plan.learn_delay);
@@ -358,9 +370,13 @@ std::optional<TimedAction> Simulation::next() {
     pop(from, earliest);
     if (was_full) from.room_since = earliest;
   }
-  for (const Transfer& yield : yields_of(plan(action.phase), chosen, action))
+  double arrival = 0;
+  for (const Transfer& yield : yields_of(plan(action.phase), chosen, action)) {
     send(yield, end, action);
-  return TimedAction{chosen, action, earliest, end};
+    const auto& queue = channel(yield).queue;
+    if (!queue.empty()) arrival = queue.back().arrival;
+  }
+  return TimedAction{chosen, action, earliest, end, arrival};
 }
 
 void Simulation::send(const Transfer& transfer, double time, Action& action) {

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/channel.h"
@@ -22,6 +24,16 @@ struct TimedAction {
   Action action = {};
   double start = 0;
   double end = 0;
+  double arrival = 0;  ///< of the message that it sends, if any, at the other
+};
+
+/// Where the virtual clock of a run was when the run was saved.
+struct SavedClock {
+  std::vector<double> blocks = {};  ///< index k-1; empty: it begins at 0
+  /// When gradients that were on their way came to a block: (block, batch).
+  std::map<std::pair<int, std::int64_t>, double> gradients = {};
+
+  double latest() const;
 };
 
 /// Runs schedules on a virtual clock: the event loop of the virtual engine, and
@@ -37,9 +49,10 @@ class Simulation {
 
   /// Begins where a run was saved that had done the turns before `turn`, in a
   /// phase of its timetable, with a pipe that began with `first_batch`. Before
-  /// all else.
-  void begin_at(std::int64_t phase, std::int64_t turn,
-                std::int64_t first_batch);
+  /// all else. The clock goes on; but that a block waited for room is
+  /// forgotten.
+  void begin_at(std::int64_t phase, std::int64_t turn, std::int64_t first_batch,
+                const SavedClock& saved = {});
   /// Gives a block more to do. What actions say of messages that were dropped,
   /// or written into a buffer, holds: they are a record. Throws UserError when
   /// that can't be.
