@@ -9,6 +9,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "experiments/cut_again.h"
 #include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
 #include "lib/base/memory_channel.h"
@@ -49,26 +50,27 @@ void take_initial_weights(const std::string& path, Worker& worker) {
   copy_by_name(found, wanted, path);
 }
 
+/// With another cut, where it has one.
+void restore(const Experiment& experiment, const std::string& checkpoint,
+             Worker& worker) {
+  NamedTensors weights = load_weights(checkpoint);
+  NamedTensors state = load_state(checkpoint);
+  const std::vector<std::int64_t> cut = cut_of({state, checkpoint});
+  if (!is_cut_so(experiment, cut)) {
+    state = state_for_block(experiment, worker.block(), state, checkpoint);
+    add_new_sources(experiment, cut, worker.weights(), weights);
+    add_new_sources(experiment, cut, worker.state(), state);
+  }
+  worker.restore(weights, state, checkpoint);
+}
+
 void set_first_weights(const Experiment& experiment, const RunFiles& files,
                        Worker& worker) {
   if (!files.resume.empty()) {
-    worker.restore(load_weights(files.resume), load_state(files.resume),
-                   files.resume);
+    restore(experiment, files.resume, worker);
   } else if (!experiment.initial_weights.empty()) {
     take_initial_weights(experiment.initial_weights, worker);
   }
-}
-
-/// Whether the state was saved by a block of the same layers and history.
-bool is_same_block(const Experiment& experiment, const BlockPlan& plan,
-                   const SavedState& saved) {
-  const std::string name = fmt::format("workers.{}.", plan.block);
-  const LayerRange range =
-      experiment.ranges.at(static_cast<std::size_t>(plan.block) - 1);
-  return saved.has(name + "first_layer") &&
-         saved.number(name + "first_layer") == range.first &&
-         saved.number(name + "weights") ==
-             static_cast<std::int64_t>(plan.weights);
 }
 
 /// By phase; one that says the same as the phase before it goes on.
@@ -276,10 +278,63 @@ void check_resumable(const Experiment& experiment, const RunFiles& files) {
     make_worker(experiment, block, {}, nullptr, files);
 }
 
+namespace {
+
+/// Batches before it were applied by all blocks that were saved.
+std::int64_t first_batch_in(const SavedState& saved) {
+  std::int64_t first_batch = 0;
+  for (const std::int64_t block : saved.numbers_below("workers")) {
+    const std::string name = fmt::format("workers.{}.first_batch", block);
+    if (saved.has(name))
+      first_batch = std::max(first_batch, saved.number(name));
+  }
+  return first_batch;
+}
+
+/// Whether the plan's block left such batches in flight: its delay, and what
+/// its backward needs, are those of the block that was saved.
+bool fits_in_flight(const BlockPlan& plan, const SavedState& saved) {
+  const auto count = [&](const char* of) {
+    return std::ssize(
+        saved.numbers_below(fmt::format("{}.{}", of, plan.block)));
+  };
+  const std::string weights = fmt::format("workers.{}.weights", plan.block);
+  return count("flights") <= plan.delay &&
+         count("lessons") <= turns_in_flight(plan) - plan.delay &&
+         saved.has(weights) &&
+         saved.number(weights) == static_cast<std::int64_t>(plan.weights);
+}
+
+}  // namespace
+
+InFlight in_flight_in(const std::string& checkpoint) {
+  const SavedState saved(load_state(checkpoint), checkpoint);
+  return in_flight_in(saved);
+}
+
+InFlight in_flight_in(const SavedState& saved) {
+  InFlight found;
+  std::set<std::int64_t> batches;
+  for (const char* of : {"flights", "lessons"})
+    for (const std::int64_t block : saved.numbers_below(of))
+      for (const std::int64_t batch :
+           saved.numbers_below(fmt::format("{}.{}", of, block)))
+        batches.insert(batch);
+  found.batches = std::ssize(batches);
+  const std::int64_t first_batch = first_batch_in(saved);
+  for (const std::int64_t block : saved.numbers_below("accumulated")) {
+    const std::string name = fmt::format("accumulated.{}.", block);
+    if (saved.number(name + "first_batch") >= first_batch)
+      found.accumulated =
+          std::max(found.accumulated, saved.number(name + "batches"));
+  }
+  return found;
+}
+
 Continued continued_from(const Experiment& experiment,
                          const std::string& checkpoint) {
   const SavedState saved(load_state(checkpoint), checkpoint);
-  Continued from;
+  Continued from{.first_batch = first_batch_in(saved)};
   if (saved.has("workers.1.phase"))
     from.phase = saved.number("workers.1.phase");
   if (from.phase >= std::ssize(experiment.plans))
@@ -287,32 +342,27 @@ Continued continued_from(const Experiment& experiment,
         "{}: was saved in phase {} of its timetable, which has {} "
         "here",
         checkpoint, from.phase, experiment.plans.size());
-  const RunPlan& run_plan =
-      experiment.plans[static_cast<std::size_t>(from.phase)];
-  bool any_in_flight = false;
-  bool fits = true;
-  for (const BlockPlan& plan : run_plan.blocks) {
-    const auto count = [&](const char* of) {
-      return std::ssize(
-          saved.numbers_below(fmt::format("{}.{}", of, plan.block)));
-    };
-    const auto flights = count("flights");
-    const auto lessons = count("lessons");
-    any_in_flight = any_in_flight || flights > 0 || lessons > 0;
-    fits = fits && flights <= plan.delay &&
-           lessons <= turns_in_flight(plan) - plan.delay &&
-           is_same_block(experiment, plan, saved);
-  }
-  if (any_in_flight && !fits)
+  const InFlight in_flight = in_flight_in(saved);
+  const bool is_same_cut = is_cut_so(experiment, cut_of(saved));
+  const RunPlan& plan = experiment.plans[static_cast<std::size_t>(from.phase)];
+  const bool fits =
+      is_same_cut && std::all_of(plan.blocks.begin(), plan.blocks.end(),
+                                 [&](const BlockPlan& block) {
+                                   return fits_in_flight(block, saved);
+                                 });
+  if (in_flight.batches > 0 && !fits)
     throw UserError(
-        "{}: its batches in flight are those of another cut or policy; "
-        "continue with the run's own, or from a run that was drained",
-        checkpoint);
-  for (int block = 1;; ++block) {
-    const std::string name = fmt::format("workers.{}.first_batch", block);
-    if (!saved.has(name)) return from;
-    from.first_batch = std::max(from.first_batch, saved.number(name));
-  }
+        "{}: {} of its batches are in flight between the blocks of its own "
+        "cut and policies; continue with those, or apply the batches first: "
+        "sluice checkpoint RUN --drain",
+        checkpoint, in_flight.batches);
+  if (in_flight.accumulated > 0 && !is_same_cut)
+    throw UserError(
+        "{}: its blocks have accumulated {} batches towards an update, and "
+        "another cut can't take them over; continue with its own cut to a "
+        "turn where a window of accumulate.batches is full",
+        checkpoint, in_flight.accumulated);
+  return from;
 }
 
 std::vector<Ends> memory_ends(const Experiment& experiment) {

@@ -6,6 +6,7 @@
 #include "experiments/data/sample_source.h"
 #include "experiments/experiment.h"
 #include "lib/base/channel.h"
+#include "lib/checkpoints/saved_state.h"
 #include "lib/metrics/sink.h"
 #include "lib/worker.h"
 
@@ -75,8 +76,17 @@ struct Continued {
   std::int64_t first_batch = 0;
 };
 
+/// What a checkpoint holds that was forwarded and not applied.
+struct InFlight {
+  std::int64_t batches = 0;  ///< that some block has not applied, or learned
+  std::int64_t accumulated = 0;  ///< that were, towards the next update
+};
+InFlight in_flight_in(const std::string& checkpoint);
+InFlight in_flight_in(const SavedState& saved);
+
 /// Batches are in flight in a checkpoint unless the pipe was drained. Throws
-/// UserError when they are so under another cut or other policies.
+/// UserError when they are so under another cut or other policies; and under
+/// another cut when gradients have been accumulated.
 Continued continued_from(const Experiment& experiment,
                          const std::string& checkpoint);
 

@@ -5,6 +5,7 @@
 
 #include "experiments/engines.h"
 #include "experiments/tensorboard.h"
+#include "experiments/virtual_clock.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/schedules/free_running.h"
@@ -18,6 +19,7 @@ Attempt::Attempt(const Experiment& experiment, const RunFolder& folder,
       folder_(folder),
       start_(start),
       keeper_(folder.checkpoints(), experiment.keep),
+      guard_(std::make_shared<DivergenceGuard>()),
       sink_(std::make_shared<RunSink>(with_files(std::move(others)), keeper_)),
       timeline_(std::make_shared<TimelineRecord>(experiment.blocks(), sink_)),
       status_(
@@ -26,7 +28,10 @@ Attempt::Attempt(const Experiment& experiment, const RunFolder& folder,
       coordinator_(length(), experiment.blocks(), schedule_,
                    [this](std::int64_t turn) { keeper_.saved(turn); }) {
   sink_->recall(folder.history());
-  for (const Record& record : folder.history()) coordinator_.recall(record);
+  for (const Record& record : folder.history()) {
+    coordinator_.recall(record);
+    guard_->recall(record);
+  }
 }
 
 Attempt::~Attempt() {
@@ -47,7 +52,23 @@ std::vector<std::shared_ptr<Sink>> Attempt::with_files(
       std::make_shared<TensorBoardFile>(folder_.path(), folder_.started());
   for (const Record& record : folder_.history()) board->write(record);
   others.insert(others.begin(), {folder_.metrics(), board});
+  // Last: a loss that ends the run has been written then.
+  if (experiment_.stop_on_nan) others.push_back(guard_);
   return others;
+}
+
+/// Called while what ended the run is being handled. Throws Diverged when it
+/// did that: whatever else the workers said, they were made to end.
+void Attempt::tell_failure() {
+  const auto diverged = guard_->found(folder_.checkpoints());
+  try {
+    if (diverged) sink_->write(*diverged);
+    timeline_->save(folder_.path());
+    status_->finish(diverged ? "diverged" : "failed");
+  } catch (const UserError&) {
+    // What failed first is what is told.
+  }
+  if (diverged) throw Diverged(diverged->text("reason"));
 }
 
 void Attempt::run(const std::string& program, const std::string& faults,
@@ -59,15 +80,12 @@ void Attempt::run(const std::string& program, const std::string& faults,
                           .resume = start_.checkpoint},
                 .program = program,
                 .faults = faults,
-                .rank = rank},
+                .rank = rank,
+                .is_forecast = !sink_->forecasts().empty(),
+                .clock = saved_clock_in(folder_.history(), start_.turn)},
                coordinator_);
   } catch (...) {
-    try {
-      timeline_->save(folder_.path());
-      status_->finish("failed");
-    } catch (const UserError&) {
-      // What failed first is what is told.
-    }
+    tell_failure();
     throw;
   }
   timeline_->save(folder_.path());

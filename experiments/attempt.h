@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiments/checkpoint_keeper.h"
+#include "experiments/divergence.h"
 #include "experiments/experiment.h"
 #include "experiments/free_schedule.h"
 #include "experiments/ranks/rank.h"
@@ -32,7 +33,8 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  /// Arguments as RunPlace has them. Throws what run_engine() throws.
+  /// Arguments as RunPlace has them. Throws what run_engine() throws, and
+  /// Diverged.
   void run(const std::string& program, const std::string& faults,
            const std::optional<Rank>& rank);
 
@@ -43,6 +45,7 @@ class Attempt {
 
  private:
   RunLength length() const;
+  void tell_failure();
   std::vector<std::shared_ptr<Sink>> with_files(
       std::vector<std::shared_ptr<Sink>> others) const;
 
@@ -51,6 +54,7 @@ class Attempt {
   const Resumed start_;
   const SteadyTime started_ = std::chrono::steady_clock::now();
   CheckpointKeeper keeper_;
+  const std::shared_ptr<DivergenceGuard> guard_;
   const std::shared_ptr<RunSink> sink_;
   const std::shared_ptr<TimelineRecord> timeline_;
   const std::shared_ptr<StatusFile> status_;

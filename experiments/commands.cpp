@@ -1,11 +1,13 @@
 #include "experiments/commands.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "auxiliary_heads/heads.h"
 #include "experiments/assembly.h"
@@ -14,6 +16,7 @@
 #include "experiments/config/extends.h"
 #include "experiments/config/manual.h"
 #include "experiments/config/overrides.h"
+#include "experiments/cut_again.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/evaluation.h"
 #include "experiments/experiment.h"
@@ -21,16 +24,17 @@
 #include "experiments/ranks/ranks.h"
 #include "experiments/run.h"
 #include "experiments/run_folder.h"
+#include "experiments/sweep/ask_tell.h"
 #include "experiments/sweep/read_sweep.h"
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/timetable.h"
 #include "lib/base/error.h"
+#include "lib/checkpoints/safetensors.h"
 #include "lib/codecs/codec.h"
 #include "lib/optimizers/optimizer.h"
 #include "modules/models.h"
 
 namespace sluice {
-namespace {
 
 ConfigNode config_of(const ConfigArguments& arguments) {
   ConfigNode config;
@@ -43,8 +47,6 @@ ConfigNode config_of(const ConfigArguments& arguments) {
                     sweep->origin.text());
   return config;
 }
-
-}  // namespace
 
 std::string data_root() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads
@@ -77,10 +79,42 @@ ConfigArguments config_to_resume(const RunArguments& arguments) {
   return config;
 }
 
+/// Overrides of `key`, or what lies below it.
+std::vector<std::string> those_of(const std::vector<std::string>& overrides,
+                                  const std::string& key) {
+  std::vector<std::string> found;
+  for (const std::string& text : overrides)
+    if (text.starts_with(key + "=") || text.starts_with(key + "."))
+      found.push_back(text);
+  return found;
+}
+
+/// With another cut, when that is what the overrides say.
+Experiment experiment_to_resume(const RunArguments& arguments) {
+  const ConfigArguments config = config_to_resume(arguments);
+  const std::vector<std::string> cut = those_of(config.overrides, "blocks");
+  if (cut.empty()) return experiment_of(config);
+  const Experiment run =
+      experiment_of({config.config, those_of(config.overrides, "data")});
+  ConfigNode blocks = {.value = ConfigNode::Table{}};
+  for (const std::string& text : cut) apply_override(blocks, text);
+  const Partition ranges = partition(*blocks.find("blocks"), run.model);
+  if (ranges == run.ranges) return experiment_of(config);
+  return read_experiment(config_for_cut(run, ranges, config.overrides),
+                         data_root());
+}
+
 /// Unknown without our allocator.
 std::string peak_text(const Record& record) {
   if (record.find("peak_bytes") == nullptr) return "-";
   return fmt::format("{:.1f}", record.number("peak_bytes", 0) / (1 << 20));
+}
+
+/// What was said of the peak before the first turn.
+std::string forecast_text(const RunResult& result, int block) {
+  const auto found = result.forecasts.find(block);
+  if (found == result.forecasts.end()) return "";
+  return fmt::format("  {:>8}", peak_text(found->second));
 }
 
 /// What each block has, and what it cost.
@@ -88,15 +122,16 @@ void print_costs(const RunResult& result) {
   if (result.blocks.empty()) return;
   fmt::print(
       "block  parameters  forward s  backward s  update s  evaluate s  "
-      "waiting s  peak MiB\n");
+      "waiting s  peak MiB{}\n",
+      result.forecasts.empty() ? "" : "  forecast");
   for (const auto& [block, record] : result.blocks)
     fmt::print(
         "{:>5}  {:>10.0f}  {:>9.2f}  {:>10.2f}  {:>8.2f}  {:>10.2f}  {:>9.2f}  "
-        "{:>8}\n",
+        "{:>8}{}\n",
         block, record.number("parameters", 0), record.number("forward_s", 0),
         record.number("backward_s", 0), record.number("update_s", 0),
         record.number("evaluate_s", 0), record.number("waiting_s", 0),
-        peak_text(record));
+        peak_text(record), forecast_text(result, block));
 }
 
 /// What the virtual engine's clock says, when actions took time there.
@@ -184,8 +219,8 @@ int run_command(const RunArguments& arguments) {
   if (!arguments.only.empty())
     throw UserError("--only is for cards; {} is none",
                     resume ? "a run" : arguments.config.config);
-  const Experiment experiment =
-      experiment_of(resume ? config_to_resume(arguments) : arguments.config);
+  const Experiment experiment = resume ? experiment_to_resume(arguments)
+                                       : experiment_of(arguments.config);
   const std::optional<Rank> rank = rank_from(process_environment());
   if (rank) check_rank(*rank, experiment);
   if (rank && rank->number > 0) {
@@ -216,25 +251,51 @@ int run_command(const RunArguments& arguments) {
   return 0;
 }
 
+namespace {
+
+std::optional<SlurmOptions> slurm_of(const SweepArguments& arguments) {
+  const bool is_slurm = arguments.launcher == "slurm";
+  if (!is_slurm && (!arguments.slurm.empty() || arguments.no_wait))
+    throw UserError("--slurm and --no-wait are for --launcher slurm");
+  if (!is_slurm) return std::nullopt;
+  return SlurmOptions{arguments.slurm, !arguments.no_wait};
+}
+
+void check_ask_tell(const SweepArguments& arguments) {
+  if (arguments.launcher != "local")
+    throw UserError("--ask-tell runs on this machine; leave out --launcher");
+  if (!arguments.seeds.empty() || arguments.samples || arguments.zip ||
+      arguments.dry_run)
+    throw UserError(
+        "--ask-tell: the driver says what is run; leave out --seeds, "
+        "--samples, --zip and --dry-run");
+}
+
+}  // namespace
+
 int sweep_command(const SweepArguments& arguments) {
   StopSignals signals;  // before LibTorch has threads
+  if (arguments.ask_tell) check_ask_tell(arguments);
   const Sweep sweep = read_sweep(arguments.config.config,
                                  {.settings = arguments.config.overrides,
                                   .seeds = arguments.seeds,
                                   .samples = arguments.samples,
                                   .zip = arguments.zip});
+  const std::optional<SlurmOptions> slurm = slurm_of(arguments);
+  const SweepOptions options = {.folder = arguments.folder,
+                                .jobs = arguments.jobs.value_or(slurm ? 0 : 1),
+                                .slurm = slurm,
+                                .retry = arguments.on_failure == "retry",
+                                .again = arguments.again,
+                                .dry_run = arguments.dry_run,
+                                .command = arguments.command,
+                                .program = this_program(),
+                                .data_root = data_root()};
   const SweepResult result =
-      run_sweep(sweep,
-                {.folder = arguments.folder,
-                 .jobs = arguments.jobs,
-                 .retry = arguments.on_failure == "retry",
-                 .again = arguments.again,
-                 .dry_run = arguments.dry_run,
-                 .command = arguments.command,
-                 .program = this_program(),
-                 .data_root = data_root()},
-                signals);
-  if (arguments.dry_run) return 0;
+      arguments.ask_tell
+          ? answer_proposals(sweep, options, signals, {STDIN_FILENO, stdout})
+          : run_sweep(sweep, options, signals);
+  if (arguments.dry_run || result.is_submitted) return 0;
   if (!result.is_over()) return 4;
   return result.failed > 0 ? 3 : 0;
 }
@@ -247,12 +308,15 @@ void eval_command(const EvalArguments& arguments) {
     throw UserError("{}: belongs to no run; name its config with --config",
                     arguments.path);
   const Experiment experiment = experiment_of(config);
-  const Evaluation result = evaluate(
-      experiment, found.weights,
-      arguments.train ? experiment.data->train : experiment.data->test);
+  const Split& split =
+      arguments.train ? experiment.data->train : experiment.data->test;
+  const Evaluation result = evaluate(experiment, found.weights, split);
   fmt::print("{}: {} loss {:.4f}, accuracy {:.2f} % of {}\n", found.weights,
              arguments.train ? "training" : "test", result.loss(),
              100 * result.accuracy(), result.labels());
+  if (arguments.logits.empty()) return;
+  write_safetensors(arguments.logits, first_logits(experiment, found.weights,
+                                                   split, arguments.samples));
 }
 
 void list_command(const ListArguments& arguments) {
@@ -283,7 +347,7 @@ void help_config_command() {
 }
 
 void help_sweep_command() {
-  fmt::print("{}", sweep_manual());
+  fmt::print("{}{}", sweep_manual(), ask_tell_manual());
 }
 
 void help_inject_command() {

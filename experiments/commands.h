@@ -16,6 +16,7 @@ struct ConfigArguments {
   std::string config;                  ///< a TOML file; empty: all defaults
   std::vector<std::string> overrides;  ///< "a.b=c"
 };
+ConfigNode config_of(const ConfigArguments& arguments);
 Experiment experiment_of(const ConfigArguments& arguments);
 
 /// Where data files are looked for: SLUICE_DATA, or empty.
@@ -42,7 +43,11 @@ struct SweepArguments {
   std::optional<std::int64_t> samples;
   bool zip = false;
   std::string folder;
-  int jobs = 1;
+  std::optional<int> jobs;  ///< 1; with Slurm as many as there is room for
+  std::string launcher = "local";
+  std::string slurm;  ///< options of sbatch
+  bool no_wait = false;
+  bool ask_tell = false;  ///< a driver proposes the runs
   std::string on_failure = "report";
   bool again = false;
   bool dry_run = false;
@@ -55,8 +60,25 @@ struct EvalArguments {
   std::string path;        ///< a run, a checkpoint or a safetensors file
   ConfigArguments config;  ///< the config's file: empty, that of the run
   bool train = false;      ///< the training split, without augmentation
+  std::string logits;      ///< a file for those of the first samples; or empty
+  std::int64_t samples = 64;  ///< of that file
 };
 void eval_command(const EvalArguments& arguments);
+
+struct ExportArguments {
+  std::string path;        ///< a run, or a checkpoint of one
+  ConfigArguments config;  ///< its file is the run's own
+  std::string checkpoint;  ///< "best", "last", "turn-000120"; or empty
+  std::string file;        ///< empty: model.safetensors in the run's folder
+};
+void export_command(const ExportArguments& arguments);
+
+struct CheckpointArguments {
+  std::string folder;   ///< of a run
+  bool drain = false;   ///< its last one; else all are listed
+  std::string command;  ///< the whole command line
+};
+void checkpoint_command(const CheckpointArguments& arguments);
 
 struct VerifyArguments {
   ConfigArguments config;
@@ -81,10 +103,27 @@ struct PlanArguments {
   std::map<std::string, std::string> numbers = {};
   std::vector<std::string> slow = {};  ///< "2x1.5"
   bool calibrate = false;
-  std::string trace;  ///< a file to write; or empty
-  bool list = false;  ///< the actions alone, as --actions reads them
+  std::string trace;    ///< a file to write; or empty
+  bool list = false;    ///< the actions alone, as --actions reads them
+  std::string machine;  ///< a file that describes one; empty: this one
+  /// Compare methods and numbers of blocks instead.
+  bool compare = false;
+  std::vector<std::string> methods;  ///< empty: the common ones
+  std::vector<std::int64_t> blocks = {2, 4};
+  double seconds = 60;
 };
 void plan_command(const PlanArguments& arguments);
+
+struct WhatIfArguments {
+  std::string folder;  ///< of a run that has a trace.json
+  /// Else than they were; empty: as recorded.
+  std::string blocks;  ///< "4", or "0-3,4-"
+  std::string machine;
+  std::string latency;
+  std::string bandwidth;
+  std::vector<std::string> slow;
+};
+void what_if_command(const WhatIfArguments& arguments);
 
 struct ReportArguments {
   std::vector<std::string> folders;  ///< of runs, sweeps, or folders of those
@@ -106,5 +145,8 @@ void help_config_command();
 /// That of faults.
 void help_sweep_command();
 void help_inject_command();
+
+/// That of predictions: of plan --compare and what-if.
+void help_plan_command();
 
 }  // namespace sluice

@@ -39,11 +39,21 @@ class CoordinatorSink final : public Sink {
   Coordinator& coordinator_;
 };
 
+std::vector<Rehearsal> rehearsed(const Experiment& experiment,
+                                 const RunPlace& place,
+                                 Coordinator& coordinator) {
+  std::vector<Rehearsal> rehearsals = rehearse(experiment);
+  for (std::size_t k = 0; k < rehearsals.size() && !place.is_forecast; ++k)
+    coordinator.write(to_record(rehearsals[k].memory, static_cast<int>(k) + 1));
+  return rehearsals;
+}
+
 void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
                        Coordinator& coordinator) {
-  const Costs costs = experiment.calibrate
-                          ? calibrated(experiment, rehearse(experiment))
-                          : experiment.costs;
+  const Costs costs =
+      experiment.calibrate
+          ? calibrated(experiment, rehearsed(experiment, place, coordinator))
+          : experiment.costs;
   const auto sink = std::make_shared<CoordinatorSink>(coordinator);
   const auto probe = make_probe(experiment, sink);
   std::vector<Ends> ends = memory_ends(experiment);
@@ -52,7 +62,8 @@ void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
     workers.push_back(make_worker(experiment, block, std::move(ends[at(block)]),
                                   sink, place.files, probe));
   std::optional<VirtualClock> clock;
-  if (takes_time(costs)) clock.emplace(experiment, costs, place.folder);
+  if (takes_time(costs))
+    clock.emplace(experiment, costs, place.folder, sink, place.clock);
   const bool is_recorded = runs_free(experiment.plans.front());
   const double seconds = run_virtual(
       workers, experiment.plans, experiment.capacities, costs, coordinator,
@@ -60,8 +71,9 @@ void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
         if (clock) clock->watch(timed);
         if (is_recorded)
           sink->write(actions_record(timed.block, to_text(timed.action)));
-      });
-  if (clock) clock->report(seconds, *sink);
+      },
+      clock ? clock->start() : SavedClock());
+  if (clock) clock->report(seconds);
 }
 
 void run_in_threads(const Experiment& experiment, const RunPlace& place,
@@ -128,9 +140,14 @@ void run_in_processes(const Experiment& experiment, const RunPlace& place,
 
 void run_engine(const Experiment& experiment, const RunPlace& place,
                 Coordinator& coordinator) {
-  if (experiment.engine == "processes")
-    return run_in_processes(experiment, place, coordinator);
-  prepare_process(experiment);
+  const bool is_calibrated =
+      experiment.engine == "virtual" && experiment.calibrate;
+  const bool forecasts =
+      experiment.forecast && !place.is_forecast && !is_calibrated;
+  const bool has_processes = experiment.engine == "processes";
+  if (!has_processes || forecasts) prepare_process(experiment);
+  if (forecasts) rehearsed(experiment, place, coordinator);
+  if (has_processes) return run_in_processes(experiment, place, coordinator);
   if (experiment.engine == "threads")
     return run_in_threads(experiment, place, coordinator);
   return run_in_one_thread(experiment, place, coordinator);

@@ -7,6 +7,7 @@
 #include "experiments/experiment.h"
 #include "experiments/ranks/rank.h"
 #include "lib/coordinator.h"
+#include "lib/metrics/record.h"
 
 namespace sluice {
 
@@ -17,10 +18,14 @@ struct RunPlace {
   std::string program;      ///< the file that worker processes are started from
   std::string faults = {};  ///< that worker processes make happen
   std::optional<Rank> rank = {};  ///< our 0, when others started the workers
+  bool is_forecast = false;  ///< the blocks' memory was, in an earlier part
+  /// Where the virtual clock was, as saved_clock_in() finds it.
+  Record clock = {};
 };
 
 /// Runs the experiment's blocks on its engine until the coordinator grants no
-/// more.
+/// more. First, where it says so or what it needs is known anyway, writes what
+/// memory the blocks will need (rehearsal.h).
 void run_engine(const Experiment& experiment, const RunPlace& place,
                 Coordinator& coordinator);
 

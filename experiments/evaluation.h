@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "experiments/experiment.h"
+#include "experiments/whole_model.h"
 #include "lib/evaluation.h"
 
 namespace sluice {
@@ -13,6 +15,16 @@ namespace sluice {
 /// when they don't fit the experiment's model.
 Evaluation evaluate(const Experiment& experiment, const std::string& weights,
                     const Split& split);
+
+/// The model with those weights, to be evaluated in this process. Throws
+/// UserError likewise.
+WholeModel load_model(const Experiment& experiment, const std::string& weights);
+
+/// What the model makes of the first samples of a split, in one batch:
+/// "inputs" as its first layer takes them, "labels" and "logits".
+NamedTensors first_logits(const Experiment& experiment,
+                          const std::string& weights, const Split& split,
+                          std::int64_t samples);
 
 /// What `sluice eval` evaluates, and the config of the run that it belongs to.
 struct Evaluated {

@@ -9,6 +9,8 @@
 
 #include "experiments/commands.h"
 #include "experiments/data_commands.h"
+#include "experiments/divergence.h"
+#include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
 #include "experiments/watch/watch.h"
 #include "experiments/worker_process.h"
@@ -19,8 +21,8 @@
 namespace {
 
 /// Exit statuses: 0 done, 1 a worker or the program failed, 2 the user can
-/// mend it; of cards and sweeps also those of run_command() and
-/// sweep_command().
+/// mend it, kDivergedStatus; of cards and sweeps also those of run_command()
+/// and sweep_command().
 constexpr int kFailed = 1;
 constexpr int kMisused = 2;
 
@@ -40,16 +42,19 @@ std::string joined_command(int argc, char** argv) {
 void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
   CLI::App* command = app.add_subcommand(
       "run",
-      "Train what a config says, or do the runs of a card and compare them\n"
-      "with published figures (exit status 0: it passed, 3: it failed, 4: not\n"
-      "all is done, and the same command goes on).");
+      "Train what a config says (exit status 5: it diverged), or do the runs "
+      "of a\n"
+      "card and compare them with published figures (exit status 0: it "
+      "passed,\n"
+      "3: it failed, 4: not all is done, and the same command goes on).");
   command->add_option("config", arguments.config.config,
                       "a TOML file; none with --resume");
   command->add_option("overrides", arguments.config.overrides,
                       "key=value, as in optimizer.lr=0.05");
   command->add_option("--resume", arguments.resume,
                       "continue the run in this folder from its last "
-                      "checkpoint, in the middle of an epoch too");
+                      "checkpoint, in the middle of an epoch too; overrides "
+                      "may follow: blocks=4 cuts the model again");
   command->add_option("--dir", arguments.folder,
                       "the run's folder; default: runs/NAME-1, -2, ...; a "
                       "card's: runs/cards/NAME");
@@ -95,8 +100,22 @@ void define_sweep(CLI::App& app, sluice::SweepArguments& arguments,
   command
       ->add_option("--jobs", arguments.jobs,
                    "runs at once, each with its part of the cores and, with "
-                   "device = \"cuda\", of the GPUs")
+                   "device = \"cuda\", of the GPUs; with Slurm as many as it "
+                   "has room for, or N")
       ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--launcher", arguments.launcher,
+                   "local: on this machine; slurm: as a job array, which is "
+                   "submitted with sbatch and waited for")
+      ->check(CLI::IsMember({"local", "slurm"}));
+  command->add_option("--slurm", arguments.slurm,
+                      "options of sbatch, as in '--partition=p "
+                      "--time=1:00:00 --cpus-per-task=4'");
+  command->add_flag("--no-wait", arguments.no_wait,
+                    "end when the job array is submitted");
+  command->add_flag("--ask-tell", arguments.ask_tell,
+                    "do what a driver, such as Optuna, proposes in lines of "
+                    "JSON; see sluice help sweep");
   command
       ->add_option("--on-failure", arguments.on_failure,
                    "report: a run that failed stays so; retry: each is tried "
@@ -123,6 +142,20 @@ void define_run_of_sweep(CLI::App& app, sluice::RunProcessArguments& arguments,
   command->callback([&] { status = sluice::do_run_of_sweep(arguments); });
 }
 
+/// What the batch script of a sweep's job array starts; not for people.
+void define_task_of_sweep(CLI::App& app, sluice::ArrayTaskArguments& arguments,
+                          int& status) {
+  CLI::App* command = app.add_subcommand("task-of-sweep")->group("");
+  command->add_option("--array", arguments.array)->required();
+  command->add_option("--task", arguments.task)->required();
+  command->add_option("--job", arguments.job)->required();
+  command->add_option("--cores", arguments.cores);
+  command->callback([&] {
+    arguments.program = sluice::this_program();
+    status = sluice::do_array_task(arguments);
+  });
+}
+
 void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
   CLI::App* command = app.add_subcommand(
       "eval", "Evaluate a run, a checkpoint or a safetensors file");
@@ -137,7 +170,44 @@ void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
   command->add_option("--config", arguments.config.config,
                       "the config, when the weights belong to no run");
   command->add_flag("--train", arguments.train, "on the training split");
+  command->add_option("--logits", arguments.logits,
+                      "also write the logits of the split's first samples, "
+                      "with these and their labels, as a safetensors file");
+  command->add_option("--samples", arguments.samples, "how many of them")
+      ->check(CLI::PositiveNumber);
   command->callback([&] { sluice::eval_command(arguments); });
+}
+
+void define_export(CLI::App& app, sluice::ExportArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "export",
+      "Write the model of a run as one safetensors file: all blocks' weights,\n"
+      "named as in the uncut model, with config and commit as metadata");
+  command
+      ->add_option("path", arguments.path,
+                   "a run's folder, or one of its checkpoints")
+      ->required();
+  command->add_option("overrides", arguments.config.overrides,
+                      "key=value, as in data.root=FOLDER");
+  command->add_option("--checkpoint", arguments.checkpoint,
+                      "best, last, or a turn, as in turn-000120 or 120; "
+                      "default: the best, or else the last");
+  command->add_option("--out", arguments.file,
+                      "the file; default: model.safetensors in the run's "
+                      "folder");
+  command->callback([&] { sluice::export_command(arguments); });
+}
+
+void define_checkpoint(CLI::App& app, sluice::CheckpointArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "checkpoint",
+      "List the checkpoints of a run, with what is in flight in each");
+  command->add_option("run", arguments.folder, "the run's folder")->required();
+  command->add_flag("--drain", arguments.drain,
+                    "apply what is in flight in the last one, without further "
+                    "batches: then it can be continued with another cut or "
+                    "other policies");
+  command->callback([&] { sluice::checkpoint_command(arguments); });
 }
 
 void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
@@ -175,7 +245,53 @@ void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
                       "check these schedules instead: a line per block, block "
                       "1 first, such as 'F0 B0 U0'");
   command->add_flag("--list", arguments.list, "print them in that form");
+  command->add_flag(
+      "--compare", arguments.compare,
+      "measure the common methods in several numbers of blocks, and predict "
+      "time, memory and traffic of each; see sluice help plan");
+  command
+      ->add_option("--method", arguments.methods,
+                   "compare this one, a name or {policy = \"NAME\", ...}; may "
+                   "be given again; default: the config's and six others")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--blocks", arguments.blocks,
+                   "compare them in so many blocks; default: 2,4")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(2, 1024));
+  command
+      ->add_option("--seconds", arguments.seconds,
+                   "to measure for, or one round of all; default: 60")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--machine", arguments.machine,
+                      "a TOML file with devices and links: predict for those; "
+                      "see sluice help plan");
   command->callback([&] { sluice::plan_command(arguments); });
+}
+
+void define_what_if(CLI::App& app, sluice::WhatIfArguments& arguments) {
+  CLI::App* command =
+      app.add_subcommand("what-if",
+                         "Predict from the trace.json of a run what it would "
+                         "have been with other\n"
+                         "links, devices or blocks, beside what it was.");
+  command->add_option("run", arguments.folder, "the run's folder")->required();
+  command->add_option("--blocks", arguments.blocks,
+                      "another cut: 4, or 0-3,4-");
+  command->add_option("--machine", arguments.machine,
+                      "a TOML file with devices and links; see sluice help "
+                      "plan");
+  command->add_option("--latency", arguments.latency, "seconds of a message");
+  command->add_option("--bandwidth", arguments.bandwidth,
+                      "bytes/s of a link; 0: unlimited");
+  command
+      ->add_option("--slow", arguments.slow,
+                   "a block that takes longer, as in 2x1.5, or less: 2x0.5")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->callback([&] { sluice::what_if_command(arguments); });
 }
 
 void define_verify(CLI::App& app, sluice::VerifyArguments& arguments,
@@ -294,8 +410,13 @@ void define_help(CLI::App& app) {
   command->add_subcommand("config", "every key of a config")->callback([] {
     sluice::help_config_command();
   });
-  command->add_subcommand("sweep", "the table [sweep] of a config")
+  command
+      ->add_subcommand(
+          "sweep",
+          "the table [sweep] of a config, and the protocol of --ask-tell")
       ->callback([] { sluice::help_sweep_command(); });
+  command->add_subcommand("plan", "what plan --compare and what-if predict")
+      ->callback([] { sluice::help_plan_command(); });
   command->add_subcommand("inject", "every fault of run --inject")
       ->callback([] { sluice::help_inject_command(); });
 }
@@ -339,8 +460,12 @@ int main(int argc, char** argv) {
   sluice::RunArguments run;
   sluice::SweepArguments sweep;
   sluice::RunProcessArguments run_of_sweep;
+  sluice::ArrayTaskArguments task_of_sweep;
   sluice::EvalArguments eval;
+  sluice::ExportArguments exported;
+  sluice::CheckpointArguments checkpoint;
   sluice::PlanArguments plan;
+  sluice::WhatIfArguments what_if;
   sluice::VerifyArguments verify;
   std::string replayed;
   std::string watched;
@@ -351,12 +476,16 @@ int main(int argc, char** argv) {
   sluice::DataFetchArguments data_fetch;
   sluice::WorkerArguments worker;
   int status = 0;
-  run.command = sweep.command = joined_command(argc, argv);
+  run.command = sweep.command = checkpoint.command = joined_command(argc, argv);
   define_run(app, run, status);
   define_sweep(app, sweep, status);
   define_run_of_sweep(app, run_of_sweep, status);
+  define_task_of_sweep(app, task_of_sweep, status);
   define_eval(app, eval);
+  define_export(app, exported);
+  define_checkpoint(app, checkpoint);
   define_plan(app, plan);
+  define_what_if(app, what_if);
   define_verify(app, verify, status);
   define_replay(app, replayed, status);
   define_watch(app, watched, once);
@@ -377,6 +506,8 @@ int main(int argc, char** argv) {
                kMisused);
   } catch (const sluice::UserError& error) {
     return say(error.what(), kMisused);
+  } catch (const sluice::Diverged& error) {
+    return say(error.what(), sluice::kDivergedStatus);
   } catch (const std::exception& error) {
     return say(sluice::text_of(error), kFailed);
   }

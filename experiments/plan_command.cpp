@@ -1,16 +1,23 @@
 // `sluice plan`: who does what when, and how fast that is, before anything
 // runs.
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
+#include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "experiments/assembly.h"
 #include "experiments/calibration.h"
 #include "experiments/commands.h"
 #include "experiments/experiment.h"
 #include "experiments/free_schedule.h"
+#include "experiments/planner/comparison.h"
+#include "experiments/planner/comparison_text.h"
+#include "experiments/planner/machine.h"
 #include "lib/base/error.h"
+#include "lib/schedules/contention.h"
 #include "lib/schedules/drawing.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/simulated_trace.h"
@@ -84,7 +91,7 @@ std::vector<std::vector<Action>> actions_in(
 }
 
 /// The options of the command are those of the config's section.
-Experiment timed_experiment(const PlanArguments& arguments) {
+ConfigArguments timed_config(const PlanArguments& arguments) {
   ConfigArguments config = arguments.config;
   for (const auto& [key, text] : arguments.lists)
     if (!text.empty())
@@ -99,12 +106,44 @@ Experiment timed_experiment(const PlanArguments& arguments) {
     config.overrides.push_back(fmt::format("virtual.slow=[{}]", slow));
   if (arguments.calibrate)
     config.overrides.emplace_back("virtual.calibrate=true");
-  return experiment_of(config);
+  return config;
+}
+
+Machine machine_of(const PlanArguments& arguments) {
+  return arguments.machine.empty() ? this_machine()
+                                   : read_machine(arguments.machine);
+}
+
+/// As many blocks beside each other as this machine has cores for.
+std::vector<Rehearsal> rehearsed(const Experiment& experiment) {
+  prepare_process(experiment);
+  const std::int64_t at_once =
+      blocks_at_once(this_machine().devices.front(), experiment.threads);
+  return rehearse(experiment, {.beside = std::min<std::int64_t>(
+                                   at_once, experiment.blocks())});
+}
+
+/// What was measured is shared out over cores; what was given is not, unless a
+/// machine was described.
+Costs on_machine(const PlanArguments& arguments, const Experiment& experiment,
+                 Costs costs) {
+  if (!experiment.calibrate && arguments.machine.empty()) return costs;
+  const RunPlan& plan = experiment.plans.front();
+  costs.in_one_block = seconds_in_one_block(costs, plan);
+  return settled(
+      plan,
+      costs_on(machine_of(arguments), std::move(costs), experiment.threads),
+      experiment.capacities);
 }
 
 Costs costs_to_plan_with(const Experiment& experiment,
                          const std::vector<Rehearsal>& rehearsals) {
-  if (experiment.calibrate) return calibrated(experiment, rehearsals);
+  if (experiment.calibrate) {
+    Costs costs = calibrated(experiment, rehearsals);
+    for (const Rehearsal& each : rehearsals)
+      if (each.beside) costs.beside.push_back(*each.beside);
+    return costs;
+  }
   Costs costs = experiment.costs;
   if (takes_time({.blocks = costs.blocks})) return costs;
   for (BlockCosts& block : costs.blocks) {
@@ -203,20 +242,50 @@ void write_trace(const std::string& path, const RunPlan& plan,
   for (const TimedAction& timed : timeline) trace.write(timed);
 }
 
+/// On one line that is written anew, where somebody looks.
+void show_progress(const std::string& text) {
+  if (::isatty(STDERR_FILENO) == 0) return;
+  fmt::print(stderr, "\r\x1b[K{}", text);
+  std::fflush(stderr);
+}
+
+void compare(const PlanArguments& arguments) {
+  if (!arguments.actions_file.empty() || arguments.list ||
+      !arguments.trace.empty())
+    throw UserError(
+        "--compare goes with none of --actions, --list and --trace");
+  ConfigArguments with_options = timed_config(arguments);
+  const ConfigNode config = config_of(with_options);
+  const Experiment experiment = read_experiment(config, data_root());
+  ComparisonOptions options{.blocks = arguments.blocks,
+                            .machine = machine_of(arguments),
+                            .seconds = arguments.seconds,
+                            .progress = show_progress};
+  for (const std::string& text : arguments.methods)
+    options.methods.push_back(planned_method(text, experiment));
+  if (options.methods.empty())
+    options.methods = common_methods(config, experiment);
+  const Comparison comparison = compare_methods(config, data_root(), options);
+  show_progress("");
+  fmt::print("{}", text_of(comparison));
+}
+
 }  // namespace
 
 void plan_command(const PlanArguments& arguments) {
-  const Experiment experiment = timed_experiment(arguments);
+  if (arguments.compare) return compare(arguments);
+  const Experiment experiment = experiment_of(timed_config(arguments));
   // In lockstep a list of actions does not depend on costs.
   const bool needs_costs =
       !arguments.list || runs_free(experiment.plans.front());
   std::vector<Rehearsal> rehearsals;
   if (needs_costs && experiment.calibrate) {
-    prepare_process(experiment);
-    rehearsals = rehearse(experiment);
+    rehearsals = rehearsed(experiment);
   }
   const Costs costs =
-      needs_costs ? costs_to_plan_with(experiment, rehearsals) : Costs{};
+      needs_costs ? on_machine(arguments, experiment,
+                               costs_to_plan_with(experiment, rehearsals))
+                  : Costs{};
   const auto timeline = timeline_of(arguments, experiment, costs);
   if (arguments.list) {
     fmt::print("{}", list_actions(actions_in(timeline, experiment.blocks())));

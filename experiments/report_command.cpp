@@ -6,6 +6,7 @@
 
 #include "experiments/commands.h"
 #include "experiments/experiment.h"
+#include "experiments/policy_work.h"
 #include "experiments/report/report.h"
 #include "lib/base/error.h"
 #include "lib/schedules/costs.h"
@@ -34,6 +35,13 @@ Costs counting_costs(const Experiment& experiment) {
   for (std::size_t k = 0; k < experiment.ranges.size(); ++k) {
     const double forward = kPerMultiplyAdd * multiply_adds_of(experiment, k);
     costs.blocks.push_back({.forward = forward, .backward = 2 * forward});
+  }
+  for (int block = 1; block < experiment.blocks(); ++block) {
+    const auto k = static_cast<std::size_t>(block) - 1;
+    const PolicyWork work = policy_work(experiment, block);
+    costs.blocks[k].head = work.signal;
+    costs.blocks[k].learn = work.learn;
+    costs.blocks[k + 1].learn_input = work.learn_input;
   }
   return costs;
 }

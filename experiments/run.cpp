@@ -14,6 +14,7 @@
 #include "experiments/chaos/injection.h"
 #include "experiments/chaos/signal_sink.h"
 #include "experiments/console.h"
+#include "experiments/cut_again.h"
 #include "experiments/restarts.h"
 #include "experiments/run_folder.h"
 #include "experiments/run_sink.h"
@@ -45,6 +46,11 @@ Record summary_of(const Experiment& experiment, const RunResult& result) {
   return record;
 }
 
+void say_cut(const Experiment& experiment, const Resumed& from) {
+  const std::string text = describe_cut(experiment, from.checkpoint);
+  if (!text.empty()) fmt::print("{}\n", text);
+}
+
 /// The checkpoint that the run shall continue from; turn 0 for a new run.
 Resumed starting_point(const Experiment& experiment,
                        const RunOptions& options) {
@@ -67,6 +73,7 @@ Resumed starting_point(const Experiment& experiment,
   check_resumable(experiment,
                   {.checkpoints = checkpoints_of_run(options.folder),
                    .resume = resumed.checkpoint});
+  if (!options.quiet) say_cut(experiment, resumed);
   return resumed;
 }
 
@@ -130,6 +137,7 @@ RunResult result_of(const Experiment& experiment, const RunFolder& folder,
       static_cast<double>(coordinator.turns_granted() - first_turn) /
       std::max(result.seconds, 1e-9);
   result.blocks = sink.blocks();
+  result.forecasts = sink.forecasts();
   result.clock = sink.clock();
   result.dropped = sink.dropped();
   attempt.sink().write(summary_of(experiment, result));

@@ -36,7 +36,8 @@ struct RunResult {
   double loss = 0;
   double seconds = 0;  ///< of training and evaluating, without start-up
   double samples_per_second = 0;
-  std::map<int, Record> blocks = {};  ///< what each block has cost
+  std::map<int, Record> blocks = {};     ///< what each block has cost
+  std::map<int, Record> forecasts = {};  ///< of memory, where there were some
   /// What the virtual engine's clock says of each block, under 0 of the run;
   /// empty when nothing took time.
   std::map<int, Record> clock = {};
@@ -47,7 +48,8 @@ struct RunResult {
 /// Trains, from the first turn (or that of the checkpoint) to the last, and
 /// writes the run folder. A signal ends it after the turns that have been
 /// granted, with a checkpoint to continue from. Throws UserError before
-/// anything is written when the weights or checkpoint it starts with don't fit.
+/// anything is written when the weights or checkpoint it starts with don't fit,
+/// and Diverged (experiments/divergence.h).
 RunResult run(const Experiment& experiment, const RunOptions& options,
               StopSignals& signals);
 

@@ -21,9 +21,9 @@ using Json = nlohmann::ordered_json;
 
 /// Everything that a run writes; an overwritten run loses these and no more.
 constexpr std::array kEntries = {
-    "config.toml",  "run.json",      "metrics.jsonl",
-    "checkpoints",  "changes.patch", "trace.json",
-    "schedule.txt", "status.json",   "done"};
+    "config.toml",   "run.json",         "metrics.jsonl", "checkpoints",
+    "changes.patch", "trace.json",       "schedule.txt",  "status.json",
+    "done",          "model.safetensors"};
 
 class MetricsFile final : public Sink {
  public:
@@ -53,7 +53,7 @@ void write_text(const std::string& path, const std::string& text) {
 /// About the run, not about a turn of it: what happened stays true.
 bool is_event(const Record& record) {
   const std::string kind = record.text("kind");
-  return kind == "restart" || kind == "injection";
+  return kind == "restart" || kind == "injection" || kind == "forecast";
 }
 
 /// The records about the turns before the checkpoint, with the drain and the
@@ -69,7 +69,7 @@ std::vector<Record> records_until(const Resumed& from,
     const std::int64_t at = record.integer("turn", -1);
     const std::string kind = record.text("kind");
     const bool is_there =
-        kind == "evaluation" ||
+        kind == "evaluation" || kind == "saved_clock" ||
         (kind == "phase" &&
          record.number("phase", 0) <= static_cast<double>(from.phase));
     const bool is_drained = record.number("batch", static_cast<double>(at)) <

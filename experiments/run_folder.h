@@ -41,6 +41,7 @@ struct Resumed {
 ///                  `sluice replay` and `sluice plan --actions` read them
 ///   checkpoints/   turn-000120/block-1.safetensors ...
 ///   done           written last, when the run is complete
+///   model.safetensors  what `sluice export` has made of it
 class RunFolder {
  public:
   /// Makes the folder. One that holds a run already is an error, unless

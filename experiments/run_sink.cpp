@@ -28,6 +28,8 @@ void RunSink::remember(const Record& record) {
   }
   if (kind == "block")
     blocks_[static_cast<int>(record.number("block", 0))] = record;
+  if (kind == "forecast")
+    forecasts_[static_cast<int>(record.number("block", 0))] = record;
   if (kind == "dropped")
     dropped_[static_cast<int>(record.number("boundary", 0))] =
         record.integer("messages");

@@ -180,6 +180,17 @@ void Settings::describe(Fields& fields) {
                       "a new checkpoint between them",
               .min = 1,
               .max = 1e6});
+  fields.key("on_nan", on_nan,
+             {.text = "when a loss that is logged, or that of an evaluation, "
+                      "is NaN or infinite: end the run as diverged (exit "
+                      "status 5), or train on",
+              .allowed = {"stop", "continue"}});
+  fields.key(
+      "forecast", forecast,
+      {.text = "before the first turn let each block rehearse some turns "
+               "alone, as `sluice plan --calibrate` does, and record "
+               "what memory it will need, to be compared with what it "
+               "then needs"});
   fields.key(
       "initial_weights", initial_weights,
       {.text = "safetensors file or checkpoint that the run starts with; "

@@ -55,6 +55,8 @@ struct Settings {
   double reconnect_seconds = 0;
   std::string on_failure = "stop";
   std::int64_t restarts = 3;
+  std::string on_nan = "stop";
+  bool forecast = false;
   std::string initial_weights = {};
   CheckpointSettings checkpoint = {};
   TracedTurns traced = {.first = 0, .count = 100};

@@ -1,6 +1,7 @@
 #include "experiments/stop_signals.h"
 
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +11,10 @@ namespace {
 
 /// The exit status of a process that was interrupted, as shells have it.
 constexpr int kInterrupted = 130;
+
+constexpr std::string_view kNotice =
+    "Stopping, with a checkpoint, after the turns that have been granted. Once "
+    "more: at once, without.";
 
 sigset_t stopping_signals() {
   sigset_t set;
@@ -21,7 +26,7 @@ sigset_t stopping_signals() {
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(Second second) : second_(second) {
   const sigset_t set = stopping_signals();
   pthread_sigmask(SIG_BLOCK, &set, &before_);
   thread_ = std::jthread([this](const std::stop_token& over) { watch(over); });
@@ -33,17 +38,18 @@ StopSignals::~StopSignals() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-void StopSignals::on_stop(std::function<void()> stop) {
+void StopSignals::on_stop(std::function<void()> stop, std::string notice) {
   const std::lock_guard lock(mutex_);
   stop_ = std::move(stop);
+  notice_ = std::move(notice);
 }
 
 void StopSignals::stop_or_exit() {
   const std::lock_guard lock(mutex_);
+  if (is_stopped_ && second_ == Second::ignored) return;
   if (!stop_) std::_Exit(kInterrupted);
-  fmt::print(stderr,
-             "\nStopping, with a checkpoint, after the turns that have been "
-             "granted. Once more: at once, without.\n");
+  is_stopped_ = true;
+  fmt::print(stderr, "\n{}\n", notice_.empty() ? kNotice : notice_);
   stop_();
   stop_ = nullptr;
 }

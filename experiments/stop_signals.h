@@ -3,40 +3,49 @@
 #include <csignal>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
 namespace sluice {
 
 /// While it lives, SIGINT and SIGTERM call what on_stop() was given, from a
-/// thread of its own; a second signal, or one when nothing was given, ends the
-/// process at once. Make it before other threads are there: they inherit its
-/// mask, and one without it would let the signal end the process.
+/// thread of its own; a second signal (unless those are `ignored`), or one when
+/// nothing was given, ends the process at once. Make it before other threads
+/// are there: they inherit its mask, and one without it would let the signal
+/// end the process.
 class StopSignals {
  public:
-  StopSignals();
+  enum class Second { ends, ignored };
+  explicit StopSignals(Second second = Second::ends);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  void on_stop(std::function<void()> stop);
+  /// `notice` is what the user is told; empty: that it stops, with a
+  /// checkpoint.
+  void on_stop(std::function<void()> stop, std::string notice = "");
 
  private:
   void watch(const std::stop_token& over);
   void stop_or_exit();
 
+  const Second second_;
   sigset_t before_ = {};
-  std::mutex mutex_;  // guards stop_
+  std::mutex mutex_;  // guards what follows
   std::function<void()> stop_;
+  std::string notice_;
+  bool is_stopped_ = false;
   std::jthread thread_;
 };
 
 /// Where a signal stops what lives as long as this.
 class StopScope {
  public:
-  StopScope(StopSignals& signals, std::function<void()> stop)
+  StopScope(StopSignals& signals, std::function<void()> stop,
+            std::string notice = "")
       : signals_(signals) {
-    signals_.on_stop(std::move(stop));
+    signals_.on_stop(std::move(stop), std::move(notice));
   }
   ~StopScope() { signals_.on_stop(nullptr); }
   StopScope(const StopScope&) = delete;

@@ -40,19 +40,15 @@ Way way_of(const Record& record, bool is_sent) {
           is_sent ? peer : block, record.integer("batch")};
 }
 
-std::vector<Record> by_start(std::vector<Record> records) {
-  std::stable_sort(records.begin(), records.end(),
-                   [](const Record& left, const Record& right) {
-                     return start_of(left) < start_of(right);
-                   });
-  return records;
-}
-
 /// Writes with the first action as time 0.
 class Drawing {
  public:
   Drawing(std::ostream& out, int blocks, double zero)
       : trace_(out, blocks), zero_(zero) {}
+
+  void clock(int block, const ClockOffset& clock) {
+    trace_.clock(block, clock);
+  }
 
   void action(const Record& record) {
     trace_.slice(
@@ -107,24 +103,44 @@ void TimelineRecord::write(const Record& record) {
     taken_.push_back(record);
   else if (kind == "sent")
     sent_.push_back(record);
+  else if (kind == "clock_offset")
+    clocks_[block_of(record)] = clock_offset_from(record);
   else
     next_->write(record);
+}
+
+std::vector<Record> TimelineRecord::in_order(
+    const std::vector<Record>& records) const {
+  std::vector<Record> ordered = records;
+  for (Record& record : ordered) {
+    const auto clock = clocks_.find(block_of(record));
+    if (clock == clocks_.end()) continue;
+    const double ahead = clock->second.correction();
+    record.set("start", start_of(record) - ahead);
+    record.set("end", end_of(record) - ahead);
+  }
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const Record& left, const Record& right) {
+                     return start_of(left) < start_of(right);
+                   });
+  return ordered;
 }
 
 void TimelineRecord::save(const std::string& folder) const {
   if (actions_.empty()) return;
   const std::string path = folder + "/trace.json";
   std::ofstream file(path);
-  const std::vector<Record> actions = by_start(actions_);
+  const std::vector<Record> actions = in_order(actions_);
   {
     Drawing drawing(file, blocks_, start_of(actions.front()));
+    for (const auto& [block, clock] : clocks_) drawing.clock(block, clock);
     for (const Record& action : actions) drawing.action(action);
     std::map<Way, std::deque<Record>> under_way;
-    for (const Record& sent : by_start(sent_)) {
+    for (const Record& sent : in_order(sent_)) {
       drawing.wait(sent, /*is_sent=*/true);
       under_way[way_of(sent, true)].push_back(sent);
     }
-    for (const Record& taken : by_start(taken_)) {
+    for (const Record& taken : in_order(taken_)) {
       drawing.wait(taken, /*is_sent=*/false);
       std::deque<Record>& sent = under_way[way_of(taken, false)];
       if (sent.empty()) continue;  // before the trace began

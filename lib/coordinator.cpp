@@ -191,7 +191,7 @@ std::optional<Grant> Coordinator::wait_for(std::size_t n) {
     asked = ask_locked(n);
   }
   if (asked.answer == Answer::later)
-    throw LinkError("another block failed before its evaluation was over");
+    throw PeerGone("another block failed before its evaluation was over");
   if (asked.answer == Answer::over) return std::nullopt;
   return asked.grant;
 }

@@ -1,10 +1,10 @@
 #include "lib/worker_log.h"
 
-#include <chrono>
 #include <utility>
 
 #include <ATen/ATen.h>
 
+#include "lib/metrics/clock_offset.h"
 #include "lib/metrics/hash.h"
 #include "lib/waiting_bytes.h"
 
@@ -78,9 +78,7 @@ void WorkerLog::evaluated(const Action& action, const Evaluation& evaluation) {
 void WorkerLog::status(const Action& action, double waiting, const Link& below,
                        const Link& above) const {
   Record record = record_of("status", action);
-  record.set("clock", std::chrono::duration<double>(
-                          std::chrono::steady_clock::now().time_since_epoch())
-                          .count());
+  record.set("clock", steady_seconds());
   record.set("waiting_s", waiting);
   record.set("queue_below_bytes", waiting_bytes(below));
   record.set("queue_above_bytes", waiting_bytes(above));

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/metrics/clock_offset.h"
 #include "lib/waiting_bytes.h"
 
 namespace sluice {
@@ -11,10 +12,6 @@ namespace {
 
 double seconds(SteadyTime time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
-}
-
-double now() {
-  return seconds(std::chrono::steady_clock::now());
 }
 
 }  // namespace
@@ -40,7 +37,7 @@ void WorkerTimeline::ends(const Action& action, const Link& below,
   record.set("name", to_text(action));
   record.set("category", std::string(name_of(action.kind)));
   record.set("start", seconds(start_));
-  record.set("end", now());
+  record.set("end", steady_seconds());
   record.set("waiting_bytes", waiting_bytes(below) + waiting_bytes(above));
   if (action.kind == ActionKind::backward)
     record.set("staleness", action.turn - action.batch);
@@ -58,7 +55,7 @@ void WorkerTimeline::tell_of(const char* kind, const MessageHead& head,
   record.set("message", std::string(name_of(head.kind)));
   record.set("batch", head.batch);
   record.set("start", seconds(since));
-  record.set("end", now());
+  record.set("end", steady_seconds());
   sink_->write(record);
 }
 

@@ -21,7 +21,7 @@ struct TracedTurns {
   }
 };
 
-/// Tells what a worker does when, in seconds of the machine's steady clock, as
+/// Tells what a worker does when, by steady_seconds() of its machine, as
 /// records of the kinds
 ///   action  block, turn, batch, name, category, start, end, and what waits in
 ///           its receivers then (waiting_bytes); of a backward its staleness

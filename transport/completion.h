@@ -35,13 +35,13 @@ auto transfer_all(const Moved* moved, std::size_t at_once) {
   };
 }
 
-/// Throws LinkError when the peer is gone.
+/// Throws PeerGone when it is.
 inline void check_peer(const boost::system::error_code& error) {
   if (error == boost::asio::error::eof ||
       error == boost::asio::ssl::error::stream_truncated) {
-    throw LinkError("it is gone");
+    throw PeerGone("it is gone");
   }
-  if (error) throw LinkError("it is gone: {}", error.message());
+  if (error) throw PeerGone("it is gone: {}", error.message());
 }
 
 }  // namespace sluice

@@ -85,7 +85,7 @@ asio::awaitable<void> Connection::reconnect(std::shared_ptr<Connection> self) {
   try {
     co_await self->meet_again();
   } catch (const std::exception& error) {
-    self->reason_ +=
+    self->end_.reason +=
         fmt::format("; no new connection was made within {} ms: {}",
                     self->options_.reconnect.count(), error.what());
     self->finish();
@@ -110,7 +110,7 @@ asio::awaitable<void> Connection::meet_again() {
 
 void Connection::finish() {
   finished_ = true;
-  mailbox_.reading_ended(reason_);
+  mailbox_.reading_ended(end_);
   give_up();
   beat_.cancel();
   linger_.cancel();

@@ -71,7 +71,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int running_ = 0;  // of the two coroutines
   bool given_up_ = false;
   bool finished_ = false;
-  std::string reason_;  // why the reader ended
+  LinkEnd end_;  // why the reader ended
   // Of a link that reconnects: when something last came, and since when there
   // is no connection over which something came.
   Mailbox::Clock::time_point heard_ = Mailbox::Clock::now();

@@ -21,12 +21,13 @@ constexpr std::array<std::byte, kAlignment> kPadding = {};
 asio::awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
   try {
     while (!self->mailbox_.over()) co_await self->read_frame();
-    self->reason_ = "it is gone";
+    self->end_ = {.reason = "it is gone", .peer_gone = true};
   } catch (const std::exception& error) {
-    self->reason_ =
-        self->silent_ ? "its connection was silent for too long" : error.what();
+    self->end_ = end_after(error);
+    if (self->silent_)
+      self->end_ = {.reason = "its connection was silent for too long"};
   }
-  if (!self->reconnects()) self->mailbox_.reading_ended(self->reason_);
+  if (!self->reconnects()) self->mailbox_.reading_ended(self->end_);
   self->stream_.close();
   self->wake_.cancel();
   ended(self);
@@ -105,7 +106,7 @@ asio::awaitable<void> Connection::write_all(std::shared_ptr<Connection> self) {
     if (self->reconnects()) {
       self->stream_.close();
     } else {
-      self->mailbox_.sending_failed(error.what());
+      self->mailbox_.sending_failed(end_after(error));
       self->stream_.shutdown_send();
     }
   }

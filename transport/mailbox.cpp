@@ -7,6 +7,24 @@
 #include "transport/completion.h"
 
 namespace sluice {
+namespace {
+
+[[noreturn]] void throw_end(
+    fmt::format_string<const std::string&, const std::string&,
+                       const std::string&>
+        text,
+    const LinkOptions& options, const LinkEnd& end) {
+  if (end.peer_gone)
+    throw PeerGone(text, options.here, options.there, end.reason);
+  throw LinkError(text, options.here, options.there, end.reason);
+}
+
+}  // namespace
+
+LinkEnd end_after(const std::exception& error) {
+  return {.reason = error.what(),
+          .peer_gone = dynamic_cast<const PeerGone*>(&error) != nullptr};
+}
 
 Mailbox::Mailbox(LinkOptions options, std::function<void()> wake)
     : options_(std::move(options)),
@@ -29,7 +47,7 @@ bool Mailbox::wait(Lock& lock, Done done) {
 
 // The link is dead: nobody knows what the peer would still do.
 void Mailbox::give_up(const std::string& reason) {
-  failure_ = reason;
+  failure_ = {.reason = reason};
   reading_ = false;
   changed_.notify_all();
   wake_();
@@ -53,9 +71,11 @@ void Mailbox::send(Message message) {
                         options_.capacity_send, options_.deadline.count()));
   }
   if (cannot_send()) {
-    throw LinkError("{} waited for {} to take a message: {}", options_.here,
-                    options_.there,
-                    failure_.empty() ? "it receives no more" : failure_);
+    constexpr auto text = "{} waited for {} to take a message: {}";
+    if (!is_dead())
+      throw PeerGone(text, options_.here, options_.there,
+                     "it receives no more");
+    throw_end(text, options_, failure_);
   }
   --credits_;
   ++sent_;
@@ -84,9 +104,11 @@ std::optional<Message> Mailbox::receive() {
   }
   if (inbox_.empty()) {
     if (no_more_ && !quit_) return std::nullopt;
-    throw LinkError("{} waited for a message from {}: {}", options_.here,
-                    options_.there,
-                    quit_ ? "it stopped sending without a close" : failure_);
+    constexpr auto text = "{} waited for a message from {}: {}";
+    if (quit_)
+      throw PeerGone(text, options_.here, options_.there,
+                     "it stopped sending without a close");
+    throw_end(text, options_, failure_);
   }
   Message message = std::move(inbox_.front());
   inbox_.pop_front();

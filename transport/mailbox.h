@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,13 @@ struct ResumePoint {
   std::uint64_t received = 0;  ///< came
   std::uint64_t taken = 0;     ///< of those, its user has
 };
+
+/// Why nothing more comes or goes.
+struct LinkEnd {
+  std::string reason = {};
+  bool peer_gone = false;  ///< because the peer went, and nothing else
+};
+LinkEnd end_after(const std::exception& error);
 
 /// Where the ends of a link meet the I/O thread: the queues, the credits and
 /// the reason why a link is dead. Knows no sockets. The I/O thread never waits
@@ -82,8 +90,8 @@ class Mailbox {
   /// It has a new one, and the peer said that: what it didn't receive is sent
   /// again. Throws LinkError when that can't be.
   void resume(const ResumePoint& peer);
-  void sending_failed(const std::string& reason);
-  void reading_ended(const std::string& reason);
+  void sending_failed(const LinkEnd& end);
+  void reading_ended(const LinkEnd& end);
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -93,7 +101,8 @@ class Mailbox {
   void give_up(const std::string& reason);
   bool reconnects() const { return options_.reconnect.count() > 0; }
   void acknowledge(std::uint64_t received);
-  bool cannot_send() const { return stopped_ || !failure_.empty(); }
+  bool cannot_send() const { return stopped_ || is_dead(); }
+  bool is_dead() const { return !failure_.reason.empty(); }
   bool has_answer() const { return !inbox_.empty() || no_more_ || !reading_; }
 
   const LinkOptions options_;
@@ -130,7 +139,7 @@ class Mailbox {
   bool stopped_ = false;       // the peer's stop came
   bool over_ = false;          // an end frame was written, or came
   bool reading_ = true;
-  std::string failure_;  // why the link is dead, or nothing
+  LinkEnd failure_;  // why the link is dead; no reason: it isn't
 };
 
 }  // namespace sluice

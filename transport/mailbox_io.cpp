@@ -73,7 +73,7 @@ Outgoing Mailbox::next() {
 
 bool Mailbox::nothing_left() const {
   const Lock lock(mutex_);
-  if (!failure_.empty()) return true;
+  if (is_dead()) return true;
   return reconnects() ? over_ : end_written_ && stop_written_;
 }
 
@@ -178,16 +178,16 @@ void Mailbox::end_of_peer(FrameType type) {
   changed_.notify_all();
 }
 
-void Mailbox::sending_failed(const std::string& reason) {
+void Mailbox::sending_failed(const LinkEnd& end) {
   const Lock lock(mutex_);
-  if (failure_.empty()) failure_ = reason;
+  if (!is_dead()) failure_ = end;
   changed_.notify_all();
 }
 
-void Mailbox::reading_ended(const std::string& reason) {
+void Mailbox::reading_ended(const LinkEnd& end) {
   const Lock lock(mutex_);
   reading_ = false;
-  if (failure_.empty()) failure_ = reason;
+  if (!is_dead()) failure_ = end;
   changed_.notify_all();
 }
 

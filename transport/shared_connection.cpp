@@ -52,8 +52,9 @@ void SharedConnection::send(Message message) {
   if (has_work()) read_frames();  // the peer may have stopped receiving
   const auto may_send = [this] { return closed_ || mailbox_.can_send(); };
   if (!await(sender_, may_send)) {
-    fail(fmt::format("it took none of {} messages within {} ms",
-                     options_.capacity_send, options_.deadline.count()));
+    fail({.reason =
+              fmt::format("it took none of {} messages within {} ms",
+                          options_.capacity_send, options_.deadline.count())});
   }
   mailbox_.send(std::move(message));
   write_frames();
@@ -73,7 +74,8 @@ void SharedConnection::drop_sender() {
 
 std::optional<Message> SharedConnection::receive() {
   if (!await(receiver_, [this] { return mailbox_.ready(); })) {
-    fail(fmt::format("none came within {} ms", options_.deadline.count()));
+    fail({.reason = fmt::format("none came within {} ms",
+                                options_.deadline.count())});
   }
   std::optional<Message> message = mailbox_.receive();
   write_frames();  // the credit
@@ -121,9 +123,9 @@ void SharedConnection::read_frames() {
     const bool is_last = peer_gone_;
     try {
       any |= peer->reader.read();
-      if (is_last) throw LinkError("it is gone");
+      if (is_last) throw PeerGone("it is gone");
     } catch (const std::exception& error) {
-      fail(error.what());
+      fail(end_after(error));
     }
   });
   if (any) wake_sleepers();
@@ -134,7 +136,7 @@ void SharedConnection::write_frames() {
     try {
       is_blocked_ = !write_all();
     } catch (const std::exception& error) {
-      fail(error.what());
+      fail(end_after(error));
     }
   });
 }
@@ -167,9 +169,9 @@ bool SharedConnection::has_work() const {
 }
 
 // The link is dead, both ways.
-void SharedConnection::fail(const std::string& reason) {
-  mailbox_.sending_failed(reason);
-  mailbox_.reading_ended(reason);
+void SharedConnection::fail(const LinkEnd& end) {
+  mailbox_.sending_failed(end);
+  mailbox_.reading_ended(end);
   failed_ = true;
   wake_sleepers();
   asio::post(executor_, [self = shared_from_this()] { self->close(); });
@@ -242,7 +244,7 @@ asio::awaitable<void> SharedConnection::watch_socket(Self self) {
     self->adopt(std::move(offer));
     co_await self->await_end();
   } catch (const std::exception& error) {
-    self->fail(error.what());
+    self->fail(end_after(error));
   }
 }
 

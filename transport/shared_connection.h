@@ -66,7 +66,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   bool write_all();
   void hand_over();
   bool has_work() const;
-  void fail(const std::string& reason);
+  void fail(const LinkEnd& end);
   void wake_sleepers() const;
   void wake_peer(Doorbell Offer::*bell) const;
   void note_progress();

@@ -97,29 +97,28 @@ void ControlClient::take(int block) {
   try {
     message = talk.link.receiver->receive();
   } catch (const LinkError& error) {
-    fail(block, true, error.what());
+    fail({block, cause_of(error), error.what()});
   }
-  if (!message) fail(block, true, "the worker ended before its work");
+  if (!message)
+    fail({block, Cause::peer_gone, "the worker ended before its work"});
   if (message->kind == MessageKind::record) {
     on_record_(record_of(*message));
   } else if (message->kind == MessageKind::reached) {
     ++talk.reached;
   } else if (message->kind == MessageKind::failure) {
-    const Record record = record_of(*message);
-    fail(block, record.number("is_link", 0) != 0, record.text("text"));
+    fail(failure_from(record_of(*message), block));
   }
 }
 
 /// A failure ends the others, one after another; the one that is not about a
 /// link is their cause.
-void ControlClient::fail(int block, bool is_link, const std::string& text) {
-  Failure cause{block, is_link, text};
+void ControlClient::fail(Failure failure) {
   if (on_failure_) on_failure_();
   for (Talk& talk : talks_) talk.link.sender->close();
-  for (int other = 1; other <= std::ssize(talks_) && cause.is_link; ++other)
-    if (auto own = own_failure(other)) cause = std::move(*own);
-  if (cause.is_link) throw LinkError("block {}: {}", cause.block, cause.text);
-  throw UserError("block {}: {}", cause.block, cause.text);
+  for (int other = 1;
+       other <= std::ssize(talks_) && failure.cause != Cause::own; ++other)
+    if (auto own = own_failure(other)) failure = std::move(*own);
+  throw_failure(failure);
 }
 
 /// What the worker says to its end, if it failed by itself.
@@ -128,9 +127,8 @@ std::optional<Failure> ControlClient::own_failure(int block) {
   try {
     while (const std::optional<Message> message = from.receive()) {
       if (message->kind != MessageKind::failure) continue;
-      const Record record = record_of(*message);
-      if (record.number("is_link", 0) == 0)
-        return Failure{block, false, record.text("text")};
+      Failure failure = failure_from(record_of(*message), block);
+      if (failure.cause == Cause::own) return failure;
     }
   } catch (const LinkError&) {
     // It has ended without a word.

@@ -37,7 +37,7 @@ class ControlClient {
 
   void take(int block);
   std::optional<Failure> own_failure(int block);
-  [[noreturn]] void fail(int block, bool is_link, const std::string& text);
+  [[noreturn]] void fail(Failure failure);
 
   std::vector<Talk> talks_;
   std::function<void(const Record&)> on_record_;

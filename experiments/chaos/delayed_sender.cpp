@@ -2,10 +2,10 @@
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <stop_token>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -39,7 +39,7 @@ class DelayedSender final : public Sender {
     std::unique_lock lock(mutex_);
     SLUICE_CHECK(!closed_, "a message is sent after close");
     changed_.wait(lock, [&] { return has_answer(); });
-    if (!failure_.empty()) throw LinkError("{}", failure_);
+    if (failure_) std::rethrow_exception(failure_);
     queue_.push_back({Clock::now() + delay_, std::move(message)});
     changed_.notify_all();
   }
@@ -66,7 +66,7 @@ class DelayedSender final : public Sender {
     Message message = {};
   };
 
-  bool has_answer() const { return queue_.size() < room_ || !failure_.empty(); }
+  bool has_answer() const { return queue_.size() < room_ || failure_; }
 
   void notify() {
     changed_.notify_all();
@@ -94,9 +94,9 @@ class DelayedSender final : public Sender {
       while (std::optional<Message> message = next(over))
         inner_->send(std::move(*message));
       if (!over.stop_requested()) inner_->close();
-    } catch (const std::exception& error) {
+    } catch (const std::exception&) {
       const std::lock_guard lock(mutex_);
-      failure_ = error.what();
+      failure_ = std::current_exception();
       notify();
     }
   }
@@ -109,7 +109,7 @@ class DelayedSender final : public Sender {
   std::vector<std::shared_ptr<Bell>> bells_;
   std::deque<Due> queue_;
   bool closed_ = false;
-  std::string failure_;
+  std::exception_ptr failure_;
   std::jthread thread_;  // last: it uses all of the above
 };
 

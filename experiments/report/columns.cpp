@@ -59,8 +59,9 @@ std::vector<Measure> measures() {
         .unit = "FLOP",
         .is_derived = true,
         .note = "computed: forward, backward (twice a forward) and replays of "
-                "the model's layers, by their shapes; without auxiliary heads "
-                "and synthesizers"},
+                "the model's layers, and the matrix products and convolutions "
+                "of auxiliary heads, synthesizers and input models, by their "
+                "shapes"},
        [](Run run, Work work) {
          return of_turns(run, work, &TurnWork::flops);
        }},

@@ -32,6 +32,8 @@ constexpr double kBarWidth = 220;
 struct Ledger {
   std::array<double, kPurposes.size()> parts = {};
   double peak = 0;
+  double forecast = 0;  ///< of the peak, made before the first turn
+  double resident = 0;  ///< by which the block's process grew
 
   /// What the owners don't know: gradients, temporaries. Each is the most that
   /// there was, not all at the same time; so it may be nothing.
@@ -47,11 +49,14 @@ struct Ledger {
   }
 };
 
-double mean_of(const StudyCell& cell, int block, const char* key) {
+using Records = std::map<int, Record>;
+
+double mean_of(const StudyCell& cell, int block, const char* key,
+               Records RunRecord::*of = &RunRecord::blocks) {
   std::vector<double> values;
   for (const RunRecord* run : cell.runs_to_draw()) {
-    const auto found = run->blocks.find(block);
-    if (found != run->blocks.end() && found->second.find(key) != nullptr)
+    const auto found = (run->*of).find(block);
+    if (found != (run->*of).end() && found->second.find(key) != nullptr)
       values.push_back(found->second.number(key, 0));
   }
   return spread_of(values).mean;
@@ -65,6 +70,8 @@ std::map<int, Ledger> ledgers_of(const StudyCell& cell) {
     for (std::size_t i = 0; i < kPurposes.size(); ++i)
       ledger.parts.at(i) = mean_of(cell, block, kPurposes.at(i).key);
     ledger.peak = mean_of(cell, block, "peak_bytes");
+    ledger.forecast = mean_of(cell, block, "peak_bytes", &RunRecord::forecasts);
+    ledger.resident = mean_of(cell, block, "resident_bytes");
   }
   return ledgers;
 }
@@ -108,11 +115,29 @@ std::string purposes_legend() {
   return element("ul", "class=\"legend\"", items);
 }
 
-std::string head() {
+std::string notes(bool has_forecasts, bool has_processes) {
+  std::string text =
+      "MiB at most, measured, by block; means over seeds. Parts need not be "
+      "largest at the same time.";
+  text +=
+      has_forecasts
+          ? " Forecast: of the peak, made before the first turn."
+          : " With <code>forecast = true</code> a run says beside them what "
+            "it expected before its first turn.";
+  if (has_processes)
+    text +=
+        " Resident: by how much the block's process had grown since its start.";
+  return text;
+}
+
+std::string head(bool has_forecasts, bool has_processes) {
   std::string cells = element("th", "", "cell") + element("th", "", "block");
   for (const Purpose& purpose : kPurposes)
     cells += element("th", "", purpose.title);
-  cells += element("th", "", "peak") + element("th", "class=\"text\"", "");
+  cells += element("th", "", "peak");
+  if (has_forecasts) cells += element("th", "", "forecast");
+  if (has_processes) cells += element("th", "", "resident");
+  cells += element("th", "class=\"text\"", "");
   return element("thead", "", element("tr", "", cells));
 }
 
@@ -122,10 +147,15 @@ std::string memory_section(const ReportInput& input) {
   if (input.only_numbers) return "";
   std::vector<std::map<int, Ledger>> all;
   double longest = 0;
+  bool has_forecasts = false;
+  bool has_processes = false;
   for (const StudyCell& cell : input.study.cells) {
     all.push_back(ledgers_of(cell));
-    for (const auto& [block, ledger] : all.back())
+    for (const auto& [block, ledger] : all.back()) {
       longest = std::max(longest, ledger.length());
+      has_forecasts = has_forecasts || std::isfinite(ledger.forecast);
+      has_processes = has_processes || std::isfinite(ledger.resident);
+    }
   }
   if (longest == 0) return "";
   std::string rows;
@@ -136,17 +166,17 @@ std::string memory_section(const ReportInput& input) {
       for (const double part : ledger.parts)
         cells += element("td", "", mib_text(part));
       cells += element("td", "", element("b", "", mib_text(ledger.peak)));
+      if (has_forecasts) cells += element("td", "", mib_text(ledger.forecast));
+      if (has_processes) cells += element("td", "", mib_text(ledger.resident));
       cells += element("td", "class=\"text\"", bar_of(ledger, longest));
       rows += element("tr", "", cells) + "\n";
     }
-  return element(
-             "p", "class=\"soft\"",
-             "MiB at most, measured, by block; means over seeds. Parts need "
-             "not be largest at the same time. What a block will need is "
-             "said by <code>sluice plan CONFIG --calibrate</code>.") +
+  return element("p", "class=\"soft\"", notes(has_forecasts, has_processes)) +
          purposes_legend() +
          element("div", "class=\"scroll\"",
-                 element("table", "", head() + element("tbody", "", rows)));
+                 element("table", "",
+                         head(has_forecasts, has_processes) +
+                             element("tbody", "", rows)));
 }
 
 }  // namespace sluice

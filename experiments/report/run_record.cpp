@@ -53,7 +53,9 @@ void take(const Record& record, RunRecord& run) {
     run.staleness[record.text("counter")][block_of(record)]
                  [record.integer("value")] = record.integer("times");
   if (kind == "block") run.blocks[block_of(record)] = record;
+  if (kind == "forecast") run.forecasts[block_of(record)] = record;
   if (kind == "summary") run.summary = record;
+  if (kind == "diverged") run.error = record.text("reason");
 }
 
 void sort_by_turn(RunSeries& series) {
@@ -138,6 +140,8 @@ RunRecord read_run(const std::string& folder) {
   const bool is_whole = fs::exists(metrics) && read_metrics(metrics, run);
   if (is_whole && run.summary && fs::exists(folder + "/done"))
     run.state = RunRecord::State::done;
+  else if (!run.error.empty())
+    run.state = RunRecord::State::failed;
   return run;
 }
 

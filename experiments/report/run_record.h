@@ -45,7 +45,8 @@ struct RunRecord {
   /// By counter ("d_batch"), block and value: how often.
   std::map<std::string, std::map<int, std::map<std::int64_t, std::int64_t>>>
       staleness = {};
-  std::map<int, Record> blocks = {};  ///< what each has cost
+  std::map<int, Record> blocks = {};     ///< what each has cost
+  std::map<int, Record> forecasts = {};  ///< of memory, before the first turn
   std::optional<Record> summary = {};
   std::int64_t turns = 0;  ///< done, as far as records tell
 

@@ -9,8 +9,8 @@ namespace sluice {
 
 /// What a turn of a run does, as its config says: not measured.
 struct TurnWork {
-  /// Of the model's layers, forward, backward and replays; without auxiliary
-  /// heads and synthesizers.
+  /// Of the model's layers, forward, backward and replays, and of auxiliary
+  /// heads, synthesizers and input models.
   double flops = 0;
   /// That cross boundaries to train: activations, labels and gradients, as the
   /// codecs send them.

@@ -55,16 +55,6 @@ std::vector<std::string> environment_with(const std::string& gpu) {
   return variables;
 }
 
-/// As exec wants them.
-std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (const std::string& text : texts)
-    pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 /// What a child starts with: its standard streams, no signal blocked, a process
 /// group of its own.
 class SpawnSettings {
@@ -182,6 +172,15 @@ ChildEnd ChildRun::end_of(int status) const {
 
 void ChildRun::stop() {
   if (!end_ && !std::exchange(is_told_, true)) ::kill(pid_, SIGTERM);
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (const std::string& text : texts)
+    pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
 }
 
 std::vector<int> usable_cores() {

@@ -67,6 +67,9 @@ class ChildRun {
   std::optional<ChildEnd> end_;
 };
 
+/// Texts as exec wants them, which must outlive the pointers.
+std::vector<char*> pointers_to(const std::vector<std::string>& texts);
+
 /// The cores that this process may use.
 std::vector<int> usable_cores();
 

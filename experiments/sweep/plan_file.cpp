@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <fstream>
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "experiments/config/json.h"
 #include "experiments/sweep/cell_label.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
@@ -18,37 +18,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct ToJson {
-  Json operator()(std::monostate) const { return nullptr; }
-  template <class Plain>
-  Json operator()(const Plain& value) const {
-    return value;
-  }
-  Json operator()(const ConfigNode::Array& value) const {
-    Json list = Json::array();
-    for (const ConfigNode& node : value)
-      list.push_back(std::visit(*this, node.value));
-    return list;
-  }
-  Json operator()(const ConfigNode::Table& value) const {
-    Json table = Json::object();
-    for (const auto& [key, node] : value)
-      table[key] = std::visit(*this, node.value);
-    return table;
-  }
-};
-
 Json values_of(const Cell& cell) {
   Json values = Json::object();
-  for (const auto& [key, node] : cell.values)
-    values[key] = std::visit(ToJson(), node.value);
+  for (const auto& [key, node] : cell.values) values[key] = json_of(node);
   return values;
-}
-
-/// Whatever the order of keys.
-bool are_equal(const Json& left, const Json& right) {
-  return nlohmann::json::parse(left.dump()) ==
-         nlohmann::json::parse(right.dump());
 }
 
 Json read_plan_file(const std::string& path) {
@@ -59,6 +32,45 @@ Json read_plan_file(const std::string& path) {
     throw UserError("{}: can't be read: {}; give another --dir", path,
                     error.what());
   }
+}
+
+PlannedCell planned_cell_of(const Json& json) {
+  PlannedCell planned{
+      .id = json.at("id").get<std::string>(),
+      .folder = json.at("folder").get<std::string>(),
+      .cell = {.label = json.at("label").get<std::string>()},
+      .seeds = json.at("seeds").get<std::vector<std::int64_t>>()};
+  for (const auto& [key, value] : json.at("values").items())
+    planned.cell.values.emplace_back(key, config_of_json(value));
+  return planned;
+}
+
+/// The cell as the one behind so many others.
+PlannedCell numbered(PlannedCell cell, std::size_t others) {
+  cell.id = fmt::format("{:03}", others + 1);
+  cell.folder = "cells/" + folder_name(cell.id, cell.cell);
+  return cell;
+}
+
+/// The values of that key in the plan's cells.
+std::vector<ConfigNode> values_of_key(const SweepPlan& plan,
+                                      const std::string& key) {
+  std::vector<ConfigNode> values;
+  for (const PlannedCell& planned : plan.cells)
+    for (const auto& [name, value] : planned.cell.values)
+      if (name == key) values.push_back(value);
+  return values;
+}
+
+/// Names the cell; `exactly`: with all digits of its numbers.
+void name_cell(Cell& cell, const SweepPlan& plan, bool exactly) {
+  cell.texts.clear();
+  for (const auto& [key, value] : cell.values) {
+    std::vector<ConfigNode> others = values_of_key(plan, key);
+    if (exactly) others.push_back(value);
+    cell.texts.push_back(value_text(value, others));
+  }
+  cell.label = label_of(cell, plan.axes, short_names(plan.axes));
 }
 
 /// What stands in the folder, against a plan that shall go on there.
@@ -78,13 +90,6 @@ class Placement {
       if (!taken_[i])
         result.cells.push_back(numbered(plan_.cells[i], result.cells.size()));
     return result;
-  }
-
-  /// The cell as the one behind so many others.
-  static PlannedCell numbered(PlannedCell cell, std::size_t others) {
-    cell.id = fmt::format("{:03}", others + 1);
-    cell.folder = "cells/" + folder_name(cell.id, cell.cell);
-    return cell;
   }
 
  private:
@@ -138,7 +143,7 @@ class Placement {
 SweepPlan plan_of(const Sweep& sweep) {
   SweepPlan plan{.name = sweep.name, .axes = keys_of(sweep)};
   for (Cell& cell : cells_of(sweep))
-    plan.cells.push_back(Placement::numbered(
+    plan.cells.push_back(numbered(
         {.cell = std::move(cell), .seeds = sweep.seeds}, plan.cells.size()));
   return plan;
 }
@@ -168,6 +173,39 @@ void write_plan(const std::string& folder, const SweepPlan& plan) {
   write_file_atomically(plan_file(folder), [&](std::ostream& file) {
     file << to_json(plan).dump(2) << '\n';
   });
+}
+
+std::optional<SweepPlan> read_plan(const std::string& folder) {
+  const std::string path = plan_file(folder);
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const Json json = read_plan_file(path);
+  try {
+    SweepPlan plan{.name = json.at("name").get<std::string>(),
+                   .axes = json.at("axes").get<std::vector<std::string>>()};
+    for (const Json& cell : json.at("cells"))
+      plan.cells.push_back(planned_cell_of(cell));
+    return plan;
+  } catch (const Json::exception& error) {
+    throw UserError("{}: is no plan of a sweep: {}; give another --dir", path,
+                    error.what());
+  }
+}
+
+std::size_t put_cell(SweepPlan& plan, const std::vector<CellValue>& values) {
+  Cell cell{.values = values};
+  const Json wanted = values_of(cell);
+  for (std::size_t i = 0; i < plan.cells.size(); ++i)
+    if (are_equal(values_of(plan.cells[i].cell), wanted)) return i;
+  for (const auto& [key, value] : values)
+    if (std::find(plan.axes.begin(), plan.axes.end(), key) == plan.axes.end())
+      plan.axes.push_back(key);
+  name_cell(cell, plan, false);
+  if (std::any_of(plan.cells.begin(), plan.cells.end(), [&](const auto& other) {
+        return other.cell.label == cell.label;
+      }))
+    name_cell(cell, plan, true);
+  plan.cells.push_back(numbered({.cell = std::move(cell)}, plan.cells.size()));
+  return plan.cells.size() - 1;
 }
 
 SweepPlan placed(SweepPlan plan, const std::string& folder) {

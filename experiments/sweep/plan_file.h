@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,9 +38,17 @@ SweepPlan plan_of(const Sweep& sweep);
 
 nlohmann::ordered_json to_json(const SweepPlan& plan);
 
+/// The place of the cell that has these values, in whatever order; it is added
+/// behind the others, without seeds, when there is none.
+std::size_t put_cell(SweepPlan& plan, const std::vector<CellValue>& values);
+
 std::string plan_file(const std::string& folder);
 /// Throws UserError.
 void write_plan(const std::string& folder, const SweepPlan& plan);
+
+/// What write_plan() has written; nothing when there is no such file. Throws
+/// UserError when it is damaged.
+std::optional<SweepPlan> read_plan(const std::string& folder);
 
 /// The plan with the ids and folders that its cells have in the folder's
 /// sweep.json, in that order; new cells follow. The plan itself where there is

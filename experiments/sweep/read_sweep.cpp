@@ -125,6 +125,8 @@ void describe_sweep(Fields& fields, Written& written) {
   fields.key("sample_seed", sweep.sample_seed,
              {.text = "of a random sweep: cell i is the same whatever their "
                       "number"});
+  fields.key("slurm", sweep.slurm,
+             {.text = "options of sbatch, in one line, for --launcher slurm"});
   fields.section("halving", "the worse cells stop before their end",
                  [&](Fields& table) {
                    Halving halving = read_halving(table);

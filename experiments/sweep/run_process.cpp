@@ -14,7 +14,9 @@ namespace sluice {
 
 int do_run_of_sweep(const RunProcessArguments& arguments) {
   die_with_parent(arguments.parent);
-  StopSignals signals;  // before LibTorch has threads
+  // The launcher tells it once, and Slurm may tell all processes of a task
+  // too. Before LibTorch has threads.
+  StopSignals signals(StopSignals::Second::ignored);
   const std::string config(std::istreambuf_iterator<char>(std::cin), {});
   // It is resolved: it says where the data is.
   Experiment experiment =

@@ -22,7 +22,7 @@ struct RunProcessArguments {
 constexpr int kStopped = 4;
 
 /// Does one run of a sweep, without a word. The exit status: 0 done, or
-/// kStopped.
+/// kStopped. Throws what run() throws.
 int do_run_of_sweep(const RunProcessArguments& arguments);
 
 }  // namespace sluice

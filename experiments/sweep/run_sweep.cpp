@@ -4,18 +4,19 @@
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <numeric>
-#include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "experiments/sweep/folder_lock.h"
 #include "experiments/sweep/halving.h"
-#include "experiments/sweep/launcher.h"
+#include "experiments/sweep/local_launcher.h"
 #include "experiments/sweep/plan_file.h"
+#include "experiments/sweep/slurm.h"
+#include "experiments/sweep/slurm_launcher.h"
+#include "experiments/sweep/sweep_folder.h"
 #include "experiments/sweep/sweep_text.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
@@ -34,20 +35,14 @@ void refuse_others(const SweepRuns& runs) {
           run.folder, run.state.difference);
 }
 
-/// There was none when the plan was checked.
-void make_folder(const std::string& folder) {
-  std::error_code error;
-  const bool is_made = fs::create_directories(folder, error);
-  if (error) throw UserError("{}: can't be made: {}", folder, error.message());
-  if (!is_made)
-    throw UserError("{}: another sluice sweep has just begun there", folder);
-}
-
-/// A run that was killed just before it wrote its marker has all else.
-void mark_done(const SweepRuns& runs) {
-  for (const SweepRun& run : runs.all())
-    if (run.is_done() && !fs::exists(run.folder + "/done"))
-      write_file_atomically(run.folder + "/done", [](std::ostream&) {});
+void check_slurm(const Sweep& sweep, const SlurmOptions& slurm) {
+  check_slurm_options(sweep.slurm);
+  check_slurm_options(slurm.options);
+  if (sweep.halving && !slurm.wait)
+    throw UserError(
+        "sweep.halving: compares runs before others begin, so it wants a "
+        "sluice "
+        "sweep that waits; leave out --no-wait");
 }
 
 std::vector<std::size_t> all_cells(const SweepPlan& plan) {
@@ -104,6 +99,15 @@ std::vector<std::size_t> halved(std::vector<std::size_t> cells,
   return cells;
 }
 
+std::unique_ptr<Launcher> launcher_for(SweepRuns& runs,
+                                       const SweepOptions& options,
+                                       const std::string& folder,
+                                       const std::atomic<bool>& is_stopped) {
+  if (options.slurm)
+    return std::make_unique<SlurmLauncher>(runs, options, folder, is_stopped);
+  return std::make_unique<LocalLauncher>(runs, options, is_stopped);
+}
+
 SweepResult result_of(const SweepRuns& runs) {
   SweepResult result{.runs = runs.all().size()};
   for (const SweepRun& run : runs.all()) {
@@ -128,35 +132,42 @@ void print_end(const SweepRuns& runs, const std::string& folder) {
 
 SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
                       StopSignals& signals) {
-  const std::string folder =
-      options.folder.empty() ? "runs/sweeps/" + sweep.name : options.folder;
+  if (options.slurm) check_slurm(sweep, *options.slurm);
+  SweepFolder place(folder_of(sweep, options));
+  const std::string& folder = place.path();
   std::atomic<bool> is_stopped = false;
-  const StopScope stop(signals, [&] { is_stopped = true; });
-  const bool was_there = fs::exists(folder);
-  std::optional<FolderLock> lock;
-  // Before its runs are looked at: nobody may change them then.
-  if (was_there && !options.dry_run) lock.emplace(folder);
+  const StopScope stop(
+      signals, [&] { is_stopped = true; },
+      options.slurm ? "Its jobs stay in Slurm's queue: the same command waits "
+                      "for them again, and scancel ends them, with checkpoints."
+                    : "");
+  if (!options.dry_run) place.open_if_there();
+  if (place.is_open() && options.slurm) tasks_of_sweep(folder);  // marks losses
+  if (place.is_open() && !options.slurm) refuse_beside_slurm(folder);
   SweepRuns runs(sweep, placed(plan_of(sweep), folder), folder,
-                 options.data_root);
+                 options.data_root, options.slurm.has_value());
   if (!options.again) refuse_others(runs);
   fmt::print("{}", plan_text(runs, options, folder));
   if (options.dry_run) fmt::print("{}", cells_text(runs));
   std::fflush(stdout);
   if (options.dry_run) return result_of(runs);
-  if (!was_there) {
-    make_folder(folder);
-    lock.emplace(folder);
-  }
+  place.make_if_missing();
   write_plan(folder, runs.plan());
   mark_done(runs);
   // It is decided anew: cells may have been added.
   for (SweepRun& run : runs.all()) run.is_pruned = false;
-  Launcher launcher(runs, options, is_stopped);
+  const auto launcher = launcher_for(runs, options, folder, is_stopped);
   std::vector<std::size_t> cells = all_cells(runs.plan());
-  if (sweep.halving) cells = halved(cells, *sweep.halving, runs, launcher);
-  launcher.run(cells, 0);
-  print_end(runs, folder);
-  return result_of(runs);
+  if (sweep.halving) cells = halved(cells, *sweep.halving, runs, *launcher);
+  launcher->run(cells, 0);
+  SweepResult result = result_of(runs);
+  result.is_submitted =
+      options.slurm && !options.slurm->wait && !result.is_over();
+  if (result.is_submitted)
+    fmt::print("The same command without --no-wait waits for them.\n");
+  else
+    print_end(runs, folder);
+  return result;
 }
 
 }  // namespace sluice

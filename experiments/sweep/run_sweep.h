@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "experiments/stop_signals.h"
@@ -8,9 +9,19 @@
 
 namespace sluice {
 
+/// Runs become tasks of Slurm.
+struct SlurmOptions {
+  std::string options = {};  ///< of sbatch, behind those of the config
+  bool wait = true;          ///< else it is over when they are submitted
+};
+
 struct SweepOptions {
   std::string folder = {};  ///< empty: runs/sweeps/NAME
-  int jobs = 1;             ///< runs at once, each in a process of its own
+  /// Runs at once, each in a process of its own; 0: as many as Slurm has room
+  /// for.
+  int jobs = 1;
+  int cores = 0;  ///< of each run; 0: its part of this machine's
+  std::optional<SlurmOptions> slurm = {};  ///< empty: on this machine
   /// Try those again that failed: each once.
   bool retry = false;
   /// Do those anew that another build has made, or that have another config.
@@ -26,7 +37,8 @@ struct SweepResult {
   std::size_t runs = 0;
   std::size_t done = 0;
   std::size_t failed = 0;
-  std::size_t pruned = 0;  ///< stopped by halving
+  std::size_t pruned = 0;     ///< stopped by halving
+  bool is_submitted = false;  ///< to Slurm, and not waited for
 
   bool is_over() const { return done + failed + pruned == runs; }
 };

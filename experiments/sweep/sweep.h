@@ -71,6 +71,7 @@ struct Sweep {
   /// Of the runs of each cell: an axis of aggregation.
   std::vector<std::int64_t> seeds = {};
   std::optional<Halving> halving = {};
+  std::string slurm = {};  ///< options for sbatch
   /// The config that they all share, without [sweep].
   ConfigNode config = {};
 };

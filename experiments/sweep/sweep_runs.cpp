@@ -35,16 +35,42 @@ std::string failure_file(const std::string& run_folder) {
 }
 
 SweepRuns::SweepRuns(const Sweep& sweep, SweepPlan plan,
-                     const std::string& folder, const std::string& data_root)
-    : sweep_(sweep), plan_(std::move(plan)), data_root_(data_root) {
+                     const std::string& folder, const std::string& data_root,
+                     bool runs_elsewhere)
+    : sweep_(sweep),
+      plan_(std::move(plan)),
+      folder_(folder),
+      data_root_(data_root),
+      runs_elsewhere_(runs_elsewhere) {
   for (std::size_t i = 0; i < plan_.cells.size(); ++i)
     for (const std::int64_t seed : plan_.cells[i].seeds)
-      runs_.push_back({.cell = i,
-                       .seed = seed,
-                       .folder = fmt::format("{}/{}/seed-{}", folder,
-                                             plan_.cells[i].folder, seed)});
+      runs_.push_back(run_in(i, seed));
   for (SweepRun& run : runs_)
     check_and_look(run, run.seed == plan_.cells[run.cell].seeds.front());
+}
+
+SweepRun SweepRuns::run_in(std::size_t cell, std::int64_t seed) const {
+  return {.cell = cell,
+          .seed = seed,
+          .folder = fmt::format("{}/{}/seed-{}", folder_,
+                                plan_.cells[cell].folder, seed)};
+}
+
+SweepRun& SweepRuns::put(const std::vector<CellValue>& values,
+                         std::int64_t seed) {
+  SweepPlan before = plan_;
+  const std::size_t cell = put_cell(plan_, values);
+  for (SweepRun& run : runs_)
+    if (run.cell == cell && run.seed == seed) return run;
+  SweepRun run = run_in(cell, seed);
+  try {
+    check_and_look(run, true);
+  } catch (...) {
+    plan_ = std::move(before);
+    throw;
+  }
+  plan_.cells[cell].seeds.push_back(seed);
+  return runs_.emplace_back(std::move(run));
 }
 
 const Cell& SweepRuns::cell_of(const SweepRun& run) const {
@@ -74,7 +100,7 @@ void SweepRuns::check_and_look(SweepRun& run, bool is_first_of_cell) const {
       if (sweep_.halving)
         for (const double rung : sweep_.halving->rungs)
           turn_of_rung(experiment, rung);  // it can be compared there
-      check_devices(experiment);
+      if (!runs_elsewhere_) check_devices(experiment);
       if (!experiment.initial_weights.empty())
         check_weights(experiment, experiment.initial_weights);
     }

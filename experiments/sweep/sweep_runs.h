@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -33,15 +34,20 @@ std::string failure_file(const std::string& run_folder);
 /// All runs of a sweep, and what stands in their folders.
 class SweepRuns {
  public:
-  /// Reads and checks the config of every run. Throws UserError that names the
-  /// cell for one that is wrong; nothing is written.
+  /// Reads and checks the config of every run; also that this machine has its
+  /// devices, unless it `runs_elsewhere`. Throws UserError that names the cell
+  /// for one that is wrong; nothing is written.
   SweepRuns(const Sweep& sweep, SweepPlan plan, const std::string& folder,
-            const std::string& data_root);
+            const std::string& data_root, bool runs_elsewhere = false);
 
   const Sweep& sweep() const { return sweep_; }
   const SweepPlan& plan() const { return plan_; }
-  std::vector<SweepRun>& all() { return runs_; }
-  const std::vector<SweepRun>& all() const { return runs_; }
+  std::deque<SweepRun>& all() { return runs_; }
+  const std::deque<SweepRun>& all() const { return runs_; }
+  /// The run with these values and that seed, which is added to the plan when
+  /// there is none; what it refers to stays where it is. Throws UserError when
+  /// its config is wrong: nothing is added then.
+  SweepRun& put(const std::vector<CellValue>& values, std::int64_t seed);
   const Cell& cell_of(const SweepRun& run) const;
   /// "policy=local_loss, lr=0.1, seed 2"
   std::string name_of(const SweepRun& run) const;
@@ -53,13 +59,16 @@ class SweepRuns {
   void look_at(SweepRun& run) const;
 
  private:
+  SweepRun run_in(std::size_t cell, std::int64_t seed) const;
   void check_and_look(SweepRun& run, bool is_first_of_cell) const;
   void look_at(SweepRun& run, const Experiment& experiment) const;
 
   const Sweep& sweep_;
   SweepPlan plan_;
+  std::string folder_;
   std::string data_root_;
-  std::vector<SweepRun> runs_;
+  bool runs_elsewhere_;
+  std::deque<SweepRun> runs_;
 };
 
 }  // namespace sluice

@@ -122,7 +122,7 @@ std::string plan_text(const SweepRuns& runs, const SweepOptions& options,
   const std::size_t failed =
       count(runs, [](const SweepRun& run) { return !run.failure.empty(); });
   text += fmt::format(
-      "{} done, {} to continue, {} failed before{}; {} at a time\n",
+      "{} done, {} to continue, {} failed before{}; {}\n",
       count(runs, [](const SweepRun& run) { return run.is_done(); }),
       count(runs,
             [](const SweepRun& run) {
@@ -133,7 +133,8 @@ std::string plan_text(const SweepRuns& runs, const SweepOptions& options,
       failed == 0     ? ""
       : options.retry ? " and are tried again"
                       : " and are left so: --on-failure retry tries them again",
-      options.jobs);
+      options.jobs > 0 ? fmt::format("{} at a time", options.jobs)
+                       : "as many at a time as Slurm has room for");
   return text + notes_on_builds(runs, options.again);
 }
 

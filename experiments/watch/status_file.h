@@ -24,7 +24,8 @@ class StatusFile final : public Sink {
 
   /// Throws UserError when the file can't be written.
   void write(const Record& record) override;
-  /// The run is over, in the words of the state: "done", "stopped", "failed".
+  /// The run is over, in the words of the state: "done", "stopped", "failed",
+  /// "diverged".
   void finish(const std::string& state);
 
  private:

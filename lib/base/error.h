@@ -32,6 +32,13 @@ class LinkError : public Error {
       : Error(fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
+/// The peer went first. That only follows from another failure, which is the
+/// one to be told.
+class PeerGone : public LinkError {
+ public:
+  using LinkError::LinkError;
+};
+
 /// A bug in Sluice, or in code that was plugged into it.
 class InternalError : public Error {
  public:

@@ -53,7 +53,7 @@ class MemorySender final : public Sender {
       return pipe_->receiver_gone || pipe_->queue.size() < pipe_->capacity;
     });
     if (pipe_->receiver_gone) {
-      throw LinkError("{}: the receiver is gone", pipe_->name);
+      throw PeerGone("{}: the receiver is gone", pipe_->name);
     }
     if (!in_time) {
       throw LinkError("{}: {} messages were not received within {} ms",
@@ -107,7 +107,7 @@ class MemoryReceiver final : public Receiver {
     }
     if (pipe_->queue.empty()) {
       if (pipe_->closed) return std::nullopt;
-      throw LinkError("{}: the sender is gone", pipe_->name);
+      throw PeerGone("{}: the sender is gone", pipe_->name);
     }
     Message message = std::move(pipe_->queue.front());
     pipe_->queue.pop_front();

@@ -26,13 +26,15 @@ std::string_view name_of(MessageKind kind) {
       return "witness";
     case MessageKind::progress:
       return "progress";
+    case MessageKind::clock:
+      return "clock";
   }
   throw InternalError("{} is no MessageKind", static_cast<int>(kind));
 }
 
 bool is_message_kind(std::uint8_t value) {
   return value >= static_cast<std::uint8_t>(MessageKind::activation) &&
-         value <= static_cast<std::uint8_t>(MessageKind::progress);
+         value <= static_cast<std::uint8_t>(MessageKind::clock);
 }
 
 std::size_t payload_bytes(const Message& message) {

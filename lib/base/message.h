@@ -21,6 +21,7 @@ enum class MessageKind : std::uint8_t {
   failure = 8,     ///< worker -> coordinator: why it stops
   witness = 9,     ///< worker -> coordinator: what a probe shall see
   progress = 10,   ///< worker -> coordinator: that it lives, and how far it is
+  clock = 11,      ///< coordinator -> worker: what is the time? And the answer
 };
 
 std::string_view name_of(MessageKind kind);

@@ -23,8 +23,10 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-void write_safetensors(const std::string& path, const NamedTensors& tensors) {
+void write_safetensors(const std::string& path, const NamedTensors& tensors,
+                       const FileNotes& notes) {
   Json header = Json::object();
+  for (const auto& [name, text] : notes) header["__metadata__"][name] = text;
   std::vector<at::Tensor> rows;
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {

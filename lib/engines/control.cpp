@@ -1,7 +1,6 @@
 #include "lib/engines/control.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string_view>
 #include <thread>
@@ -11,28 +10,13 @@
 
 #include "lib/base/error.h"
 #include "lib/engines/remote_witness.h"
+#include "lib/metrics/clock_offset.h"
 
 namespace sluice {
 namespace {
 
 /// Grants that a worker holds: the one it is at and the next.
 constexpr std::size_t kGrantsAhead = 2;
-
-/// How links (transport/mailbox.h) and the worker loop say that somebody else
-/// went first.
-constexpr std::array<std::string_view, 5> kConsequences = {
-    "it is gone", "it stopped sending without a close", "it receives no more",
-    "ended before its work", "another block failed"};
-
-/// 0: by itself; 1: a link broke; 2: only because somebody else went.
-int remoteness(const Failure& failure) {
-  if (!failure.is_link) return 0;
-  const bool follows = std::any_of(
-      kConsequences.begin(), kConsequences.end(), [&](std::string_view text) {
-        return failure.text.find(text) != std::string::npos;
-      });
-  return follows ? 2 : 1;
-}
 
 /// While it lives, nobody listens to the block's worker.
 class Absence {
@@ -53,6 +37,30 @@ class Absence {
   int block_;
 };
 
+/// Asks a worker for its time, one question after another.
+class TimeQuestions {
+ public:
+  /// False when the worker is gone.
+  bool ask(Sender& worker) {
+    exchange_.asks(steady_seconds());
+    try {
+      worker.send(clock_question());
+    } catch (const LinkError&) {
+      return false;
+    }
+    return true;
+  }
+  void hear(const Message& answer) {
+    const double here = steady_seconds();
+    exchange_.hears(record_of(answer).number("time", 0), here);
+  }
+  bool is_over() const { return exchange_.is_over(); }
+  Record record(int block) const { return to_record(exchange_.best(), block); }
+
+ private:
+  ClockExchange exchange_;
+};
+
 bool flag(const Record& record, std::string_view name) {
   return record.number(name, 0) != 0;
 }
@@ -64,6 +72,31 @@ std::string text_of(const std::exception& error) {
   std::string text = torch ? torch->what_without_backtrace() : error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
+}
+
+Cause cause_of(const std::exception& error) {
+  if (dynamic_cast<const PeerGone*>(&error) != nullptr) return Cause::peer_gone;
+  return dynamic_cast<const LinkError*>(&error) != nullptr ? Cause::link
+                                                           : Cause::own;
+}
+
+Record to_record(const Failure& failure) {
+  Record record;
+  record.set("cause", static_cast<std::int64_t>(failure.cause));
+  record.set("text", failure.text);
+  return record;
+}
+
+Failure failure_from(const Record& record, int block) {
+  const std::int64_t cause =
+      std::clamp<std::int64_t>(record.integer("cause"), 0, 2);
+  return {block, static_cast<Cause>(cause), record.text("text")};
+}
+
+void throw_failure(const Failure& failure) {
+  if (failure.cause == Cause::own)
+    throw UserError("block {}: {}", failure.block, failure.text);
+  throw LinkError("block {}: {}", failure.block, failure.text);
 }
 
 Message control_message(MessageKind kind, const Record& record) {
@@ -86,6 +119,16 @@ Record record_of(const Message& message) {
   const Buffer& buffer = message.tensors[0].buffer;
   return record_from_json(
       {reinterpret_cast<const char*>(buffer.data), buffer.bytes});
+}
+
+Message clock_question() {
+  return control_message(MessageKind::clock, {});
+}
+
+Message clock_answer() {
+  Record record;
+  record.set("time", steady_seconds());
+  return control_message(MessageKind::clock, record);
 }
 
 Record actions_record(int block, const std::string& actions) {
@@ -159,11 +202,23 @@ void ControlServer::converse(int block, Link& link) {
       }
     }
   };
-  send_ahead();
-  while (reached < sent || is_gone) {
+  std::optional<TimeQuestions> questions;
+  if (board_) questions.emplace();
+  // The first grant comes after the last answer.
+  const auto go_on = [&] {
+    if (questions && !questions->is_over()) {
+      is_gone = !questions->ask(*link.sender);
+      return;
+    }
+    if (questions) coordinator_.write(questions->record(block));
+    questions.reset();
+    send_ahead();
+  };
+  go_on();
+  while (reached < sent || questions || is_gone) {
     const std::optional<Message> message = link.receiver->receive();
     if (!message)
-      throw LinkError("the worker of block {} ended before its work", block);
+      throw PeerGone("the worker of block {} ended before its work", block);
     if (board_) board_->heard(block, message->kind != MessageKind::progress);
     const Absence absence(board_, block, &ProgressBoard::is_served);
     if (message->kind == MessageKind::record) {
@@ -175,9 +230,11 @@ void ControlServer::converse(int block, Link& link) {
     } else if (message->kind == MessageKind::reached) {
       coordinator_.reached(block, reached++);
       send_ahead();
+    } else if (message->kind == MessageKind::clock && questions) {
+      questions->hear(*message);
+      go_on();
     } else if (message->kind == MessageKind::failure) {
-      const Record record = record_of(*message);
-      fail({block, flag(record, "is_link"), record.text("text")});
+      fail(failure_from(record_of(*message), block));
       return;
     }
   }
@@ -187,10 +244,8 @@ void ControlServer::converse(int block, Link& link) {
 void ControlServer::serve_block(int block) {
   try {
     converse(block, links_[static_cast<std::size_t>(block) - 1]);
-  } catch (const LinkError& error) {
-    fail({block, true, text_of(error)});
   } catch (const std::exception& error) {
-    fail({block, false, text_of(error)});
+    fail({block, cause_of(error), text_of(error)});
   }
   if (board_) board_->ended(block);
   // A worker whose coordinator failed ends when it finds its link gone, and its
@@ -208,11 +263,10 @@ void ControlServer::serve(const std::function<void()>& on_failure) {
   const Failure& first =
       *std::min_element(failures_.begin(), failures_.end(),
                         [](const Failure& left, const Failure& right) {
-                          return remoteness(left) < remoteness(right);
+                          return left.cause < right.cause;
                         });
   failed_block_ = first.block;
-  if (first.is_link) throw LinkError("block {}: {}", first.block, first.text);
-  throw UserError("block {}: {}", first.block, first.text);
+  throw_failure(first);
 }
 
 }  // namespace sluice

@@ -35,6 +35,10 @@ inline constexpr Deadline kControlDeadline = std::chrono::hours(24 * 365);
 /// itself; the launcher finds out, and kills who does.
 inline constexpr Deadline kSupervisedDeadline = kControlDeadline;
 
+/// Of the kind `clock`: a question, or its answer.
+Message clock_question();
+Message clock_answer();
+
 /// A record as a message: one tensor "json" of bytes.
 Message control_message(MessageKind kind, const Record& record);
 Record record_of(const Message& message);
@@ -48,12 +52,25 @@ Grant grant_from(const Record& record);
 /// What an exception says, on one line: LibTorch's without their stack.
 std::string text_of(const std::exception& error);
 
-/// Why a worker stopped. Failures that only follow from another's are links.
+/// What stopped a worker; the values are what workers say.
+enum class Cause : std::uint8_t {
+  own = 0,       ///< the worker itself
+  link = 1,      ///< a link of it broke
+  peer_gone = 2  ///< only that somebody else went
+};
+Cause cause_of(const std::exception& error);
+
+/// Why a worker stopped. A failure of a lesser cause explains those of others.
 struct Failure {
   int block = 0;
-  bool is_link = false;
-  std::string text;
+  Cause cause = Cause::own;
+  std::string text = {};
 };
+/// As a record ("cause", "text"), and back.
+Record to_record(const Failure& failure);
+Failure failure_from(const Record& record, int block);
+/// Throws it as UserError, or LinkError.
+[[noreturn]] void throw_failure(const Failure& failure);
 
 /// The coordinator's side: serves one control link per block (index k-1), each
 /// from a thread of its own, until every worker has carried out the last grant.
@@ -61,7 +78,9 @@ struct Failure {
 class ControlServer {
  public:
   /// `witness`, if any, is told what workers send for it; `board`, if any, is
-  /// told of their progress.
+  /// told of their progress. With a board they are processes, maybe of other
+  /// hosts: then each is asked for its time before its first grant, and what
+  /// follows is a record of kind "clock_offset" (lib/metrics/clock_offset.h).
   ControlServer(std::vector<Link> links, Coordinator& coordinator,
                 std::shared_ptr<Witness> witness = nullptr,
                 ProgressBoard* board = nullptr);

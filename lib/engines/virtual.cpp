@@ -47,15 +47,16 @@ class Progress {
 double run_virtual(const std::vector<std::unique_ptr<Worker>>& workers,
                    const Plans& plans, const std::vector<Capacity>& capacities,
                    const Costs& costs, Coordinator& coordinator,
-                   const std::function<void(const TimedAction&)>& watch) {
+                   const std::function<void(const TimedAction&)>& watch,
+                   const SavedClock& saved) {
   Simulation simulation(plans, costs, capacities);
   const Grant first = coordinator.ask(0).grant;
-  simulation.begin_at(first.phase, first.first_turn, first.first_batch);
+  simulation.begin_at(first.phase, first.first_turn, first.first_batch, saved);
   for (const auto& worker : workers) worker->start(first);
   std::vector<Progress> progress;
   for (int block = 1; block <= std::ssize(workers); ++block)
     progress.emplace_back(block, coordinator);
-  double seconds = 0;
+  double seconds = saved.latest();
   // A grant may wait for what another block has reached, so all are asked until
   // nobody gets anything new.
   const auto refill = [&] {

@@ -38,7 +38,11 @@ void carry_out_grants(int block, const Plans& plans, Link& control,
   std::optional<std::int64_t> pipe;
   while (true) {
     const std::optional<Message> message = control.receiver->receive();
-    if (!message) throw LinkError("the coordinator is gone");
+    if (!message) throw PeerGone("the coordinator is gone");
+    if (message->kind == MessageKind::clock) {
+      control.sender->send(clock_answer());
+      continue;
+    }
     const Grant grant = grant_from(record_of(*message));
     // A pipe that was drained starts anew.
     if (pipe != grant.first_batch) worker.start(grant);
@@ -57,12 +61,10 @@ void carry_out_grants(int block, const Plans& plans, Link& control,
   }
 }
 
-void report(Link& control, bool is_link, const std::string& text) {
-  Record record;
-  record.set("is_link", std::int64_t{is_link});
-  record.set("text", text);
+void report(Link& control, const Failure& failure) {
   try {
-    control.sender->send(control_message(MessageKind::failure, record));
+    control.sender->send(
+        control_message(MessageKind::failure, to_record(failure)));
     control.sender->close();
   } catch (const LinkError&) {
     // The coordinator is gone too; what is thrown on says why we stop.
@@ -82,11 +84,8 @@ void run_worker(int block, const Plans& plans, Link& control,
     const std::unique_ptr<Worker> worker = make();
     carry_out_grants(block, plans, control, *worker, executor);
     control.sender->close();
-  } catch (const LinkError& error) {
-    report(control, true, text_of(error));
-    throw;
   } catch (const std::exception& error) {
-    report(control, false, text_of(error));
+    report(control, {block, cause_of(error), text_of(error)});
     throw;
   }
 }

@@ -39,7 +39,24 @@ TraceWriter::TraceWriter(std::ostream& out, int blocks) : out_(out) {
 }
 
 TraceWriter::~TraceWriter() {
-  out_ << "\n]}\n";
+  out_ << "\n]";
+  if (!clocks_.empty()) {
+    Json all = Json::object();
+    for (const auto& [block, clock] : clocks_)
+      all[fmt::format("block {}", block)] = {
+          {"offset_s", clock.offset},
+          {"uncertainty_s", clock.uncertainty},
+          {"corrected", clock.correction() != 0}};
+    out_ << ",\n\"otherData\": "
+         << Json{{"clock", "of the coordinator's host"},
+                 {"clocks", std::move(all)}}
+                .dump();
+  }
+  out_ << "}\n";
+}
+
+void TraceWriter::clock(int block, const ClockOffset& clock) {
+  clocks_[block] = clock;
 }
 
 void TraceWriter::slice(int block, std::string_view name,

@@ -2,9 +2,12 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <ostream>
 #include <string_view>
 #include <utility>
+
+#include "lib/metrics/clock_offset.h"
 
 namespace sluice {
 
@@ -31,6 +34,9 @@ class TraceWriter {
   /// belongs to the innermost slice that is open at its time.
   void sent(std::int64_t id, std::string_view name, int block, double time);
   void taken(std::int64_t id, std::string_view name, int block, double time);
+  /// By how much the clock of a block's lane is ahead, and whether its times
+  /// were corrected for that; told under "otherData".
+  void clock(int block, const ClockOffset& clock);
   /// From then on a quantity of the block has this value.
   void counter(int block, std::string_view name, double time, double value);
 
@@ -42,6 +48,7 @@ class TraceWriter {
 
   std::ostream& out_;
   bool is_first_ = true;
+  std::map<int, ClockOffset> clocks_;
 };
 
 }  // namespace sluice

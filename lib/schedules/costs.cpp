@@ -6,6 +6,12 @@
 #include "lib/base/random.h"
 
 namespace sluice {
+
+bool replays(const BlockPlan& plan) {
+  return plan.delay > 0 && (plan.weights == WeightsAtBackward::current ||
+                            plan.weights == WeightsAtBackward::recompute);
+}
+
 namespace {
 
 std::size_t at(int one_based) {
@@ -15,11 +21,6 @@ std::size_t at(int one_based) {
 BlockCosts costs_of(const Costs& costs, int block) {
   return at(block) < costs.blocks.size() ? costs.blocks[at(block)]
                                          : BlockCosts{};
-}
-
-bool replays(const BlockPlan& plan) {
-  return plan.delay > 0 && (plan.weights == WeightsAtBackward::current ||
-                            plan.weights == WeightsAtBackward::recompute);
 }
 
 double backward_seconds(const BlockCosts& costs, const BlockPlan& plan) {
@@ -55,6 +56,48 @@ double factor(const Costs& costs, std::initializer_list<std::int64_t> what) {
   return KeyedRandom(key).uniform(1 - costs.jitter, 1 + costs.jitter);
 }
 
+LinkCosts link_of(const Costs& costs, const Transfer& transfer) {
+  const std::size_t boundary = at(std::min(transfer.from, transfer.to));
+  if (boundary < costs.links.size()) return costs.links[boundary];
+  return {costs.latency, costs.bandwidth};
+}
+
+}  // namespace
+
+bool takes_time(const Costs& costs) {
+  const bool computes = std::any_of(
+      costs.blocks.begin(), costs.blocks.end(), [](const BlockCosts& block) {
+        return block.forward > 0 || block.backward > 0 || block.update > 0 ||
+               block.learn > 0 || block.learn_input > 0 || block.head > 0;
+      });
+  const bool waits = std::any_of(
+      costs.links.begin(), costs.links.end(), [](const LinkCosts& link) {
+        return link.latency > 0 || link.bandwidth > 0;
+      });
+  return computes || waits || costs.latency > 0 || costs.bandwidth > 0;
+}
+
+namespace {
+
+double variation_of(const Costs& costs, int block, const Action& action) {
+  if (at(block) >= costs.variation.size()) return 1;
+  const std::vector<double>& factors =
+      costs.variation[at(block)][static_cast<std::size_t>(action.kind)];
+  if (factors.empty()) return 1;
+  return factors[static_cast<std::size_t>(action.turn) % factors.size()];
+}
+
+}  // namespace
+
+double seconds_of(const Costs& costs, const BlockPlan& plan,
+                  const Action& action) {
+  const BlockCosts mine = costs_of(costs, plan.block);
+  return mean_seconds(mine, plan, action.kind) * mine.slowness *
+         variation_of(costs, plan.block, action) *
+         factor(costs, {plan.block, static_cast<std::int64_t>(action.kind),
+                        action.batch, action.turn});
+}
+
 double bytes_of(const Costs& costs, const Transfer& transfer) {
   const std::size_t boundary = at(std::min(transfer.from, transfer.to));
   if (boundary >= costs.bytes.size()) return 0;
@@ -73,32 +116,14 @@ double bytes_of(const Costs& costs, const Transfer& transfer) {
   }
 }
 
-}  // namespace
-
-bool takes_time(const Costs& costs) {
-  const bool computes = std::any_of(
-      costs.blocks.begin(), costs.blocks.end(), [](const BlockCosts& block) {
-        return block.forward > 0 || block.backward > 0 || block.update > 0 ||
-               block.learn > 0 || block.learn_input > 0 || block.head > 0;
-      });
-  return computes || costs.latency > 0 || costs.bandwidth > 0;
-}
-
-double seconds_of(const Costs& costs, const BlockPlan& plan,
-                  const Action& action) {
-  const BlockCosts mine = costs_of(costs, plan.block);
-  return mean_seconds(mine, plan, action.kind) * mine.slowness *
-         factor(costs, {plan.block, static_cast<std::int64_t>(action.kind),
-                        action.batch, action.turn});
-}
-
 Transit transit_of(const Costs& costs, const Transfer& transfer) {
   const double jitter =
       factor(costs, {transfer.from, -transfer.to,
                      static_cast<std::int64_t>(transfer.kind), transfer.batch});
-  Transit transit{0, costs.latency * jitter};
-  if (costs.bandwidth > 0)
-    transit.occupies = bytes_of(costs, transfer) / costs.bandwidth * jitter;
+  const LinkCosts link = link_of(costs, transfer);
+  Transit transit{0, link.latency * jitter};
+  if (link.bandwidth > 0)
+    transit.occupies = bytes_of(costs, transfer) / link.bandwidth * jitter;
   return transit;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -32,6 +33,23 @@ struct MessageBytes {
   double norm = 0;
 };
 
+/// Between two neighbours.
+struct LinkCosts {
+  double latency = 0;    ///< s per message
+  double bandwidth = 0;  ///< bytes/s of each direction; 0: unlimited
+};
+
+/// How a block's actions differed from turn to turn: for each ActionKind
+/// factors, of which that of turn t is element t modulo their number. Empty: 1.
+using Variation = std::array<std::vector<double>, kActionKinds>;
+
+/// Blocks that share a device: no more than `cores` of them compute at a time,
+/// and who has waited longest comes first.
+struct SharedCores {
+  std::vector<int> blocks = {};
+  std::int64_t cores = 1;
+};
+
 /// What the virtual clock knows. Zero costs give the sequential reference.
 struct Costs {
   std::vector<BlockCosts> blocks = {};  ///< index k-1; missing: cost nothing
@@ -47,13 +65,26 @@ struct Costs {
   /// Seconds of a batch when one block does it all by back-propagation; 0:
   /// the sum of the blocks' forwards, backwards and updates at slowness 1.
   double in_one_block = 0;
+  /// Index k-1 for boundary k; missing: `latency` and `bandwidth`.
+  std::vector<LinkCosts> links = {};
+  std::vector<SharedCores> shared = {};  ///< blocks in none have their own
+  /// Seconds while all cores that the block shares compute, which compete for
+  /// memory: settled() makes `blocks` of them. Empty: the same.
+  std::vector<BlockCosts> beside = {};
+  std::vector<Variation> variation = {};  ///< index k-1; missing: none
 };
 
 /// Whether any action or message takes time.
 bool takes_time(const Costs& costs);
 
+/// Whether the block's backwards forward their batch again.
+bool replays(const BlockPlan& plan);
+
 double seconds_of(const Costs& costs, const BlockPlan& plan,
                   const Action& action);
+
+/// Of a message, as Costs::bytes say.
+double bytes_of(const Costs& costs, const Transfer& transfer);
 
 /// How long a message keeps its direction of the boundary busy, and how long it
 /// is on its way after that.

@@ -33,6 +33,11 @@ Simulation::Simulation(Plans plans, Costs costs,
     up_.push_back({{}, capacity.up, 0, 0});
     down_.push_back({{}, capacity.down, 0, 0});
   }
+  seat_.resize(blocks);
+  for (const SharedCores& shared : costs_.shared) {
+    for (const int block : shared.blocks) seat_.at(at(block)) = cores_.size();
+    cores_.emplace_back(std::max<std::int64_t>(1, shared.cores), 0);
+  }
   for (const BlockPlan& block : plans_.at(0).blocks) {
     if (block.replay) up_[at(block.block - 1)].buffer.emplace(*block.replay);
     if (block.slow_consumer != SlowConsumer::block)
@@ -40,11 +45,23 @@ Simulation::Simulation(Plans plans, Costs costs,
   }
 }
 
+double SavedClock::latest() const {
+  return blocks.empty() ? 0 : *std::max_element(blocks.begin(), blocks.end());
+}
+
 void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
-                          std::int64_t first_batch) {
+                          std::int64_t first_batch, const SavedClock& saved) {
   const RunPlan& now = plan(phase);
-  for (const Transfer& sent : in_flight(now, turn, first_batch))
-    channel(sent).queue.push_back({sent, 0});
+  for (const Transfer& sent : in_flight(now, turn, first_batch)) {
+    const auto came = saved.gradients.find({sent.to, sent.batch});
+    const double arrival = came == saved.gradients.end() ? 0 : came->second;
+    Direction& to = channel(sent);
+    to.queue.push_back({sent, arrival});
+    to.free_since = std::max(0.0, arrival - costs_.latency);
+  }
+  for (std::size_t k = 0; k < saved.blocks.size() && k < lanes_.size(); ++k)
+    lanes_[k].clock = saved.blocks[k];
+  latest_end_ = saved.latest();
   for (const BlockPlan& plan : now.blocks) {
     Lane& lane = lanes_[at(plan.block)];
     std::int64_t batch = std::max(first_batch, turn - plan.learn_delay);
@@ -153,7 +170,33 @@ const RunPlan& Simulation::plan_of(const Lane& lane) const {
   return plan(lane.actions.front().phase);
 }
 
+const std::vector<double>* Simulation::cores_of(int block) const {
+  const std::optional<std::size_t> seat = seat_[at(block)];
+  return seat ? &cores_[*seat] : nullptr;
+}
+
 std::optional<double> Simulation::start_of(int block) const {
+  const std::optional<double> ready = ready_at(block);
+  const std::vector<double>* cores = cores_of(block);
+  if (!ready || cores == nullptr) return ready;
+  return std::max(*ready, *std::min_element(cores->begin(), cores->end()));
+}
+
+void Simulation::occupy(int block, double end) {
+  const std::optional<std::size_t> seat = seat_[at(block)];
+  if (!seat) return;
+  std::vector<double>& cores = cores_[*seat];
+  *std::min_element(cores.begin(), cores.end()) = end;
+}
+
+bool Simulation::comes_first(int block, int other) const {
+  const double mine = ready_at(block).value_or(0);
+  const double its = ready_at(other).value_or(0);
+  if (mine != its) return mine < its;
+  return is_further_behind(block, other);
+}
+
+std::optional<double> Simulation::ready_at(int block) const {
   const Lane& lane = lanes_[at(block)];
   if (lane.actions.empty() || !lacks(lane, lane.actions.front()).empty())
     return std::nullopt;
@@ -327,7 +370,7 @@ std::optional<TimedAction> Simulation::next() {
     choose(block);
     const std::optional<double> start = start_of(block);
     if (start && (*start < earliest ||
-                  (*start == earliest && is_further_behind(block, chosen)))) {
+                  (*start == earliest && comes_first(block, chosen)))) {
       earliest = *start;
       chosen = block;
     }
@@ -347,6 +390,7 @@ std::optional<TimedAction> Simulation::next() {
       earliest +
       seconds_of(costs_, plan(action.phase).blocks[at(chosen)], action);
   lane.clock = end;
+  if (end > earliest) occupy(chosen, end);
   if (stage) latest_end_ = std::max(latest_end_, end);
   note(plan(action.phase).blocks[at(chosen)], action, lane);
   if (lane.chooser) lane.chooser->note(action);
@@ -358,9 +402,13 @@ std::optional<TimedAction> Simulation::next() {
     pop(from, earliest);
     if (was_full) from.room_since = earliest;
   }
-  for (const Transfer& yield : yields_of(plan(action.phase), chosen, action))
+  double arrival = 0;
+  for (const Transfer& yield : yields_of(plan(action.phase), chosen, action)) {
     send(yield, end, action);
-  return TimedAction{chosen, action, earliest, end};
+    const auto& queue = channel(yield).queue;
+    if (!queue.empty()) arrival = queue.back().arrival;
+  }
+  return TimedAction{chosen, action, earliest, end, arrival};
 }
 
 void Simulation::send(const Transfer& transfer, double time, Action& action) {

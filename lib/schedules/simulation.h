@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/channel.h"
@@ -22,13 +24,24 @@ struct TimedAction {
   Action action = {};
   double start = 0;
   double end = 0;
+  double arrival = 0;  ///< of the message that it sends, if any, at the other
+};
+
+/// Where the virtual clock of a run was when the run was saved.
+struct SavedClock {
+  std::vector<double> blocks = {};  ///< index k-1; empty: it begins at 0
+  /// When gradients that were on their way came to a block: (block, batch).
+  std::map<std::pair<int, std::int64_t>, double> gradients = {};
+
+  double latest() const;
 };
 
 /// Runs schedules on a virtual clock: the event loop of the virtual engine, and
 /// without anybody executing the actions, the check of every schedule. Lockstep
 /// blocks do their actions in order; an action starts when its block is free,
-/// its inputs have arrived, its outputs have room, and all blocks have come to
-/// the barrier before it, if there is one. Blocks that run free do of their
+/// its inputs have arrived, its outputs have room, a core is free where blocks
+/// share them, and all blocks have come to the barrier before it, if there is
+/// one. Blocks that run free do of their
 /// choices the one that can start first.
 class Simulation {
  public:
@@ -37,9 +50,10 @@ class Simulation {
 
   /// Begins where a run was saved that had done the turns before `turn`, in a
   /// phase of its timetable, with a pipe that began with `first_batch`. Before
-  /// all else.
-  void begin_at(std::int64_t phase, std::int64_t turn,
-                std::int64_t first_batch);
+  /// all else. The clock goes on; but that a block waited for room is
+  /// forgotten.
+  void begin_at(std::int64_t phase, std::int64_t turn, std::int64_t first_batch,
+                const SavedClock& saved = {});
   /// Gives a block more to do. What actions say of messages that were dropped,
   /// or written into a buffer, holds: they are a record. Throws UserError when
   /// that can't be.
@@ -98,7 +112,16 @@ class Simulation {
 
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
+  /// When the block's next action has all that it waits for, but for a core.
+  std::optional<double> ready_at(int block) const;
+  /// When it can start.
   std::optional<double> start_of(int block) const;
+  /// Whether a block comes before one that could start at the same time.
+  bool comes_first(int block, int other) const;
+  /// Since when the cores that the block shares are free; nullptr: it has its
+  /// own.
+  const std::vector<double>* cores_of(int block) const;
+  void occupy(int block, double end);
   /// When the replay buffer below the block has an input for it, if it has.
   std::optional<double> input_since(int block) const;
   /// What the channel gives next to a block that asks for `wanted`.
@@ -138,10 +161,12 @@ class Simulation {
 
   Plans plans_;
   Costs costs_;
-  std::vector<Lane> lanes_;      // index k-1
-  std::vector<Direction> up_;    // index of the boundary - 1
-  std::vector<Direction> down_;  // likewise
-  std::int64_t stage_ = -1;      // the latest that a block has entered
+  std::vector<Lane> lanes_;                       // index k-1
+  std::vector<Direction> up_;                     // index of the boundary - 1
+  std::vector<Direction> down_;                   // likewise
+  std::vector<std::vector<double>> cores_;        // as Costs::shared
+  std::vector<std::optional<std::size_t>> seat_;  // index k-1: in cores_
+  std::int64_t stage_ = -1;  // the latest that a block has entered
   double stage_start_ = 0;
   double latest_end_ = 0;  ///< of the actions that care for barriers
 };

@@ -32,6 +32,11 @@ Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,
         overlap(timed, start, end) / (end - start);
   speed.seconds_per_turn =
       (end - start) / static_cast<double>(end_turn - first_turn);
+  for (const TimedAction& timed : timeline)
+    if (timed.action.turn >= first_turn && timed.action.turn < end_turn)
+      for (const Transfer& sent : yields_of(plan, timed.block, timed.action))
+        speed.bytes_per_turn += bytes_of(costs, sent);
+  speed.bytes_per_turn /= static_cast<double>(end_turn - first_turn);
   speed.speed_up = seconds_in_one_block(costs, plan) / speed.seconds_per_turn;
   return speed;
 }

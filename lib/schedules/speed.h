@@ -15,6 +15,8 @@ struct Speed {
   /// Over one block that does all the work by back-propagation. 0 when actions
   /// take no time.
   double speed_up = 0;
+  /// Sent over all boundaries, as Costs::bytes say.
+  double bytes_per_turn = 0;
 };
 
 /// Of the turns [first_turn, end_turn): from when all blocks have done the

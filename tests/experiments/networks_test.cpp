@@ -88,7 +88,7 @@ TEST_F(Networks, ThatAreCutForAWhileTrainTheSameBits) {
 }
 
 TEST_F(Networks, ThatResetConnectionsEndTheRun) {
-  const Outcome outcome = train("--delay 20 --reset 300");
+  const Outcome outcome = train("--delay 20 --reset 600");
   EXPECT_EQ(outcome.status, 1) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("to continue after turn"));
 }

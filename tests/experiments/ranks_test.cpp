@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "tests/experiments/faults.h"
@@ -35,16 +36,17 @@ class Ranks : public Faults {
   }
 
   /// All ranks as a shell's children, with the variables of torchrun; `each` is
-  /// done before each, and knows its $RANK. The status is rank 0's.
+  /// done before each, and knows its $RANK; `after` when rank 0 has ended,
+  /// whose status it is.
   Outcome start_all(const std::string& each, const std::string& arguments,
-                    int count = kBlocks) {
+                    int count = kBlocks, const std::string& after = "wait") {
     return shell(fmt::format(
         "sh {}",
         write("ranks.sh", fmt::format("{}for RANK in $(seq {} -1 0); do\n{}"
-                                      "done\nwait $last; status=$?\nwait\n"
+                                      "done\nwait $last; status=$?\n{}\n"
                                       "exit $status\n",
                                       variables(count), count - 1,
-                                      in_background(each, arguments)))));
+                                      in_background(each, arguments), after))));
   }
 
   /// Rank 0, which is killed when rank 1 has ended; the status is rank 1's.
@@ -67,8 +69,8 @@ class Ranks : public Faults {
   static std::string in_background(const std::string& each,
                                    const std::string& arguments) {
     return fmt::format(
-        "export RANK\n{}\n{} {} & last=$!\n[ $RANK = 0 ] && first=$!\n", each,
-        SLUICE_PROGRAM, arguments);
+        "export RANK\n{}\n$before {} {} & last=$!\n[ $RANK = 0 ] && first=$!\n",
+        each, SLUICE_PROGRAM, arguments);
   }
 
   std::string train(const std::string& more = "") {
@@ -164,6 +166,38 @@ TEST_F(Ranks, OneOfThemKilledEndsTheOthersWithItsName) {
   EXPECT_NE(outcome.status, 0);
   EXPECT_THAT(outcome.text, HasSubstr("block 3"));
   expect_nothing_of_ours_left();
+}
+
+TEST_F(Ranks, OneOfThemThatIsStoppedIsNamed) {
+  const Outcome outcome =
+      start_all("", train("--inject 'stop block 3 @ turn 9' timeout=8"),
+                kBlocks, "kill -9 $(jobs -p)");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("block 3"));
+  EXPECT_THAT(outcome.text, HasSubstr("silent"));
+}
+
+// Processes in a time namespace have a steady clock of their own.
+TEST_F(Ranks, OfAnotherClockShareOneTimeline) {
+  constexpr double kAhead = 5000;
+  const std::string before =
+      fmt::format("unshare --time --monotonic {} --fork --kill-child", kAhead);
+  if (shell(before + " true").status != 0)
+    GTEST_SKIP() << "no time namespace can be made here";
+  const Outcome outcome = start_all(
+      fmt::format("if [ $RANK = 1 ]; then before='{}'; else before=; fi",
+                  before),
+      train());
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const auto trace = nlohmann::json::parse(slurp(path("ranks/trace.json")));
+  const auto& clocks = trace.at("otherData").at("clocks");
+  EXPECT_NEAR(clocks.at("block 2").at("offset_s").get<double>(), kAhead,
+              clocks.at("block 2").at("uncertainty_s").get<double>());
+  EXPECT_TRUE(clocks.at("block 2").at("corrected"));
+  EXPECT_FALSE(clocks.at("block 3").at("corrected"));
+  for (const auto& event : trace.at("traceEvents"))
+    EXPECT_LT(event.value("ts", 0.0), 1e6 * kAhead / 2) << event;
+  expect_bits_of_one_process();
 }
 
 TEST_F(Ranks, UnderMpirunTrainTheSameBits) {

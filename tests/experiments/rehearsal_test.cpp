@@ -6,12 +6,14 @@
 #include <map>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "experiments/assembly.h"
 #include "experiments/config/toml.h"
 #include "lib/memory/allocator.h"
 #include "lib/metrics/record.h"
+#include "tests/experiments/faults.h"
 #include "tests/experiments/program.h"
 
 namespace sluice::rehearsal_test {
@@ -105,9 +107,54 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ConvFullyDecoupled",
              std::string(kConv) + "boundary = {policy = 'fully_decoupled'}\n"},
         Case{"ConvSyntheticGradient",
-             std::string(kConv) +
-                 "boundary = {policy = 'synthetic_gradient'}\n"}),
+             std::string(kConv) + "boundary = {policy = 'synthetic_gradient'}\n"
+                                  "optimizer = {name = 'adam', lr = 1e-4}\n"}),
     [](const auto& info) { return info.param.name; });
+
+class ForecastOfARun : public Program,
+                       public testing::WithParamInterface<const char*> {
+ protected:
+  std::string config() const {
+    return write("config.toml",
+                 config_with("blocks = 2\nmodel = {hidden = [64, 48]}\n"
+                             "boundary = {policy = 'local_loss'}\n"));
+  }
+  Outcome run(const std::string& dir, const std::string& more) const {
+    return sluice(fmt::format("run {} engine={} {} --dir {}", config(),
+                              GetParam(), more, path(dir)));
+  }
+};
+
+TEST_P(ForecastOfARun, StandsBesideWhatItMeasuresAndChangesNoWeight) {
+  ASSERT_EQ(run("plain", "").status, 0);
+  const Outcome outcome = run("told", "forecast=true");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find("peak MiB  forecast"), std::string::npos);
+  const auto told = records_of(path("told"), "forecast");
+  const auto measured = records_of(path("told"), "block");
+  ASSERT_EQ(told.size(), 2U);
+  for (const Record& block : measured) {
+    const Record& said =
+        told[static_cast<std::size_t>(block.integer("block")) - 1];
+    EXPECT_EQ(said.integer("block"), block.integer("block"));
+    EXPECT_EQ(said.integer("weights_bytes"), block.integer("weights_bytes"));
+    EXPECT_GT(said.integer("peak_bytes", 1), 0);
+  }
+  const std::string weights = "/checkpoints/turn-000012/block-1.safetensors";
+  EXPECT_EQ(slurp(path("plain") + weights), slurp(path("told") + weights));
+}
+
+TEST_P(ForecastOfARun, IsMadeOnce) {
+  ASSERT_EQ(run("run", "forecast=true turns=6").status, 0);
+  ASSERT_EQ(sluice("run --resume " + path("run") + " turns=12").status, 0);
+  EXPECT_EQ(records_of(path("run"), "forecast").size(), 2U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, ForecastOfARun,
+                         testing::Values("virtual", "threads", "processes"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
 
 TEST(Rehearsal, GrowsWithTheBatch) {
   if (!install_allocator())

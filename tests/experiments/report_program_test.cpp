@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/memory/allocator.h"
 #include "tests/experiments/program.h"
 
 namespace sluice::report_program_test {
@@ -51,6 +52,27 @@ TEST_F(ReportProgram, RunsThatWereTrainedTwiceHaveTheSameReportWithoutTimes) {
   EXPECT_THAT(markdown, AllOf(HasSubstr("| backprop | 1 of 1 |"),
                               HasSubstr("| delayed\\_gradient | 2 of 2 |"),
                               HasSubstr("computed, "), HasSubstr("sent, ")));
+}
+
+TEST_F(ReportProgram, ShowsTheForecastOfMemoryBesideWhatWasMeasured) {
+  if (!install_allocator())
+    GTEST_SKIP() << "bytes are not counted under AddressSanitizer";
+  const std::string config = write("config.toml", config_with("blocks = 2\n"));
+  for (const auto& [engine, forecast] :
+       {std::pair{"virtual", "false"}, {"processes", "true"}}) {
+    const std::string run = path(engine);
+    ASSERT_EQ(sluice(fmt::format("run {} engine={} forecast={} --dir {}",
+                                 config, engine, forecast, run))
+                  .status,
+              0);
+    ASSERT_EQ(sluice("report " + run).status, 0);
+  }
+  const std::string without = slurp(path("virtual/report.html"));
+  const std::string with = slurp(path("processes/report.html"));
+  for (const char* column : {"<th>forecast</th>", "<th>resident</th>"}) {
+    EXPECT_EQ(without.find(column), without.npos) << column;
+    EXPECT_NE(with.find(column), with.npos) << column;
+  }
 }
 
 TEST_F(ReportProgram, MistakesAreOneLineAndExitStatus2) {

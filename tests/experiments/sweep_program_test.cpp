@@ -2,99 +2,24 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "experiments/sweep/folder_lock.h"
-#include "tests/experiments/program.h"
+#include "tests/experiments/sweeps.h"
 
 namespace sluice::sweep_program_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr int kDone = 0;
-constexpr int kWrong = 2;
-constexpr int kSomeFailed = 3;
-constexpr int kNotAllDone = 4;
-
-/// The evaluations of a run, without when they were made.
-std::vector<nlohmann::json> evaluations_of(const std::string& run) {
-  std::vector<nlohmann::json> evaluations;
-  std::ifstream file(run + "/metrics.jsonl");
-  for (std::string line; std::getline(file, line);) {
-    auto record = nlohmann::json::parse(line);
-    if (record["kind"] != "evaluation") continue;
-    for (const char* timed : {"time", "seconds", "samples_per_second"})
-      record.erase(timed);
-    evaluations.push_back(std::move(record));
-  }
-  return evaluations;
-}
-
-class Sweeps : public Program {
- protected:
-  Sweeps() {
-    write("small.toml", config_with("blocks = 2\nevaluate_every = 0\n"
-                                    "model = {hidden = [16]}\n"));
-  }
-
-  std::string command(const std::string& arguments,
-                      const std::string& dir) const {
-    return "sweep " + path("small.toml") + " --dir " + path(dir) + " " +
-           arguments;
-  }
-  Outcome sweep(const std::string& arguments,
-                const std::string& dir = "out") const {
-    return sluice(command(arguments, dir));
-  }
-
-  /// Starts a sweep, sends it a signal once `text` is in the file `there`, and
-  /// waits; returns what it printed, with its exit status last.
-  std::string interrupted(const std::string& arguments, const std::string& dir,
-                          const std::string& there, const std::string& text,
-                          int signal) const {
-    const std::string log = path("log");
-    const std::string pid = path("pid");
-    const std::string line =
-        std::string(SLUICE_PROGRAM) + " " + command(arguments, dir);
-    std::thread program([&] {
-      std::system(("sh -c 'echo $$ > " + pid + "; exec " + line + "' > " + log +
-                   " 2>&1; echo \"status $?\" >> " + log)
-                      .c_str());
-    });
-    while (slurp(path(there)).find(text) == std::string::npos)
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    ::kill(std::stoi(slurp(pid)), signal);
-    program.join();
-    return slurp(log);
-  }
-
-  /// Of the last checkpoints of all runs, and what they were evaluated to.
-  std::map<std::string, std::string> numbers_of(const std::string& dir) const {
-    std::map<std::string, std::string> numbers;
-    for (const auto& entry : fs::recursive_directory_iterator(path(dir))) {
-      const fs::path file = entry.path();
-      const std::string name = fs::relative(file, path(dir)).string();
-      if (file.extension() == ".safetensors") numbers[name] = slurp(file);
-      if (file.filename() == "metrics.jsonl")
-        for (const auto& record : evaluations_of(file.parent_path()))
-          numbers[name] += record.dump();
-    }
-    return numbers;
-  }
-};
 
 TEST_F(Sweeps, DoEveryCellWithEverySeed) {
   const Outcome outcome = sweep("optimizer.lr=0.1,0.01 --seeds 2 --jobs 2");

@@ -1,5 +1,6 @@
 // trace.json of blocks in threads and processes of their own.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -123,6 +124,24 @@ INSTANTIATE_TEST_SUITE_P(Engines, Timeline,
                          [](const auto& info) {
                            return std::string(info.param);
                          });
+
+class Clocks : public Program {};
+
+TEST_F(Clocks, OfProcessesOnOneHostAreTheSame) {
+  const std::string config = write("config.toml", config_with("blocks = 3\n"));
+  EXPECT_EQ(
+      sluice("run " + config + " engine=processes --dir " + path("run")).status,
+      0);
+  const Json trace = Json::parse(slurp(path("run/trace.json")));
+  const Json& clocks = trace.at("otherData").at("clocks");
+  ASSERT_EQ(clocks.size(), 3U);
+  for (const Json& clock : clocks) {
+    const double uncertainty = clock.at("uncertainty_s");
+    EXPECT_LT(uncertainty, 0.1);
+    EXPECT_LE(std::abs(clock.at("offset_s").get<double>()), uncertainty);
+    EXPECT_FALSE(clock.at("corrected"));
+  }
+}
 
 class TimelineOfFailure : public Program {};
 

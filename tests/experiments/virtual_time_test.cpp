@@ -9,6 +9,7 @@
 
 #include "experiments/calibration.h"
 #include "lib/base/error.h"
+#include "lib/metrics/record.h"
 #include "tests/experiments/program.h"
 #include "tests/experiments/training.h"
 
@@ -156,6 +157,45 @@ TEST_F(VirtualTime, IsReportedBesideTheReal) {
   EXPECT_NEAR(summary["virtual_samples_per_second"], 12 * 24 / 81., 1e-9);
   EXPECT_NEAR(busy[1], 12 * 4 + 2, 1e-9);
   EXPECT_NEAR(busy[3], 12 * 3 + 2, 1e-9);
+}
+
+// The batches that are in flight at the cut come when they would have come.
+TEST_F(VirtualTime, GoesOnWhereARunIsResumed) {
+  const std::string lines =
+      "virtual = {forward = [1, 2, 1.5], backward = 2, latency = 0.7, "
+      "bandwidth = 1e4, jitter = 0.3}\n";
+  const auto clock_of = [](const std::string& dir) {
+    std::map<int, std::pair<double, double>> clock;
+    std::istringstream file(slurp(dir + "/metrics.jsonl"));
+    for (std::string line; std::getline(file, line);) {
+      const Record record = record_from_json(line);
+      if (record.text("kind") == "clock")
+        clock[static_cast<int>(record.integer("block"))] = {
+            record.number("seconds", 0) + record.number("busy_s", 0),
+            record.number("samples_per_second", 0) +
+                record.number("utilisation", 0)};
+    }
+    return clock;
+  };
+  for (const char* policy : {"delayed_gradient", "local_loss", "backprop"}) {
+    SCOPED_TRACE(policy);
+    const std::string whole = path(std::string("whole-") + policy);
+    const std::string part = path(std::string("part-") + policy);
+    const std::string with = fmt::format(
+        "run {} engine=virtual boundary.policy={} ", config(lines), policy);
+    EXPECT_EQ(sluice(with + "turns=20 --dir " + whole).status, 0);
+    EXPECT_EQ(sluice(with + "turns=10 drain=false --dir " + part).status, 0);
+    EXPECT_EQ(sluice("run --resume " + part + " turns=20 drain=true").status,
+              0);
+    const auto expected = clock_of(whole);
+    const auto resumed = clock_of(part);
+    ASSERT_EQ(resumed.size(), 4U);
+    for (const auto& [block, figures] : expected) {
+      EXPECT_NEAR(resumed.at(block).first, figures.first, 1e-6 * figures.first);
+      EXPECT_NEAR(resumed.at(block).second, figures.second,
+                  1e-6 * figures.second);
+    }
+  }
 }
 
 TEST_F(VirtualTime, IsDrawnInTheRunsTrace) {

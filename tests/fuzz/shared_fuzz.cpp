@@ -63,7 +63,7 @@ void read_all(const std::shared_ptr<SharedArea>& area) {
   try {
     reader.read();
   } catch (const LinkError&) {
-    mailbox.reading_ended("damaged");
+    mailbox.reading_ended({.reason = "damaged"});
   }
   while (mailbox.waiting_bytes() > 0) touch(*mailbox.receive());
 }

@@ -1,5 +1,6 @@
 #include "lib/coordinator.h"
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "lib/base/error.h"
 #include "lib/base/memory_channel.h"
 #include "lib/engines/control.h"
+#include "lib/metrics/clock_offset.h"
 
 namespace sluice::coordinator_test {
 
@@ -251,13 +253,9 @@ TEST(ControlMessage, CarriesAGrant) {
 }
 
 /// A worker that says `kind` after its first grant.
-void answer(Link link, MessageKind kind, const std::string& text,
-            bool is_link) {
+void answer(Link link, MessageKind kind, const std::string& text, Cause cause) {
   link.receiver->receive();
-  Record record;
-  record.set("text", text);
-  record.set("is_link", std::int64_t{is_link});
-  link.sender->send(control_message(kind, record));
+  link.sender->send(control_message(kind, to_record(Failure{1, cause, text})));
   link.sender->close();
 }
 
@@ -266,15 +264,103 @@ TEST(ControlServer, ThrowsTheFailureThatCausedTheOthers) {
   auto [worker1, server1] = memory_link(4, 4, std::chrono::seconds(5));
   auto [worker2, server2] = memory_link(4, 4, std::chrono::seconds(5));
   std::jthread first(answer, std::move(worker1), MessageKind::failure,
-                     "the neighbour is gone", true);
+                     "the neighbour is gone", Cause::peer_gone);
   std::jthread second(answer, std::move(worker2), MessageKind::failure,
-                      "the disk is full", false);
+                      "the disk is full", Cause::own);
   std::vector<Link> links;
   links.push_back(std::move(server1));
   links.push_back(std::move(server2));
   ControlServer server(std::move(links), coordinator);
   EXPECT_THAT([&] { server.serve(nullptr); },
               testing::ThrowsMessage<UserError>("block 2: the disk is full"));
+}
+
+TEST(ControlServer, TellsTheLinkThatBrokeNotThatSomebodyWent) {
+  Coordinator coordinator({.turns = 5}, 2, nullptr, nullptr);
+  auto [worker1, server1] = memory_link(4, 4, std::chrono::seconds(5));
+  auto [worker2, server2] = memory_link(4, 4, std::chrono::seconds(5));
+  std::jthread first(answer, std::move(worker1), MessageKind::failure,
+                     "nobody is there", Cause::peer_gone);
+  std::jthread second(answer, std::move(worker2), MessageKind::failure,
+                      "it is gone, says a damaged frame", Cause::link);
+  std::vector<Link> links;
+  links.push_back(std::move(server1));
+  links.push_back(std::move(server2));
+  ControlServer server(std::move(links), coordinator);
+  EXPECT_THROW(server.serve(nullptr), LinkError);
+  EXPECT_EQ(server.failed_block(), 2);
+}
+
+TEST(Cause, OfAnErrorIsItsTypeWhateverItSays) {
+  EXPECT_EQ(cause_of(PeerGone("closed")), Cause::peer_gone);
+  EXPECT_EQ(cause_of(LinkError("it is gone")), Cause::link);
+  EXPECT_EQ(cause_of(UserError("it is gone")), Cause::own);
+}
+
+TEST(Failure, IsTheSameOnTheOtherSide) {
+  const Failure failure{.block = 3, .cause = Cause::link, .text = "cut"};
+  const Failure other = failure_from(to_record(failure), 3);
+  EXPECT_EQ(other.cause, Cause::link);
+  EXPECT_EQ(other.text, "cut");
+}
+
+/// Answers with a clock that is ahead, then stops.
+void tell_time(Link link, double ahead) {
+  for (int i = 0; i < ClockExchange::kQuestions; ++i) {
+    EXPECT_EQ(link.receiver->receive()->kind, MessageKind::clock);
+    Record record = record_of(clock_answer());
+    record.set("time", record.number("time", 0) + ahead);
+    link.sender->send(control_message(MessageKind::clock, record));
+  }
+  link.sender->close();
+}
+
+class KeptClock final : public Sink {
+ public:
+  void write(const Record& record) override {
+    if (record.text("kind") == "clock_offset")
+      clock = clock_offset_from(record);
+  }
+  ClockOffset clock;
+};
+
+ClockOffset offset_of_worker(double ahead) {
+  const auto kept = std::make_shared<KeptClock>();
+  Coordinator coordinator({.turns = 5}, 1, kept, nullptr);
+  auto [worker, server_end] = memory_link(4, 4, std::chrono::seconds(5));
+  std::jthread thread(tell_time, std::move(worker), ahead);
+  std::vector<Link> links;
+  links.push_back(std::move(server_end));
+  ProgressBoard board(1);
+  ControlServer server(std::move(links), coordinator, nullptr, &board);
+  EXPECT_THROW(server.serve(nullptr), LinkError);
+  return kept->clock;
+}
+
+TEST(ControlServer, MeasuresByHowMuchAWorkersClockIsAhead) {
+  for (const double ahead : {3600.0, -0.5}) {
+    const ClockOffset clock = offset_of_worker(ahead);
+    EXPECT_LT(clock.uncertainty, 0.1);
+    EXPECT_NEAR(clock.offset, ahead, clock.uncertainty);
+    EXPECT_EQ(clock.correction(), clock.offset);
+  }
+}
+
+TEST(ControlServer, CorrectsNoClockThatItShares) {
+  const ClockOffset clock = offset_of_worker(0);
+  EXPECT_LE(std::abs(clock.offset), clock.uncertainty);
+  EXPECT_EQ(clock.correction(), 0);
+}
+
+TEST(ClockExchange, TakesTheQuestionThatWasAnsweredFastest) {
+  ClockExchange exchange;
+  for (const double took : {0.5, 0.01, 0.3}) {
+    exchange.asks(100);
+    exchange.hears(107 + 0.75 * took, 100 + took);  // the way there is longer
+  }
+  EXPECT_NEAR(exchange.best().offset, 7 + 0.0025, 1e-9);
+  EXPECT_NEAR(exchange.best().uncertainty, 0.005, 1e-9);
+  EXPECT_FALSE(exchange.is_over());
 }
 
 TEST(ControlServer, ReportsAWorkerThatEndsEarly) {

@@ -1,8 +1,7 @@
-#include "experiments/sweep/launcher.h"
+#include "experiments/sweep/slots.h"
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
@@ -14,15 +13,13 @@
 #include <unistd.h>
 
 #include "experiments/config/toml.h"
+#include "experiments/divergence.h"
 #include "experiments/run_folder.h"
 #include "experiments/sweep/axis_text.h"
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/run_process.h"
-#include "experiments/sweep/sweep_text.h"
 #include "lib/base/error.h"
-#include "lib/base/file.h"
 #include "lib/device.h"
-#include "lib/schedules/free_running.h"
 
 namespace sluice {
 namespace {
@@ -30,9 +27,9 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = RunState::Kind;
 
-constexpr std::chrono::milliseconds kLook{10};
+constexpr std::chrono::milliseconds kBetweenPolls{10};
 /// As stop_signals.cpp has it: stopped before there was something to save.
-constexpr int kInterrupted = 130;
+constexpr int kEndedAtOnce = 130;
 
 /// The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES
 /// has for them.
@@ -91,15 +88,14 @@ std::string reason_of(const ChildEnd& end) {
 
 /// It did what a signal asks for, whoever sent it.
 bool was_stopped(const ChildEnd& end) {
-  return end.status == kStopped || end.status == kInterrupted ||
+  return end.status == kStopped || end.status == kEndedAtOnce ||
          end.signal == SIGTERM || end.signal == SIGINT;
 }
 
 }  // namespace
 
-Launcher::Launcher(SweepRuns& runs, const SweepOptions& options,
-                   const std::atomic<bool>& is_stopped)
-    : runs_(runs), options_(options), is_stopped_(is_stopped) {
+Slots::Slots(SweepRuns& runs, const SweepOptions& options, Ended ended)
+    : runs_(runs), options_(options), ended_(std::move(ended)) {
   const auto cores = divided(usable_cores(), options.jobs);
   const auto gpus = gpus_by_slot(options.jobs);
   for (std::size_t i = 0; i < cores.size(); ++i) {
@@ -108,76 +104,56 @@ Launcher::Launcher(SweepRuns& runs, const SweepOptions& options,
   }
 }
 
-void Launcher::queue(SweepRun& run, double rung) {
-  const bool has_failed = !run.failure.empty();
-  const bool is_anew = options_.again && (run.state.kind == Kind::other ||
-                                          !run.other_build().empty());
-  if (!is_anew && (run.is_done() || (has_failed && !options_.retry))) return;
-  std::int64_t turn = 0;
-  if (rung > 0) turn = turn_of_rung(runs_.experiment_of(run), rung);
-  if (!is_anew && turn > 0 && has_reached(run, turn)) return;
-  waiting_.push_back({&run, turn, options_.retry && !has_failed});
+void Slots::add(const RunJob& job) {
+  waiting_.push_back(job);
 }
 
-void Launcher::run(const std::vector<std::size_t>& cells, double rung) {
-  for (SweepRun& run : runs_.all())
-    if (std::find(cells.begin(), cells.end(), run.cell) != cells.end())
-      queue(run, rung);
-  try {
-    work();
-  } catch (...) {  // a full disk, say: what runs shall save what it has
-    stop_all();
-    for (Slot& slot : slots_)
-      while (slot.child && !slot.child->poll())
-        std::this_thread::sleep_for(kLook);
-    throw;
-  }
-}
-
-void Launcher::work() {
-  bool is_told = false;
-  for (;;) {
-    if (!is_stopped_) fill_slots();
-    if (is_stopped_ && !std::exchange(is_told, true)) stop_all();
-    if (!some_run()) return;
-    std::this_thread::sleep_for(kLook);
-    for (Slot& slot : slots_) collect(slot);
-  }
-}
-
-void Launcher::stop_all() {
-  for (Slot& slot : slots_)
-    if (slot.child) slot.child->stop();
-}
-
-bool Launcher::some_run() const {
-  return std::any_of(slots_.begin(), slots_.end(),
-                     [](const Slot& slot) { return slot.child != nullptr; });
-}
-
-void Launcher::fill_slots() {
+void Slots::step() {
+  for (Slot& slot : slots_) collect(slot);
   for (Slot& slot : slots_) {
-    if (slot.child || waiting_.empty()) continue;
-    const Job job = waiting_.front();
+    if (is_stopping_ || slot.child || waiting_.empty()) continue;
+    const RunJob job = waiting_.front();
     waiting_.pop_front();
     start(slot, job);
   }
 }
 
-void Launcher::start(Slot& slot, Job job) {
+bool Slots::is_idle() const {
+  return (waiting_.empty() || is_stopping_) &&
+         std::none_of(slots_.begin(), slots_.end(),
+                      [](const Slot& slot) { return slot.child != nullptr; });
+}
+
+void Slots::stop() {
+  is_stopping_ = true;
+  for (Slot& slot : slots_)
+    if (slot.child) slot.child->stop();
+}
+
+bool Slots::stop(const SweepRun& run) {
+  std::erase_if(waiting_, [&](const RunJob& job) { return job.run == &run; });
+  for (Slot& slot : slots_)
+    if (slot.child && slot.job.run == &run) {
+      slot.child->stop();
+      return true;
+    }
+  return false;
+}
+
+void Slots::stop_and_wait() {
+  stop();
+  for (Slot& slot : slots_)
+    while (slot.child && !slot.child->poll())
+      std::this_thread::sleep_for(kBetweenPolls);
+}
+
+void Slots::start(Slot& slot, const RunJob& job) {
   const SweepRun& run = *job.run;
   const Experiment experiment = runs_.experiment_of(run);
-  const bool is_new = run.is_done() || run.state.kind == Kind::other ||
-                      (options_.again && !run.other_build().empty());
-  const bool has_checkpoint = run.state.kind == Kind::unfinished;
-  // Blocks that ran free can't be continued.
-  const bool resume =
-      has_checkpoint && !is_new && !runs_free(experiment.plans.front());
+  const bool resume = is_continued(run, experiment, options_);
   ConfigNode config = experiment.resolved;
   if (runs_.leaves_threads_open(run)) {
-    const auto cores = std::ssize(slot.share.cores);
-    std::int64_t threads =
-        std::max<std::int64_t>(1, cores / experiment.blocks());
+    std::int64_t threads = threads_for(slot, experiment);
     // Threads move the last bits, so a run keeps those that it began with.
     if (resume) threads = threads_of_run(run.folder, threads);
     config.set("threads", {.value = threads});
@@ -201,66 +177,54 @@ void Launcher::start(Slot& slot, Job job) {
   slot.started = std::chrono::steady_clock::now();
 }
 
-Share Launcher::share_for(const Slot& slot,
-                          const Experiment& experiment) const {
+std::int64_t Slots::threads_for(const Slot& slot,
+                                const Experiment& experiment) const {
+  const auto cores =
+      options_.cores > 0 ? options_.cores : std::ssize(slot.share.cores);
+  return std::max<std::int64_t>(1, cores / experiment.blocks());
+}
+
+Share Slots::share_for(const Slot& slot, const Experiment& experiment) const {
   Share share = slot.share;
   if (slots_.size() < 2 || !takes_any_gpu(experiment)) share.gpu.clear();
   return share;
 }
 
-void Launcher::collect(Slot& slot) {
+void Slots::collect(Slot& slot) {
   if (!slot.child) return;
   const std::optional<ChildEnd> end = slot.child->poll();
   if (!end) return;
   slot.child.reset();
-  finish(slot, *end);
+  const RunEnd what = end_of(slot, *end);
+  ended_(slot.job, what);
 }
 
-void Launcher::finish(Slot& slot, const ChildEnd& end) {
+RunEnd Slots::end_of(const Slot& slot, const ChildEnd& end) {
   SweepRun& run = *slot.job.run;
   runs_.look_at(run);
-  if (end.status == 0 && run.is_done()) {
-    const double seconds = std::chrono::duration<double>(
-                               std::chrono::steady_clock::now() - slot.started)
-                               .count();
-    return say(run, fmt::format("{}, {:.1f} s",
-                                figures_text(run.state.evaluation), seconds));
-  }
+  const double seconds = std::chrono::duration<double>(
+                             std::chrono::steady_clock::now() - slot.started)
+                             .count();
+  // A signal may have come when all was done.
+  if ((end.status == 0 || was_stopped(end)) && run.is_done())
+    return {.kind = RunEnd::Kind::done, .seconds = seconds};
   const std::int64_t turn = slot.job.pause_turn;
   if (end.status == kStopped && turn > 0 && has_reached(run, turn))
-    return say(
-        run,
-        fmt::format("{} after turn {}",
-                    figures_text(evaluation_until(run.folder, turn)), turn));
-  if (was_stopped(end))
-    return say(run, run.state.kind == Kind::unfinished
-                        ? "stopped, with a checkpoint"
-                        : "stopped, and begins anew");
-  fail(slot.job, reason_of(end));
+    return {.kind = RunEnd::Kind::at_rung};
+  if (was_stopped(end)) return {.kind = RunEnd::Kind::stopped};
+  RunJob job = slot.job;
+  // The same bits again would diverge again.
+  if (end.status == kDivergedStatus) job.may_retry = false;
+  return failed(job, reason_of(end));
 }
 
-void Launcher::fail(const Job& job, const std::string& reason) {
-  SweepRun& run = *job.run;
-  if (job.may_retry && !is_stopped_) {
-    waiting_.push_back({&run, job.pause_turn, false});
-    return say(run, fmt::format("failed, and is tried again: {}", reason));
+RunEnd Slots::failed(const RunJob& job, const std::string& reason) {
+  if (job.may_retry && !is_stopping_) {
+    waiting_.push_back({job.run, job.pause_turn, false});
+    return {.kind = RunEnd::Kind::again, .reason = reason};
   }
-  run.failure = reason;
-  write_file_atomically(failure_file(run.folder),
-                        [&](std::ostream& file) { file << reason << '\n'; });
-  say(run, "failed: " + reason);
-}
-
-void Launcher::say(const SweepRun& run, const std::string& text) const {
-  const auto& all = runs_.all();
-  const auto done = std::count_if(all.begin(), all.end(),
-                                  [](const auto& r) { return r.is_done(); });
-  const auto given_up = std::count_if(
-      all.begin(), all.end(),
-      [](const auto& r) { return !r.failure.empty() || r.is_pruned; });
-  fmt::print("[{}/{}] {}: {}; {} left\n", done, all.size(), runs_.name_of(run),
-             text, std::ssize(all) - done - given_up);
-  std::fflush(stdout);
+  mark_failed(*job.run, reason);
+  return {.kind = RunEnd::Kind::failed, .reason = reason};
 }
 
 }  // namespace sluice

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "lib/base/error.h"
+#include "lib/metrics/record.h"
+#include "lib/metrics/sink.h"
+
+namespace sluice {
+
+/// A loss of the run is NaN or infinite. To begin again changes nothing: a run
+/// in lockstep comes to the same bits.
+class Diverged : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The exit status of a run that did.
+inline constexpr int kDivergedStatus = 5;
+
+/// Of a run with on_nan = "stop": ends it at the first loss that is NaN or
+/// infinite, of a block, of a synthesizer or input model, or of an evaluation.
+/// The losses are those of the metrics, so what log_every leaves out is not
+/// seen.
+class DivergenceGuard final : public Sink {
+ public:
+  /// Takes the records of the part of the run that is being continued.
+  void recall(const Record& record);
+  /// Throws UserError at such a loss. Where blocks run side by side others may
+  /// still come, of earlier turns.
+  void write(const Record& record) override;
+
+  /// The first of them, by turn and block, as a record of kind "diverged"
+  /// (turn, block, loss, and what is said: reason); nothing when all were
+  /// finite. `checkpoints` is the run's folder of them.
+  std::optional<Record> found(const std::string& checkpoints) const;
+
+ private:
+  struct Loss {
+    std::int64_t turn = 0;
+    std::int64_t block = 0;  ///< 0: an evaluation of all
+    std::int64_t batch = 0;
+    std::string name = {};
+    double value = 0;
+  };
+  static std::optional<Loss> loss_in(const Record& record);
+  std::string reason_of(const Loss& loss, const std::string& checkpoints) const;
+  std::int64_t sound_turns(const Loss& loss) const;
+
+  /// Of each block that has losses: the last batch whose loss was finite.
+  std::map<std::int64_t, std::int64_t> finite_;
+  std::optional<Loss> first_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,231 @@
+#include "experiments/planner/comparison.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include "experiments/assembly.h"
+#include "experiments/config/overrides.h"
+#include "lib/base/error.h"
+#include "lib/metrics/time_spent.h"
+#include "lib/schedules/contention.h"
+
+namespace sluice {
+namespace {
+
+/// A row of the table on its way.
+struct Candidate {
+  Prediction row = {};
+  std::optional<Experiment> experiment = {};
+  std::vector<Speed> rounds = {};
+};
+
+Candidate candidate(const ConfigNode& config, const PlannedMethod& method,
+                    std::int64_t blocks, const Experiment& own,
+                    const std::string& data_root) {
+  Candidate made{.row = {.method = method.label, .blocks = blocks}};
+  try {
+    made.experiment = read_experiment(
+        config_with_method(config, method, blocks, own.ranges), data_root);
+    made.experiment->data = own.data;
+    made.row.threads = made.experiment->threads;
+  } catch (const UserError& error) {
+    made.row.impossible = error.what();
+  }
+  return made;
+}
+
+/// Of a turn in one block.
+double seconds_of_one(const Experiment& one, const RehearsalOptions& options) {
+  at::set_num_threads(static_cast<int>(one.threads));
+  return seconds_in_one_block(
+      {.blocks = {rehearse(one, options).front().seconds}}, one.plans.front());
+}
+
+Costs costs_from(const Experiment& experiment,
+                 const std::vector<Rehearsal>& rehearsals, double in_one_block,
+                 const Machine& machine) {
+  Costs costs = experiment.costs;
+  costs.in_one_block = in_one_block;
+  costs.blocks.clear();
+  for (const Rehearsal& each : rehearsals) {
+    costs.blocks.push_back(each.seconds);
+    if (each.beside) costs.beside.push_back(*each.beside);
+  }
+  return costs_on(machine, std::move(costs), experiment.threads);
+}
+
+/// Which of the machine's devices can't hold their blocks.
+std::vector<std::string> too_large_for(
+    const Machine& machine, const std::vector<MemoryForecast>& memory) {
+  std::vector<double> bytes(machine.devices.size());
+  const auto device = devices_of_blocks(machine, memory.size());
+  for (std::size_t k = 0; k < memory.size(); ++k)
+    bytes[device[k]] += static_cast<double>(memory[k].peak);
+  std::vector<std::string> texts;
+  constexpr double kMiB = 1 << 20;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    if (machine.devices[i].memory > 0 && bytes[i] > machine.devices[i].memory)
+      texts.push_back(fmt::format(
+          "{} has {:.1f} MiB, its blocks take {:.1f}", machine.devices[i].name,
+          machine.devices[i].memory / kMiB, bytes[i] / kMiB));
+  return texts;
+}
+
+/// Begins with one block, which is measured anew before each of the others.
+class Measurement {
+ public:
+  Measurement(std::vector<Candidate>& candidates, const Experiment& one,
+              const ComparisonOptions& options)
+      : candidates_(candidates), one_(one), options_(options) {}
+
+  std::int64_t run() {
+    const SteadyTime start = std::chrono::steady_clock::now();
+    choose_turns();
+    std::int64_t rounds = 0;
+    for (; rounds < options_.most_rounds; ++rounds) {
+      const double spent = seconds_since(start);
+      const double each = rounds == 0 ? 0 : spent / static_cast<double>(rounds);
+      if (rounds > 0 && spent + each > options_.seconds) break;
+      for (Candidate& each_one : candidates_)
+        if (each_one.experiment) measure(each_one, rounds);
+    }
+    return rounds;
+  }
+
+  /// Of one block.
+  const std::vector<double>& alone() const { return alone_; }
+
+ private:
+  /// Fewer where a batch takes long.
+  void choose_turns() {
+    seconds_of_one(one_, {.warm_up = 1, .measured = 1});
+    const double turn = seconds_of_one(one_, {.warm_up = 0, .measured = 1});
+    constexpr double kTurnsOfCell = 35;  // with those that warm up
+    const double round =
+        turn * kTurnsOfCell * static_cast<double>(candidates_.size());
+    if (round > options_.seconds)
+      rehearsal_ = {.warm_up = 1, .measured = 2};
+    else if (3 * round > options_.seconds)
+      rehearsal_ = {.warm_up = 2, .measured = 4};
+  }
+
+  void measure(Candidate& candidate, std::int64_t round) {
+    const Experiment& experiment = *candidate.experiment;
+    if (options_.progress)
+      options_.progress(fmt::format("round {}: {}, {} blocks", round + 1,
+                                    candidate.row.method,
+                                    candidate.row.blocks));
+    const double alone = seconds_of_one(one_, rehearsal_);
+    alone_.push_back(alone);
+    if (experiment.blocks() == 1) return;
+    at::set_num_threads(static_cast<int>(experiment.threads));
+    RehearsalOptions beside = rehearsal_;
+    beside.beside = std::min<std::int64_t>(
+        experiment.blocks(),
+        blocks_at_once(this_machine().devices.front(), experiment.threads));
+    try {
+      const auto rehearsals = rehearse(experiment, beside);
+      if (candidate.row.memory.empty())
+        for (const Rehearsal& each : rehearsals)
+          candidate.row.memory.push_back(each.memory);
+      candidate.rounds.push_back(predicted_speed(
+          experiment.plans.front(),
+          costs_from(experiment, rehearsals, alone, options_.machine),
+          experiment.capacities));
+    } catch (const UserError& error) {
+      candidate.row.impossible = error.what();
+      candidate.experiment.reset();
+    }
+  }
+
+  std::vector<Candidate>& candidates_;
+  const Experiment& one_;
+  const ComparisonOptions& options_;
+  RehearsalOptions rehearsal_;
+  std::vector<double> alone_;
+};
+
+double middle_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+/// That of the middle speed-up.
+Speed middle_of(std::vector<Speed> rounds) {
+  std::sort(rounds.begin(), rounds.end(),
+            [](const Speed& left, const Speed& right) {
+              return left.speed_up < right.speed_up;
+            });
+  return rounds[rounds.size() / 2];
+}
+
+/// On a described machine a block has one core, unless the config says more.
+ConfigNode with_threads(const ConfigNode& config, bool is_described) {
+  ConfigNode made = config;
+  if (made.value.index() == 0) made.value = ConfigNode::Table{};
+  if (is_described && made.find("threads") == nullptr)
+    apply_override(made, "threads=1");
+  return made;
+}
+
+Prediction finished(Candidate& candidate, double one, double turns_per_epoch,
+                    const Machine& machine) {
+  Prediction row = std::move(candidate.row);
+  if (candidate.rounds.empty()) return row;
+  row.speed = middle_of(candidate.rounds);
+  // So that the rows' seconds are as the speed-ups say.
+  row.speed.seconds_per_turn = one / row.speed.speed_up;
+  row.seconds_per_epoch = row.speed.seconds_per_turn * turns_per_epoch;
+  row.too_large = too_large_for(machine, row.memory);
+  return row;
+}
+
+}  // namespace
+
+Speed predicted_speed(const RunPlan& plan, const Costs& costs,
+                      const std::vector<Capacity>& capacities) {
+  return steady_speed(plan, settled(plan, costs, capacities), capacities);
+}
+
+Comparison compare_methods(const ConfigNode& given,
+                           const std::string& data_root,
+                           const ComparisonOptions& options) {
+  const SteadyTime start = std::chrono::steady_clock::now();
+  const ConfigNode config = with_threads(given, !options.machine.is_this);
+  const Experiment own = read_experiment(given, data_root);
+  Experiment one = read_experiment(
+      config_with_method(config, {.label = "one block"}, 1, own.ranges),
+      data_root);
+  one.data = own.data;
+  prepare_process(one);
+  std::vector<Candidate> candidates;
+  for (const PlannedMethod& method : options.methods)
+    for (const std::int64_t blocks : options.blocks)
+      candidates.push_back(candidate(config, method, blocks, own, data_root));
+  Measurement measurement(candidates, one, options);
+  Comparison comparison{.rounds = measurement.run()};
+  const auto turns_per_epoch = static_cast<double>(one.turns_per_epoch);
+  Candidate alone{.row = {.method = "one block", .threads = one.threads}};
+  at::set_num_threads(static_cast<int>(one.threads));
+  alone.row.memory = {rehearse(one).front().memory};
+  const double seconds =
+      costs_on(options.machine,
+               {.blocks = {BlockCosts{}},
+                .in_one_block = middle_of(measurement.alone())},
+               one.threads)
+          .in_one_block;
+  alone.rounds = {{.utilisation = {1}, .speed_up = 1}};
+  comparison.one_block =
+      finished(alone, seconds, turns_per_epoch, options.machine);
+  for (Candidate& each : candidates)
+    comparison.rows.push_back(
+        finished(each, seconds, turns_per_epoch, options.machine));
+  comparison.seconds = seconds_since(start);
+  return comparison;
+}
+
+}  // namespace sluice

@@ -1,0 +1,111 @@
+#include "experiments/planner/comparison_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace sluice {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+std::string seconds_text(double seconds) {
+  return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds)
+                     : fmt::format("{:.3g} s", seconds);
+}
+
+bool gains(const Prediction& row) {
+  return row.impossible.empty() && row.speed.speed_up >= kGain;
+}
+
+bool gains_and_fits(const Prediction& row) {
+  return gains(row) && row.too_large.empty();
+}
+
+std::string utilisation_text(const Prediction& row) {
+  std::vector<std::string> parts;
+  for (const double part : row.speed.utilisation)
+    parts.push_back(fmt::format("{:.0f}", 100 * part));
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+/// Unknown without our allocator.
+std::string memory_text(const Prediction& row) {
+  std::vector<std::string> parts;
+  for (const MemoryForecast& memory : row.memory)
+    parts.push_back(
+        memory.peak > 0
+            ? fmt::format("{:.3g}", static_cast<double>(memory.peak) / kMiB)
+            : "-");
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+std::string remark_of(const Prediction& row) {
+  std::string remark = row.too_large.empty() ? "" : "too large";
+  if (row.blocks > 1 && row.speed.speed_up < kGain)
+    remark += fmt::format("{}no gain here", remark.empty() ? "" : ", ");
+  return remark;
+}
+
+std::string line_of(const Prediction& row) {
+  std::string line = fmt::format("{:<28}{:>2}", row.method, row.blocks);
+  if (!row.impossible.empty()) return line + "  can't: see below\n";
+  line += fmt::format("{:>9}{:>10}{:>10}{:>8.2f}x  {:<14}{:>9.2f}  {:<20}  {}",
+                      row.threads, seconds_text(row.speed.seconds_per_turn),
+                      seconds_text(row.seconds_per_epoch), row.speed.speed_up,
+                      utilisation_text(row), row.speed.bytes_per_turn / kMiB,
+                      memory_text(row), remark_of(row));
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+std::string notes_of(const Prediction& row) {
+  const std::string what =
+      row.blocks == 1 ? row.method
+                      : fmt::format("{} in {} blocks", row.method, row.blocks);
+  if (!row.impossible.empty())
+    return fmt::format("{}: {}\n", what, row.impossible);
+  std::string notes;
+  for (const std::string& text : row.too_large)
+    notes += fmt::format("{}: {}\n", what, text);
+  return notes;
+}
+
+std::string conclusion_of(const Comparison& comparison) {
+  const auto& rows = comparison.rows;
+  const auto best = std::max_element(
+      rows.begin(), rows.end(), [](const auto& left, const auto& right) {
+        return (gains_and_fits(left) ? left.speed.speed_up : 0) <
+               (gains_and_fits(right) ? right.speed.speed_up : 0);
+      });
+  const bool is_found = best != rows.end() && gains_and_fits(*best);
+  if (!is_found && std::any_of(rows.begin(), rows.end(), gains))
+    return "Nothing that gains fits into these devices.\n";
+  if (!is_found)
+    return fmt::format(
+        "No gain here: nothing is {:.2f} x as fast as one block.\n", kGain);
+  return fmt::format("Fastest: {} in {} blocks, {:.2f} x one block.\n",
+                     best->method, best->blocks, best->speed.speed_up);
+}
+
+}  // namespace
+
+std::string text_of(const Comparison& comparison) {
+  std::string text = fmt::format(
+      "Predicted, from {} rounds of measurement in {:.0f} s (medians):\n\n"
+      "{:<28}{:>2}{:>9}{:>10}{:>10}{:>9}  {:<14}{:>9}  {}\n",
+      comparison.rounds, comparison.seconds, "method", "K", "threads", "batch",
+      "epoch", "speed-up", "busy %", "sent MiB", "peak MiB");
+  text += line_of(comparison.one_block);
+  for (const Prediction& row : comparison.rows) text += line_of(row);
+  text +=
+      "\nspeed-up: over one block that back-propagates, with its threads; busy "
+      "and peak: of each\nblock, first to last; sent: of a batch over all "
+      "boundaries; epoch: without evaluations.\n\n";
+  text += notes_of(comparison.one_block);
+  for (const Prediction& row : comparison.rows) text += notes_of(row);
+  return text + conclusion_of(comparison);
+}
+
+}  // namespace sluice

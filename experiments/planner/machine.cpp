@@ -1,0 +1,149 @@
+#include "experiments/planner/machine.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "experiments/config/toml.h"
+#include "experiments/numbered.h"
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+void read_device(Fields& fields, Machine& machine) {
+  PlannedDevice device;
+  std::int64_t count = 1;
+  fields.key("name", device.name, {.text = "for people"});
+  fields.key("count", count,
+             {.text = "so many of them in a row", .min = 1, .max = 4096});
+  fields.key("speed", device.speed,
+             {.text = "over that of this machine: 2 halves all seconds",
+              .min = 1e-6,
+              .max = 1e6});
+  fields.key("cores", device.cores,
+             {.text = "a block takes as many as it has threads, and waits when "
+                      "too few are free",
+              .min = 1,
+              .max = 1e6});
+  fields.key("memory", device.memory,
+             {.text = "0: unknown", .unit = "bytes", .min = 0});
+  for (std::int64_t i = 0; i < count; ++i) {
+    machine.devices.push_back(device);
+    if (device.name.empty())
+      machine.devices.back().name =
+          fmt::format("device {}", machine.devices.size());
+    else if (count > 1)
+      machine.devices.back().name += fmt::format(" {}", i + 1);
+  }
+}
+
+void read_link(Fields& fields, LinkCosts& link) {
+  fields.key("latency", link.latency,
+             {.text = "of a message", .unit = "s", .min = 0, .max = 1e6});
+  fields.key(
+      "bandwidth", link.bandwidth,
+      {.text = "of each direction; 0: unlimited", .unit = "bytes/s", .min = 0});
+}
+
+std::vector<KeyDoc> read_fields(Fields& top, Machine& machine) {
+  top.list("device",
+           "what blocks compute on; consecutive blocks are dealt out over them "
+           "evenly",
+           [&](Fields& fields, std::int64_t index) {
+             Machine unused;
+             read_device(fields, index < 0 ? unused : machine);
+           });
+  ConfigNode written;
+  top.key("link", written, "table",
+          {.text = "between neighbouring devices; [link.2] is that between "
+                   "devices 2 and 3"});
+  top.finish();
+  const auto count = std::max<std::int64_t>(0, std::ssize(machine.devices) - 1);
+  const ConfigNode* table = written.value.index() == 0 ? nullptr : &written;
+  const ConfigNode tables = numbered(table, count, {}, "link");
+  Fields links(&tables, "link");
+  machine.links.resize(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i)
+    links.section(std::to_string(i + 1), "", [&](Fields& fields) {
+      read_link(fields, machine.links[static_cast<std::size_t>(i)]);
+    });
+  links.finish();
+  return top.manual();
+}
+
+}  // namespace
+
+Machine this_machine() {
+  const auto cores =
+      std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  return {.devices = {{.name = "this machine", .cores = cores}},
+          .is_this = true};
+}
+
+Machine read_machine(const std::string& path) {
+  const ConfigNode file = read_toml_file(path);
+  Machine machine;
+  Fields top(&file, "");
+  read_fields(top, machine);
+  if (machine.devices.empty())
+    throw UserError("{}: describes no [[device]]; see sluice help plan", path);
+  return machine;
+}
+
+std::vector<KeyDoc> machine_manual() {
+  Machine unused;
+  Fields top(nullptr, "");
+  std::vector<KeyDoc> manual = read_fields(top, unused);
+  LinkCosts link;
+  Fields fields(nullptr, "link");
+  read_link(fields, link);
+  manual.insert(manual.end(), fields.manual().begin(), fields.manual().end());
+  return manual;
+}
+
+std::int64_t blocks_at_once(const PlannedDevice& device, std::int64_t threads) {
+  return std::max<std::int64_t>(
+      1, device.cores / std::max<std::int64_t>(1, threads));
+}
+
+std::vector<std::size_t> devices_of_blocks(const Machine& machine,
+                                           std::size_t blocks) {
+  const auto& devices = machine.devices;
+  if (blocks == 1) {
+    const auto fastest = std::max_element(
+        devices.begin(), devices.end(),
+        [](const PlannedDevice& left, const PlannedDevice& right) {
+          return left.speed < right.speed;
+        });
+    return {static_cast<std::size_t>(fastest - devices.begin())};
+  }
+  const std::size_t used = std::min(blocks, devices.size());
+  std::vector<std::size_t> of(blocks);
+  for (std::size_t k = 0; k < blocks; ++k) of[k] = k * used / blocks;
+  return of;
+}
+
+Costs costs_on(const Machine& machine, Costs costs, std::int64_t threads) {
+  const std::size_t blocks = costs.blocks.size();
+  const std::vector<std::size_t> device = devices_of_blocks(machine, blocks);
+  costs.shared.clear();
+  for (const PlannedDevice& each : machine.devices)
+    costs.shared.push_back({.cores = blocks_at_once(each, threads)});
+  const LinkCosts within{costs.latency, costs.bandwidth};
+  costs.links.clear();
+  for (std::size_t k = 0; k < blocks; ++k) {
+    const double speed = machine.devices[device[k]].speed;
+    costs.blocks[k].slowness /= speed;
+    if (k < costs.beside.size()) costs.beside[k].slowness /= speed;
+    costs.shared[device[k]].blocks.push_back(static_cast<int>(k) + 1);
+    if (k + 1 < blocks)
+      costs.links.push_back(
+          device[k] == device[k + 1] ? within : machine.links.at(device[k]));
+  }
+  costs.in_one_block /= machine.devices[devices_of_blocks(machine, 1)[0]].speed;
+  return costs;
+}
+
+}  // namespace sluice

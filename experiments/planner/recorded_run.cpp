@@ -1,0 +1,260 @@
+#include "experiments/planner/recorded_run.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kLeast = 4;  // turns
+
+bool is_wait(const TracedAction& action) {
+  return action.category == "wait";
+}
+
+bool is_training(const TracedAction& action) {
+  return !is_wait(action) && action.category != name_of(ActionKind::evaluate) &&
+         action.category != name_of(ActionKind::checkpoint);
+}
+
+std::size_t lane_in(const TracedAction& action) {
+  return static_cast<std::size_t>(action.block) - 1;
+}
+
+using TurnRange = std::pair<std::int64_t, std::int64_t>;  // without the end
+
+/// All turns of the trace, and those before which something else was done.
+TurnRange all_turns_in(const TraceFile& trace, std::set<std::int64_t>& pauses) {
+  TurnRange turns{std::numeric_limits<std::int64_t>::max(), 0};
+  for (const TracedAction& action : trace.actions) {
+    if (action.category == name_of(ActionKind::forward)) {
+      turns.first = std::min(turns.first, action.turn);
+      turns.second = std::max(turns.second, action.turn + 1);
+    } else if (!is_training(action) && !is_wait(action)) {
+      pauses.insert(action.turn);
+    }
+  }
+  return {std::min(turns.first, turns.second), turns.second};
+}
+
+/// The most turns in a row between which nothing else was done, without those
+/// in which the pipe gets going.
+TurnRange steady_turns_in(const TraceFile& trace, const RunPlan& plan,
+                          const std::string& path) {
+  std::set<std::int64_t> pauses;
+  const auto [first, last] = all_turns_in(trace, pauses);
+  std::int64_t in_flight = 0;
+  for (const BlockPlan& block : plan.blocks)
+    in_flight = std::max(in_flight, turns_in_flight(block));
+  // The last turns may be those of a pipe that drains.
+  pauses.insert(std::max(first, last - in_flight));
+  TurnRange longest{first, first};
+  std::int64_t begin = first;
+  for (const std::int64_t pause : pauses) {
+    const std::int64_t turns = pause - begin;
+    constexpr std::int64_t kWarmUp = 5;
+    const std::int64_t warm = begin + std::min(in_flight + kWarmUp, turns / 2);
+    if (pause - warm > longest.second - longest.first) longest = {warm, pause};
+    begin = std::max(begin, pause);
+  }
+  if (longest.second - longest.first < kLeast)
+    throw UserError(
+        "{}: shows too few turns in a row to learn from, {}; record more with "
+        "trace.turns, and evaluate less often",
+        path, longest.second - longest.first);
+  return longest;
+}
+
+/// Slices of one kind, block by block, in the order of time.
+class Lanes {
+ public:
+  Lanes(const TraceFile& trace, bool (*are)(const TracedAction&)) {
+    for (std::size_t i = 0; i < trace.actions.size(); ++i)
+      if (are(trace.actions[i])) lanes_[trace.actions[i].block].push_back(i);
+    for (auto& [block, lane] : lanes_)
+      std::sort(lane.begin(), lane.end(), [&](auto left, auto right) {
+        return trace.actions[left].start < trace.actions[right].start;
+      });
+    actions_ = &trace.actions;
+  }
+
+  /// The place of the last one of a block that has begun by then.
+  std::optional<std::size_t> at(int block, double time) const {
+    const auto lane = lanes_.find(block);
+    if (lane == lanes_.end()) return std::nullopt;
+    const auto after = std::upper_bound(
+        lane->second.begin(), lane->second.end(), time,
+        [&](double now, std::size_t i) { return now < (*actions_)[i].start; });
+    if (after == lane->second.begin()) return std::nullopt;
+    return *(after - 1);
+  }
+
+ private:
+  std::map<int, std::vector<std::size_t>> lanes_;
+  const std::vector<TracedAction>* actions_ = nullptr;
+};
+
+constexpr std::string_view kForRoom = "wait for room towards block ";
+
+/// Whether the one that it is for waits for this very block: so there is room,
+/// and it is sending that takes long.
+bool is_sending(const TracedAction& wait, const Lanes& waits,
+                const TraceFile& trace) {
+  if (!wait.name.starts_with(kForRoom)) return false;
+  int peer = 0;
+  const char* end = wait.name.data() + wait.name.size();
+  std::from_chars(wait.name.data() + kForRoom.size(), end, peer);
+  const auto place = waits.at(peer, wait.start);
+  if (!place) return false;
+  const TracedAction& other = trace.actions[*place];
+  return other.end > wait.start &&
+         other.name.ends_with(fmt::format(" of block {}", wait.block));
+}
+
+/// What each action waited, by its place among the actions.
+std::vector<double> waits_in(const TraceFile& trace) {
+  const Lanes waits(trace, is_wait);
+  const Lanes actions(
+      trace, [](const TracedAction& action) { return !is_wait(action); });
+  std::vector<double> seconds(trace.actions.size());
+  for (const TracedAction& wait : trace.actions) {
+    if (!is_wait(wait) || is_sending(wait, waits, trace)) continue;
+    const auto place = actions.at(wait.block, (wait.start + wait.end) / 2);
+    if (place) seconds[*place] += wait.end - wait.start;
+  }
+  return seconds;
+}
+
+/// Of a block: by ActionKind, what each action took.
+using TimesOfBlock = Variation;
+
+std::optional<std::size_t> kind_of(const TracedAction& action) {
+  for (std::size_t kind = 0; kind < kActionKinds; ++kind)
+    if (action.category == name_of(static_cast<ActionKind>(kind))) return kind;
+  return std::nullopt;
+}
+
+double mean_of_times(const std::vector<double>& times) {
+  if (times.empty()) return 0;
+  return std::accumulate(times.begin(), times.end(), 0.) /
+         static_cast<double>(times.size());
+}
+
+BlockCosts costs_of(const TimesOfBlock& times) {
+  const auto of = [&](ActionKind kind) {
+    return mean_of_times(times[static_cast<std::size_t>(kind)]);
+  };
+  return {.forward = of(ActionKind::forward),
+          .backward = of(ActionKind::backward),
+          .update = of(ActionKind::update),
+          .learn = of(ActionKind::learn),
+          .learn_input = of(ActionKind::learn_input),
+          .replay = 0};
+}
+
+Variation variation_of(TimesOfBlock times) {
+  for (std::vector<double>& of_kind : times) {
+    const double mean = mean_of_times(of_kind);
+    for (double& seconds : of_kind) seconds = mean > 0 ? seconds / mean : 1;
+  }
+  return times;
+}
+
+/// The wait that a message ended; its seconds under way when it was sent in it.
+std::vector<double> latencies_in(const TraceFile& trace,
+                                 std::size_t boundaries) {
+  constexpr double kSame = 2e-6;  // s: a clock's step and rounding
+  std::map<int, std::vector<const TracedAction*>> waits;
+  for (const TracedAction& action : trace.actions)
+    if (is_wait(action)) waits[action.block].push_back(&action);
+  std::vector<std::vector<double>> seconds(boundaries);
+  for (const TracedMessage& message : trace.messages) {
+    const auto& of_block = waits[message.to];
+    const bool was_waited_for = std::any_of(
+        of_block.begin(), of_block.end(), [&](const TracedAction* wait) {
+          return std::abs(wait->end - message.taken) < kSame &&
+                 wait->start <= message.sent;
+        });
+    const auto boundary =
+        static_cast<std::size_t>(std::min(message.from, message.to)) - 1;
+    if (was_waited_for && boundary < boundaries)
+      seconds[boundary].push_back(message.taken - message.sent);
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& each : seconds) {
+    std::sort(each.begin(), each.end());
+    medians.push_back(each.empty() ? 0 : each[each.size() / 2]);
+  }
+  return medians;
+}
+
+bool is_looked_at(const TracedAction& action, const RecordedRun& run) {
+  return is_training(action) && action.turn >= run.first_turn &&
+         action.turn < run.end_turn;
+}
+
+/// Seconds from when all blocks have done the turns before to when all have
+/// done these.
+double seconds_in(const TraceFile& trace, const RecordedRun& run) {
+  double start = 0;
+  double end = 0;
+  for (const TracedAction& action : trace.actions) {
+    if (!is_training(action)) continue;
+    if (action.turn < run.first_turn) start = std::max(start, action.end);
+    if (action.turn < run.end_turn) end = std::max(end, action.end);
+  }
+  return end - start;
+}
+
+void check_blocks(const TraceFile& trace, std::size_t blocks,
+                  const std::string& path) {
+  for (const TracedAction& action : trace.actions)
+    if (lane_in(action) >= blocks)
+      throw UserError("{}: has a block {}, the run's config only {}", path,
+                      action.block, blocks);
+}
+
+}  // namespace
+
+RecordedRun recorded_run(const TraceFile& trace, const RunPlan& plan,
+                         const std::string& path) {
+  const std::size_t blocks = plan.blocks.size();
+  check_blocks(trace, blocks, path);
+  RecordedRun run;
+  std::tie(run.first_turn, run.end_turn) = steady_turns_in(trace, plan, path);
+  const double all = seconds_in(trace, run);
+  run.seconds_per_turn =
+      all / static_cast<double>(run.end_turn - run.first_turn);
+  const std::vector<double> waits = waits_in(trace);
+  std::vector<TimesOfBlock> times(blocks);
+  run.utilisation.resize(blocks);
+  for (std::size_t i = 0; i < trace.actions.size(); ++i) {
+    const TracedAction& action = trace.actions[i];
+    const auto kind = kind_of(action);
+    if (!kind || !is_looked_at(action, run)) continue;
+    const double seconds = std::max(0., action.end - action.start - waits[i]);
+    times[lane_in(action)][*kind].push_back(seconds);
+    if (all > 0) run.utilisation[lane_in(action)] += seconds / all;
+  }
+  for (const TimesOfBlock& of_block : times) {
+    run.blocks.push_back(costs_of(of_block));
+    run.variation.push_back(variation_of(of_block));
+  }
+  run.latency = latencies_in(trace, blocks - 1);
+  return run;
+}
+
+}  // namespace sluice

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// What a command has done.
+struct Captured {
+  int status = 0;  ///< its exit status; -1: a signal ended it
+  std::string out = {};
+  std::string err = {};
+};
+
+/// Runs argv[0], which is looked for in PATH, to its end; its standard input is
+/// empty. Throws UserError when it can't be started.
+Captured captured(const std::vector<std::string>& argv);
+
+}  // namespace sluice

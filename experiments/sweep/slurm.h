@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "experiments/sweep/task_array.h"
+
+namespace sluice {
+
+/// How a job array is submitted.
+struct Submission {
+  int tasks = 0;
+  int at_once = 0;         ///< at most so many; 0: as Slurm has room
+  std::string after = {};  ///< it begins when that job is over; empty: at once
+};
+
+/// Submits the array's script with sbatch, and notes the job's id. Throws
+/// UserError when there is no sbatch, or it refuses, with what it says.
+void submit(const TaskArray& array, const Submission& submission);
+
+/// How many tasks an array may have on this cluster.
+int most_tasks();
+
+/// The numbers of the tasks that are in Slurm's queue, by job; of this user.
+/// Throws UserError when squeue can't be asked.
+std::map<std::string, std::set<int>> queued_tasks();
+
+/// What Slurm does for a sweep: the tasks that are in its queue, by the folders
+/// of their runs, as "12_3". A task that is not there any more and has ended
+/// without a word leaves its run marked as failed. Throws UserError when squeue
+/// can't be asked; it isn't when the sweep has no arrays.
+std::map<std::string, std::string> tasks_of_sweep(
+    const std::string& sweep_folder);
+
+}  // namespace sluice

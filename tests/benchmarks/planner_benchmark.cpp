@@ -1,0 +1,97 @@
+// How true `sluice plan --compare` is: the speed-up of two processes over one
+// block that it predicts, against that of real runs, with one intra-op thread
+// everywhere. In each round it is calibrated anew, then one block and each
+// method train; all figures are medians over the rounds, with their quartiles.
+// `difference` is that of predicted over measured, round by round.
+//
+// usage: planner_benchmark [ROUNDS] [CASE]     default: 5 rounds, all cases
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "experiments/config/overrides.h"
+#include "experiments/config/toml.h"
+#include "experiments/planner/comparison.h"
+#include "lib/base/error.h"
+#include "tests/benchmarks/block_cases.h"
+#include "tests/benchmarks/ratios.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kMethods[] = {"local_loss", "fully_decoupled",
+                                    "delayed_gradient", "features_replay"};
+
+struct Found {
+  Ratios predicted, measured, over;
+};
+
+/// Index as in kMethods.
+std::vector<double> predicted_speed_ups(const std::string& text) {
+  ConfigNode config = parse_toml(text, "case.toml");
+  apply_override(config, "threads=1");
+  const Experiment experiment = read_experiment(config, "");
+  ComparisonOptions options{.blocks = {2}, .seconds = 1};
+  for (const char* method : kMethods)
+    options.methods.push_back(planned_method(method, experiment));
+  std::vector<double> speed_ups;
+  for (const Prediction& row : compare_methods(config, "", options).rows) {
+    if (!row.impossible.empty())
+      throw UserError("{}: {}", row.method, row.impossible);
+    speed_ups.push_back(row.speed.speed_up);
+  }
+  return speed_ups;
+}
+
+void measure(const BlockCase& of, int rounds, const std::string& root) {
+  const std::string config = write_case(of, root);
+  std::vector<Found> found(std::size(kMethods));
+  for (int round = 0; round < rounds; ++round) {
+    const std::vector<double> predicted = predicted_speed_ups(config);
+    for (std::size_t i = 0; i < std::size(kMethods); ++i) {
+      // One block right before, as in the calibration.
+      const double one =
+          train_case(root, "blocks=1 engine=virtual threads=1").seconds;
+      const double two = train_case(root, boundary_of(of, kMethods[i]) +
+                                              " engine=processes threads=1")
+                             .seconds;
+      found[i].predicted.values.push_back(predicted[i]);
+      found[i].measured.values.push_back(one / two);
+      found[i].over.values.push_back(predicted[i] * two / one);
+    }
+  }
+  for (std::size_t i = 0; i < std::size(kMethods); ++i)
+    fmt::print("{:<5} {:<18} {:<18} {:<18} {:<18} {:+.1f} %\n", of.name,
+               kMethods[i], found[i].predicted.text(), found[i].measured.text(),
+               found[i].over.text(), 100 * (median(found[i].over.values) - 1));
+  std::fflush(stdout);
+}
+
+void run(int rounds, const std::string& only) {
+  const CaseFolder folder(only);
+  fmt::print("{:<5} {:<18} {:<18} {:<18} {:<18} {}\n", "case", "method",
+             "predicted", "measured", "predicted/measured", "difference");
+  for (const BlockCase& each : block_cases())
+    if (only.empty() || each.name == only) measure(each, rounds, folder.path());
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int count, char** arguments) {
+  try {
+    const int rounds = count > 1 ? std::max(1, std::stoi(arguments[1])) : 5;
+    sluice::run(rounds, count > 2 ? arguments[2] : "");
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}
