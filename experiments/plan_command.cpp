@@ -207,6 +207,10 @@ void print_speed(const Experiment& experiment, const Costs& costs) {
       speed.seconds_per_turn,
       static_cast<double>(experiment.batch_size) / speed.seconds_per_turn,
       speed.speed_up, seconds_in_one_block(costs, experiment.plans.front()));
+  for (const SharedCores& shared : costs.shared)
+    if (std::ssize(shared.blocks) > shared.cores)
+      fmt::print("Blocks {} to {} share a device: {} at a time\n",
+                 shared.blocks.front(), shared.blocks.back(), shared.cores);
   for (std::size_t k = speed.utilisation.size(); k >= 1; --k)
     fmt::print("block {}  computes {:5.1f} % of the time\n", k,
                100 * speed.utilisation[k - 1]);

@@ -54,7 +54,8 @@ class MadeUpBatch {
       });
     if (plan.learns)
       work.learn = count_products([&] {
-        policy_->learn(moment(leaves_of(features, false), gradient));
+        policy_->learn(
+            moment(leaves_of(features, false), from_above(gradient)));
       });
     if (const auto unlock = policy_->unlock())
       work.learn_input = count_products([&] { teach(*unlock); });

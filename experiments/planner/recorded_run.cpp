@@ -173,10 +173,12 @@ Variation variation_of(TimesOfBlock times) {
   return times;
 }
 
-/// The wait that a message ended; its seconds under way when it was sent in it.
+/// Of messages that were sent while somebody waited for them.
 std::vector<double> latencies_in(const TraceFile& trace,
                                  std::size_t boundaries) {
   constexpr double kSame = 2e-6;  // s: a clock's step and rounding
+  const Lanes actions(
+      trace, [](const TracedAction& action) { return !is_wait(action); });
   std::map<int, std::vector<const TracedAction*>> waits;
   for (const TracedAction& action : trace.actions)
     if (is_wait(action)) waits[action.block].push_back(&action);
@@ -190,15 +192,36 @@ std::vector<double> latencies_in(const TraceFile& trace,
         });
     const auto boundary =
         static_cast<std::size_t>(std::min(message.from, message.to)) - 1;
-    if (was_waited_for && boundary < boundaries)
-      seconds[boundary].push_back(message.taken - message.sent);
+    const auto sender = actions.at(message.from, message.sent);
+    if (was_waited_for && sender && boundary < boundaries)
+      seconds[boundary].push_back(message.taken - trace.actions[*sender].end);
   }
-  std::vector<double> medians;
-  for (std::vector<double>& each : seconds) {
-    std::sort(each.begin(), each.end());
-    medians.push_back(each.empty() ? 0 : each[each.size() / 2]);
+  std::vector<double> means;
+  means.reserve(boundaries);
+  for (const std::vector<double>& each : seconds)
+    means.push_back(mean_of_times(each));
+  return means;
+}
+
+/// When the block had done what it did before: by the place of each action, and
+/// the action's own start where nothing was before it.
+std::vector<double> ends_before(const TraceFile& trace) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < trace.actions.size(); ++i)
+    if (!is_wait(trace.actions[i])) order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](auto left, auto right) {
+    return trace.actions[left].start < trace.actions[right].start;
+  });
+  std::vector<double> before(trace.actions.size());
+  std::map<int, double> ends;
+  for (const std::size_t i : order) {
+    const TracedAction& action = trace.actions[i];
+    const auto end = ends.find(action.block);
+    before[i] =
+        end == ends.end() ? action.start : std::min(action.start, end->second);
+    ends[action.block] = action.end;
   }
-  return medians;
+  return before;
 }
 
 bool is_looked_at(const TracedAction& action, const RecordedRun& run) {
@@ -230,7 +253,7 @@ void check_blocks(const TraceFile& trace, std::size_t blocks,
 }  // namespace
 
 RecordedRun recorded_run(const TraceFile& trace, const RunPlan& plan,
-                         const std::string& path) {
+                         const std::string& path, bool is_busy_between) {
   const std::size_t blocks = plan.blocks.size();
   check_blocks(trace, blocks, path);
   RecordedRun run;
@@ -239,13 +262,16 @@ RecordedRun recorded_run(const TraceFile& trace, const RunPlan& plan,
   run.seconds_per_turn =
       all / static_cast<double>(run.end_turn - run.first_turn);
   const std::vector<double> waits = waits_in(trace);
+  const std::vector<double> starts =
+      is_busy_between ? ends_before(trace) : std::vector<double>();
   std::vector<TimesOfBlock> times(blocks);
   run.utilisation.resize(blocks);
   for (std::size_t i = 0; i < trace.actions.size(); ++i) {
     const TracedAction& action = trace.actions[i];
     const auto kind = kind_of(action);
     if (!kind || !is_looked_at(action, run)) continue;
-    const double seconds = std::max(0., action.end - action.start - waits[i]);
+    const double start = is_busy_between ? starts[i] : action.start;
+    const double seconds = std::max(0., action.end - start - waits[i]);
     times[lane_in(action)][*kind].push_back(seconds);
     if (all > 0) run.utilisation[lane_in(action)] += seconds / all;
   }

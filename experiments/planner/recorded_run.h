@@ -21,15 +21,19 @@ struct RecordedRun {
   std::vector<BlockCosts> blocks = {};
   /// Index k-1: how they differed from turn to turn, about a mean of 1.
   std::vector<Variation> variation = {};
-  /// Index k-1 for boundary k: the median time under way of messages that were
-  /// waited for; 0 when none was, as in a run on the virtual clock.
+  /// Index k-1 for boundary k: from the end of the action that sends a message
+  /// until it is there, the mean of those that were waited for. Below 0 where
+  /// one is there before its sender goes on; 0 when none was waited for, as in
+  /// a run on the virtual clock.
   std::vector<double> latency = {};
 };
 
 /// Looks at the most turns in a row between which there was no evaluation, once
 /// the pipe has filled. Throws UserError, naming `path`, when those are less
-/// than 4.
+/// than 4. `is_busy_between`: a block that is between two actions doesn't wait
+/// for anybody, as in threads and processes in lockstep, so that an action
+/// takes what passed since the one before.
 RecordedRun recorded_run(const TraceFile& trace, const RunPlan& plan,
-                         const std::string& path);
+                         const std::string& path, bool is_busy_between);
 
 }  // namespace sluice

@@ -20,6 +20,7 @@
 #include "experiments/planner/recut.h"
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
+#include "lib/schedules/free_running.h"
 #include "lib/schedules/speed.h"
 
 namespace sluice {
@@ -46,7 +47,9 @@ Recorded read_recorded(const std::string& folder) {
   recorded.experiment = read_experiment(recorded.config, data_root());
   recorded.run =
       recorded_run(read_trace(trace, std::numeric_limits<std::int64_t>::max()),
-                   recorded.experiment.plans.front(), trace);
+                   recorded.experiment.plans.front(), trace,
+                   recorded.experiment.engine != "virtual" &&
+                       !runs_free(recorded.experiment.plans.front()));
   return recorded;
 }
 
@@ -135,6 +138,7 @@ void print_line(const std::string& what, double seconds,
                 const std::vector<double>& utilisation, double samples,
                 const std::string& remark) {
   std::vector<std::string> parts;
+  parts.reserve(utilisation.size());
   for (const double part : utilisation)
     parts.push_back(fmt::format("{:.0f}", 100 * part));
   std::string line = fmt::format(
@@ -155,12 +159,13 @@ void print_blocks(const Costs& costs) {
         block.slowness == 1 ? "" : fmt::format("  x {:g}", block.slowness));
   }
   for (std::size_t k = 0; k < costs.links.size(); ++k)
-    fmt::print("boundary {}: a message is {:.3f} ms under way{}\n", k + 1,
-               1e3 * costs.links[k].latency,
-               costs.links[k].bandwidth > 0
-                   ? fmt::format(", and carried at {:.3g} bytes/s",
-                                 costs.links[k].bandwidth)
-                   : "");
+    fmt::print(
+        "boundary {}: a message is there {:.3f} ms after what sends it{}\n",
+        k + 1, 1e3 * costs.links[k].latency,
+        costs.links[k].bandwidth > 0
+            ? fmt::format(", and carried at {:.3g} bytes/s",
+                          costs.links[k].bandwidth)
+            : "");
 }
 
 }  // namespace

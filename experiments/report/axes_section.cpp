@@ -53,17 +53,17 @@ Chart chart_along(const ReportInput& input, const Column& column,
   return chart;
 }
 
-/// "Of cells that differ in lr too, ..."
-std::string choice_text(const Study& study) {
-  const std::vector<std::size_t> axes = number_axes(study);
-  if (axes.size() < 2) return "";
+/// Of which axes the lines along this one take the best value; empty: none.
+std::string choice_text(const Study& study, std::size_t axis) {
   std::string names;
-  for (const std::size_t axis : axes)
-    names += (names.empty() ? "" : ", ") + last_part(study.axes[axis]);
-  return fmt::format(
-      " Where cells differ in more than one of {}, each place shows the one "
-      "with the best mean on the test split.",
-      names);
+  for (const std::size_t other : chosen_along(study, axis))
+    if (other != axis)
+      names += (names.empty() ? "" : ", ") + last_part(study.axes[other]);
+  if (names.empty()) return "";
+  return element("p", "class=\"soft\"",
+                 escaped("Each place shows the cell with the best mean on the "
+                         "test split, of all values of " +
+                         names + "."));
 }
 
 std::vector<Chart> charts_along(const ReportInput& input, std::size_t axis) {
@@ -90,13 +90,12 @@ std::string axes_section(const ReportInput& input) {
   for (const std::size_t axis : number_axes(input.study))
     if (const auto charts = charts_along(input, axis); !charts.empty())
       html += element("h3", "", escaped(input.study.axes[axis])) +
-              legend_of(charts.front().items) + grid_of(charts);
+              choice_text(input.study, axis) + legend_of(charts.front().items) +
+              grid_of(charts);
   if (html.empty()) return "";
-  return element(
-             "p", "class=\"soft\"",
-             escaped("What the runs ended with: means over seeds, bands one "
-                     "standard deviation to either side." +
-                     choice_text(input.study))) +
+  return element("p", "class=\"soft\"",
+                 "What the runs ended with: means over seeds, bands one "
+                 "standard deviation to either side.") +
          html;
 }
 

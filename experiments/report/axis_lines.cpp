@@ -122,9 +122,17 @@ std::vector<std::size_t> number_axes(const Study& study) {
   return axes;
 }
 
+std::vector<std::size_t> chosen_along(const Study& study, std::size_t axis) {
+  std::vector<std::size_t> axes = number_axes(study);
+  std::erase_if(axes, [&](std::size_t other) {
+    return other != axis && study.axes[other] == "blocks";
+  });
+  return axes;
+}
+
 std::vector<AxisLine> lines_along(const Study& study, const Column& figure,
                                   std::size_t axis) {
-  const std::vector<std::size_t> numbers = number_axes(study);
+  const std::vector<std::size_t> numbers = chosen_along(study, axis);
   std::vector<Name> names;
   for (const StudyCell& cell : study.cells)
     names.push_back(name_of(cell, numbers));

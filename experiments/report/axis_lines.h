@@ -25,11 +25,15 @@ struct AxisLine {
 /// many blocks there are is one.
 std::vector<std::size_t> number_axes(const Study& study);
 
-/// The lines of a figure along such an axis. Where cells differ in other
-/// numbers too, a learning rate for instance, each place has the one with the
-/// best mean. A cell for which an axis doesn't hold, such as a single block
-/// that has no boundary, lies on the lines of all its values. Only lines with
-/// two points and more.
+/// This axis and others from which a line takes the best: a learning rate for
+/// instance, but not how many blocks there are, which nobody tunes.
+std::vector<std::size_t> chosen_along(const Study& study, std::size_t axis);
+
+/// The lines of a figure along such an axis. Where cells differ in the numbers
+/// of other axes that are chosen along it, each place has the one with the best
+/// mean. A cell for which an axis doesn't hold, such as a single block that has
+/// no boundary, lies on the lines of all its values. Only lines with two points
+/// and more.
 std::vector<AxisLine> lines_along(const Study& study, const Column& figure,
                                   std::size_t axis);
 

@@ -21,6 +21,7 @@ constexpr double kBottom = 48;
 constexpr int kTicksAcross = 5;
 constexpr int kTicksUp = 6;
 constexpr double kLogRatio = 20;
+constexpr double kLogRatioOfTicks = 5;
 
 /// By CellStyle::variant, as are the fills of marks in page.cpp.
 constexpr std::array<const char*, 5> kDashes = {"", "6 3", "1.5 3", "8 3 1.5 3",
@@ -73,8 +74,8 @@ struct Axes {
   Axis y;
 };
 
-bool spans_decades(double low, double high) {
-  return low > 0 && high > kLogRatio * low;
+bool spans(double ratio, double low, double high) {
+  return low > 0 && high > ratio * low;
 }
 
 Axes axes_of(const Chart& chart) {
@@ -90,9 +91,9 @@ Axes axes_of(const Chart& chart) {
       least = std::min(least, point.y);
     }
   if (axes.x.is_empty()) return axes;
-  axes.x.is_log =
-      !chart.x_ticks.empty() && spans_decades(axes.x.low, axes.x.high);
-  if (!chart.is_scatter && spans_decades(least, axes.y.high)) {
+  axes.x.is_log = !chart.x_ticks.empty() &&
+                  spans(kLogRatioOfTicks, axes.x.low, axes.x.high);
+  if (!chart.is_scatter && spans(kLogRatio, least, axes.y.high)) {
     axes.y.is_log = true;
     axes.y.low = std::max(axes.y.low, least / 2);
   }

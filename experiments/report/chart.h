@@ -40,9 +40,9 @@ struct Chart {
 constexpr int kChartWidth = 440;
 constexpr int kChartHeight = 290;
 
-/// As SVG. An axis is logarithmic where its values differ by more than an order
-/// of magnitude and all are positive: y of lines, and x with ticks of its own.
-/// Empty without any point.
+/// As SVG. Axes are logarithmic where all values are positive and differ much:
+/// y of lines by more than 20 times, x with ticks of its own by more than 5
+/// times. Empty without any point.
 std::string draw(const Chart& chart);
 
 /// What `draw` draws, without the <svg> around it.

@@ -33,7 +33,7 @@ class RecordedRunTest : public Program {
                plan, costs, capacities_of(plan, 2), Grant{.end_turn = turns}))
         trace.write(timed);
     }
-    return recorded_run(read_trace(file, 1 << 30), plan, file);
+    return recorded_run(read_trace(file, 1 << 30), plan, file, false);
   }
 };
 
@@ -101,7 +101,7 @@ TEST(RecordedRun, LeavesOutWhatActionsWaited) {
         {.from = 1, .to = 2, .sent = start + 3, .taken = start + 4});
   }
   const RecordedRun run =
-      recorded_run(trace, make_run_plan({kLocal}, false), "trace");
+      recorded_run(trace, make_run_plan({kLocal}, false), "trace", false);
   EXPECT_NEAR(run.blocks[0].forward, 3, 1e-9);
   EXPECT_NEAR(run.blocks[1].forward, 2, 1e-9);
   EXPECT_NEAR(run.seconds_per_turn, 10, 1e-9);
@@ -128,8 +128,46 @@ TEST(RecordedRun, CountsWhatSendingTakesWhileTheOtherBlockWaitsForIt) {
     if (turn % 2 == 0) add(turn, 2, "wait for activation 1 of block 1", 0, 4);
   }
   const RecordedRun run =
-      recorded_run(trace, make_run_plan({kLocal}, false), "trace");
+      recorded_run(trace, make_run_plan({kLocal}, false), "trace", false);
   EXPECT_NEAR(run.blocks[0].forward, 4, 0.1);
+}
+
+TEST(RecordedRun, CountsWhatPassesBetweenActionsWhereNobodyIsWaitedForThen) {
+  TraceFile trace;
+  for (int turn = 0; turn < 40; ++turn)
+    trace.actions.push_back({.block = 1,
+                             .category = "forward",
+                             .start = 10. * turn + 3,
+                             .end = 10. * turn + 8,
+                             .turn = turn});
+  const RunPlan plan = make_run_plan({}, false);
+  EXPECT_NEAR(recorded_run(trace, plan, "trace", false).blocks[0].forward, 5,
+              1e-9);
+  EXPECT_NEAR(recorded_run(trace, plan, "trace", true).blocks[0].forward, 10,
+              1e-9);
+}
+
+TEST(RecordedRun, KnowsThatAMessageIsThereBeforeItsSenderGoesOn) {
+  TraceFile trace;
+  for (int turn = 0; turn < 40; ++turn) {
+    const double start = 10. * turn;
+    const auto add = [&](int block, const char* category, double from,
+                         double to) {
+      trace.actions.push_back({.block = block,
+                               .category = category,
+                               .start = start + from,
+                               .end = start + to,
+                               .turn = turn});
+    };
+    add(1, "forward", 0, 5);
+    add(2, "forward", 0, 9);
+    add(2, "wait", 0, 4);
+    trace.messages.push_back(
+        {.from = 1, .to = 2, .sent = start + 3, .taken = start + 4});
+  }
+  const RecordedRun run =
+      recorded_run(trace, make_run_plan({kBackprop}, false), "trace", false);
+  EXPECT_NEAR(run.latency.at(0), -1, 1e-9);
 }
 
 /// Of the same model, in other blocks.

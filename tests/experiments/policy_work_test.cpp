@@ -82,13 +82,14 @@ TEST(PolicyWork, OfAHeadThatComparesSamplesGrowsWithTheBatch) {
   EXPECT_NEAR(at_size(48) - at_size(32), grown, 1e-6 * grown);
 }
 
-// Predictions leave no graph; in the lesson, the features ask for no gradient.
+// The lesson goes backward through the prediction that was the signal; the
+// features ask for no gradient.
 TEST(PolicyWork, OfASynthesizerIsItsForwardAndItsLesson) {
   const PolicyWork flat = work_at(
       1, mlp_with("{policy = 'synthetic_gradient', synthesizer = {hidden = 1, "
                   "width = 20}}"));
   EXPECT_EQ(flat.signal, kPerMultiplyAdd * (24 * 20 + 20 * 24));
-  EXPECT_EQ(flat.learn, kPerMultiplyAdd * (2 * 24 * 20 + 3 * 20 * 24));
+  EXPECT_EQ(flat.learn, kPerMultiplyAdd * (24 * 20 + 2 * 20 * 24));
   const Experiment experiment = small_experiment(
       conv_with("{policy = 'synthetic_gradient', synthesizer = {hidden = 1}}"));
   const PolicyWork maps = policy_work(experiment, 1);
@@ -96,7 +97,7 @@ TEST(PolicyWork, OfASynthesizerIsItsForwardAndItsLesson) {
   const auto conv =
       static_cast<double>(shape[0] * shape[0] * 25 * shape[1] * shape[2]);
   EXPECT_EQ(maps.signal, kPerMultiplyAdd * 2 * conv);
-  EXPECT_EQ(maps.learn, kPerMultiplyAdd * (2 + 3) * conv);
+  EXPECT_EQ(maps.learn, kPerMultiplyAdd * 3 * conv);
 }
 
 TEST(PolicyWork, OfAnInputModelIsItsForwardAndItsLesson) {

@@ -69,7 +69,8 @@ class Ranks : public Faults {
   static std::string in_background(const std::string& each,
                                    const std::string& arguments) {
     return fmt::format(
-        "export RANK\n{}\n$before {} {} & last=$!\n[ $RANK = 0 ] && first=$!\n",
+        "export RANK\n{}\n$before {} {} & last=$!\nall=\"$all $!\"\n"
+        "[ $RANK = 0 ] && first=$!\n",
         each, SLUICE_PROGRAM, arguments);
   }
 
@@ -171,7 +172,7 @@ TEST_F(Ranks, OneOfThemKilledEndsTheOthersWithItsName) {
 TEST_F(Ranks, OneOfThemThatIsStoppedIsNamed) {
   const Outcome outcome =
       start_all("", train("--inject 'stop block 3 @ turn 9' timeout=8"),
-                kBlocks, "kill -9 $(jobs -p)");
+                kBlocks, "kill -9 $all 2>/dev/null");
   EXPECT_NE(outcome.status, 0);
   EXPECT_THAT(outcome.text, HasSubstr("block 3"));
   EXPECT_THAT(outcome.text, HasSubstr("silent"));

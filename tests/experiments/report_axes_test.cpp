@@ -69,6 +69,19 @@ TEST_F(ReportAxes, OfSeveralLearningRatesTheBestIsDrawn) {
   EXPECT_THAT(cells_of(lines(0)[0]), ElementsAre(0, 3)) << "as a loss";
 }
 
+TEST_F(ReportAxes, AlongLearningRatesEachNumberOfBlocksHasItsLine) {
+  add("1", "", "0.1", 0.5);
+  add("1", "", "0.2", 0.9);
+  add("2", "DDG", "0.1", 0.8);
+  add("2", "DDG", "0.2", 0.7);
+  const auto found = lines(2);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].label, "blocks=1");
+  EXPECT_THAT(cells_of(found[0]), ElementsAre(0, 1));
+  EXPECT_EQ(found[1].label, "blocks=2, DDG");
+  EXPECT_THAT(cells_of(found[1]), ElementsAre(2, 3));
+}
+
 TEST_F(ReportAxes, WhatHasNoResultIsNoPoint) {
   add("1", "", "0.1", 0.5);
   add("2", "DDG", "0.1", std::numeric_limits<double>::quiet_NaN());

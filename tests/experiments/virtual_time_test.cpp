@@ -251,6 +251,18 @@ TEST_F(PlanProgram, Calibrates) {
   EXPECT_THAT(plan.text, HasSubstr("samples/s"));
 }
 
+TEST_F(PlanProgram, SharesOutACalibratedOrDescribedMachinesCores) {
+  const std::string machine =
+      write("machine.toml", "[[device]]\ncores = 1\nspeed = 2\n");
+  const Outcome plan =
+      sluice("plan " + config("") + " boundary.policy=local_loss" +
+             " --forward 1 --backward 2 --machine " + machine);
+  // Three blocks, one after the other, at twice the speed.
+  EXPECT_THAT(plan.text, HasSubstr("4.5 s a turn"));
+  EXPECT_THAT(plan.text, HasSubstr("1.00 x one block"));
+  EXPECT_THAT(plan.text, HasSubstr("share a device: 1 at a time"));
+}
+
 TEST_F(PlanProgram, NamesAnOptionThatIsWrong) {
   const Outcome plan = sluice("plan " + config("") + " --forward 1,2");
   EXPECT_EQ(plan.status, 2);
