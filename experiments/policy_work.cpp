@@ -121,7 +121,7 @@ PolicyWork policy_work(const Experiment& experiment, int block) {
   const PolicyWork few = MadeUpBatch(experiment, block, kFew).work();
   const PolicyWork twice = MadeUpBatch(experiment, block, 2 * kFew).work();
   const auto for_sample = [&](double PolicyWork::*which) {
-    constexpr auto n = static_cast<double>(kFew);
+    const auto n = static_cast<double>(kFew);
     const double b = (twice.*which - 2 * (few.*which)) / (2 * n * n);
     const double a = few.*which / n - b * n;
     return a + b * static_cast<double>(experiment.batch_size);
