@@ -9,15 +9,10 @@
 
 #include <ATen/Parallel.h>
 
+#include "lib/metrics/quantile.h"
+
 namespace sluice {
 namespace {
-
-double median_of(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  const std::size_t middle = seconds.size() / 2;
-  return seconds.size() % 2 == 1 ? seconds[middle]
-                                 : (seconds[middle - 1] + seconds[middle]) / 2;
-}
 
 /// Those who act at the same time.
 class ActingTogether {
@@ -81,7 +76,7 @@ class ActingTogether {
 BlockCosts Timings::medians() const {
   const auto of = [&](ActionKind kind) {
     const auto found = seconds_.find(kind);
-    return found == seconds_.end() ? 0 : median_of(found->second);
+    return found == seconds_.end() ? 0 : median(found->second);
   };
   return {.forward = of(ActionKind::forward),
           .backward = of(ActionKind::backward),

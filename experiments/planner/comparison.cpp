@@ -9,7 +9,9 @@
 
 #include "experiments/assembly.h"
 #include "experiments/config/overrides.h"
+#include "experiments/planner/other_load.h"
 #include "lib/base/error.h"
+#include "lib/metrics/quantile.h"
 #include "lib/metrics/time_spent.h"
 #include "lib/schedules/contention.h"
 
@@ -93,10 +95,11 @@ class Measurement {
       for (Candidate& each_one : candidates_)
         if (each_one.experiment) measure(each_one, rounds);
     }
+    if (alone_.empty()) alone_.push_back(seconds_of_one(one_, rehearsal_));
     return rounds;
   }
 
-  /// Of one block.
+  /// Of one block; at least once.
   const std::vector<double>& alone() const { return alone_; }
 
  private:
@@ -149,18 +152,17 @@ class Measurement {
   std::vector<double> alone_;
 };
 
-double middle_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.empty() ? 0 : values[values.size() / 2];
-}
-
-/// That of the middle speed-up.
-Speed middle_of(std::vector<Speed> rounds) {
+/// With the speed-up in the middle, and its quartiles.
+void summarize(std::vector<Speed> rounds, Prediction& row) {
   std::sort(rounds.begin(), rounds.end(),
             [](const Speed& left, const Speed& right) {
               return left.speed_up < right.speed_up;
             });
-  return rounds[rounds.size() / 2];
+  std::vector<double> speed_ups;
+  for (const Speed& round : rounds) speed_ups.push_back(round.speed_up);
+  row.speed = rounds[rounds.size() / 2];
+  row.lower_quartile = quantile(speed_ups, 0.25);
+  row.upper_quartile = quantile(speed_ups, 0.75);
 }
 
 /// On a described machine a block has one core, unless the config says more.
@@ -176,7 +178,7 @@ Prediction finished(Candidate& candidate, double one, double turns_per_epoch,
                     const Machine& machine) {
   Prediction row = std::move(candidate.row);
   if (candidate.rounds.empty()) return row;
-  row.speed = middle_of(candidate.rounds);
+  summarize(std::move(candidate.rounds), row);
   // So that the rows' seconds are as the speed-ups say.
   row.speed.seconds_per_turn = one / row.speed.speed_up;
   row.seconds_per_epoch = row.speed.seconds_per_turn * turns_per_epoch;
@@ -207,17 +209,19 @@ Comparison compare_methods(const ConfigNode& given,
     for (const std::int64_t blocks : options.blocks)
       candidates.push_back(candidate(config, method, blocks, own, data_root));
   Measurement measurement(candidates, one, options);
+  const OtherLoad load;
   Comparison comparison{.rounds = measurement.run()};
+  comparison.others = load.cores();
+  comparison.cores = static_cast<double>(this_machine().devices.front().cores);
   const auto turns_per_epoch = static_cast<double>(one.turns_per_epoch);
   Candidate alone{.row = {.method = "one block", .threads = one.threads}};
   at::set_num_threads(static_cast<int>(one.threads));
   alone.row.memory = {rehearse(one).front().memory};
-  const double seconds =
-      costs_on(options.machine,
-               {.blocks = {BlockCosts{}},
-                .in_one_block = middle_of(measurement.alone())},
-               one.threads)
-          .in_one_block;
+  const double seconds = costs_on(options.machine,
+                                  {.blocks = {BlockCosts{}},
+                                   .in_one_block = median(measurement.alone())},
+                                  one.threads)
+                             .in_one_block;
   alone.rounds = {{.utilisation = {1}, .speed_up = 1}};
   comparison.one_block =
       finished(alone, seconds, turns_per_epoch, options.machine);

@@ -32,20 +32,23 @@ struct Prediction {
   /// Of a turn and so on; the speed-up is over one block that back-propagates,
   /// measured beside it, with as many threads as that would have.
   Speed speed = {};
+  /// Of the speed-ups of the rounds.
+  double lower_quartile = 0;
+  double upper_quartile = 0;
   double seconds_per_epoch = 0;
   std::vector<MemoryForecast> memory = {};  ///< index k-1
   std::vector<std::string> too_large = {};  ///< devices, and what they lack
   std::string impossible = {};  ///< why this model or config can't have it
 };
 
-/// A gain below it is no gain.
-inline constexpr double kGain = 1.05;
-
 struct Comparison {
   Prediction one_block = {};
   std::vector<Prediction> rows = {};  ///< method by method
   std::int64_t rounds = 0;
   double seconds = 0;  ///< that it took
+  /// Cores that other programs kept busy meanwhile, and how many there are.
+  double others = 0;
+  double cores = 0;
 };
 
 /// What a schedule does where blocks share cores and slow each other down: the

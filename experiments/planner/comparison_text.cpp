@@ -1,6 +1,7 @@
 #include "experiments/planner/comparison_text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +10,13 @@ namespace sluice {
 namespace {
 
 constexpr double kMiB = 1 << 20;
+/// A gain below it is no gain.
+constexpr double kGain = 1.05;
+/// Rounds that lie further apart, over their median, disagree.
+constexpr double kSpread = 0.1;
+constexpr std::int64_t kFewRounds = 3;
+/// Of the machine's cores, that others may take.
+constexpr double kOthers = 0.1;
 
 std::string seconds_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds)
@@ -17,6 +25,10 @@ std::string seconds_text(double seconds) {
 
 bool gains(const Prediction& row) {
   return row.impossible.empty() && row.speed.speed_up >= kGain;
+}
+
+bool is_noisy(const Prediction& row) {
+  return row.upper_quartile - row.lower_quartile > kSpread * row.speed.speed_up;
 }
 
 bool gains_and_fits(const Prediction& row) {
@@ -41,21 +53,32 @@ std::string memory_text(const Prediction& row) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
+/// One block is what the others are measured by.
+std::string quartiles_text(const Prediction& row) {
+  return row.blocks == 1 ? ""
+                         : fmt::format("{:.2f}-{:.2f}", row.lower_quartile,
+                                       row.upper_quartile);
+}
+
 std::string remark_of(const Prediction& row) {
   std::string remark = row.too_large.empty() ? "" : "too large";
-  if (row.blocks > 1 && row.speed.speed_up < kGain)
-    remark += fmt::format("{}no gain here", remark.empty() ? "" : ", ");
+  const auto add = [&](const char* text) {
+    remark += fmt::format("{}{}", remark.empty() ? "" : ", ", text);
+  };
+  if (row.blocks > 1 && row.speed.speed_up < kGain) add("no gain here");
+  if (is_noisy(row)) add("rounds disagree");
   return remark;
 }
 
 std::string line_of(const Prediction& row) {
   std::string line = fmt::format("{:<28}{:>2}", row.method, row.blocks);
   if (!row.impossible.empty()) return line + "  can't: see below\n";
-  line += fmt::format("{:>9}{:>10}{:>10}{:>8.2f}x  {:<14}{:>9.2f}  {:<20}  {}",
-                      row.threads, seconds_text(row.speed.seconds_per_turn),
-                      seconds_text(row.seconds_per_epoch), row.speed.speed_up,
-                      utilisation_text(row), row.speed.bytes_per_turn / kMiB,
-                      memory_text(row), remark_of(row));
+  line += fmt::format(
+      "{:>9}{:>10}{:>10}{:>8.2f}x  {:<11}  {:<14}{:>9.2f}  {:<20}  {}",
+      row.threads, seconds_text(row.speed.seconds_per_turn),
+      seconds_text(row.seconds_per_epoch), row.speed.speed_up,
+      quartiles_text(row), utilisation_text(row),
+      row.speed.bytes_per_turn / kMiB, memory_text(row), remark_of(row));
   line.erase(line.find_last_not_of(' ') + 1);
   return line + "\n";
 }
@@ -70,6 +93,29 @@ std::string notes_of(const Prediction& row) {
   for (const std::string& text : row.too_large)
     notes += fmt::format("{}: {}\n", what, text);
   return notes;
+}
+
+/// Why not to believe it.
+std::string doubts_of(const Comparison& comparison) {
+  std::string doubts;
+  if (comparison.rounds < kFewRounds)
+    doubts += fmt::format(
+        "Doubtful: {} of {} rounds that it takes at least. Give --seconds "
+        "{:.0f}.\n",
+        comparison.rounds, kFewRounds,
+        std::ceil(comparison.seconds * kFewRounds /
+                  static_cast<double>(comparison.rounds)));
+  if (comparison.others > kOthers * comparison.cores)
+    doubts += fmt::format(
+        "Doubtful: other programs kept {:.1f} of {:.0f} cores busy. Try again "
+        "when they are done.\n",
+        comparison.others, comparison.cores);
+  if (std::any_of(comparison.rows.begin(), comparison.rows.end(), is_noisy))
+    doubts += fmt::format(
+        "Doubtful: rounds disagree, as their quartiles show, by more than "
+        "{:.0f} %.\n",
+        100 * kSpread);
+  return doubts;
 }
 
 std::string conclusion_of(const Comparison& comparison) {
@@ -94,9 +140,9 @@ std::string conclusion_of(const Comparison& comparison) {
 std::string text_of(const Comparison& comparison) {
   std::string text = fmt::format(
       "Predicted, from {} rounds of measurement in {:.0f} s (medians):\n\n"
-      "{:<28}{:>2}{:>9}{:>10}{:>10}{:>9}  {:<14}{:>9}  {}\n",
+      "{:<28}{:>2}{:>9}{:>10}{:>10}{:>9}  {:<11}  {:<14}{:>9}  {}\n",
       comparison.rounds, comparison.seconds, "method", "K", "threads", "batch",
-      "epoch", "speed-up", "busy %", "sent MiB", "peak MiB");
+      "epoch", "speed-up", "quartiles", "busy %", "sent MiB", "peak MiB");
   text += line_of(comparison.one_block);
   for (const Prediction& row : comparison.rows) text += line_of(row);
   text +=
@@ -105,7 +151,7 @@ std::string text_of(const Comparison& comparison) {
       "boundaries; epoch: without evaluations.\n\n";
   text += notes_of(comparison.one_block);
   for (const Prediction& row : comparison.rows) text += notes_of(row);
-  return text + conclusion_of(comparison);
+  return text + doubts_of(comparison) + conclusion_of(comparison);
 }
 
 }  // namespace sluice

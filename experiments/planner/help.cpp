@@ -21,7 +21,10 @@ up: alone, then at the same time as others, as many as there are cores for. One
 block that does all the work is measured right before each, so that other load
 on the machine falls on both. The simulator runs the schedule with these seconds:
 a block whose neighbours compute half of the time takes the mean of both. Rounds
-of this are repeated for --seconds; what is printed is the median.
+of this are repeated for --seconds; what is printed is the median, with the
+quartiles. Where they are more than 10 % apart, where other programs took more
+than a tenth of the cores, or where there was time for less than three rounds, it
+says "doubtful".
 
 Not in it: what it takes to carry messages (give --latency and --bandwidth),
 evaluations, checkpoints. Threads are those that `sluice run` would take: set

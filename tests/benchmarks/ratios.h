@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-namespace sluice {
+#include "lib/metrics/quantile.h"
 
-double median(std::vector<double> values);
+namespace sluice {
 
 /// Ratios of figures taken in one run, side by side: one per round.
 struct Ratios {

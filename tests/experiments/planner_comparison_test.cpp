@@ -1,12 +1,18 @@
 // `sluice plan --compare`: methods beside each other, before anything runs.
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "experiments/config/toml.h"
 #include "experiments/planner/comparison.h"
 #include "experiments/planner/comparison_text.h"
+#include "experiments/planner/other_load.h"
 #include "lib/base/error.h"
 #include "tests/experiments/program.h"
 
@@ -22,6 +28,8 @@ Prediction predicted(const std::string& method, double speed_up) {
           .speed = {.seconds_per_turn = 1 / speed_up,
                     .utilisation = {1, 0.5},
                     .speed_up = speed_up},
+          .lower_quartile = speed_up,
+          .upper_quartile = speed_up,
           .memory = {{.peak = 1 << 20}, {.peak = 3 << 20}}};
 }
 
@@ -66,6 +74,74 @@ TEST(Comparison, SaysWhenNothingThatGainsFits) {
   const std::string text =
       text_of({.one_block = predicted("one block", 1), .rows = {large}});
   EXPECT_NE(text.find("Nothing that gains fits"), std::string::npos) << text;
+}
+
+TEST(Comparison, OfAQuietMachineIsNotDoubtful) {
+  const std::string text = text_of({.one_block = predicted("one block", 1),
+                                    .rows = {predicted("fast", 1.6)},
+                                    .rounds = 3,
+                                    .seconds = 60,
+                                    .others = 0.1,
+                                    .cores = 2});
+  EXPECT_EQ(text.find("oubtful"), std::string::npos) << text;
+  EXPECT_EQ(text.find("disagree"), std::string::npos) << text;
+}
+
+TEST(Comparison, OfFewRoundsIsDoubtful) {
+  const std::string text = text_of({.one_block = predicted("one block", 1),
+                                    .rows = {predicted("fast", 1.6)},
+                                    .rounds = 1,
+                                    .seconds = 60});
+  EXPECT_NE(text.find("Doubtful: 1 of 3 rounds"), std::string::npos) << text;
+  EXPECT_NE(text.find("--seconds 180"), std::string::npos) << text;
+}
+
+TEST(Comparison, BesideOtherProgramsIsDoubtful) {
+  const std::string text = text_of({.one_block = predicted("one block", 1),
+                                    .rows = {predicted("fast", 1.6)},
+                                    .rounds = 3,
+                                    .seconds = 60,
+                                    .others = 0.9,
+                                    .cores = 2});
+  EXPECT_NE(text.find("Doubtful: other programs kept 0.9 of 2 cores busy"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Comparison, OfRoundsThatDisagreeIsDoubtful) {
+  Prediction noisy = predicted("noisy", 1.6);
+  noisy.lower_quartile = 1.4;
+  noisy.upper_quartile = 1.7;
+  const std::string text = text_of({.one_block = predicted("one block", 1),
+                                    .rows = {predicted("fast", 1.6), noisy},
+                                    .rounds = 3,
+                                    .seconds = 60});
+  EXPECT_NE(line_with(text, "noisy").find("rounds disagree"),
+            std::string::npos);
+  EXPECT_EQ(line_with(text, "fast").find("rounds disagree"), std::string::npos);
+  EXPECT_NE(text.find("Doubtful: rounds disagree"), std::string::npos) << text;
+}
+
+TEST(OtherLoad, IsWhatAnotherProcessComputes) {
+  const OtherLoad load;
+  const volatile bool always = true;
+  const pid_t other = ::fork();
+  if (other == 0)
+    while (always) {
+    }
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const double cores = load.cores();
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  EXPECT_GT(cores, 0.5);
+}
+
+TEST(OtherLoad, CountsTicksOfAllButIdleAndWaiting) {
+  EXPECT_DOUBLE_EQ(
+      busy_seconds("cpu  100 20 30 9000 800 4 5 6 7 8\ncpu0 1 2 3\n", 100),
+      1.65);
+  EXPECT_EQ(busy_seconds("", 100), 0);
+  EXPECT_EQ(busy_seconds("cpu  100 20", 100), 0);
 }
 
 ConfigNode config_of(const std::string& text) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
@@ -27,7 +28,9 @@ std::string rate(double lr) {
   return "optimizer = {lr = " + std::to_string(lr) + "}\n";
 }
 std::string policy(const std::string& name) {
-  return "boundary = {policy = '" + name + "'}\n";
+  const char* more =
+      name == "features_replay" ? ", statistics = 'forward'" : "";
+  return fmt::format("boundary = {{policy = '{}'{}}}\n", name, more);
 }
 
 class Kept final : public Sink {
