@@ -9,7 +9,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "lib/metrics/quantile.h"
+#include "lib/base/quantile.h"
 
 namespace sluice {
 namespace {

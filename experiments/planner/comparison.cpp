@@ -11,7 +11,7 @@
 #include "experiments/config/overrides.h"
 #include "experiments/planner/other_load.h"
 #include "lib/base/error.h"
-#include "lib/metrics/quantile.h"
+#include "lib/base/quantile.h"
 #include "lib/metrics/time_spent.h"
 #include "lib/schedules/contention.h"
 

@@ -27,12 +27,18 @@ bool gains(const Prediction& row) {
   return row.impossible.empty() && row.speed.speed_up >= kGain;
 }
 
+/// What surely gains nothing may vary.
 bool is_noisy(const Prediction& row) {
-  return row.upper_quartile - row.lower_quartile > kSpread * row.speed.speed_up;
+  return row.upper_quartile >= kGain &&
+         row.upper_quartile - row.lower_quartile > kSpread * row.speed.speed_up;
 }
 
 bool gains_and_fits(const Prediction& row) {
-  return gains(row) && row.too_large.empty();
+  return gains(row) && !is_noisy(row) && row.too_large.empty();
+}
+
+bool is_beside_others(const Comparison& comparison) {
+  return comparison.others > kOthers * comparison.cores;
 }
 
 std::string utilisation_text(const Prediction& row) {
@@ -105,7 +111,7 @@ std::string doubts_of(const Comparison& comparison) {
         comparison.rounds, kFewRounds,
         std::ceil(comparison.seconds * kFewRounds /
                   static_cast<double>(comparison.rounds)));
-  if (comparison.others > kOthers * comparison.cores)
+  if (is_beside_others(comparison))
     doubts += fmt::format(
         "Doubtful: other programs kept {:.1f} of {:.0f} cores busy. Try again "
         "when they are done.\n",
@@ -126,6 +132,9 @@ std::string conclusion_of(const Comparison& comparison) {
                (gains_and_fits(right) ? right.speed.speed_up : 0);
       });
   const bool is_found = best != rows.end() && gains_and_fits(*best);
+  if (is_beside_others(comparison)) return "No conclusion.\n";
+  if (!is_found && std::any_of(rows.begin(), rows.end(), is_noisy))
+    return "No conclusion.\n";
   if (!is_found && std::any_of(rows.begin(), rows.end(), gains))
     return "Nothing that gains fits into these devices.\n";
   if (!is_found)

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/metrics/quantile.h"
+#include "lib/base/quantile.h"
 
 namespace sluice {
 

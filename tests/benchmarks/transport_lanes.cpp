@@ -9,6 +9,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/message.h"
+#include "tests/transport/test_secret.h"
 #include "transport/file_descriptor.h"
 #include "transport/rendezvous.h"
 #include "transport/shared_memory.h"
@@ -141,6 +142,7 @@ RendezvousOptions options_of(std::size_t place) {
   // Held by what asks for buffers, one call at a time.
   const auto to = std::make_shared<Buffers>();
   RendezvousOptions options{
+      .secret = test_secret(),
       .control = {.up = kLaneCapacity, .down = kLaneCapacity},
       .transport = is_slots(place) ? "shared_memory" : name_of(place),
       .buffers = [to](std::size_t bytes) { return to->next(bytes); }};

@@ -106,6 +106,8 @@ TEST(Comparison, BesideOtherProgramsIsDoubtful) {
   EXPECT_NE(text.find("Doubtful: other programs kept 0.9 of 2 cores busy"),
             std::string::npos)
       << text;
+  EXPECT_NE(text.find("No conclusion"), std::string::npos) << text;
+  EXPECT_EQ(text.find("Fastest"), std::string::npos) << text;
 }
 
 TEST(Comparison, OfRoundsThatDisagreeIsDoubtful) {
@@ -120,6 +122,19 @@ TEST(Comparison, OfRoundsThatDisagreeIsDoubtful) {
             std::string::npos);
   EXPECT_EQ(line_with(text, "fast").find("rounds disagree"), std::string::npos);
   EXPECT_NE(text.find("Doubtful: rounds disagree"), std::string::npos) << text;
+  EXPECT_NE(text.find("Fastest: fast in"), std::string::npos) << text;
+}
+
+TEST(Comparison, OfRoundsThatSurelyGainNothingIsNotDoubtful) {
+  Prediction slow = predicted("slow", 0.7);
+  slow.lower_quartile = 0.6;
+  slow.upper_quartile = 0.8;
+  const std::string text = text_of({.one_block = predicted("one block", 1),
+                                    .rows = {slow},
+                                    .rounds = 3,
+                                    .seconds = 60});
+  EXPECT_EQ(text.find("disagree"), std::string::npos) << text;
+  EXPECT_NE(text.find("No gain here"), std::string::npos) << text;
 }
 
 TEST(OtherLoad, IsWhatAnotherProcessComputes) {

@@ -1,4 +1,4 @@
-#include "lib/metrics/quantile.h"
+#include "lib/base/quantile.h"
 
 #include <gtest/gtest.h>
 
