@@ -111,7 +111,7 @@ void FrameReader::read_piece(std::size_t bytes) {
     if (part.data == nullptr) {
       ring_.skip(count);
     } else {
-      ring_.read({part.data, count});
+      ring_.read({part.data, count}, part.into);
       part.data += count;
     }
     part.bytes -= count;
@@ -203,7 +203,9 @@ void FrameReader::place(TensorView& tensor, std::uint32_t slot) {
   tensor.buffer.bytes = bytes;
   copied_ += bytes;
   if (bytes == 0) return;
-  parts_.push_back({tensor.buffer.data, bytes});
+  parts_.push_back({tensor.buffer.data, bytes,
+                    bytes >= kPastCache ? RingReader::Into::memory
+                                        : RingReader::Into::cache});
   if (padded(bytes) > bytes) parts_.push_back({nullptr, padded(bytes) - bytes});
 }
 

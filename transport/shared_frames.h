@@ -29,6 +29,10 @@ inline constexpr std::uint32_t kInRing = 0xFFFFFFFF;
 /// so that both ends copy at the same time.
 inline constexpr std::size_t kPieceBytes = std::size_t{128} << 10;
 
+/// Tensors of so many bytes go to memory past the cache, which they would only
+/// sweep: the next layer wouldn't find them there whole.
+inline constexpr std::size_t kPastCache = std::size_t{4} << 20;
+
 /// Writes frames into the ring of an area, as far as there is room. One thread
 /// at a time, but where it says otherwise. `wake_reader` is called when the
 /// reader sleeps and there is something for it.
@@ -84,6 +88,7 @@ class FrameReader {
   struct Part {
     std::byte* data;  // null: bytes to skip
     std::size_t bytes;
+    RingReader::Into into = RingReader::Into::cache;
   };
 
   void read_piece(std::size_t bytes);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/base/error.h"
+#include "transport/copy_past_cache.h"
 
 namespace sluice {
 namespace {
@@ -57,12 +58,19 @@ std::size_t RingReader::available() const {
   return distance(words_.tail.load(), head_, bytes_.size());
 }
 
-void RingReader::read(std::span<std::byte> to) {
+void RingReader::read(std::span<std::byte> to, Into into) {
   if (to.empty()) return;
+  const auto copy = [into](std::byte* here, const std::byte* from,
+                           std::size_t bytes) {
+    if (into == Into::memory)
+      copy_past_cache(here, from, bytes);
+    else
+      std::memcpy(here, from, bytes);
+  };
   const std::size_t at = head_ & (bytes_.size() - 1);
   const std::size_t before_end = std::min(to.size(), bytes_.size() - at);
-  std::memcpy(to.data(), bytes_.data() + at, before_end);
-  std::memcpy(to.data() + before_end, bytes_.data(), to.size() - before_end);
+  copy(to.data(), bytes_.data() + at, before_end);
+  copy(to.data() + before_end, bytes_.data(), to.size() - before_end);
   head_ += to.size();
 }
 

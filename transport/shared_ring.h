@@ -68,8 +68,11 @@ class RingReader {
   /// Bytes that may be read now. Throws LinkError when the writer's index can't
   /// be.
   std::size_t available() const;
+  /// Where what is read goes; for what is larger than a cache, straight to
+  /// memory is faster.
+  enum class Into : std::uint8_t { cache, memory };
   /// At most available(); the writer can't use their room yet.
-  void read(std::span<std::byte> to);
+  void read(std::span<std::byte> to, Into into = Into::cache);
   void skip(std::size_t count) { head_ += count; }
   /// Now it can. True: it sleeps and must be woken.
   bool release();
