@@ -56,7 +56,10 @@ ConfigNode draw(const Range& range, KeyedRandom& random) {
 /// is a cell.
 class Expansion {
  public:
-  explicit Expansion(const Sweep& sweep) : sweep_(sweep) {}
+  explicit Expansion(const Sweep& sweep)
+      : sweep_(sweep),
+        chosen_(sweep.axes.size()),
+        is_used_(sweep.axes.size()) {}
 
   std::vector<Cell> cells() {
     if (sweep_.kind == Sweep::Kind::random) {
@@ -64,6 +67,7 @@ class Expansion {
     } else {
       expand(0);
     }
+    if (!is_random()) refuse_unused();
     return std::move(cells_);
   }
 
@@ -75,15 +79,26 @@ class Expansion {
     if (at == sweep_.axes.size()) return add();
     const Axis& axis = sweep_.axes[at];
     if (!holds(axis)) return expand(at + 1);
+    if (find_chosen(axis.key))
+      throw UserError("sweep: axis {}: two of its conditions hold at once",
+                      axis.key);
+    is_used_[at] = true;
     for (Choice& choice : choices(axis)) {
-      chosen_[axis.key] = std::move(choice);
+      chosen_[at] = std::move(choice);
       expand(at + 1);
     }
-    chosen_.erase(axis.key);
+    chosen_[at].reset();
+  }
+
+  /// The place of the axis with that key that was chosen.
+  std::optional<std::size_t> find_chosen(const std::string& key) const {
+    for (std::size_t i = 0; i < chosen_.size(); ++i)
+      if (chosen_[i] && sweep_.axes[i].key == key) return i;
+    return std::nullopt;
   }
 
   bool holds(const Axis& axis) const {
-    if (!axis.with.empty() && !chosen_.contains(axis.with)) return false;
+    if (!axis.with.empty() && !find_chosen(axis.with)) return false;
     if (!axis.when) return true;
     const std::string label = label_chosen(axis.when->key);
     const ConfigNode set = settings();
@@ -92,28 +107,24 @@ class Expansion {
     return std::any_of(wanted.begin(), wanted.end(), [&](const auto& value) {
       const auto* text = std::get_if<std::string>(&value.value);
       return (is != nullptr && *is == value) ||
-             (text != nullptr && !label.empty() && *text == label);
+             (!label.empty() &&
+              (text != nullptr ? *text : value.literal()) == label);
     });
   }
 
   /// Of the axis with that key.
   std::string label_chosen(const std::string& key) const {
-    const auto chosen = chosen_.find(key);
-    if (chosen == chosen_.end() || !chosen->second.index) return "";
-    for (const Axis& axis : sweep_.axes)
-      if (axis.key == key && !axis.labels.empty())
-        return axis.labels.at(*chosen->second.index);
-    return "";
+    const auto at = find_chosen(key);
+    if (!at || !chosen_[*at]->index || sweep_.axes[*at].labels.empty())
+      return "";
+    return sweep_.axes[*at].labels.at(*chosen_[*at]->index);
   }
 
   /// What is set so far, as a config.
   ConfigNode settings() const {
     ConfigNode config = {.value = ConfigNode::Table{}};
-    for (const Axis& axis : sweep_.axes) {
-      const auto chosen = chosen_.find(axis.key);
-      if (chosen != chosen_.end())
-        config.set_path(axis.key, chosen->second.value);
-    }
+    for (std::size_t i = 0; i < chosen_.size(); ++i)
+      if (chosen_[i]) config.set_path(sweep_.axes[i].key, chosen_[i]->value);
     return config;
   }
 
@@ -121,7 +132,8 @@ class Expansion {
     std::vector<Choice> all;
     for (std::size_t i = 0; i < axis.values.size(); ++i)
       all.push_back({axis.values[i], i});
-    if (!axis.with.empty()) return {all.at(*chosen_.at(axis.with).index)};
+    if (!axis.with.empty())
+      return {all.at(*chosen_[*find_chosen(axis.with)]->index)};
     if (!is_random()) return all;
     KeyedRandom random(
         random_key({static_cast<std::uint64_t>(sweep_.sample_seed),
@@ -132,10 +144,10 @@ class Expansion {
 
   void add() {
     Cell cell;
-    for (const Axis& axis : sweep_.axes) {
-      const auto chosen = chosen_.find(axis.key);
-      if (chosen == chosen_.end()) continue;
-      const auto& [value, index] = chosen->second;
+    for (std::size_t i = 0; i < chosen_.size(); ++i) {
+      if (!chosen_[i]) continue;
+      const Axis& axis = sweep_.axes[i];
+      const auto& [value, index] = *chosen_[i];
       cell.values.emplace_back(axis.key, value);
       cell.texts.push_back(index && !axis.labels.empty()
                                ? axis.labels.at(*index)
@@ -147,9 +159,21 @@ class Expansion {
                       kMostCells);
   }
 
+  void refuse_unused() const {
+    for (std::size_t i = 0; i < is_used_.size(); ++i) {
+      const Axis& axis = sweep_.axes[i];
+      if (!is_used_[i] && axis.when)
+        throw UserError(
+            "sweep: axis {}: holds in no cell: no axis sets {} to what its "
+            "condition wants",
+            axis.key, axis.when->key);
+    }
+  }
+
   const Sweep& sweep_;
   std::int64_t index_ = 0;
-  std::map<std::string, Choice> chosen_;
+  std::vector<std::optional<Choice>> chosen_;  // by axis
+  std::vector<bool> is_used_;                  // by axis
   std::vector<Cell> cells_;
 };
 
@@ -188,22 +212,6 @@ void refuse_same(const std::vector<Cell>& cells) {
       throw UserError("sweep: the cell '{}' is there twice", cell->label);
 }
 
-void refuse_unused(const Sweep& sweep, const std::vector<Cell>& cells) {
-  for (const Axis& axis : sweep.axes) {
-    const bool is_used =
-        std::any_of(cells.begin(), cells.end(), [&](const Cell& cell) {
-          return std::any_of(
-              cell.values.begin(), cell.values.end(),
-              [&](const auto& value) { return value.first == axis.key; });
-        });
-    if (!is_used && axis.when)
-      throw UserError(
-          "sweep: axis {}: holds in no cell: no axis sets {} to what its "
-          "condition wants",
-          axis.key, axis.when->key);
-  }
-}
-
 }  // namespace
 
 std::vector<Cell> cells_of(const Sweep& sweep) {
@@ -217,7 +225,6 @@ std::vector<Cell> cells_of(const Sweep& sweep) {
     if (cell.label.empty()) cell.label = label_of(cell, keys_of(sweep), names);
   if (is_random) return cells;
   refuse_same(cells);
-  refuse_unused(sweep, cells);
   return cells;
 }
 

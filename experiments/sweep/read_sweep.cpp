@@ -69,7 +69,8 @@ Axis read_axis(Fields& fields) {
   std::string when;
   fields.key("when", when,
              {.text = "\"key=a,b\": holds only in cells where an axis before "
-                      "has set key so"});
+                      "has set key so; axes of one key may stand beside each "
+                      "other where each has its condition"});
   if (!when.empty()) axis.when = when_of_text(when);
   return axis;
 }
@@ -160,14 +161,25 @@ Written written_in(const ConfigNode& config) {
   return written;
 }
 
+/// In the place of those with its key, which it replaces, or at the end.
 void put(std::vector<Axis>& axes, Axis axis) {
-  const auto same = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) {
-    return a.key == axis.key;
-  });
-  if (same == axes.end())
-    axes.push_back(std::move(axis));
+  const auto is_same = [&](const Axis& a) { return a.key == axis.key; };
+  const auto place =
+      std::find_if(axes.begin(), axes.end(), is_same) - axes.begin();
+  std::erase_if(axes, is_same);
+  axes.insert(axes.begin() + place, std::move(axis));
+}
+
+/// Axes of one key may stand beside each other where each has its condition.
+void add(std::vector<Axis>& axes, Axis axis) {
+  const auto is_other = [&](const Axis& a) {
+    return a.key == axis.key && a.when && axis.when;
+  };
+  const auto last = std::find_if(axes.rbegin(), axes.rend(), is_other);
+  if (last == axes.rend())
+    put(axes, std::move(axis));
   else
-    *same = std::move(axis);
+    axes.insert(last.base(), std::move(axis));
 }
 
 /// The axes of the command line, and its overrides into the config. A single
@@ -190,7 +202,7 @@ std::vector<Axis> take_settings(const SweepWords& words, ConfigNode& config) {
       axis = Axis{.key = key,
                   .values = {override_value(text.substr(equals + 1), key)}};
     }
-    put(axes, std::move(*axis));
+    add(axes, std::move(*axis));
   }
   return axes;
 }
@@ -276,8 +288,11 @@ bool sets(const Axis& axis, const std::string& key) {
 
 /// What an axis says of others must be about axes before it.
 void check_links(const std::vector<Axis>& before, const Axis& axis) {
-  if (find(before, axis.key) != nullptr)
-    throw UserError("sweep: axis {}: is there twice", axis.key);
+  const Axis* same = find(before, axis.key);
+  if (same != nullptr && !(same->when && axis.when))
+    throw UserError(
+        "sweep: axis {}: is there twice; it may be where each has a condition",
+        axis.key);
   if (!axis.with.empty()) {
     const Axis* leader = find(before, axis.with);
     if (leader == nullptr)
@@ -337,7 +352,12 @@ Sweep read_sweep(const std::string& path, const SweepWords& words) {
   std::vector<Axis> axes = take_settings(words, config);
   Written written = written_in(config);
   Sweep sweep = std::move(written.sweep);
-  for (Axis& axis : axes) put(sweep.axes, std::move(axis));
+  std::set<std::string> replaced;
+  for (Axis& axis : axes)
+    if (replaced.insert(axis.key).second)
+      put(sweep.axes, std::move(axis));
+    else
+      add(sweep.axes, std::move(axis));
   if (words.samples) {
     sweep.kind = Sweep::Kind::random;
     sweep.samples = *words.samples;

@@ -146,6 +146,31 @@ TEST_F(SweepPlans, AConditionalAxisHoldsOnlyWhereItsConditionDoes) {
               three);
 }
 
+TEST_F(SweepPlans, AConditionMayNameALabelThatLooksLikeANumber) {
+  EXPECT_THAT(labels("[[sweep.axis]]\nkey = 'boundary'\n"
+                     "values = [{policy = 'a'}, {policy = 'b'}]\n"
+                     "labels = ['4', '8']\n"
+                     "[[sweep.axis]]\nkey = 'boundary.x'\nvalues = [1, 2]\n"
+                     "when = 'boundary=8'\n"),
+              ElementsAre("boundary=4", "boundary=8, x=1", "boundary=8, x=2"));
+}
+
+constexpr const char* kRatesOfEach =
+    "[[sweep.axis]]\nkey = 'policy'\nvalues = ['a', 'b', 'c']\n"
+    "[[sweep.axis]]\nkey = 'lr'\nvalues = [1, 2]\nwhen = 'policy=a'\n"
+    "[[sweep.axis]]\nkey = 'lr'\nvalues = [3]\nwhen = 'policy=b,c'\n";
+
+TEST_F(SweepPlans, AnAxisMayHaveOtherValuesUnderAnotherCondition) {
+  const auto four = ElementsAre("policy=a, lr=1", "policy=a, lr=2",
+                                "policy=b, lr=3", "policy=c, lr=3");
+  EXPECT_THAT(labels(kRatesOfEach), four);
+  EXPECT_THAT(labels("", {.settings = {"policy=a,b,c", "lr=1,2 if policy=a",
+                                       "lr=3 if policy=b,c"}}),
+              four);
+  EXPECT_THAT(labels(kRatesOfEach, {.settings = {"lr=4 if policy=a"}}),
+              ElementsAre("policy=a, lr=4", "policy=b", "policy=c"));
+}
+
 TEST_F(SweepPlans, AnAxisOfTheCommandLineTakesThePlaceOfTheFiles) {
   EXPECT_THAT(
       labels(kTwoAxes, {.settings = {"model.width=1,2,3", "optimizer.lr=0.5"}}),
@@ -349,6 +374,11 @@ INSTANTIATE_TEST_SUITE_P(
                "[[sweep.axis]]\nkey = 'b'\nvalues = [1]\n"
                "[[sweep.axis]]\nkey = 'a'\nvalues = [1]\nwhen = 'b=2'",
                "axis a: holds in no cell"},
+        Misuse{"TwoConditionsOfAnAxisThatHoldAtOnce",
+               "[[sweep.axis]]\nkey = 'b'\nvalues = [1, 2]\n"
+               "[[sweep.axis]]\nkey = 'a'\nvalues = [1]\nwhen = 'b=1,2'\n"
+               "[[sweep.axis]]\nkey = 'a'\nvalues = [2]\nwhen = 'b=2'",
+               "axis a: two of its conditions hold at once"},
         Misuse{"ListOfNothing", "[sweep]\nkind = 'list'", "wants cells"},
         Misuse{"CellThatIsThereTwice",
                "[sweep]\nkind = 'list'\n[[sweep.cell]]\nset = ['a=1']\n"
