@@ -159,6 +159,7 @@ void summarize(std::vector<Speed> rounds, Prediction& row) {
               return left.speed_up < right.speed_up;
             });
   std::vector<double> speed_ups;
+  speed_ups.reserve(rounds.size());
   for (const Speed& round : rounds) speed_ups.push_back(round.speed_up);
   row.speed = rounds[rounds.size() / 2];
   row.lower_quartile = quantile(speed_ups, 0.25);
