@@ -32,6 +32,10 @@ void TraceWriter::write(const Json& event) {
 
 TraceWriter::TraceWriter(std::ostream& out, int blocks) : out_(out) {
   out_ << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+  write(Json{{"ph", "M"},
+             {"name", "process_name"},
+             {"pid", kProcess},
+             {"args", {{"name", "blocks"}}}});
   for (int block = blocks; block >= 1; --block) {
     write(lane_event("thread_name", block, fmt::format("block {}", block)));
     write(lane_event("thread_sort_index", block, blocks - block));
