@@ -94,8 +94,8 @@ class FakeGpu {
 struct FakeHost {
   struct Shared {
     int process = 0;
-    std::vector<std::byte> memory = {};     // of memory
-    FakeGpu::Operation recorded = 0;        // of an event
+    std::vector<std::byte> memory = {};  // of memory
+    FakeGpu::Operation recorded = 0;     // of an event
     std::set<int> opened_by = {};
   };
 
@@ -128,8 +128,7 @@ class FakeProcess final : public IpcDevice {
     if (bytes > host_.free_bytes) return nullptr;
     host_.free_bytes -= bytes;
     ++allocations;
-    host_.shared.push_back(
-        {process_, std::vector<std::byte>(bytes, kGarbage)});
+    host_.shared.push_back({process_, std::vector<std::byte>(bytes, kGarbage)});
     return host_.shared.back().memory.data();
   }
   Event make_event() override {
@@ -173,7 +172,9 @@ class FakeProcess final : public IpcDevice {
             std::size_t bytes) override {
     host_.gpu.put(number(of), [=] { std::memcpy(to, from, bytes); });
   }
-  void follow_current(const Stream& of) override { order(current_, number(of)); }
+  void follow_current(const Stream& of) override {
+    order(current_, number(of));
+  }
   void keep_for(const Stream& of, const Buffer& buffer) override {
     host_.gpu.put(number(of), [owner = buffer.owner] {});
   }
@@ -185,7 +186,8 @@ class FakeProcess final : public IpcDevice {
   }
   void finish(const Stream& /*of*/) noexcept override { host_.gpu.run_all(); }
 
-  /// Computes a tensor: its bytes are there when the current stream comes to it.
+  /// Computes a tensor: its bytes are there when the current stream comes to
+  /// it.
   TensorView compute(const TensorView& wanted) {
     TensorView tensor = wanted;
     tensor.buffer = tensor_memory(wanted.buffer.bytes);
@@ -199,14 +201,16 @@ class FakeProcess final : public IpcDevice {
   TensorView read(const TensorView& tensor) {
     TensorView host = tensor;
     host.buffer = allocate_buffer(tensor.buffer.bytes);
-    host_.gpu.put(current_, [to = host.buffer, from = tensor.buffer.data] {
-      if (to.bytes > 0) std::memcpy(to.data, from, to.bytes);
+    Buffer from = tensor.buffer;
+    if (from.device != sluice::Device()) from.owner = nullptr;  // a stream's
+    host_.gpu.put(current_, [to = host.buffer, from] {
+      if (to.bytes > 0) std::memcpy(to.data, from.data, to.bytes);
     });
     return host;
   }
 
   int allocations = 0;
-  int opened = 0;    // ever
+  int opened = 0;  // ever
   int open_now = 0;
 
  private:
@@ -245,8 +249,8 @@ class FakeProcess final : public IpcDevice {
   Buffer tensor_memory(std::size_t bytes) {
     std::vector<std::byte>& memory =
         host_.tensors.emplace_back(bytes, kGarbage);
-    const auto spoil = [&host = host_, current = current_](
-                           std::vector<std::byte>* released) {
+    const auto spoil = [&host = host_,
+                        current = current_](std::vector<std::byte>* released) {
       host.gpu.put(current, [released] {
         std::fill(released->begin(), released->end(), kGarbage);
       });

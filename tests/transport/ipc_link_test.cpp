@@ -110,8 +110,8 @@ TensorView floats(std::int64_t count) {
 
 /// Its bytes say which message it is of.
 TensorView numbered(std::size_t bytes, std::size_t number) {
-  TensorView tensor = counting_tensor(
-      DType::uint8, {static_cast<std::int64_t>(bytes)}, {1});
+  TensorView tensor =
+      counting_tensor(DType::uint8, {static_cast<std::int64_t>(bytes)}, {1});
   for (std::size_t i = 0; i < bytes; ++i)
     tensor.buffer.data[i] ^= static_cast<std::byte>(number);
   return tensor;
@@ -319,8 +319,8 @@ TEST(IpcLink, ASenderIsToldThatItsReceiverIsGone) {
   pair.send({numbered(100, 1)});
   pair.read();
   pair.receiver.reset();
-  EXPECT_THROW(
-      for (int i = 0; i < 1000; ++i) pair.send({numbered(100, 2)}), PeerGone);
+  EXPECT_THROW(for (int i = 0; i < 1000; ++i) pair.send({numbered(100, 2)}),
+               PeerGone);
   pair.host.gpu.run_all();
 }
 
@@ -414,7 +414,9 @@ TEST_F(Parcels, WithAByteThatIsNothingAreRefused) {
 TEST_F(Parcels, OfAnotherNumberOfBytesThanTheirShapeAreRefused) {
   EXPECT_THAT(answer_to([](Parcel& parcel) { parcel.bytes = 28; }),
               HasSubstr("28 bytes of a tensor that has 24"));
-  EXPECT_THAT(answer_to([](Parcel& parcel) { parcel.sizes = {2, 1 << 20}; }),
+  EXPECT_THAT(answer_to([](Parcel& parcel) {
+                parcel.sizes = {2, 1 << 20};
+              }),
               HasSubstr("not dense"));
   EXPECT_NE(answer_to([](Parcel& parcel) {
               parcel.sizes = {0, 3};
@@ -434,15 +436,16 @@ TEST_F(Parcels, BeyondWhatAMessageMayHaveAreRefused) {
                 parcel.sizes = {std::int64_t{1} << 62, 1 << 10};
               }),
               HasSubstr("2^63"));
-  EXPECT_THAT(answer_to([](Parcel& parcel) { parcel.sizes = {-1, 3}; }),
+  EXPECT_THAT(answer_to([](Parcel& parcel) {
+                parcel.sizes = {-1, 3};
+              }),
               HasSubstr("negative"));
 }
 
 TEST_F(Parcels, OfAGpuThatIsNotSeenAreRefused) {
-  EXPECT_THAT(answer_to([](Parcel& parcel) {
-                parcel.device[3] = std::byte{1};
-              }),
-              HasSubstr("doesn't see"));
+  EXPECT_THAT(
+      answer_to([](Parcel& parcel) { parcel.device[3] = std::byte{1}; }),
+      HasSubstr("doesn't see"));
 }
 
 TEST_F(Parcels, WithHandlesOfNothingAreRefused) {
