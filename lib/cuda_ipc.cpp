@@ -20,13 +20,13 @@ constexpr const char* kRemedy =
 class CudaIpcDevice final : public IpcDevice {
  public:
   CudaIpcDevice(const CudaIpc& cuda, const c10::Device& device)
-      : cuda_(cuda), device_(device) {
+      : cuda_(cuda), device_(device), id_(cuda.id_of(device.index())) {
     for (int index = 0; index < count_gpus(); ++index)
       devices_[cuda_.id_of(index)] = index;
   }
 
   int own_device() const override { return device_.index(); }
-  DeviceId id() const override { return cuda_.id_of(device_.index()); }
+  DeviceId id() const override { return id_; }
   std::optional<int> find(const DeviceId& id) const override {
     const auto found = devices_.find(id);
     if (found == devices_.end()) return std::nullopt;
@@ -131,6 +131,7 @@ class CudaIpcDevice final : public IpcDevice {
 
   const CudaIpc& cuda_;
   const c10::Device device_;
+  const DeviceId id_;
   std::map<DeviceId, int> devices_;
 };
 

@@ -160,8 +160,18 @@ class IpcReceiver final : public Receiver {
     return device_->copies_on(device, IpcDevice::Way::arriving);
   }
 
-  // The slot goes back when the parcel's buffer does: with `taken` recorded.
+  // A process that has ended takes its events along: that its GPU's work can't
+  // be waited for is the link's failure, not ours.
   void unpack(TensorView& tensor) {
+    try {
+      take(tensor);
+    } catch (const InternalError& error) {
+      throw LinkError("parcel of a GPU: {}", error.what());
+    }
+  }
+
+  // The slot goes back when the parcel's buffer does: with `taken` recorded.
+  void take(TensorView& tensor) {
     Parcel parcel = read_parcel({tensor.buffer.data, tensor.buffer.bytes});
     const int device = find(parcel.device);
     const std::byte* const memory = memory_of({device, parcel.memory});

@@ -67,16 +67,17 @@ Tensors received(const Message& message) {
   return unpack(message, "h", nullptr, kGpu);
 }
 
-/// Sends back one more than what comes, until nothing comes.
+/// Answers an activation with one more, and a gradient with its first number,
+/// until nothing comes.
 void echo(Link link) {
   while (const std::optional<Message> message = link.receiver->receive()) {
-    Message answer;
     Tensors tensors = received(*message);
-    for (at::Tensor& tensor : tensors) tensor = tensor + 1;
-    if (message->kind == MessageKind::activation)
-      pack(tensors, "h", answer);
-    else  // only whether it is there
-      pack({tensors.at(0).flatten().slice(0, 0, 1).clone()}, "h", answer);
+    for (at::Tensor& tensor : tensors)
+      tensor = message->kind == MessageKind::activation
+                   ? tensor + 1
+                   : tensor.flatten().slice(0, 0, 1).clone();
+    Message answer;
+    pack(tensors, "h", answer);
     link.sender->send(std::move(answer));
   }
   link.sender->close();
@@ -236,7 +237,7 @@ TEST_F(Ipc, IsFasterThanStaging) {
     rate[way == Way::ipc ? 0 : 1] = bytes / seconds(stream) / 1e9;
     stop();
   }
-  at::Tensor copy = at::empty_like(tensor);
+  at::Tensor copy = tensor.clone();
   synchronize();
   const double plain = bytes / 1e9 / seconds([&] {
                          for (int i = 0; i < kMessages; ++i) copy.copy_(tensor);

@@ -161,6 +161,7 @@ class FakeProcess final : public IpcDevice {
     return stream(way == Way::leaving ? leaving_ : arriving_);
   }
   void wait(const Stream& of, const Event& event) override {
+    if (refuses) throw InternalError("the GPU is lost");
     host_.gpu.put(number(of), nullptr,
                   static_cast<FakeHost::Shared*>(event.handle)->recorded);
   }
@@ -209,6 +210,7 @@ class FakeProcess final : public IpcDevice {
     return host;
   }
 
+  bool refuses = false;
   int allocations = 0;
   int opened = 0;  // ever
   int open_now = 0;

@@ -335,6 +335,19 @@ TEST(IpcLink, WhatWasSentArrivesAfterItsSenderIsGone) {
   EXPECT_FALSE(pair.receiver->receive().has_value());
 }
 
+TEST(IpcLink, WhatTheReceiversGpuRefusesIsTheLinksFailure) {
+  Pair pair;
+  pair.send({numbered(100, 1)});
+  pair.upper->refuses = true;
+  EXPECT_THROW(pair.read(), LinkError);
+}
+
+TEST(IpcLink, WhatTheSendersGpuRefusesIsItsOwn) {
+  Pair pair;
+  pair.lower->refuses = true;
+  EXPECT_THROW(pair.send({numbered(100, 1)}), InternalError);
+}
+
 TEST(IpcLink, TwoThreadsMayBeTheProcesses) {
   // Only the link is real here, and the stand-in is for one thread: so no GPU.
   Pair pair;
