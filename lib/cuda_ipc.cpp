@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 
 #include "lib/base/error.h"
@@ -17,6 +18,12 @@ namespace {
 constexpr const char* kRemedy =
     "set cuda_ipc = false, and tensors pass through the host";
 
+c10::Device gpu(int index) {
+  return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+// LibTorch's guard around each call: when it goes back to a device that this
+// process doesn't use, it doesn't start CUDA there.
 class CudaIpcDevice final : public IpcDevice {
  public:
   CudaIpcDevice(const CudaIpc& cuda, const c10::Device& device)
@@ -34,19 +41,24 @@ class CudaIpcDevice final : public IpcDevice {
   }
 
   std::byte* allocate(std::size_t bytes) override {
+    const c10::DeviceGuard on(gpu(own_device()));
     return cuda_.allocate(own_device(), bytes);
   }
   Event make_event() override {
+    const c10::DeviceGuard on(gpu(own_device()));
     return {cuda_.make_event(own_device()), own_device()};
   }
   IpcHandle handle_of_memory(std::byte* memory) override {
+    const c10::DeviceGuard on(gpu(own_device()));
     return cuda_.handle_of_memory(own_device(), memory);
   }
   IpcHandle handle_of_event(const Event& event) override {
+    const c10::DeviceGuard on(gpu(event.device));
     return cuda_.handle_of_event(event.device, event.handle);
   }
 
   std::byte* open_memory(int device, const IpcHandle& handle) override {
+    const c10::DeviceGuard on(gpu(device));
     std::byte* memory = nullptr;
     if (const char* why = cuda_.open_memory(device, handle, &memory))
       throw LinkError("memory of a neighbour's GPU can't be opened: {}; {}",
@@ -54,6 +66,7 @@ class CudaIpcDevice final : public IpcDevice {
     return memory;
   }
   Event open_event(int device, const IpcHandle& handle) override {
+    const c10::DeviceGuard on(gpu(device));
     Event event{.device = device};
     if (const char* why = cuda_.open_event(device, handle, &event.handle))
       throw LinkError("an event of a neighbour's GPU can't be opened: {}; {}",
@@ -61,9 +74,11 @@ class CudaIpcDevice final : public IpcDevice {
     return event;
   }
   void close_memory(int device, std::byte* memory) noexcept override {
+    const c10::DeviceGuard on(gpu(device));
     cuda_.close_memory(device, memory);
   }
   void close_event(const Event& event) noexcept override {
+    const c10::DeviceGuard on(gpu(event.device));
     cuda_.close_event(event.device, event.handle);
   }
 
@@ -71,13 +86,16 @@ class CudaIpcDevice final : public IpcDevice {
     return {copies(device, way).native_handle(), device};
   }
   void wait(const Stream& stream, const Event& event) override {
+    const c10::DeviceGuard on(gpu(stream.device));
     cuda_.wait(stream.device, stream.handle, event.handle);
   }
   void record(const Stream& stream, const Event& event) override {
+    const c10::DeviceGuard on(gpu(stream.device));
     cuda_.record(stream.device, stream.handle, event.handle);
   }
   void copy(const Stream& stream, std::byte* to, const std::byte* from,
             std::size_t bytes) override {
+    const c10::DeviceGuard on(gpu(stream.device));
     cuda_.copy(stream.device, stream.handle, to, from, bytes);
   }
   void follow_current(const Stream& stream) override {
@@ -112,14 +130,15 @@ class CudaIpcDevice final : public IpcDevice {
         ->record_stream(computing);
   }
   void finish(const Stream& stream) noexcept override {
+    const c10::DeviceGuard on(gpu(stream.device));
     cuda_.finish(stream.device, stream.handle);
   }
 
  private:
   static c10::Stream copies(int device, Way way) {
-    return copies_of_this_thread(
-        {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device)},
-        way == Way::leaving ? CopyWay::leaving : CopyWay::arriving);
+    return copies_of_this_thread(gpu(device), way == Way::leaving
+                                                  ? CopyWay::leaving
+                                                  : CopyWay::arriving);
   }
   /// Only copies_on() makes them.
   static c10::Stream known(const Stream& stream) {
