@@ -108,7 +108,7 @@ class CudaIpcDevice final : public IpcDevice {
   }
   Buffer allocate_for(const Stream& stream, std::size_t bytes) override {
     const c10::Stream own = copies(own_device(), Way::arriving);
-    auto tensor = std::make_shared<at::Tensor>();
+    const auto tensor = std::make_shared<at::Tensor>();
     {
       const c10::StreamGuard on(own);
       *tensor = at::empty({static_cast<std::int64_t>(bytes)},
@@ -120,7 +120,7 @@ class CudaIpcDevice final : public IpcDevice {
         .data = static_cast<std::byte*>(tensor->data_ptr()),
         .bytes = bytes,
         .device = {.kind = sluice::Device::Kind::cuda, .index = own_device()},
-        .owner = std::move(tensor)};
+        .owner = tensor};
   }
   void hand_to_current(const Stream& stream, const Buffer& buffer) override {
     const c10::Stream computing = computing_on(device_);

@@ -154,7 +154,8 @@ class IpcReceiver final : public Receiver {
   }
 
  private:
-  using Key = std::pair<int, IpcHandle>;  // the device, by its number here
+  // The device, by its number here, and the handle.
+  using Key = std::pair<int, decltype(IpcHandle::bytes)>;
 
   IpcDevice::Stream arriving_on(int device) const {
     return device_->copies_on(device, IpcDevice::Way::arriving);
@@ -174,9 +175,9 @@ class IpcReceiver final : public Receiver {
   void take(TensorView& tensor) {
     Parcel parcel = read_parcel({tensor.buffer.data, tensor.buffer.bytes});
     const int device = find(parcel.device);
-    const std::byte* const memory = memory_of({device, parcel.memory});
-    const IpcDevice::Event ready = event_of({device, parcel.ready});
-    const IpcDevice::Event taken = event_of({device, parcel.taken});
+    const std::byte* const memory = memory_of({device, parcel.memory.bytes});
+    const IpcDevice::Event ready = event_of({device, parcel.ready.bytes});
+    const IpcDevice::Event taken = event_of({device, parcel.taken.bytes});
     const IpcDevice::Stream copies = arriving_on(device);
     const Buffer own = device_->allocate_for(copies, parcel.bytes);
     device_->wait(copies, ready);
@@ -201,14 +202,14 @@ class IpcReceiver final : public Receiver {
     const auto known = memory_.find(key);
     if (known != memory_.end()) return known->second;
     check_room(memory_.size());
-    return memory_[key] = device_->open_memory(key.first, key.second);
+    return memory_[key] = device_->open_memory(key.first, {key.second});
   }
 
   IpcDevice::Event event_of(const Key& key) {
     const auto known = events_.find(key);
     if (known != events_.end()) return known->second;
     check_room(events_.size());
-    return events_[key] = device_->open_event(key.first, key.second);
+    return events_[key] = device_->open_event(key.first, {key.second});
   }
 
   static void check_room(std::size_t open) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstddef>
 #include <optional>
 
@@ -13,7 +12,7 @@ namespace sluice {
 struct IpcHandle {
   std::array<std::byte, 64> bytes = {};
 
-  auto operator<=>(const IpcHandle&) const = default;
+  bool operator==(const IpcHandle&) const = default;
 };
 
 /// A GPU, as all processes of a host call it: its UUID.
