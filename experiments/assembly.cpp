@@ -20,6 +20,7 @@
 #include "lib/gradient_probe.h"
 #include "lib/memory/allocator.h"
 #include "lib/policies/top_loss.h"
+#include "lib/staged_sender.h"
 
 namespace sluice {
 namespace {
@@ -365,6 +366,17 @@ Continued continued_from(const Experiment& experiment,
   return from;
 }
 
+namespace {
+
+/// What a GPU sends to a CPU is copied as it is sent: later the copy would be
+/// behind what the GPU has got to do by then. Between GPUs it stays there.
+void stage_for_cpu(const Experiment& experiment, int from, int to, Link& link) {
+  if (is_on_gpu(experiment, from) && !is_on_gpu(experiment, to))
+    link.sender = staged_sender(std::move(link.sender));
+}
+
+}  // namespace
+
 std::vector<Ends> memory_ends(const Experiment& experiment) {
   std::vector<Ends> ends(static_cast<std::size_t>(experiment.blocks()));
   for (std::size_t boundary = 0; boundary + 1 < ends.size(); ++boundary) {
@@ -380,6 +392,9 @@ std::vector<Ends> memory_ends(const Experiment& experiment) {
     auto [below, above] =
         memory_link(capacity.up, capacity.down,
                     std::chrono::seconds(experiment.timeout_seconds));
+    const int block = static_cast<int>(boundary) + 1;
+    stage_for_cpu(experiment, block, block + 1, below);
+    stage_for_cpu(experiment, block + 1, block, above);
     ends[boundary].above = std::move(below);
     ends[boundary + 1].below = std::move(above);
   }

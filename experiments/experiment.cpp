@@ -272,6 +272,7 @@ void apply(const Settings& settings, const Fields& top,
            Experiment& experiment) {
   experiment.devices = devices_of(settings, experiment.blocks(), top);
   experiment.deterministic = settings.deterministic;
+  experiment.cuda_ipc = settings.cuda_ipc;
   experiment.name = settings.name;
   experiment.engine = settings.engine;
   experiment.seed = static_cast<std::uint64_t>(settings.seed);
@@ -485,6 +486,11 @@ std::shared_ptr<const Codec> codec_above(const Experiment& experiment,
 bool uses_gpus(const Experiment& experiment) {
   return std::any_of(experiment.devices.begin(), experiment.devices.end(),
                      [](const std::string& name) { return name != "cpu"; });
+}
+
+bool is_on_gpu(const Experiment& experiment, int block) {
+  return block >= 1 && block <= experiment.blocks() &&
+         experiment.devices.at(static_cast<std::size_t>(block) - 1) != "cpu";
 }
 
 Site site_of(const Experiment& experiment, int block) {

@@ -54,6 +54,7 @@ struct Experiment {
   MemoryFormat memory_format = MemoryFormat::channels_last;
   std::vector<std::string> devices;  ///< names, index k-1
   bool deterministic = true;         ///< on GPUs
+  bool cuda_ipc = true;              ///< where it can be had
   bool caching_allocator = true;
 
   std::shared_ptr<const DataSet> data;  ///< nullptr: somebody feeds batches
@@ -105,6 +106,8 @@ std::shared_ptr<const Codec> codec_above(const Experiment& experiment,
 
 /// Whether any block computes on a GPU.
 bool uses_gpus(const Experiment& experiment);
+/// Whether block k does; false when there is none of that number.
+bool is_on_gpu(const Experiment& experiment, int block);
 
 /// The boundary above block k.
 Site site_of(const Experiment& experiment, int block);

@@ -10,10 +10,10 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 16> kNoNumbers = {
-    "name",    "engine",    "transport",  "threads", "log_every",  "slack",
-    "timeout", "allocator", "checkpoint", "hashes",  "on_failure", "restarts",
-    "on_nan",  "reconnect", "trace",      "forecast"};
+constexpr std::array<std::string_view, 17> kNoNumbers = {
+    "name",    "engine",    "transport",  "threads",  "log_every",  "slack",
+    "timeout", "allocator", "checkpoint", "hashes",   "on_failure", "restarts",
+    "on_nan",  "reconnect", "trace",      "forecast", "cuda_ipc"};
 constexpr std::array<std::string_view, 2> kNoNumbersOfData = {"root",
                                                               "prefetch"};
 

@@ -44,6 +44,10 @@ void Settings::describe(Fields& fields) {
   fields.key("deterministic", deterministic,
              {.text = "on GPUs: only algorithms that give the same bits each "
                       "time; an operation that has none fails"});
+  fields.key("cuda_ipc", cuda_ipc,
+             {.text = "between blocks on GPUs, over transport = "
+                      "\"shared_memory\": tensors go from GPU to GPU where "
+                      "CUDA can do so, not through the host"});
   fields.key(
       "epochs", epochs,
       {.text = "how long it trains", .unit = "epochs", .min = 0, .max = 1e6});

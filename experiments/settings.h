@@ -31,6 +31,7 @@ struct Settings {
   ConfigNode blocks = {.value = std::int64_t{2}};
   ConfigNode device = {.value = std::string("cpu")};
   bool deterministic = true;
+  bool cuda_ipc = true;
   double epochs = 5;
   std::int64_t turns = 0;
   std::int64_t batch_size = 64;

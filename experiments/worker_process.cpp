@@ -16,9 +16,9 @@
 #include "experiments/assembly.h"
 #include "experiments/chaos/saboteur.h"
 #include "experiments/config/toml.h"
+#include "experiments/gpu_links.h"
 #include "experiments/run_folder.h"
 #include "lib/base/memory/cached_buffers.h"
-#include "lib/device.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/executor.h"
@@ -27,7 +27,6 @@
 #include "lib/engines/worker_loop.h"
 #include "lib/memory/allocator.h"
 #include "lib/memory/resident.h"
-#include "lib/staging.h"
 
 namespace sluice {
 
@@ -70,24 +69,27 @@ std::vector<std::string> worker_command(const std::string& program,
 namespace {
 
 /// Adds to what the block has cost what only its process knows: by how much it
-/// has grown, at most, since this object was made, and how often it
-/// reconnected.
+/// has grown, at most, since this object was made, how often it reconnected,
+/// and how what it has on a GPU was sent.
 class ProcessSink final : public Sink {
  public:
   ProcessSink(std::shared_ptr<Sink> next,
-              const std::atomic<std::int64_t>& reconnections)
-      : next_(std::move(next)), reconnections_(reconnections) {}
+              const std::atomic<std::int64_t>& reconnections,
+              const GpuLinks& gpu)
+      : next_(std::move(next)), reconnections_(reconnections), gpu_(gpu) {}
   void write(const Record& record) override {
     if (record.text("kind") != "block") return next_->write(record);
     Record grown = record;
     grown.set("resident_bytes", resident_size().peak - at_start_);
     if (reconnections_ > 0) grown.set("reconnections", reconnections_.load());
+    gpu_.describe(grown);
     next_->write(grown);
   }
 
  private:
   std::shared_ptr<Sink> next_;
   const std::atomic<std::int64_t>& reconnections_;
+  const GpuLinks& gpu_;
   std::int64_t at_start_ = resident_size().now;
 };
 
@@ -110,7 +112,8 @@ Capacity capacity_of(const Experiment& experiment, int boundary) {
 /// Joined to the others; what the saboteur does to links is done to these.
 Neighbours join_others(IoThread& io, const Experiment& experiment,
                        const WorkerArguments& arguments,
-                       RendezvousOptions options, Saboteur& saboteur) {
+                       RendezvousOptions options, Saboteur& saboteur,
+                       GpuLinks& gpu) {
   if (arguments.parent != 0) options.deadline = kSupervisedDeadline;
   if (!arguments.faults.empty())
     options.damage = [&saboteur](std::uint32_t to, const Message& message,
@@ -120,9 +123,11 @@ Neighbours join_others(IoThread& io, const Experiment& experiment,
   const int block = arguments.block;
   const Capacity below = capacity_of(experiment, block - 1);
   const Capacity above = capacity_of(experiment, block);
+  gpu.ask_for(below, above, options);
   Neighbours links =
       join(io, arguments.address, static_cast<std::uint32_t>(block), below,
            above, std::move(options));
+  gpu.take_slots(links);
   links.below =
       saboteur.sabotaged(std::move(links.below), block - 1, below.down);
   links.above = saboteur.sabotaged(std::move(links.above), block + 1, above.up);
@@ -159,12 +164,8 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   prepare_process(experiment);
   const auto memory = memory_of_block(block);
   RendezvousOptions options = rendezvous_options(experiment, secret);
-  const std::string& device =
-      experiment.devices.at(static_cast<std::size_t>(block) - 1);
-  if (device != "cpu" && count_gpus() > 0)
-    options.buffers = pinned_buffers();
-  else if (allocator_installed())
-    options.buffers = cached_buffers(memory);
+  if (allocator_installed()) options.buffers = cached_buffers(memory);
+  GpuLinks gpu(experiment, block, /*one_host=*/arguments.parent != 0);
   std::atomic<std::int64_t> reconnections = 0;
   options.reconnected = [&](std::uint32_t to,
                             std::chrono::milliseconds without) {
@@ -175,9 +176,9 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   Pulse pulse([&io] { io.note_progress(); });
   Saboteur saboteur(parse_injections(arguments.faults, experiment.blocks()),
                     block, pulse);
-  Neighbours links =
-      with_pulse(join_others(io, experiment, arguments, options, saboteur),
-                 pulse, block, heartbeat_period(options.deadline));
+  Neighbours links = gpu.around(
+      with_pulse(join_others(io, experiment, arguments, options, saboteur, gpu),
+                 pulse, block, heartbeat_period(options.deadline)));
   saboteur.tell(control_sink(*links.control.sender));
   const auto make = [&] {
     saboteur.starts();
@@ -185,7 +186,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
         experiment, block,
         {std::move(links.below), std::move(links.above), memory},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
-                                      reconnections),
+                                      reconnections, gpu),
         {.checkpoints = checkpoints_of_run(arguments.folder),
          .resume = arguments.resume},
         experiment.probe_every > 0

@@ -9,7 +9,6 @@
 
 #include "lib/base/error.h"
 #include "lib/dtypes.h"
-#include "lib/staging.h"
 
 namespace sluice {
 namespace {
@@ -46,32 +45,67 @@ at::Tensor as_sendable(const at::Tensor& tensor) {
   return is_aligned(plain) ? plain : plain.clone();
 }
 
+Device place_of(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return {};
+  if (!tensor.is_cuda())
+    throw UserError("a tensor on {} can't be sent; there are cpu and cuda",
+                    tensor.device().str());
+  return {.kind = Device::Kind::cuda, .index = tensor.get_device()};
+}
+
+/// The tensor whose storage has the bytes of a view on a GPU.
+const at::Tensor& owner_of(const TensorView& view) {
+  SLUICE_CHECK(view.buffer.owner != nullptr, "tensor '{}' has no owner",
+               view.name);
+  return *static_cast<const at::Tensor*>(view.buffer.owner.get());
+}
+
+/// A tensor of its own over the bytes: LibTorch's allocator goes on knowing who
+/// uses them, which it wouldn't if they were foreign (from_blob()).
+at::Tensor over_device_bytes(const TensorView& view, at::IntArrayRef sizes,
+                             at::IntArrayRef strides) {
+  const at::Tensor& owner = owner_of(view);
+  const auto* const start =
+      static_cast<const std::byte*>(owner.storage().data());
+  const auto offset = (view.buffer.data - start) /
+                      static_cast<std::ptrdiff_t>(size_of(view.dtype));
+  at::Tensor tensor =
+      at::empty({0}, owner.options().dtype(scalar_type(view.dtype)));
+  tensor.set_(owner.storage(), view.buffer.bytes == 0 ? 0 : offset, sizes,
+              strides);
+  return tensor;
+}
+
 }  // namespace
 
 TensorView view_of(const at::Tensor& tensor, std::string_view name) {
   auto owner = std::make_shared<at::Tensor>(as_sendable(tensor));
   TensorView view;
-  if (!owner->is_cpu()) {
-    ToHost copy = copy_to_host(*owner);
-    *owner = std::move(copy.tensor);
-    view.buffer.wait_ready = std::move(copy.wait);
-  }
   view.name = name;
   view.dtype = dtype_of(*owner);
   view.sizes = owner->sizes().vec();
   view.strides = owner->strides().vec();
   view.buffer.bytes = stored_bytes(view.dtype, view.sizes, view.strides);
   view.buffer.data = static_cast<std::byte*>(owner->data_ptr());
+  view.buffer.device = place_of(*owner);
   view.buffer.owner = std::move(owner);
   return view;
 }
 
 at::Tensor tensor_of(const TensorView& view) {
   if (view.buffer.wait_ready) view.buffer.wait_ready();
+  if (view.buffer.device.kind != Device::Kind::cpu)
+    return over_device_bytes(view, view.sizes, view.strides);
   const Buffer keep = view.buffer;
   return at::from_blob(
       view.buffer.data, view.sizes, view.strides, [keep](void*) {},
       at::TensorOptions().dtype(scalar_type(view.dtype)));
+}
+
+at::Tensor stored_elements(const TensorView& view) {
+  const auto count =
+      static_cast<std::int64_t>(view.buffer.bytes / size_of(view.dtype));
+  return over_device_bytes(view, {count}, {1});
 }
 
 void pack(const Tensors& tensors, std::string_view name, Message& message) {

@@ -12,14 +12,20 @@ namespace sluice {
 
 /// The tensor as it lies in memory: a dense permutation keeps its strides, a
 /// stride-0 dimension is stored once; anything else, and what does not start on
-/// a kAlignment boundary, is copied first; what lies on a GPU is copied to the
-/// host, which view.buffer.wait_ready waits for. Shares the tensor's storage
-/// where it can, so nobody may write the tensor afterwards.
+/// a kAlignment boundary, is copied first. Shares the tensor's storage where it
+/// can, so nobody may write the tensor afterwards. What lies on a GPU stays
+/// there (view.buffer.device), and is ready for those who use it behind what
+/// the current stream has so far; staged() in lib/staged_sender.h brings it to
+/// the host. On a GPU view.buffer.owner is an at::Tensor, whoever makes the
+/// view.
 TensorView view_of(const at::Tensor& tensor, std::string_view name);
 
-/// A tensor over the view's bytes, on the CPU, which it keeps alive. It must
-/// never be written in place: others may read the same bytes.
+/// A tensor over the view's bytes, where they lie, which it keeps alive. It
+/// must never be written in place: others may read the same bytes.
 at::Tensor tensor_of(const TensorView& view);
+
+/// What is stored of a view on a GPU, [elements]: repeated dimensions once.
+at::Tensor stored_elements(const TensorView& view);
 
 /// Adds the tensors as "<name>.0", "<name>.1", ...
 void pack(const Tensors& tensors, std::string_view name, Message& message);

@@ -1,46 +1,20 @@
 #include "lib/staging.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <utility>
 
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "lib/streams.h"
 
 namespace sluice {
-namespace {
-
-/// `later` goes on when what `earlier` has now is done.
-void order(const c10::Stream& earlier, const c10::Stream& later) {
-  c10::Event event(earlier.device_type());
-  event.record(earlier);
-  event.block(later);
-}
-
-/// One for each thread and device: LibTorch's allocator keeps memory for each
-/// stream apart.
-c10::Stream copies_of_this_thread(const c10::Device& device) {
-  thread_local std::map<c10::DeviceIndex, c10::Stream> streams;
-  const auto known = streams.find(device.index());
-  if (known != streams.end()) return known->second;
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  return streams
-      .emplace(device.index(),
-               guard.getStreamFromGlobalPool(device, /*isHighPriority=*/true))
-      .first->second;
-}
-
-c10::Stream computing_on(const c10::Device& device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
-
-}  // namespace
 
 ToHost copy_to_host(const at::Tensor& tensor) {
-  const c10::Stream copies = copies_of_this_thread(tensor.device());
+  const c10::Stream copies =
+      copies_of_this_thread(tensor.device(), CopyWay::leaving);
   order(computing_on(tensor.device()), copies);
   const at::Tensor host =
       at::empty_strided(tensor.sizes(), tensor.strides(),
@@ -56,15 +30,29 @@ ToHost copy_to_host(const at::Tensor& tensor) {
   return {host, [done] { done->synchronize(); }};
 }
 
+namespace {
+
+/// With the strides of the original: what is repeated is copied once.
+at::Tensor copied_to(const c10::Device& device, const at::Tensor& tensor,
+                     bool non_blocking) {
+  at::Tensor once = tensor;
+  for (std::int64_t i = 0; i < tensor.dim(); ++i)
+    if (tensor.stride(i) == 0 && tensor.size(i) > 1)
+      once = once.narrow(i, 0, 1);
+  return once.to(device, non_blocking).expand(tensor.sizes());
+}
+
+}  // namespace
+
 at::Tensor on_device(const at::Tensor& tensor, const c10::Device& device) {
   if (!tensor.defined() || tensor.device() == device) return tensor;
-  if (device.is_cpu()) return tensor.to(device);
-  const c10::Stream copies = copies_of_this_thread(device);
+  if (device.is_cpu()) return copied_to(device, tensor, false);
+  const c10::Stream copies = copies_of_this_thread(device, CopyWay::arriving);
   const c10::Stream computing = computing_on(device);
   at::Tensor copy;
   {
     const c10::StreamGuard on(copies);
-    copy = tensor.to(device, /*non_blocking=*/true);
+    copy = copied_to(device, tensor, /*non_blocking=*/true);
   }
   order(copies, computing);
   // Allocated in the one stream, used and released in the other.

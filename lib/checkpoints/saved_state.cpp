@@ -9,6 +9,7 @@
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
 #include "lib/pack.h"
+#include "lib/staged_sender.h"
 
 namespace sluice {
 
@@ -18,7 +19,7 @@ void save_list(const Tensors& tensors, std::string_view name,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::string item = fmt::format("{}.{}", name, i);
     if (!tensors[i].defined()) continue;
-    TensorView view = view_of(tensors[i], item);
+    TensorView view = staged(view_of(tensors[i], item));
     into.emplace_back(item + ".sizes", at::tensor(view.sizes, at::kLong));
     into.emplace_back(item + ".strides", at::tensor(view.strides, at::kLong));
     const auto element = static_cast<std::int64_t>(tensors[i].element_size());

@@ -5,13 +5,14 @@
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
 #include "lib/pack.h"
+#include "lib/staged_sender.h"
 
 namespace sluice {
 namespace {
 
 void add(const NamedTensors& tensors, Message& message) {
   for (const auto& [name, tensor] : tensors)
-    message.tensors.push_back(view_of(tensor, name));
+    message.tensors.push_back(staged(view_of(tensor, name)));
 }
 
 class RemoteWitness final : public Witness {

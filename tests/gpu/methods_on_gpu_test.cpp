@@ -1,7 +1,10 @@
 // Blocks on a GPU, several processes sharing it: the engines agree on the bits,
 // and the GPU with the CPU on the numbers. scripts/test-gpu runs them where a
 // GPU is; elsewhere they say so and are skipped.
+#include <cstdint>
 #include <cstdlib>
+#include <fstream>
+#include <regex>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -11,6 +14,7 @@
 
 #include "experiments/config/overrides.h"
 #include "experiments/config/toml.h"
+#include "experiments/temporary_folder.h"
 #include "experiments/verify.h"
 #include "lib/device.h"
 #include "tests/experiments/methods.h"
@@ -103,6 +107,62 @@ TEST_F(OnGpu, BlocksMayBeOnDifferentDevices) {
                 kMlp)),
             kSame);
 }
+
+/// Over shared memory tensors go by CUDA IPC, or through the host.
+class WayOnGpu : public OnGpu,
+                 public testing::WithParamInterface<std::tuple<int, bool>> {
+ protected:
+  /// Of processes that share the GPU.
+  static std::string lines_of(const std::string& boundary) {
+    const auto& [blocks, by_ipc] = GetParam();
+    return fmt::format(
+        "device = 'cuda'\ntransport = 'shared_memory'\ncuda_ipc = {}\n"
+        "blocks = {}\n{}boundary = {}\n",
+        by_ipc, blocks, kMlp, boundary);
+  }
+};
+
+TEST_P(WayOnGpu, HasTheSameBitsOnEveryEngine) {
+  for (const char* boundary :
+       {"{policy = 'fully_decoupled'}", "{policy = 'local_loss', reach = 1}",
+        "{policy = 'delayed_gradient', codec = 'int8'}"})
+    EXPECT_EQ(differences(lines_of(boundary)), kSame) << boundary;
+}
+
+/// Of all blocks, from the records of what they have cost.
+std::int64_t sum_of(const std::string& metrics, const std::string& key) {
+  const std::regex number("\"" + key + "\": ?([0-9]+)");
+  std::int64_t sum = 0;
+  for (std::sregex_iterator found(metrics.begin(), metrics.end(), number), end;
+       found != end; ++found)
+    sum += std::stoll((*found)[1]);
+  return sum;
+}
+
+TEST_P(WayOnGpu, IsTheOneThatIsTaken) {
+  const TemporaryFolder folder;
+  const std::string config = folder.path() + "/config.toml";
+  std::ofstream(config) << config_with(lines_of("{policy = 'backprop'}"));
+  const Outcome run =
+      shell(fmt::format("{} run {} engine=processes --dir {}/run", program(),
+                        config, folder.path()));
+  ASSERT_EQ(run.status, 0) << run.text;
+  const std::string metrics = slurp(folder.path() + "/run/metrics.jsonl");
+  const bool by_ipc = std::get<bool>(GetParam());
+  for (const char* way : {"up", "down"}) {
+    const std::string key = way;
+    EXPECT_EQ(sum_of(metrics, key + "_by_ipc") > 0, by_ipc) << metrics;
+    EXPECT_EQ(sum_of(metrics, key + "_through_host") > 0, !by_ipc) << metrics;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, WayOnGpu, testing::Combine(testing::Values(2, 3), testing::Bool()),
+    [](const auto& info) {
+      return fmt::format("{}In{}Blocks",
+                         std::get<1>(info.param) ? "ByIpc" : "ThroughHost",
+                         std::get<0>(info.param));
+    });
 
 NamedTensors trained_on(const std::string& device, const std::string& lines) {
   Training training(small_experiment("device = '" + device + "'\n" + lines));

@@ -1,9 +1,15 @@
 #include "lib/pack.h"
 
+#include <chrono>
+#include <cstring>
+#include <memory>
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/base/memory_channel.h"
+#include "lib/staged_sender.h"
 
 namespace sluice::pack_test {
 
@@ -92,6 +98,54 @@ TEST(Pack, KeepsTheBytesAfterTheSenderForgotThem) {
   const at::Tensor received = unpack(message, "h").at(0);
   message = {};
   EXPECT_TRUE(received.eq(7).all().item<bool>());
+}
+
+/// As on a GPU, with memory of the host: the owner is a tensor, perhaps of
+/// bytes only.
+TensorView as_on_a_gpu(const at::Tensor& tensor) {
+  TensorView view = view_of(tensor, "h");
+  view.buffer.device = {.kind = Device::Kind::cuda};
+  return view;
+}
+
+TEST(PackOnGpu, TensorsShareTheStorageOfTheOwner) {
+  for (const at::Tensor& tensor :
+       {at::rand({4, 5}), at::rand({4, 1}).expand({4, 100}),
+        at::rand({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast),
+        at::arange(64).slice(0, 16), at::scalar_tensor(3), at::empty({0, 3})}) {
+    const at::Tensor again = tensor_of(as_on_a_gpu(tensor));
+    EXPECT_EQ(again.strides(), tensor.strides());
+    EXPECT_TRUE(again.equal(tensor));
+    EXPECT_TRUE(tensor.numel() == 0 || again.is_alias_of(tensor));
+  }
+}
+
+TEST(PackOnGpu, AnOwnerMayBeBytes) {
+  const at::Tensor tensor = at::rand({3, 4});
+  TensorView view = view_of(tensor, "h");
+  const at::Tensor bytes = at::empty({48}, at::kByte);
+  std::memcpy(bytes.data_ptr(), tensor.const_data_ptr(), 48);
+  view.buffer = as_on_a_gpu(bytes).buffer;
+  EXPECT_TRUE(tensor_of(view).equal(tensor));
+}
+
+TEST(PackOnGpu, StoredElementsAreThoseOfEachRepeatedDimensionOnce) {
+  const at::Tensor tensor = at::rand({4, 1}).expand({4, 100});
+  EXPECT_TRUE(stored_elements(as_on_a_gpu(tensor))
+                  .equal(tensor.select(1, 0).contiguous()));
+}
+
+TEST(StagedSender, LeavesWhatIsOnTheHostAsItIs) {
+  auto [sender, receiver] = memory_channel(1, std::chrono::seconds(10), "test");
+  const auto traffic = std::make_shared<DeviceTraffic>();
+  const auto staging = staged_sender(std::move(sender), traffic);
+  const at::Tensor tensor = at::rand({4, 5});
+  Message message;
+  pack({tensor}, "h", message);
+  staging->send(std::move(message));
+  EXPECT_EQ(unpack(*receiver->receive(), "h").at(0).const_data_ptr(),
+            tensor.const_data_ptr());
+  EXPECT_EQ(traffic->through_host, 0);
 }
 
 TEST(ReceivedTensor, WrittenInPlaceIsAnError) {

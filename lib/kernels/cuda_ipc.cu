@@ -1,0 +1,190 @@
+#include <cstring>
+
+#include <cuda_runtime.h>
+
+#include "lib/kernels/cuda_failure.h"
+#include "lib/kernels/cuda_ipc.h"
+
+namespace sluice {
+namespace {
+
+using Stream = CudaIpc::Stream;
+using Event = CudaIpc::Event;
+
+// The driver packs small allocations into blocks of 2 MiB, and a handle is that
+// of the block: so each of ours is whole blocks, and begins one.
+constexpr std::size_t kBlock = std::size_t{2} << 20;
+
+// Errors of a call stay behind for LibTorch to find, unless they are taken.
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();
+  cuda_failure(what, cudaGetErrorString(error));
+}
+
+const char* reason(cudaError_t error) {
+  if (error == cudaSuccess) return nullptr;
+  cudaGetLastError();
+  return cudaGetErrorString(error);
+}
+
+/// The device is the current one for the life of this. A call without it would
+/// start CUDA on device 0 too, which takes hundreds of MiB there.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) {
+    cudaGetDevice(&before_);
+    if (before_ != device) cudaSetDevice(device);
+    device_ = device;
+  }
+  ~OnDevice() {
+    if (before_ != device_) cudaSetDevice(before_);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_ = 0;
+  int device_ = 0;
+};
+
+bool has_ipc(int device) {
+  int has = 0;
+  const cudaError_t error =
+      cudaDeviceGetAttribute(&has, cudaDevAttrIpcEventSupport, device);
+  return reason(error) == nullptr && has != 0;
+}
+
+bool can_reach(int device, int peer) {
+  if (!has_ipc(device) || !has_ipc(peer)) return false;
+  if (device == peer) return true;
+  int can = 0;
+  const cudaError_t error = cudaDeviceCanAccessPeer(&can, device, peer);
+  return reason(error) == nullptr && can != 0;
+}
+
+DeviceId id_of(int device) {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, device),
+        "the properties of a GPU can't be read");
+  DeviceId id;
+  static_assert(sizeof properties.uuid.bytes == sizeof id);
+  std::memcpy(id.data(), properties.uuid.bytes, sizeof id);
+  return id;
+}
+
+std::byte* allocate(int device, std::size_t bytes) {
+  const OnDevice on(device);
+  void* memory = nullptr;
+  const std::size_t whole = (bytes + kBlock - 1) / kBlock * kBlock;
+  const cudaError_t error = cudaMalloc(&memory, whole);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(error, "memory for CUDA IPC can't be had");
+  return static_cast<std::byte*>(memory);
+}
+
+IpcHandle handle_of_memory(int device, std::byte* memory) {
+  const OnDevice on(device);
+  cudaIpcMemHandle_t handle;
+  check(cudaIpcGetMemHandle(&handle, memory),
+        "CUDA gives no handle of memory (cuda_ipc = false goes without)");
+  IpcHandle bytes;
+  static_assert(sizeof handle == sizeof bytes.bytes);
+  std::memcpy(bytes.bytes.data(), &handle, sizeof handle);
+  return bytes;
+}
+
+Event make_event(int device) {
+  const OnDevice on(device);
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(
+            &event, cudaEventInterprocess | cudaEventDisableTiming),
+        "an event for CUDA IPC can't be made");
+  return event;
+}
+
+IpcHandle handle_of_event(int device, Event event) {
+  const OnDevice on(device);
+  cudaIpcEventHandle_t handle;
+  check(cudaIpcGetEventHandle(&handle, static_cast<cudaEvent_t>(event)),
+        "CUDA gives no handle of an event (cuda_ipc = false goes without)");
+  IpcHandle bytes;
+  static_assert(sizeof handle == sizeof bytes.bytes);
+  std::memcpy(bytes.bytes.data(), &handle, sizeof handle);
+  return bytes;
+}
+
+const char* open_memory(int device, const IpcHandle& handle,
+                        std::byte** memory) {
+  const OnDevice on(device);
+  cudaIpcMemHandle_t native;
+  std::memcpy(&native, handle.bytes.data(), sizeof native);
+  void* opened = nullptr;
+  const char* why = reason(
+      cudaIpcOpenMemHandle(&opened, native, cudaIpcMemLazyEnablePeerAccess));
+  *memory = static_cast<std::byte*>(opened);
+  return why;
+}
+
+const char* open_event(int device, const IpcHandle& handle, Event* event) {
+  const OnDevice on(device);
+  cudaIpcEventHandle_t native;
+  std::memcpy(&native, handle.bytes.data(), sizeof native);
+  cudaEvent_t opened = nullptr;
+  const char* why = reason(cudaIpcOpenEventHandle(&opened, native));
+  *event = opened;
+  return why;
+}
+
+void close_memory(int device, std::byte* memory) {
+  const OnDevice on(device);
+  reason(cudaIpcCloseMemHandle(memory));
+}
+
+void close_event(int device, Event event) {
+  const OnDevice on(device);
+  reason(cudaEventDestroy(static_cast<cudaEvent_t>(event)));
+}
+
+void wait(int device, Stream stream, Event event) {
+  const OnDevice on(device);
+  check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream),
+                            static_cast<cudaEvent_t>(event), 0),
+        "a stream can't wait for an event of CUDA IPC");
+}
+
+void record(int device, Stream stream, Event event) {
+  const OnDevice on(device);
+  check(cudaEventRecord(static_cast<cudaEvent_t>(event),
+                        static_cast<cudaStream_t>(stream)),
+        "an event of CUDA IPC can't be recorded");
+}
+
+void copy(int device, Stream stream, std::byte* to, const std::byte* from,
+          std::size_t bytes) {
+  const OnDevice on(device);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault,
+                        static_cast<cudaStream_t>(stream)),
+        "a copy for CUDA IPC can't be started");
+}
+
+void finish(int device, Stream stream) {
+  const OnDevice on(device);
+  reason(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));
+}
+
+}  // namespace
+
+const CudaIpc* cuda_ipc() {
+  static constexpr CudaIpc kFunctions = {
+      can_reach,    id_of,           allocate,    handle_of_memory,
+      make_event,   handle_of_event, open_memory, open_event,
+      close_memory, close_event,     wait,        record,
+      copy,         finish};
+  return &kFunctions;
+}
+
+}  // namespace sluice

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+
+#include "lib/base/ipc_device.h"
+
+namespace sluice {
+
+/// What of the CUDA runtime IpcDevice needs, without LibTorch: each function
+/// for a device by its number, which it makes the current one only while it
+/// runs. They throw InternalError for what CUDA refuses; but those that open
+/// something of another process return CUDA's reason, or nullptr.
+struct CudaIpc {
+  using Stream = void*;  // a cudaStream_t
+  using Event = void*;   // a cudaEvent_t
+
+  /// Whether both have CUDA IPC, and the device can read memory of the other
+  /// one; of itself it can.
+  bool (*can_reach)(int device, int peer) = nullptr;
+  DeviceId (*id_of)(int device) = nullptr;
+
+  /// By cudaMalloc, so that it has a handle. nullptr: no memory is left.
+  std::byte* (*allocate)(int device, std::size_t bytes) = nullptr;
+  IpcHandle (*handle_of_memory)(int device, std::byte* memory) = nullptr;
+  Event (*make_event)(int device) = nullptr;
+  IpcHandle (*handle_of_event)(int device, Event event) = nullptr;
+
+  const char* (*open_memory)(int device, const IpcHandle& handle,
+                             std::byte** memory) = nullptr;
+  const char* (*open_event)(int device, const IpcHandle& handle,
+                            Event* event) = nullptr;
+  void (*close_memory)(int device, std::byte* memory) = nullptr;
+  void (*close_event)(int device, Event event) = nullptr;
+
+  void (*wait)(int device, Stream stream, Event event) = nullptr;
+  void (*record)(int device, Stream stream, Event event) = nullptr;
+  /// Between any memory of any device.
+  void (*copy)(int device, Stream stream, std::byte* to, const std::byte* from,
+               std::size_t bytes) = nullptr;
+  /// Blocks until the stream has done all. Throws nothing.
+  void (*finish)(int device, Stream stream) = nullptr;
+};
+
+/// nullptr when the program was built without nvcc.
+const CudaIpc* cuda_ipc();
+
+}  // namespace sluice

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+
+#include "lib/base/channel.h"
+#include "lib/base/device_traffic.h"
+
+namespace sluice {
+
+/// With its bytes on the host, where a copy may still be under way
+/// (wait_ready); one that lies there is given back as it is.
+TensorView staged(TensorView tensor);
+
+/// A channel that is given tensors on a GPU and carries bytes of the host: they
+/// are copied to pinned memory as they are sent, by staged(), on the thread
+/// that sends. `traffic` counts them; it may be nullptr.
+std::unique_ptr<Sender> staged_sender(
+    std::unique_ptr<Sender> channel,
+    std::shared_ptr<DeviceTraffic> traffic = nullptr);
+
+}  // namespace sluice

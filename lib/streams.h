@@ -1,0 +1,25 @@
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+namespace sluice {
+
+// Streams of a GPU, through LibTorch's interface that knows no CUDA.
+
+/// Whether copies leave the device or come there.
+enum class CopyWay { leaving, arriving };
+
+/// One for each thread, device and way, beside the current one: what arrives
+/// doesn't wait for what is computed before something leaves; and LibTorch's
+/// allocator keeps memory for each stream apart.
+c10::Stream copies_of_this_thread(const c10::Device& device, CopyWay way);
+
+/// The current one.
+c10::Stream computing_on(const c10::Device& device);
+
+/// `later` goes on when what `earlier` has now is done. They may be of
+/// different devices.
+void order(const c10::Stream& earlier, const c10::Stream& later);
+
+}  // namespace sluice
