@@ -17,6 +17,7 @@
 #include "lib/metrics/time_spent.h"
 #include "lib/pack.h"
 #include "lib/pull.h"
+#include "lib/staged_sender.h"
 
 namespace sluice {
 namespace {
@@ -40,9 +41,11 @@ Message gradients_like(const Tensors& features, const RunPlan& plan, int ways,
   return message;
 }
 
+/// On the host, as what comes from another process.
 Message copy_of(Message message, const BufferSource& buffers) {
   for (TensorView& tensor : message.tensors) {
-    const Buffer from = tensor.buffer;
+    const Buffer from = staged(tensor).buffer;
+    if (from.wait_ready) from.wait_ready();
     tensor.buffer = buffers(from.bytes);
     std::memcpy(tensor.buffer.data, from.data, from.bytes);
   }

@@ -6,6 +6,7 @@
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
 #include "lib/pack.h"
+#include "lib/staged_sender.h"
 
 namespace sluice {
 namespace {
@@ -17,6 +18,7 @@ Message message_of(const Grant& grant, const Batch* batch) {
   message.batch = batch->index;
   pack({batch->inputs}, "input", message);
   pack({batch->labels}, "label", message);
+  for (TensorView& tensor : message.tensors) tensor = staged(std::move(tensor));
   return message;
 }
 

@@ -11,6 +11,7 @@
 #include "lib/codecs/coded.h"
 #include "lib/device.h"
 #include "lib/pack.h"
+#include "lib/staged_sender.h"
 
 namespace sluice::staging_test {
 
@@ -46,14 +47,30 @@ TEST_F(Staging, WhatIsThereAlreadyStays) {
   EXPECT_FALSE(on_device(at::Tensor(), kGpu).defined());
 }
 
-TEST_F(Staging, AMessageOfAGpuIsReadOnTheHostAndOnAGpu) {
+TEST_F(Staging, AMessageOfAGpuStaysThereAndIsReadOnTheHostToo) {
   Message message;
   const Tensors sent = {on_device(numbers({6, 7}), kGpu)};
   pack(sent, "h", nullptr, message);
-  EXPECT_TRUE(unpack(message, "h").at(0).equal(numbers({6, 7})));
+  EXPECT_TRUE(unpack(message, "h", nullptr).at(0).equal(numbers({6, 7})));
   const at::Tensor received = unpack(message, "h", nullptr, kGpu).at(0);
-  EXPECT_EQ(received.device(), kGpu);
+  EXPECT_EQ(received.const_data_ptr(), sent[0].const_data_ptr());
   EXPECT_TRUE(received.equal(sent[0]));
+}
+
+TEST_F(Staging, AStagedMessageKeepsStridesThereAndBack) {
+  for (const at::Tensor& tensor :
+       {numbers({6, 7}), numbers({6, 1}).expand({6, 9}),
+        numbers({4, 3, 5, 5}).contiguous(at::MemoryFormat::ChannelsLast),
+        numbers({0, 3})}) {
+    const at::Tensor there = on_device(tensor, kGpu);
+    EXPECT_EQ(there.strides(), tensor.strides());
+    const TensorView view = staged(view_of(there, "h"));
+    EXPECT_EQ(view.buffer.device, Device());
+    const at::Tensor host = tensor_of(view);
+    EXPECT_TRUE(host.is_cpu());
+    EXPECT_EQ(host.strides(), tensor.strides());
+    EXPECT_TRUE(host.equal(tensor));
+  }
 }
 
 /// The copy of what is computed sees the result, and what is computed after it
