@@ -23,11 +23,6 @@ void check_free_schedule(const Settings& settings, bool model_norm,
                         " needs turns that mean the same for all blocks: set "
                         "schedule = 'lockstep', or leave it out");
   };
-  if (settings.transport == "shared_memory")
-    top.reject("transport",
-               "shared memory doesn't wake a block that waits for several "
-               "neighbours; set transport = 'unix' or 'tcp', or schedule = "
-               "'lockstep'");
   if (settings.on_failure == "restart")
     top.reject(
         "on_failure",

@@ -43,6 +43,14 @@ Doorbell::Doorbell(FileDescriptor from_peer) : event_(std::move(from_peer)) {
   }
 }
 
+FileDescriptor Doorbell::copy() const {
+  FileDescriptor copy(::fcntl(event_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy)
+    throw UserError("no descriptor is left for a link over shared memory: {}",
+                    errno_text());
+  return copy;
+}
+
 void Doorbell::ring() const {
   const std::uint64_t one = 1;
   // It fails when the bell was rung 2^64 times, and that is enough.

@@ -24,6 +24,9 @@ class Doorbell {
   int descriptor() const { return event_.get(); }
   /// Who waits for the descriptor in another way; the caller closes it.
   int release() { return event_.release(); }
+  /// Another descriptor of the same bell, for that too. Throws UserError when
+  /// the system has none left.
+  FileDescriptor copy() const;
 
  private:
   FileDescriptor event_;

@@ -39,6 +39,7 @@ SharedConnection::SharedConnection(Socket socket, LinkOptions options,
       slots_(std::make_shared<SlotPool>(own_area_)),
       writer_(own_area_, slots_, [this] { wake_peer(&Offer::end_bell); }),
       io_bell_(executor_, Doorbell().release()),
+      watched_end_bell_(executor_),
       sender_(Wanted::credit, options_.shared_memory.spin),
       receiver_(Wanted::message, options_.shared_memory.spin),
       linger_(executor_) {}
@@ -70,6 +71,17 @@ void SharedConnection::close_sender() {
 void SharedConnection::drop_sender() {
   mailbox_.drop_sender();
   post_look();
+}
+
+void SharedConnection::ring(std::shared_ptr<Bell> bell) {
+  mailbox_.ring(std::move(bell));
+  if (rings_.exchange(true)) return;
+  asio::post(executor_, [self = shared_from_this(),
+                         copy = end_bell_.copy()]() mutable {
+    if (!self->socket_.is_open()) return;
+    self->watched_end_bell_.assign(copy.release());
+    asio::co_spawn(self->executor_, attend_end_bell(self), asio::detached);
+  });
 }
 
 std::optional<Message> SharedConnection::receive() {
@@ -123,6 +135,11 @@ void SharedConnection::read_frames() {
     const bool is_last = peer_gone_;
     try {
       any |= peer->reader.read();
+      if (rings_) {
+        // Then once more: what came before the peer could know rings nothing.
+        peer->reader.ring().announce_sleep(Wanted::credit);
+        any |= peer->reader.read();
+      }
       if (is_last) throw PeerGone("it is gone");
     } catch (const std::exception& error) {
       fail(end_after(error));
@@ -297,6 +314,19 @@ asio::awaitable<void> SharedConnection::attend_bell(Self self) {
   }
 }
 
+// As in sleep(): who clears the bell looks, whichever end it was meant for.
+asio::awaitable<void> SharedConnection::attend_end_bell(Self self) {
+  using asio::posix::descriptor_base;
+  self->look();
+  for (;;) {
+    const auto [error] = co_await self->watched_end_bell_.async_wait(
+        descriptor_base::wait_read, kResult);
+    if (error) co_return;
+    self->end_bell_.clear();
+    self->look();
+  }
+}
+
 void SharedConnection::look() {
   if (!socket_.is_open()) return;
   read_frames();
@@ -330,6 +360,7 @@ void SharedConnection::close() {
   error_code ignored;
   socket_.close(ignored);
   io_bell_.close(ignored);
+  watched_end_bell_.close(ignored);
   linger_.cancel();
 }
 

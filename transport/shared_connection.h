@@ -13,6 +13,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "lib/base/bell.h"
 #include "lib/base/message.h"
 #include "transport/doorbell.h"
 #include "transport/hello.h"
@@ -44,6 +45,10 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   void close_sender();
   void drop_sender();
   const std::shared_ptr<SlotPool>& slots() const { return slots_; }
+
+  /// From now on also the I/O thread reads what the peer writes, as it comes,
+  /// and so rings the bell.
+  void ring(std::shared_ptr<Bell> bell);
 
   std::optional<Message> receive();
   bool can_send();
@@ -92,6 +97,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   // On the I/O thread.
   static boost::asio::awaitable<void> watch_socket(Self self);
   static boost::asio::awaitable<void> attend_bell(Self self);
+  static boost::asio::awaitable<void> attend_end_bell(Self self);
   boost::asio::awaitable<void> greet();
   boost::asio::awaitable<void> await_end();
   void adopt(Offer offer);
@@ -112,7 +118,10 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   std::atomic<bool> is_blocked_ = false;  // more to write than there is room
   Turn read_turn_;
   boost::asio::posix::stream_descriptor io_bell_;
-  const Doorbell end_bell_;  // rung by the peer
+  const Doorbell end_bell_;          // rung by the peer
+  std::atomic<bool> rings_ = false;  // bells of the ends
+  // The same bell, where the I/O thread attends to it too.
+  boost::asio::posix::stream_descriptor watched_end_bell_;
   Waiter sender_;
   Waiter receiver_;
   bool closed_ = false;  // the sending end's own

@@ -11,13 +11,6 @@
 namespace sluice {
 namespace {
 
-/// What lies in a ring is seen by the end that looks, and rings nothing.
-void refuse(const std::shared_ptr<Bell>& /*bell*/) {
-  throw UserError(
-      "blocks that run free (schedule = \"free\") can't wait for links over "
-      "shared memory; set transport = \"unix\" or \"tcp\"");
-}
-
 class SharedSender final : public Sender {
  public:
   explicit SharedSender(std::shared_ptr<SharedConnection> connection)
@@ -28,7 +21,9 @@ class SharedSender final : public Sender {
 
   void send(Message message) override { connection_->send(std::move(message)); }
   bool ready() const override { return connection_->can_send(); }
-  void ring(std::shared_ptr<Bell> bell) override { refuse(bell); }
+  void ring(std::shared_ptr<Bell> bell) override {
+    connection_->ring(std::move(bell));
+  }
   void close() override { connection_->close_sender(); }
   const SharedConnection& connection() const { return *connection_; }
 
@@ -49,7 +44,9 @@ class SharedReceiver final : public Receiver {
   std::optional<MessageHead> next() const override {
     return connection_->next_head();
   }
-  void ring(std::shared_ptr<Bell> bell) override { refuse(bell); }
+  void ring(std::shared_ptr<Bell> bell) override {
+    connection_->ring(std::move(bell));
+  }
   std::size_t waiting_bytes() const override {
     return connection_->waiting_bytes();
   }

@@ -221,10 +221,7 @@ TEST_P(Channel, TellsWhichMessageComesNext) {
   EXPECT_EQ(ends.upper.receiver->receive()->batch, 3);
 }
 
-/// All but shared memory, which refuses.
-class RingingChannel : public Channel {};
-
-TEST_P(RingingChannel, RingsWhenAMessageComes) {
+TEST_P(Channel, RingsWhenAMessageComes) {
   Ends ends = make(1);
   const auto bell = std::make_shared<Bell>();
   ends.upper.receiver->ring(bell);
@@ -234,7 +231,7 @@ TEST_P(RingingChannel, RingsWhenAMessageComes) {
   EXPECT_TRUE(bell->wait(heard, kPatient));
 }
 
-TEST_P(RingingChannel, RingsWhenThereIsRoomAgain) {
+TEST_P(Channel, RingsWhenThereIsRoomAgain) {
   Ends ends = make(1);
   ends.lower.sender->send({});
   const auto bell = std::make_shared<Bell>();
@@ -245,13 +242,37 @@ TEST_P(RingingChannel, RingsWhenThereIsRoomAgain) {
   EXPECT_TRUE(bell->wait(heard, kPatient));
 }
 
-TEST_P(RingingChannel, RingsWhenThePeerIsGone) {
+TEST_P(Channel, RingsWhenThePeerIsGone) {
   Ends ends = make(1);
   const auto bell = std::make_shared<Bell>();
   ends.lower.receiver->ring(bell);
   const auto heard = bell->rung();
   ends.upper = {};
   EXPECT_TRUE(bell->wait(heard, kPatient));
+}
+
+TEST_P(Channel, RingsForEachOfManyMessagesAndTheEnd) {
+  constexpr int kMessages = 200;
+  Ends ends = make(2);
+  auto sent = std::async(std::launch::async, [&] {
+    for (int i = 0; i < kMessages; ++i) ends.lower.sender->send({.batch = i});
+    ends.lower.sender->close();
+  });
+  const auto bell = std::make_shared<Bell>();
+  ends.upper.receiver->ring(bell);
+  for (int i = 0; i <= kMessages; ++i) {
+    auto heard = bell->rung();
+    while (!ends.upper.receiver->ready()) {
+      ASSERT_TRUE(bell->wait(heard, kPatient)) << i;
+      heard = bell->rung();
+    }
+    const std::optional<Message> message = ends.upper.receiver->receive();
+    ASSERT_EQ(message.has_value(), i < kMessages);
+    if (message) {
+      EXPECT_EQ(message->batch, i);
+    }
+  }
+  sent.get();
 }
 
 TEST_P(Channel, PeerThatGoesWithoutCloseFailsABlockedReceive) {
@@ -375,12 +396,5 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"tcp", tcp_ends}, Kind{"tls", tls_ends},
                     Kind{"shared_memory", shared_memory_ends}),
     [](const auto& info) { return info.param.name; });
-
-INSTANTIATE_TEST_SUITE_P(Kinds, RingingChannel,
-                         testing::Values(Kind{"memory", memory_ends},
-                                         Kind{"unix", unix_ends},
-                                         Kind{"tcp", tcp_ends},
-                                         Kind{"tls", tls_ends}),
-                         [](const auto& info) { return info.param.name; });
 
 }  // namespace sluice::channel_contract_test
