@@ -228,8 +228,8 @@ class IpcReceiver final : public Receiver {
 
 SharedMemoryOptions with_parcels(SharedMemoryOptions options,
                                  std::size_t capacity) {
-  options.slots = kSlotsPerMessage *
-                  std::min(capacity + 2, kMostParcels / kSlotsPerMessage);
+  constexpr std::size_t kMostMessages = kMostParcels / kSlotsPerMessage - 2;
+  options.slots = kSlotsPerMessage * (std::min(capacity, kMostMessages) + 2);
   options.slot_bytes = kParcelBytes;
   return options;
 }

@@ -305,6 +305,12 @@ TEST(IpcLink, WhatTheGpuHasNoMemoryForGoesThroughTheHost) {
   EXPECT_EQ(pair.traffic->by_ipc, 1);
 }
 
+TEST(IpcLink, HasNoMoreSlotsThanAnAreaMayHave) {
+  EXPECT_EQ(with_parcels({}, 1).slots, 12u);
+  EXPECT_EQ(with_parcels({}, 62).slots, 256u);
+  EXPECT_EQ(with_parcels({}, SIZE_MAX).slots, 256u);
+}
+
 TEST(IpcLink, AReceiverClosesWhatItOpened) {
   Pair pair;
   pair.send({numbered(100, 1), numbered(200, 2)});
