@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,12 +62,20 @@ const char* lines_of(std::string_view name) {
   return "";
 }
 
+constexpr std::string_view kShared = "shared_memory";
+
 class FreeFolder : public Program {
  protected:
-  /// Runs it on an engine, in the folder "run".
+  /// Runs it on an engine, in the folder "run"; "shared_memory" is that of
+  /// processes, over that transport.
   RunResult run_free(const std::string& engine, const std::string& lines) {
-    const std::string config =
-        "engine = '" + engine + "'\n" + config_with(kNet + lines);
+    const std::string where = engine == kShared
+                                  ? fmt::format(
+                                        "engine = 'processes'\ntransport = "
+                                        "'{}'\n",
+                                        kShared)
+                                  : fmt::format("engine = '{}'\n", engine);
+    const std::string config = where + config_with(kNet + lines);
     StopSignals signals;
     return run(read_experiment(parse_toml(config, "test.toml"), ""),
                {.folder = path("run"),
@@ -112,7 +121,8 @@ TEST_P(FreeEngine, IsReplayedBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(Engines, FreeEngine,
                          testing::Combine(testing::Values("virtual", "threads",
-                                                          "processes"),
+                                                          "processes",
+                                                          "shared_memory"),
                                           testing::ValuesIn(kConfigs)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" +

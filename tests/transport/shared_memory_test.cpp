@@ -45,13 +45,6 @@ TensorView passed(Ends& ends, const TensorView& tensor) {
   return ends.upper.receiver->receive()->tensors.at(0);
 }
 
-TEST(SharedMemory, RefusesToRingABell) {
-  const Ends ends = shared_memory_ends(1, kPatient);
-  const auto bell = std::make_shared<Bell>();
-  EXPECT_THROW(ends.lower.sender->ring(bell), UserError);
-  EXPECT_THROW(ends.upper.receiver->ring(bell), UserError);
-}
-
 TEST(SharedMemory, CopiesTwiceThroughTheRing) {
   Ends ends = shared_memory_ends(1, kPatient);
   const TensorView big = counting_tensor(DType::uint8, {3'000'000}, {1});
