@@ -104,7 +104,7 @@ asio::awaitable<void> Hall::welcome(Self self, Stream stream) {
     guest.session = handshake.session();
     guest.hello = co_await read_hello(guest.stream);
     check_identity(handshake.theirs(), guest.hello);
-    co_await self->receive(std::move(guest));
+    co_await self->receive(guest);
   } catch (const OtherVersion& error) {
     self->failed(error.what());
   } catch (const std::exception& error) {
@@ -116,8 +116,9 @@ asio::awaitable<void> Hall::welcome(Self self, Stream stream) {
   self->room_.cancel();
 }
 
-// To the link that it comes back to, or to who waits for a new one.
-asio::awaitable<void> Hall::receive(Guest guest) {
+// To the link that it comes back to, or to who waits for a new one. While
+// anything is awaited its stream stays where those look who would close it.
+asio::awaitable<void> Hall::receive(Guest& guest) {
   if (guest.hello.session == Session{}) {
     const auto link = link_with(guest.hello.from);
     if (!link) {
@@ -127,13 +128,13 @@ asio::awaitable<void> Hall::receive(Guest guest) {
     const Session theirs = link->mine.session;
     link->restarted = true;
     link->came.cancel();
-    co_await send_away(std::move(guest), theirs);
+    co_await send_away(guest, theirs);
     co_return;
   }
   const auto found = returns_.find(guest.hello.session);
   const auto link = found == returns_.end() ? nullptr : found->second.lock();
   if (!link || link->stopped) {
-    co_await send_away(std::move(guest), Session{});
+    co_await send_away(guest, Session{});
     co_return;
   }
   link->guest.emplace(std::move(guest));
@@ -142,7 +143,7 @@ asio::awaitable<void> Hall::receive(Guest guest) {
 }
 
 // Lets it know why, too. Throws LinkError.
-asio::awaitable<void> Hall::send_away(Guest guest, Session session) {
+asio::awaitable<void> Hall::send_away(Guest& guest, Session session) {
   const Hello answer{
       .from = guest.hello.to, .to = guest.hello.from, .session = session};
   co_await write_hello(guest.stream, answer);

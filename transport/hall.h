@@ -86,8 +86,8 @@ class Hall {
                                          Clock::time_point until);
   boost::asio::awaitable<Handshake> prove(Stream& stream, Side side,
                                           Identity mine);
-  boost::asio::awaitable<void> receive(Guest guest);
-  boost::asio::awaitable<void> send_away(Guest guest, Session session);
+  boost::asio::awaitable<void> receive(Guest& guest);
+  boost::asio::awaitable<void> send_away(Guest& guest, Session session);
   std::shared_ptr<Return> link_with(std::uint32_t block);
   void arrived(Guest guest);
   void failed(const std::string& reason);

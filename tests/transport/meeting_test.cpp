@@ -172,4 +172,20 @@ TEST_F(MeetingOfTwo, EndsWhileSomebodyIsSilent) {
   stream_protocol::socket silent = stranger();
 }  // the I/O thread would hang here
 
+// The one who is sent away knows it before the one who sent it does.
+TEST_F(MeetingOfTwo, MayEndWhileItSendsSomebodyAway) {
+  for (int i = 0; i < 100; ++i) {
+    IoThread here;
+    IoThread there;
+    const Session unknown = {std::byte{1}};
+    Meeting caller(there, transport_of("unix"), options_of(1));
+    {
+      Meeting called(here, transport_of("unix"), options_of(2));
+      caller.call(listen(called), {.from = 1, .to = 2, .session = unknown});
+      EXPECT_THROW(caller.wait_for(2, in(60s)), LinkError);
+    }
+    std::filesystem::remove(folder_ + "/a");
+  }
+}
+
 }  // namespace sluice::meeting_test
