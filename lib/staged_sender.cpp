@@ -4,17 +4,18 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/base/channel_around.h"
 #include "lib/pack.h"
 #include "lib/staging.h"
 
 namespace sluice {
 namespace {
 
-class StagedSender final : public Sender {
+class StagedSender final : public SenderAround {
  public:
   StagedSender(std::unique_ptr<Sender> channel,
                std::shared_ptr<DeviceTraffic> traffic)
-      : channel_(std::move(channel)), traffic_(std::move(traffic)) {}
+      : SenderAround(std::move(channel)), traffic_(std::move(traffic)) {}
 
   void send(Message message) override {
     for (TensorView& tensor : message.tensors) {
@@ -22,16 +23,10 @@ class StagedSender final : public Sender {
       tensor = staged(std::move(tensor));
       if (traffic_) ++traffic_->through_host;
     }
-    channel_->send(std::move(message));
+    inner().send(std::move(message));
   }
-  bool ready() const override { return channel_->ready(); }
-  void ring(std::shared_ptr<Bell> bell) override {
-    channel_->ring(std::move(bell));
-  }
-  void close() override { channel_->close(); }
 
  private:
-  std::unique_ptr<Sender> channel_;
   std::shared_ptr<DeviceTraffic> traffic_;
 };
 

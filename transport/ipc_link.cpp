@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/channel_around.h"
 #include "lib/base/error.h"
 #include "transport/ipc_parcel.h"
 
@@ -20,12 +21,12 @@ constexpr std::size_t kMostParcels = 256;
 // What an end opens of a peer: more is none of ours.
 constexpr std::size_t kMostOpen = 4096;
 
-class IpcSender final : public Sender {
+class IpcSender final : public SenderAround {
  public:
   IpcSender(std::unique_ptr<Sender> channel, BufferSource slots,
             std::size_t count, std::shared_ptr<IpcDevice> device,
             std::shared_ptr<DeviceTraffic> traffic)
-      : channel_(std::move(channel)),
+      : SenderAround(std::move(channel)),
         slots_(std::move(slots)),
         device_(std::move(device)),
         traffic_(std::move(traffic)) {
@@ -37,13 +38,8 @@ class IpcSender final : public Sender {
   void send(Message message) override {
     for (TensorView& tensor : message.tensors)
       if (tensor.buffer.device.kind != Device::Kind::cpu) hand_over(tensor);
-    channel_->send(std::move(message));
+    inner().send(std::move(message));
   }
-  bool ready() const override { return channel_->ready(); }
-  void ring(std::shared_ptr<Bell> bell) override {
-    channel_->ring(std::move(bell));
-  }
-  void close() override { channel_->close(); }
 
  private:
   // What a slot has on the GPU.
@@ -115,18 +111,17 @@ class IpcSender final : public Sender {
     place.parcel.strides = tensor.strides;
   }
 
-  std::unique_ptr<Sender> channel_;
   BufferSource slots_;
   std::shared_ptr<IpcDevice> device_;
   std::shared_ptr<DeviceTraffic> traffic_;
   std::map<const std::byte*, Place> places_;  // by the address of the slot
 };
 
-class IpcReceiver final : public Receiver {
+class IpcReceiver final : public ReceiverAround {
  public:
   IpcReceiver(std::unique_ptr<Receiver> channel,
               std::shared_ptr<IpcDevice> device)
-      : channel_(std::move(channel)), device_(std::move(device)) {}
+      : ReceiverAround(std::move(channel)), device_(std::move(device)) {}
   IpcReceiver(const IpcReceiver&) = delete;
   IpcReceiver& operator=(const IpcReceiver&) = delete;
   ~IpcReceiver() override {
@@ -138,19 +133,11 @@ class IpcReceiver final : public Receiver {
   }
 
   std::optional<Message> receive() override {
-    std::optional<Message> message = channel_->receive();
+    std::optional<Message> message = inner().receive();
     if (!message) return message;
     for (TensorView& tensor : message->tensors)
       if (tensor.name.starts_with(kParcelMark)) unpack(tensor);
     return message;
-  }
-  bool ready() const override { return channel_->ready(); }
-  std::optional<MessageHead> next() const override { return channel_->next(); }
-  void ring(std::shared_ptr<Bell> bell) override {
-    channel_->ring(std::move(bell));
-  }
-  std::size_t waiting_bytes() const override {
-    return channel_->waiting_bytes();
   }
 
  private:
@@ -218,7 +205,6 @@ class IpcReceiver final : public Receiver {
                       kMostOpen);
   }
 
-  std::unique_ptr<Receiver> channel_;
   std::shared_ptr<IpcDevice> device_;
   std::map<Key, std::byte*> memory_;
   std::map<Key, IpcDevice::Event> events_;

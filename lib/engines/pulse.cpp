@@ -7,49 +7,37 @@
 #include <thread>
 #include <utility>
 
+#include "lib/base/channel_around.h"
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
 
 namespace sluice {
 namespace {
 
-class PulsingSender final : public Sender {
+class PulsingSender final : public SenderAround {
  public:
   PulsingSender(std::unique_ptr<Sender> inner, Pulse& pulse, int there)
-      : inner_(std::move(inner)), pulse_(pulse), there_(there) {}
+      : SenderAround(std::move(inner)), pulse_(pulse), there_(there) {}
   void send(Message message) override {
     const Waiting waiting(pulse_, there_);
-    inner_->send(std::move(message));
+    inner().send(std::move(message));
   }
-  bool ready() const override { return inner_->ready(); }
-  void ring(std::shared_ptr<Bell> bell) override {
-    inner_->ring(std::move(bell));
-  }
-  void close() override { inner_->close(); }
 
  private:
-  std::unique_ptr<Sender> inner_;
   Pulse& pulse_;
   int there_;
 };
 
-class PulsingReceiver final : public Receiver {
+class PulsingReceiver final : public ReceiverAround {
  public:
   PulsingReceiver(std::unique_ptr<Receiver> inner, Pulse& pulse, int there)
-      : inner_(std::move(inner)), pulse_(pulse), there_(there) {}
+      : ReceiverAround(std::move(inner)), pulse_(pulse), there_(there) {}
   std::optional<Message> receive() override {
     const Waiting waiting(pulse_, there_);
-    return inner_->receive();
+    return inner().receive();
   }
-  bool ready() const override { return inner_->ready(); }
-  std::optional<MessageHead> next() const override { return inner_->next(); }
-  void ring(std::shared_ptr<Bell> bell) override {
-    inner_->ring(std::move(bell));
-  }
-  std::size_t waiting_bytes() const override { return inner_->waiting_bytes(); }
 
  private:
-  std::unique_ptr<Receiver> inner_;
   Pulse& pulse_;
   int there_;
 };

@@ -16,6 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/channel_around.h"
 #include "lib/base/error.h"
 #include "tests/transport/fake_gpu.h"
 #include "tests/transport/links_under_test.h"
@@ -27,10 +28,10 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 // What the program's own stages in pinned memory.
-class ThroughHost final : public Sender {
+class ThroughHost final : public SenderAround {
  public:
   ThroughHost(std::unique_ptr<Sender> channel, FakeHost& host)
-      : channel_(std::move(channel)), host_(host) {}
+      : SenderAround(std::move(channel)), host_(host) {}
   void send(Message message) override {
     for (TensorView& tensor : message.tensors) {
       if (tensor.buffer.device.kind == Device::Kind::cpu) continue;
@@ -39,16 +40,10 @@ class ThroughHost final : public Sender {
       tensor.buffer = allocate_buffer(there.bytes);
       std::memcpy(tensor.buffer.data, there.data, there.bytes);
     }
-    channel_->send(std::move(message));
+    inner().send(std::move(message));
   }
-  bool ready() const override { return channel_->ready(); }
-  void ring(std::shared_ptr<Bell> bell) override {
-    channel_->ring(std::move(bell));
-  }
-  void close() override { channel_->close(); }
 
  private:
-  std::unique_ptr<Sender> channel_;
   FakeHost& host_;
 };
 
