@@ -14,7 +14,7 @@ namespace asio = boost::asio;
 
 asio::awaitable<void> write_output(Stream& stream, Handshake& handshake) {
   const std::vector<std::byte> bytes = handshake.output();
-  const std::array<asio::const_buffer, 1> parts{asio::buffer(bytes)};
+  std::array<asio::const_buffer, 1> parts{asio::buffer(bytes)};
   if (!bytes.empty()) co_await stream.write(parts);
 }
 
@@ -29,7 +29,7 @@ asio::awaitable<Handshake> authenticate(Stream& stream, Side side,
   co_await write_output(stream, handshake);
   while (handshake.awaited() > 0) {
     std::vector<std::byte> bytes(handshake.awaited());
-    const std::array<asio::mutable_buffer, 1> parts{asio::buffer(bytes)};
+    std::array<asio::mutable_buffer, 1> parts{asio::buffer(bytes)};
     co_await stream.read(parts);
     handshake.take(bytes);
     co_await write_output(stream, handshake);

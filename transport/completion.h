@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/error.hpp>
@@ -23,17 +22,6 @@ inline constexpr Deadline kLongestWait = std::chrono::hours(8760);
 /// How long a connection whose ends are gone may stand still, at most, before
 /// what it has left to write is given up.
 inline constexpr Deadline kLinger = std::chrono::seconds(5);
-
-/// Completion condition of a whole transfer, at most `at_once` bytes to a
-/// system call: Asio's own take 64 KiB. `moved` (may be null) is called when
-/// bytes did, and must outlive the transfer.
-template <class Moved>
-auto transfer_all(const Moved* moved, std::size_t at_once) {
-  return [moved, at_once](const boost::system::error_code& error, std::size_t) {
-    if (moved != nullptr) (*moved)();
-    return error ? 0 : at_once;
-  };
-}
 
 /// Throws PeerGone when it is.
 inline void check_peer(const boost::system::error_code& error) {

@@ -18,13 +18,10 @@ class SocketSender final : public Sender {
   SocketSender& operator=(const SocketSender&) = delete;
   ~SocketSender() override { connection_->mailbox().drop_sender(); }
 
-  void send(Message message) override {
-    connection_->mailbox().send(std::move(message));
-    connection_->io().note_progress();
-  }
+  void send(Message message) override { connection_->send(std::move(message)); }
   bool ready() const override { return connection_->mailbox().can_send(); }
   void ring(std::shared_ptr<Bell> bell) override {
-    connection_->mailbox().ring(std::move(bell));
+    connection_->ring(std::move(bell));
   }
   void close() override { connection_->mailbox().close(); }
 
@@ -40,17 +37,13 @@ class SocketReceiver final : public Receiver {
   SocketReceiver& operator=(const SocketReceiver&) = delete;
   ~SocketReceiver() override { connection_->mailbox().drop_receiver(); }
 
-  std::optional<Message> receive() override {
-    std::optional<Message> message = connection_->mailbox().receive();
-    connection_->io().note_progress();
-    return message;
-  }
+  std::optional<Message> receive() override { return connection_->receive(); }
   bool ready() const override { return connection_->mailbox().ready(); }
   std::optional<MessageHead> next() const override {
     return connection_->mailbox().next_head();
   }
   void ring(std::shared_ptr<Bell> bell) override {
-    connection_->mailbox().ring(std::move(bell));
+    connection_->ring(std::move(bell));
   }
   std::size_t waiting_bytes() const override {
     return connection_->mailbox().waiting_bytes();

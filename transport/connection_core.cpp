@@ -26,6 +26,11 @@ using Clock = Mailbox::Clock;
 // else, is taken for broken, where it can be replaced.
 constexpr int kMissedBeats = 12;
 
+// How long an end looks before it sleeps, at first.
+constexpr auto kSpin = std::chrono::microseconds(20);
+
+constexpr auto kCreditsWait = std::chrono::microseconds(100);
+
 }  // namespace
 
 Connection::Connection(IoThread& io, Stream stream, LinkOptions options,
@@ -33,17 +38,17 @@ Connection::Connection(IoThread& io, Stream stream, LinkOptions options,
     : io_(io),
       options_(std::move(options)),
       executor_(stream.executor()),
-      mailbox_(options_,
-               [this] {  // called by the ends, which hold the connection
-                 asio::post(executor_,
-                            [self = shared_from_this()] { self->on_wake(); });
-               }),
+      mailbox_(options_, {.wake = [this] { wake(); },  // by ends, which hold it
+                          .changed = [this] { io_.changed(); }}),
+      send_spin_(kSpin),
+      receive_spin_(kSpin),
       moved_([this] {
         heard_ = Clock::now();
         mailbox_.moved();
       }),
       stream_(std::move(stream)),
       wake_(executor_, Clock::time_point::max()),
+      credits_(executor_),
       beat_(executor_),
       linger_(executor_),
       first_(std::move(first)) {}
@@ -59,6 +64,46 @@ void Connection::start(const std::shared_ptr<Connection>& self) {
     self->beat();
     exchange(self);
   });
+}
+
+void Connection::send(Message message) {
+  IoThread::Visit visit(io_);
+  if (!await(visit, send_spin_, &Mailbox::can_send)) mailbox_.give_up_sending();
+  mailbox_.send(std::move(message));
+  write_soon(visit);
+}
+
+std::optional<Message> Connection::receive() {
+  IoThread::Visit visit(io_);
+  if (!await(visit, receive_spin_, &Mailbox::ready))
+    mailbox_.give_up_receiving();
+  std::optional<Message> message = mailbox_.receive();
+  write_soon(visit);  // the credit
+  return message;
+}
+
+// False when nothing moved for as long as the deadline.
+bool Connection::await(IoThread::Visit& visit, Spin& spin,
+                       bool (Mailbox::*done)() const) {
+  const Clock::time_point start = Clock::now();
+  return visit.await(
+      spin, [&] { return (mailbox_.*done)(); },
+      [&] { return mailbox_.deadline(start); });
+}
+
+void Connection::write_soon(IoThread::Visit& visit) {
+  io_.note_progress();
+  if (!visit.enter()) return wake();  // whoever is in the loop
+  if (!write_at_once()) visit.advance();
+}
+
+void Connection::wake() {
+  asio::post(executor_, [self = shared_from_this()] { self->on_wake(); });
+}
+
+void Connection::ring(std::shared_ptr<Bell> bell) {
+  mailbox_.ring(std::move(bell));
+  io_.stay();
 }
 
 void Connection::exchange(const std::shared_ptr<Connection>& self) {
@@ -112,6 +157,7 @@ void Connection::finish() {
   finished_ = true;
   mailbox_.reading_ended(end_);
   give_up();
+  credits_.cancel();
   beat_.cancel();
   linger_.cancel();
 }
@@ -130,6 +176,19 @@ void Connection::on_wake() {
   if (mailbox_.abandoned() && !std::exchange(lingering_, true)) linger();
 }
 
+// A few credits wait for more of them, or for a message that takes them along,
+// but not for long: the peer may need the last of them.
+void Connection::credit_later() {
+  if (std::exchange(credits_come_, true)) return;
+  credits_.expires_after(kCreditsWait);
+  credits_.async_wait([self = shared_from_this()](error_code error) {
+    self->credits_come_ = false;
+    if (error) return;
+    self->credits_are_due_ = true;
+    self->wake_.cancel();
+  });
+}
+
 // Has the writer tell the peer, now and then, that this process lives.
 void Connection::beat() {
   if (finished_) return;
@@ -141,6 +200,7 @@ void Connection::beat() {
   beat_.expires_after(options_.heartbeat);
   beat_.async_wait([self = shared_from_this()](error_code error) {
     if (error) return;
+    self->stream_.tidy();
     self->mailbox_.beat(self->io_.progress());
     self->wake_.cancel();
     self->beat();

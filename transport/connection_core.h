@@ -16,6 +16,7 @@
 #include "transport/io_thread.h"
 #include "transport/link_options.h"
 #include "transport/mailbox.h"
+#include "transport/spin.h"
 #include "transport/stream.h"
 
 namespace sluice {
@@ -23,17 +24,25 @@ namespace sluice {
 /// The stream of a link, and the two coroutines that own it: one always reads,
 /// so that a peer is never kept from writing; the other writes what the mailbox
 /// has. Where the link reconnects, they are started again on a new stream when
-/// they ended. All but the constructor and mailbox() runs on the I/O thread.
+/// they ended. What is not for the ends is on the I/O thread.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(IoThread& io, Stream stream, LinkOptions options,
              std::vector<std::byte> first);
 
   static void start(const std::shared_ptr<Connection>& self);
-  Mailbox& mailbox() { return mailbox_; }
-  IoThread& io() { return io_; }
+
+  // For the ends, as in lib/base/channel.h.
+  void send(Message message);
+  std::optional<Message> receive();
+  void ring(std::shared_ptr<Bell> bell);
+  Mailbox& mailbox() { return mailbox_; }  ///< the rest
 
  private:
+  bool await(IoThread::Visit& visit, Spin& spin, bool (Mailbox::*done)() const);
+  void write_soon(IoThread::Visit& visit);
+  void wake();
+  bool write_at_once();
   // They hold the connection until both have ended; the last one goes on.
   static boost::asio::awaitable<void> read_all(
       std::shared_ptr<Connection> self);
@@ -53,8 +62,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<void> read_exactly(boost::asio::mutable_buffer buffer);
   void take_control(const FrameHeader& header);
   boost::asio::awaitable<void> write_frames();
-  boost::asio::awaitable<void> write(Outgoing out);
+  bool take_next();
+  void begin(Outgoing out);
   void on_wake();
+  void credit_later();
   void beat();
   void linger();
 
@@ -62,12 +73,21 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const LinkOptions options_;
   const Socket::executor_type executor_;
   Mailbox mailbox_;
+  Spin send_spin_;  // the ends' own
+  Spin receive_spin_;
   const Stream::Moved moved_;
   Stream stream_;
   boost::asio::steady_timer wake_;
+  boost::asio::steady_timer credits_;
+  bool credits_come_ = false;  // the timer runs
+  bool credits_are_due_ = false;
   boost::asio::steady_timer beat_;
   boost::asio::steady_timer linger_;
   bool lingering_ = false;
+  // What is being written, and what is left of it.
+  Outgoing writing_;
+  std::vector<boost::asio::const_buffer> unwritten_;
+  bool writer_rests_ = false;
   int running_ = 0;  // of the two coroutines
   bool given_up_ = false;
   bool finished_ = false;

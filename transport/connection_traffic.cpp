@@ -4,6 +4,8 @@
 #include <exception>
 #include <utility>
 
+#include <boost/asio/post.hpp>
+
 #include "lib/base/error.h"
 #include "transport/completion.h"
 #include "transport/connection_core.h"
@@ -34,12 +36,12 @@ asio::awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
 }
 
 asio::awaitable<void> Connection::read_exactly(asio::mutable_buffer buffer) {
-  const std::array<asio::mutable_buffer, 1> parts{buffer};
+  std::array<asio::mutable_buffer, 1> parts{buffer};
   co_await stream_.read(parts, &moved_);
 }
 
 asio::awaitable<void> Connection::read_frame() {
-  const std::array<asio::mutable_buffer, 1> parts{asio::buffer(header_)};
+  std::array<asio::mutable_buffer, 1> parts{asio::buffer(header_)};
   co_await stream_.read(parts);
   const FrameHeader header = decode_header(header_, options_.limits);
   if (header.type != FrameType::beat) mailbox_.moved();
@@ -93,6 +95,8 @@ asio::awaitable<void> Connection::read_message(FrameHeader header) {
   co_await stream_.read(parts, &moved_);
   check_payload(message, header);
   if (is_new) mailbox_.deliver(std::move(message));
+  // Who awaits the message need not wait for what comes after it.
+  co_await asio::post(executor_, asio::use_awaitable);
 }
 
 // The reader may still have messages to fetch, and sees the end by itself. The
@@ -114,27 +118,54 @@ asio::awaitable<void> Connection::write_all(std::shared_ptr<Connection> self) {
 }
 
 asio::awaitable<void> Connection::write_frames() {
-  // Named, because g++ 12 destroys a braced argument of co_await twice.
-  Outgoing first{.head = std::move(first_)};
-  if (!first.head.empty()) co_await write(std::move(first));
-  while (!mailbox_.nothing_left() && stream_.is_open()) {
-    Outgoing out = mailbox_.next();
-    if (out.head.empty()) {
-      co_await wake_.async_wait(kResult);
+  begin({.head = std::exchange(first_, {})});
+  while (!unwritten_.empty() ||
+         (!mailbox_.nothing_left() && stream_.is_open())) {
+    if (!unwritten_.empty() || take_next()) {
+      co_await stream_.write(unwritten_,
+                             writing_.beats_only ? nullptr : &moved_);
+      unwritten_.clear();
     } else {
-      co_await write(std::move(out));
+      writer_rests_ = true;
+      co_await wake_.async_wait(kResult);
+      writer_rests_ = false;
     }
   }
 }
 
-asio::awaitable<void> Connection::write(Outgoing out) {
-  std::vector<asio::const_buffer> parts{asio::buffer(out.head)};
-  for (const TensorView& tensor : out.message.tensors) {
-    const std::size_t bytes = tensor.buffer.bytes;
-    parts.emplace_back(tensor.buffer.data, bytes);
-    parts.emplace_back(kPadding.data(), padded(bytes) - bytes);
+// As far as the socket takes it; false when the rest is left to the writer.
+bool Connection::write_at_once() {
+  if (!writer_rests_) return false;
+  while (take_next()) {
+    if (!stream_.try_write(unwritten_)) break;
+    if (!writing_.beats_only) moved_();
+    unwritten_.clear();
   }
-  co_await stream_.write(parts, out.beats_only ? nullptr : &moved_);
+  if (unwritten_.empty() && !mailbox_.nothing_left()) return true;
+  writer_rests_ = false;
+  wake_.cancel();
+  return false;
+}
+
+// Whether there is anything to write.
+bool Connection::take_next() {
+  begin(mailbox_.next(std::exchange(credits_are_due_, false)
+                          ? Mailbox::Credits::all
+                          : Mailbox::Credits::many));
+  if (writing_.head.empty() && mailbox_.owes_credits()) credit_later();
+  return !writing_.head.empty();
+}
+
+void Connection::begin(Outgoing out) {
+  writing_ = std::move(out);
+  unwritten_.clear();
+  if (writing_.head.empty()) return;
+  unwritten_.emplace_back(asio::buffer(writing_.head));
+  for (const TensorView& tensor : writing_.message.tensors) {
+    const std::size_t bytes = tensor.buffer.bytes;
+    unwritten_.emplace_back(tensor.buffer.data, bytes);
+    unwritten_.emplace_back(kPadding.data(), padded(bytes) - bytes);
+  }
 }
 
 }  // namespace sluice

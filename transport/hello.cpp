@@ -127,13 +127,13 @@ void check_identity(const Greeting& proved, const Hello& hello) {
 
 asio::awaitable<void> write_hello(Stream& stream, Hello hello) {
   const std::vector<std::byte> frame = encode_hello(hello);
-  const std::array<asio::const_buffer, 1> parts{asio::buffer(frame)};
+  std::array<asio::const_buffer, 1> parts{asio::buffer(frame)};
   co_await stream.write(parts);
 }
 
 asio::awaitable<Hello> read_hello(Stream& stream) {
   std::array<std::byte, kHeaderBytes> bytes = {};
-  const std::array<asio::mutable_buffer, 1> first{asio::buffer(bytes)};
+  std::array<asio::mutable_buffer, 1> first{asio::buffer(bytes)};
   co_await stream.read(first);
   const FrameHeader header = decode_header(bytes, kHelloLimits);
   if (header.type != FrameType::hello) {
@@ -141,7 +141,7 @@ asio::awaitable<Hello> read_hello(Stream& stream) {
                     static_cast<int>(header.type));
   }
   std::vector<std::byte> block(header.block_bytes);
-  const std::array<asio::mutable_buffer, 1> rest{asio::buffer(block)};
+  std::array<asio::mutable_buffer, 1> rest{asio::buffer(block)};
   co_await stream.read(rest);
   check_block(block, header);
   co_return decode_hello(block);

@@ -26,31 +26,39 @@ LinkEnd end_after(const std::exception& error) {
           .peer_gone = dynamic_cast<const PeerGone*>(&error) != nullptr};
 }
 
-Mailbox::Mailbox(LinkOptions options, std::function<void()> wake)
+Mailbox::Mailbox(LinkOptions options, Callbacks callbacks)
     : options_(std::move(options)),
-      wake_(std::move(wake)),
+      callbacks_(std::move(callbacks)),
       last_move_(Clock::now().time_since_epoch().count()),
       credits_(options_.capacity_send) {}
 
-// Waits until done(); false when nothing moved for as long as the deadline.
-template <class Done>
-bool Mailbox::wait(Lock& lock, Done done) {
-  const Clock::time_point start = Clock::now();
-  const Deadline deadline = std::min(options_.deadline, kLongestWait);
-  while (!done()) {
-    const Clock::time_point until = std::max(start, last_move()) + deadline;
-    if (Clock::now() >= until) return false;
-    changed_.wait_until(lock, until);
-  }
-  return true;
+Mailbox::Clock::time_point Mailbox::deadline(Clock::time_point start) const {
+  return std::max(start, last_move()) +
+         std::min(options_.deadline, kLongestWait);
+}
+
+void Mailbox::give_up_sending() {
+  give_up(fmt::format("it took none of {} messages within {} ms",
+                      options_.capacity_send, options_.deadline.count()));
+}
+
+void Mailbox::give_up_receiving() {
+  give_up(fmt::format("none came within {} ms", options_.deadline.count()));
 }
 
 // The link is dead: nobody knows what the peer would still do.
 void Mailbox::give_up(const std::string& reason) {
-  failure_ = {.reason = reason};
+  const Lock lock(mutex_);
   reading_ = false;
-  changed_.notify_all();
-  wake_();
+  if (!is_dead()) failure_ = {.reason = reason};
+  tell();
+  callbacks_.wake();
+}
+
+// Called with the mutex.
+void Mailbox::tell() {
+  for (const auto& bell : bells_) bell->ring();
+  callbacks_.changed();
 }
 
 void Mailbox::send(Message message) {
@@ -63,13 +71,9 @@ void Mailbox::send(Message message) {
       encode_message(message, sent_ + 1, options_.limits, options_.checksum);
   std::vector<std::byte> damaged;
   if (options_.damage) options_.damage(message, damaged = head);
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   SLUICE_CHECK(!closed_, "{} sends to {} after close", options_.here,
                options_.there);
-  if (!wait(lock, [&] { return credits_ > 0 || cannot_send(); })) {
-    give_up(fmt::format("it took none of {} messages within {} ms",
-                        options_.capacity_send, options_.deadline.count()));
-  }
   if (cannot_send()) {
     constexpr auto text = "{} waited for {} to take a message: {}";
     if (!is_dead())
@@ -77,31 +81,31 @@ void Mailbox::send(Message message) {
                      "it receives no more");
     throw_end(text, options_, failure_);
   }
+  SLUICE_CHECK(credits_ > 0, "{} sends to {} without a credit", options_.here,
+               options_.there);
   --credits_;
   ++sent_;
   outbox_.push_back({.head = std::move(head),
                      .damaged = std::move(damaged),
                      .message = std::move(message)});
-  wake_();
 }
 
 void Mailbox::close() {
   const Lock lock(mutex_);
   closed_ = true;
-  wake_();
+  callbacks_.wake();
 }
 
 void Mailbox::drop_sender() {
   const Lock lock(mutex_);
   sender_gone_ = true;
-  wake_();
+  callbacks_.wake();
 }
 
 std::optional<Message> Mailbox::receive() {
-  Lock lock(mutex_);
-  if (!wait(lock, [&] { return has_answer(); })) {
-    give_up(fmt::format("none came within {} ms", options_.deadline.count()));
-  }
+  const Lock lock(mutex_);
+  SLUICE_CHECK(has_answer(), "{} receives from {} what has not come",
+               options_.here, options_.there);
   if (inbox_.empty()) {
     if (no_more_ && !quit_) return std::nullopt;
     constexpr auto text = "{} waited for a message from {}: {}";
@@ -114,12 +118,11 @@ std::optional<Message> Mailbox::receive() {
   inbox_.pop_front();
   ++taken_;
   ++to_credit_;
-  wake_();
   return message;
 }
 
 std::size_t Mailbox::waiting_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return payload_bytes(inbox_);
 }
 
@@ -129,19 +132,19 @@ bool Mailbox::ready() const {
 }
 
 bool Mailbox::can_send() const {
-  const std::lock_guard lock(mutex_);
-  return credits_ > 0 || cannot_send();
+  const Lock lock(mutex_);
+  return credits_ > 0 || closed_ || cannot_send();
 }
 
 std::optional<MessageHead> Mailbox::next_head() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (inbox_.empty()) return std::nullopt;
   return MessageHead{inbox_.front().kind, inbox_.front().batch};
 }
 
 void Mailbox::ring(std::shared_ptr<Bell> bell) {
-  const std::lock_guard lock(mutex_);
-  changed_.add(std::move(bell));
+  const Lock lock(mutex_);
+  bells_.push_back(std::move(bell));
 }
 
 void Mailbox::drop_receiver() {
@@ -149,7 +152,7 @@ void Mailbox::drop_receiver() {
   const Lock lock(mutex_);
   receiver_gone_ = true;
   unread.swap(inbox_);
-  wake_();
+  callbacks_.wake();
 }
 
 }  // namespace sluice

@@ -43,37 +43,57 @@ struct LinkEnd {
 };
 LinkEnd end_after(const std::exception& error);
 
-/// Where the ends of a link meet the I/O thread: the queues, the credits and
-/// the reason why a link is dead. Knows no sockets. The I/O thread never waits
-/// here; each end waits with the link's deadline, counted from when bytes last
-/// moved.
+/// Where the ends of a link meet who reads and writes: the queues, the credits
+/// and the reason why a link is dead. Knows no sockets, and nobody waits here.
 class Mailbox {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `wake` tells the I/O thread to look again; called on the ends' threads.
-  Mailbox(LinkOptions options, std::function<void()> wake);
+  /// Called under the mailbox's mutex; neither may call it back.
+  struct Callbacks {
+    /// On an end's thread: there may be something to write. Who sends and who
+    /// receives knows that anyway.
+    std::function<void()> wake = [] {};
+    /// By who reads or writes: an end that waits looks again.
+    std::function<void()> changed = [] {};
+  };
 
-  // For the ends, as in lib/base/channel.h.
+  Mailbox(LinkOptions options, Callbacks callbacks);
+
+  // For the ends, as in lib/base/channel.h, but that they wait themselves: for
+  // can_send() and ready(), until `deadline()`, and then give the link up.
+
+  /// Throws LinkError when the link is dead; misuse unless can_send().
   void send(Message message);
   void close();
   void drop_sender();
+  /// Throws LinkError when none can come any more; misuse unless ready().
   std::optional<Message> receive();
-  bool can_send() const;  ///< without blocking
+  bool can_send() const;  ///< or send() throws
   bool ready() const;
+  /// When who waits since `start` has waited for long enough.
+  Clock::time_point deadline(Clock::time_point start) const;
+  void give_up_sending();
+  void give_up_receiving();
   std::optional<MessageHead> next_head() const;
   void ring(std::shared_ptr<Bell> bell);
   std::size_t waiting_bytes() const;
   void drop_receiver();
 
-  // For the I/O thread; what the peer sent wrongly is thrown as LinkError.
+  // For who reads and writes; what the peer sent wrongly is thrown as
+  // LinkError.
 
   void moved();  ///< bytes moved on the socket, either way, or a learner
   void beat(std::uint64_t progress);  ///< a heartbeat of ours is due
   void heard_beat(const FrameHeader& header);
   Clock::time_point last_move() const;
+  enum class Credits : std::uint8_t {
+    all,
+    many  ///< fewer than half of them only with something else
+  };
   /// Control frames and at most one message.
-  Outgoing next();
+  Outgoing next(Credits credits = Credits::all);
+  bool owes_credits() const;  ///< that next() has left
   bool nothing_left() const;  ///< next() stays empty for ever
   bool abandoned() const;     ///< both ends were destroyed
   bool reading() const;       ///< false: the link is dead, or given up
@@ -94,11 +114,10 @@ class Mailbox {
   void reading_ended(const LinkEnd& end);
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::lock_guard<std::mutex>;
 
-  template <class Done>
-  bool wait(Lock& lock, Done done);
   void give_up(const std::string& reason);
+  void tell();
   bool reconnects() const { return options_.reconnect.count() > 0; }
   void acknowledge(std::uint64_t received);
   bool cannot_send() const { return stopped_ || is_dead(); }
@@ -106,19 +125,19 @@ class Mailbox {
   bool has_answer() const { return !inbox_.empty() || no_more_ || !reading_; }
 
   const LinkOptions options_;
-  const std::function<void()> wake_;
+  const Callbacks callbacks_;
   // Sequence of the peer's last message. Only who reads moves it, and over
   // shared memory another thread may write meanwhile.
   std::atomic<std::uint64_t> received_ = 0;
-  // The I/O thread's own too: the progress that a heartbeat of ours is to
+  // Of who reads and writes too: the progress that a heartbeat of ours is to
   // tell, and the last one of the peer's.
   std::optional<std::uint64_t> beat_;
   std::uint64_t peers_progress_ = 0;
   std::atomic<Clock::rep> last_move_;
 
   mutable std::mutex mutex_;
-  RingingCondition changed_;
   // All below: under the mutex.
+  std::vector<std::shared_ptr<Bell>> bells_;
   std::uint64_t sent_ = 0;  // last sequence; only the sending end moves it
   std::deque<Outgoing> outbox_;
   // Of a link that reconnects: messages that were written, and may have to be

@@ -1,4 +1,4 @@
-// The I/O thread's side of a mailbox.
+// A mailbox as who reads and writes sees it.
 #include <iterator>
 #include <utility>
 
@@ -33,7 +33,7 @@ void Mailbox::heard_beat(const FrameHeader& header) {
   }
 }
 
-Outgoing Mailbox::next() {
+Outgoing Mailbox::next(Credits credits) {
   Outgoing out;
   if (beat_) {
     out.head = encode_frame({.type = FrameType::beat,
@@ -48,7 +48,9 @@ Outgoing Mailbox::next() {
     }
     return out;
   }
-  if (to_credit_ > 0) {
+  const bool alone = out.head.empty() && outbox_.empty();
+  const bool few = 2 * to_credit_ < options_.capacity_receive;
+  if (to_credit_ > 0 && !(credits == Credits::many && few && alone)) {
     append(out.head, encode_frame({.type = FrameType::credit,
                                    .count = std::exchange(to_credit_, 0),
                                    .received = received_}));
@@ -69,6 +71,11 @@ Outgoing Mailbox::next() {
   }
   out.beats_only = beat_bytes > 0 && out.head.size() == beat_bytes;
   return out;
+}
+
+bool Mailbox::owes_credits() const {
+  const Lock lock(mutex_);
+  return to_credit_ > 0;
 }
 
 bool Mailbox::nothing_left() const {
@@ -112,7 +119,7 @@ void Mailbox::deliver(Message message) {
   ++received_;
   if (receiver_gone_) return;
   inbox_.push_back(std::move(message));
-  changed_.notify_all();
+  tell();
 }
 
 void Mailbox::heard_credit(const FrameHeader& header) {
@@ -123,7 +130,7 @@ void Mailbox::heard_credit(const FrameHeader& header) {
                     options_.capacity_send - credits_);
   }
   credits_ += header.count;
-  changed_.notify_all();
+  tell();
 }
 
 void Mailbox::acknowledge(std::uint64_t received) {
@@ -162,7 +169,7 @@ void Mailbox::resume(const ResumePoint& peer) {
   credits_ = options_.capacity_send - (sent_ - peer.taken);
   end_written_ = false;
   stop_written_ = false;
-  changed_.notify_all();
+  tell();
 }
 
 void Mailbox::end_of_peer(FrameType type) {
@@ -175,20 +182,20 @@ void Mailbox::end_of_peer(FrameType type) {
     no_more_ = true;
     quit_ = type == FrameType::quit;
   }
-  changed_.notify_all();
+  tell();
 }
 
 void Mailbox::sending_failed(const LinkEnd& end) {
   const Lock lock(mutex_);
   if (!is_dead()) failure_ = end;
-  changed_.notify_all();
+  tell();
 }
 
 void Mailbox::reading_ended(const LinkEnd& end) {
   const Lock lock(mutex_);
   reading_ = false;
   if (!is_dead()) failure_ = end;
-  changed_.notify_all();
+  tell();
 }
 
 }  // namespace sluice

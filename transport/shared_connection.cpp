@@ -32,7 +32,7 @@ SharedConnection::SharedConnection(Socket socket, LinkOptions options,
                                    std::vector<std::byte> first)
     : options_(std::move(options)),
       executor_(socket.get_executor()),
-      mailbox_(options_, [] {}),  // the ends look themselves, after each call
+      mailbox_(options_, {}),  // the ends look themselves, after each call
       socket_(std::move(socket)),
       first_(std::move(first)),
       own_area_(SharedArea::make(shape_of(options_.shared_memory), file_)),
@@ -51,11 +51,9 @@ void SharedConnection::start() {
 
 void SharedConnection::send(Message message) {
   if (has_work()) read_frames();  // the peer may have stopped receiving
-  const auto may_send = [this] { return closed_ || mailbox_.can_send(); };
-  if (!await(sender_, may_send)) {
-    fail({.reason =
-              fmt::format("it took none of {} messages within {} ms",
-                          options_.capacity_send, options_.deadline.count())});
+  if (!await(sender_, [this] { return mailbox_.can_send(); })) {
+    mailbox_.give_up_sending();
+    fail();
   }
   mailbox_.send(std::move(message));
   write_frames();
@@ -63,7 +61,6 @@ void SharedConnection::send(Message message) {
 }
 
 void SharedConnection::close_sender() {
-  closed_ = true;
   mailbox_.close();
   post_look();
 }
@@ -86,8 +83,8 @@ void SharedConnection::ring(std::shared_ptr<Bell> bell) {
 
 std::optional<Message> SharedConnection::receive() {
   if (!await(receiver_, [this] { return mailbox_.ready(); })) {
-    fail({.reason = fmt::format("none came within {} ms",
-                                options_.deadline.count())});
+    mailbox_.give_up_receiving();
+    fail();
   }
   std::optional<Message> message = mailbox_.receive();
   write_frames();  // the credit
@@ -187,8 +184,11 @@ bool SharedConnection::has_work() const {
 
 // The link is dead, both ways.
 void SharedConnection::fail(const LinkEnd& end) {
-  mailbox_.sending_failed(end);
   mailbox_.reading_ended(end);
+  fail();
+}
+
+void SharedConnection::fail() {
   failed_ = true;
   wake_sleepers();
   asio::post(executor_, [self = shared_from_this()] { self->close(); });
@@ -218,7 +218,6 @@ void SharedConnection::post_look() {
 template <class Done>
 bool SharedConnection::await(Waiter& waiter, Done done) {
   const Clock::time_point start = Clock::now();
-  const Deadline deadline = std::min(options_.deadline, kLongestWait);
   bool has_waited = false;
   while (!done()) {
     read_frames();
@@ -226,7 +225,7 @@ bool SharedConnection::await(Waiter& waiter, Done done) {
     if (done()) break;
     has_waited = true;
     note_progress();
-    const auto until = std::max(start, mailbox_.last_move()) + deadline;
+    const auto until = mailbox_.deadline(start);
     if (Clock::now() >= until) return false;
     if (!waiter.spin.until([this] { return has_work() || failed_; })) {
       sleep(waiter, done, until);

@@ -72,6 +72,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   void hand_over();
   bool has_work() const;
   void fail(const LinkEnd& end);
+  void fail();
   void wake_sleepers() const;
   void wake_peer(Doorbell Offer::*bell) const;
   void note_progress();
@@ -124,7 +125,6 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   boost::asio::posix::stream_descriptor watched_end_bell_;
   Waiter sender_;
   Waiter receiver_;
-  bool closed_ = false;  // the sending end's own
   boost::asio::steady_timer linger_;
   bool greeted_ = false;
   bool lingering_ = false;

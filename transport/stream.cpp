@@ -1,13 +1,14 @@
 #include "transport/stream.h"
 
 #include <cstddef>
-#include <string>
+#include <tuple>
 #include <utility>
 
 #include <boost/asio/error.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/write.hpp>
+#include <boost/asio/post.hpp>
+#include <fcntl.h>
 
+#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "transport/completion.h"
 #include "transport/tls.h"
@@ -18,14 +19,42 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// Asio's own completion conditions cap each system call at 64 KiB, which costs
-// up to 40 % of the bandwidth.
-constexpr std::size_t kAtOnce = std::size_t{1} << 30;
+// What has been moved is left out, and what is empty; false when that is all.
+template <class Buffer>
+bool skip(std::span<Buffer>& buffers, std::size_t bytes) {
+  while (!buffers.empty() && bytes >= buffers.front().size()) {
+    bytes -= buffers.front().size();
+    buffers = buffers.subspan(1);
+  }
+  if (buffers.empty()) return false;
+  buffers.front() += bytes;
+  return true;
+}
+
+// What a long transfer may move before others in the loop have their turn.
+class Share {
+ public:
+  explicit Share(Socket& socket) : socket_(socket) {}
+
+  asio::awaitable<void> use(std::size_t bytes) {
+    constexpr std::size_t kShare = std::size_t{1} << 20;
+    used_ += bytes;
+    if (used_ < kShare) co_return;
+    used_ = 0;
+    co_await asio::post(socket_.get_executor(), asio::use_awaitable);
+  }
+
+ private:
+  Socket& socket_;
+  std::size_t used_ = 0;
+};
 
 }  // namespace
 
 Stream::Stream(Socket socket)
-    : socket_(std::make_unique<Socket>(std::move(socket))) {}
+    : socket_(std::make_unique<Socket>(std::move(socket))) {
+  socket_->non_blocking(true);
+}
 
 Stream::~Stream() = default;
 Stream::Stream(Stream&& other) noexcept = default;
@@ -33,6 +62,7 @@ Stream::Stream(Stream&& other) noexcept = default;
 Stream& Stream::operator=(Stream&& other) noexcept {
   tls_ = std::move(other.tls_);  // before the socket that it refers to
   socket_ = std::move(other.socket_);
+  writable_ = std::move(other.writable_);
   return *this;
 }
 
@@ -42,31 +72,82 @@ asio::awaitable<void> Stream::encrypt(Side side, Secret secret,
   co_await tls_->handshake();
 }
 
-asio::awaitable<void> Stream::read(
-    std::span<const asio::mutable_buffer> buffers, const Moved* moved) {
+asio::awaitable<void> Stream::read(std::span<asio::mutable_buffer> buffers,
+                                   const Moved* moved) {
   if (tls_) {
     co_await tls_->read(buffers, moved);
     co_return;
   }
-  const auto [error, bytes] = co_await asio::async_read(
-      *socket_, buffers, transfer_all(moved, kAtOnce), kResult);
-  check_peer(error);
+  Share share(*socket_);
+  while (skip(buffers, 0)) {
+    error_code error;
+    const std::size_t bytes = socket_->read_some(buffers, error);
+    if (error == asio::error::would_block) {
+      std::tie(error) =
+          co_await socket_->async_wait(Socket::wait_read, kResult);
+    } else if (!error) {
+      if (moved != nullptr) (*moved)();
+      skip(buffers, bytes);
+      co_await share.use(bytes);
+    }
+    check_peer(error);
+  }
 }
 
-asio::awaitable<void> Stream::write(std::span<const asio::const_buffer> buffers,
+asio::awaitable<void> Stream::write(std::span<asio::const_buffer> buffers,
                                     const Moved* moved) {
   if (tls_) {
     co_await tls_->write(buffers, moved);
     co_return;
   }
-  const auto [error, bytes] = co_await asio::async_write(
-      *socket_, buffers, transfer_all(moved, kAtOnce), kResult);
+  Share share(*socket_);
+  while (skip(buffers, 0)) {
+    error_code error;
+    const std::size_t bytes = socket_->write_some(buffers, error);
+    if (error == asio::error::would_block) {
+      co_await wait_writable();
+      continue;
+    }
+    check_peer(error);
+    if (moved != nullptr) (*moved)();
+    skip(buffers, bytes);
+    co_await share.use(bytes);
+  }
+}
+
+bool Stream::try_write(std::vector<asio::const_buffer>& buffers) {
+  std::span<asio::const_buffer> left(buffers);
+  error_code error;
+  while (!tls_ && !error && skip(left, 0)) {
+    skip(left, socket_->write_some(left, error));
+  }
+  buffers.erase(buffers.begin(), buffers.end() - std::ssize(left));
+  return buffers.empty();
+}
+
+asio::awaitable<void> Stream::wait_writable() {
+  if (!writable_) {
+    const int copy = ::fcntl(socket_->native_handle(), F_DUPFD_CLOEXEC, 0);
+    if (copy < 0)
+      throw LinkError("no descriptor is left for its connection: {}",
+                      errno_text());
+    writable_.emplace(executor(), copy);
+  }
+  waits_ = has_waited_ = true;
+  const auto [error] = co_await writable_->async_wait(
+      asio::posix::stream_descriptor::wait_write, kResult);
+  waits_ = false;
   check_peer(error);
+}
+
+void Stream::tidy() {
+  if (!waits_ && !std::exchange(has_waited_, false)) writable_.reset();
 }
 
 void Stream::close() {
   error_code ignored;
   socket_->close(ignored);
+  if (writable_) writable_->close(ignored);
 }
 
 void Stream::shutdown_send() {

@@ -3,11 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "transport/handshake.h"
 #include "transport/secret.h"
@@ -21,8 +24,9 @@ using Socket = boost::asio::generic::stream_protocol::socket;
 
 /// The bytes that go over a connected socket, in both directions, plain or with
 /// TLS 1.3. All but the constructor on the I/O thread; a read and a write may
-/// run at the same time, and the stream must outlive them. Plain bytes go by
-/// scatter/gather, without a copy of ours; what TLS writes is copied once.
+/// run at the same time, and the stream must outlive them. Plain
+/// bytes go by scatter/gather, without a copy of ours; what TLS writes is
+/// copied once.
 class Stream {
  public:
   /// Called whenever bytes moved; it must outlive the read or write.
@@ -42,24 +46,37 @@ class Stream {
   Socket& socket() { return *socket_; }
   Socket::executor_type executor() { return socket_->get_executor(); }
 
-  /// Fills all of the buffers, which must outlive it. Throws LinkError.
+  /// Fills all of the buffers. The list, which must outlive it, is used up.
+  /// Throws LinkError.
   boost::asio::awaitable<void> read(
-      std::span<const boost::asio::mutable_buffer> buffers,
+      std::span<boost::asio::mutable_buffer> buffers,
       const Moved* moved = nullptr);
   /// Writes all of the buffers, likewise.
   boost::asio::awaitable<void> write(
-      std::span<const boost::asio::const_buffer> buffers,
+      std::span<boost::asio::const_buffer> buffers,
       const Moved* moved = nullptr);
+  /// Writes what can be without waiting, and takes it off the list; whether
+  /// that was all. Errors are left for write().
+  bool try_write(std::vector<boost::asio::const_buffer>& buffers);
 
   bool is_open() const { return socket_->is_open(); }
   /// Both end what waits.
   void close();
   void shutdown_send();
+  /// To be called now and then: forgets what no write has needed since.
+  void tidy();
 
  private:
   static constexpr std::uint64_t kBytesPerKey = std::uint64_t{64} << 30;
 
+  boost::asio::awaitable<void> wait_writable();
+
   std::unique_ptr<Socket> socket_;
+  // Waits until the socket can be written. The socket itself never does: once
+  // it had, the loop would wake whenever the peer has read something.
+  std::optional<boost::asio::posix::stream_descriptor> writable_;
+  bool waits_ = false;
+  bool has_waited_ = false;
   std::unique_ptr<Tls> tls_;  // refers to the socket
 };
 

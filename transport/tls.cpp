@@ -22,6 +22,15 @@ namespace ssl = boost::asio::ssl;
 // buffer at most: so small ones are put together.
 constexpr std::size_t kCollected = std::size_t{64} << 10;
 
+// Completion condition of a whole transfer, more at once than Asio's own 64
+// KiB. `moved` (may be null) is called when bytes did.
+auto all_of_it(const Stream::Moved* moved) {
+  return [moved](const boost::system::error_code& error, std::size_t) {
+    if (moved != nullptr) (*moved)();
+    return error ? 0 : kCollected;
+  };
+}
+
 // The peers have one key in common, so its name tells nothing.
 constexpr std::string_view kKeyName = "sluice";
 constexpr std::array<unsigned char, 2> kAes128GcmSha256 = {0x13, 0x01};
@@ -118,8 +127,8 @@ asio::awaitable<void> Tls::handshake() {
 
 asio::awaitable<void> Tls::read(std::span<const asio::mutable_buffer> buffers,
                                 const Stream::Moved* moved) {
-  const auto [error, bytes] = co_await asio::async_read(
-      stream_, buffers, transfer_all(moved, kCollected), kResult);
+  const auto [error, bytes] =
+      co_await asio::async_read(stream_, buffers, all_of_it(moved), kResult);
   check_peer(error);
 }
 
@@ -144,9 +153,8 @@ asio::awaitable<void> Tls::write_collected(const Stream::Moved* moved) {
     ::SSL_key_update(stream_.native_handle(), SSL_KEY_UPDATE_NOT_REQUESTED);
     bytes_of_key_ = collected_.size();
   }
-  const auto [error, bytes] =
-      co_await asio::async_write(stream_, asio::buffer(collected_),
-                                 transfer_all(moved, kCollected), kResult);
+  const auto [error, bytes] = co_await asio::async_write(
+      stream_, asio::buffer(collected_), all_of_it(moved), kResult);
   collected_.clear();
   check_peer(error);
 }

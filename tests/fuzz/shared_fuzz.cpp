@@ -58,7 +58,7 @@ void touch(const Message& message) {
 void read_all(const std::shared_ptr<SharedArea>& area) {
   LinkOptions options{.capacity_receive = 4,
                       .limits = {.max_payload_bytes = 1 << 20}};
-  Mailbox mailbox(options, [] {});
+  Mailbox mailbox(options, {});
   FrameReader reader(area, mailbox, options, [] {});
   try {
     reader.read();

@@ -49,15 +49,16 @@ class Wire : public testing::Test {
   void write_message(std::uint64_t sequence) {
     write(encode_message({.batch = 7}, sequence, FrameLimits{}));
   }
-  FrameHeader next_beat() {
+  FrameHeader next_of(FrameType type) {
     for (;;) {
       std::array<std::byte, kHeaderBytes> bytes = {};
       EXPECT_EQ(::recv(peer_, bytes.data(), bytes.size(), MSG_WAITALL),
                 static_cast<ssize_t>(bytes.size()));
       const FrameHeader header = decode_header(bytes, FrameLimits{});
-      if (header.type == FrameType::beat) return header;
+      if (header.type == type) return header;
     }
   }
+  FrameHeader next_beat() { return next_of(FrameType::beat); }
   void wait_until_closed() {
     std::byte byte{};
     while (::recv(peer_, &byte, 1, 0) > 0) {
@@ -168,6 +169,13 @@ TEST_F(Wire, TellsWhatItReceived) {
   write_message(1);
   while (next_beat().received == 0) {
   }
+}
+
+TEST_F(Wire, AFewCreditsDontWaitForLong) {
+  open(test_options(1000, kPatient));
+  write_message(1);
+  link_.receiver->receive();
+  EXPECT_EQ(next_of(FrameType::credit).count, 1);
 }
 
 TEST_F(Wire, RefusesAPayloadThatWasDamaged) {

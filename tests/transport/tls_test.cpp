@@ -154,7 +154,7 @@ TEST(TlsStream, RefusesACertificateInsteadOfTheSecret) {
 asio::awaitable<void> write_all(Stream& stream, Side side,
                                 std::span<const std::byte> bytes) {
   co_await stream.encrypt(side, test_secret(), 100'000);
-  const std::array<asio::const_buffer, 1> parts{
+  std::array<asio::const_buffer, 1> parts{
       asio::buffer(bytes.data(), bytes.size())};
   co_await stream.write(parts);
 }
@@ -162,7 +162,7 @@ asio::awaitable<void> write_all(Stream& stream, Side side,
 asio::awaitable<void> read_all(Stream& stream, Side side,
                                std::span<std::byte> bytes) {
   co_await stream.encrypt(side, test_secret());
-  const std::array<asio::mutable_buffer, 1> parts{
+  std::array<asio::mutable_buffer, 1> parts{
       asio::buffer(bytes.data(), bytes.size())};
   co_await stream.read(parts);
 }

@@ -1,4 +1,4 @@
-// What the ends of a link over shared memory wait and work with.
+// What ends and threads wait and work with.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/error.h"
+#include "transport/alarm.h"
 #include "transport/doorbell.h"
 #include "transport/spin.h"
 #include "transport/turn.h"
@@ -67,6 +68,33 @@ TEST(Doorbell, OfAPeerMayNotBeAPipe) {
 
 TEST(Doorbell, OfAPeerMayNotBlock) {
   EXPECT_THROW(Doorbell(FileDescriptor(::eventfd(0, EFD_CLOEXEC))), LinkError);
+}
+
+TEST(Alarm, GoesOffAfterItsTime) {
+  const Alarm alarm;
+  const auto start = Clock::now();
+  alarm.set(20ms);
+  alarm.wait();
+  EXPECT_GE(Clock::now() - start, 20ms);
+}
+
+TEST(Alarm, ForgetsATimeForAnother) {
+  const Alarm alarm;
+  const auto start = Clock::now();
+  alarm.set(60s);
+  alarm.set(1ms);
+  alarm.wait();
+  EXPECT_LT(Clock::now() - start, 50s);
+  alarm.set(1ms);
+  alarm.set(40ms);
+  alarm.wait();
+  EXPECT_GE(Clock::now() - start, 40ms);
+}
+
+TEST(Alarm, WakesWhomItWasSetForAtOnce) {
+  const Alarm alarm;
+  alarm.set(0ms);
+  alarm.wait();
 }
 
 TEST(Spin, FindsWhatIsThere) {

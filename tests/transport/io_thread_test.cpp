@@ -1,0 +1,202 @@
+// Who runs the loop, and that nobody waits for what has happened.
+#include "transport/io_thread.h"
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <gtest/gtest.h>
+
+namespace sluice::io_thread_test {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using Clock = IoThread::Clock;
+
+// Something that happens in the loop.
+class Event {
+ public:
+  explicit Event(IoThread& io) : io_(io), timer_(io.context()) {}
+
+  void happen_after(Clock::duration time) {
+    timer_.expires_after(time);
+    timer_.async_wait([this](boost::system::error_code) {
+      thread_ = std::this_thread::get_id();
+      happened_ = true;
+      io_.changed();
+    });
+  }
+  bool happened() const { return happened_; }
+  std::thread::id thread() const { return thread_; }
+
+ private:
+  IoThread& io_;
+  asio::steady_timer timer_;
+  std::thread::id thread_;
+  std::atomic<bool> happened_ = false;
+};
+
+bool await(IoThread::Visit& visit, const Event& event,
+           Clock::duration at_most = 60s) {
+  Spin spin(20us);
+  const Clock::time_point until = Clock::now() + at_most;
+  return visit.await(
+      spin, [&] { return event.happened(); }, [&] { return until; });
+}
+
+void wait_without_visiting(const Event& event) {
+  while (!event.happened()) std::this_thread::sleep_for(1ms);
+}
+
+TEST(IoThread, RunsTheLoopWhileNobodyVisitsIt) {
+  IoThread io;
+  Event event(io);
+  event.happen_after(1ms);
+  wait_without_visiting(event);
+  EXPECT_NE(event.thread(), std::this_thread::get_id());
+}
+
+TEST(Visit, RunsTheLoopWhileItWaits) {
+  IoThread io;
+  Event event(io);
+  event.happen_after(20ms);
+  IoThread::Visit visit(io);
+  EXPECT_TRUE(await(visit, event));
+  EXPECT_EQ(event.thread(), std::this_thread::get_id());
+}
+
+TEST(Visit, LeavesTheLoopToTheThread) {
+  IoThread io;
+  Event first(io);
+  Event second(io);
+  first.happen_after(20ms);
+  second.happen_after(40ms);
+  {
+    IoThread::Visit visit(io);
+    EXPECT_TRUE(await(visit, first));
+  }
+  wait_without_visiting(second);
+  EXPECT_NE(second.thread(), std::this_thread::get_id());
+}
+
+TEST(Visit, EndsWhenItsTimeIsOver) {
+  IoThread io;
+  const Event never(io);
+  IoThread::Visit visit(io);
+  const auto start = Clock::now();
+  EXPECT_FALSE(await(visit, never, 20ms));
+  EXPECT_GE(Clock::now() - start, 20ms);
+}
+
+TEST(Visit, DoesWhatIsReadyWithoutWaiting) {
+  IoThread io;
+  Event event(io);
+  Event never(io);
+  IoThread::Visit visit(io);
+  EXPECT_FALSE(await(visit, never, 1ms));
+  ASSERT_TRUE(visit.enter());
+  asio::post(io.context(), [&] { event.happen_after(0ms); });
+  never.happen_after(60s);
+  const auto start = Clock::now();
+  while (!event.happened()) visit.advance();
+  EXPECT_LT(Clock::now() - start, 50s);
+  EXPECT_EQ(event.thread(), std::this_thread::get_id());
+}
+
+TEST(Visit, IsOneThreadsAtATime) {
+  IoThread io;
+  const Event never(io);
+  IoThread::Visit mine(io);
+  EXPECT_FALSE(await(mine, never, 1ms));
+  EXPECT_TRUE(mine.enter());
+  std::thread([&] {
+    IoThread::Visit visit(io);
+    EXPECT_FALSE(visit.enter());
+  }).join();
+}
+
+TEST(Visit, WhoWaitsOutsideHearsOfWhatHappenedInside) {
+  IoThread io;
+  Event early(io);
+  Event late(io);
+  early.happen_after(20ms);
+  late.happen_after(100ms);
+  std::thread other([&] {
+    IoThread::Visit visit(io);
+    EXPECT_TRUE(await(visit, late));
+  });
+  {
+    IoThread::Visit visit(io);
+    EXPECT_TRUE(await(visit, early));
+  }
+  other.join();
+}
+
+TEST(IoThread, WhichStaysLetsNobodyIn) {
+  IoThread io;
+  io.stay();
+  Event event(io);
+  event.happen_after(20ms);
+  IoThread::Visit visit(io);
+  EXPECT_TRUE(await(visit, event));
+  EXPECT_NE(event.thread(), std::this_thread::get_id());
+  EXPECT_FALSE(visit.enter());
+}
+
+TEST(IoThread, WhichStaysSendsAwayWhoIsInside) {
+  IoThread io;
+  Event event(io);
+  std::promise<std::thread::id> waiting;
+  std::thread other([&] {
+    IoThread::Visit visit(io);
+    Event inside(io);
+    inside.happen_after(1ms);
+    EXPECT_TRUE(await(visit, inside));
+    waiting.set_value(std::this_thread::get_id());
+    EXPECT_TRUE(await(visit, event));
+  });
+  const std::thread::id visitor = waiting.get_future().get();
+  io.stay();
+  event.happen_after(20ms);
+  other.join();
+  EXPECT_NE(event.thread(), visitor);
+}
+
+// Each thread waits now and then for what the loop does for it, with and
+// without a visit, at times that no test could think of.
+TEST(VisitProperty, NobodyWaitsForWhatHasHappened) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  IoThread io;
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 3; ++i) {
+    threads.emplace_back([&io, seed, i] {
+      std::mt19937 random(seed + i);
+      const auto some = [&random](int most) {
+        return std::chrono::microseconds(
+            std::uniform_int_distribution(0, most)(random));
+      };
+      for (int turn = 0; turn < 300; ++turn) {
+        const auto event = std::make_shared<Event>(io);
+        asio::post(io.context(),
+                   [event, time = some(300)] { event->happen_after(time); });
+        if (turn % 5 == 0) {
+          wait_without_visiting(*event);
+        } else {
+          IoThread::Visit visit(io);
+          EXPECT_TRUE(await(visit, *event));
+        }
+        std::this_thread::sleep_for(some(300));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace sluice::io_thread_test
