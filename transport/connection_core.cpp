@@ -67,9 +67,10 @@ void Connection::start(const std::shared_ptr<Connection>& self) {
 }
 
 void Connection::send(Message message) {
+  Outgoing frame = mailbox_.prepare(std::move(message));
   IoThread::Visit visit(io_);
   if (!await(visit, send_spin_, &Mailbox::can_send)) mailbox_.give_up_sending();
-  mailbox_.send(std::move(message));
+  mailbox_.send(std::move(frame));
   write_soon(visit);
 }
 
@@ -155,6 +156,7 @@ asio::awaitable<void> Connection::meet_again() {
 
 void Connection::finish() {
   finished_ = true;
+  begin({});  // what could not be written is released
   mailbox_.reading_ended(end_);
   give_up();
   credits_.cancel();

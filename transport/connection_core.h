@@ -59,6 +59,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void give_up();
   boost::asio::awaitable<void> read_frame();
   boost::asio::awaitable<void> read_message(FrameHeader header);
+  void supply_memory(Buffer& buffer);
+  boost::asio::awaitable<void> read_payload(const Message& message);
+  boost::asio::awaitable<std::uint32_t> read_and_sum(const Message& message);
   boost::asio::awaitable<void> read_exactly(boost::asio::mutable_buffer buffer);
   void take_control(const FrameHeader& header);
   boost::asio::awaitable<void> write_frames();

@@ -1,5 +1,5 @@
 // What a connection reads and writes.
-#include <chrono>
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <utility>
@@ -14,9 +14,14 @@ namespace sluice {
 namespace {
 
 namespace asio = boost::asio;
-using Clock = Mailbox::Clock;
 
 constexpr std::array<std::byte, kAlignment> kPadding = {};
+
+// Who sends shall go on with its work, and the others in the loop with theirs.
+constexpr std::size_t kWrittenAtOnce = std::size_t{1} << 20;
+
+// A multiple of kAlignment, so that only the last piece is padded.
+constexpr std::size_t kSummedAtOnce = std::size_t{128} << 10;
 
 }  // namespace
 
@@ -50,7 +55,7 @@ asio::awaitable<void> Connection::read_frame() {
   } else {
     take_control(header);
   }
-  heard_ = Clock::now();
+  heard_ = Mailbox::Clock::now();
   trouble_.reset();
 }
 
@@ -81,22 +86,53 @@ asio::awaitable<void> Connection::read_message(FrameHeader header) {
   std::vector<std::byte> block(header.block_bytes);
   co_await read_exactly(asio::buffer(block));
   Message message = decode_message(block, header, options_.limits);
+  for (TensorView& tensor : message.tensors) supply_memory(tensor.buffer);
+  if (header.checks_payload) {
+    check_payload(co_await read_and_sum(message), header);
+  } else {
+    co_await read_payload(message);
+  }
+  if (is_new) mailbox_.deliver(std::move(message));
+  // Who awaits the message need not wait for what comes after it.
+  co_await asio::post(executor_, asio::use_awaitable);
+}
+
+void Connection::supply_memory(Buffer& buffer) {
+  const std::size_t bytes = buffer.bytes;
+  buffer = options_.buffers(bytes);
+  const auto address = reinterpret_cast<std::uintptr_t>(buffer.data);
+  SLUICE_CHECK(buffer.bytes >= bytes && address % kAlignment == 0,
+               "no aligned memory for {} bytes was supplied", bytes);
+  buffer.bytes = bytes;
+}
+
+asio::awaitable<void> Connection::read_payload(const Message& message) {
   std::vector<asio::mutable_buffer> parts;
-  for (TensorView& tensor : message.tensors) {
+  for (const TensorView& tensor : message.tensors) {
     const std::size_t bytes = tensor.buffer.bytes;
-    tensor.buffer = options_.buffers(bytes);
-    const auto address = reinterpret_cast<std::uintptr_t>(tensor.buffer.data);
-    SLUICE_CHECK(tensor.buffer.bytes >= bytes && address % kAlignment == 0,
-                 "no aligned memory for {} bytes was supplied", bytes);
-    tensor.buffer.bytes = bytes;
     parts.emplace_back(tensor.buffer.data, bytes);
     parts.emplace_back(skipped_.data(), padded(bytes) - bytes);
   }
   co_await stream_.read(parts, &moved_);
-  check_payload(message, header);
-  if (is_new) mailbox_.deliver(std::move(message));
-  // Who awaits the message need not wait for what comes after it.
-  co_await asio::post(executor_, asio::use_awaitable);
+}
+
+// The same piece by piece, each summed while it is in the cache.
+asio::awaitable<std::uint32_t> Connection::read_and_sum(
+    const Message& message) {
+  std::uint32_t crc = 0;
+  for (const TensorView& tensor : message.tensors) {
+    std::span<std::byte> left(tensor.buffer.data, tensor.buffer.bytes);
+    while (!left.empty()) {
+      const auto piece = left.first(std::min(left.size(), kSummedAtOnce));
+      std::array<asio::mutable_buffer, 2> parts{
+          asio::buffer(piece.data(), piece.size()),
+          asio::buffer(skipped_.data(), padded(piece.size()) - piece.size())};
+      co_await stream_.read(parts, &moved_);
+      crc = crc32c(piece, crc);
+      left = left.subspan(piece.size());
+    }
+  }
+  co_return crc;
 }
 
 // The reader may still have messages to fetch, and sees the end by itself. The
@@ -136,12 +172,13 @@ asio::awaitable<void> Connection::write_frames() {
 // As far as the socket takes it; false when the rest is left to the writer.
 bool Connection::write_at_once() {
   if (!writer_rests_) return false;
-  while (take_next()) {
-    if (!stream_.try_write(unwritten_)) break;
+  std::size_t budget = kWrittenAtOnce;
+  while (budget > 0 && take_next()) {
+    if (!stream_.try_write(unwritten_, budget)) break;
     if (!writing_.beats_only) moved_();
     unwritten_.clear();
   }
-  if (unwritten_.empty() && !mailbox_.nothing_left()) return true;
+  if (budget > 0 && unwritten_.empty() && !mailbox_.nothing_left()) return true;
   writer_rests_ = false;
   wake_.cancel();
   return false;

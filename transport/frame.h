@@ -91,8 +91,7 @@ Message decode_message(std::span<const std::byte> block,
 /// Throws LinkError unless the block is the one that the header announced.
 void check_block(std::span<const std::byte> block, const FrameHeader& header);
 
-/// Throws LinkError unless the payload that came has its header's CRC, or the
-/// header has none.
-void check_payload(const Message& message, const FrameHeader& header);
+/// Throws LinkError unless the CRC of the payload that came is its header's.
+void check_payload(std::uint32_t crc, const FrameHeader& header);
 
 }  // namespace sluice

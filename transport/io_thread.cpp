@@ -1,5 +1,7 @@
 #include "transport/io_thread.h"
 
+#include <algorithm>
+
 #include <boost/asio/post.hpp>
 
 namespace sluice {
@@ -79,26 +81,24 @@ void IoThread::stay() {
   stays_ = true;
   // Who is in the loop leaves it.
   if (occupied_ && !by_thread_) boost::asio::post(context_, [] {});
-  if (!occupied_) rest({});
+  if (!occupied_) rest_until({});
 }
 
 // Nobody is in the loop: who waits outside goes in, or the thread after a
 // while. The alarm is only set when it would go off too late, because that is
 // dear.
-void IoThread::rest(std::chrono::microseconds time) {
+void IoThread::rest_until(Clock::time_point end) {
   if (outside_ > 0) changed_.notify_all();
-  if (stays_) time = {};
-  rests_until_ = Clock::now() + time;
+  rests_until_ = stays_ ? Clock::time_point() : end;
   if (alarm_at_ && *alarm_at_ <= rests_until_) return;
   alarm_at_ = rests_until_;
-  alarm_.set(time);
+  alarm_.set(rests_until_ - Clock::now());
 }
 
 // Whether it is too early for the thread to go in; then the alarm is set again.
 bool IoThread::rests() {
-  const auto left = rests_until_ - Clock::now();
-  if (left <= left.zero()) return false;
-  rest(std::chrono::ceil<std::chrono::microseconds>(left));
+  if (rests_until_ <= Clock::now()) return false;
+  rest_until(rests_until_);
   return true;
 }
 
@@ -122,9 +122,13 @@ bool IoThread::Visit::await(Spin& spin, const std::function<bool()>& done,
   if (done()) return true;
   const Clock::time_point start = Clock::now();
   Lock lock(io_.mutex_);
+  // Once more when the time is over: this process may have been stopped.
+  bool looked = false;
   for (; !done(); io_.tell()) {
     const Clock::time_point end = until();
-    if (Clock::now() >= end) return false;
+    const bool is_over = Clock::now() >= end;
+    if (is_over && (looked || !may_enter())) return false;
+    looked = is_over;
     if (may_enter()) {
       io_.occupied_ = inside_ = true;
       const Unlocked unlocked(lock);
@@ -140,12 +144,17 @@ bool IoThread::Visit::await(Spin& spin, const std::function<bool()>& done,
 }
 
 void IoThread::Visit::advance() {
-  hurries_ = true;
+  hurries_ = has_run_ = true;
   for (int i = 0; i < kSteps && io_.context_.poll_one() > 0; ++i) {
   }
 }
 
 void IoThread::Visit::run(Spin& spin, Clock::time_point until) {
+  has_run_ = true;
+  if (Clock::now() >= until) {
+    io_.context_.poll();
+    return;
+  }
   const auto any = [this] { return io_.context_.poll_one() > 0; };
   if (!spin.until(any)) io_.context_.run_one_until(until);
 }
@@ -158,7 +167,13 @@ IoThread::Visit::~Visit() {
 
 void IoThread::Visit::leave() {
   if (inside_) io_.occupied_ = inside_ = false;
-  if (!io_.occupied_) io_.rest(hurries_ ? kShortRest : kRest);
+  if (io_.occupied_) return;
+  const auto now = Clock::now();
+  auto until = now + (hurries_ ? kShortRest : kRest);
+  // Who has not run the loop must not keep the thread from it.
+  if (!has_run_ && io_.rests_until_ > now)
+    until = std::min(until, io_.rests_until_);
+  io_.rest_until(until);
 }
 
 }  // namespace sluice

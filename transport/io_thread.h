@@ -61,7 +61,7 @@ class IoThread {
   void run_until_visited(Lock& lock);
   void wait_outside(Lock& lock, Clock::time_point until);
   void tell();
-  void rest(std::chrono::microseconds time);
+  void rest_until(Clock::time_point end);
   bool rests();
 
   std::atomic<std::uint64_t> progress_ = 0;
@@ -113,6 +113,7 @@ class IoThread::Visit {
   IoThread& io_;
   bool inside_ = false;
   bool was_outside_ = false;
+  bool has_run_ = false;
   bool hurries_ = false;
 };
 

@@ -61,16 +61,20 @@ void Mailbox::tell() {
   callbacks_.changed();
 }
 
-void Mailbox::send(Message message) {
+Outgoing Mailbox::prepare(Message message) const {
   for (const TensorView& tensor : message.tensors) {
     SLUICE_CHECK(tensor.buffer.device.kind == Device::Kind::cpu,
                  "tensor '{}' is not on the CPU", tensor.name);
     if (tensor.buffer.wait_ready) tensor.buffer.wait_ready();
   }
-  std::vector<std::byte> head =
-      encode_message(message, sent_ + 1, options_.limits, options_.checksum);
-  std::vector<std::byte> damaged;
-  if (options_.damage) options_.damage(message, damaged = head);
+  Outgoing frame{.head = encode_message(message, sent_ + 1, options_.limits,
+                                        options_.checksum)};
+  if (options_.damage) options_.damage(message, frame.damaged = frame.head);
+  frame.message = std::move(message);
+  return frame;
+}
+
+void Mailbox::send(Outgoing frame) {
   const Lock lock(mutex_);
   SLUICE_CHECK(!closed_, "{} sends to {} after close", options_.here,
                options_.there);
@@ -85,9 +89,7 @@ void Mailbox::send(Message message) {
                options_.there);
   --credits_;
   ++sent_;
-  outbox_.push_back({.head = std::move(head),
-                     .damaged = std::move(damaged),
-                     .message = std::move(message)});
+  outbox_.push_back(std::move(frame));
 }
 
 void Mailbox::close() {

@@ -63,8 +63,11 @@ class Mailbox {
   // For the ends, as in lib/base/channel.h, but that they wait themselves: for
   // can_send() and ready(), until `deadline()`, and then give the link up.
 
+  /// The frame of the message that is sent next: waits until its buffers are
+  /// ready, and may read all of it for its checksum.
+  Outgoing prepare(Message message) const;
   /// Throws LinkError when the link is dead; misuse unless can_send().
-  void send(Message message);
+  void send(Outgoing frame);
   void close();
   void drop_sender();
   /// Throws LinkError when none can come any more; misuse unless ready().

@@ -50,12 +50,13 @@ void SharedConnection::start() {
 }
 
 void SharedConnection::send(Message message) {
+  Outgoing frame = mailbox_.prepare(std::move(message));
   if (has_work()) read_frames();  // the peer may have stopped receiving
   if (!await(sender_, [this] { return mailbox_.can_send(); })) {
     mailbox_.give_up_sending();
     fail();
   }
-  mailbox_.send(std::move(message));
+  mailbox_.send(std::move(frame));
   write_frames();
   hand_over();
 }

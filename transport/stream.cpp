@@ -1,5 +1,6 @@
 #include "transport/stream.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <tuple>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "transport/completion.h"
+#include "transport/file_descriptor.h"
 #include "transport/tls.h"
 
 namespace sluice {
@@ -30,24 +32,6 @@ bool skip(std::span<Buffer>& buffers, std::size_t bytes) {
   buffers.front() += bytes;
   return true;
 }
-
-// What a long transfer may move before others in the loop have their turn.
-class Share {
- public:
-  explicit Share(Socket& socket) : socket_(socket) {}
-
-  asio::awaitable<void> use(std::size_t bytes) {
-    constexpr std::size_t kShare = std::size_t{1} << 20;
-    used_ += bytes;
-    if (used_ < kShare) co_return;
-    used_ = 0;
-    co_await asio::post(socket_.get_executor(), asio::use_awaitable);
-  }
-
- private:
-  Socket& socket_;
-  std::size_t used_ = 0;
-};
 
 }  // namespace
 
@@ -78,17 +62,17 @@ asio::awaitable<void> Stream::read(std::span<asio::mutable_buffer> buffers,
     co_await tls_->read(buffers, moved);
     co_return;
   }
-  Share share(*socket_);
   while (skip(buffers, 0)) {
     error_code error;
     const std::size_t bytes = socket_->read_some(buffers, error);
     if (error == asio::error::would_block) {
+      read_share_.renew();
       std::tie(error) =
           co_await socket_->async_wait(Socket::wait_read, kResult);
     } else if (!error) {
       if (moved != nullptr) (*moved)();
       skip(buffers, bytes);
-      co_await share.use(bytes);
+      if (read_share_.is_used_up(bytes)) co_await let_others();
     }
     check_peer(error);
   }
@@ -100,38 +84,58 @@ asio::awaitable<void> Stream::write(std::span<asio::const_buffer> buffers,
     co_await tls_->write(buffers, moved);
     co_return;
   }
-  Share share(*socket_);
   while (skip(buffers, 0)) {
     error_code error;
     const std::size_t bytes = socket_->write_some(buffers, error);
     if (error == asio::error::would_block) {
+      write_share_.renew();
       co_await wait_writable();
       continue;
     }
     check_peer(error);
     if (moved != nullptr) (*moved)();
     skip(buffers, bytes);
-    co_await share.use(bytes);
+    if (write_share_.is_used_up(bytes)) co_await let_others();
   }
 }
 
-bool Stream::try_write(std::vector<asio::const_buffer>& buffers) {
+bool Stream::try_write(std::vector<asio::const_buffer>& buffers,
+                       std::size_t& budget) {
   std::span<asio::const_buffer> left(buffers);
   error_code error;
-  while (!tls_ && !error && skip(left, 0)) {
-    skip(left, socket_->write_some(left, error));
+  while (!tls_ && !error && budget > 0 && skip(left, 0)) {
+    const std::size_t bytes = socket_->write_some(left, error);
+    skip(left, bytes);
+    budget -= std::min(budget, bytes);
   }
+  skip(left, 0);
   buffers.erase(buffers.begin(), buffers.end() - std::ssize(left));
   return buffers.empty();
 }
 
+// A frame counts as 4 KiB at least, because small ones cost time too.
+bool Stream::Share::is_used_up(std::size_t bytes) {
+  constexpr std::size_t kLeast = std::size_t{4} << 10;
+  constexpr std::size_t kShare = std::size_t{1} << 20;
+  used_ += std::max(bytes, kLeast);
+  if (used_ < kShare) return false;
+  used_ = 0;
+  return true;
+}
+
+asio::awaitable<void> Stream::let_others() {
+  co_await asio::post(executor(), asio::use_awaitable);
+}
+
 asio::awaitable<void> Stream::wait_writable() {
   if (!writable_) {
-    const int copy = ::fcntl(socket_->native_handle(), F_DUPFD_CLOEXEC, 0);
-    if (copy < 0)
+    FileDescriptor copy(::fcntl(socket_->native_handle(), F_DUPFD_CLOEXEC, 0));
+    if (!copy)
       throw LinkError("no descriptor is left for its connection: {}",
                       errno_text());
-    writable_.emplace(executor(), copy);
+    writable_.emplace(executor());
+    writable_->assign(copy.get());
+    copy.release();
   }
   waits_ = has_waited_ = true;
   const auto [error] = co_await writable_->async_wait(

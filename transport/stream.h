@@ -55,9 +55,11 @@ class Stream {
   boost::asio::awaitable<void> write(
       std::span<boost::asio::const_buffer> buffers,
       const Moved* moved = nullptr);
-  /// Writes what can be without waiting, and takes it off the list; whether
-  /// that was all. Errors are left for write().
-  bool try_write(std::vector<boost::asio::const_buffer>& buffers);
+  /// Writes what can be without waiting, some `budget` bytes at most, and takes
+  /// it off the list and the budget; whether that was all. Errors are left for
+  /// write().
+  bool try_write(std::vector<boost::asio::const_buffer>& buffers,
+                 std::size_t& budget);
 
   bool is_open() const { return socket_->is_open(); }
   /// Both end what waits.
@@ -69,12 +71,26 @@ class Stream {
  private:
   static constexpr std::uint64_t kBytesPerKey = std::uint64_t{64} << 30;
 
+  // How much was moved since others in the loop had their turn.
+  class Share {
+   public:
+    /// Whether that was enough for now.
+    bool is_used_up(std::size_t bytes);
+    void renew() { used_ = 0; }
+
+   private:
+    std::size_t used_ = 0;
+  };
+
   boost::asio::awaitable<void> wait_writable();
+  boost::asio::awaitable<void> let_others();
 
   std::unique_ptr<Socket> socket_;
   // Waits until the socket can be written. The socket itself never does: once
   // it had, the loop would wake whenever the peer has read something.
   std::optional<boost::asio::posix::stream_descriptor> writable_;
+  Share read_share_;
+  Share write_share_;
   bool waits_ = false;
   bool has_waited_ = false;
   std::unique_ptr<Tls> tls_;  // refers to the socket

@@ -19,14 +19,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first layer needs no gradient of its input, so block 1 has more to it.
+// The first layer needs no gradient of its input, so block 1 has more to it;
+// still more where no head works beside it.
 constexpr BlockCase kCases[] = {
     {"mlp",
      "batch_size = 256\nturns = 100\nblocks = ['0-3', '4-']\n"
      "data = {name = 'drawn_digits', train = 4096, test = 128}\n"
      "model = {name = 'mlp', hidden = [1152, 1024, 1024, 1024, 1024, 1024, "
      "1024, 1024]}\n"
-     "optimizer = {name = 'sgd', lr = 0.01, momentum = 0.9}\n"},
+     "optimizer = {name = 'sgd', lr = 0.01, momentum = 0.9}\n",
+     "linear", "model.hidden=[1280,1024,1024,1024,1024,1024,1024,1024]"},
     {"conv",
      "batch_size = 64\nturns = 48\nblocks = ['0-6', '7-']\n"
      "data = {name = 'drawn_digits', train = 4096, test = 64}\n"
@@ -108,6 +110,10 @@ std::string boundary_of(const BlockCase& of, std::string_view method) {
     boundary += fmt::format(" boundary.head.name={}", of.head);
   if (method == "features_replay") boundary += " boundary.statistics=forward";
   return boundary;
+}
+
+std::string balanced_for(const BlockCase& of, std::string_view method) {
+  return std::string(method == "local_loss" ? "" : of.without_head);
 }
 
 MeasuredRun train_case(const std::string& root, const std::string& overrides) {

@@ -11,6 +11,8 @@ struct BlockCase {
   std::string_view name;
   std::string_view config;  ///< TOML lines; ROOT is the folder of data files
   std::string_view head = "linear";  ///< of local_loss
+  /// For the methods without a head: an override that balances the net again.
+  std::string_view without_head = {};
 };
 
 std::span<const BlockCase> block_cases();
@@ -36,6 +38,9 @@ std::string write_case(const BlockCase& of, const std::string& root);
 
 /// The method at every boundary, as overrides of a command line.
 std::string boundary_of(const BlockCase& of, std::string_view method);
+
+/// What balances the net's blocks for that method, likewise.
+std::string balanced_for(const BlockCase& of, std::string_view method);
 
 /// What a run of the program came to.
 struct MeasuredRun {

@@ -27,12 +27,14 @@ namespace {
 constexpr const char* kMethods[] = {"local_loss", "fully_decoupled"};
 
 /// So many that the two turns in which the pipe fills and empties don't count.
-constexpr const char* kTurns = " turns=240";
+constexpr int kTurns = 240;
 
 void measure(const BlockCase& of, const char* method, int rounds,
              const std::string& root) {
   write_case(of, root);
-  const std::string boundary = boundary_of(of, method) + kTurns;
+  const std::string boundary =
+      fmt::format("{} {} turns={}", boundary_of(of, method),
+                  balanced_for(of, method), kTurns);
   Ratios efficiency, gain, of_threads, balance;
   for (int round = 0; round < rounds; ++round) {
     const MeasuredRun one =

@@ -172,7 +172,9 @@ TEST_F(Wire, TellsWhatItReceived) {
 }
 
 TEST_F(Wire, AFewCreditsDontWaitForLong) {
-  open(test_options(1000, kPatient));
+  LinkOptions options = test_options(1000, kPatient);
+  options.heartbeat = kPatient;  // would take it along
+  open(std::move(options));
   write_message(1);
   link_.receiver->receive();
   EXPECT_EQ(next_of(FrameType::credit).count, 1);

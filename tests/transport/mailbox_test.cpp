@@ -65,7 +65,7 @@ TEST_F(FourPlaces, HalfOfTheCreditsAre) {
 TEST_F(FourPlaces, OneCreditTravelsWithAMessage) {
   come(1);
   take(1);
-  mailbox_.send({});
+  mailbox_.send(mailbox_.prepare({}));
   const auto frames = next(Credits::many);
   ASSERT_EQ(frames.size(), 2);
   EXPECT_EQ(frames[0].type, FrameType::credit);
@@ -89,10 +89,10 @@ TEST_F(FourPlaces, OneCreditIsWrittenWhenAllAreWanted) {
 TEST_F(FourPlaces, FourMessagesAreSentAndNoMore) {
   for (int i = 0; i < 4; ++i) {
     EXPECT_TRUE(mailbox_.can_send());
-    mailbox_.send({});
+    mailbox_.send(mailbox_.prepare({}));
   }
   EXPECT_FALSE(mailbox_.can_send());
-  EXPECT_THROW(mailbox_.send({}), InternalError);
+  EXPECT_THROW(mailbox_.send(mailbox_.prepare({})), InternalError);
   mailbox_.heard_credit({.type = FrameType::credit, .count = 1});
   EXPECT_TRUE(mailbox_.can_send());
 }
@@ -105,7 +105,7 @@ TEST_F(FourPlaces, NothingIsReceivedBeforeItComes) {
 TEST_F(FourPlaces, GivenUpBothEndsSayWhy) {
   mailbox_.give_up_receiving();
   EXPECT_THROW(mailbox_.receive(), LinkError);
-  EXPECT_THROW(mailbox_.send({}), LinkError);
+  EXPECT_THROW(mailbox_.send(mailbox_.prepare({})), LinkError);
   EXPECT_FALSE(mailbox_.reading());
 }
 
