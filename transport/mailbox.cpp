@@ -79,11 +79,11 @@ void Mailbox::send(Outgoing frame) {
   SLUICE_CHECK(!closed_, "{} sends to {} after close", options_.here,
                options_.there);
   if (cannot_send()) {
-    constexpr auto text = "{} waited for {} to take a message: {}";
+    constexpr auto kText = "{} waited for {} to take a message: {}";
     if (!is_dead())
-      throw PeerGone(text, options_.here, options_.there,
+      throw PeerGone(kText, options_.here, options_.there,
                      "it receives no more");
-    throw_end(text, options_, failure_);
+    throw_end(kText, options_, failure_);
   }
   SLUICE_CHECK(credits_ > 0, "{} sends to {} without a credit", options_.here,
                options_.there);
@@ -110,11 +110,11 @@ std::optional<Message> Mailbox::receive() {
                options_.here, options_.there);
   if (inbox_.empty()) {
     if (no_more_ && !quit_) return std::nullopt;
-    constexpr auto text = "{} waited for a message from {}: {}";
+    constexpr auto kText = "{} waited for a message from {}: {}";
     if (quit_)
-      throw PeerGone(text, options_.here, options_.there,
+      throw PeerGone(kText, options_.here, options_.there,
                      "it stopped sending without a close");
-    throw_end(text, options_, failure_);
+    throw_end(kText, options_, failure_);
   }
   Message message = std::move(inbox_.front());
   inbox_.pop_front();
