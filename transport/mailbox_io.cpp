@@ -49,7 +49,7 @@ Outgoing Mailbox::next(Credits credits) {
     return out;
   }
   const bool alone = out.head.empty() && outbox_.empty();
-  const bool few = 2 * to_credit_ < options_.capacity_receive;
+  const bool few = to_credit_ < (options_.capacity_receive + 1) / 2;
   if (to_credit_ > 0 && !(credits == Credits::many && few && alone)) {
     append(out.head, encode_frame({.type = FrameType::credit,
                                    .count = std::exchange(to_credit_, 0),
