@@ -62,7 +62,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void supply_memory(Buffer& buffer);
   boost::asio::awaitable<void> read_payload(const Message& message);
   boost::asio::awaitable<std::uint32_t> read_and_sum(const Message& message);
-  boost::asio::awaitable<void> read_exactly(boost::asio::mutable_buffer buffer);
   void take_control(const FrameHeader& header);
   boost::asio::awaitable<void> write_frames();
   bool take_next();

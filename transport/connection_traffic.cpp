@@ -40,11 +40,6 @@ asio::awaitable<void> Connection::read_all(std::shared_ptr<Connection> self) {
   ended(self);
 }
 
-asio::awaitable<void> Connection::read_exactly(asio::mutable_buffer buffer) {
-  std::array<asio::mutable_buffer, 1> parts{buffer};
-  co_await stream_.read(parts, &moved_);
-}
-
 asio::awaitable<void> Connection::read_frame() {
   std::array<asio::mutable_buffer, 1> parts{asio::buffer(header_)};
   co_await stream_.read(parts);
@@ -84,7 +79,8 @@ void Connection::take_control(const FrameHeader& header) {
 asio::awaitable<void> Connection::read_message(FrameHeader header) {
   const bool is_new = mailbox_.admit(header);
   std::vector<std::byte> block(header.block_bytes);
-  co_await read_exactly(asio::buffer(block));
+  std::array<asio::mutable_buffer, 1> parts{asio::buffer(block)};
+  co_await stream_.read(parts, &moved_);
   Message message = decode_message(block, header, options_.limits);
   for (TensorView& tensor : message.tensors) supply_memory(tensor.buffer);
   if (header.checks_payload) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -74,7 +75,7 @@ class Stream {
   // How much was moved since others in the loop had their turn.
   class Share {
    public:
-    /// Whether that was enough for now.
+    /// Whether the others are due, after so many bytes more.
     bool is_used_up(std::size_t bytes);
     void renew() { used_ = 0; }
 

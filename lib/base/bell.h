@@ -34,10 +34,6 @@ class RingingCondition {
  public:
   void add(std::shared_ptr<Bell> bell) { bells_.push_back(std::move(bell)); }
   void notify_all();
-  template <class Until>
-  void wait_until(std::unique_lock<std::mutex>& lock, const Until& until) {
-    changed_.wait_until(lock, until);
-  }
   /// Until `done()`; false when `most` has passed first.
   template <class Most, class Done>
   bool wait_for(std::unique_lock<std::mutex>& lock, const Most& most,

@@ -2,6 +2,7 @@
 // channel_contract_test.cpp.
 #include "transport/connection.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -195,6 +196,100 @@ TEST_F(Wire, TakesAPayloadWhoseChecksumIsRight) {
   write(encode_message(message, 1, FrameLimits{}, true));
   write(bytes_of(message.tensors[0]));
   EXPECT_TRUE(link_.receiver->receive().has_value());
+}
+
+// Larger than what is summed at once, and no multiple of it.
+Message large_message() {
+  return message_of(counting_tensor(DType::uint8, {(300 << 10) + 64}, {1}));
+}
+
+TEST_F(Wire, TakesALargePayloadWhoseChecksumIsRight) {
+  open();
+  const Message message = large_message();
+  write(encode_message(message, 1, FrameLimits{}, true));
+  write(bytes_of(message.tensors[0]));
+  const auto received = link_.receiver->receive();
+  EXPECT_TRUE(std::ranges::equal(bytes_of(received->tensors[0]),
+                                 bytes_of(message.tensors[0])));
+}
+
+TEST_F(Wire, RefusesALargePayloadThatWasDamagedAnywhere) {
+  for (const std::size_t where : {0, 200 << 10, (300 << 10) + 63}) {
+    open();
+    const Message message = large_message();
+    write(encode_message(message, 1, FrameLimits{}, true));
+    message.tensors[0].buffer.data[where] ^= std::byte{1};
+    write(bytes_of(message.tensors[0]));
+    expect_refused("message 1 was damaged");
+    hang_up();
+  }
+}
+
+// Where the memory is asked for, the message is read.
+LinkOptions telling_who_reads(std::thread::id& reader) {
+  LinkOptions options = test_options(1, kPatient);
+  options.buffers = [&reader](std::size_t bytes) {
+    reader = std::this_thread::get_id();
+    return allocate_buffer(bytes);
+  };
+  return options;
+}
+
+// Which may be late, and the I/O thread earlier, but not every time.
+TEST_F(Wire, IsReadByWhoWaits) {
+  std::thread::id reader;
+  open(telling_who_reads(reader));
+  const Message message = message_of(counting_tensor(DType::uint8, {64}, {1}));
+  for (std::uint64_t i = 1; reader != std::this_thread::get_id(); ++i) {
+    ASSERT_LE(i, 200);
+    std::thread peer([&] {
+      std::this_thread::sleep_for(20ms);
+      write(encode_message(message, i, FrameLimits{}));
+      write(bytes_of(message.tensors[0]));
+    });
+    link_.receiver->receive();
+    peer.join();
+  }
+}
+
+TEST_F(Wire, IsReadByTheThreadWhereABellIsWaitedFor) {
+  std::thread::id reader;
+  open(telling_who_reads(reader));
+  const auto bell = std::make_shared<Bell>();
+  link_.receiver->ring(bell);
+  const Message message = message_of(counting_tensor(DType::uint8, {64}, {1}));
+  write(encode_message(message, 1, FrameLimits{}));
+  write(bytes_of(message.tensors[0]));
+  link_.receiver->receive();
+  EXPECT_NE(reader, std::this_thread::get_id());
+}
+
+// Faster than they are read.
+TEST_F(Wire, AFloodOfBeatsLeavesOthersTheirTurn) {
+  open();
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const boost::asio::generic::stream_protocol protocol(AF_UNIX, 0);
+  const Link other =
+      open_link(io_, Stream(Socket(io_.context(), protocol, ends[0])),
+                test_options(1, kPatient));
+  const std::vector<std::byte> beat = encode_frame(FrameType::beat);
+  std::vector<std::byte> beats;
+  for (int i = 0; i < 4096; ++i)
+    beats.insert(beats.end(), beat.begin(), beat.end());
+  std::atomic<bool> over = false;
+  std::thread flood([&] {
+    while (!over) write(beats);
+  });
+  std::this_thread::sleep_for(50ms);
+  const std::vector<std::byte> message =
+      encode_message({.batch = 7}, 1, FrameLimits{});
+  EXPECT_EQ(::send(ends[1], message.data(), message.size(), 0),
+            static_cast<ssize_t>(message.size()));
+  EXPECT_EQ(other.receiver->receive()->batch, 7);
+  over = true;
+  flood.join();
+  ::close(ends[1]);
 }
 
 TEST_F(Wire, IsDestroyedWithoutWaitingForThePeerToRead) {
