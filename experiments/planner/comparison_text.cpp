@@ -15,8 +15,9 @@ constexpr double kGain = 1.05;
 /// Rounds that lie further apart, over their median, disagree.
 constexpr double kSpread = 0.1;
 constexpr std::int64_t kFewRounds = 3;
-/// Of the machine's cores, that others may take.
-constexpr double kOthers = 0.1;
+/// Cores that others may take: of the machine's, and at most.
+constexpr double kOthersOfCores = 0.1;
+constexpr double kMostOthers = 0.5;
 
 std::string seconds_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds)
@@ -38,7 +39,8 @@ bool gains_and_fits(const Prediction& row) {
 }
 
 bool is_beside_others(const Comparison& comparison) {
-  return comparison.others > kOthers * comparison.cores;
+  return comparison.others >
+         std::min(kMostOthers, kOthersOfCores * comparison.cores);
 }
 
 std::string utilisation_text(const Prediction& row) {

@@ -17,10 +17,14 @@ double seconds_of(const timeval& time) {
          1e-6 * static_cast<double>(time.tv_usec);
 }
 
-double own_seconds() {
+double seconds_used_by(int whom) {
   rusage usage = {};
-  ::getrusage(RUSAGE_SELF, &usage);
+  ::getrusage(whom, &usage);
   return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
+double own_seconds() {
+  return seconds_used_by(RUSAGE_SELF) + seconds_used_by(RUSAGE_CHILDREN);
 }
 
 double others_seconds() {

@@ -2,7 +2,8 @@
 // block that it predicts, against that of real runs, with one intra-op thread
 // everywhere. In each round it is calibrated anew, then one block and each
 // method train; all figures are medians over the rounds, with their quartiles.
-// `difference` is that of predicted over measured, round by round.
+// `difference` is that of predicted over measured, round by round. Other
+// programs beside it make all of it doubtful, which the last line then says.
 //
 // usage: planner_benchmark [ROUNDS] [CASE]     default: 5 rounds, all cases
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "experiments/config/overrides.h"
 #include "experiments/config/toml.h"
 #include "experiments/planner/comparison.h"
+#include "experiments/planner/other_load.h"
 #include "lib/base/error.h"
 #include "tests/benchmarks/block_cases.h"
 #include "tests/benchmarks/ratios.h"
@@ -29,6 +31,11 @@ namespace {
 constexpr const char* kMethods[] = {"local_loss", "fully_decoupled",
                                     "delayed_gradient", "features_replay"};
 
+// For one round with as many turns of each as `plan --compare` prefers.
+constexpr double kSecondsToCalibrate = 200;
+// Cores that other programs may take.
+constexpr double kQuiet = 0.1;
+
 struct Found {
   Ratios predicted, measured, over;
 };
@@ -38,7 +45,8 @@ std::vector<double> predicted_speed_ups(const std::string& text) {
   ConfigNode config = parse_toml(text, "case.toml");
   apply_override(config, "threads=1");
   const Experiment experiment = read_experiment(config, "");
-  ComparisonOptions options{.blocks = {2}, .seconds = 1};
+  ComparisonOptions options{
+      .blocks = {2}, .seconds = kSecondsToCalibrate, .most_rounds = 1};
   for (const char* method : kMethods)
     options.methods.push_back(planned_method(method, experiment));
   std::vector<double> speed_ups;
@@ -53,6 +61,7 @@ std::vector<double> predicted_speed_ups(const std::string& text) {
 void measure(const BlockCase& of, int rounds, const std::string& root) {
   const std::string config = write_case(of, root);
   std::vector<Found> found(std::size(kMethods));
+  const OtherLoad load;
   for (int round = 0; round < rounds; ++round) {
     const std::vector<double> predicted = predicted_speed_ups(config);
     for (std::size_t i = 0; i < std::size(kMethods); ++i) {
@@ -71,6 +80,9 @@ void measure(const BlockCase& of, int rounds, const std::string& root) {
     fmt::print("{:<5} {:<18} {:<18} {:<18} {:<18} {:+.1f} %\n", of.name,
                kMethods[i], found[i].predicted.text(), found[i].measured.text(),
                found[i].over.text(), 100 * (median(found[i].over.values) - 1));
+  if (const double others = load.cores(); others > kQuiet)
+    fmt::print("{:<5} doubtful: other programs kept {:.1f} cores busy\n",
+               of.name, others);
   std::fflush(stdout);
 }
 

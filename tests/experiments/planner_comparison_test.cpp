@@ -110,6 +110,20 @@ TEST(Comparison, BesideOtherProgramsIsDoubtful) {
   EXPECT_EQ(text.find("Fastest"), std::string::npos) << text;
 }
 
+// Issue 18: one busy program among many cores was passed over.
+TEST(Comparison, BesideOneBusyProgramIsDoubtfulOnManyCores) {
+  const std::string text = text_of({.one_block = predicted("one block", 1),
+                                    .rows = {predicted("fast", 1.6)},
+                                    .rounds = 3,
+                                    .seconds = 60,
+                                    .others = 1,
+                                    .cores = 64});
+  EXPECT_NE(text.find("Doubtful: other programs kept 1.0 of 64 cores busy"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("Fastest"), std::string::npos) << text;
+}
+
 TEST(Comparison, OfRoundsThatDisagreeIsDoubtful) {
   Prediction noisy = predicted("noisy", 1.6);
   noisy.lower_quartile = 1.4;
