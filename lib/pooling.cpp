@@ -2,7 +2,10 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/upsample_bilinear2d.h>
+
+#include "lib/pooling_matrices.h"
 
 namespace sluice {
 namespace {
@@ -24,11 +27,22 @@ at::Tensor with_gradient_in_order(const at::Tensor& maps) {
   return alias;
 }
 
+/// With gradients that are deterministic on GPUs.
+at::Tensor average_pool_on_gpu(const at::Tensor& maps, std::int64_t height,
+                               std::int64_t width) {
+  if (maps.size(2) % height != 0 || maps.size(3) % width != 0)
+    return average_by_matrices(maps, height, width);
+  const std::int64_t part[] = {maps.size(2) / height, maps.size(3) / width};
+  return at::avg_pool2d(maps, part, /*stride=*/part);
+}
+
 }  // namespace
 
 at::Tensor average_pool(const at::Tensor& maps, std::int64_t height,
                         std::int64_t width) {
   const bool is_mean = height == 1 && width == 1;
+  if (!is_mean && !maps.is_cpu())
+    return average_pool_on_gpu(maps, height, width);
   if (!is_mean || !is_channels_last(maps))
     return at::adaptive_avg_pool2d(maps, {height, width});
   return maps.permute({0, 2, 3, 1})
@@ -43,6 +57,7 @@ at::Tensor pixel_mean(const at::Tensor& maps) {
 
 at::Tensor resize_bilinear(const at::Tensor& maps, std::int64_t height,
                            std::int64_t width) {
+  if (!maps.is_cpu()) return resize_by_matrices(maps, height, width);
   return at::upsample_bilinear2d(with_gradient_in_order(maps), {height, width},
                                  /*align_corners=*/true);
 }

@@ -20,6 +20,7 @@
 #include "tests/experiments/methods.h"
 #include "tests/experiments/program.h"
 #include "tests/experiments/training.h"
+#include "tests/gpu/trained_on.h"
 
 namespace sluice::methods_on_gpu_test {
 
@@ -168,15 +169,6 @@ INSTANTIATE_TEST_SUITE_P(
                          std::get<1>(info.param) ? "ByIpc" : "ThroughHost",
                          std::get<0>(info.param));
     });
-
-NamedTensors trained_on(const std::string& device, const std::string& lines) {
-  Training training(small_experiment("device = '" + device + "'\n" + lines));
-  training.train();
-  NamedTensors weights;
-  for (const auto& [name, tensor] : training.weights())
-    weights.emplace_back(name, tensor.cpu());
-  return weights;
-}
 
 TEST_F(OnGpu, NumbersAreThoseOfTheCpu) {
   for (const MethodUnderTest& method : methods()) {

@@ -21,12 +21,9 @@ class Operations : public Simulated {};
 namespace nn = torch::nn;
 
 nn::Sequential conv_net() {
-  return {nn::Conv2d(nn::Conv2dOptions(3, 8, 3).padding(1)),
-          nn::BatchNorm2d(8),
-          nn::ReLU(),
-          nn::MaxPool2d(2),
-          nn::Flatten(),
-          nn::Linear(8 * 16, 10)};
+  return nn::Sequential(nn::Conv2d(nn::Conv2dOptions(3, 8, 3).padding(1)),
+                        nn::BatchNorm2d(8), nn::ReLU(), nn::MaxPool2d(2),
+                        nn::Flatten(), nn::Linear(8 * 16, 10));
 }
 
 std::unique_ptr<torch::optim::Optimizer> optimizer_for(
