@@ -34,7 +34,7 @@ class ConvHead final : public Head {
     const at::Tensor& input = features.front();  // [N, C, H, W]
     if (is_training()) check_batch(input, normalised_values_, "conv");
     const at::Tensor pooled = average_pool(through(convolutions_, input), 2, 2);
-    const at::Tensor logits = classifier_(flat(norm_(pooled)));
+    const at::Tensor logits = classifier_(norm_(pooled).flatten(1));
     return {loss_(logits, beside.labels), logits};  // logits: [N, classes]
   }
 

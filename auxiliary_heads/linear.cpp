@@ -27,7 +27,7 @@ class LinearHead final : public Head {
 
   HeadResult forward(const Tensors& features, const Beside& beside) override {
     at::Tensor input = features.front();  // [N, C] or [N, C, H, W]
-    if (is_map_) input = flat(average_pool(input, pool_, pool_));
+    if (is_map_) input = average_pool(input, pool_, pool_).flatten(1);
     const at::Tensor logits = classifier_(input);  // [N, classes]
     return {loss_(logits, beside.labels), logits};
   }

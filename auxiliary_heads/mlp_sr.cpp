@@ -56,7 +56,7 @@ class MlpSrHead final : public Head {
     if (is_map_) {
       x = average_pool(x, height_, width_);
       x = through(convolutions_, x);
-      x = flat(average_pool(x, 2, 2));  // [N, 4 C]
+      x = average_pool(x, 2, 2).flatten(1);  // [N, 4 C]
     }
     const at::Tensor logits = classifier_(through(mlp_, x));  // [N, classes]
     return {loss_(logits, beside.labels), logits};

@@ -12,6 +12,7 @@
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
+#include "lib/memory/allocator.h"
 
 namespace sluice {
 namespace {
@@ -61,6 +62,7 @@ int main(int argc, char** argv, const NetworkOptions& options,
   try {
     if (argc > 1 && std::string_view(argv[1]) == "worker")
       return work(options, worker_arguments(argc, argv));
+    install_allocator();
     ConfigNode config = config_of(options);
     for (int i = 1; i < argc; ++i) apply_override(config, argv[i]);
     Network net(options, config,
