@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -48,6 +49,7 @@ void take_initial_weights(const std::string& path, Worker& worker) {
   for (auto& [name, tensor] : worker.weights())
     if (name.starts_with("layers.") || names.contains(name))
       wanted.emplace_back(name, tensor);
+  copy_by_name(found, worker.copied(), path);
   copy_by_name(found, wanted, path);
 }
 
@@ -59,6 +61,8 @@ void restore(const Experiment& experiment, const std::string& checkpoint,
   const std::vector<std::int64_t> cut = cut_of({state, checkpoint});
   if (!is_cut_so(experiment, cut)) {
     state = state_for_block(experiment, worker.block(), state, checkpoint);
+    // Sources of new boundaries begin beside the weights that were saved.
+    copy_by_name(weights, worker.copied(), checkpoint);
     add_new_sources(experiment, cut, worker.weights(), weights);
     add_new_sources(experiment, cut, worker.state(), state);
   }
@@ -119,6 +123,18 @@ std::vector<std::shared_ptr<Unlock>> unlocks_of(const Experiment& experiment,
     before = &now;
   }
   return unlocks;
+}
+
+/// What draws stands there for the block.
+void take_policies(const Experiment& experiment, int block,
+                   WorkerParts& parts) {
+  std::optional<DrawsFrom> draws;
+  if (experiment.draws)
+    draws.emplace(
+        experiment.draws->blocks.at(static_cast<std::size_t>(block) - 1),
+        experiment.draws->turn);
+  parts.policies = policies_of(experiment, block);
+  parts.unlocks = unlocks_of(experiment, block);
 }
 
 WorkerSettings settings_of(const Experiment& experiment, int block,
@@ -199,6 +215,16 @@ Sources sources_of(const Experiment& experiment, int block) {
 
 }  // namespace
 
+std::vector<at::Tensor> draws_of_policies(const Experiment& experiment) {
+  std::vector<at::Tensor> states;
+  for (int block = 1; block <= experiment.blocks(); ++block) {
+    states.push_back(generator_state());
+    policies_of(experiment, block);
+    unlocks_of(experiment, block);
+  }
+  return states;
+}
+
 std::shared_ptr<MemoryAccount> memory_of_block(int block) {
   return std::make_shared<MemoryAccount>(fmt::format("block {}", block));
 }
@@ -230,9 +256,8 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
   const auto memory = ends.memory ? ends.memory : memory_of_block(block);
   const MemoryScope scope(*memory);
   WorkerParts parts{
-      .block = block_of(experiment, block, device_of(experiment, block)),
-      .policies = policies_of(experiment, block),
-      .unlocks = unlocks_of(experiment, block)};
+      .block = block_of(experiment, block, device_of(experiment, block))};
+  take_policies(experiment, block, parts);
   parts.below = std::move(ends.below);
   parts.above = std::move(ends.above);
   parts.codec_below = codec_above(experiment, block - 1);

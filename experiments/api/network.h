@@ -90,6 +90,7 @@ class Network {
           std::string program);
 
   void start(const std::string& resume);
+  void note_draws();
   void write_config() const;
   void give(Grant grant, const Batch* batch = nullptr);
   void wait(std::size_t ahead = 0);
@@ -111,6 +112,7 @@ class Network {
 
   Scratch scratch_;
   OwnModel own_;
+  at::Tensor first_draws_;  ///< PolicyDraws::at_config
   Experiment experiment_;
   std::string program_;
   WholeModel whole_;  ///< for evaluation

@@ -3,8 +3,10 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "experiments/api/network_process.h"
 #include "experiments/config/overrides.h"
@@ -40,11 +42,24 @@ WorkerArguments worker_arguments(int argc, char** argv) {
   return arguments;
 }
 
+/// As the launcher has read it: what policies draw is the same.
+Experiment read_with_draws(const ConfigNode& config, const OwnNetwork& network,
+                           const std::string& folder) {
+  if (network.policies.empty()) return read_network(config, network);
+  PolicyDraws draws = load_draws(draws_of_network(folder));
+  const DrawsFrom first(draws.at_config, draws.turn);
+  Experiment experiment = read_network(config, network);
+  experiment.draws = std::make_shared<const PolicyDraws>(std::move(draws));
+  return experiment;
+}
+
 int work(const NetworkOptions& options, const WorkerArguments& arguments) {
   const ConfigNode config = read_toml_file(config_of_run(arguments.folder));
   const OwnModel own = make_own_model(options.layers, options.example);
   return run_network_process(
-      read_network(config, {.model = own.model, .policies = options.policies}),
+      read_with_draws(config,
+                      {.model = own.model, .policies = options.policies},
+                      arguments.folder),
       arguments);
 }
 
