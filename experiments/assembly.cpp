@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -125,18 +124,6 @@ std::vector<std::shared_ptr<Unlock>> unlocks_of(const Experiment& experiment,
   return unlocks;
 }
 
-/// What draws stands there for the block.
-void take_policies(const Experiment& experiment, int block,
-                   WorkerParts& parts) {
-  std::optional<DrawsFrom> draws;
-  if (experiment.draws)
-    draws.emplace(
-        experiment.draws->blocks.at(static_cast<std::size_t>(block) - 1),
-        experiment.draws->turn);
-  parts.policies = policies_of(experiment, block);
-  parts.unlocks = unlocks_of(experiment, block);
-}
-
 WorkerSettings settings_of(const Experiment& experiment, int block,
                            const std::string& checkpoint_folder) {
   return {.plans = experiment.plans,
@@ -215,16 +202,6 @@ Sources sources_of(const Experiment& experiment, int block) {
 
 }  // namespace
 
-std::vector<at::Tensor> draws_of_policies(const Experiment& experiment) {
-  std::vector<at::Tensor> states;
-  for (int block = 1; block <= experiment.blocks(); ++block) {
-    states.push_back(generator_state());
-    policies_of(experiment, block);
-    unlocks_of(experiment, block);
-  }
-  return states;
-}
-
 std::shared_ptr<MemoryAccount> memory_of_block(int block) {
   return std::make_shared<MemoryAccount>(fmt::format("block {}", block));
 }
@@ -256,8 +233,9 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
   const auto memory = ends.memory ? ends.memory : memory_of_block(block);
   const MemoryScope scope(*memory);
   WorkerParts parts{
-      .block = block_of(experiment, block, device_of(experiment, block))};
-  take_policies(experiment, block, parts);
+      .block = block_of(experiment, block, device_of(experiment, block)),
+      .policies = policies_of(experiment, block),
+      .unlocks = unlocks_of(experiment, block)};
   parts.below = std::move(ends.below);
   parts.above = std::move(ends.above);
   parts.codec_below = codec_above(experiment, block - 1);

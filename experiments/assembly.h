@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "experiments/data/sample_source.h"
 #include "experiments/experiment.h"
@@ -20,11 +19,6 @@ struct Ends {
   /// Charged with what the worker allocates; by default one is made for it.
   std::shared_ptr<MemoryAccount> memory = nullptr;
 };
-
-/// Where the process-wide generator stands before the policies of each block
-/// are made, one block after the other from where it stands now (index k-1):
-/// PolicyDraws::blocks. It is left where the last one leaves it.
-std::vector<at::Tensor> draws_of_policies(const Experiment& experiment);
 
 /// The account of a block's worker.
 std::shared_ptr<MemoryAccount> memory_of_block(int block);

@@ -7,7 +7,6 @@
 
 #include "experiments/checkpoint_keeper.h"
 #include "experiments/data/data_set.h"
-#include "experiments/policy_draws.h"
 #include "experiments/timetable.h"
 #include "lib/base/config.h"
 #include "lib/block.h"
@@ -62,9 +61,7 @@ struct Experiment {
   Model model;
   Partition ranges;
   Loss loss;
-  std::vector<PolicyRow> policies;  ///< that a boundary may name
-  /// nullptr: no policy is somebody's own.
-  std::shared_ptr<const PolicyDraws> draws;
+  std::vector<PolicyRow> policies;           ///< that a boundary may name
   std::vector<Boundaries> phases;            ///< of the timetable
   Codecs codecs;                             ///< for the whole run
   std::vector<OptimizerOptions> optimizers;  ///< index k-1

@@ -11,6 +11,7 @@
 #include "experiments/assembly.h"
 #include "lib/block.h"
 #include "modules/dropout.h"
+#include "modules/label_in_sample.h"
 
 namespace sluice {
 namespace {
@@ -67,10 +68,11 @@ class UncutModel {
   NamedTensors masks_;
 };
 
-void add_labels(const Batch& batch, NamedTensors& all) {
-  all.emplace_back(
-      fmt::format("labels.{}", batch.index),
-      batch.written_labels.defined() ? batch.written_labels : batch.labels);
+void add_labels(const Model& model, const Batch& batch, NamedTensors& all) {
+  all.emplace_back(fmt::format("labels.{}", batch.index),
+                   model.trains_on_pairs
+                       ? written_labels(batch.inputs, model.sample.classes)
+                       : batch.labels);
 }
 
 /// A boundary that stays the same in a later phase has those of the first.
@@ -101,7 +103,7 @@ NamedTensors keyed_tensors(const Experiment& experiment, std::int64_t turns,
     const bool is_run = kinds.masks || (kinds.projections && t == 0);
     if (!is_run && !kinds.labels) break;
     const Batch batch = source->batch(t);
-    if (kinds.labels) add_labels(batch, all);
+    if (kinds.labels) add_labels(experiment.model, batch, all);
     if (!is_run) continue;
     const std::vector<Tensors> outputs = model.forward(batch);
     NamedTensors masks = model.take_masks();

@@ -13,9 +13,6 @@ struct Batch {
   /// The inputs as they were before normalisation, in 0..1, for policies that
   /// need them; undefined where nobody asked.
   at::Tensor raw_inputs = {};
-  /// Where labels are written into the inputs: those of each pair, the right
-  /// one first, [N, 2]; else undefined.
-  at::Tensor written_labels = {};
 };
 
 /// Yields batch t: a pure function of (data set, seed, t), so every worker can

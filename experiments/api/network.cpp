@@ -13,6 +13,7 @@
 #include "experiments/api/generator_kept.h"
 #include "experiments/api/linked_crew.h"
 #include "experiments/api/network_process.h"
+#include "experiments/api/policy_draws.h"
 #include "experiments/assembly.h"
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
@@ -92,7 +93,6 @@ Network::Network(const NetworkOptions& options)
 Network::Network(const NetworkOptions& options, const ConfigNode& config,
                  std::string program)
     : own_(make_own_model(options.layers, options.example)),
-      first_draws_(options.policies.empty() ? at::Tensor() : generator_state()),
       experiment_(read_quietly(
           config, {.model = own_.model, .policies = options.policies})),
       program_(std::move(program)),
@@ -101,6 +101,10 @@ Network::Network(const NetworkOptions& options, const ConfigNode& config,
     throw UserError(
         "engine = 'processes' starts this program anew for each block: let "
         "sluice::main() make the network (experiments/api/program.h)");
+  if (!options.policies.empty()) {
+    draws_ = noted_draws(experiment_);
+    draw_from(draws_, own_.turn, experiment_);
+  }
   start("");
 }
 
@@ -118,7 +122,6 @@ void Network::start(const std::string& resume) {
                 .resume = resume},
       .on_record = [this](const Record& record) { collect(record); }};
   crew_.reset();
-  if (first_draws_.defined()) note_draws();
   if (experiment_.engine == "processes") {
     write_config();
     crew_ = make_process_crew(parts, program_, scratch_.path);
@@ -134,16 +137,6 @@ void Network::start(const std::string& resume) {
   wait();
 }
 
-/// What policies of one's own draw while they are made: as under `virtual`,
-/// wherever that is.
-void Network::note_draws() {
-  experiment_.draws.reset();
-  const GeneratorKept kept;
-  PolicyDraws draws{.at_config = first_draws_, .turn = own_.turn};
-  draws.blocks = draws_of_policies(experiment_);
-  experiment_.draws = std::make_shared<const PolicyDraws>(std::move(draws));
-}
-
 /// What worker processes start from: the config, the weights that the modules
 /// of this process were made with, and what its policies draw.
 void Network::write_config() const {
@@ -154,8 +147,8 @@ void Network::write_config() const {
     if (!fs::exists(weights)) write_safetensors(weights, whole_.tensors());
   }
   config.set("initial_weights", {.value = fs::absolute(weights).string()});
-  if (experiment_.draws)
-    save_draws(*experiment_.draws, draws_of_network(scratch_.path));
+  if (!draws_.empty())
+    write_safetensors(draws_of_network(scratch_.path), draws_);
   std::ofstream file(config_of_run(scratch_.path));
   file << to_toml(config);
   if (!file.flush()) throw UserError("{}: can't be written", scratch_.path);

@@ -90,7 +90,6 @@ class Network {
           std::string program);
 
   void start(const std::string& resume);
-  void note_draws();
   void write_config() const;
   void give(Grant grant, const Batch* batch = nullptr);
   void wait(std::size_t ahead = 0);
@@ -112,8 +111,8 @@ class Network {
 
   Scratch scratch_;
   OwnModel own_;
-  at::Tensor first_draws_;  ///< PolicyDraws::at_config
   Experiment experiment_;
+  NamedTensors draws_;  ///< of policies of one's own; policy_draws.h
   std::string program_;
   WholeModel whole_;  ///< for evaluation
   bool whole_is_fresh_ = false;

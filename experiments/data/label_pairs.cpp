@@ -30,8 +30,8 @@ class LabelPairs final : public Samples {
     const auto* label = batch.labels.const_data_ptr<std::int64_t>();
     for (const std::int64_t index : indices)
       *next++ = wrong_label(*label++, index, key);
-    batch.written_labels = at::stack({batch.labels, wrong}, 1);
-    batch.inputs = with_labels(batch.inputs, batch.written_labels, classes_);
+    batch.inputs = with_labels(batch.inputs,
+                               at::stack({batch.labels, wrong}, 1), classes_);
     batch.labels = at::zeros_like(batch.labels);
     return batch;
   }
