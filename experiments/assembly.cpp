@@ -48,6 +48,7 @@ void take_initial_weights(const std::string& path, Worker& worker) {
   for (auto& [name, tensor] : worker.weights())
     if (name.starts_with("layers.") || names.contains(name))
       wanted.emplace_back(name, tensor);
+  copy_by_name(found, worker.copied(), path);
   copy_by_name(found, wanted, path);
 }
 
@@ -59,6 +60,8 @@ void restore(const Experiment& experiment, const std::string& checkpoint,
   const std::vector<std::int64_t> cut = cut_of({state, checkpoint});
   if (!is_cut_so(experiment, cut)) {
     state = state_for_block(experiment, worker.block(), state, checkpoint);
+    // Sources of new boundaries begin beside the weights that were saved.
+    copy_by_name(weights, worker.copied(), checkpoint);
     add_new_sources(experiment, cut, worker.weights(), weights);
     add_new_sources(experiment, cut, worker.state(), state);
   }

@@ -384,6 +384,23 @@ void define_data_order(CLI::App& data, sluice::DataOrderArguments& arguments) {
       ->add_option("--turns", arguments.turns,
                    "print the first N batches; default: all of the run")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option(
+          "--with", arguments.with,
+          "also write what is drawn by keys and can't be had elsewhere, as a\n"
+          "safetensors file; L is a layer of the uncut model, T a batch:\n"
+          "masks: masks.T.layers.L.NAME, [N, ...] or [N, C, 1, 1], 0 or\n"
+          "1/(1-p), by which a dropout of the model multiplies (those of\n"
+          "auxiliary heads are left out);\n"
+          "labels: labels.T, [N] or [N, places]; for Forward-Forward labels.T\n"
+          "[N, 2], those written into the two inputs of a pair, right and "
+          "wrong;\n"
+          "projections: projections.L.I, [classes, width], DRTP's: row y over\n"
+          "N is the gradient at tensor I of layer L's output for label y")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"masks", "labels", "projections"}));
+  command->add_option("--out", arguments.file,
+                      "that file; default: order.safetensors");
   command->callback([&] { sluice::data_order_command(arguments); });
 }
 

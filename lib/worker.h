@@ -105,6 +105,9 @@ class Worker {
   int block() const { return parts_.block.index(); }
   /// What the block trains and keeps: its own and its policy's.
   NamedTensors weights() const;
+  /// What its policies copy from other blocks before they train, by the names
+  /// of what is copied.
+  NamedTensors copied() const;
   /// What a checkpoint holds beside the weights: the optimizer's state,
   /// counters
   /// ("workers.<k>.*"), and what is in flight ("flights.<k>.<batch>.*",

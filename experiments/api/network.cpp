@@ -12,6 +12,8 @@
 
 #include "experiments/api/generator_kept.h"
 #include "experiments/api/linked_crew.h"
+#include "experiments/api/network_process.h"
+#include "experiments/api/policy_draws.h"
 #include "experiments/assembly.h"
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
@@ -99,6 +101,10 @@ Network::Network(const NetworkOptions& options, const ConfigNode& config,
     throw UserError(
         "engine = 'processes' starts this program anew for each block: let "
         "sluice::main() make the network (experiments/api/program.h)");
+  if (!options.policies.empty()) {
+    draws_ = noted_draws(experiment_);
+    draw_from(draws_, own_.turn, experiment_);
+  }
   start("");
 }
 
@@ -131,8 +137,8 @@ void Network::start(const std::string& resume) {
   wait();
 }
 
-/// What worker processes start from: the config, and the weights that the
-/// modules of this process were made with.
+/// What worker processes start from: the config, the weights that the modules
+/// of this process were made with, and what its policies draw.
 void Network::write_config() const {
   ConfigNode config = experiment_.resolved;
   std::string weights = experiment_.initial_weights;
@@ -141,6 +147,8 @@ void Network::write_config() const {
     if (!fs::exists(weights)) write_safetensors(weights, whole_.tensors());
   }
   config.set("initial_weights", {.value = fs::absolute(weights).string()});
+  if (!draws_.empty())
+    write_safetensors(draws_of_network(scratch_.path), draws_);
   std::ofstream file(config_of_run(scratch_.path));
   file << to_toml(config);
   if (!file.flush()) throw UserError("{}: can't be written", scratch_.path);

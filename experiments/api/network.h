@@ -114,6 +114,7 @@ class Network {
   Scratch scratch_;
   OwnModel own_;
   Experiment experiment_;
+  NamedTensors draws_;  ///< of policies of one's own; policy_draws.h
   std::string program_;
   WholeModel whole_;  ///< for evaluation
   bool whole_is_fresh_ = false;

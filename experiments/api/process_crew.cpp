@@ -79,6 +79,10 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
   return std::make_unique<ProcessCrew>(parts, program, folder);
 }
 
+std::string draws_of_network(const std::string& folder) {
+  return folder + "/draws.safetensors";
+}
+
 int run_network_process(const Experiment& experiment,
                         const WorkerArguments& arguments) {
   die_with_parent(arguments.parent);

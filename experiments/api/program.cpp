@@ -6,11 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "experiments/api/generator_kept.h"
 #include "experiments/api/network_process.h"
+#include "experiments/api/policy_draws.h"
 #include "experiments/config/overrides.h"
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
+#include "lib/checkpoints/safetensors.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
 
@@ -44,9 +47,15 @@ WorkerArguments worker_arguments(int argc, char** argv) {
 int work(const NetworkOptions& options, const WorkerArguments& arguments) {
   const ConfigNode config = read_toml_file(config_of_run(arguments.folder));
   const OwnModel own = make_own_model(options.layers, options.example);
-  return run_network_process(
-      read_network(config, {.model = own.model, .policies = options.policies}),
-      arguments);
+  const OwnNetwork network = {.model = own.model, .policies = options.policies};
+  if (options.policies.empty())
+    return run_network_process(read_network(config, network), arguments);
+  const NamedTensors draws =
+      read_safetensors(draws_of_network(arguments.folder));
+  set_generator_state(state_at_config(draws));
+  Experiment experiment = read_network(config, network);
+  draw_from(draws, own.turn, experiment);
+  return run_network_process(experiment, arguments);
 }
 
 int say(char** argv, std::string_view text, int status) {

@@ -1,9 +1,11 @@
 #include "lib/checkpoints/safetensors_header.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include <nlohmann/json.hpp>
 
+#include "lib/base/crc32c.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -63,7 +65,104 @@ void check_overlaps(const std::vector<SafetensorsEntry>& entries,
                       entries[i - 1].name, entries[i].name);
 }
 
+/// Keys of the metadata; the second is eight hexadecimal digits for each
+/// tensor, in the order of the header.
+constexpr const char* kOfHeader = "sluice.header_crc32c";
+constexpr const char* kOfTensors = "sluice.crc32c";
+constexpr std::size_t kDigits = 8;
+constexpr const char* kRemedy =
+    "take an older checkpoint (--resume continues from the newest that is "
+    "there) or another copy of the file";
+
+std::string digits_of(std::uint32_t checksum) {
+  return fmt::format("{:08x}", checksum);
+}
+
+/// Where the digits of the header's own checksum are in its text; npos: nowhere
+/// whole.
+std::size_t place_of_seal(std::string_view header) {
+  const std::string key = fmt::format("\"{}\":\"", kOfHeader);
+  const std::size_t found = header.find(key);
+  if (found == header.npos || found + key.size() + kDigits > header.size())
+    return header.npos;
+  return found + key.size();
+}
+
+/// With zeros in its place; the length counts, so that spaces do.
+std::uint32_t seal_of(std::string header, std::size_t place) {
+  header.replace(place, kDigits, kDigits, '0');
+  const std::uint64_t length = header.size();
+  const std::span before(&length, 1);
+  return crc32c(std::as_bytes(std::span(header)),
+                crc32c(std::as_bytes(before)));
+}
+
+void check_seal(const std::string& text, const Json& metadata,
+                const std::string& path) {
+  if (!metadata.contains(kOfHeader)) return;
+  const auto saved = metadata.at(kOfHeader).get<std::string>();
+  const std::size_t place = place_of_seal(text);
+  const std::string found =
+      place == text.npos ? "elsewhere" : digits_of(seal_of(text, place));
+  if (found != saved)
+    throw UserError(
+        "{}: the header is damaged: its checksum is {}, and {} when it was "
+        "saved; {}",
+        path, found, saved, kRemedy);
+}
+
+/// In the order of the header.
+void take_checksums(const Json& metadata, const std::string& path,
+                    std::vector<SafetensorsEntry>& entries) {
+  if (!metadata.contains(kOfTensors)) return;
+  const auto all = metadata.at(kOfTensors).get<std::string>();
+  if (all.size() != entries.size() * kDigits)
+    throw UserError(
+        "{}: the header is damaged: {} digits of checksums for {} "
+        "tensors; {}",
+        path, all.size(), entries.size(), kRemedy);
+  const char* next = all.data();
+  for (SafetensorsEntry& entry : entries) {
+    std::uint32_t checksum = 0;
+    const auto [end, error] =
+        std::from_chars(next, next + kDigits, checksum, 16);
+    next += kDigits;
+    if (error != std::errc() || end != next)
+      throw UserError(
+          "{}: the header is damaged: no checksum of tensor '{}'; "
+          "{}",
+          path, entry.name, kRemedy);
+    entry.checksum = checksum;
+  }
+}
+
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> checksum_notes(
+    std::span<const std::uint32_t> tensors) {
+  std::string all;
+  for (const std::uint32_t checksum : tensors) all += digits_of(checksum);
+  return {{kOfHeader, std::string(kDigits, '0')}, {kOfTensors, all}};
+}
+
+void seal(std::string& header) {
+  const std::size_t place = place_of_seal(header);
+  SLUICE_CHECK(place != header.npos, "a header without a place for its {}",
+               kOfHeader);
+  header.replace(place, kDigits, digits_of(seal_of(header, place)));
+}
+
+void check_checksum(const SafetensorsEntry& entry,
+                    std::span<const std::byte> bytes, const std::string& path) {
+  if (!entry.checksum) return;
+  const std::uint32_t found = crc32c(bytes);
+  if (found != *entry.checksum)
+    throw UserError(
+        "{}: tensor '{}' is damaged: its checksum is {}, and {} when it was "
+        "saved; {}",
+        path, entry.name, digits_of(found), digits_of(*entry.checksum),
+        kRemedy);
+}
 
 std::string_view safetensors_name(DType dtype) {
   for (const TypeName& row : kTypes)
@@ -89,10 +188,13 @@ std::vector<SafetensorsEntry> read_safetensors_header(
   std::vector<SafetensorsEntry> entries;
   try {
     const Json header = Json::parse(text);
+    const Json metadata = header.value("__metadata__", Json::object());
+    check_seal(text, metadata, path);
     for (const auto& [name, item] : header.items())
       if (name != "__metadata__")
         entries.push_back(
             entry_of(name, item, path, file_bytes - length - sizeof length));
+    take_checksums(metadata, path, entries);
   } catch (const Json::exception& error) {
     throw UserError("{}: the header is damaged: {}", path, error.what());
   }
