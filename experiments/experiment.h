@@ -45,6 +45,7 @@ struct Experiment {
   bool hashes = false;             ///< workers write them
   bool restart_on_failure = false;
   std::int64_t restarts = 3;  ///< in a row, without progress
+  bool equal_builds = false;  ///< ranks of another LibTorch are refused
   bool stop_on_nan = true;    ///< a run ends when a loss is NaN or infinite
   bool forecast = false;      ///< predict the blocks' memory first
   bool accumulate_mean = false;

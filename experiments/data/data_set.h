@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "experiments/data/split.h"
 #include "lib/base/config.h"
@@ -12,6 +13,7 @@ namespace sluice {
 
 /// A data set, opened: its files are there, and their headers are right.
 struct DataSet {
+  std::vector<std::string> files = {};  ///< paths of all that are read
   SampleSpec sample = {};
   Split train = {};
   Split test = {};  ///< what evaluations see

@@ -246,7 +246,10 @@ std::shared_ptr<const Samples> image_samples(const ImageFormat& format,
 DataSet image_data_set(const ImageFormat& format,
                        const Augmentation& augmentation, ImageSplit train,
                        ImageSplit test) {
-  return {.sample = {.shape = {format.channels, format.height, format.width},
+  std::vector<std::string> files = train.files;
+  files.insert(files.end(), test.files.begin(), test.files.end());
+  return {.files = std::move(files),
+          .sample = {.shape = {format.channels, format.height, format.width},
                      .classes = format.classes},
           .train = image_split(format, augmentation, std::move(train)),
           .test = image_split(format, Augmentation{}, std::move(test))};

@@ -178,7 +178,8 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
   const Windows evaluation =
       evaluation_windows(path, train, contents.bytes - train, options);
   const auto file = std::make_shared<TextFile>(path, contents.bytes);
-  return {.sample = {.shape = {options.context},
+  return {.files = {path},
+          .sample = {.shape = {options.context},
                      .classes = contents.vocabulary,
                      .is_text = true},
           .train = split_of(file, contents, training),
