@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "experiments/ranks/note.h"
-#include "experiments/ranks/terms.h"
+#include "experiments/ranks/own_terms.h"
 #include "experiments/ranks/wait_notice.h"
 #include "experiments/restarts.h"
 #include "experiments/worker_process.h"

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/config/json.h"
+#include "experiments/ranks/own_terms.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 

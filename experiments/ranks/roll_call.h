@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
 
+#include "experiments/experiment.h"
 #include "experiments/ranks/terms.h"
 #include "transport/rendezvous.h"
 

@@ -4,25 +4,22 @@
 #include <string>
 #include <string_view>
 
-#include "experiments/experiment.h"
+#include "lib/base/config_node.h"
 
 namespace sluice {
 
 /// What a rank was started with, as far as ranks compare it when they meet.
 struct Terms {
-  /// Of the program; see this_build().
+  /// Of the program: this_build().
   std::string commit = {};
   /// The keys that make the numbers (numbers_of()), and those of the links.
   ConfigNode config = {};
-  /// fingerprint_of() the data files that this rank has.
+  /// Of the data files that this rank has: fingerprint_of().
   ConfigNode data = {};
   std::int64_t first_turn = 0;  ///< of a run that is continued; else 0
   /// What may move the last bits: LibTorch's build, vector instructions.
   ConfigNode build = {};
 };
-
-/// Reads the data files for their fingerprint.
-Terms terms_of(const Experiment& experiment, std::int64_t first_turn);
 
 /// For the wire: JSON.
 std::string to_text(const Terms& terms);

@@ -12,6 +12,7 @@
 #include "experiments/config/toml.h"
 #include "experiments/data/fingerprint.h"
 #include "experiments/data/idx.h"
+#include "experiments/ranks/own_terms.h"
 #include "lib/base/error.h"
 #include "tests/experiments/data_test_files.h"
 #include "tests/experiments/rank_keys.h"

@@ -106,26 +106,12 @@ TEST_F(MeetingOfTwo, FailsAtOnceOnBothSidesWhenVersionsDontMeet) {
   EXPECT_THAT(
       [&] { caller.wait_for(2, in(60s)); },
       ThrowsMessage<Disagreement>(AllOf(HasSubstr("block 2 can't be talked to"),
-                                     HasSubstr("but this program 8 to 9"))));
+                                        HasSubstr("but this program 8 to 9"))));
   EXPECT_THAT([&] { called.wait_for(1, in(60s)); },
               ThrowsMessage<Disagreement>(AllOf(
                   HasSubstr("block 1 can't be talked to: it speaks versions 8 "
                             "to 9"),
-                  HasSubstr("the same build")))TEST_F(MeetingOfTwo, TellsThoseThatCameBeforeToo) {
-  MeetingOptions judging = options_of(0);
-  judging.judge = [](const Hello& hello) { return hello.run.substr(4); };
-  Meeting launcher(io_, transport_of("unix"), judging);
-  Meeting first(io_, transport_of("unix"), options_of(1));
-  Meeting second(io_, transport_of("unix"), options_of(2));
-  const std::string address = listen(launcher);
-  first.call(address, {.from = 1, .to = 0, .run = "good"});
-  while (!launcher.has_met(1)) std::this_thread::yield();
-  second.call(address, {.from = 2, .to = 0, .run = "bad: of another run"});
-  EXPECT_THAT([&] { first.wait_for(0, in(60s)); },
-              ThrowsMessage<Disagreement>(HasSubstr("of another run")));
-}
-
-);
+                  HasSubstr("the same build"))));
 }
 
 // Issue 18, item 1: what a process was started with is compared before it
@@ -153,6 +139,20 @@ TEST_F(MeetingOfTwo, LetsInWhomItsJudgeHasNothingAgainst) {
   caller.call(listen(called), {.from = 1, .to = 2, .run = "seed 1"});
   EXPECT_EQ(called.wait_for(1, in(60s)).hello.run, "seed 1");
   EXPECT_TRUE(called.has_met(1));
+}
+
+TEST_F(MeetingOfTwo, TellsThoseThatCameBeforeToo) {
+  MeetingOptions judging = options_of(0);
+  judging.judge = [](const Hello& hello) { return hello.run.substr(4); };
+  Meeting launcher(io_, transport_of("unix"), judging);
+  Meeting first(io_, transport_of("unix"), options_of(1));
+  Meeting second(io_, transport_of("unix"), options_of(2));
+  const std::string address = listen(launcher);
+  first.call(address, {.from = 1, .to = 0, .run = "good"});
+  while (!launcher.has_met(1)) std::this_thread::yield();
+  second.call(address, {.from = 2, .to = 0, .run = "bad: of another run"});
+  EXPECT_THAT([&] { first.wait_for(0, in(60s)); },
+              ThrowsMessage<Disagreement>(HasSubstr("of another run")));
 }
 
 TEST_F(MeetingOfTwo, SendsAwayWhoSaysNothing) {
