@@ -354,10 +354,10 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
 
 /// What `sluice run` decides by these keys, a loop of one's own does by itself.
 constexpr const char* kLoopKeys[] = {
-    "name",    "epochs",     "batch_size", "drop_last", "evaluate_every",
-    "drain",   "checkpoint", "early_stop", "allocator", "timetable",
-    "probe",   "barrier",    "virtual",    "schedule",  "in_flight",
-    "hashes",  "on_failure", "restarts",   "on_nan",    "trace",
+    "name",     "epochs",      "batch_size", "drop_last", "evaluate_every",
+    "drain",    "checkpoint",  "early_stop", "allocator", "timetable",
+    "probe",    "barrier",     "virtual",    "schedule",  "in_flight",
+    "hashes",   "on_failure",  "restarts",   "on_nan",    "trace",
     "forecast", "equal_builds"};
 
 void refuse_loop(const Fields& top) {

@@ -11,10 +11,10 @@ namespace sluice {
 namespace {
 
 constexpr std::array<std::string_view, 18> kNoNumbers = {
-    "name",    "engine",    "transport",  "threads",  "log_every",  "slack",
-    "timeout", "allocator", "checkpoint", "hashes",   "on_failure", "restarts",
-    "on_nan",  "reconnect", "trace",      "forecast", "cuda_ipc",
-    "equal_builds"};
+    "name",       "engine",   "transport",   "threads",    "log_every",
+    "slack",      "timeout",  "allocator",   "checkpoint", "hashes",
+    "on_failure", "restarts", "on_nan",      "reconnect",  "trace",
+    "forecast",   "cuda_ipc", "equal_builds"};
 constexpr std::array<std::string_view, 2> kNoNumbersOfData = {"root",
                                                               "prefetch"};
 

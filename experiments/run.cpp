@@ -25,7 +25,7 @@
 #include "lib/coordinator.h"
 #include "lib/engines/child_processes.h"
 #include "lib/schedules/free_running.h"
-#include "transport/hello.h"
+#include "transport/disagreement.h"
 
 namespace sluice {
 namespace {

@@ -170,9 +170,9 @@ asio::awaitable<void> Hall::refuse(Guest& guest, const std::string& reason) {
   told.push_back(std::move(guest));
   for (Guest& each : told) {
     try {
-      co_await write_hello(each.stream, {.from = each.hello.to,
-                                         .to = each.hello.from,
-                                         .refusal = reason});
+      co_await write_hello(
+          each.stream,
+          {.from = each.hello.to, .to = each.hello.from, .refusal = reason});
     } catch (const LinkError&) {
       // It went, and needs no reason any more.
     }

@@ -115,11 +115,11 @@ class Hall {
   std::condition_variable changed_;
   // All below: under the mutex.
   std::vector<Guest> guests_;
-  std::set<std::uint32_t> met_;     // blocks
-  std::string failure_;             // of a call
-  bool is_disagreement_ = false;    // that failure
-  Refusals all_refusals_;           // strangers that were sent away
-  Refusals told_refusals_;          // without those that said nothing
+  std::set<std::uint32_t> met_;   // blocks
+  std::string failure_;           // of a call
+  bool is_disagreement_ = false;  // that failure
+  Refusals all_refusals_;         // strangers that were sent away
+  Refusals told_refusals_;        // without those that said nothing
 };
 
 }  // namespace sluice

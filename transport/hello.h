@@ -9,6 +9,7 @@
 #include <boost/asio/awaitable.hpp>
 
 #include "lib/base/error.h"
+#include "transport/disagreement.h"
 #include "transport/frame.h"
 #include "transport/handshake.h"
 #include "transport/stream.h"
@@ -40,13 +41,6 @@ struct Hello {
 
 inline constexpr std::size_t kMaxRunText = std::size_t{512} << 10;
 inline constexpr std::size_t kMaxRefusal = 4096;
-
-/// Two processes of one run were started with different things, or are of
-/// builds that can't talk to each other: both say the same of it.
-class Disagreement final : public UserError {
- public:
-  using UserError::UserError;
-};
 
 /// The peer doesn't know the link that goes on here, or is in another one: one
 /// of the two processes was started anew.

@@ -13,10 +13,10 @@ namespace sluice {
 
 /// A data set, opened: its files are there, and their headers are right.
 struct DataSet {
-  std::vector<std::string> files = {};  ///< paths of all that are read
   SampleSpec sample = {};
   Split train = {};
   Split test = {};  ///< what evaluations see
+  std::vector<std::string> files = {};  ///< paths of all that are read
 };
 
 /// Opens the data set. `root` is the folder of data files ("" when none was

@@ -17,7 +17,7 @@ std::string name_of(const std::string& path) {
   return name.extension() == ".gz" ? name.stem() : name;
 }
 
-std::string contents_of(const std::string& path) {
+std::string checksum_of(const std::string& path) {
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;
   scan_data_file(path, [&](std::span<const std::uint8_t> piece) {
@@ -32,7 +32,7 @@ std::string contents_of(const std::string& path) {
 ConfigNode fingerprint_of(const DataSet& data) {
   ConfigNode files = {.value = ConfigNode::Table{}};
   for (const std::string& path : data.files)
-    files.set(name_of(path), {.value = contents_of(path)});
+    files.set(name_of(path), {.value = checksum_of(path)});
   return files;
 }
 

@@ -178,12 +178,12 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
   const Windows evaluation =
       evaluation_windows(path, train, contents.bytes - train, options);
   const auto file = std::make_shared<TextFile>(path, contents.bytes);
-  return {.files = {path},
-          .sample = {.shape = {options.context},
+  return {.sample = {.shape = {options.context},
                      .classes = contents.vocabulary,
                      .is_text = true},
           .train = split_of(file, contents, training),
-          .test = split_of(file, contents, evaluation)};
+          .test = split_of(file, contents, evaluation),
+          .files = {path}};
 }
 
 MakeDataSet configure_text(Fields& fields) {

@@ -75,10 +75,9 @@ Address look_for_rank_0(const Rank& rank, const Experiment& experiment,
                         const RankArguments& arguments,
                         std::optional<WaitNotice>& notice) {
   const auto say = [&](const std::string& where) {
-    notice.emplace(
-        [text = fmt::format("rank {} waits for rank 0 {}", rank.number,
-                            where)] { return text; },
-        patience_of(experiment));
+    notice.emplace([text = fmt::format("rank {} waits for rank 0 {}",
+                                       rank.number, where)] { return text; },
+                   patience_of(experiment));
   };
   if (rank.one_host) {
     say("to write " + path_of_note(rank.job));
@@ -140,8 +139,7 @@ int run_rank(const Rank& rank, const Experiment& experiment,
   Address found = look_for_rank_0(rank, experiment, arguments, notice);
   WorkerArguments& worker = found.worker;
   worker.block = rank.number + 1;
-  const Terms mine =
-      terms_of(experiment, turn_of(worker.resume).value_or(0));
+  const Terms mine = terms_of(experiment, turn_of(worker.resume).value_or(0));
   notice.emplace(
       [&] {
         return fmt::format("{} called rank 0 at {} and waits for its answer",

@@ -31,9 +31,8 @@ void add_to_run_file(const std::string& folder, const char* key, Json value) {
   Json run = Json::parse(file);
   Json& part = run.contains("continued") ? run["continued"].back() : run;
   part[key] = std::move(value);
-  write_file_atomically(path, [&](std::ostream& out) {
-    out << run.dump(2) << "\n";
-  });
+  write_file_atomically(path,
+                        [&](std::ostream& out) { out << run.dump(2) << "\n"; });
 }
 
 }  // namespace

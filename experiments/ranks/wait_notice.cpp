@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLook(100);
+constexpr std::chrono::milliseconds kPeriod(100);
 constexpr std::chrono::seconds kFirst(2);
 constexpr std::chrono::seconds kAgain(30);
 
@@ -35,7 +35,7 @@ void WaitNotice::look(const std::stop_token& over) {
   std::unique_lock lock(mutex);
   std::condition_variable_any ended;
   while (!over.stop_requested()) {
-    ended.wait_for(lock, over, kLook, [] { return false; });
+    ended.wait_for(lock, over, kPeriod, [] { return false; });
     // Once more at the end: what came last should be said, too.
     if (const std::string text = at_once_ ? at_once_() : ""; !text.empty())
       fmt::print(stderr, "sluice: {}\n", text);

@@ -96,13 +96,13 @@ class TwoRanks : public Faults {
         "( {} env RANK={} WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_ADDR={} "
         "MASTER_PORT={} SLUICE_SECRET_FILE={} {} {} run {} --dir {} {} >{} "
         "2>&1; echo $? >{} ) >/dev/null 2>&1 &\n",
-        hosts_.before(rank), rank, hosts_.address(), port_, secret_,
-        own.before, own.program, ranks_config_, path("ranks"), own.more,
-        output(rank), status(rank));
+        hosts_.before(rank), rank, hosts_.address(), port_, secret_, own.before,
+        own.program, ranks_config_, path("ranks"), own.more, output(rank),
+        status(rank));
   }
   void start(const Own& zero, const Own& one) {
-    shell(fmt::format("sh {}", write("ranks.sh", line(0, zero) + line(1, one) +
-                                                     "wait\n")));
+    shell(fmt::format(
+        "sh {}", write("ranks.sh", line(0, zero) + line(1, one) + "wait\n")));
   }
   void start_in_background(int rank, const Own& own = {}) {
     shell(fmt::format("sh {}", write("rank.sh", line(rank, own))));
@@ -175,8 +175,7 @@ TEST_F(TwoRanks, WithAnotherKeyAreRefusedOnBothSides) {
   std::vector<RankKey> keys = rank_keys();
   keys.resize(std::min(keys.size(), how_many_keys()));
   for (const RankKey& key : keys) {
-    const std::string both =
-        fmt::format("'{}'", fmt::join(key.both, "' '"));
+    const std::string both = fmt::format("'{}'", fmt::join(key.both, "' '"));
     const std::string shared = key.both.empty() ? "" : both;
     start({.more = shared},
           {.more = fmt::format("{} '{}'", shared, key.override_of_one)});
@@ -191,9 +190,9 @@ TEST_F(TwoRanks, MayDifferInWhatMakesNoNumber) {
   start({}, {.more = free});
   ASSERT_EQ(status_of(0), 0) << said(0);
   ASSERT_EQ(status_of(1), 0) << said(1);
-  const Outcome whole = shell(
-      fmt::format("{} run {} --dir {} engine=virtual transport=unix",
-                  SLUICE_PROGRAM, ranks_config_, path("whole")));
+  const Outcome whole =
+      shell(fmt::format("{} run {} --dir {} engine=virtual transport=unix",
+                        SLUICE_PROGRAM, ranks_config_, path("whole")));
   ASSERT_EQ(whole.status, 0) << whole.text;
   EXPECT_EQ(difference(load_weights(path("whole/checkpoints/turn-12")),
                        load_weights(path("ranks/checkpoints/turn-12"))),
@@ -250,9 +249,9 @@ TEST_F(TwoRanks, OfAnotherCommitAreRefusedOnBothSides) {
   const std::string copy = write("sluice", program);
   fs::permissions(copy, fs::perms(0700));
   start({}, {.program = copy});
-  expect_refused(fmt::format(
-      "rank 1 runs Sluice built from commit {}, but rank 0 from {}", other,
-      commit));
+  expect_refused(
+      fmt::format("rank 1 runs Sluice built from commit {}, but rank 0 from {}",
+                  other, commit));
 }
 
 // LibTorch obeys this variable: the rank computes with other instructions.
@@ -283,8 +282,8 @@ TEST_F(TwoRanks, OfAnotherInstructionSetAreRefusedWhereEqualBuildsAreAskedFor) {
 TEST_F(TwoRanks, SayForWhomTheyWaitAndObeyTheFirstSignal) {
   const std::string where = fmt::format("{}:{}", hosts_.address(), port_);
   start_in_background(1);
-  EXPECT_TRUE(wait_to_say(
-      1, "rank 1 waits for rank 0 to listen at " + where + " ("))
+  EXPECT_TRUE(
+      wait_to_say(1, "rank 1 waits for rank 0 to listen at " + where + " ("))
       << said(1);
   for (const int process : processes_of(1)) ::kill(process, SIGTERM);
   ASSERT_TRUE(wait_for_end(1));
@@ -326,7 +325,8 @@ TEST_F(TwoRanks, SayThatTheirLauncherWasCutOff) {
   ASSERT_TRUE(wait_until([&] {
     return slurp(path("ranks/metrics.jsonl")).find("\"train\"") !=
            std::string::npos;
-  })) << said(0) << said(1);
+  })) << said(0)
+      << said(1);
   for (const int process : processes_of(0)) ::kill(process, SIGKILL);
   ASSERT_TRUE(wait_for_end(1));
   EXPECT_EQ(status_of(1), 1);

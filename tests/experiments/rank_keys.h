@@ -17,7 +17,7 @@ inline constexpr const char* kRankConfig =
 /// A key that one rank has another value of.
 struct RankKey {
   std::string override_of_one = {};
-  std::string told = {};                ///< in the reason
+  std::string told = {};               ///< in the reason
   std::vector<std::string> both = {};  ///< overrides of all ranks
 };
 

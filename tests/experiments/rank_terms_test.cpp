@@ -1,7 +1,5 @@
 // What ranks compare when they meet: every key that makes the numbers, and none
 // that doesn't.
-#include "experiments/ranks/terms.h"
-
 #include <string>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "experiments/data/fingerprint.h"
 #include "experiments/data/idx.h"
 #include "experiments/ranks/own_terms.h"
+#include "experiments/ranks/terms.h"
 #include "lib/base/error.h"
 #include "tests/experiments/data_test_files.h"
 #include "tests/experiments/rank_keys.h"
@@ -99,7 +98,11 @@ TEST(RankTerms, ThatAreNoneAreRefused) {
   const std::string good = to_text(terms_with({}));
   EXPECT_NO_THROW(terms_from(good));
   const std::vector<std::string> bad = {
-      "", "{}", "[]", "nonsense", good.substr(0, good.size() / 2),
+      "",
+      "{}",
+      "[]",
+      "nonsense",
+      good.substr(0, good.size() / 2),
       R"({"commit":1,"config":{},"data":{},"first_turn":0,"build":{}})",
       R"({"commit":"a","config":null,"data":{},"first_turn":0,"build":{}})",
       std::string(100'000, '[')};

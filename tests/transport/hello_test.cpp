@@ -74,8 +74,7 @@ TEST(Hello, WithALongTextOfItsRunIsRefused) {
   const auto length = static_cast<std::uint32_t>(kMaxRunText + 1);
   std::memcpy(block.data() + kRunBytes, &length, sizeof length);
   EXPECT_THROW(decode_hello(block), LinkError);
-  EXPECT_THROW(block_of({.run = std::string(kMaxRunText + 1, 'r')}),
-               UserError);
+  EXPECT_THROW(block_of({.run = std::string(kMaxRunText + 1, 'r')}), UserError);
 }
 
 TEST(Hello, WithARefusalIsNoAgreement) {
