@@ -141,10 +141,8 @@ int run_rank(const Rank& rank, const Experiment& experiment,
   worker.block = rank.number + 1;
   const Terms mine = terms_of(experiment, turn_of(worker.resume).value_or(0));
   notice.emplace(
-      [&] {
-        return fmt::format("{} called rank 0 at {} and waits for its answer",
-                           name, worker.address);
-      },
+      [text = fmt::format("{} called rank 0 at {} and waits for its answer",
+                          name, worker.address)] { return text; },
       rendezvous_options(experiment, found.secret).patience);
   const auto joined = [&](const std::string& terms) {
     notice.reset();

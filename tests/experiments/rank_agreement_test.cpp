@@ -145,14 +145,16 @@ class TwoRanks : public Faults {
   bool wait_for_end(int rank) const {
     return wait_until([&] { return !slurp(status(rank)).empty(); });
   }
-  /// The rank's process: not the shell above it.
+  /// The rank's process: not the shell above it, nor its own worker.
   std::vector<int> processes_of(int rank) const {
     std::vector<int> found;
     for (const int process : processes_with(path("ranks"))) {
       const std::string variables =
           slurp(fmt::format("/proc/{}/environ", process));
       if (variables.find(fmt::format("RANK={}", rank)) != variables.npos &&
-          slurp(fmt::format("/proc/{}/comm", process)) == "sluice\n")
+          slurp(fmt::format("/proc/{}/comm", process)) == "sluice\n" &&
+          slurp(fmt::format("/proc/{}/cmdline", process)).find("--parent") ==
+              std::string::npos)
         found.push_back(process);
     }
     return found;
