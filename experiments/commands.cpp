@@ -223,13 +223,11 @@ int run_command(const RunArguments& arguments) {
                                        : experiment_of(arguments.config);
   const std::optional<Rank> rank = rank_from(process_environment());
   if (rank) check_rank(*rank, experiment);
-  if (rank && rank->number > 0) {
-    // What is sent to all ranks is for rank 0: it lets them finish their turns.
-    signals.on_stop([] {});
+  if (rank && rank->number > 0)
     return run_rank(*rank, experiment,
                     {.folder = resume ? arguments.resume : arguments.folder,
-                     .resume = resume});
-  }
+                     .resume = resume},
+                    signals);
   const RunResult result =
       run(experiment,
           {.folder = resume ? arguments.resume : arguments.folder,

@@ -285,6 +285,7 @@ void apply(const Settings& settings, const Fields& top,
   experiment.hashes = settings.hashes;
   experiment.restart_on_failure = settings.on_failure == "restart";
   experiment.restarts = settings.restarts;
+  experiment.equal_builds = settings.equal_builds;
   experiment.stop_on_nan = settings.on_nan == "stop";
   experiment.forecast = settings.forecast;
   experiment.threads = settings.threads > 0 ? settings.threads
@@ -353,11 +354,11 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
 
 /// What `sluice run` decides by these keys, a loop of one's own does by itself.
 constexpr const char* kLoopKeys[] = {
-    "name",    "epochs",     "batch_size", "drop_last", "evaluate_every",
-    "drain",   "checkpoint", "early_stop", "allocator", "timetable",
-    "probe",   "barrier",    "virtual",    "schedule",  "in_flight",
-    "hashes",  "on_failure", "restarts",   "on_nan",    "trace",
-    "forecast"};
+    "name",     "epochs",      "batch_size", "drop_last", "evaluate_every",
+    "drain",    "checkpoint",  "early_stop", "allocator", "timetable",
+    "probe",    "barrier",     "virtual",    "schedule",  "in_flight",
+    "hashes",   "on_failure",  "restarts",   "on_nan",    "trace",
+    "forecast", "equal_builds"};
 
 void refuse_loop(const Fields& top) {
   for (const char* key : kLoopKeys)

@@ -48,6 +48,7 @@ struct Experiment {
   bool stop_on_nan = true;    ///< a run ends when a loss is NaN or infinite
   bool forecast = false;      ///< predict the blocks' memory first
   bool accumulate_mean = false;
+  bool equal_builds = false;  ///< ranks of another LibTorch are refused
   std::int64_t max_staleness = kUnbounded;  ///< batches
   std::int64_t probe_every = 0;             ///< turns; 0: no probe
   Precision precision = Precision::fp32;

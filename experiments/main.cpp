@@ -10,6 +10,7 @@
 #include "experiments/commands.h"
 #include "experiments/data_commands.h"
 #include "experiments/divergence.h"
+#include "experiments/stop_signals.h"
 #include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
 #include "experiments/watch/watch.h"
@@ -525,6 +526,8 @@ int main(int argc, char** argv) {
     return say(error.what(), kMisused);
   } catch (const sluice::Diverged& error) {
     return say(error.what(), sluice::kDivergedStatus);
+  } catch (const sluice::Interrupted& error) {
+    return say(error.what(), sluice::kInterruptedStatus);
   } catch (const std::exception& error) {
     return say(sluice::text_of(error), kFailed);
   }

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,6 +25,7 @@
 #include "lib/coordinator.h"
 #include "lib/engines/child_processes.h"
 #include "lib/schedules/free_running.h"
+#include "transport/disagreement.h"
 
 namespace sluice {
 namespace {
@@ -145,6 +149,29 @@ RunResult result_of(const Experiment& experiment, const RunFolder& folder,
   return result;
 }
 
+/// The folder of a run that ranks have refused, or a signal has ended, before
+/// it began: removed, if it is new.
+class Unbegun {
+ public:
+  explicit Unbegun(const RunOptions& options)
+      : is_new_(!options.resume && (options.folder.empty() ||
+                                    !std::filesystem::exists(options.folder))) {
+  }
+  ~Unbegun() {
+    std::error_code ignored;
+    if (is_new_ && !folder_.empty())
+      std::filesystem::remove_all(folder_, ignored);
+  }
+  Unbegun(const Unbegun&) = delete;
+  Unbegun& operator=(const Unbegun&) = delete;
+
+  void discard(const std::string& folder) { folder_ = folder; }
+
+ private:
+  const bool is_new_;
+  std::string folder_;
+};
+
 }  // namespace
 
 RunResult run(const Experiment& experiment, const RunOptions& options,
@@ -154,6 +181,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
   read_samples(experiment);
   if (!options.rank) check_devices(experiment);  // a rank may be elsewhere
   Resumed start = starting_point(experiment, options);
+  Unbegun unbegun(options);
   RunFolder folder = open_folder(experiment, options, start);
   const std::int64_t first_turn = start.turn;
   const auto sinks =
@@ -173,6 +201,12 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       say_what_never_happened(*faults);
       return result_of(experiment, folder, first_turn, restarts.seconds_lost(),
                        attempt);
+    } catch (const Disagreement&) {
+      unbegun.discard(folder.path());
+      throw;
+    } catch (const Interrupted&) {
+      unbegun.discard(folder.path());
+      throw;
     } catch (const WorkerLost& lost) {
       const std::int64_t turns = attempt.sink().turns();
       if (is_stopped) restarts.give_up(lost, turns);

@@ -9,9 +9,6 @@
 namespace sluice {
 namespace {
 
-/// The exit status of a process that was interrupted, as shells have it.
-constexpr int kInterrupted = 130;
-
 constexpr std::string_view kNotice =
     "Stopping, with a checkpoint, after the turns that have been granted. Once "
     "more: at once, without.";
@@ -47,7 +44,7 @@ void StopSignals::on_stop(std::function<void()> stop, std::string notice) {
 void StopSignals::stop_or_exit() {
   const std::lock_guard lock(mutex_);
   if (is_stopped_ && second_ == Second::ignored) return;
-  if (!stop_) std::_Exit(kInterrupted);
+  if (!stop_) std::_Exit(kInterruptedStatus);
   is_stopped_ = true;
   fmt::print(stderr, "\n{}\n", notice_.empty() ? kNotice : notice_);
   stop_();

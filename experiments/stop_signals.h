@@ -7,7 +7,18 @@
 #include <thread>
 #include <utility>
 
+#include "lib/base/error.h"
+
 namespace sluice {
+
+/// The exit status of a process that was interrupted, as shells have it.
+inline constexpr int kInterruptedStatus = 130;
+
+/// A signal ended a wait before there was anything to save.
+class Interrupted final : public Error {
+ public:
+  using Error::Error;
+};
 
 /// While it lives, SIGINT and SIGTERM call what on_stop() was given, from a
 /// thread of its own; a second signal (unless those are `ignored`), or one when

@@ -159,11 +159,12 @@ int run_worker_process(const WorkerArguments& arguments) {
 }
 
 int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
-                const Secret& secret) {
+                const Secret& secret, const RankHooks& rank) {
   const int block = arguments.block;
   prepare_process(experiment);
   const auto memory = memory_of_block(block);
   RendezvousOptions options = rendezvous_options(experiment, secret);
+  options.run = rank.terms;
   if (allocator_installed()) options.buffers = cached_buffers(memory);
   GpuLinks gpu(experiment, block, /*one_host=*/arguments.parent != 0);
   std::atomic<std::int64_t> reconnections = 0;
@@ -179,6 +180,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   Neighbours links = gpu.around(
       with_pulse(join_others(io, experiment, arguments, options, saboteur, gpu),
                  pulse, block, heartbeat_period(options.deadline)));
+  if (rank.joined) rank.joined(links.run);
   saboteur.tell(control_sink(*links.control.sender));
   const auto make = [&] {
     saboteur.starts();
@@ -196,8 +198,13 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   try {
     run_worker(block, experiment.plans, links.control, make,
                Executor(pulse, saboteur.around()));
-  } catch (const std::exception&) {
-    return 1;  // run_worker() has told the launcher, who says it
+  } catch (const std::exception& error) {
+    // run_worker() has told the launcher, who says it; but the launcher of a
+    // rank may be what was lost, and its terminal another one.
+    if (arguments.parent == 0)
+      fmt::print(stderr, "sluice: rank {} (block {}) ends: {}\n", block - 1,
+                 block, text_of(error));
+    return 1;
   }
   return 0;
 }

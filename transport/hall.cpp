@@ -106,11 +106,11 @@ asio::awaitable<void> Hall::welcome(Self self, Stream stream) {
     check_identity(handshake.theirs(), guest.hello);
     co_await self->receive(guest);
   } catch (const OtherVersion& error) {
-    self->failed(error.what());
+    self->disagreed(error.what());
+  } catch (const PeerGone& error) {
+    self->refused(late ? self->too_little() : error.what(), late);
   } catch (const std::exception& error) {
-    self->refused(late ? fmt::format("it said too little within {} ms",
-                                     self->options_.greeting_time.count())
-                       : error.what());
+    self->refused(late ? self->too_little() : error.what(), true);
   }
   --self->unproved_;
   self->room_.cancel();
@@ -121,6 +121,12 @@ asio::awaitable<void> Hall::welcome(Self self, Stream stream) {
 asio::awaitable<void> Hall::receive(Guest& guest) {
   if (guest.hello.session == Session{}) {
     const auto link = link_with(guest.hello.from);
+    const std::string reason =
+        link || !options_.judge ? "" : options_.judge(guest.hello);
+    if (!reason.empty()) {
+      co_await refuse(guest, reason);
+      co_return;
+    }
     if (!link) {
       arrived(std::move(guest));
       co_return;
@@ -151,6 +157,29 @@ asio::awaitable<void> Hall::send_away(Guest& guest, Session session) {
                   block_name(guest.hello.from));
 }
 
+// Tells it, and the ranks that are there already: none of them has a run now.
+asio::awaitable<void> Hall::refuse(Guest& guest, const std::string& reason) {
+  std::vector<Guest> told;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Guest& each : guests_)
+      if (!each.hello.run.empty()) told.push_back(std::move(each));
+    std::erase_if(guests_,
+                  [](const Guest& each) { return !each.hello.run.empty(); });
+  }
+  told.push_back(std::move(guest));
+  for (Guest& each : told) {
+    try {
+      co_await write_hello(
+          each.stream,
+          {.from = each.hello.to, .to = each.hello.from, .refusal = reason});
+    } catch (const LinkError&) {
+      // It went, and needs no reason any more.
+    }
+  }
+  disagreed(reason);
+}
+
 std::shared_ptr<Return> Hall::link_with(std::uint32_t block) {
   for (const auto& [session, link] : returns_) {
     auto found = link.lock();
@@ -175,6 +204,10 @@ asio::awaitable<void> Hall::call(Self self, std::string address, Hello mine) {
   try {
     self->arrived(co_await self->dial(std::move(address), mine,
                                       Clock::time_point::max()));
+  } catch (const Disagreement& error) {
+    self->disagreed(error.what());
+  } catch (const OtherVersion& error) {
+    self->disagreed(error.what());
   } catch (const std::exception& error) {
     self->failed(fmt::format("{} called {}: {}", block_name(mine.from),
                              block_name(mine.to), error.what()));
@@ -237,6 +270,7 @@ void Hall::close() {
 
 void Hall::arrived(Guest guest) {
   const std::lock_guard lock(mutex_);
+  met_.insert(guest.hello.from);
   guests_.push_back(std::move(guest));
   changed_.notify_all();
 }
@@ -247,20 +281,46 @@ void Hall::failed(const std::string& reason) {
   changed_.notify_all();
 }
 
-void Hall::refused(const std::string& reason) {
+void Hall::disagreed(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  ++refusals_;
-  refusal_ = reason;
+  failure_ = reason;
+  is_disagreement_ = true;
+  changed_.notify_all();
+}
+
+void Hall::refused(const std::string& reason, bool is_told) {
+  const std::lock_guard lock(mutex_);
+  ++all_refusals_.count;
+  all_refusals_.last = reason;
+  if (!is_told) return;
+  ++told_refusals_.count;
+  told_refusals_.last = reason;
+}
+
+bool Hall::has_met(std::uint32_t block) const {
+  const std::lock_guard lock(mutex_);
+  return met_.contains(block);
+}
+
+Refusals Hall::refusals() const {
+  const std::lock_guard lock(mutex_);
+  return told_refusals_;
+}
+
+std::string Hall::too_little() const {
+  return fmt::format("it said too little within {} ms",
+                     options_.greeting_time.count());
 }
 
 std::string Hall::why_late(std::uint32_t block) const {
   std::string text = block_name(block) + " did not come in time";
-  if (refusals_ > 0) {
-    text += fmt::format(" ({} refused; the last one: {})",
-                        refusals_ == 1
-                            ? "1 connection was"
-                            : fmt::format("{} connections were", refusals_),
-                        refusal_);
+  const std::size_t count = all_refusals_.count;
+  if (count > 0) {
+    text += fmt::format(
+        " ({} refused; the last one: {})",
+        count == 1 ? "1 connection was"
+                   : fmt::format("{} connections were", count),
+        told_refusals_.count > 0 ? told_refusals_.last : all_refusals_.last);
   }
   return text;
 }
@@ -277,6 +337,7 @@ Guest Hall::wait_for(std::uint32_t block, Clock::time_point until,
       guests_.erase(guest);
       return found;
     }
+    if (is_disagreement_) throw Disagreement("{}", failure_);
     if (!failure_.empty()) throw LinkError("{}", failure_);
     if (Clock::now() >= until) throw LinkError("{}", why_late(block));
     changed_.wait_until(lock, std::min(until, Clock::now() + kPoll));

@@ -66,6 +66,7 @@ LinkOptions link_options(const Hello& mine, const RendezvousOptions& options,
 
 Hello in_session(Hello mine, const Guest& guest) {
   mine.session = guest.session;
+  mine.run.clear();  // it has been judged
   return mine;
 }
 
@@ -96,6 +97,15 @@ Link called_link(IoThread& io, Meeting& meeting, Guest guest, const Hello& mine,
             encode_hello(mine));
 }
 
+MeetingOptions meeting_options(const RendezvousOptions& options) {
+  MeetingOptions meeting = {.identity = {.secret = options.secret}};
+  if (options.judge)
+    meeting.judge = [judge = options.judge](const Hello& hello) {
+      return judge(hello.from, hello.run);
+    };
+  return meeting;
+}
+
 std::string address_of(const Guest& guest) {
   if (guest.hello.addresses.size() != 1) {
     throw LinkError("{} gave {} addresses of its own instead of one",
@@ -109,8 +119,7 @@ std::string address_of(const Guest& guest) {
 Rendezvous::Rendezvous(IoThread& io, RendezvousOptions options)
     : io_(io),
       options_(std::move(options)),
-      meeting_(io, transport_of(options_.transport),
-               {.identity = {.secret = options_.secret}}),
+      meeting_(io, transport_of(options_.transport), meeting_options(options_)),
       folder_(make_folder()) {
   try {
     address_ = meeting_.listen(
@@ -131,6 +140,13 @@ void Rendezvous::close() {
   std::filesystem::remove_all(folder_, ignored);
 }
 
+std::vector<std::uint32_t> Rendezvous::awaited() const {
+  std::vector<std::uint32_t> blocks;
+  for (std::uint32_t block = 1; block <= options_.blocks; ++block)
+    if (!meeting_.has_met(block)) blocks.push_back(block);
+  return blocks;
+}
+
 std::vector<Link> Rendezvous::accept_workers() {
   const Clock::time_point until = end_of(options_.patience);
   std::vector<Guest> guests;
@@ -145,6 +161,7 @@ std::vector<Link> Rendezvous::accept_workers() {
   std::vector<Link> links;
   for (Guest& guest : guests) {
     mine.to = guest.hello.from;
+    mine.run = guest.hello.run.empty() ? "" : options_.run;
     links.push_back(
         called_link(io_, meeting_, std::move(guest), mine, options_));
   }
@@ -174,7 +191,8 @@ Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
                           .capacity_send = options.control.up,
                           .capacity_receive = options.control.down,
                           .reconnect_ms = reconnect_ms(options),
-                          .addresses = {own}};
+                          .addresses = {own},
+                          .run = options.run};
   meeting.call(address, to_launcher);
   Guest launcher = meeting.wait_for(0, until, options.check);
   const std::vector<std::string> addresses = launcher.hello.addresses;
@@ -182,6 +200,7 @@ Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
     throw LinkError("the launcher gave the addresses of {} blocks, not of {}",
                     addresses.size(), options.blocks);
   }
+  links.run = launcher.hello.run;
   links.control = caller_link(io, meeting, address, std::move(launcher),
                               to_launcher, options);
 

@@ -21,7 +21,8 @@ ImageSplit open_split(const std::string& root, const std::string& folder,
     size += cifar_records(paths.back(), format);
   }
   return {.size = static_cast<std::int64_t>(size),
-          .load = [paths, format] { return read_cifar(paths, format); }};
+          .load = [paths, format] { return read_cifar(paths, format); },
+          .files = paths};
 }
 
 ImageFormat image_format(const CifarFormat& format, std::vector<double> mean,

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "experiments/data/split.h"
 #include "lib/base/config.h"
@@ -15,6 +16,7 @@ struct DataSet {
   SampleSpec sample = {};
   Split train = {};
   Split test = {};  ///< what evaluations see
+  std::vector<std::string> files = {};  ///< paths of all that are read
 };
 
 /// Opens the data set. `root` is the folder of data files ("" when none was

@@ -51,7 +51,8 @@ ImageSplit open_split(const std::string& root, const std::string& folder,
       find_data_file(root, folder, split + "-labels-idx1-ubyte")};
   return {.size = agreed_size(files, read_idx_sizes(files.images, 3),
                               read_idx_sizes(files.labels, 1)),
-          .load = [files] { return load(files); }};
+          .load = [files] { return load(files); },
+          .files = {files.images, files.labels}};
 }
 
 MakeDataSet mnist_like(Fields& options, const std::string& folder, double mean,

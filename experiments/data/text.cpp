@@ -182,7 +182,8 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
                      .classes = contents.vocabulary,
                      .is_text = true},
           .train = split_of(file, contents, training),
-          .test = split_of(file, contents, evaluation)};
+          .test = split_of(file, contents, evaluation),
+          .files = {path}};
 }
 
 MakeDataSet configure_text(Fields& fields) {

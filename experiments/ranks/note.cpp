@@ -25,11 +25,6 @@ using nlohmann::json;
 
 constexpr std::chrono::milliseconds kLook(20);
 
-std::string path_of(const std::string& job) {
-  return fs::temp_directory_path() /
-         fmt::format("sluice-{}-{}", ::getuid(), job);
-}
-
 /// Of mkstemp: the mode 0600, and nobody else's file.
 std::string write_beside(const std::string& path, const std::string& text) {
   std::string beside = path + "-XXXXXX";
@@ -66,8 +61,13 @@ bool is_alive(const json& note) {
 
 }  // namespace
 
+std::string path_of_note(const std::string& job) {
+  return fs::temp_directory_path() /
+         fmt::format("sluice-{}-{}", ::getuid(), job);
+}
+
 PostedNote::PostedNote(const std::string& job, const Note& note)
-    : path_(path_of(job)) {
+    : path_(path_of_note(job)) {
   const json text = {{"pid", ::getpid()},
                      {"address", note.address},
                      {"secret", note.secret.text()},
@@ -89,7 +89,7 @@ PostedNote::~PostedNote() {
 }
 
 Note wait_for_note(const std::string& job, std::chrono::milliseconds patience) {
-  const std::string path = path_of(job);
+  const std::string path = path_of_note(job);
   const auto until = std::chrono::steady_clock::now() + patience;
   while (true) {
     if (const auto note = read_note(path); note && is_alive(*note))
