@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/sweep/folder_lock.h"
+#include "lib/base/folder_lock.h"
 #include "tests/experiments/sweeps.h"
 
 namespace sluice::sweep_program_test {
