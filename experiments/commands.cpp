@@ -250,8 +250,7 @@ int run_command(const RunArguments& arguments) {
              result.complete ? "Done" : "Stopped", result.seconds,
              100 * result.accuracy, result.samples_per_second, result.folder);
   if (!result.complete)
-    fmt::print("To continue: {}\n",
-               way_to_continue(experiment, result.folder));
+    fmt::print("To continue: {}\n", way_to_continue(experiment, result.folder));
   return 0;
 }
 
@@ -286,17 +285,17 @@ int sweep_command(const SweepArguments& arguments) {
                                   .samples = arguments.samples,
                                   .zip = arguments.zip});
   const std::optional<SlurmOptions> slurm = slurm_of(arguments);
-  const SweepOptions options = {.folder = arguments.folder,
-                                .jobs = arguments.jobs.value_or(slurm ? 0 : 1),
-                                .slurm = slurm,
-                                .retry = arguments.on_failure == "retry",
-                                .again = arguments.again,
-                                .dry_run = arguments.dry_run,
-                                .command = arguments.command,
-                                // Slurm's nodes start it by its path.
-                                .program = slurm ? path_of_own_image()
-                                                 : kOwnImage,
-                                .data_root = data_root()};
+  const SweepOptions options = {
+      .folder = arguments.folder,
+      .jobs = arguments.jobs.value_or(slurm ? 0 : 1),
+      .slurm = slurm,
+      .retry = arguments.on_failure == "retry",
+      .again = arguments.again,
+      .dry_run = arguments.dry_run,
+      .command = arguments.command,
+      // Slurm's nodes start it by its path.
+      .program = slurm ? path_of_own_image() : kOwnImage,
+      .data_root = data_root()};
   const SweepResult result =
       arguments.ask_tell
           ? answer_proposals(sweep, options, signals, {STDIN_FILENO, stdout})

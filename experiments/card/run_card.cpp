@@ -105,7 +105,8 @@ class Runner {
   void make_folder() const {
     std::error_code error;
     std::filesystem::create_directories(folder_, error);
-    if (error) throw UserError("{}: can't be made: {}", folder_, error.message());
+    if (error)
+      throw UserError("{}: can't be made: {}", folder_, error.message());
   }
 
   /// False when it was stopped.

@@ -74,16 +74,13 @@ FolderLock::FolderLock(const std::string& folder, const LockOptions& options)
   while (true) {
     const Try result = try_once();
     if (result == Try::taken) break;
-    const auto holder =
-        descriptor_ < 0 ? std::nullopt : holder_in(descriptor_);
+    const auto holder = descriptor_ < 0 ? std::nullopt : holder_in(descriptor_);
     ::close(std::exchange(descriptor_, -1));
-    if (std::chrono::steady_clock::now() >= until)
-      refuse(holder);
+    if (std::chrono::steady_clock::now() >= until) refuse(holder);
     std::this_thread::sleep_for(kBetweenTries);
   }
   if (options_.is_shared)
-    heart_ =
-        std::jthread([this](const std::stop_token& over) { beat(over); });
+    heart_ = std::jthread([this](const std::stop_token& over) { beat(over); });
 }
 
 FolderLock::~FolderLock() {
@@ -111,7 +108,8 @@ FolderLock::Try FolderLock::try_once() {
   if (!is_at_path()) return Try::gone;
   const auto before = holder_in(descriptor_);
   // What the kernel has locked for us it has locked for nobody else here.
-  const bool is_known_dead = !before || (has_locks_ && is_of_this_boot(*before));
+  const bool is_known_dead =
+      !before || (has_locks_ && is_of_this_boot(*before));
   if (!is_known_dead && may_live(*before)) return Try::busy;
   take_over(before);
   return Try::taken;
@@ -140,10 +138,10 @@ void FolderLock::refuse(const std::optional<LockHolder>& holder) const {
 
 void FolderLock::take_over(const std::optional<LockHolder>& holder) {
   if (holder && !is_of_this_boot(*holder) && options_.is_shared)
-    warn(fmt::format("{}: was held by {}; it has not been heard for {:.0f} s, "
-                     "and is taken for dead",
-                     folder_, describe(*holder),
-                     self_.heartbeat - holder->heartbeat));
+    warn(fmt::format(
+        "{}: was held by {}; it has not been heard for {:.0f} s, "
+        "and is taken for dead",
+        folder_, describe(*holder), self_.heartbeat - holder->heartbeat));
   try {
     if (::ftruncate(descriptor_, 0) != 0)
       throw UserError("{}: can't be written: {}", lock_file_of(folder_),
@@ -197,9 +195,10 @@ void FolderLock::beat(const std::stop_token& over) {
 void FolderLock::end_if_lost() const {
   const LockSeen seen = look_at_lock(folder_);
   if (!seen.holder || is_same_process(*seen.holder, self_)) return;
-  warn(fmt::format("{}: was taken over by {}, while this process was not "
-                   "heard; it ends, and writes no more there",
-                   folder_, describe(*seen.holder)));
+  warn(
+      fmt::format("{}: was taken over by {}, while this process was not "
+                  "heard; it ends, and writes no more there",
+                  folder_, describe(*seen.holder)));
   std::_Exit(1);
 }
 

@@ -34,8 +34,7 @@ void remove_left_folders(const fs::path& in) {
   for (fs::directory_iterator entry(in, ignored), end; entry != end;
        entry.increment(ignored)) {
     if (!entry->path().filename().string().starts_with(kPrefix)) continue;
-    if (is_left(entry->path().string()))
-      fs::remove_all(entry->path(), ignored);
+    if (is_left(entry->path().string())) fs::remove_all(entry->path(), ignored);
   }
 }
 
@@ -45,12 +44,12 @@ TemporaryFolder::TemporaryFolder() {
   std::error_code error;
   const fs::path parent = fs::temp_directory_path(error);
   if (error)
-    throw UserError("TMPDIR: {}: {}", parent.string(), error.message());
+    throw UserError("the temporary folder that TMPDIR names: {}",
+                    error.message());
   remove_left_folders(parent);
   path_ = (parent / (std::string(kPrefix) + "XXXXXX")).string();
   if (::mkdtemp(path_.data()) == nullptr)
-    throw UserError("{}: no folder can be made there: {}", path_,
-                    errno_text());
+    throw UserError("{}: no folder can be made there: {}", path_, errno_text());
   lock_.emplace(path_, LockOptions{.is_shared = false});
 }
 

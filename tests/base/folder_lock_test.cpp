@@ -177,8 +177,7 @@ TEST_F(FolderLocks, TellThatTheHolderLives) {
   double after = before;
   for (int i = 0; i < 600 && after == before; ++i) {
     std::this_thread::sleep_for(milliseconds(100));
-    if (const auto seen = look_at_lock(folder_).holder)
-      after = seen->heartbeat;
+    if (const auto seen = look_at_lock(folder_).holder) after = seen->heartbeat;
   }
   EXPECT_GT(after, before);
 }

@@ -42,8 +42,8 @@ class TemporaryFolders : public testing::Test {
     }
     ::close(ends[1]);
     std::string path(4096, '\0');
-    path.resize(static_cast<std::size_t>(
-        ::read(ends[0], path.data(), path.size())));
+    path.resize(
+        static_cast<std::size_t>(::read(ends[0], path.data(), path.size())));
     ::close(ends[0]);
     ::waitpid(pid, nullptr, 0);
     return path;

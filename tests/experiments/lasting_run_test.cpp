@@ -47,9 +47,9 @@ TEST_F(LastingRun, StartsAgainFromTheVeryProgramThatWasReplaced) {
 
 TEST_F(LastingRun, WithALimitOnFilesEndsWithAnErrorAndCanBeContinued) {
   const std::string more = "turns=400";
-  const Outcome limited = shell(
-      fmt::format("bash -c 'ulimit -f 250; exec {} {}'", SLUICE_PROGRAM,
-                  command("disturbed", more)));
+  const Outcome limited =
+      shell(fmt::format("bash -c 'ulimit -f 250; exec {} {}'", SLUICE_PROGRAM,
+                        command("disturbed", more)));
   EXPECT_EQ(limited.status, 2) << limited.text;
   EXPECT_THAT(limited.text, HasSubstr("can't be written: File too large"));
   EXPECT_THAT(limited.text, Not(HasSubstr("signal")));
@@ -60,9 +60,9 @@ TEST_F(LastingRun, WithALimitOnFilesEndsWithAnErrorAndCanBeContinued) {
 }
 
 TEST_F(LastingRun, WithoutRoomForACheckpointSaysSo) {
-  const Outcome limited = shell(
-      fmt::format("bash -c 'ulimit -f 16; exec {} {}'", SLUICE_PROGRAM,
-                  command("disturbed", "")));
+  const Outcome limited =
+      shell(fmt::format("bash -c 'ulimit -f 16; exec {} {}'", SLUICE_PROGRAM,
+                        command("disturbed", "")));
   EXPECT_EQ(limited.status, 2) << limited.text;
   EXPECT_THAT(limited.text, HasSubstr("can't be written: File too large"));
   expect_nothing_left("disturbed");
@@ -76,10 +76,9 @@ TEST_F(LastingRun, ThatRanFreeAndFailedIsFollowedByAnother) {
   const std::string first = "sluice run ";
   const std::size_t begin = outcome.text.find(first);
   ASSERT_NE(begin, std::string::npos) << outcome.text;
-  const std::string advice =
-      outcome.text.substr(begin + first.size(),
-                          outcome.text.find(" (a run with") - begin -
-                              first.size());
+  const std::string advice = outcome.text.substr(
+      begin + first.size(),
+      outcome.text.find(" (a run with") - begin - first.size());
   EXPECT_THAT(advice, HasSubstr("initial_weights="));
   const Outcome next = sluice("run " + advice + " --dir " + path("next"));
   EXPECT_EQ(next.status, 0) << next.text;

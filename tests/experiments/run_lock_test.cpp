@@ -205,8 +205,7 @@ TEST_F(LiveRun, ThatIsKilledIsSeenToBeDead) {
   const Outcome watched = sluice("watch " + path("live"));
   EXPECT_EQ(watched.status, 0);
   EXPECT_THAT(watched.text, HasSubstr("died"));
-  EXPECT_THAT(watched.text,
-              HasSubstr(fmt::format("process {} on host", pid_)));
+  EXPECT_THAT(watched.text, HasSubstr(fmt::format("process {} on host", pid_)));
   EXPECT_THAT(watched.text, HasSubstr("is no longer there"));
   EXPECT_THAT(sluice("watch --once " + path("live")).text, HasSubstr("died"));
 }
