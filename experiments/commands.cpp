@@ -2,7 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -22,6 +22,7 @@
 #include "experiments/experiment.h"
 #include "experiments/method_page.h"
 #include "experiments/ranks/ranks.h"
+#include "experiments/restarts.h"
 #include "experiments/run.h"
 #include "experiments/run_folder.h"
 #include "experiments/sweep/ask_tell.h"
@@ -29,6 +30,7 @@
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/timetable.h"
 #include "lib/base/error.h"
+#include "lib/base/own_image.h"
 #include "lib/checkpoints/safetensors.h"
 #include "lib/codecs/codec.h"
 #include "lib/optimizers/optimizer.h"
@@ -60,11 +62,15 @@ Experiment experiment_of(const ConfigArguments& arguments) {
 
 namespace {
 
+std::shared_ptr<FolderLock> lock_to_resume(const RunArguments& arguments) {
+  if (!arguments.folder.empty() || arguments.overwrite)
+    throw UserError("--resume goes with neither --dir nor --overwrite");
+  return lock_run(arguments.resume);
+}
+
 /// The run's own config; what was typed after --resume are overrides, the first
 /// of which the command line took for the config.
 ConfigArguments config_to_resume(const RunArguments& arguments) {
-  if (!arguments.folder.empty() || arguments.overwrite)
-    throw UserError("--resume goes with neither --dir nor --overwrite");
   last_checkpoint(arguments.resume);  // there is one
   ConfigArguments config = arguments.config;
   const std::string first =
@@ -173,14 +179,6 @@ void print_rows(std::span<const Row<Make>> rows) {
     fmt::print("  {:<20}{}\n", row.name, row.summary);
 }
 
-}  // namespace
-
-std::string this_program() {
-  return std::filesystem::read_symlink("/proc/self/exe").string();
-}
-
-namespace {
-
 int run_card_command(const RunArguments& arguments, StopSignals& signals) {
   const CardReport report = run_card({.path = arguments.config.config,
                                       .overrides = arguments.config.overrides,
@@ -188,7 +186,7 @@ int run_card_command(const RunArguments& arguments, StopSignals& signals) {
                                       .only = arguments.only,
                                       .overwrite = arguments.overwrite,
                                       .command = arguments.command,
-                                      .program = this_program(),
+                                      .program = kOwnImage,
                                       .data_root = data_root()},
                                      signals);
   fmt::print("\n{}", markdown_of(report));
@@ -219,9 +217,13 @@ int run_command(const RunArguments& arguments) {
   if (!arguments.only.empty())
     throw UserError("--only is for cards; {} is none",
                     resume ? "a run" : arguments.config.config);
+  const std::optional<Rank> rank = rank_from(process_environment());
+  // Before its config is read, which another process may be about to change.
+  const auto lock = resume && (!rank || rank->number == 0)
+                        ? lock_to_resume(arguments)
+                        : nullptr;
   const Experiment experiment = resume ? experiment_to_resume(arguments)
                                        : experiment_of(arguments.config);
-  const std::optional<Rank> rank = rank_from(process_environment());
   if (rank) check_rank(*rank, experiment);
   if (rank && rank->number > 0)
     return run_rank(*rank, experiment,
@@ -233,10 +235,11 @@ int run_command(const RunArguments& arguments) {
           {.folder = resume ? arguments.resume : arguments.folder,
            .overwrite = arguments.overwrite,
            .resume = resume,
+           .lock = lock,
            .faults = arguments.faults,
            .rank = rank,
            .command = arguments.command,
-           .program = this_program()},
+           .program = kOwnImage},
           signals);
   print_costs(result);
   print_clock(result);
@@ -245,7 +248,7 @@ int run_command(const RunArguments& arguments) {
              result.complete ? "Done" : "Stopped", result.seconds,
              100 * result.accuracy, result.samples_per_second, result.folder);
   if (!result.complete)
-    fmt::print("To continue: sluice run --resume {}\n", result.folder);
+    fmt::print("To continue: {}\n", way_to_continue(experiment, result.folder));
   return 0;
 }
 
@@ -280,15 +283,17 @@ int sweep_command(const SweepArguments& arguments) {
                                   .samples = arguments.samples,
                                   .zip = arguments.zip});
   const std::optional<SlurmOptions> slurm = slurm_of(arguments);
-  const SweepOptions options = {.folder = arguments.folder,
-                                .jobs = arguments.jobs.value_or(slurm ? 0 : 1),
-                                .slurm = slurm,
-                                .retry = arguments.on_failure == "retry",
-                                .again = arguments.again,
-                                .dry_run = arguments.dry_run,
-                                .command = arguments.command,
-                                .program = this_program(),
-                                .data_root = data_root()};
+  const SweepOptions options = {
+      .folder = arguments.folder,
+      .jobs = arguments.jobs.value_or(slurm ? 0 : 1),
+      .slurm = slurm,
+      .retry = arguments.on_failure == "retry",
+      .again = arguments.again,
+      .dry_run = arguments.dry_run,
+      .command = arguments.command,
+      // Slurm's nodes start it by its path.
+      .program = slurm ? path_of_own_image() : kOwnImage,
+      .data_root = data_root()};
   const SweepResult result =
       arguments.ask_tell
           ? answer_proposals(sweep, options, signals, {STDIN_FILENO, stdout})

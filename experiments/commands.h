@@ -22,9 +22,6 @@ Experiment experiment_of(const ConfigArguments& arguments);
 /// Where data files are looked for: SLUICE_DATA, or empty.
 std::string data_root();
 
-/// The file that worker processes are started from: this one.
-std::string this_program();
-
 struct RunArguments {
   ConfigArguments config;  ///< the file may be a card too
   std::string resume;      ///< the folder of a run to continue; or empty

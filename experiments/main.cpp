@@ -17,6 +17,7 @@
 #include "experiments/worker_process.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
+#include "lib/base/own_image.h"
 #include "lib/engines/control.h"
 
 namespace {
@@ -152,7 +153,7 @@ void define_task_of_sweep(CLI::App& app, sluice::ArrayTaskArguments& arguments,
   command->add_option("--job", arguments.job)->required();
   command->add_option("--cores", arguments.cores);
   command->callback([&] {
-    arguments.program = sluice::this_program();
+    arguments.program = sluice::kOwnImage;
     status = sluice::do_array_task(arguments);
   });
 }
@@ -472,6 +473,7 @@ int say(const std::string& text, int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  sluice::let_large_writes_fail();
   CLI::App app("Sluice trains neural networks that are cut into blocks.");
   app.require_subcommand(1);
   app.set_version_flag("--version", SLUICE_VERSION);

@@ -66,8 +66,8 @@ Resumed starting_point(const Experiment& experiment,
   if (runs_free(experiment.plans.front()))
     throw UserError(
         "{}: ran with schedule = 'free'; only a run in lockstep can be "
-        "continued. Its checkpoint can be another run's initial_weights",
-        options.folder);
+        "continued. Its checkpoint can be another run's initial_weights: {}",
+        options.folder, way_to_continue(experiment, options.folder));
   last_checkpoint(options.folder);  // there is one
   Resumed resumed = restart_point(experiment, options.folder);
   if (resumed.turn >= experiment.length.turns)
@@ -81,15 +81,22 @@ Resumed starting_point(const Experiment& experiment,
   return resumed;
 }
 
+/// Of a run that is continued; a new one gets it with its folder.
+std::shared_ptr<FolderLock> lock_of(const RunOptions& options) {
+  if (options.lock || !options.resume) return options.lock;
+  return lock_run(options.folder, {.patience = options.patience});
+}
+
 RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
-                      const Resumed& start) {
+                      std::shared_ptr<FolderLock> lock, const Resumed& start) {
   if (options.resume)
-    return RunFolder::reopen(options.folder, experiment, options.command,
-                             start);
+    return RunFolder::reopen(options.folder, std::move(lock), experiment,
+                             options.command, start);
   return RunFolder::make(options.folder.empty()
-                             ? free_run_folder(experiment.name)
+                             ? make_run_folder(experiment.name)
                              : options.folder,
-                         experiment, options.command, options.overwrite);
+                         experiment, options.command, options.overwrite,
+                         {.patience = options.patience});
 }
 
 std::vector<Injection> faults_of(const Experiment& experiment,
@@ -180,9 +187,10 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       std::make_shared<SignalSink>(faults_of(experiment, options));
   read_samples(experiment);
   if (!options.rank) check_devices(experiment);  // a rank may be elsewhere
+  const auto lock = lock_of(options);
   Resumed start = starting_point(experiment, options);
   Unbegun unbegun(options);
-  RunFolder folder = open_folder(experiment, options, start);
+  RunFolder folder = open_folder(experiment, options, lock, start);
   const std::int64_t first_turn = start.turn;
   const auto sinks =
       sinks_beside_files(experiment, options, first_turn, faults);

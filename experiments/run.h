@@ -1,13 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "experiments/experiment.h"
 #include "experiments/ranks/rank.h"
 #include "experiments/stop_signals.h"
+#include "lib/base/folder_lock.h"
 #include "lib/metrics/record.h"
 
 namespace sluice {
@@ -17,6 +20,11 @@ struct RunOptions {
   bool overwrite = false;
   /// Continue the run in `folder` from its last checkpoint.
   bool resume = false;
+  /// What lock_run() gave, when its config was read after that; nullptr: the
+  /// lock is taken now.
+  std::shared_ptr<FolderLock> lock = nullptr;
+  /// How long to wait for another process that works in `folder`.
+  std::chrono::milliseconds patience = LockOptions().patience;
   bool quiet = false;  ///< print nothing
   /// Faults that shall happen, as parse_injections() has them. Not kept for
   /// --resume.
@@ -25,7 +33,7 @@ struct RunOptions {
   std::optional<Rank> rank = {};
   std::string command = {};  ///< for run.json
   std::string program =
-      {};  ///< what workers are started from (argv[0] of ours)
+      {};  ///< what workers are started from: kOwnImage
 };
 
 struct RunResult {

@@ -1,6 +1,7 @@
 #include "experiments/run_folder.h"
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <utility>
 
@@ -8,6 +9,7 @@
 
 #include "experiments/config/toml.h"
 #include "experiments/provenance.h"
+#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -27,11 +29,13 @@ constexpr std::array kEntries = {
 
 class MetricsFile final : public Sink {
  public:
-  explicit MetricsFile(std::string path)
-      : path_(std::move(path)), file_(path_, std::ios::app) {
+  explicit MetricsFile(std::string path) : path_(std::move(path)) {
+    errno = 0;
+    file_.open(path_, std::ios::app);
     check();
   }
   void write(const Record& record) override {
+    errno = 0;
     file_ << to_json(record) << '\n' << std::flush;
     check();
   }
@@ -39,7 +43,7 @@ class MetricsFile final : public Sink {
  private:
   void check() const {
     if (!file_)
-      throw UserError("{}: can't be written; is the disk full?", path_);
+      throw UserError("{}: can't be written: {}", path_, errno_text());
   }
 
   std::string path_;
@@ -95,6 +99,13 @@ void remove_tree(const fs::path& path) {
     throw UserError("{}: can't be removed: {}", path.string(), error.message());
 }
 
+void make_folders(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    throw UserError("{}: can't be made: {}", path.string(), error.message());
+}
+
 Json read_json(const std::string& path) {
   std::ifstream file(path);
   try {
@@ -107,12 +118,11 @@ Json read_json(const std::string& path) {
 }  // namespace
 
 RunFolder RunFolder::make(std::string path, const Experiment& experiment,
-                          const std::string& command, bool overwrite) {
-  RunFolder folder(std::move(path));
-  std::error_code error;
-  fs::create_directories(folder.path_, error);
-  if (error)
-    throw UserError("{}: can't be made: {}", folder.path_, error.message());
+                          const std::string& command, bool overwrite,
+                          const LockOptions& lock) {
+  make_folders(path);
+  auto held = std::make_shared<FolderLock>(path, lock);
+  RunFolder folder(std::move(path), std::move(held));
   for (const char* entry : kEntries) {
     const std::string file = folder.path_ + "/" + entry;
     if (!fs::exists(file)) continue;
@@ -145,9 +155,10 @@ void RunFolder::rewind(const Resumed& to) {
   remove_tree(path_ + "/done");
 }
 
-RunFolder RunFolder::reopen(std::string path, const Experiment& experiment,
+RunFolder RunFolder::reopen(std::string path, std::shared_ptr<FolderLock> lock,
+                            const Experiment& experiment,
                             const std::string& command, const Resumed& from) {
-  RunFolder folder(std::move(path));
+  RunFolder folder(std::move(path), std::move(lock));
   folder.rewind(from);
   write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
   const std::string run_file = folder.path_ + "/run.json";
@@ -180,11 +191,22 @@ void RunFolder::mark_done() const {
   write_text(path_ + "/done", "");
 }
 
-std::string free_run_folder(const std::string& name) {
+std::string make_run_folder(const std::string& name) {
   for (int number = 1;; ++number) {
     std::string path = fmt::format("runs/{}-{}", name, number);
-    if (!fs::exists(path)) return path;
+    make_folders(fs::path(path).parent_path());
+    std::error_code error;
+    if (fs::create_directory(path, error)) return path;
+    if (error && !fs::exists(path))
+      throw UserError("{}: can't be made: {}", path, error.message());
   }
+}
+
+std::shared_ptr<FolderLock> lock_run(const std::string& folder,
+                                     LockOptions options) {
+  last_checkpoint(folder);  // there is one
+  options.remedy = "wait for it, or end it";
+  return std::make_shared<FolderLock>(folder, options);
 }
 
 std::string config_of_run(const std::string& path) {

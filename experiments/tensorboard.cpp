@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -136,8 +138,9 @@ void TensorBoardFile::append(const std::string& event) {
 }
 
 void TensorBoardFile::flush() {
+  errno = 0;
   file_.flush();
-  if (!file_) throw UserError("{}: can't be written; is the disk full?", path_);
+  if (!file_) throw UserError("{}: can't be written: {}", path_, errno_text());
   flushed_ = std::chrono::steady_clock::now();
 }
 

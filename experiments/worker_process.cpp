@@ -19,6 +19,7 @@
 #include "experiments/gpu_links.h"
 #include "experiments/run_folder.h"
 #include "lib/base/memory/cached_buffers.h"
+#include "lib/base/own_image.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/executor.h"
@@ -150,6 +151,7 @@ Neighbours with_pulse(Neighbours links, Pulse& pulse, int block,
 
 int run_worker_process(const WorkerArguments& arguments) {
   die_with_parent(arguments.parent);
+  show_own_name();
   const Secret secret = secret_from_launcher();
   // Ctrl-C reaches the whole terminal; the launcher decides what it means.
   std::signal(SIGINT, SIG_IGN);

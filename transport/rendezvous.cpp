@@ -1,14 +1,11 @@
 #include "transport/rendezvous.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <system_error>
+#include <mutex>
 #include <utility>
 
-#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "transport/completion.h"
 #include "transport/hello.h"
@@ -21,15 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 Clock::time_point end_of(Deadline patience) {
   return Clock::now() + std::min(patience, kLongestWait);
-}
-
-// mkdtemp gives it the mode 0700.
-std::string make_folder() {
-  std::string folder = std::filesystem::temp_directory_path() / "sluice-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) {
-    throw UserError("can't make the folder '{}': {}", folder, errno_text());
-  }
-  return folder;
 }
 
 std::uint64_t reconnect_ms(const RendezvousOptions& options) {
@@ -119,25 +107,16 @@ std::string address_of(const Guest& guest) {
 Rendezvous::Rendezvous(IoThread& io, RendezvousOptions options)
     : io_(io),
       options_(std::move(options)),
-      meeting_(io, transport_of(options_.transport), meeting_options(options_)),
-      folder_(make_folder()) {
-  try {
-    address_ = meeting_.listen(
-        {.folder = folder_, .name = "launcher", .host = options_.host});
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-    throw;
-  }
-}
-
-Rendezvous::~Rendezvous() {
-  close();
+      meeting_(io, transport_of(options_.transport),
+               meeting_options(options_)) {
+  folder_.emplace();
+  address_ = meeting_.listen(
+      {.folder = folder_->path(), .name = "launcher", .host = options_.host});
 }
 
 void Rendezvous::close() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
+  const std::lock_guard lock(mutex_);
+  folder_.reset();
 }
 
 std::vector<std::uint32_t> Rendezvous::awaited() const {

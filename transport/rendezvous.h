@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lib/base/channel.h"
+#include "lib/base/temporary_folder.h"
 #include "transport/io_thread.h"
 #include "transport/link_options.h"
 #include "transport/meeting.h"
@@ -65,7 +68,6 @@ class Rendezvous {
   /// Throws UserError when no folder or socket can be made, and InternalError
   /// without a secret.
   Rendezvous(IoThread& io, RendezvousOptions options);
-  ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
@@ -90,7 +92,8 @@ class Rendezvous {
   IoThread& io_;
   const RendezvousOptions options_;
   Meeting meeting_;
-  const std::string folder_;
+  std::mutex mutex_;  // guards folder_
+  std::optional<TemporaryFolder> folder_;
   std::string address_;
 };
 

@@ -71,21 +71,7 @@ std::int64_t longest_delay(const RunPlan& plan) {
   return longest;
 }
 
-std::string make_scratch() {
-  std::string pattern = fs::temp_directory_path() / "sluice-network-XXXXXX";
-  if (!::mkdtemp(pattern.data()))
-    throw UserError("{}: no folder can be made there", pattern);
-  return pattern;
-}
-
 }  // namespace
-
-Network::Scratch::Scratch() : path(make_scratch()) {}
-
-Network::Scratch::~Scratch() {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
-}
 
 Network::Network(const NetworkOptions& options)
     : Network(options, config_of(options), "") {}
@@ -118,13 +104,13 @@ void Network::start(const std::string& resume) {
     check_weights(experiment_, experiment_.initial_weights);
   const CrewParts parts{
       .experiment = experiment_,
-      .files = {.checkpoints = checkpoints_of_run(scratch_.path),
+      .files = {.checkpoints = checkpoints_of_run(scratch_.path()),
                 .resume = resume},
       .on_record = [this](const Record& record) { collect(record); }};
   crew_.reset();
   if (experiment_.engine == "processes") {
     write_config();
-    crew_ = make_process_crew(parts, program_, scratch_.path);
+    crew_ = make_process_crew(parts, program_, scratch_.path());
   } else {
     crew_ = experiment_.engine == "threads" ? make_thread_crew(parts)
                                             : make_virtual_crew(parts);
@@ -143,15 +129,15 @@ void Network::write_config() const {
   ConfigNode config = experiment_.resolved;
   std::string weights = experiment_.initial_weights;
   if (weights.empty()) {
-    weights = scratch_.path + "/initial.safetensors";
+    weights = scratch_.path() + "/initial.safetensors";
     if (!fs::exists(weights)) write_safetensors(weights, whole_.tensors());
   }
   config.set("initial_weights", {.value = fs::absolute(weights).string()});
   if (!draws_.empty())
-    write_safetensors(draws_of_network(scratch_.path), draws_);
-  std::ofstream file(config_of_run(scratch_.path));
+    write_safetensors(draws_of_network(scratch_.path()), draws_);
+  std::ofstream file(config_of_run(scratch_.path()));
   file << to_toml(config);
-  if (!file.flush()) throw UserError("{}: can't be written", scratch_.path);
+  if (!file.flush()) throw UserError("{}: can't be written", scratch_.path());
 }
 
 void Network::give(Grant grant, const Batch* batch) {
@@ -296,7 +282,7 @@ std::string Network::checkpoint() {
         .first_batch = first_batch_,
         .checkpoint = true});
   wait();
-  const std::string folder = checkpoints_of_run(scratch_.path);
+  const std::string folder = checkpoints_of_run(scratch_.path());
   finish_checkpoint(folder, turn_);
   return checkpoint_folder(folder, turn_);
 }

@@ -101,17 +101,7 @@ class Network {
   std::string checkpoint();
   void refresh_whole();
 
-  /// A folder that goes with the network.
-  class Scratch {
-   public:
-    Scratch();
-    ~Scratch();
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-    const std::string path;
-  };
-
-  Scratch scratch_;
+  TemporaryFolder scratch_;
   OwnModel own_;
   Experiment experiment_;
   NamedTensors draws_;  ///< of policies of one's own; policy_draws.h

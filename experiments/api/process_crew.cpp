@@ -7,6 +7,7 @@
 #include "experiments/api/network_process.h"
 #include "experiments/run_folder.h"
 #include "experiments/worker_process.h"
+#include "lib/base/own_image.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/executor.h"
@@ -86,6 +87,7 @@ std::string draws_of_network(const std::string& folder) {
 int run_network_process(const Experiment& experiment,
                         const WorkerArguments& arguments) {
   die_with_parent(arguments.parent);
+  show_own_name();
   const Secret secret = secret_from_launcher();
   // Ctrl-C reaches the whole terminal; the launcher decides what it means.
   std::signal(SIGINT, SIG_IGN);

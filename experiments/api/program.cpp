@@ -13,6 +13,7 @@
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
+#include "lib/base/own_image.h"
 #include "lib/checkpoints/safetensors.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
@@ -68,14 +69,14 @@ int say(char** argv, std::string_view text, int status) {
 
 int main(int argc, char** argv, const NetworkOptions& options,
          const std::function<void(Network&)>& train) {
+  let_large_writes_fail();
   try {
     if (argc > 1 && std::string_view(argv[1]) == "worker")
       return work(options, worker_arguments(argc, argv));
     install_allocator();
     ConfigNode config = config_of(options);
     for (int i = 1; i < argc; ++i) apply_override(config, argv[i]);
-    Network net(options, config,
-                std::filesystem::read_symlink("/proc/self/exe").string());
+    Network net(options, config, kOwnImage);
     train(net);
     return 0;
   } catch (const UserError& error) {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "experiments/sweep/folder_lock.h"
+#include "lib/base/folder_lock.h"
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/sweep/sweep.h"
 #include "experiments/sweep/sweep_runs.h"

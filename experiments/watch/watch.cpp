@@ -14,6 +14,7 @@
 
 #include "experiments/watch/status_file.h"
 #include "lib/base/error.h"
+#include "lib/base/folder_lock.h"
 
 namespace sluice {
 namespace {
@@ -24,6 +25,9 @@ constexpr std::chrono::seconds kTerminalPeriod(1);
 constexpr std::chrono::seconds kPlainPeriod(10);
 /// A block that was heard longer ago is worth a word.
 constexpr double kSilence = 5;  // s
+
+/// What no run can say of itself.
+constexpr const char* kDied = "died";
 
 Json parsed(const std::string& status) {
   Json json = Json::parse(status, nullptr, /*allow_exceptions=*/false);
@@ -156,15 +160,49 @@ std::string status_page(const std::string& status, double now,
   }
 }
 
+std::string as_it_is(const std::string& status, const std::string& folder,
+                     double now) {
+  Json run = parsed(status);
+  if (run.value("state", "") != "running") return status;
+  const LockSeen seen = look_at_lock(folder);
+  if (seen.is_held) return status;
+  // Programs of before took no lock.
+  const bool is_silent = now - run.value("written", now) > kHeartbeatIsOld;
+  if (!seen.holder && !is_silent) return status;
+  run["state"] = kDied;
+  return run.dump();
+}
+
+namespace {
+
+/// Twice: a run may have ended in between, and said so.
+std::string status_of(const std::string& folder) {
+  const double now = seconds_since_1970();
+  const std::string status = read_status(folder);
+  if (as_it_is(status, folder, now) == status) return status;
+  return as_it_is(read_status(folder), folder, now);
+}
+
+void say_died(const std::string& folder) {
+  const LockSeen seen = look_at_lock(folder);
+  fmt::print(
+      "{} is no longer there, and the run hasn't come to its end; to go on "
+      "from its last checkpoint: sluice run --resume {}\n",
+      seen.holder ? describe(*seen.holder) : "Its process", folder);
+}
+
+}  // namespace
+
 void watch(const std::string& folder, bool once) {
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
   while (true) {
-    const std::string status = read_status(folder);
+    const std::string status = status_of(folder);
     const std::string page = status_page(status, seconds_since_1970());
     // Home, and clear what is below: no flicker.
     fmt::print("{}{}{}", is_terminal && !once ? "\033[H\033[J" : "", page,
                is_terminal || once ? "" : "\n");
     std::fflush(stdout);
+    if (parsed(status).value("state", "") == kDied) say_died(folder);
     if (once || is_over(status)) return;
     std::this_thread::sleep_for(is_terminal ? kTerminalPeriod : kPlainPeriod);
   }

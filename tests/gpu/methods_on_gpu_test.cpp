@@ -14,8 +14,8 @@
 
 #include "experiments/config/overrides.h"
 #include "experiments/config/toml.h"
-#include "experiments/temporary_folder.h"
 #include "experiments/verify.h"
+#include "lib/base/temporary_folder.h"
 #include "lib/device.h"
 #include "tests/experiments/methods.h"
 #include "tests/experiments/program.h"

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <optional>
 #include <string>
+
+#include "lib/base/folder_lock.h"
 
 namespace sluice {
 
-/// An empty folder of its own in the system's temporary folder, removed with
-/// all that is in it.
+/// An empty folder of its own (mode 0700) in the system's temporary folder,
+/// removed with all that is in it. Those that processes of this user have left
+/// there because they were killed are removed first: each holds a lock.
 class TemporaryFolder {
  public:
   /// Throws UserError when it can't be made.
@@ -18,6 +22,7 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+  std::optional<FolderLock> lock_;
 };
 
 }  // namespace sluice
