@@ -16,6 +16,7 @@
 #include "experiments/worker_process.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
+#include "lib/base/process_start.h"
 #include "lib/engines/control.h"
 
 namespace {
@@ -454,6 +455,7 @@ int say(const std::string& text, int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  sluice::begin_process();
   CLI::App app("Sluice trains neural networks that are cut into blocks.");
   app.require_subcommand(1);
   app.set_version_flag("--version", SLUICE_VERSION);

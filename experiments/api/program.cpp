@@ -11,6 +11,7 @@
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
+#include "lib/base/process_start.h"
 #include "lib/engines/control.h"
 
 namespace sluice {
@@ -58,6 +59,7 @@ int say(char** argv, std::string_view text, int status) {
 
 int main(int argc, char** argv, const NetworkOptions& options,
          const std::function<void(Network&)>& train) {
+  begin_process();
   try {
     if (argc > 1 && std::string_view(argv[1]) == "worker")
       return work(options, worker_arguments(argc, argv));
