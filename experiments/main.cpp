@@ -18,6 +18,7 @@
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 #include "lib/base/own_image.h"
+#include "lib/base/process_start.h"
 #include "lib/engines/control.h"
 
 namespace {
@@ -473,6 +474,7 @@ int say(const std::string& text, int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  sluice::begin_process();
   sluice::let_large_writes_fail();
   CLI::App app("Sluice trains neural networks that are cut into blocks.");
   app.require_subcommand(1);

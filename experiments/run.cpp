@@ -1,7 +1,6 @@
 #include "experiments/run.h"
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "experiments/restarts.h"
 #include "experiments/run_folder.h"
 #include "experiments/run_sink.h"
+#include "experiments/stop_request.h"
 #include "lib/base/error.h"
 #include "lib/coordinator.h"
 #include "lib/engines/child_processes.h"
@@ -189,6 +189,10 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
   if (!options.rank) check_devices(experiment);  // a rank may be elsewhere
   const auto lock = lock_of(options);
   Resumed start = starting_point(experiment, options);
+  // Once there is a folder, a signal must leave it such that it can be
+  // continued.
+  StopRequest stop;
+  const StopScope scope(signals, [&] { stop.make(); });
   Unbegun unbegun(options);
   RunFolder folder = open_folder(experiment, options, lock, start);
   const std::int64_t first_turn = start.turn;
@@ -199,11 +203,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
     if (again) folder.rewind(start);
     Attempt attempt(experiment, folder, start, sinks);
     if (again) attempt.sink().write(restarts.record());
-    std::atomic<bool> is_stopped = false;
-    const StopScope stop(signals, [&] {
-      is_stopped = true;
-      attempt.coordinator().request_stop();
-    });
+    const StopRequest::Hearer hearer(stop, attempt.coordinator());
     try {
       attempt.run(options.program, to_text(faults->left()), options.rank);
       say_what_never_happened(*faults);
@@ -217,7 +217,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       throw;
     } catch (const WorkerLost& lost) {
       const std::int64_t turns = attempt.sink().turns();
-      if (is_stopped) restarts.give_up(lost, turns);
+      if (stop.is_made()) restarts.give_up(lost, turns);
       start = restarts.after(lost, start, turns, attempt.seconds());
     }
   }

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
@@ -115,7 +114,8 @@ Neighbours join_others(IoThread& io, const Experiment& experiment,
                        const WorkerArguments& arguments,
                        RendezvousOptions options, Saboteur& saboteur,
                        GpuLinks& gpu) {
-  if (arguments.parent != 0) options.deadline = kSupervisedDeadline;
+  if (arguments.parent != 0)
+    options.patience = options.deadline = kSupervisedDeadline;
   if (!arguments.faults.empty())
     options.damage = [&saboteur](std::uint32_t to, const Message& message,
                                  std::span<std::byte> frame) {
@@ -152,9 +152,8 @@ Neighbours with_pulse(Neighbours links, Pulse& pulse, int block,
 int run_worker_process(const WorkerArguments& arguments) {
   die_with_parent(arguments.parent);
   show_own_name();
+  leave_signals_to_launcher();
   const Secret secret = secret_from_launcher();
-  // Ctrl-C reaches the whole terminal; the launcher decides what it means.
-  std::signal(SIGINT, SIG_IGN);
   return work_in_run(
       read_experiment(read_toml_file(config_of_run(arguments.folder)), ""),
       arguments, secret);

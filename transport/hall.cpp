@@ -14,6 +14,7 @@
 
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/peer_missing.h"
 #include "transport/completion.h"
 #include "transport/timeout.h"
 
@@ -339,8 +340,10 @@ Guest Hall::wait_for(std::uint32_t block, Clock::time_point until,
     }
     if (is_disagreement_) throw Disagreement("{}", failure_);
     if (!failure_.empty()) throw LinkError("{}", failure_);
-    if (Clock::now() >= until) throw LinkError("{}", why_late(block));
-    changed_.wait_until(lock, std::min(until, Clock::now() + kPoll));
+    const Clock::duration left = until - awake_.now();
+    if (left <= Clock::duration::zero())
+      throw PeerMissing(block, why_late(block));
+    changed_.wait_for(lock, std::min<Clock::duration>(left, kPoll));
     if (check) {
       lock.unlock();
       check();

@@ -17,6 +17,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "lib/base/awake_clock.h"
 #include "transport/guest.h"
 #include "transport/meeting.h"
 #include "transport/transports.h"
@@ -111,6 +112,7 @@ class Hall {
   boost::asio::steady_timer room_;  // its waits end when there is some
   std::map<Session, std::weak_ptr<Return>> returns_;
 
+  AwakeClock awake_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // All below: under the mutex.

@@ -1,5 +1,4 @@
 #include <chrono>
-#include <csignal>
 #include <utility>
 #include <vector>
 
@@ -8,6 +7,7 @@
 #include "experiments/run_folder.h"
 #include "experiments/worker_process.h"
 #include "lib/base/own_image.h"
+#include "lib/base/peer_missing.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/executor.h"
@@ -39,7 +39,7 @@ class ProcessCrew final : public Crew {
                       worker_command(program, folder, block,
                                      rendezvous_.address(), parts.files.resume),
                       secret_.text());
-    client_.emplace(rendezvous_.accept_workers(), parts.on_record,
+    client_.emplace(meet(), parts.on_record,
                     [this] { children_.kill_after(kGrace); });
   }
 
@@ -60,8 +60,17 @@ class ProcessCrew final : public Crew {
   std::optional<NamedTensors> weights() const override { return std::nullopt; }
 
  private:
+  std::vector<Link> meet() {
+    try {
+      return rendezvous_.accept_workers();
+    } catch (const PeerMissing& missing) {
+      throw children_.missing(static_cast<int>(missing.block()),
+                              missing.what());
+    }
+  }
+
   RendezvousOptions with_check(RendezvousOptions options) {
-    options.check = [this] { children_.check(); };
+    options.check = [this] { children_.check_joining(); };
     return options;
   }
 
@@ -88,9 +97,8 @@ int run_network_process(const Experiment& experiment,
                         const WorkerArguments& arguments) {
   die_with_parent(arguments.parent);
   show_own_name();
+  leave_signals_to_launcher();
   const Secret secret = secret_from_launcher();
-  // Ctrl-C reaches the whole terminal; the launcher decides what it means.
-  std::signal(SIGINT, SIG_IGN);
   prepare_process(experiment);
   const auto capacity = [&](int boundary) {
     return boundary < 1 || boundary >= experiment.blocks()

@@ -14,6 +14,7 @@
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
+#include "lib/base/process_start.h"
 #include "lib/checkpoints/safetensors.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
@@ -69,6 +70,7 @@ int say(char** argv, std::string_view text, int status) {
 
 int main(int argc, char** argv, const NetworkOptions& options,
          const std::function<void(Network&)>& train) {
+  begin_process();
   let_large_writes_fail();
   try {
     if (argc > 1 && std::string_view(argv[1]) == "worker")
