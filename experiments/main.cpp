@@ -10,12 +10,14 @@
 #include "experiments/commands.h"
 #include "experiments/data_commands.h"
 #include "experiments/divergence.h"
+#include "experiments/provenance.h"
 #include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
 #include "experiments/watch/watch.h"
 #include "experiments/worker_process.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
+#include "lib/base/printable.h"
 #include "lib/engines/control.h"
 
 namespace {
@@ -447,7 +449,7 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
 }
 
 int say(const std::string& text, int status) {
-  fmt::print(stderr, "sluice: {}\n", text);
+  fmt::print(stderr, "sluice: {}\n", sluice::printable(text));
   return status;
 }
 
@@ -456,7 +458,7 @@ int say(const std::string& text, int status) {
 int main(int argc, char** argv) {
   CLI::App app("Sluice trains neural networks that are cut into blocks.");
   app.require_subcommand(1);
-  app.set_version_flag("--version", SLUICE_VERSION);
+  app.set_version_flag("--version", sluice::version_text);
   sluice::RunArguments run;
   sluice::SweepArguments sweep;
   sluice::RunProcessArguments run_of_sweep;

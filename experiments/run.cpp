@@ -15,6 +15,7 @@
 #include "experiments/chaos/signal_sink.h"
 #include "experiments/console.h"
 #include "experiments/cut_again.h"
+#include "experiments/preflight.h"
 #include "experiments/restarts.h"
 #include "experiments/run_folder.h"
 #include "experiments/run_sink.h"
@@ -153,6 +154,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       std::make_shared<SignalSink>(faults_of(experiment, options));
   read_samples(experiment);
   if (!options.rank) check_devices(experiment);  // a rank may be elsewhere
+  check_meeting(experiment, options.rank);
   Resumed start = starting_point(experiment, options);
   RunFolder folder = open_folder(experiment, options, start);
   const std::int64_t first_turn = start.turn;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "experiments/provenance.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/output_file.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/time_spent.h"
 
@@ -43,7 +45,7 @@ class MetricsFile final : public Sink {
   }
 
   std::string path_;
-  std::ofstream file_;
+  OutputFile file_;
 };
 
 void write_text(const std::string& path, const std::string& text) {
@@ -95,15 +97,6 @@ void remove_tree(const fs::path& path) {
     throw UserError("{}: can't be removed: {}", path.string(), error.message());
 }
 
-Json read_json(const std::string& path) {
-  std::ifstream file(path);
-  try {
-    return Json::parse(file);
-  } catch (const Json::exception& error) {
-    throw UserError("{}: can't be read: {}", path, error.what());
-  }
-}
-
 }  // namespace
 
 RunFolder RunFolder::make(std::string path, const Experiment& experiment,
@@ -148,11 +141,11 @@ void RunFolder::rewind(const Resumed& to) {
 RunFolder RunFolder::reopen(std::string path, const Experiment& experiment,
                             const std::string& command, const Resumed& from) {
   RunFolder folder(std::move(path));
+  const std::string run_file = folder.path_ + "/run.json";
+  Json run = read_provenance(run_file);  // a damaged one stops it here
+  folder.started_ = run.value("started", 0.0);
   folder.rewind(from);
   write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
-  const std::string run_file = folder.path_ + "/run.json";
-  Json run = read_json(run_file);
-  folder.started_ = run.value("started", 0.0);
   Json part = provenance(command, experiment, seconds_since_1970());
   part["turn"] = from.turn;
   run["continued"].push_back(std::move(part));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -11,9 +12,21 @@ namespace sluice {
 namespace fs = std::filesystem;
 
 TemporaryFolder::TemporaryFolder() {
-  path_ = (fs::temp_directory_path() / "sluice-XXXXXX").string();
+  path_ = temporary_root() + "/sluice-XXXXXX";
   if (::mkdtemp(path_.data()) == nullptr)
-    throw UserError("{}: no folder can be made there", path_);
+    throw UserError("{}: can't be made: {}; set TMPDIR to a folder of yours",
+                    path_, errno_text());
+}
+
+std::string temporary_root() {
+  std::error_code error;
+  const fs::path path = fs::temp_directory_path(error);
+  if (error)
+    throw UserError(
+        "the folder for temporary files can't be used: {}; set TMPDIR to a "
+        "folder that exists",
+        error.message());
+  return path.string();
 }
 
 TemporaryFolder::~TemporaryFolder() {

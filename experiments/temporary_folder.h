@@ -4,6 +4,9 @@
 
 namespace sluice {
 
+/// The system's temporary folder (TMPDIR). Throws UserError when it is none.
+std::string temporary_root();
+
 /// An empty folder of its own in the system's temporary folder, removed with
 /// all that is in it.
 class TemporaryFolder {

@@ -25,7 +25,13 @@ Clock::time_point end_of(Deadline patience) {
 
 // mkdtemp gives it the mode 0700.
 std::string make_folder() {
-  std::string folder = std::filesystem::temp_directory_path() / "sluice-XXXXXX";
+  std::error_code error;
+  const auto root = std::filesystem::temp_directory_path(error);
+  if (error) {
+    throw UserError("TMPDIR can't be used: {}; set it to a folder that exists",
+                    error.message());
+  }
+  std::string folder = root / "sluice-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) {
     throw UserError("can't make the folder '{}': {}", folder, errno_text());
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -15,7 +14,9 @@
 #include "experiments/assembly.h"
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
+#include "experiments/temporary_folder.h"
 #include "lib/base/error.h"
+#include "lib/base/output_file.h"
 #include "lib/base/random.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
@@ -70,7 +71,7 @@ std::int64_t longest_delay(const RunPlan& plan) {
 }
 
 std::string make_scratch() {
-  std::string pattern = fs::temp_directory_path() / "sluice-network-XXXXXX";
+  std::string pattern = temporary_root() + "/sluice-network-XXXXXX";
   if (!::mkdtemp(pattern.data()))
     throw UserError("{}: no folder can be made there", pattern);
   return pattern;
@@ -141,7 +142,7 @@ void Network::write_config() const {
     if (!fs::exists(weights)) write_safetensors(weights, whole_.tensors());
   }
   config.set("initial_weights", {.value = fs::absolute(weights).string()});
-  std::ofstream file(config_of_run(scratch_.path));
+  OutputFile file(config_of_run(scratch_.path));
   file << to_toml(config);
   if (!file.flush()) throw UserError("{}: can't be written", scratch_.path);
 }

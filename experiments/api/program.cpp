@@ -11,6 +11,7 @@
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
+#include "lib/base/printable.h"
 #include "lib/engines/control.h"
 
 namespace sluice {
@@ -50,7 +51,8 @@ int work(const NetworkOptions& options, const WorkerArguments& arguments) {
 
 int say(char** argv, std::string_view text, int status) {
   fmt::print(stderr, "{}: {}\n",
-             std::filesystem::path(argv[0]).filename().string(), text);
+             std::filesystem::path(argv[0]).filename().string(),
+             printable(text));
   return status;
 }
 

@@ -8,11 +8,29 @@
 #include <system_error>
 #include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "experiments/ranks/note.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "experiments/temporary_folder.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "transport/file_descriptor.h"
@@ -26,14 +44,13 @@ using nlohmann::json;
 constexpr std::chrono::milliseconds kLook(20);
 
 std::string path_of(const std::string& job) {
-  return fs::temp_directory_path() /
-         fmt::format("sluice-{}-{}", ::getuid(), job);
+  return fmt::format("{}/sluice-{}-{}", temporary_root(), ::getuid(), job);
 }
 
 /// Of mkstemp: the mode 0600, and nobody else's file.
 std::string write_beside(const std::string& path, const std::string& text) {
   std::string beside = path + "-XXXXXX";
-  const FileDescriptor file(::mkstemp(beside.data()));
+  const FileDescriptor file(::mkostemp(beside.data(), O_CLOEXEC));
   if (file.get() < 0)
     throw UserError("{}: can't be made: {}", beside, errno_text());
   if (::write(file.get(), text.data(), text.size()) !=
