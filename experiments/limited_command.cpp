@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using CommandClock = std::chrono::steady_clock;
 
 /// A process with a group of its own, so that its children end with it.
 class LimitedChild {
@@ -74,7 +74,7 @@ class LimitedChild {
   bool is_good_ = false;
 };
 
-std::int64_t size_of(const MemoryFile& file) {
+std::int64_t bytes_in(const MemoryFile& file) {
   struct stat status = {};
   return ::fstat(file.descriptor(), &status) == 0 ? status.st_size : 0;
 }
@@ -91,16 +91,16 @@ CommandEnd run_limited(const std::vector<std::string>& argv,
     return {.failure =
                 fmt::format("{} can't be started: {}", argv[0],
                             std::generic_category().message(child.error()))};
-  const auto until = Clock::now() + limits.time;
+  const auto until = CommandClock::now() + limits.time;
   while (!child.has_ended()) {
-    if (Clock::now() > until)
+    if (CommandClock::now() > until)
       return {.failure = fmt::format(
                   "{} took longer than {:g} s", argv[0],
                   std::chrono::duration<double>(limits.time).count())};
-    if (size_of(out) > limits.bytes) break;
+    if (bytes_in(out) > limits.bytes) break;
     std::this_thread::sleep_for(kLook);
   }
-  if (size_of(out) > limits.bytes)
+  if (bytes_in(out) > limits.bytes)
     return {.failure = fmt::format("{} wrote more than {} bytes", argv[0],
                                    limits.bytes)};
   if (!child.is_good()) return {.failure = fmt::format("{} failed", argv[0])};

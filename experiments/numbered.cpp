@@ -27,7 +27,7 @@ bool is_one_of(const std::string& digits, std::int64_t count) {
 }
 
 /// A number may have hundreds of digits.
-std::string shown(const std::string& digits) {
+std::string short_digits(const std::string& digits) {
   constexpr std::size_t kMost = 20;
   return digits.size() <= kMost ? digits : digits.substr(0, kMost) + "...";
 }
@@ -86,7 +86,7 @@ ConfigNode numbered(const ConfigNode* table, std::int64_t count,
         (key == keys.shared ? shared : common).set(key, value);
       else if (!is_one_of(key, count))
         throw UserError("{}: {}.{}: {}, numbered from 1", value.origin.text(),
-                        path, shown(key), how_many(count));
+                        path, short_digits(key), how_many(count));
     }
   const ConfigNode all = merged(shared, common);
   bool common_is_used = count == 0;

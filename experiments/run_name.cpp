@@ -10,9 +10,9 @@ namespace sluice {
 namespace {
 
 /// A file's name has 255 bytes on Linux, and a number follows.
-constexpr std::size_t kMostBytes = 200;
+constexpr std::size_t kMostNameBytes = 200;
 
-std::string shown(std::string_view name) {
+std::string shown_name(std::string_view name) {
   constexpr std::size_t kShown = 60;
   if (name.size() <= kShown) return printable(name);
   return printable(name.substr(0, kShown)) + "...";
@@ -24,20 +24,20 @@ std::string problem_of_name(std::string_view name) {
   constexpr std::string_view kRemedy =
       "it names a folder; use letters, digits, '-' and '_', as in \"mnist-2\"";
   if (name.empty()) return fmt::format("is empty; {}", kRemedy);
-  if (name.size() > kMostBytes)
+  if (name.size() > kMostNameBytes)
     return fmt::format("'{}' has {} bytes, at most {} are allowed; {}",
-                       shown(name), name.size(), kMostBytes, kRemedy);
+                       shown_name(name), name.size(), kMostNameBytes, kRemedy);
   if (name.find('/') != name.npos)
     return fmt::format("'{}' has a '/'; {} (--dir says where it lies)",
-                       shown(name), kRemedy);
+                       shown_name(name), kRemedy);
   if (name.front() == '.')
-    return fmt::format("'{}' begins with a '.'; {}", shown(name), kRemedy);
+    return fmt::format("'{}' begins with a '.'; {}", shown_name(name), kRemedy);
   if (name.front() == ' ' || name.back() == ' ')
-    return fmt::format("'{}' begins or ends with a space; {}", shown(name),
+    return fmt::format("'{}' begins or ends with a space; {}", shown_name(name),
                        kRemedy);
   if (printable(name) != name)
     return fmt::format("'{}' has a character that can't be seen; {}",
-                       shown(name), kRemedy);
+                       shown_name(name), kRemedy);
   return "";
 }
 

@@ -10,7 +10,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// A trace of many turns has hundreds of megabytes.
-constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 30;
+constexpr std::uint64_t kMostJsonBytes = std::uint64_t{2} << 30;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Json parse_json(std::string_view text, const std::string& path) {
 }
 
 Json read_json_file(const std::string& path) {
-  return parse_json(read_file(path, kMostBytes), path);
+  return parse_json(read_file(path, kMostJsonBytes), path);
 }
 
 std::string reason_of(const nlohmann::json::exception& error) {

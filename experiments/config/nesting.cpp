@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-constexpr int kMost = kDeepestNesting / 2;
+constexpr int kMostLevels = kDeepestNesting / 2;
 
 /// Walks over a text as the parser does, as far as that finds no error.
 class Walk {
@@ -30,9 +30,9 @@ class Walk {
     if (c == ']' || c == '}') --brackets_;
     if (c == '\n' || c == '=' || c == ',' || c == '{') dots_ = 0;
     if (c == '\n') ++line_;
-    if (dots_ >= kMost || brackets_ > kMost)
+    if (dots_ >= kMostLevels || brackets_ > kMostLevels)
       throw UserError("{}:{}: a key or value is nested more than {} deep",
-                      name_, line_, kMost);
+                      name_, line_, kMostLevels);
     skip(1);
   }
 

@@ -17,7 +17,7 @@ namespace sluice {
 namespace {
 
 /// More than any config of ours by far.
-constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMostTomlBytes = std::uint64_t{16} << 20;
 
 /// Makes our tree from toml++'s, which sorts its keys by name.
 class Converter {
@@ -132,7 +132,7 @@ void write_table(std::string& out, const ConfigNode::Table& table,
 }  // namespace
 
 ConfigNode read_toml_file(const std::string& path) {
-  return parse_toml(read_file(path, kMostBytes), path);
+  return parse_toml(read_file(path, kMostTomlBytes), path);
 }
 
 ConfigNode parse_toml(std::string_view text, const std::string& name) {

@@ -23,7 +23,7 @@ class Untouched : public Program {
                       const std::string& before = "") const {
     const auto there = files();
     const Outcome run =
-        shell(fmt::format("cd {}/work && {} timeout 60 {} {}", folder_, before,
+        shell(fmt::format("cd {}/work && timeout 60 {} {} {}", folder_, before,
                           SLUICE_PROGRAM, arguments));
     EXPECT_EQ(run.status, 2) << run.text;
     EXPECT_NE(run.text.find(says), std::string::npos) << run.text;
