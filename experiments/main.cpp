@@ -10,6 +10,7 @@
 #include "experiments/commands.h"
 #include "experiments/data_commands.h"
 #include "experiments/divergence.h"
+#include "experiments/provenance.h"
 #include "experiments/stop_signals.h"
 #include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
@@ -18,6 +19,7 @@
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 #include "lib/base/own_image.h"
+#include "lib/base/printable.h"
 #include "lib/base/process_start.h"
 #include "lib/engines/control.h"
 
@@ -467,7 +469,7 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
 }
 
 int say(const std::string& text, int status) {
-  fmt::print(stderr, "sluice: {}\n", text);
+  fmt::print(stderr, "sluice: {}\n", sluice::printable(text));
   return status;
 }
 
@@ -478,7 +480,7 @@ int main(int argc, char** argv) {
   sluice::let_large_writes_fail();
   CLI::App app("Sluice trains neural networks that are cut into blocks.");
   app.require_subcommand(1);
-  app.set_version_flag("--version", SLUICE_VERSION);
+  app.set_version_flag("--version", sluice::version_text);
   sluice::RunArguments run;
   sluice::SweepArguments sweep;
   sluice::RunProcessArguments run_of_sweep;

@@ -17,6 +17,7 @@
 #include "experiments/chaos/signal_sink.h"
 #include "experiments/console.h"
 #include "experiments/cut_again.h"
+#include "experiments/preflight.h"
 #include "experiments/restarts.h"
 #include "experiments/run_folder.h"
 #include "experiments/run_sink.h"
@@ -187,6 +188,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       std::make_shared<SignalSink>(faults_of(experiment, options));
   read_samples(experiment);
   if (!options.rank) check_devices(experiment);  // a rank may be elsewhere
+  check_meeting(experiment, options.rank);
   const auto lock = lock_of(options);
   Resumed start = starting_point(experiment, options);
   // Once there is a folder, a signal must leave it such that it can be

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/output_file.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/time_spent.h"
 
@@ -47,7 +49,7 @@ class MetricsFile final : public Sink {
   }
 
   std::string path_;
-  std::ofstream file_;
+  OutputFile file_;
 };
 
 void write_text(const std::string& path, const std::string& text) {
@@ -106,15 +108,6 @@ void make_folders(const fs::path& path) {
     throw UserError("{}: can't be made: {}", path.string(), error.message());
 }
 
-Json read_json(const std::string& path) {
-  std::ifstream file(path);
-  try {
-    return Json::parse(file);
-  } catch (const Json::exception& error) {
-    throw UserError("{}: can't be read: {}", path, error.what());
-  }
-}
-
 }  // namespace
 
 RunFolder RunFolder::make(std::string path, const Experiment& experiment,
@@ -159,11 +152,11 @@ RunFolder RunFolder::reopen(std::string path, std::shared_ptr<FolderLock> lock,
                             const Experiment& experiment,
                             const std::string& command, const Resumed& from) {
   RunFolder folder(std::move(path), std::move(lock));
+  const std::string run_file = folder.path_ + "/run.json";
+  Json run = read_provenance(run_file);  // a damaged one stops it here
+  folder.started_ = run.value("started", 0.0);
   folder.rewind(from);
   write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
-  const std::string run_file = folder.path_ + "/run.json";
-  Json run = read_json(run_file);
-  folder.started_ = run.value("started", 0.0);
   Json part = provenance(command, experiment, seconds_since_1970());
   part["turn"] = from.turn;
   run["continued"].push_back(std::move(part));

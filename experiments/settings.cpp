@@ -1,5 +1,6 @@
 #include "experiments/settings.h"
 
+#include "experiments/run_name.h"
 #include "transport/transports.h"
 
 namespace sluice {
@@ -26,6 +27,7 @@ void CheckpointSettings::describe(Fields& fields) {
 
 void Settings::describe(Fields& fields) {
   fields.key("name", name, {.text = "of the experiment, and of its folder"});
+  check_name(fields, name);
   fields.key("engine", engine,
              {.text = "what runs the blocks",
               .allowed = {"virtual", "threads", "processes"}});

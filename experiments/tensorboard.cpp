@@ -122,7 +122,7 @@ bool TensorBoardFile::is_one(std::string_view file_name) {
 TensorBoardFile::TensorBoardFile(const std::string& folder, double start)
     : path_(path_in(folder, start)), start_(start) {
   remove_old(folder);
-  file_.open(path_, std::ios::binary | std::ios::trunc);
+  file_.open(path_);
   append(event(start_, 0, text_field(3, "brain.Event:2")));
   flush();
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -17,7 +16,9 @@
 #include "experiments/assembly.h"
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
+#include "lib/base/temporary_folder.h"
 #include "lib/base/error.h"
+#include "lib/base/output_file.h"
 #include "lib/base/random.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
@@ -135,7 +136,7 @@ void Network::write_config() const {
   config.set("initial_weights", {.value = fs::absolute(weights).string()});
   if (!draws_.empty())
     write_safetensors(draws_of_network(scratch_.path()), draws_);
-  std::ofstream file(config_of_run(scratch_.path()));
+  OutputFile file(config_of_run(scratch_.path()));
   file << to_toml(config);
   if (!file.flush()) throw UserError("{}: can't be written", scratch_.path());
 }

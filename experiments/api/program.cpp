@@ -14,6 +14,7 @@
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
+#include "lib/base/printable.h"
 #include "lib/base/process_start.h"
 #include "lib/checkpoints/safetensors.h"
 #include "lib/engines/control.h"
@@ -62,7 +63,8 @@ int work(const NetworkOptions& options, const WorkerArguments& arguments) {
 
 int say(char** argv, std::string_view text, int status) {
   fmt::print(stderr, "{}: {}\n",
-             std::filesystem::path(argv[0]).filename().string(), text);
+             std::filesystem::path(argv[0]).filename().string(),
+             printable(text));
   return status;
 }
 

@@ -8,11 +8,13 @@
 #include <system_error>
 #include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/temporary_folder.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "transport/file_descriptor.h"
@@ -28,7 +30,7 @@ constexpr std::chrono::milliseconds kLook(20);
 /// Of mkstemp: the mode 0600, and nobody else's file.
 std::string write_beside(const std::string& path, const std::string& text) {
   std::string beside = path + "-XXXXXX";
-  const FileDescriptor file(::mkstemp(beside.data()));
+  const FileDescriptor file(::mkostemp(beside.data(), O_CLOEXEC));
   if (file.get() < 0)
     throw UserError("{}: can't be made: {}", beside, errno_text());
   if (::write(file.get(), text.data(), text.size()) !=
@@ -62,8 +64,7 @@ bool is_alive(const json& note) {
 }  // namespace
 
 std::string path_of_note(const std::string& job) {
-  return fs::temp_directory_path() /
-         fmt::format("sluice-{}-{}", ::getuid(), job);
+  return fmt::format("{}/sluice-{}-{}", temporary_root(), ::getuid(), job);
 }
 
 PostedNote::PostedNote(const std::string& job, const Note& note)

@@ -12,6 +12,7 @@
 #include "experiments/config/extends.h"
 #include "experiments/config/manual.h"
 #include "experiments/config/overrides.h"
+#include "experiments/run_name.h"
 #include "experiments/sweep/axis_text.h"
 #include "lib/base/config.h"
 #include "lib/base/error.h"
@@ -113,6 +114,7 @@ void describe_sweep(Fields& fields, Written& written) {
   Sweep& sweep = written.sweep;
   std::string kind = "grid";
   fields.key("name", sweep.name, {.text = "of its folder; default: name"});
+  if (fields.has("name")) check_name(fields, sweep.name);
   fields.key("kind", kind,
              {.text = "product of the axes; all axes moving together; the "
                       "cells of [[sweep.cell]]; or drawn",
@@ -369,6 +371,8 @@ Sweep read_sweep(const std::string& path, const SweepWords& words) {
                 [](const auto& entry) { return entry.first == "sweep"; });
   sweep.config = std::move(config);
   sweep.name = name_of(sweep, path);
+  if (const std::string problem = problem_of_name(sweep.name); !problem.empty())
+    throw UserError("{}: the sweep's name {}", path, problem);
   check(sweep);
   return sweep;
 }

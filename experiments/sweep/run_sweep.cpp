@@ -108,6 +108,14 @@ std::unique_ptr<Launcher> launcher_for(SweepRuns& runs,
   return std::make_unique<LocalLauncher>(runs, options, is_stopped);
 }
 
+/// A sweep whose first job array was refused leaves its plan and nothing else.
+void remove_if_nothing_ran(const std::string& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder + "/cells", ignored) || !open_arrays(folder).empty())
+    return;
+  fs::remove_all(folder, ignored);
+}
+
 SweepResult result_of(const SweepRuns& runs) {
   SweepResult result{.runs = runs.all().size()};
   for (const SweepRun& run : runs.all()) {
@@ -133,6 +141,7 @@ void print_end(const SweepRuns& runs, const std::string& folder) {
 SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
                       StopSignals& signals) {
   if (options.slurm) check_slurm(sweep, *options.slurm);
+  if (options.slurm && !options.dry_run) check_sbatch();
   SweepFolder place(folder_of(sweep, options));
   const std::string& folder = place.path();
   std::atomic<bool> is_stopped = false;
@@ -151,6 +160,7 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
   if (options.dry_run) fmt::print("{}", cells_text(runs));
   std::fflush(stdout);
   if (options.dry_run) return result_of(runs);
+  const bool is_new = !place.is_open();
   place.make_if_missing();
   write_plan(folder, runs.plan());
   mark_done(runs);
@@ -158,8 +168,13 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
   for (SweepRun& run : runs.all()) run.is_pruned = false;
   const auto launcher = launcher_for(runs, options, folder, is_stopped);
   std::vector<std::size_t> cells = all_cells(runs.plan());
-  if (sweep.halving) cells = halved(cells, *sweep.halving, runs, *launcher);
-  launcher->run(cells, 0);
+  try {
+    if (sweep.halving) cells = halved(cells, *sweep.halving, runs, *launcher);
+    launcher->run(cells, 0);
+  } catch (const UserError&) {
+    if (is_new) remove_if_nothing_ran(folder);
+    throw;
+  }
   SweepResult result = result_of(runs);
   result.is_submitted =
       options.slurm && !options.slurm->wait && !result.is_over();

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -12,9 +13,11 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "experiments/config/json_file.h"
 #include "experiments/watch/status_file.h"
 #include "lib/base/error.h"
 #include "lib/base/folder_lock.h"
+#include "lib/base/read_file.h"
 
 namespace sluice {
 namespace {
@@ -23,6 +26,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::seconds kTerminalPeriod(1);
 constexpr std::chrono::seconds kPlainPeriod(10);
+constexpr std::uint64_t kMostStatusBytes = std::uint64_t{64} << 20;
 /// A block that was heard longer ago is worth a word.
 constexpr double kSilence = 5;  // s
 
@@ -114,15 +118,12 @@ std::string row(const Json& block, int slowest, double now) {
 }
 
 std::string read_status(const std::string& folder) {
-  std::ifstream file(status_of_run(folder));
-  if (!file)
+  if (!std::filesystem::exists(status_of_run(folder)))
     throw UserError(
         "{}: has no status.json: is it the folder of a run, and has that "
         "begun?",
         folder);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return read_file(status_of_run(folder), kMostStatusBytes);
 }
 
 std::string page_of(const Json& run, double now, std::size_t width) {
@@ -156,7 +157,7 @@ std::string status_page(const std::string& status, double now,
   try {
     return page_of(parsed(status), now, width);
   } catch (const Json::exception& error) {
-    throw UserError("status.json: is damaged ({})", error.what());
+    throw UserError("status.json: is damaged ({})", reason_of(error));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,16 +41,24 @@ void remove_left_folders(const fs::path& in) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
+std::string temporary_root() {
   std::error_code error;
-  const fs::path parent = fs::temp_directory_path(error);
+  const fs::path path = fs::temp_directory_path(error);
   if (error)
-    throw UserError("the temporary folder that TMPDIR names: {}",
-                    error.message());
-  remove_left_folders(parent);
-  path_ = (parent / (std::string(kPrefix) + "XXXXXX")).string();
+    throw UserError(
+        "the folder for temporary files can't be used: {}; set TMPDIR to a "
+        "folder that exists",
+        error.message());
+  return path.string();
+}
+
+TemporaryFolder::TemporaryFolder() {
+  const std::string root = temporary_root();
+  remove_left_folders(root);
+  path_ = fmt::format("{}/{}XXXXXX", root, kPrefix);
   if (::mkdtemp(path_.data()) == nullptr)
-    throw UserError("{}: no folder can be made there: {}", path_, errno_text());
+    throw UserError("{}: can't be made: {}; set TMPDIR to a folder of yours",
+                    path_, errno_text());
   lock_.emplace(path_, LockOptions{.is_shared = false});
 }
 

@@ -7,6 +7,9 @@
 
 namespace sluice {
 
+/// The system's temporary folder (TMPDIR). Throws UserError when it is none.
+std::string temporary_root();
+
 /// An empty folder of its own (mode 0700) in the system's temporary folder,
 /// removed with all that is in it. Those that processes of this user have left
 /// there because they were killed are removed first: each holds a lock.

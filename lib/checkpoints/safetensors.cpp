@@ -12,6 +12,7 @@
 #include "lib/base/crc32c.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/read_file.h"
 #include "lib/checkpoints/safetensors_header.h"
 #include "lib/dtypes.h"
 
@@ -67,6 +68,7 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors,
 }
 
 NamedTensors read_safetensors(const std::string& path) {
+  check_regular_file(path);  // a fifo would wait for ever
   std::ifstream file(path, std::ios::binary);
   std::error_code error;
   const std::uint64_t bytes = std::filesystem::file_size(path, error);

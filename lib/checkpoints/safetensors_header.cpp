@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string>
+#include <unordered_set>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -23,6 +26,12 @@ constexpr TypeName kTypes[] = {
     {DType::int16, "I16"},     {DType::int8, "I8"},     {DType::uint8, "U8"},
     {DType::boolean, "BOOL"},
 };
+
+/// More than any model of ours has by far, and than a file in parts of any
+/// other.
+constexpr std::size_t kMostTensors = 100'000;
+/// As many as a tensor of LibTorch can be computed with.
+constexpr std::size_t kMostSizes = 64;
 
 /// The longest header that is believed, as in the reference implementation.
 constexpr std::uint64_t kMaxHeader = 100'000'000;
@@ -48,6 +57,9 @@ SafetensorsEntry entry_of(const std::string& name, const Json& item,
       item.at("shape").get<std::vector<std::int64_t>>(),
       item.at("data_offsets").at(0).get<std::uint64_t>(),
       item.at("data_offsets").at(1).get<std::uint64_t>()};
+  if (entry.sizes.size() > kMostSizes)
+    throw UserError("{}: tensor '{}' has {} sizes, at most {} are allowed",
+                    path, name, entry.sizes.size(), kMostSizes);
   const std::uint64_t bytes = bytes_of(entry, path);
   if (entry.begin > entry.end || entry.end > data_bytes ||
       entry.end - entry.begin != bytes)
@@ -56,6 +68,58 @@ SafetensorsEntry entry_of(const std::string& name, const Json& item,
         name, bytes, entry.begin, entry.end, data_bytes);
   return entry;
 }
+
+/// Takes a header's tensors one by one, so that nothing of it is kept that
+/// isn't one.
+class HeaderReader {
+ public:
+  HeaderReader(const std::string& path, std::uint64_t data_bytes)
+      : path_(path), data_bytes_(data_bytes) {}
+
+  /// As nlohmann's parser calls it; false: what has been read can go.
+  bool take(int depth, Json::parse_event_t event, const Json& parsed) {
+    constexpr int kDeepest = 3;  // {name: {shape: [...]}}
+    if (depth > kDeepest)
+      throw UserError("{}: the header is nested more than {} deep", path_,
+                      kDeepest);
+    if (depth != 1) return true;
+    if (event == Json::parse_event_t::key) {
+      name_ = parsed.get<std::string>();
+      return true;
+    }
+    if (event == Json::parse_event_t::object_start ||
+        event == Json::parse_event_t::array_start)
+      return true;
+    if (name_ == "__metadata__")
+      metadata_ = parsed;
+    else
+      add(parsed);
+    return false;
+  }
+
+  /// In the order of the header.
+  std::vector<SafetensorsEntry> entries() { return std::move(entries_); }
+  const Json& metadata() const { return metadata_; }
+
+ private:
+  void add(const Json& item) {
+    if (!names_.insert(name_).second)
+      throw UserError("{}: two tensors are called '{}'", path_, name_);
+    if (names_.size() > kMostTensors)
+      throw UserError(
+          "{}: has more than {} tensors, so it is no model of ours; leave out "
+          "those that aren't needed",
+          path_, kMostTensors);
+    entries_.push_back(entry_of(name_, item, path_, data_bytes_));
+  }
+
+  const std::string& path_;
+  std::uint64_t data_bytes_;
+  std::string name_;
+  Json metadata_ = Json::object();
+  std::unordered_set<std::string> names_;
+  std::vector<SafetensorsEntry> entries_;
+};
 
 void check_overlaps(const std::vector<SafetensorsEntry>& entries,
                     const std::string& path) {
@@ -187,14 +251,19 @@ std::vector<SafetensorsEntry> read_safetensors_header(
   file.read(text.data(), static_cast<std::streamsize>(length));
   std::vector<SafetensorsEntry> entries;
   try {
-    const Json header = Json::parse(text);
-    const Json metadata = header.value("__metadata__", Json::object());
-    check_seal(text, metadata, path);
-    for (const auto& [name, item] : header.items())
-      if (name != "__metadata__")
-        entries.push_back(
-            entry_of(name, item, path, file_bytes - length - sizeof length));
-    take_checksums(metadata, path, entries);
+    HeaderReader reader(path, file_bytes - length - sizeof length);
+    const Json header = Json::parse(
+        text, [&](int depth, Json::parse_event_t event, const Json& parsed) {
+          return reader.take(depth, event, parsed);
+        });
+    if (!header.is_object())
+      throw UserError(
+          "{}: the header is damaged: it holds {}, expected an "
+          "object",
+          path, header.type_name());
+    check_seal(text, reader.metadata(), path);
+    entries = reader.entries();
+    take_checksums(reader.metadata(), path, entries);
   } catch (const Json::exception& error) {
     throw UserError("{}: the header is damaged: {}", path, error.what());
   }

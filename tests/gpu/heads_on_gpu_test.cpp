@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "auxiliary_heads/heads.h"
-#include "experiments/temporary_folder.h"
+#include "lib/base/temporary_folder.h"
 #include "lib/device.h"
 #include "tests/experiments/training.h"
 #include "tests/gpu/trained_on.h"
