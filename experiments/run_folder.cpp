@@ -146,7 +146,8 @@ void RunFolder::rewind(const Resumed& to) {
 }
 
 RunFolder RunFolder::reopen(std::string path, const Experiment& experiment,
-                            const std::string& command, const Resumed& from) {
+                            const std::string& command, const Resumed& from,
+                            const std::string& rate) {
   RunFolder folder(std::move(path));
   folder.rewind(from);
   write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
@@ -155,6 +156,7 @@ RunFolder RunFolder::reopen(std::string path, const Experiment& experiment,
   folder.started_ = run.value("started", 0.0);
   Json part = provenance(command, experiment, seconds_since_1970());
   part["turn"] = from.turn;
+  if (!rate.empty()) part["learning_rate"] = rate;
   run["continued"].push_back(std::move(part));
   write_text(run_file, run.dump(2) + "\n");
   return folder;

@@ -49,9 +49,11 @@ class RunFolder {
   static RunFolder make(std::string path, const Experiment& experiment,
                         const std::string& command, bool overwrite);
   /// The folder of a run that is continued: what it wrote about what comes
-  /// after that checkpoint is forgotten. Throws UserError.
+  /// after that checkpoint is forgotten. `rate` is kept in run.json: what
+  /// becomes of the learning rate, or empty. Throws UserError.
   static RunFolder reopen(std::string path, const Experiment& experiment,
-                          const std::string& command, const Resumed& from);
+                          const std::string& command, const Resumed& from,
+                          const std::string& rate = {});
 
   /// The run itself goes back to a checkpoint of its own, or to its start: the
   /// same is forgotten. Nobody may hold metrics() any more. Throws UserError.

@@ -46,6 +46,7 @@ struct WorkerSettings {
   std::int64_t turns = 0;
   std::int64_t turns_per_epoch = 1;
   std::int64_t evaluation_batches = 0;
+  std::int64_t validation_batches = 0;  ///< of those, the first ones
   std::int64_t log_every = 1;  ///< turns between training records
   Loss loss = {};              ///< of the run: what an evaluation reports
   Precision precision = Precision::fp32;
@@ -300,6 +301,7 @@ class Worker {
   WorkerTimeline timeline_;
   SteadyTime told_ = std::chrono::steady_clock::now();  // the status
   Evaluation evaluation_;
+  Evaluation validation_;  ///< of its own batches, which come first
 };
 
 }  // namespace sluice
