@@ -10,8 +10,8 @@
 #include <ATen/Parallel.h>
 
 #include "experiments/cut_again.h"
-#include "experiments/data/label_pairs.h"
 #include "experiments/data/chained.h"
+#include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
 #include "lib/base/memory_channel.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -191,8 +191,7 @@ std::unique_ptr<Source> evaluation_source(const Experiment& experiment) {
   const DataSet& data = *experiment.data;
   auto test = source_in_order(experiment, data.test);
   if (!data.has_validation()) return test;
-  return chained(source_in_order(experiment, data.validation),
-                 std::move(test));
+  return chained(source_in_order(experiment, data.validation), std::move(test));
 }
 
 Sources sources_of(const Experiment& experiment, int block) {

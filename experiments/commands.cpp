@@ -356,8 +356,8 @@ void eval_command(const EvalArguments& arguments) {
   const Split& split = split_of(arguments, experiment);
   const Evaluation result = evaluate(experiment, found.weights, split);
   fmt::print("{}: {} loss {:.4f}, accuracy {:.2f} % of {}\n", found.weights,
-             name_of_split(arguments), result.loss(),
-             100 * result.accuracy(), result.labels());
+             name_of_split(arguments), result.loss(), 100 * result.accuracy(),
+             result.labels());
   if (arguments.logits.empty()) return;
   write_safetensors(arguments.logits, first_logits(experiment, found.weights,
                                                    split, arguments.samples));

@@ -230,8 +230,8 @@ std::int64_t threads_for(std::int64_t blocks) {
 std::int64_t evaluation_batches_of(const Split& split,
                                    const Settings& settings) {
   if (split.size() == 0) return 0;
-  return SampleOrder(split.size(), {.batch_size = settings.batch_size,
-                                    .shuffled = false})
+  return SampleOrder(split.size(),
+                     {.batch_size = settings.batch_size, .shuffled = false})
       .batches_per_epoch();
 }
 

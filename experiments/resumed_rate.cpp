@@ -46,8 +46,9 @@ RateChange rate_change(const ConfigNode& config, const Experiment& now,
                     .turns = now.length.turns,
                     .schedule = now.optimizers.front().learning_rate.schedule};
   for (std::size_t k = 0; k < now.optimizers.size(); ++k) {
-    change.before.push_back(rate_before(before, now, k).at(
-        turn, before.length.turns, before.turns_per_epoch));
+    change.before.push_back(
+        rate_before(before, now, k)
+            .at(turn, before.length.turns, before.turns_per_epoch));
     change.after.push_back(now.optimizers[k].learning_rate.at(
         turn, now.length.turns, now.turns_per_epoch));
   }

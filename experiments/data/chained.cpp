@@ -14,11 +14,10 @@ class ChainedSource final : public Source {
     const std::int64_t before = first_->batches_per_epoch();
     const std::int64_t epoch = t / batches_per_epoch();
     const std::int64_t place = t % batches_per_epoch();
-    Batch batch =
-        place < before
-            ? first_->batch(epoch * before + place)
-            : second_->batch(epoch * second_->batches_per_epoch() + place -
-                             before);
+    Batch batch = place < before
+                      ? first_->batch(epoch * before + place)
+                      : second_->batch(epoch * second_->batches_per_epoch() +
+                                       place - before);
     batch.index = t;
     return batch;
   }

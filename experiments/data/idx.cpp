@@ -64,9 +64,9 @@ MakeDataSet mnist_like(Fields& options, const std::string& folder, double mean,
   return [=](const std::string& root) {
     ImageSplit train = open_split(root, folder, "train");
     ImageSplit test = open_split(root, folder, "t10k");
-    return with_validation(image_data_set(format, augmentation,
-                                          std::move(train), std::move(test)),
-                           validation);
+    return with_validation(
+        image_data_set(format, augmentation, std::move(train), std::move(test)),
+        validation);
   };
 }
 

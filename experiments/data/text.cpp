@@ -171,13 +171,14 @@ void TextOptions::describe(Fields& fields) {
                       "end, or what lies before the test part",
               .min = 0,
               .max = 1});
-  fields.key("test", test,
-             {.text = "share of the file's end that is kept for the test alone; "
-                      "0: the validation part is the test split too, and "
-                      "early_stop, checkpoint.best, halving and drivers choose "
-                      "by what is reported",
-              .min = 0,
-              .max = 1});
+  fields.key(
+      "test", test,
+      {.text = "share of the file's end that is kept for the test alone; "
+               "0: the validation part is the test split too, and "
+               "early_stop, checkpoint.best, halving and drivers choose "
+               "by what is reported",
+       .min = 0,
+       .max = 1});
 }
 
 DataSet open_text(const std::string& path, const TextOptions& options) {
@@ -201,8 +202,7 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
   if (options.test == 0) return data;
   const Windows last =
       evaluation_windows(path, "test", test, contents.bytes - test, options);
-  data.validation =
-      std::exchange(data.test, split_of(file, contents, last));
+  data.validation = std::exchange(data.test, split_of(file, contents, last));
   return data;
 }
 

@@ -66,8 +66,8 @@ std::int64_t samples_for(const ValidationOptions& options, std::int64_t size) {
 Indices permutation(std::int64_t size, std::int64_t seed) {
   Indices order(static_cast<std::size_t>(size));
   std::iota(order.begin(), order.end(), 0);
-  KeyedRandom random(random_key({static_cast<std::uint64_t>(seed),
-                                 key_part("validation split")}));
+  KeyedRandom random(random_key(
+      {static_cast<std::uint64_t>(seed), key_part("validation split")}));
   for (std::size_t i = order.size() - 1; i > 0; --i)
     std::swap(order[i], order[random.below(i + 1)]);
   return order;

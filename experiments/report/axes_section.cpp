@@ -55,14 +55,14 @@ std::string choice_text(const ReportInput& input, std::size_t axis) {
       names += (names.empty() ? "" : ", ") + last_part(study.axes[other]);
   if (names.empty()) return "";
   const std::string split = split_to_choose_by(input.columns);
-  const std::string text =
-      fmt::format("Each place shows the cell with the best mean on the {} "
-                  "split, of all values of {}.{}",
-                  split, names,
-                  split == "test" ? " It was chosen by what is shown here, so "
-                                    "it looks better than it is: set "
-                                    "data.validation."
-                                  : "");
+  const std::string text = fmt::format(
+      "Each place shows the cell with the best mean on the {} "
+      "split, of all values of {}.{}",
+      split, names,
+      split == "test" ? " It was chosen by what is shown here, so "
+                        "it looks better than it is: set "
+                        "data.validation."
+                      : "");
   return element("p", "class=\"soft\"", escaped(text));
 }
 

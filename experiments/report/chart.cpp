@@ -23,10 +23,10 @@ constexpr int kTicksUp = 6;
 constexpr double kLogRatio = 20;
 constexpr double kLogRatioOfTicks = 5;
 
-/// By CellStyle::variant, as are the fills of marks in chart_style.cpp; when all
-/// are used, they come again with the mark of another shape.
-constexpr std::array<const char*, kStyleDashes> kDashes = {
-    "", "6 3", "1.5 3", "8 3 1.5 3", "3 5"};
+/// By CellStyle::variant, as are the fills of marks in chart_style.cpp; when
+/// all are used, they come again with the mark of another shape.
+constexpr std::array<const char*, kStyleDashes> kDashes = {"", "6 3", "1.5 3",
+                                                           "8 3 1.5 3", "3 5"};
 
 const char* dashes_of(const CellStyle& style) {
   return kDashes.at(static_cast<std::size_t>(style.variant) % kDashes.size());
@@ -198,9 +198,9 @@ std::string mark_at(double x, double y, const CellStyle& style,
       shape = fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"", x, y,
                           kRadius * 0.95);
   }
-  const std::string tag = fmt::format("{} class=\"mark c{} v{}\"", shape,
-                                      style.colour,
-                                      style.variant % kStyleDashes);
+  const std::string tag =
+      fmt::format("{} class=\"mark c{} v{}\"", shape, style.colour,
+                  style.variant % kStyleDashes);
   if (title.empty()) return tag + "/>";
   const char* name = shape.starts_with("<circle") ? "circle" : "polygon";
   return fmt::format("{}><title>{}</title></{}>", tag, escaped(title), name);
@@ -248,7 +248,8 @@ std::string line_of(const ChartItem& item, const Axes& axes, bool has_marks) {
   out += fmt::format(
       "<polyline class=\"line c{}\" stroke-dasharray=\"{}\" points=\"{}\">"
       "<title>{}</title></polyline>",
-      item.style.colour, dashes_of(item.style), places_of(points, axes, 0), escaped(item.label));
+      item.style.colour, dashes_of(item.style), places_of(points, axes, 0),
+      escaped(item.label));
   for (std::size_t i = 0; i < points.size(); ++i)
     if (const ChartPoint& point = points[i];
         is_marked(item.style, i, points.size(), has_marks))

@@ -160,8 +160,7 @@ std::vector<Chart> validation_charts(const ReportInput& input) {
         },
         {.name = "turns", .label = "turns"}, is_accuracy ? 100 : 1, 0);
     chart.name = is_accuracy ? "validation_accuracy" : "validation_loss";
-    chart.title =
-        is_accuracy ? "validation accuracy, %" : "validation loss";
+    chart.title = is_accuracy ? "validation accuracy, %" : "validation loss";
     if (largest_x(chart) > 0) charts.push_back(std::move(chart));
   }
   return charts;

@@ -97,10 +97,10 @@ std::string choice_note(const Study& study) {
   std::string by_test;
   for (const StudyCell& cell : study.cells) {
     const auto runs = cell.runs_to_draw();
-    any_best = any_best || std::any_of(runs.begin(), runs.end(),
-                                       [](const RunRecord* run) {
-                                         return run->chosen_turn.has_value();
-                                       });
+    any_best = any_best ||
+               std::any_of(runs.begin(), runs.end(), [](const RunRecord* run) {
+                 return run->chosen_turn.has_value();
+               });
     if (std::any_of(runs.begin(), runs.end(), [](const RunRecord* run) {
           return !run->chosen_by_test.empty();
         }))

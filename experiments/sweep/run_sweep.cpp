@@ -71,11 +71,11 @@ std::string chooser_text(const SweepRuns& runs, const Halving& halving) {
       runs.all().begin(), runs.all().end(), [&](const SweepRun& run) {
         return runs.experiment_of(run).data->has_validation();
       });
-  return all_validate
-             ? "validation " + halving.measure
-             : fmt::format("test {} (set data.validation, and another split "
-                           "chooses than the one that is reported)",
-                           halving.measure);
+  return all_validate ? "validation " + halving.measure
+                      : fmt::format(
+                            "test {} (set data.validation, and another split "
+                            "chooses than the one that is reported)",
+                            halving.measure);
 }
 
 /// Of the cells that were at the rung, those that aren't among the best stop.

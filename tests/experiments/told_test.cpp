@@ -1,4 +1,5 @@
-// Issue 18, item 6: what a run, a plan, a sweep and a report did without a word.
+// Issue 18, item 6: what a run, a plan, a sweep and a report did without a
+// word.
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -91,9 +92,9 @@ TEST_F(Told, ARunWithoutAnEvaluationHasNoAccuracy) {
       "{{ {} run {} engine=virtual turns=100000000 --dir {} & p=$!; while [ ! "
       "-s {}/metrics.jsonl ]; do sleep 0.1; done; kill -TERM $p; wait $p; }}",
       SLUICE_PROGRAM, config, path("run"), path("run")));
-  EXPECT_THAT(outcome.text, AllOf(HasSubstr("Stopped after"),
-                                  HasSubstr(": not evaluated, "),
-                                  Not(HasSubstr("accuracy"))));
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("Stopped after"), HasSubstr(": not evaluated, "),
+                    Not(HasSubstr("accuracy"))));
   ASSERT_EQ(records("run", "summary").size(), 1U);
   EXPECT_EQ(records("run", "summary")[0].find("accuracy"), nullptr);
   EXPECT_EQ(records("run", "summary")[0].find("loss"), nullptr);
@@ -102,10 +103,10 @@ TEST_F(Told, ARunWithoutAnEvaluationHasNoAccuracy) {
 }
 
 TEST_F(Told, APlanTakesItsSpeedUpFromTheWorkOfTheBlocks) {
-  const std::string config = write(
-      "plan.toml",
-      config_with("blocks = ['0', '1-']\nmodel = {hidden = [12, 588]}\n"
-                  "boundary = {policy = 'local_loss'}\n"));
+  const std::string config =
+      write("plan.toml",
+            config_with("blocks = ['0', '1-']\nmodel = {hidden = [12, 588]}\n"
+                        "boundary = {policy = 'local_loss'}\n"));
   const Outcome plan = sluice("plan " + config);
   ASSERT_EQ(plan.status, 0) << plan.text;
   // 784 x 12 = 9408 products below, 12 x 588 + 588 x 10 = 12936 above.
@@ -132,9 +133,9 @@ TEST_F(Told, ASweepRefusesAKeyThatIsGivenTwice) {
               HasSubstr("optimizer.lr is given twice"));
   EXPECT_THAT(refusal({"optimizer.lr=1,2", "optimizer.lr=3"}),
               HasSubstr("optimizer.lr is given twice"));
-  EXPECT_THAT(refusal({"optimizer.lr=1,2",
-                       "optimizer.lr=3,4 if optimizer.name=sgd"}),
-              HasSubstr("optimizer.lr is given twice"));
+  EXPECT_THAT(
+      refusal({"optimizer.lr=1,2", "optimizer.lr=3,4 if optimizer.name=sgd"}),
+      HasSubstr("optimizer.lr is given twice"));
   EXPECT_EQ(refusal({"optimizer.lr=1,2", "epochs=3,4"}), "");
   EXPECT_EQ(refusal({"optimizer.name=sgd,adam",
                      "optimizer.lr=1,2 if optimizer.name=sgd",
@@ -151,8 +152,7 @@ std::vector<CellStyle> styles(const std::vector<std::string>& methods,
                               int count) {
   Study study;
   for (const std::string& method : methods)
-    for (int i = 0; i < count; ++i)
-      study.cells.push_back({.method = method});
+    for (int i = 0; i < count; ++i) study.cells.push_back({.method = method});
   return styles_of(study);
 }
 

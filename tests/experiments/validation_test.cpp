@@ -1,5 +1,7 @@
 // Issue 18, item 5: what is chosen by an evaluation is chosen on a validation
 // split where there is one, and results say which split has chosen.
+#include "experiments/data/validation.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -15,7 +17,6 @@
 #include "experiments/data/chained.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/sample_source.h"
-#include "experiments/data/validation.h"
 #include "experiments/report/report.h"
 #include "experiments/run_state.h"
 #include "lib/base/error.h"
@@ -72,8 +73,7 @@ TEST(AValidationSplit, IsTheSameEachTimeAndAnotherForAnotherSeedOfIts) {
   const auto drawn = positions_in(digits({.amount = 30}).validation);
   EXPECT_EQ(drawn.size(), 30U);
   EXPECT_EQ(drawn, positions_in(digits({.amount = 30}).validation));
-  EXPECT_NE(drawn,
-            positions_in(digits({.amount = 30, .seed = 1}).validation));
+  EXPECT_NE(drawn, positions_in(digits({.amount = 30, .seed = 1}).validation));
 }
 
 TEST(AValidationSplit, IsNotThereUnlessAskedFor) {
@@ -90,8 +90,8 @@ TEST(AValidationSplit, KeepsEachSampleAndItsRandomChanges) {
   EXPECT_NE(place, 7);
   EXPECT_TRUE(at::equal(inputs_of(data.train, 7, key),
                         inputs_of(whole.train, place, key)));
-  EXPECT_FALSE(at::equal(inputs_of(data.train, 7, key),
-                         inputs_of(whole.train, 7, key)));
+  EXPECT_FALSE(
+      at::equal(inputs_of(data.train, 7, key), inputs_of(whole.train, 7, key)));
 }
 
 TEST(AValidationSplit, ThatLeavesNothingToOneSplitIsAnError) {
@@ -112,8 +112,7 @@ TEST(ChainedSources, GiveTheFirstAndThenTheSecond) {
   EXPECT_EQ(rest.inputs.size(0), 10) << "of 50";
   const Batch test = source->batch(3);
   EXPECT_EQ(test.index, 3);
-  EXPECT_TRUE(
-      at::equal(test.inputs, source_of(data.test)->batch(0).inputs));
+  EXPECT_TRUE(at::equal(test.inputs, source_of(data.test)->batch(0).inputs));
 }
 
 /// The text to train and validate on is all 'a', the one to test on all 'b':
@@ -199,7 +198,8 @@ TEST_F(Contrary, EverySplitIsEvaluatedAlikeOnEveryEngineAndAfterAResume) {
   ASSERT_EQ(run("processes", "engine=processes").status, 0);
   EXPECT_EQ(evaluations("processes"), expected);
   ASSERT_EQ(run("resumed", "turns=15").status, 0);
-  const Outcome resumed = sluice("run --resume " + path("resumed") + " turns=30");
+  const Outcome resumed =
+      sluice("run --resume " + path("resumed") + " turns=30");
   ASSERT_EQ(resumed.status, 0) << resumed.text;
   EXPECT_EQ(evaluations("resumed"), expected);
   EXPECT_EQ(best("resumed"), "turn-000030");
@@ -222,9 +222,8 @@ TEST_F(Contrary, EvalTakesEitherSplitAndTheRecordAgrees) {
 
 TEST_F(Contrary, WatchAndTensorBoardNameTheSplits) {
   ASSERT_EQ(run("run", "").status, 0);
-  EXPECT_THAT(
-      sluice("watch --once " + path("run")).text,
-      AllOf(HasSubstr("validation loss"), HasSubstr("test loss")));
+  EXPECT_THAT(sluice("watch --once " + path("run")).text,
+              AllOf(HasSubstr("validation loss"), HasSubstr("test loss")));
   std::string events;
   for (const auto& entry : fs::directory_iterator(path("run")))
     if (entry.path().filename().string().starts_with("events."))
@@ -250,15 +249,18 @@ TEST_F(Contrary, HalvingKeepsTheCellsThatTheValidationSplitPrefers) {
 }
 
 TEST_F(Contrary, ADriverHearsTheFiguresToChooseBy) {
-  const Outcome outcome = shell(
-      "echo '{\"params\": {\"optimizer.lr\": 0.01}}' | " SLUICE_PROGRAM
-      " sweep " + path("contrary.toml") + " --ask-tell --dir " + path("asked"));
+  const Outcome outcome =
+      shell("echo '{\"params\": {\"optimizer.lr\": 0.01}}' | " SLUICE_PROGRAM
+            " sweep " +
+            path("contrary.toml") + " --ask-tell --dir " + path("asked"));
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("\"split\":\"validation\""),
                                   HasSubstr("\"test_loss\":")));
-  const std::string end = outcome.text.substr(outcome.text.rfind("{\"event\":\"end\""));
+  const std::string end =
+      outcome.text.substr(outcome.text.rfind("{\"event\":\"end\""));
   const auto figure = [&](const std::string& name) {
-    return std::stod(end.substr(end.find("\"" + name + "\":") + name.size() + 3));
+    return std::stod(
+        end.substr(end.find("\"" + name + "\":") + name.size() + 3));
   };
   EXPECT_LT(figure("loss"), figure("test_loss"));
   EXPECT_LE(figure("best_loss"), figure("loss"));
@@ -281,9 +283,9 @@ class ChosenReport : public ReportFolder {
           R"({{"kind":"evaluation","turn":{},"loss":1.0,"accuracy":{})", turn,
           each.test);
       if (each.validation > 0)
-        lines += fmt::format(
-            R"(,"validation_loss":1.0,"validation_accuracy":{})",
-            each.validation);
+        lines +=
+            fmt::format(R"(,"validation_loss":1.0,"validation_accuracy":{})",
+                        each.validation);
       lines += ",\"time\":1.0}\n";
       turn += 10;
     }
@@ -297,10 +299,10 @@ class ChosenReport : public ReportFolder {
 
 TEST_F(ChosenReport, JudgesARunWhereTheValidationSplitChoseIt) {
   make("a", "checkpoint = {best = \"accuracy\"}\n", {{0.61, 0.9}, {0.72, 0.8}});
-  EXPECT_THAT(markdown(), AllOf(HasSubstr("61.00 (1)"), HasSubstr("90.00 (1)"),
-                                Not(HasSubstr("72.00")),
-                                HasSubstr("validation accuracy"),
-                                HasSubstr("which the validation split chose")));
+  EXPECT_THAT(markdown(),
+              AllOf(HasSubstr("61.00 (1)"), HasSubstr("90.00 (1)"),
+                    Not(HasSubstr("72.00")), HasSubstr("validation accuracy"),
+                    HasSubstr("which the validation split chose")));
 }
 
 TEST_F(ChosenReport, JudgesOthersByTheLastEvaluation) {
@@ -327,8 +329,8 @@ TEST_F(ChosenReport, TakesTheBestLearningRateOfTheValidationSplit) {
   write_report({.folders = {folder_}});
   const std::string page = slurp(path("report.html"));
   EXPECT_THAT(page, HasSubstr("best mean on the validation split"));
-  const std::string figure = slurp(path(
-      "report_figures/test_accuracy_by_model.width.svg"));
+  const std::string figure =
+      slurp(path("report_figures/test_accuracy_by_model.width.svg"));
   EXPECT_THAT(figure, AllOf(HasSubstr(": 60 at 1"), HasSubstr(": 50 at 2"),
                             Not(HasSubstr(": 80 at 2"))));
 }
