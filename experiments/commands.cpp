@@ -163,6 +163,28 @@ void print_dropped(const RunResult& result) {
                messages);
 }
 
+std::string accuracy_text(const Record& evaluation) {
+  if (evaluation.find("accuracy") == nullptr) return "not evaluated";
+  return fmt::format("accuracy {:.2f} %",
+                     100 * evaluation.number("accuracy", 0));
+}
+
+/// What checkpoints/best holds, and which split chose it.
+void print_best(const RunResult& result) {
+  if (!result.best) return;
+  const Record& best = *result.best;
+  const std::string split = choosing_split(best);
+  const std::string chosen =
+      split == "test"
+          ? " (chosen by the test split itself: see data.validation)"
+          : fmt::format(", validation loss {:.4f}, accuracy {:.2f} %",
+                        best.number("validation_loss", 0),
+                        100 * best.number("validation_accuracy", 0));
+  fmt::print("Best by the {} split after turn {}: test loss {:.4f}, {}{}\n",
+             split, best.integer("turn"), best.number("loss", 0),
+             accuracy_text(best), chosen);
+}
+
 std::vector<KeyDoc> keys_of(const PolicyRow& policy) {
   Fields fields(nullptr, "boundary");
   try {
@@ -244,9 +266,11 @@ int run_command(const RunArguments& arguments) {
   print_costs(result);
   print_clock(result);
   print_dropped(result);
-  fmt::print("{} after {:.1f} s: accuracy {:.2f} %, {:.0f} samples/s, in {}\n",
+  print_best(result);
+  fmt::print("{} after {:.1f} s: {}, {:.0f} samples/s, in {}\n",
              result.complete ? "Done" : "Stopped", result.seconds,
-             100 * result.accuracy, result.samples_per_second, result.folder);
+             accuracy_text(result.evaluation), result.samples_per_second,
+             result.folder);
   if (!result.complete)
     fmt::print("To continue: {}\n", way_to_continue(experiment, result.folder));
   return 0;
@@ -303,6 +327,27 @@ int sweep_command(const SweepArguments& arguments) {
   return result.failed > 0 ? 3 : 0;
 }
 
+namespace {
+
+const char* name_of_split(const EvalArguments& arguments) {
+  if (arguments.validation) return "validation";
+  return arguments.train ? "training" : "test";
+}
+
+const Split& split_of(const EvalArguments& arguments,
+                      const Experiment& experiment) {
+  const DataSet& data = *experiment.data;
+  if (arguments.validation && !data.has_validation())
+    throw UserError(
+        "{}: was trained without a validation split; leave out --validation, "
+        "or train with data.validation = 0.1",
+        arguments.path);
+  if (arguments.validation) return data.validation;
+  return arguments.train ? data.train : data.test;
+}
+
+}  // namespace
+
 void eval_command(const EvalArguments& arguments) {
   const Evaluated found = find_evaluated(arguments.path);
   ConfigArguments config = arguments.config;
@@ -311,12 +356,11 @@ void eval_command(const EvalArguments& arguments) {
     throw UserError("{}: belongs to no run; name its config with --config",
                     arguments.path);
   const Experiment experiment = experiment_of(config);
-  const Split& split =
-      arguments.train ? experiment.data->train : experiment.data->test;
+  const Split& split = split_of(arguments, experiment);
   const Evaluation result = evaluate(experiment, found.weights, split);
   fmt::print("{}: {} loss {:.4f}, accuracy {:.2f} % of {}\n", found.weights,
-             arguments.train ? "training" : "test", result.loss(),
-             100 * result.accuracy(), result.labels());
+             name_of_split(arguments), result.loss(), 100 * result.accuracy(),
+             result.labels());
   if (arguments.logits.empty()) return;
   write_safetensors(arguments.logits, first_logits(experiment, found.weights,
                                                    split, arguments.samples));

@@ -54,10 +54,11 @@ struct SweepArguments {
 int sweep_command(const SweepArguments& arguments);
 
 struct EvalArguments {
-  std::string path;        ///< a run, a checkpoint or a safetensors file
-  ConfigArguments config;  ///< the config's file: empty, that of the run
-  bool train = false;      ///< the training split, without augmentation
-  std::string logits;      ///< a file for those of the first samples; or empty
+  std::string path;         ///< a run, a checkpoint or a safetensors file
+  ConfigArguments config;   ///< the config's file: empty, that of the run
+  bool train = false;       ///< the training split, without augmentation
+  bool validation = false;  ///< the validation split
+  std::string logits;       ///< a file for those of the first samples; or empty
   std::int64_t samples = 64;  ///< of that file
 };
 void eval_command(const EvalArguments& arguments);

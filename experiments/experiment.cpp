@@ -232,6 +232,14 @@ std::int64_t threads_for(std::int64_t blocks) {
       1, std::int64_t{std::thread::hardware_concurrency()} / blocks);
 }
 
+std::int64_t evaluation_batches_of(const Split& split,
+                                   const Settings& settings) {
+  if (split.size() == 0) return 0;
+  return SampleOrder(split.size(),
+                     {.batch_size = settings.batch_size, .shuffled = false})
+      .batches_per_epoch();
+}
+
 RunLength length_of(const Settings& settings, const Experiment& experiment) {
   const std::int64_t per_epoch = experiment.turns_per_epoch;
   RunLength length;
@@ -247,9 +255,8 @@ RunLength length_of(const Settings& settings, const Experiment& experiment) {
   length.early_stop = settings.early_stop;
   length.drain = settings.drain;
   length.evaluation_batches =
-      SampleOrder(experiment.data->test.size(),
-                  {.batch_size = settings.batch_size, .shuffled = false})
-          .batches_per_epoch();
+      experiment.validation_batches +
+      evaluation_batches_of(experiment.data->test, settings);
   return length;
 }
 
@@ -314,6 +321,8 @@ void apply_length(const Settings& settings, Experiment& experiment) {
                                            {.batch_size = settings.batch_size,
                                             .drop_last = settings.drop_last})
                                    .batches_per_epoch();
+  experiment.validation_batches =
+      evaluation_batches_of(experiment.data->validation, settings);
   experiment.length = length_of(settings, experiment);
   experiment.calibrate = settings.virtual_time.calibrate;
   experiment.traced = settings.traced;

@@ -36,6 +36,7 @@ struct Experiment {
   std::int64_t prefetch = 2;  ///< batches that are made ahead
   std::int64_t turns_per_epoch = 0;
   RunLength length;
+  std::int64_t validation_batches = 0;  ///< first of length.evaluation_batches
   KeepOptions keep;
   std::string initial_weights;  ///< a file or checkpoint; empty: none
   std::int64_t log_every = 1;

@@ -174,7 +174,12 @@ void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
                       "key=value, as in batch_size=256");
   command->add_option("--config", arguments.config.config,
                       "the config, when the weights belong to no run");
-  command->add_flag("--train", arguments.train, "on the training split");
+  CLI::Option* train =
+      command->add_flag("--train", arguments.train, "on the training split");
+  command
+      ->add_flag("--validation", arguments.validation,
+                 "on the validation split, which data.validation holds back")
+      ->excludes(train);
   command->add_option("--logits", arguments.logits,
                       "also write the logits of the split's first samples, "
                       "with these and their labels, as a safetensors file");

@@ -15,10 +15,12 @@
 #include "experiments/attempt.h"
 #include "experiments/chaos/injection.h"
 #include "experiments/chaos/signal_sink.h"
+#include "experiments/config/toml.h"
 #include "experiments/console.h"
 #include "experiments/cut_again.h"
 #include "experiments/preflight.h"
 #include "experiments/restarts.h"
+#include "experiments/resumed_rate.h"
 #include "experiments/run_folder.h"
 #include "experiments/run_sink.h"
 #include "experiments/stop_request.h"
@@ -38,8 +40,10 @@ Record summary_of(const Experiment& experiment, const RunResult& result) {
   record.set("method", method_of(experiment));
   record.set("engine", experiment.engine);
   record.set("blocks", std::int64_t{experiment.blocks()});
-  record.set("accuracy", result.accuracy);
-  record.set("loss", result.loss);
+  for (const char* figure :
+       {"accuracy", "loss", "validation_accuracy", "validation_loss"})
+    if (const Record::Value* value = result.evaluation.find(figure))
+      record.set(figure, *value);
   record.set("seconds", result.seconds);
   record.set("samples_per_second", result.samples_per_second);
   const auto clock = result.clock.find(0);
@@ -88,11 +92,27 @@ std::shared_ptr<FolderLock> lock_of(const RunOptions& options) {
   return lock_run(options.folder, {.patience = options.patience});
 }
 
+/// Says on stderr that the learning rate takes another course than it had;
+/// empty: it doesn't.
+std::string rate_text(const Experiment& experiment, const std::string& folder,
+                      std::int64_t turn) {
+  const ConfigNode before = read_toml_file(config_of_run(folder));
+  if (before == experiment.resolved) return "";
+  const RateChange change = rate_change(before, experiment, turn);
+  if (!change.is_any()) return "";
+  std::string text = text_of(change);
+  fmt::print(stderr, "sluice: {}\n", text);
+  return text;
+}
+
 RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
                       std::shared_ptr<FolderLock> lock, const Resumed& start) {
-  if (options.resume)
+  if (options.resume) {
+    // Before the config in the folder is replaced.
+    const std::string rate = rate_text(experiment, options.folder, start.turn);
     return RunFolder::reopen(options.folder, std::move(lock), experiment,
-                             options.command, start);
+                             options.command, start, rate);
+  }
   return RunFolder::make(options.folder.empty()
                              ? make_run_folder(experiment.name)
                              : options.folder,
@@ -117,6 +137,7 @@ std::vector<Injection> faults_of(const Experiment& experiment,
 void read_samples(const Experiment& experiment) {
   experiment.data->train.samples();
   experiment.data->test.samples();
+  if (experiment.data->has_validation()) experiment.data->validation.samples();
 }
 
 std::vector<std::shared_ptr<Sink>> sinks_beside_files(
@@ -142,8 +163,8 @@ RunResult result_of(const Experiment& experiment, const RunFolder& folder,
   RunResult result{.folder = folder.path(), .first_turn = first_turn};
   result.seconds = seconds_lost + coordinator.seconds();
   result.complete = !coordinator.interrupted();
-  result.accuracy = sink.last_evaluation().number("accuracy", 0);
-  result.loss = sink.last_evaluation().number("loss", 0);
+  result.evaluation = sink.last_evaluation();
+  result.best = attempt.best_evaluation();
   result.samples_per_second =
       samples_per_turn(experiment) *
       static_cast<double>(coordinator.turns_granted() - first_turn) /

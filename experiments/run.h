@@ -40,8 +40,8 @@ struct RunResult {
   std::string folder;
   bool complete = true;         ///< false when it was stopped before its end
   std::int64_t first_turn = 0;  ///< above 0 when it was continued
-  double accuracy = 0;          ///< of the last evaluation, 0..1
-  double loss = 0;
+  Record evaluation = {};       ///< the last one; empty: there was none
+  std::optional<Record> best = {};  ///< that of checkpoints/best
   double seconds = 0;  ///< of training and evaluating, without start-up
   double samples_per_second = 0;
   std::map<int, Record> blocks = {};     ///< what each block has cost

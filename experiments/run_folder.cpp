@@ -150,7 +150,8 @@ void RunFolder::rewind(const Resumed& to) {
 
 RunFolder RunFolder::reopen(std::string path, std::shared_ptr<FolderLock> lock,
                             const Experiment& experiment,
-                            const std::string& command, const Resumed& from) {
+                            const std::string& command, const Resumed& from,
+                            const std::string& rate) {
   RunFolder folder(std::move(path), std::move(lock));
   const std::string run_file = folder.path_ + "/run.json";
   Json run = read_provenance(run_file);  // a damaged one stops it here
@@ -159,6 +160,7 @@ RunFolder RunFolder::reopen(std::string path, std::shared_ptr<FolderLock> lock,
   write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
   Json part = provenance(command, experiment, seconds_since_1970());
   part["turn"] = from.turn;
+  if (!rate.empty()) part["learning_rate"] = rate;
   run["continued"].push_back(std::move(part));
   write_text(run_file, run.dump(2) + "\n");
   return folder;

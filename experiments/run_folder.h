@@ -54,10 +54,12 @@ class RunFolder {
                         const LockOptions& lock = {});
   /// The folder of a run that is continued, with its lock, which was taken
   /// before anything there was read: what the run wrote about what comes after
-  /// that checkpoint is forgotten. Throws UserError.
+  /// that checkpoint is forgotten. `rate` is kept in run.json: what becomes of
+  /// the learning rate, or empty. Throws UserError.
   static RunFolder reopen(std::string path, std::shared_ptr<FolderLock> lock,
                           const Experiment& experiment,
-                          const std::string& command, const Resumed& from);
+                          const std::string& command, const Resumed& from,
+                          const std::string& rate = {});
 
   /// The run itself goes back to a checkpoint of its own, or to its start: the
   /// same is forgotten. Nobody may hold metrics() any more. Throws UserError.

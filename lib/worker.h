@@ -46,8 +46,9 @@ struct WorkerSettings {
   std::int64_t turns = 0;
   std::int64_t turns_per_epoch = 1;
   std::int64_t evaluation_batches = 0;
-  std::int64_t log_every = 1;  ///< turns between training records
-  Loss loss = {};              ///< of the run: what an evaluation reports
+  std::int64_t validation_batches = 0;  ///< of those, the first ones
+  std::int64_t log_every = 1;           ///< turns between training records
+  Loss loss = {};  ///< of the run: what an evaluation reports
   Precision precision = Precision::fp32;
   MemoryFormat memory_format = MemoryFormat::contiguous;
   std::string checkpoint_folder = {};  ///< empty: nothing is saved
@@ -303,6 +304,7 @@ class Worker {
   WorkerTimeline timeline_;
   SteadyTime told_ = std::chrono::steady_clock::now();  // the status
   Evaluation evaluation_;
+  Evaluation validation_;  ///< of its own batches, which come first
 };
 
 }  // namespace sluice

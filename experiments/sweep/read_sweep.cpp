@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -184,10 +185,30 @@ void add(std::vector<Axis>& axes, Axis axis) {
     axes.insert(last.base(), std::move(axis));
 }
 
+/// On a command line the later of two would silently take the place of the
+/// first; a table of the config may hold it in many cells.
+void refuse_repeated_axes(const std::vector<std::string>& settings) {
+  std::map<std::string, std::optional<Axis>> before;
+  for (const std::string& text : settings) {
+    std::optional<Axis> axis = axis_of_text(text);
+    const std::string key = axis ? axis->key : text.substr(0, text.find('='));
+    const auto [first, is_new] = before.emplace(key, axis);
+    if (is_new || (!first->second && !axis)) continue;
+    const bool have_conditions =
+        first->second && axis && first->second->when && axis->when;
+    if (!have_conditions)
+      throw UserError(
+          "sweep: {} is given twice; write all its values once, as in {}=a,b, "
+          "or give each its condition: '{}=a,b if KEY=VALUE'",
+          key, key, key);
+  }
+}
+
 /// The axes of the command line, and its overrides into the config. A single
 /// value for a key that is an axis is all that is left of that axis.
 std::vector<Axis> take_settings(const SweepWords& words, ConfigNode& config) {
   std::vector<Axis> axes;
+  refuse_repeated_axes(words.settings);
   std::vector<Axis> in_file = written_in(config).sweep.axes;
   for (const std::string& text : words.settings) {
     std::optional<Axis> axis = axis_of_text(text);

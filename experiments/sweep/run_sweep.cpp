@@ -65,9 +65,23 @@ bool are_at_rung(const SweepRuns& runs, const std::vector<std::size_t>& cells,
       });
 }
 
+/// "validation accuracy"; or "test loss (set data.validation ...)".
+std::string chooser_text(const SweepRuns& runs, const Halving& halving) {
+  const bool all_validate = std::all_of(
+      runs.all().begin(), runs.all().end(), [&](const SweepRun& run) {
+        return runs.experiment_of(run).data->has_validation();
+      });
+  return all_validate ? "validation " + halving.measure
+                      : fmt::format(
+                            "test {} (set data.validation, and another split "
+                            "chooses than the one that is reported)",
+                            halving.measure);
+}
+
 /// Of the cells that were at the rung, those that aren't among the best stop.
 void prune(SweepRuns& runs, const std::vector<std::size_t>& cells,
-           const std::vector<std::size_t>& best, double rung) {
+           const std::vector<std::size_t>& best, const Halving& halving,
+           double rung) {
   for (SweepRun& run : runs.all()) {
     if (!is_among(run.cell, cells) || is_among(run.cell, best)) continue;
     if (run.is_done() || !run.failure.empty()) continue;
@@ -76,8 +90,8 @@ void prune(SweepRuns& runs, const std::vector<std::size_t>& cells,
       file << fmt::format("stopped by halving after epoch {}\n", rung);
     });
   }
-  fmt::print("After epoch {} {} of {} cells go on\n", rung, best.size(),
-             cells.size());
+  fmt::print("After epoch {} {} of {} cells go on, by the {}\n", rung,
+             best.size(), cells.size(), chooser_text(runs, halving));
   for (const std::size_t cell : best)
     fmt::print("  {}\n", runs.plan().cells[cell].cell.label);
   std::fflush(stdout);
@@ -93,7 +107,7 @@ std::vector<std::size_t> halved(std::vector<std::size_t> cells,
     if (!are_at_rung(runs, cells, rung)) return {};
     const std::vector<std::size_t> best =
         best_cells(cells, scores_at(runs, cells, halving, rung), halving.keep);
-    prune(runs, cells, best, rung);
+    prune(runs, cells, best, halving, rung);
     cells = best;
   }
   return cells;

@@ -102,6 +102,8 @@ void StatusFile::save(const std::string& state) {
                {"samples_per_turn", samples_per_turn(experiment_)}};
   set_number(json, "test_loss", evaluation_, "loss");
   set_number(json, "test_accuracy", evaluation_, "accuracy");
+  set_number(json, "validation_loss", evaluation_, "validation_loss");
+  set_number(json, "validation_accuracy", evaluation_, "validation_accuracy");
   Json list = Json::array();
   for (const auto& [number, block] : blocks_) {
     Json one = {{"block", number},

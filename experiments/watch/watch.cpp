@@ -90,6 +90,10 @@ std::string head(const Json& run, double now) {
                   rate * run.value("samples_per_turn", 0.0));
   if (run.value("state", "") == "running" && rate > 0)
     line += fmt::format(", {:.0f} s left", left / rate);
+  if (run.contains("validation_loss"))
+    line += fmt::format("; validation loss {}, accuracy {}",
+                        number(run, "validation_loss", "{:.4f}"),
+                        percent(run, "validation_accuracy"));
   if (run.contains("test_loss"))
     line += fmt::format("; test loss {}, accuracy {}",
                         number(run, "test_loss", "{:.4f}"),
