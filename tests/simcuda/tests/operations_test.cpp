@@ -21,9 +21,10 @@ class Operations : public Simulated {};
 namespace nn = torch::nn;
 
 nn::Sequential conv_net() {
-  return nn::Sequential(nn::Conv2d(nn::Conv2dOptions(3, 8, 3).padding(1)),
-                        nn::BatchNorm2d(8), nn::ReLU(), nn::MaxPool2d(2),
-                        nn::Flatten(), nn::Linear(8 * 16, 10));
+  return nn::Sequential(
+      nn::Conv2d(nn::Conv2dOptions(3, 8, 3).padding(1).bias(false)),
+      nn::BatchNorm2d(8), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),
+      nn::Linear(8 * 16, 10));
 }
 
 std::unique_ptr<torch::optim::Optimizer> optimizer_for(
@@ -71,8 +72,7 @@ struct Deterministic {
 };
 
 void pool_backward(const c10::Device& device) {
-  const at::Tensor x =
-      at::ones({1, 1, 8, 8}, at::TensorOptions(device).requires_grad(true));
+  const at::Tensor x = at::ones({1, 1, 8, 8}, device).requires_grad_();
   at::adaptive_avg_pool2d(x, {2, 2}).sum().backward();
 }
 
