@@ -1,5 +1,7 @@
 #include "lib/pooling.h"
 
+#include <limits>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/avg_pool2d.h>
@@ -60,6 +62,16 @@ at::Tensor resize_bilinear(const at::Tensor& maps, std::int64_t height,
   if (!maps.is_cpu()) return resize_by_matrices(maps, height, width);
   return at::upsample_bilinear2d(with_gradient_in_order(maps), {height, width},
                                  /*align_corners=*/true);
+}
+
+at::Tensor subsample(const at::Tensor& maps, std::int64_t stride) {
+  constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
+  if (!is_channels_last(maps))
+    return maps.slice(2, 0, kEnd, stride).slice(3, 0, kEnd, stride);
+  return maps.permute({0, 2, 3, 1})
+      .slice(1, 0, kEnd, stride)
+      .slice(2, 0, kEnd, stride)
+      .permute({0, 3, 1, 2});
 }
 
 at::Tensor flat(const at::Tensor& maps) {

@@ -102,6 +102,12 @@ INSTANTIATE_TEST_SUITE_P(
              [](const at::Tensor& x) {
                return at::upsample_bilinear2d(x, {4, 3}, true);
              }},
+        Case{"every second pixel",
+             [](const at::Tensor& x) { return subsample(x, 2); },
+             [](const at::Tensor& x) {
+               constexpr std::int64_t kEnd = 100;
+               return x.slice(2, 0, kEnd, 2).slice(3, 0, kEnd, 2);
+             }},
         Case{"flat", flat, [](const at::Tensor& x) { return x.flatten(1); }}));
 
 TEST(PoolingOfMaps, WorksWithoutGradients) {
