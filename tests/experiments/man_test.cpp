@@ -145,16 +145,18 @@ TEST_F(ManOn, AveragesOfANewBoundaryBeginAsTheLayersOfTheCheckpoint) {
   const Outcome outcome = sluice(
       "run " + config + " turns=6 \"blocks=['0','1-']\" --dir " + path("run"));
   ASSERT_EQ(outcome.status, 0) << outcome.text;
-  const Outcome resumed = sluice("run --resume " + path("run") +
-                                 " turns=12 \"blocks=['0','1','2-']\"");
-  ASSERT_EQ(resumed.status, 0) << resumed.text;
   const auto saved = [&](std::int64_t turn) {
     return load_weights(checkpoint_folder(path("run/checkpoints"), turn));
   };
+  const NamedTensors before = saved(6);
+  const Outcome resumed = sluice("run --resume " + path("run") +
+                                 " turns=12 \"blocks=['0','1','2-']\"");
+  ASSERT_EQ(resumed.status, 0) << resumed.text;
   constexpr const char* kNext = "layers.2.linear.weight";
-  EXPECT_TRUE(at::equal(find(saved(12), "heads.1.average_linear_weight"),
-                        find(saved(6), kNext)));
-  EXPECT_FALSE(at::equal(find(saved(12), kNext), find(saved(6), kNext)));
+  const NamedTensors after = saved(12);
+  EXPECT_TRUE(at::equal(find(after, "heads.1.average_linear_weight"),
+                        find(before, kNext)));
+  EXPECT_FALSE(at::equal(find(after, kNext), find(before, kNext)));
 }
 
 }  // namespace sluice::man_test
