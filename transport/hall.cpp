@@ -170,10 +170,11 @@ asio::awaitable<void> Hall::refuse(Guest& guest, const std::string& reason) {
   }
   told.push_back(std::move(guest));
   for (Guest& each : told) {
+    // A name of its own: g++ 12 destroys such a temporary twice.
+    const Hello answer{
+        .from = each.hello.to, .to = each.hello.from, .refusal = reason};
     try {
-      co_await write_hello(
-          each.stream,
-          {.from = each.hello.to, .to = each.hello.from, .refusal = reason});
+      co_await write_hello(each.stream, answer);
     } catch (const LinkError&) {
       // It went, and needs no reason any more.
     }
