@@ -12,6 +12,7 @@
 #include "experiments/api/step.h"
 #include "experiments/experiment.h"
 #include "experiments/whole_model.h"
+#include "lib/base/temporary_folder.h"
 #include "lib/evaluation.h"
 
 namespace sluice {

@@ -9,7 +9,9 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -169,6 +171,36 @@ TEST_F(FolderLocks, AreFreeWhenTheHolderWasKilledThoughItsChildLives) {
   EXPECT_EQ(::kill(child, SIGKILL), 0);
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+/// Whether this process was alone while it had the lock, so many times.
+bool is_alone(const std::string& folder, int times) {
+  const std::string mark = folder + "/mark";
+  for (int i = 0; i < times; ++i) {
+    const FolderLock lock(
+        folder, {.patience = std::chrono::minutes(2), .is_shared = false});
+    const int file = ::open(mark.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0) return false;
+    ::close(file);
+    ::unlink(mark.c_str());
+  }
+  return true;
+}
+
+TEST_F(FolderLocks, OfManyProcessesHoldOneAtATime) {
+  constexpr int kProcesses = 6;
+  std::vector<pid_t> children;
+  for (int i = 0; i < kProcesses; ++i) {
+    const pid_t pid = ::fork();
+    if (pid == 0) ::_exit(is_alone(folder_, 30) ? 0 : 1);
+    children.push_back(pid);
+  }
+  for (const pid_t pid : children) {
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_TRUE(fs::is_empty(folder_));
 }
 
 TEST_F(FolderLocks, TellThatTheHolderLives) {
