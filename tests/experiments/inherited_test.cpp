@@ -125,7 +125,7 @@ class InheritedBySweeps : public Sweeps {};
 
 TEST_F(InheritedBySweeps, IgnoredSigchldHidesNoRunThatIsOver) {
   ProcessGroup group(
-      fmt::format("sh -c \"trap '' CHLD; exec {} {}\"", SLUICE_PROGRAM,
+      fmt::format("env --ignore-signal=CHLD {} {}", SLUICE_PROGRAM,
                   command("optimizer.lr=0.1,0.01", "out")),
       path("output"));
   EXPECT_EQ(group.wait(std::chrono::seconds(120)), kDone)

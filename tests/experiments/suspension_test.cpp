@@ -30,7 +30,6 @@ class Suspension : public Faults {
 
   std::string dir(unsigned run) { return fmt::format("run-{}", run); }
   std::string output(unsigned run) { return path(dir(run) + ".txt"); }
-  /// About 1.5 s of it in turns.
   std::string line(unsigned run, const std::string& more) {
     return fmt::format(
         "{} {}", SLUICE_PROGRAM,
@@ -38,30 +37,34 @@ class Suspension : public Faults {
   }
 
   /// The run in the first folder.
-  void suspend_when_it_trains(const ProcessGroup& group) {
+  void await_training() {
     for (int tries = 0; tries < 6000; ++tries) {
       if (!records_of(path(dir(0)), "train").empty()) break;
       std::this_thread::sleep_for(milliseconds(5));
     }
+  }
+  void suspend_when_it_trains(const ProcessGroup& group) {
+    await_training();
     group.signal(SIGSTOP);
     std::this_thread::sleep_for(2 * std::chrono::seconds(kTimeout));
     group.signal(SIGCONT);
   }
 
   /// Runs that start at random moments are suspended together for twice the
-  /// timeout: at random moments of theirs.
+  /// timeout: the first while it trains, the others maybe before.
   void suspend_some(std::mt19937& random, const std::string& arguments) {
     constexpr const char* kTransports[] = {"unix", "tcp", "shared_memory"};
+    std::uniform_int_distribution pause(0, 700);  // ms
     std::vector<std::unique_ptr<ProcessGroup>> groups;
     for (unsigned i = 0; i < kAtOnce; ++i) {
       fs::remove_all(path(dir(i)));
       fs::remove(output(i));
       groups.push_back(std::make_unique<ProcessGroup>(
-          line(i,
-               fmt::format("transport={} {}", kTransports[i % 3], arguments)),
+          line(i, fmt::format("transport={} {}",
+                              kTransports[(random() + i) % 3], arguments)),
           output(i)));
-      std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(
-          i + 1 < kAtOnce ? 0 : 100, 1500)(random)));
+      if (i == 0) await_training();
+      std::this_thread::sleep_for(milliseconds(pause(random)));
     }
     // What a terminal's Ctrl-Z sends, or what a scheduler does.
     const int stop =
@@ -79,10 +82,10 @@ class Suspension : public Faults {
 TEST_F(Suspension, OfAllProcessesForLongerThanTheTimeoutChangesNothing) {
   const unsigned rounds = from_environment("SLUICE_SUSPENSIONS", kAtOnce);
   std::mt19937 random(random_seed());
-  run_undisturbed();
+  run_undisturbed("log_every=1");
   const auto started = std::chrono::steady_clock::now();
   for (unsigned done = 0; done < rounds && !HasFailure(); done += kAtOnce)
-    suspend_some(random, "--inject 'delay 1->2 60ms'");
+    suspend_some(random, "--inject 'delay 1->2 150ms' log_every=1");
   fmt::print(
       "{} suspended runs in {:.0f} s\n", rounds,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started)
@@ -98,7 +101,7 @@ TEST_F(Suspension, OfRanksForLongerThanTheTimeoutChangesNothing) {
                   "for RANK in 2 1 0; do\nexport RANK\n{} & last=$!\ndone\n"
                   "wait $last; status=$?; wait; exit $status\n",
                   20'000 + ::getpid() % 20'000,
-                  line(0, "--inject 'delay 1->2 100ms'")));
+                  line(0, "--inject 'delay 1->2 150ms' log_every=1")));
   ProcessGroup group("sh " + script, output(0));
   suspend_when_it_trains(group);
   ASSERT_EQ(group.wait(), 0) << slurp(output(0));

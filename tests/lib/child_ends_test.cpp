@@ -76,12 +76,13 @@ TEST(StoppedChild, IsFoundAndNamedWhenItDoesNotCome) {
 }
 
 TEST(StoppedChild, ThatDoesNotJoinIsLostAfterTheDeadline) {
-  Coordinator coordinator({}, 1, nullptr);
+  Coordinator coordinator({}, 1, nullptr, nullptr);
   const ProcessHooks hooks{
       .command =
           [](int) {
             return std::vector<std::string>{"/bin/sh", "-c", "kill -STOP $$"};
           },
+      .input = "",
       .meet = [](const std::function<void()>& check) -> std::vector<Link> {
         for (int tries = 0; tries < 6000; ++tries) {
           check();
@@ -98,12 +99,13 @@ TEST(StoppedChild, ThatDoesNotJoinIsLostAfterTheDeadline) {
 }
 
 TEST(MissingChild, IsNamedWithItsProcess) {
-  Coordinator coordinator({}, 1, nullptr);
+  Coordinator coordinator({}, 1, nullptr, nullptr);
   const ProcessHooks hooks{
       .command =
           [](int) {
             return std::vector<std::string>{"/bin/sleep", "60"};
           },
+      .input = "",
       .meet = [](const std::function<void()>&) -> std::vector<Link> {
         throw PeerMissing(1, "block 1 did not come in time");
       }};
