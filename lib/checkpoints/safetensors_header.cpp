@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -158,7 +159,10 @@ std::vector<SafetensorsEntry> read_safetensors_header(
           path, header.type_name());
     entries = reader.entries();
   } catch (const Json::exception& error) {
-    throw UserError("{}: the header is damaged: {}", path, error.what());
+    // "[json.exception.type_error.304] cannot use at() with number"
+    const std::string_view reason = error.what();
+    throw UserError("{}: the header is damaged: {}", path,
+                    reason.substr(reason.find("] ") + 2));
   }
   std::sort(entries.begin(), entries.end(),
             [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
