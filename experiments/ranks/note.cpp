@@ -15,21 +15,6 @@
 #include <unistd.h>
 
 #include "experiments/ranks/note.h"
-
-#include <csignal>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <system_error>
-#include <thread>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "experiments/temporary_folder.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"

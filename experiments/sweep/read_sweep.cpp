@@ -276,8 +276,9 @@ void check_axis(const Sweep& sweep, const Axis& axis) {
     fail(fmt::format("the low end {} is not below the high end {}",
                      axis.range->low, axis.range->high));
   if (!std::isfinite(axis.range->high - axis.range->low))
-    fail("a range wants finite ends that are no further apart than a number "
-         "can say");
+    fail(
+        "a range wants finite ends that are no further apart than a number "
+        "can say");
   constexpr double kMostInteger = 1e15;  // a double holds all up to there
   if (axis.range->kind == Range::Kind::integer &&
       std::max(-axis.range->low, axis.range->high) > kMostInteger)
