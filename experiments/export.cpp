@@ -89,8 +89,7 @@ FileNotes notes_of(const Experiment& experiment, const NamedCheckpoint& from) {
                      {"turn", std::to_string(from.turn)}};
   const Json run = provenance_until(from);
   for (const char* key : {"build", "commit"})
-    if (run.contains(key))
-      notes.emplace_back(key, run[key].get<std::string>());
+    if (run.contains(key)) notes.emplace_back(key, run[key].get<std::string>());
   const Json shape = {{"shape", sample.shape}, {"classes", sample.classes}};
   notes.emplace_back("model",
                      json_of(*experiment.resolved.find("model")).dump());

@@ -14,8 +14,8 @@ struct CommandLimits {
 };
 
 struct CommandEnd {
-  std::string out;
-  std::string failure;  ///< empty: it ended with status 0
+  std::string out = {};
+  std::string failure = {};  ///< empty: it ended with status 0
 };
 
 /// Runs a command, found on PATH, with nothing to read and its complaints

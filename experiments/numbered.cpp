@@ -34,8 +34,8 @@ std::string short_digits(const std::string& digits) {
 
 std::string how_many(std::int64_t count) {
   if (count == 0) return "there is none";
-  if (count == 1) return "there is only 1";
-  return fmt::format("there are only {}", count);
+  if (count == 1) return "there is only 1, numbered from 1";
+  return fmt::format("there are only {}, numbered from 1", count);
 }
 
 /// The part of a table under a dotted path of keys; nullptr: it isn't there.
@@ -85,8 +85,8 @@ ConfigNode numbered(const ConfigNode* table, std::int64_t count,
       if (!is_number(key))
         (key == keys.shared ? shared : common).set(key, value);
       else if (!is_one_of(key, count))
-        throw UserError("{}: {}.{}: {}, numbered from 1", value.origin.text(),
-                        path, short_digits(key), how_many(count));
+        throw UserError("{}: {}.{}: {}", value.origin.text(), path,
+                        short_digits(key), how_many(count));
     }
   const ConfigNode all = merged(shared, common);
   bool common_is_used = count == 0;

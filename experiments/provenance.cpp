@@ -44,7 +44,7 @@ std::vector<std::string> environment_for_git() {
 
 /// Of the repository around the current folder, whose config may come from a
 /// stranger: none of its programs runs for these commands.
-CommandEnd git(std::vector<std::string> arguments) {
+CommandEnd git(const std::vector<std::string>& arguments) {
   std::vector<std::string> argv = {"git", "--no-pager", "-c",
                                    "core.fsmonitor=false"};
   argv.insert(argv.end(), arguments.begin(), arguments.end());

@@ -63,8 +63,8 @@ ConfigNode parsed(std::string_view text, std::string_view key) {
     return toml_value(text);
   } catch (const UserError& error) {
     if (looks_like_toml(text)) {
-      throw UserError("{}: {}: '{}' is no TOML value: {}", kOrigin, shortened(key),
-                      shortened(text), reason(error));
+      throw UserError("{}: {}: '{}' is no TOML value: {}", kOrigin,
+                      shortened(key), shortened(text), reason(error));
     }
   }
   try {  // Through the parser again, which refuses what is no UTF-8.

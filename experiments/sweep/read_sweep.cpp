@@ -1,6 +1,7 @@
 #include "experiments/sweep/read_sweep.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -295,6 +296,15 @@ void check_axis(const Sweep& sweep, const Axis& axis) {
   if (!(axis.range->low < axis.range->high))
     fail(fmt::format("the low end {} is not below the high end {}",
                      axis.range->low, axis.range->high));
+  if (!std::isfinite(axis.range->high - axis.range->low))
+    fail(
+        "a range wants finite ends that are no further apart than a number "
+        "can say");
+  constexpr double kMostInteger = 1e15;  // a double holds all up to there
+  if (axis.range->kind == Range::Kind::integer &&
+      std::max(-axis.range->low, axis.range->high) > kMostInteger)
+    fail(fmt::format("a range of integers wants ends from {0:g} to {1:g}",
+                     -kMostInteger, kMostInteger));
   if (axis.range->kind == Range::Kind::log_uniform && axis.range->low <= 0)
     fail("a range in the logarithm wants ends above 0");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -265,7 +266,10 @@ std::vector<SafetensorsEntry> read_safetensors_header(
     entries = reader.entries();
     take_checksums(reader.metadata(), path, entries);
   } catch (const Json::exception& error) {
-    throw UserError("{}: the header is damaged: {}", path, error.what());
+    // "[json.exception.type_error.304] cannot use at() with number"
+    const std::string_view reason = error.what();
+    throw UserError("{}: the header is damaged: {}", path,
+                    reason.substr(reason.find("] ") + 2));
   }
   std::sort(entries.begin(), entries.end(),
             [](const SafetensorsEntry& a, const SafetensorsEntry& b) {

@@ -1,5 +1,5 @@
-// Issue 18, item 13: surroundings that a run can't do with, and folders that hold
-// no run, or a damaged one.
+// Issue 18, item 13: surroundings that a run can't do with, and folders that
+// hold no run, or a damaged one.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -53,25 +53,25 @@ INSTANTIATE_TEST_SUITE_P(
                      "run ../c.toml engine=processes", "set TMPDIR"},
         Surroundings{"NoSecret", kRank + "MASTER_ADDR=192.0.2.1", kTls,
                      "set SLUICE_SECRET_FILE=FILE"},
-        Surroundings{"SecretThatIsNotThere",
-                     kRank +
-                         "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=/nowhere",
-                     kTls, "can't read the secret file '/nowhere'"},
-        Surroundings{"SecretThatOthersRead",
-                     kRank +
-                         "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=../secret",
-                     kTls, "chmod 600"},
-        Surroundings{"SecretThatIsTooShort",
-                     kRank +
-                         "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=../short",
-                     kTls, "has 3 characters"},
+        Surroundings{
+            "SecretThatIsNotThere",
+            kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=/nowhere", kTls,
+            "can't read the secret file '/nowhere'"},
+        Surroundings{
+            "SecretThatOthersRead",
+            kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=../secret", kTls,
+            "chmod 600"},
+        Surroundings{
+            "SecretThatIsTooShort",
+            kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=../short", kTls,
+            "has 3 characters"},
         Surroundings{"SecretThatIsAFifo",
                      kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=../fifo",
                      kTls, "is no regular file"},
-        Surroundings{"EveryAddressOfTheHost",
-                     kRank + "MASTER_ADDR=0.0.0.0 SLUICE_SECRET=" +
-                         std::string(64, 'a'),
-                     kTls, "which is every address of this host"},
+        Surroundings{
+            "EveryAddressOfTheHost",
+            kRank + "MASTER_ADDR=0.0.0.0 SLUICE_SECRET=" + std::string(64, 'a'),
+            kTls, "which is every address of this host"},
         Surroundings{"AddressOfAnotherHost",
                      kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET=" +
                          std::string(64, 'a'),
@@ -92,8 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
         Surroundings{"FolderWhereNothingCanBeMade", "",
                      "run ../c.toml --dir /proc/run", "can't be made"},
         Surroundings{"SweepsFolderThatIsAFile", "",
-                     "sweep ../c.toml epochs=1,2 --dir ../c.toml",
-                     "../c.toml"},
+                     "sweep ../c.toml epochs=1,2 --dir ../c.toml", "../c.toml"},
         Surroundings{"FaultOfNoKind", "",
                      "run ../c.toml engine=processes --inject 'explode'",
                      "--inject 'explode'"},
@@ -109,8 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
                      "has the value 0.1 twice"},
         Surroundings{"AxisThatIsTheSeed", "", "sweep ../c.toml seed=1,2",
                      "can't be an axis"},
-        Surroundings{"SeedTwice", "",
-                     "sweep ../c.toml epochs=1,2 --seeds 1,1",
+        Surroundings{"SeedTwice", "", "sweep ../c.toml epochs=1,2 --seeds 1,1",
                      "a seed is there twice"}),
     [](const auto& info) { return std::string(info.param.name); });
 

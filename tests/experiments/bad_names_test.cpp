@@ -141,11 +141,11 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"HasNoNumber", "blocks = ['all']", "is no range of layers"},
         Wrong{"OfASweepEndsAfter309Digits", "", "no number",
               "'optimizer.lr=uniform(0," + kLong + ")' --samples 2", "sweep"},
-        Wrong{"OfASweepIsInfinite", "", "optimizer.lr",
+        Wrong{"OfASweepIsInfinite", "", "wants finite ends",
               "'optimizer.lr=uniform(0,inf)' --samples 2", "sweep"},
         Wrong{"OfASweepIsNan", "", "optimizer.lr",
               "'optimizer.lr=uniform(nan,1)' --samples 2", "sweep"},
-        Wrong{"OfIntegersIsTooWide", "", "blocks",
+        Wrong{"OfIntegersIsTooWide", "", "wants ends from -1e+15 to 1e+15",
               "'blocks=int(0,1e300)' --samples 2", "sweep"}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -1,13 +1,12 @@
 // Issue 18, item 13: what a run asks git starts no program of the repository's,
 // and doesn't wait for ever.
-#include "experiments/limited_command.h"
-
 #include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "experiments/limited_command.h"
 #include "experiments/provenance.h"
 #include "lib/base/error.h"
 #include "tests/experiments/program.h"
@@ -36,11 +35,10 @@ TEST(LimitedCommand, SaysWhatWentWrong) {
             std::string::npos);
   EXPECT_EQ(run_limited({"yes"}, {}, kLimits).failure,
             "yes wrote more than 1000 bytes");
-  EXPECT_EQ(
-      run_limited({"sh", "-c", "sleep 1000 & sleep 1000"}, {},
-                  {.time = milliseconds(100), .bytes = 1000})
-          .failure,
-      "sh took longer than 0.1 s");
+  EXPECT_EQ(run_limited({"sh", "-c", "sleep 1000 & sleep 1000"}, {},
+                        {.time = milliseconds(100), .bytes = 1000})
+                .failure,
+            "sh took longer than 0.1 s");
 }
 
 class Repository : public Program {

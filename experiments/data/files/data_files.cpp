@@ -70,9 +70,9 @@ class InflationGuard {
       : path_(path),
         most_(gzdirect(file) != 0
                   ? std::numeric_limits<std::uint64_t>::max()
-                  : std::max(kAlwaysInflated,
-                             kMostInflation *
-                                 std::filesystem::file_size(path))) {}
+                  : std::max(
+                        kAlwaysInflated,
+                        kMostInflation * std::filesystem::file_size(path))) {}
 
   void took(std::size_t bytes) {
     total_ += bytes;
@@ -126,8 +126,9 @@ std::vector<std::uint8_t> read_data_file(const std::string& path,
   std::vector<std::uint8_t> bytes;
   scan_data_file(path, [&](std::span<const std::uint8_t> piece) {
     if (bytes.size() + piece.size() > most)
-      throw UserError("{}: goes on behind the {} bytes that its header promises",
-                      path, most);
+      throw UserError(
+          "{}: goes on behind the {} bytes that its header promises", path,
+          most);
     bytes.insert(bytes.end(), piece.begin(), piece.end());
   });
   return bytes;
