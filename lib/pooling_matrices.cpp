@@ -39,7 +39,7 @@ at::Tensor by_matrices(MakeMatrix make, const at::Tensor& maps,
   const at::ScalarType wide = c10::promoteTypes(maps.scalar_type(), at::kFloat);
   const at::Tensor x = maps.to(wide);
   return product_of(matrix_for(make, maps.size(2), height, x.options()), x,
-                 matrix_for(make, maps.size(3), width, x.options()))
+                    matrix_for(make, maps.size(3), width, x.options()))
       .to(maps.scalar_type());
 }
 
@@ -78,7 +78,7 @@ at::Tensor interpolation_matrix(std::int64_t in, std::int64_t out) {
 }
 
 at::Tensor product_of(const at::Tensor& rows, const at::Tensor& maps,
-                   const at::Tensor& columns) {
+                      const at::Tensor& columns) {
   if (maps.suggest_memory_format() != at::MemoryFormat::ChannelsLast)
     return at::matmul(rows, at::matmul(maps, columns.t()));
   const at::Tensor pixels = maps.permute({0, 2, 3, 1});   // [N, H, W, C]

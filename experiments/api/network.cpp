@@ -16,10 +16,10 @@
 #include "experiments/assembly.h"
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
-#include "lib/base/temporary_folder.h"
 #include "lib/base/error.h"
 #include "lib/base/output_file.h"
 #include "lib/base/random.h"
+#include "lib/base/temporary_folder.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
 

@@ -28,13 +28,12 @@ std::vector<Action> upper_actions(const ReplayOptions& options,
                                   const Costs& costs) {
   const RunPlan plan = plan_with(options);
   Simulation simulation({plan}, costs, capacities_of(plan, 1));
-  const std::vector<Grant> grants = {
-      {.end_turn = 3, .checkpoint = true},
-      {.first_turn = 3,
-       .end_turn = 6,
-       .evaluation_batches = 1,
-       .checkpoint = true,
-       .finish = true}};
+  const std::vector<Grant> grants = {{.end_turn = 3, .checkpoint = true},
+                                     {.first_turn = 3,
+                                      .end_turn = 6,
+                                      .evaluation_batches = 1,
+                                      .checkpoint = true,
+                                      .finish = true}};
   std::vector<std::size_t> given(2);
   const auto refill = [&] {
     for (int block = 1; block <= 2; ++block) {
