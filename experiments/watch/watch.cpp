@@ -91,7 +91,7 @@ std::string head(const Json& run, double now) {
   if (run.value("state", "") == "running" && rate > 0)
     line += fmt::format(", {:.0f} s left", left / rate);
   if (run.contains("validation_loss"))
-    line += fmt::format("; validation loss {}, accuracy {}",
+    line += fmt::format("\nvalidation loss {}, accuracy {}",
                         number(run, "validation_loss", "{:.4f}"),
                         percent(run, "validation_accuracy"));
   if (run.contains("test_loss"))
