@@ -32,8 +32,7 @@ struct RunOptions {
   /// Set: this is rank 0 of several, whose others are the workers.
   std::optional<Rank> rank = {};
   std::string command = {};  ///< for run.json
-  std::string program =
-      {};  ///< what workers are started from: kOwnImage
+  std::string program = {};  ///< what workers are started from: kOwnImage
 };
 
 struct RunResult {

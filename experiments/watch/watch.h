@@ -19,9 +19,10 @@ bool is_over(const std::string& status);
 std::string as_it_is(const std::string& status, const std::string& folder,
                      double now);
 
-/// Shows the run in the folder until it is over, or its process is gone: on a terminal a page that is
-/// written over every second, elsewhere a page every ten. With `once` only the
-/// page of now. Throws UserError when the folder has no status.
+/// Shows the run in the folder until it is over, or its process is gone: on a
+/// terminal a page that is written over every second, elsewhere a page every
+/// ten. With `once` only the page of now. Throws UserError when the folder has
+/// no status.
 void watch(const std::string& folder, bool once);
 
 }  // namespace sluice
