@@ -47,7 +47,7 @@ TEST_F(LastingRun, StartsAgainFromTheVeryProgramThatWasReplaced) {
 
 TEST_F(LastingRun, WithALimitOnFilesEndsWithAnErrorAndCanBeContinued) {
   // A checkpoint has 308 kB, the metrics of all turns have more.
-  const std::string more = "turns=600 checkpoint.every_turns=50";
+  const std::string more = "turns=1200 checkpoint.every_turns=50";
   const Outcome limited =
       shell(fmt::format("bash -c 'ulimit -f 320; exec {} {}'", SLUICE_PROGRAM,
                         command("disturbed", more)));
