@@ -46,9 +46,10 @@ TEST_F(LastingRun, StartsAgainFromTheVeryProgramThatWasReplaced) {
 }
 
 TEST_F(LastingRun, WithALimitOnFilesEndsWithAnErrorAndCanBeContinued) {
-  const std::string more = "turns=400";
+  // A checkpoint has 308 kB, the metrics of all turns have more.
+  const std::string more = "turns=1200 checkpoint.every_turns=50";
   const Outcome limited =
-      shell(fmt::format("bash -c 'ulimit -f 250; exec {} {}'", SLUICE_PROGRAM,
+      shell(fmt::format("bash -c 'ulimit -f 320; exec {} {}'", SLUICE_PROGRAM,
                         command("disturbed", more)));
   EXPECT_EQ(limited.status, 2) << limited.text;
   EXPECT_THAT(limited.text, HasSubstr("can't be written: File too large"));

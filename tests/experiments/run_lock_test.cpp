@@ -57,6 +57,15 @@ class RunLock : public Faults {
                          .text);
   }
 
+  /// A run that was killed after turn 8.
+  void make_part() {
+    ASSERT_EQ(run("part", kQuick).status, 0);
+    fs::remove(path("part/done"));
+    for (const auto& [turn, saved] : find_checkpoints(path("part/checkpoints")))
+      if (turn > 8) fs::remove_all(saved);
+    ASSERT_FALSE(find_checkpoints(path("part/checkpoints")).empty());
+  }
+
   void expect_same(const std::string& left, const std::string& right) {
     EXPECT_EQ(difference(weights_at_end(left), weights_at_end(right)), "");
     EXPECT_EQ(slurp(path(left) + "/config.toml"),
@@ -119,12 +128,11 @@ TEST_F(RunLock, TwoStartsWithoutAFolderGetOneEach) {
 
 TEST_F(RunLock, OfTwoThatContinueARunOneIsRefused) {
   ASSERT_EQ(run("whole", kQuick).status, 0);
-  ASSERT_EQ(run("part", "engine=virtual turns=8").status, 0);
+  make_part();
   for (int round = 0; round < rounds(); ++round) {
     SCOPED_TRACE(round);
     fs::copy(path("part"), path("both"), fs::copy_options::recursive);
-    const std::string resume =
-        fmt::format("run --resume {} turns=20", path("both"));
+    const std::string resume = "run --resume " + path("both");
     const Two two = at_once(resume, resume);
     ASSERT_EQ(two.first.status + two.second.status, 2)
         << two.first.text << two.second.text;
@@ -212,13 +220,12 @@ TEST_F(LiveRun, ThatIsKilledIsSeenToBeDead) {
 
 TEST_F(RunLock, OfAnotherHostIsRespectedWhileItIsHeard) {
   ASSERT_EQ(run("whole", kQuick).status, 0);
-  ASSERT_EQ(run("part", "engine=virtual turns=8").status, 0);
+  make_part();
   LockHolder other = this_holder();
   other.host = "another.example";
   other.boot = "0";
   const std::string metrics = slurp(path("part/metrics.jsonl"));
-  const std::string resume =
-      fmt::format("run --resume {} turns=20", path("part"));
+  const std::string resume = "run --resume " + path("part");
   std::ofstream(path("part/lock")) << to_text(other);
   const Outcome refused = sluice(resume);
   EXPECT_EQ(refused.status, 2);
