@@ -75,8 +75,9 @@ class Mailbox {
   std::optional<Message> receive();
   bool can_send() const;  ///< or send() throws
   bool ready() const;
-  /// What begins now may last for so long; to be asked at least every
-  /// kAwakeLook, as what this process didn't run doesn't count.
+  /// When a wait begins, and what is left of the deadline of one that began
+  /// then. To be asked every kAwakeLook at least: time in which this process
+  /// didn't run doesn't count.
   Clock::time_point awake_now() { return awake_.now(); }
   Clock::duration time_left(Clock::time_point since);
   void give_up_sending();
