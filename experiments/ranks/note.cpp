@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "experiments/ranks/note.h"
 #include "experiments/temporary_folder.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
