@@ -71,12 +71,14 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
       written.value.index() == 0 ? nullptr : &written, count, keys, path);
   Fields fields(&tables, std::string(path));
   const ConfigNode* table = written.value.index() == 0 ? nullptr : &written;
-  for (std::int64_t number = 1; number <= count; ++number) try {
+  for (std::int64_t number = 1; number <= count; ++number) {
+    try {
       fields.section(std::to_string(number), "",
                      [&](Fields& part) { describe_one(part, experiment); });
     } catch (const UserError& error) {
       throw UserError("{}", as_written(error.what(), table, path, number));
     }
+  }
   fields.finish();
   if (count == 0) {  // no boundary: what holds for all is checked all the same
     Experiment unused = experiment;
