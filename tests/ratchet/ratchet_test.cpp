@@ -2,8 +2,7 @@
 // Times are noisy, these counts are not: of each block of each net under each
 // method, per turn, when the pipe is full. The limits are what was counted
 // last; a change that needs less should lower them, one that needs more has to
-// say why. The gradient of the head `linear` in another order was 2 layout
-// copies more and 16 times the bytes.
+// say why.
 //
 // SLUICE_RATCHET=print writes all rows as they are now.
 #include <cstdio>
