@@ -20,7 +20,7 @@ at::Tensor interpolation_matrix(std::int64_t in, std::int64_t out);
 /// which have the maps' type. Keeps the maps' memory format, and so does the
 /// gradient.
 at::Tensor product_of(const at::Tensor& rows, const at::Tensor& maps,
-                   const at::Tensor& columns);
+                      const at::Tensor& columns);
 
 /// adaptive_avg_pool2d, to within rounding. Products are in float32 at least.
 at::Tensor average_by_matrices(const at::Tensor& maps, std::int64_t height,
