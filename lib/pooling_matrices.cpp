@@ -13,33 +13,36 @@
 namespace sluice {
 namespace {
 
-using MakeMatrix = at::Tensor (*)(std::int64_t in, std::int64_t out);
+enum class Kind { averaging, interpolation };
 
 /// Matrices on their device, where a copy for each batch would make the host
 /// wait. Each thread has its own: they were made in its current stream.
-const at::Tensor& matrix_for(MakeMatrix make, std::int64_t in, std::int64_t out,
+const at::Tensor& matrix_for(Kind kind, std::int64_t in, std::int64_t out,
                              const at::TensorOptions& options) {
-  using Key = std::tuple<MakeMatrix, std::int64_t, std::int64_t,
-                         c10::ScalarType, c10::DeviceType, c10::DeviceIndex>;
+  using Key = std::tuple<Kind, std::int64_t, std::int64_t, c10::ScalarType,
+                         c10::DeviceType, c10::DeviceIndex>;
   thread_local std::map<Key, at::Tensor> matrices;
-  const Key key{make,
+  const Key key{kind,
                 in,
                 out,
                 c10::typeMetaToScalarType(options.dtype()),
                 options.device().type(),
                 options.device().index()};
   at::Tensor& matrix = matrices[key];
-  if (!matrix.defined()) matrix = make(in, out).to(options);
+  if (!matrix.defined())
+    matrix = (kind == Kind::averaging ? averaging_matrix(in, out)
+                                      : interpolation_matrix(in, out))
+                 .to(options);
   return matrix;
 }
 
-at::Tensor by_matrices(MakeMatrix make, const at::Tensor& maps,
-                       std::int64_t height, std::int64_t width) {
+at::Tensor by_matrices(Kind kind, const at::Tensor& maps, std::int64_t height,
+                       std::int64_t width) {
   const FullPrecisionScope full;  // ATen's operations keep the type too
   const at::ScalarType wide = c10::promoteTypes(maps.scalar_type(), at::kFloat);
   const at::Tensor x = maps.to(wide);
-  return product_of(matrix_for(make, maps.size(2), height, x.options()), x,
-                    matrix_for(make, maps.size(3), width, x.options()))
+  return product_of(matrix_for(kind, maps.size(2), height, x.options()), x,
+                    matrix_for(kind, maps.size(3), width, x.options()))
       .to(maps.scalar_type());
 }
 
@@ -90,12 +93,12 @@ at::Tensor product_of(const at::Tensor& rows, const at::Tensor& maps,
 
 at::Tensor average_by_matrices(const at::Tensor& maps, std::int64_t height,
                                std::int64_t width) {
-  return by_matrices(averaging_matrix, maps, height, width);
+  return by_matrices(Kind::averaging, maps, height, width);
 }
 
 at::Tensor resize_by_matrices(const at::Tensor& maps, std::int64_t height,
                               std::int64_t width) {
-  return by_matrices(interpolation_matrix, maps, height, width);
+  return by_matrices(Kind::interpolation, maps, height, width);
 }
 
 }  // namespace sluice
