@@ -72,10 +72,9 @@ class Suspension : public Faults {
     for (const auto& group : groups) group->signal(stop);
     std::this_thread::sleep_for(2 * std::chrono::seconds(kTimeout));
     for (const auto& group : groups) group->signal(SIGCONT);
-    for (unsigned i = 0; i < kAtOnce; ++i) {
+    for (unsigned i = 0; i < kAtOnce; ++i)
       ASSERT_EQ(groups[i]->wait(), 0) << slurp(output(i));
-      expect_as_undisturbed(dir(i));
-    }
+    for (unsigned i = 0; i < kAtOnce; ++i) expect_as_undisturbed(dir(i));
   }
 };
 
