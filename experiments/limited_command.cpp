@@ -37,7 +37,11 @@ class LimitedChild {
     posix_spawnattr_t attributes;
     ::posix_spawnattr_init(&attributes);
     ::posix_spawnattr_setpgroup(&attributes, 0);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    sigset_t none;  // is blocked, whatever is here
+    ::sigemptyset(&none);
+    ::posix_spawnattr_setsigmask(&attributes, &none);
+    ::posix_spawnattr_setflags(&attributes,
+                               POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
     error_ = ::posix_spawnp(&pid_, argv[0].c_str(), &files, &attributes,
                             pointers_to(argv).data(),
                             pointers_to(environment).data());

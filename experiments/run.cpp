@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -92,15 +93,27 @@ std::shared_ptr<FolderLock> lock_of(const RunOptions& options) {
   return lock_run(options.folder, {.patience = options.patience});
 }
 
+/// Nothing where the run's own config can't be read any more, as when its data
+/// have moved.
+std::optional<RateChange> rate_change_in(const Experiment& experiment,
+                                         const std::string& folder,
+                                         std::int64_t turn) {
+  try {
+    const ConfigNode before = read_toml_file(config_of_run(folder));
+    if (before == experiment.resolved) return std::nullopt;
+    return rate_change(before, experiment, turn);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
 /// Says on stderr that the learning rate takes another course than it had;
 /// empty: it doesn't.
 std::string rate_text(const Experiment& experiment, const std::string& folder,
                       std::int64_t turn) {
-  const ConfigNode before = read_toml_file(config_of_run(folder));
-  if (before == experiment.resolved) return "";
-  const RateChange change = rate_change(before, experiment, turn);
-  if (!change.is_any()) return "";
-  std::string text = text_of(change);
+  const auto change = rate_change_in(experiment, folder, turn);
+  if (!change || !change->is_any()) return "";
+  std::string text = text_of(*change);
   fmt::print(stderr, "sluice: {}\n", text);
   return text;
 }
@@ -233,10 +246,10 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       return result_of(experiment, folder, first_turn, restarts.seconds_lost(),
                        attempt);
     } catch (const Disagreement&) {
-      unbegun.discard(folder.path());
+      if (!again) unbegun.discard(folder.path());
       throw;
     } catch (const Interrupted&) {
-      unbegun.discard(folder.path());
+      if (!again) unbegun.discard(folder.path());
       throw;
     } catch (const WorkerLost& lost) {
       const std::int64_t turns = attempt.sink().turns();

@@ -168,18 +168,20 @@ asio::awaitable<void> Hall::refuse(Guest& guest, const std::string& reason) {
     std::erase_if(guests_,
                   [](const Guest& each) { return !each.hello.run.empty(); });
   }
-  told.push_back(std::move(guest));
-  for (Guest& each : told) {
-    // A name of its own: g++ 12 destroys such a temporary twice.
-    const Hello answer{
-        .from = each.hello.to, .to = each.hello.from, .refusal = reason};
-    try {
-      co_await write_hello(each.stream, answer);
-    } catch (const LinkError&) {
-      // It went, and needs no reason any more.
-    }
-  }
+  for (Guest& each : told) co_await tell(each, reason);
+  co_await tell(guest, reason);
   disagreed(reason);
+}
+
+asio::awaitable<void> Hall::tell(Guest& guest, const std::string& reason) {
+  // A name of its own: g++ 12 destroys such a temporary twice.
+  const Hello answer{
+      .from = guest.hello.to, .to = guest.hello.from, .refusal = reason};
+  try {
+    co_await write_hello(guest.stream, answer);
+  } catch (const LinkError&) {
+    // It went, and needs no reason any more.
+  }
 }
 
 std::shared_ptr<Return> Hall::link_with(std::uint32_t block) {
@@ -279,6 +281,7 @@ void Hall::arrived(Guest guest) {
 
 void Hall::failed(const std::string& reason) {
   const std::lock_guard lock(mutex_);
+  if (is_disagreement_) return;  // which is the reason of this one
   failure_ = reason;
   changed_.notify_all();
 }
@@ -327,21 +330,16 @@ std::string Hall::why_late(std::uint32_t block) const {
   return text;
 }
 
-Guest Hall::wait_for(std::uint32_t block, Clock::time_point until,
-                     const std::function<void()>& check) {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    const auto guest = std::find_if(
-        guests_.begin(), guests_.end(),
-        [&](const Guest& each) { return each.hello.from == block; });
-    if (guest != guests_.end()) {
-      Guest found = std::move(*guest);
-      guests_.erase(guest);
-      return found;
-    }
+// Until `is_there`, under the mutex; as wait_for() of a meeting.
+void Hall::wait(std::unique_lock<std::mutex>& lock, std::uint32_t block,
+                Clock::time_point until, const std::function<void()>& check,
+                const std::function<bool()>& is_there) {
+  AwakeClock awake;
+  const Clock::time_point end = awake.now() + (until - Clock::now());
+  while (!is_there()) {
     if (is_disagreement_) throw Disagreement("{}", failure_);
     if (!failure_.empty()) throw LinkError("{}", failure_);
-    const Clock::duration left = until - awake_.now();
+    const Clock::duration left = end - awake.now();
     if (left <= Clock::duration::zero())
       throw PeerMissing(block, why_late(block));
     changed_.wait_for(lock, std::min<Clock::duration>(left, kPoll));
@@ -351,6 +349,28 @@ Guest Hall::wait_for(std::uint32_t block, Clock::time_point until,
       lock.lock();
     }
   }
+}
+
+Guest Hall::wait_for(std::uint32_t block, Clock::time_point until,
+                     const std::function<void()>& check) {
+  std::unique_lock lock(mutex_);
+  auto guest = guests_.end();
+  wait(lock, block, until, check, [&] {
+    guest = std::find_if(
+        guests_.begin(), guests_.end(),
+        [&](const Guest& each) { return each.hello.from == block; });
+    return guest != guests_.end();
+  });
+  Guest found = std::move(*guest);
+  guests_.erase(guest);
+  return found;
+}
+
+void Hall::wait_to_meet(std::uint32_t block, Clock::time_point until,
+                        const std::function<void()>& check) {
+  std::unique_lock lock(mutex_);
+  wait(lock, block, until, check,
+       [&] { return !is_disagreement_ && met_.contains(block); });
 }
 
 }  // namespace sluice

@@ -38,7 +38,7 @@ struct Return {
 };
 
 /// What the coroutines of a meeting share with the thread that waits; they hold
-/// it. All but wait_for() on the I/O thread.
+/// it. All but the waiting thread's on the I/O thread.
 class Hall {
  public:
   using Self = std::shared_ptr<Hall>;
@@ -66,6 +66,8 @@ class Hall {
   // For the waiting thread; see Meeting.
   Guest wait_for(std::uint32_t block, Clock::time_point until,
                  const std::function<void()>& check);
+  void wait_to_meet(std::uint32_t block, Clock::time_point until,
+                    const std::function<void()>& check);
   bool has_met(std::uint32_t block) const;
   Refusals refusals() const;
 
@@ -93,7 +95,12 @@ class Hall {
   boost::asio::awaitable<void> receive(Guest& guest);
   boost::asio::awaitable<void> send_away(Guest& guest, Session session);
   boost::asio::awaitable<void> refuse(Guest& guest, const std::string& reason);
+  static boost::asio::awaitable<void> tell(Guest& guest,
+                                           const std::string& reason);
   std::shared_ptr<Return> link_with(std::uint32_t block);
+  void wait(std::unique_lock<std::mutex>& lock, std::uint32_t block,
+            Clock::time_point until, const std::function<void()>& check,
+            const std::function<bool()>& is_there);
   void arrived(Guest guest);
   void failed(const std::string& reason);
   void disagreed(const std::string& reason);
@@ -112,7 +119,6 @@ class Hall {
   boost::asio::steady_timer room_;  // its waits end when there is some
   std::map<Session, std::weak_ptr<Return>> returns_;
 
-  AwakeClock awake_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // All below: under the mutex.

@@ -64,6 +64,12 @@ Refusals Meeting::refusals() const {
   return hall_->refusals();
 }
 
+void Meeting::wait_to_meet(std::uint32_t block,
+                           std::chrono::steady_clock::time_point until,
+                           const std::function<void()>& check) {
+  hall_->wait_to_meet(block, until, check);
+}
+
 Guest Meeting::wait_for(std::uint32_t block,
                         std::chrono::steady_clock::time_point until,
                         const std::function<void()>& check) {

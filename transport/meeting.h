@@ -65,6 +65,12 @@ class Meeting {
                  std::chrono::steady_clock::time_point until,
                  const std::function<void()>& check = nullptr);
 
+  /// The same, without fetching it: a guest that is fetched is not told when
+  /// one that comes later is refused.
+  void wait_to_meet(std::uint32_t block,
+                    std::chrono::steady_clock::time_point until,
+                    const std::function<void()>& check = nullptr);
+
   /// Whether the hello of that block has come, fetched or not.
   bool has_met(std::uint32_t block) const;
   Refusals refusals() const;

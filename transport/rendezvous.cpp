@@ -133,6 +133,8 @@ std::vector<Link> Rendezvous::accept_workers() {
              .capacity_send = options_.control.down,
              .capacity_receive = options_.control.up,
              .reconnect_ms = reconnect_ms(options_)};
+  for (std::uint32_t block = 1; block <= options_.blocks; ++block)
+    meeting_.wait_to_meet(block, until, options_.check);
   for (std::uint32_t block = 1; block <= options_.blocks; ++block) {
     guests.push_back(meeting_.wait_for(block, until, options_.check));
     mine.addresses.push_back(address_of(guests.back()));

@@ -1,6 +1,7 @@
 #include "experiments/report/run_record.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -154,7 +155,8 @@ bool stops_early(const ConfigNode& config) {
 std::int64_t best_turn(const RunSeries& series, const Measure& measure) {
   const RunPoint* best = &series.front();
   for (const RunPoint& point : series)
-    if (measure.is_better(point.value, best->value)) best = &point;
+    if (std::isnan(best->value) || measure.is_better(point.value, best->value))
+      best = &point;
   return best->turn;
 }
 

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr double kSeconds = 1e-6;  // of the file's unit
 

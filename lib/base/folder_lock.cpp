@@ -36,12 +36,15 @@ bool means_no_locks(int error) {
          error == EINVAL;
 }
 
+/// Closes what can't be locked.
 Kernel lock(int descriptor, const std::string& path) {
   struct flock whole = whole_file();
   if (::fcntl(descriptor, F_OFD_SETLK, &whole) == 0) return Kernel::taken;
   if (errno == EAGAIN || errno == EACCES) return Kernel::busy;
   if (means_no_locks(errno)) return Kernel::has_none;
-  throw UserError("{}: can't be locked: {}", path, errno_text());
+  const std::string reason = errno_text();
+  ::close(descriptor);
+  throw UserError("{}: can't be locked: {}", path, reason);
 }
 
 /// Whether another process has it; a kernel that doesn't know says no.
@@ -74,8 +77,9 @@ FolderLock::FolderLock(const std::string& folder, const LockOptions& options)
   while (true) {
     const Try result = try_once();
     if (result == Try::taken) break;
-    const auto holder = descriptor_ < 0 ? std::nullopt : holder_in(descriptor_);
+    const auto holder = holder_in(descriptor_);
     ::close(std::exchange(descriptor_, -1));
+    if (result == Try::gone) continue;
     if (std::chrono::steady_clock::now() >= until) refuse(holder);
     std::this_thread::sleep_for(kBetweenTries);
   }
@@ -182,8 +186,8 @@ void FolderLock::beat(const std::stop_token& over) {
   while (true) {
     ended.wait_for(lock, over, options_.beat, [] { return false; });
     if (over.stop_requested()) return;
-    end_if_lost();
     self_.heartbeat = this_holder().heartbeat;
+    end_if_lost();
     try {
       write();
     } catch (const UserError& error) {

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -16,14 +17,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPrefix = "sluice-";
+/// What no user calls a folder; mkdtemp() adds six characters.
+constexpr std::string_view kPrefix = "sluice-tmp-";
+constexpr std::string_view kPattern = "XXXXXX";
 
 /// Ours, and its process has ended for sure: it ran on this machine, and its
 /// lock is free.
 bool is_left(const std::string& folder) {
   struct stat status = {};
   if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-      status.st_uid != ::geteuid())
+      status.st_uid != ::geteuid() || (status.st_mode & 077U) != 0)
     return false;
   const LockSeen seen = look_at_lock(folder);
   return seen.holder && !seen.is_held && is_of_this_boot(*seen.holder);
@@ -34,7 +37,10 @@ void remove_left_folders(const fs::path& in) {
   std::error_code ignored;
   for (fs::directory_iterator entry(in, ignored), end; entry != end;
        entry.increment(ignored)) {
-    if (!entry->path().filename().string().starts_with(kPrefix)) continue;
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(kPrefix) ||
+        name.size() != kPrefix.size() + kPattern.size())
+      continue;
     if (is_left(entry->path().string())) fs::remove_all(entry->path(), ignored);
   }
 }
@@ -55,11 +61,17 @@ std::string temporary_root() {
 TemporaryFolder::TemporaryFolder() {
   const std::string root = temporary_root();
   remove_left_folders(root);
-  path_ = fmt::format("{}/{}XXXXXX", root, kPrefix);
+  path_ = fmt::format("{}/{}{}", root, kPrefix, kPattern);
   if (::mkdtemp(path_.data()) == nullptr)
     throw UserError("{}: can't be made: {}; set TMPDIR to a folder of yours",
                     path_, errno_text());
-  lock_.emplace(path_, LockOptions{.is_shared = false});
+  try {
+    lock_.emplace(path_, LockOptions{.is_shared = false});
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+    throw;
+  }
 }
 
 TemporaryFolder::~TemporaryFolder() {

@@ -137,7 +137,9 @@ constexpr const char* kOfTensors = "sluice.crc32c";
 constexpr std::size_t kDigits = 8;
 constexpr const char* kRemedy =
     "take an older checkpoint (--resume continues from the newest that is "
-    "there) or another copy of the file";
+    "there) or another copy of the file; a program that wrote it anew must "
+    "leave "
+    "out sluice.* in its metadata";
 
 std::string digits_of(std::uint32_t checksum) {
   return fmt::format("{:08x}", checksum);

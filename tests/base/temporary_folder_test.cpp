@@ -71,10 +71,12 @@ TEST_F(TemporaryFolders, OfKilledProcessesAreRemovedByTheNext) {
 
 TEST_F(TemporaryFolders, OfAnybodyElseStay) {
   const TemporaryFolder living;
-  const std::string of_nobody = parent_ + "/sluice-file";
+  const std::string of_nobody = parent_ + "/sluice-tmp-nobody";
   fs::create_directory(of_nobody);  // no lock: we don't know
-  const std::string of_other_boot = parent_ + "/sluice-boot";
+  fs::permissions(of_nobody, fs::perms::owner_all);
+  const std::string of_other_boot = parent_ + "/sluice-tmp-reboot";
   fs::create_directory(of_other_boot);
+  fs::permissions(of_other_boot, fs::perms::owner_all);
   LockHolder other = this_holder();
   other.boot = "another";
   other.heartbeat = 0;
@@ -83,6 +85,20 @@ TEST_F(TemporaryFolders, OfAnybodyElseStay) {
   EXPECT_TRUE(fs::exists(living.path()));
   EXPECT_TRUE(fs::exists(of_nobody));
   EXPECT_TRUE(fs::exists(of_other_boot));
+}
+
+// Its lock looks the same; `--dir` may name any folder there.
+TEST_F(TemporaryFolders, AreToldFromRunsThatWereKilled) {
+  const std::string dead = left();
+  for (const char* name : {"sluice-mnist", "sluice-tmp-mnist"}) {
+    fs::create_directory(parent_ + "/" + name);
+    fs::permissions(parent_ + "/" + name, fs::perms::owner_all);
+    fs::copy(lock_file_of(dead), parent_ + "/" + name);
+  }
+  const TemporaryFolder folder;
+  EXPECT_FALSE(fs::exists(dead));
+  EXPECT_TRUE(fs::exists(parent_ + "/sluice-mnist"));
+  EXPECT_TRUE(fs::exists(parent_ + "/sluice-tmp-mnist"));
 }
 
 }  // namespace sluice::temporary_folder_test

@@ -52,11 +52,16 @@ TEST_F(Program, WorkersInheritNothingOfTheirLauncher) {
       shell(std::string(SLUICE_PROGRAM) + " run " + config + " --dir " +
             path("run") + " > " + path("log") + " 2>&1 & echo $!");
   const std::string launcher = start.text.substr(0, start.text.find('\n'));
+  struct KilledAtEnd {
+    ~KilledAtEnd() { ::kill(process, SIGKILL); }
+    int process;
+  } const killed{std::stoi(launcher)};
   const auto has_begun = [&] {
     return slurp(path("run/metrics.jsonl")).find("train") != std::string::npos;
   };
   for (int i = 0; i < 1200 && !has_begun(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ASSERT_TRUE(has_begun()) << slurp(path("log"));
   const std::set<std::string> ours = open_in("self");
   const std::set<std::string> launchers = open_in(launcher);
   EXPECT_TRUE(launchers.contains(fs::canonical(path("run/metrics.jsonl"))))
@@ -68,7 +73,6 @@ TEST_F(Program, WorkersInheritNothingOfTheirLauncher) {
       EXPECT_FALSE(has_identity(link) && launchers.contains(link) &&
                    !ours.contains(link))
           << link;
-  ::kill(std::stoi(launcher), SIGKILL);
 }
 
 }  // namespace sluice::descriptors_test

@@ -25,6 +25,7 @@ using LastingRun = Faults;
 void replace_program(const std::string& program, const std::string& dir) {
   for (int tries = 0; tries < 6000 && worker_of(dir, 3) == 0; ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_NE(worker_of(dir, 3), 0);
   fs::remove(program);
   fs::copy_file("/bin/false", program);
 }

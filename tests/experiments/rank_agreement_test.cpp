@@ -80,6 +80,14 @@ class TwoRanks : public Faults {
   TwoRanks() : ranks_config_(write("ranks.toml", kRankConfig)) {
     secret_ = secret('a');
   }
+  ~TwoRanks() override {
+    for (int tries = 0; tries < 500; ++tries) {
+      const auto left = processes_with(path("ranks"));
+      if (left.empty()) return;
+      for (const int process : left) ::kill(process, SIGKILL);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
 
   std::string secret(char digit) const {
     const std::string file =
@@ -279,7 +287,7 @@ TEST_F(TwoRanks, SayForWhomTheyWaitAndObeyTheFirstSignal) {
 
   start_in_background(0);
   EXPECT_TRUE(wait_to_say(0, "rank 0 waits for rank 1 at " + where)) << said(0);
-  ::kill(processes_of(0).front(), SIGTERM);
+  for (const int process : processes_of(0)) ::kill(process, SIGTERM);
   ASSERT_TRUE(wait_for_end(0));
   EXPECT_EQ(status_of(0), 130) << said(0);
   EXPECT_THAT(said(0), HasSubstr("stopped while rank 0 waited"));
@@ -296,7 +304,7 @@ TEST_F(TwoRanks, SayBothThatASecretIsWrong) {
       << said(0);
   EXPECT_THAT(said(0), HasSubstr("does not hold this run's secret"));
   EXPECT_EQ(slurp(status(0)), "") << "a stranger's mistake ends no run";
-  ::kill(processes_of(0).front(), SIGTERM);
+  for (const int process : processes_of(0)) ::kill(process, SIGTERM);
   ASSERT_TRUE(wait_for_end(0));
 }
 

@@ -151,7 +151,7 @@ class LiveRun : public RunLock {
   void SetUp() override {
     pid_ = start(command("live",
                          "engine=virtual turns=10000000 "
-                         "'checkpoint={every_turns=40,keep=2}'"));
+                         "'checkpoint={every_turns=400,keep=20}'"));
     for (int tries = 0; tries < 6000; ++tries) {
       if (!find_checkpoints(path("live/checkpoints")).empty() &&
           fs::exists(path("live/status.json")))
@@ -162,7 +162,8 @@ class LiveRun : public RunLock {
   }
   ~LiveRun() override {
     end();
-    while (pid_ != 0 && ::kill(pid_, 0) == 0)  // it writes there
+    // It writes there; where nobody reaps it, it stays.
+    for (int i = 0; i < 500 && pid_ != 0 && ::kill(pid_, 0) == 0; ++i)
       std::this_thread::sleep_for(milliseconds(10));
   }
   void end() {

@@ -26,7 +26,7 @@ constexpr int kTimeout = 3;  // s
 
 class Suspension : public Faults {
  protected:
-  static constexpr unsigned kAtOnce = 3;
+  static constexpr unsigned kAtOnce = 2;
 
   std::string dir(unsigned run) { return fmt::format("run-{}", run); }
   std::string output(unsigned run) { return path(dir(run) + ".txt"); }

@@ -35,10 +35,10 @@ TEST_F(SleepingLauncher, BlamesNobodyForWhatItSleptThrough) {
 TEST_F(SleepingLauncher, BlamesWhoWasSilentWhileItWatched) {
   now_ += 24h;
   for (int i = 0; i < 11; ++i) {
-    board_.heard(1);
+    board_.heard(1, true);
     let_pass(1s, 1s);
   }
-  board_.heard(1);
+  board_.heard(1, true);
   const auto stalled = board_.stalled(10s);
   ASSERT_TRUE(stalled);
   EXPECT_EQ(stalled->block, 2);
