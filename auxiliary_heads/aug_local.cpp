@@ -23,13 +23,13 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/ops/adaptive_avg_pool2d.h>
 #include <fmt/format.h>
 #include <torch/nn/modules/linear.h>
 
 #include "auxiliary_heads/site.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/pooling.h"
 
 namespace sluice {
 namespace {
@@ -149,7 +149,7 @@ class AugLocalHead final : public Head {
       values = layers_[i]->forward(values, pass);
     }
     at::Tensor x = values.front();
-    if (x.dim() == 4) x = at::adaptive_avg_pool2d(x, {1, 1}).flatten(1);
+    if (x.dim() == 4) x = pixel_mean(x);
     const at::Tensor logits = classifier_(x);  // [N, classes]
     return {loss_(logits, beside.labels), logits};
   }

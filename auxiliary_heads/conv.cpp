@@ -4,12 +4,12 @@
 #include <memory>
 #include <utility>
 
-#include <ATen/ops/adaptive_avg_pool2d.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
 #include "auxiliary_heads/site.h"
 #include "auxiliary_heads/stacks.h"
+#include "lib/pooling.h"
 
 namespace sluice {
 namespace {
@@ -33,8 +33,7 @@ class ConvHead final : public Head {
   HeadResult forward(const Tensors& features, const Beside& beside) override {
     const at::Tensor& input = features.front();  // [N, C, H, W]
     if (is_training()) check_batch(input, normalised_values_, "conv");
-    const at::Tensor pooled =
-        at::adaptive_avg_pool2d(through(convolutions_, input), {2, 2});
+    const at::Tensor pooled = average_pool(through(convolutions_, input), 2, 2);
     const at::Tensor logits = classifier_(norm_(pooled).flatten(1));
     return {loss_(logits, beside.labels), logits};  // logits: [N, classes]
   }

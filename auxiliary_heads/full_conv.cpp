@@ -12,6 +12,7 @@
 
 #include "auxiliary_heads/site.h"
 #include "auxiliary_heads/stacks.h"
+#include "lib/pooling.h"
 
 namespace sluice {
 namespace {
@@ -35,7 +36,7 @@ class FullConvHead final : public Head {
     const at::Tensor& input = features.front();  // [N, C, H, W]
     if (is_training()) check_batch(input, pixels_, "full_conv");
     const at::Tensor maps = last_(convolutions_->forward(input));
-    const at::Tensor logits = classifier_(maps.mean({2, 3}));  // [N, classes]
+    const at::Tensor logits = classifier_(pixel_mean(maps));  // [N, classes]
     return {loss_(logits, beside.labels), logits};
   }
 

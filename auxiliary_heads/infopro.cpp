@@ -16,12 +16,12 @@
 
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/relu.h>
-#include <ATen/ops/upsample_bilinear2d.h>
 
 #include "auxiliary_heads/contrast.h"
 #include "auxiliary_heads/net_1c2f.h"
 #include "auxiliary_heads/site.h"
 #include "lib/base/error.h"
+#include "lib/pooling.h"
 #include "lib/precision.h"
 
 namespace sluice {
@@ -85,8 +85,7 @@ class Decoder final : public torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& maps) {
     if (is_training()) check_batch(maps, height_ * width_, "infopro");
-    const at::Tensor resized = at::upsample_bilinear2d(maps, {height_, width_},
-                                                       /*align_corners=*/true);
+    const at::Tensor resized = resize_bilinear(maps, height_, width_);
     return conv2_(at::relu(norm_(conv1_(resized))));
   }
 

@@ -3,12 +3,12 @@
 #include <memory>
 #include <utility>
 
-#include <ATen/ops/adaptive_avg_pool2d.h>
 #include <torch/nn/modules/linear.h>
 
 #include "auxiliary_heads/site.h"
 #include "lib/base/error.h"
 #include "lib/head.h"
+#include "lib/pooling.h"
 
 namespace sluice {
 namespace {
@@ -27,8 +27,7 @@ class LinearHead final : public Head {
 
   HeadResult forward(const Tensors& features, const Beside& beside) override {
     at::Tensor input = features.front();  // [N, C] or [N, C, H, W]
-    if (is_map_)
-      input = at::adaptive_avg_pool2d(input, {pool_, pool_}).flatten(1);
+    if (is_map_) input = average_pool(input, pool_, pool_).flatten(1);
     const at::Tensor logits = classifier_(input);  // [N, classes]
     return {loss_(logits, beside.labels), logits};
   }

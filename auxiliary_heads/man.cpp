@@ -6,14 +6,15 @@
 // the backward of block k+1, once a turn, before it goes on.
 //
 // Parameters follow, BatchNorm statistics don't, as in the authors' code. EMA
-// begins as the layer does (by the seed: a file of initial weights is caught up
-// with), LB with weights of its own.
+// begins as the layer does, LB with weights of its own.
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
 
 #include "auxiliary_heads/heads.h"
 #include "auxiliary_heads/site.h"
@@ -48,6 +49,7 @@ class ManHead final : public Head {
       std::replace(name.begin(), name.end(), '.', '_');
       // Saved, but not trained: average_ is no module of the head's.
       averaged_.push_back(register_buffer(name, item.value()));
+      names_.push_back(fmt::format("layers.{}.{}", next, item.key()));
     }
     head_ = register_module("head", make_head(behind(site, layer)));
   }
@@ -65,6 +67,13 @@ class ManHead final : public Head {
     for (std::size_t i = 0; i < sums.size(); ++i)
       sums[i] = sums[i] + averages[i];
     return head_->forward(sums, beside);
+  }
+
+  NamedTensors copied() const override {
+    NamedTensors all;
+    for (std::size_t i = 0; i < averaged_.size(); ++i)
+      all.emplace_back(names_[i], averaged_[i]);
+    return all;
   }
 
   void follow(const Tensors& first_layer_above) override {
@@ -89,6 +98,7 @@ class ManHead final : public Head {
   std::shared_ptr<Layer> correction_;
   std::shared_ptr<Layer> average_;
   Tensors averaged_;
+  std::vector<std::string> names_;  // of what they follow, in the model
   std::shared_ptr<Head> head_;
 };
 

@@ -6,11 +6,11 @@
 #include <memory>
 #include <utility>
 
-#include <ATen/ops/adaptive_avg_pool2d.h>
 #include <torch/nn/modules/linear.h>
 
 #include "auxiliary_heads/site.h"
 #include "auxiliary_heads/stacks.h"
+#include "lib/pooling.h"
 
 namespace sluice {
 namespace {
@@ -54,9 +54,9 @@ class MlpSrHead final : public Head {
     at::Tensor x = features.front();  // [N, C] or [N, C, H, W]
     if (is_training()) check_batch(x, normalised_values_, "mlp_sr");
     if (is_map_) {
-      x = at::adaptive_avg_pool2d(x, {height_, width_});
+      x = average_pool(x, height_, width_);
       x = through(convolutions_, x);
-      x = at::adaptive_avg_pool2d(x, {2, 2}).flatten(1);  // [N, 4 C]
+      x = average_pool(x, 2, 2).flatten(1);  // [N, 4 C]
     }
     const at::Tensor logits = classifier_(through(mlp_, x));  // [N, classes]
     return {loss_(logits, beside.labels), logits};

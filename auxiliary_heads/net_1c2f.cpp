@@ -5,6 +5,7 @@
 #include <ATen/ops/relu.h>
 
 #include "auxiliary_heads/site.h"
+#include "lib/pooling.h"
 
 namespace sluice {
 namespace {
@@ -42,7 +43,7 @@ Net1c2f::Net1c2f(const Site& site, std::int64_t outputs) {
 
 at::Tensor Net1c2f::forward(const at::Tensor& maps, std::string_view head) {
   if (is_training()) check_batch(maps, pixels_, head);
-  const at::Tensor x = at::relu(norm_(conv_(maps))).mean({2, 3});
+  const at::Tensor x = pixel_mean(at::relu(norm_(conv_(maps))));
   return linear2_(at::relu(linear1_(x)));
 }
 

@@ -17,6 +17,7 @@
 #include "auxiliary_heads/similarity.h"
 #include "auxiliary_heads/site.h"
 #include "lib/head.h"
+#include "lib/pooling.h"
 
 namespace sluice {
 namespace {
@@ -93,8 +94,7 @@ class PredsimHead final : public Head {
   }
 
   at::Tensor predict(const at::Tensor& input) {
-    return prediction_(input.dim() == 4 ? pooled(input, plan_).flatten(1)
-                                        : input);
+    return prediction_(input.dim() == 4 ? flat(pooled(input, plan_)) : input);
   }
 
   at::Tensor mismatch(const at::Tensor& input, const at::Tensor& labels) {

@@ -6,6 +6,7 @@
 #include <c10/core/ScalarType.h>
 
 #include "lib/base/error.h"
+#include "lib/pooling.h"
 #include "lib/precision.h"
 
 namespace sluice {
@@ -15,7 +16,7 @@ namespace {
 at::Tensor rows_of(const at::Tensor& features) {
   const bool is_map =
       features.dim() == 4 && features.size(1) > 3 && features.size(2) > 1;
-  if (!is_map) return features.flatten(1);
+  if (!is_map) return flat(features);
   return features.flatten(2).std(/*dim=*/2, /*unbiased=*/true);
 }
 

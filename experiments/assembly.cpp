@@ -10,6 +10,7 @@
 #include <ATen/Parallel.h>
 
 #include "experiments/cut_again.h"
+#include "experiments/data/chained.h"
 #include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
 #include "lib/base/memory_channel.h"
@@ -48,6 +49,7 @@ void take_initial_weights(const std::string& path, Worker& worker) {
   for (auto& [name, tensor] : worker.weights())
     if (name.starts_with("layers.") || names.contains(name))
       wanted.emplace_back(name, tensor);
+  copy_by_name(found, worker.copied(), path);
   copy_by_name(found, wanted, path);
 }
 
@@ -59,6 +61,8 @@ void restore(const Experiment& experiment, const std::string& checkpoint,
   const std::vector<std::int64_t> cut = cut_of({state, checkpoint});
   if (!is_cut_so(experiment, cut)) {
     state = state_for_block(experiment, worker.block(), state, checkpoint);
+    // Sources of new boundaries begin beside the weights that were saved.
+    copy_by_name(weights, worker.copied(), checkpoint);
     add_new_sources(experiment, cut, worker.weights(), weights);
     add_new_sources(experiment, cut, worker.state(), state);
   }
@@ -128,6 +132,7 @@ WorkerSettings settings_of(const Experiment& experiment, int block,
           .turns = experiment.length.turns,
           .turns_per_epoch = experiment.turns_per_epoch,
           .evaluation_batches = experiment.length.evaluation_batches,
+          .validation_batches = experiment.validation_batches,
           .log_every = experiment.log_every,
           .loss = experiment.loss,
           .precision = experiment.precision,
@@ -176,6 +181,22 @@ std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
 
 namespace {
 
+std::unique_ptr<Source> source_in_order(const Experiment& experiment,
+                                        const Split& split) {
+  return std::make_unique<SampleSource>(
+      split.samples(), OrderOptions{.batch_size = experiment.batch_size,
+                                    .shuffled = false,
+                                    .augmented = false});
+}
+
+/// The validation split, where there is one, and then the test split.
+std::unique_ptr<Source> evaluation_source(const Experiment& experiment) {
+  const DataSet& data = *experiment.data;
+  auto test = source_in_order(experiment, data.test);
+  if (!data.has_validation()) return test;
+  return chained(source_in_order(experiment, data.validation), std::move(test));
+}
+
 Sources sources_of(const Experiment& experiment, int block) {
   const bool is_first = block == 1;
   const bool trains_from_data =
@@ -189,11 +210,7 @@ Sources sources_of(const Experiment& experiment, int block) {
         prefetched(training_source(experiment), experiment.prefetch);
   if (is_first)
     sources.evaluation =
-        prefetched(std::make_unique<SampleSource>(
-                       experiment.data->test.samples(),
-                       OrderOptions{.batch_size = experiment.batch_size,
-                                    .shuffled = false}),
-                   experiment.prefetch);
+        prefetched(evaluation_source(experiment), experiment.prefetch);
   return sources;
 }
 

@@ -40,6 +40,10 @@ class Attempt {
 
   Coordinator& coordinator() { return coordinator_; }
   RunSink& sink() { return *sink_; }
+  /// That of checkpoints/best; nothing when nobody asked for it.
+  const std::optional<Record>& best_evaluation() const {
+    return keeper_.best();
+  }
   /// Since it began.
   double seconds() const { return seconds_since(started_); }
 

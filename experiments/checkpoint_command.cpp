@@ -61,8 +61,10 @@ void checkpoint_command(const CheckpointArguments& arguments) {
       print_checkpoint(path);
     return;
   }
+  auto lock = lock_run(folder);
   const Experiment experiment = experiment_of({config_of_run(folder), {}});
-  print_drained(drain_last_checkpoint(folder, experiment, arguments.command));
+  print_drained(drain_last_checkpoint(folder, std::move(lock), experiment,
+                                      arguments.command));
 }
 
 }  // namespace sluice

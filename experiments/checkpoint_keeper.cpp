@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <utility>
 
 #include "lib/base/error.h"
@@ -20,12 +19,12 @@ CheckpointKeeper::CheckpointKeeper(std::string folder, KeepOptions options)
 
 void CheckpointKeeper::evaluated(const Record& evaluation) {
   if (!options_.best) return;
-  const double value = evaluation.number(
-      options_.best->name, std::numeric_limits<double>::quiet_NaN());
+  const double value = options_.best->in(evaluation);
   if (std::isnan(value)) return;
   if (best_value_ && !options_.best->is_better(value, *best_value_)) return;
   best_value_ = value;
   best_turn_ = std::llround(evaluation.number("turn", 0));
+  best_ = evaluation;
 }
 
 bool CheckpointKeeper::is_kept(std::int64_t turn, std::int64_t newest) const {

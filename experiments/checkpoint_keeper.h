@@ -27,6 +27,8 @@ class CheckpointKeeper {
   void evaluated(const Record& evaluation);
   /// All blocks have written their part of the turn's checkpoint.
   void saved(std::int64_t turn);
+  /// The best evaluation so far; nothing when nobody asked for it.
+  const std::optional<Record>& best() const { return best_; }
 
  private:
   bool is_kept(std::int64_t turn, std::int64_t newest) const;
@@ -36,6 +38,7 @@ class CheckpointKeeper {
   KeepOptions options_;
   std::optional<double> best_value_;
   std::optional<std::int64_t> best_turn_;
+  std::optional<Record> best_;
 };
 
 }  // namespace sluice

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -22,6 +22,7 @@
 #include "experiments/experiment.h"
 #include "experiments/method_page.h"
 #include "experiments/ranks/ranks.h"
+#include "experiments/restarts.h"
 #include "experiments/run.h"
 #include "experiments/run_folder.h"
 #include "experiments/sweep/ask_tell.h"
@@ -29,6 +30,7 @@
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/timetable.h"
 #include "lib/base/error.h"
+#include "lib/base/own_image.h"
 #include "lib/checkpoints/safetensors.h"
 #include "lib/codecs/codec.h"
 #include "lib/optimizers/optimizer.h"
@@ -60,11 +62,15 @@ Experiment experiment_of(const ConfigArguments& arguments) {
 
 namespace {
 
+std::shared_ptr<FolderLock> lock_to_resume(const RunArguments& arguments) {
+  if (!arguments.folder.empty() || arguments.overwrite)
+    throw UserError("--resume goes with neither --dir nor --overwrite");
+  return lock_run(arguments.resume);
+}
+
 /// The run's own config; what was typed after --resume are overrides, the first
 /// of which the command line took for the config.
 ConfigArguments config_to_resume(const RunArguments& arguments) {
-  if (!arguments.folder.empty() || arguments.overwrite)
-    throw UserError("--resume goes with neither --dir nor --overwrite");
   last_checkpoint(arguments.resume);  // there is one
   ConfigArguments config = arguments.config;
   const std::string first =
@@ -157,6 +163,28 @@ void print_dropped(const RunResult& result) {
                messages);
 }
 
+std::string accuracy_text(const Record& evaluation) {
+  if (evaluation.find("accuracy") == nullptr) return "not evaluated";
+  return fmt::format("accuracy {:.2f} %",
+                     100 * evaluation.number("accuracy", 0));
+}
+
+/// What checkpoints/best holds, and which split chose it.
+void print_best(const RunResult& result) {
+  if (!result.best) return;
+  const Record& best = *result.best;
+  const std::string split = choosing_split(best);
+  const std::string chosen =
+      split == "test"
+          ? " (chosen by the test split itself: see data.validation)"
+          : fmt::format(", validation loss {:.4f}, accuracy {:.2f} %",
+                        best.number("validation_loss", 0),
+                        100 * best.number("validation_accuracy", 0));
+  fmt::print("Best by the {} split after turn {}: test loss {:.4f}, {}{}\n",
+             split, best.integer("turn"), best.number("loss", 0),
+             accuracy_text(best), chosen);
+}
+
 std::vector<KeyDoc> keys_of(const PolicyRow& policy) {
   Fields fields(nullptr, "boundary");
   try {
@@ -173,14 +201,6 @@ void print_rows(std::span<const Row<Make>> rows) {
     fmt::print("  {:<20}{}\n", row.name, row.summary);
 }
 
-}  // namespace
-
-std::string this_program() {
-  return std::filesystem::read_symlink("/proc/self/exe").string();
-}
-
-namespace {
-
 int run_card_command(const RunArguments& arguments, StopSignals& signals) {
   const CardReport report = run_card({.path = arguments.config.config,
                                       .overrides = arguments.config.overrides,
@@ -188,7 +208,7 @@ int run_card_command(const RunArguments& arguments, StopSignals& signals) {
                                       .only = arguments.only,
                                       .overwrite = arguments.overwrite,
                                       .command = arguments.command,
-                                      .program = this_program(),
+                                      .program = kOwnImage,
                                       .data_root = data_root()},
                                      signals);
   fmt::print("\n{}", markdown_of(report));
@@ -219,35 +239,40 @@ int run_command(const RunArguments& arguments) {
   if (!arguments.only.empty())
     throw UserError("--only is for cards; {} is none",
                     resume ? "a run" : arguments.config.config);
+  const std::optional<Rank> rank = rank_from(process_environment());
+  // Before its config is read, which another process may be about to change.
+  const auto lock = resume && (!rank || rank->number == 0)
+                        ? lock_to_resume(arguments)
+                        : nullptr;
   const Experiment experiment = resume ? experiment_to_resume(arguments)
                                        : experiment_of(arguments.config);
-  const std::optional<Rank> rank = rank_from(process_environment());
   if (rank) check_rank(*rank, experiment);
-  if (rank && rank->number > 0) {
-    // What is sent to all ranks is for rank 0: it lets them finish their turns.
-    signals.on_stop([] {});
+  if (rank && rank->number > 0)
     return run_rank(*rank, experiment,
                     {.folder = resume ? arguments.resume : arguments.folder,
-                     .resume = resume});
-  }
+                     .resume = resume},
+                    signals);
   const RunResult result =
       run(experiment,
           {.folder = resume ? arguments.resume : arguments.folder,
            .overwrite = arguments.overwrite,
            .resume = resume,
+           .lock = lock,
            .faults = arguments.faults,
            .rank = rank,
            .command = arguments.command,
-           .program = this_program()},
+           .program = kOwnImage},
           signals);
   print_costs(result);
   print_clock(result);
   print_dropped(result);
-  fmt::print("{} after {:.1f} s: accuracy {:.2f} %, {:.0f} samples/s, in {}\n",
+  print_best(result);
+  fmt::print("{} after {:.1f} s: {}, {:.0f} samples/s, in {}\n",
              result.complete ? "Done" : "Stopped", result.seconds,
-             100 * result.accuracy, result.samples_per_second, result.folder);
+             accuracy_text(result.evaluation), result.samples_per_second,
+             result.folder);
   if (!result.complete)
-    fmt::print("To continue: sluice run --resume {}\n", result.folder);
+    fmt::print("To continue: {}\n", way_to_continue(experiment, result.folder));
   return 0;
 }
 
@@ -282,15 +307,17 @@ int sweep_command(const SweepArguments& arguments) {
                                   .samples = arguments.samples,
                                   .zip = arguments.zip});
   const std::optional<SlurmOptions> slurm = slurm_of(arguments);
-  const SweepOptions options = {.folder = arguments.folder,
-                                .jobs = arguments.jobs.value_or(slurm ? 0 : 1),
-                                .slurm = slurm,
-                                .retry = arguments.on_failure == "retry",
-                                .again = arguments.again,
-                                .dry_run = arguments.dry_run,
-                                .command = arguments.command,
-                                .program = this_program(),
-                                .data_root = data_root()};
+  const SweepOptions options = {
+      .folder = arguments.folder,
+      .jobs = arguments.jobs.value_or(slurm ? 0 : 1),
+      .slurm = slurm,
+      .retry = arguments.on_failure == "retry",
+      .again = arguments.again,
+      .dry_run = arguments.dry_run,
+      .command = arguments.command,
+      // Slurm's nodes start it by its path.
+      .program = slurm ? path_of_own_image() : kOwnImage,
+      .data_root = data_root()};
   const SweepResult result =
       arguments.ask_tell
           ? answer_proposals(sweep, options, signals, {STDIN_FILENO, stdout})
@@ -300,6 +327,27 @@ int sweep_command(const SweepArguments& arguments) {
   return result.failed > 0 ? 3 : 0;
 }
 
+namespace {
+
+const char* name_of_split(const EvalArguments& arguments) {
+  if (arguments.validation) return "validation";
+  return arguments.train ? "training" : "test";
+}
+
+const Split& split_of(const EvalArguments& arguments,
+                      const Experiment& experiment) {
+  const DataSet& data = *experiment.data;
+  if (arguments.validation && !data.has_validation())
+    throw UserError(
+        "{}: was trained without a validation split; leave out --validation, "
+        "or train with data.validation = 0.1",
+        arguments.path);
+  if (arguments.validation) return data.validation;
+  return arguments.train ? data.train : data.test;
+}
+
+}  // namespace
+
 void eval_command(const EvalArguments& arguments) {
   const Evaluated found = find_evaluated(arguments.path);
   ConfigArguments config = arguments.config;
@@ -308,12 +356,11 @@ void eval_command(const EvalArguments& arguments) {
     throw UserError("{}: belongs to no run; name its config with --config",
                     arguments.path);
   const Experiment experiment = experiment_of(config);
-  const Split& split =
-      arguments.train ? experiment.data->train : experiment.data->test;
+  const Split& split = split_of(arguments, experiment);
   const Evaluation result = evaluate(experiment, found.weights, split);
   fmt::print("{}: {} loss {:.4f}, accuracy {:.2f} % of {}\n", found.weights,
-             arguments.train ? "training" : "test", result.loss(),
-             100 * result.accuracy(), result.labels());
+             name_of_split(arguments), result.loss(), 100 * result.accuracy(),
+             result.labels());
   if (arguments.logits.empty()) return;
   write_safetensors(arguments.logits, first_logits(experiment, found.weights,
                                                    split, arguments.samples));

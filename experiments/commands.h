@@ -22,9 +22,6 @@ Experiment experiment_of(const ConfigArguments& arguments);
 /// Where data files are looked for: SLUICE_DATA, or empty.
 std::string data_root();
 
-/// The file that worker processes are started from: this one.
-std::string this_program();
-
 struct RunArguments {
   ConfigArguments config;  ///< the file may be a card too
   std::string resume;      ///< the folder of a run to continue; or empty
@@ -57,10 +54,11 @@ struct SweepArguments {
 int sweep_command(const SweepArguments& arguments);
 
 struct EvalArguments {
-  std::string path;        ///< a run, a checkpoint or a safetensors file
-  ConfigArguments config;  ///< the config's file: empty, that of the run
-  bool train = false;      ///< the training split, without augmentation
-  std::string logits;      ///< a file for those of the first samples; or empty
+  std::string path;         ///< a run, a checkpoint or a safetensors file
+  ConfigArguments config;   ///< the config's file: empty, that of the run
+  bool train = false;       ///< the training split, without augmentation
+  bool validation = false;  ///< the validation split
+  std::string logits;       ///< a file for those of the first samples; or empty
   std::int64_t samples = 64;  ///< of that file
 };
 void eval_command(const EvalArguments& arguments);

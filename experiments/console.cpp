@@ -20,6 +20,30 @@ double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+std::string evaluation_text(const Record& record) {
+  std::string text = fmt::format("epoch {:.2f}  ", record.number("epoch", 0));
+  if (record.find("validation_loss") != nullptr)
+    text += fmt::format("validation loss {:.4f}, accuracy {:.2f} %; ",
+                        record.number("validation_loss", 0),
+                        100 * record.number("validation_accuracy", 0));
+  return text + fmt::format("test loss {:.4f}, accuracy {:.2f} %",
+                            record.number("loss", 0),
+                            100 * record.number("accuracy", 0));
+}
+
+std::string early_stop_text(const Record& record) {
+  const double best = record.number("best", 0);
+  const bool is_loss = record.text("measure") == "loss";
+  return fmt::format(
+      "Early stop after turn {}: the {} {} has not got better than {} (turn "
+      "{}) in {} evaluation{}",
+      record.integer("turn"), record.text("split"), record.text("measure"),
+      is_loss ? fmt::format("{:.4f}", best)
+              : fmt::format("{:.2f} %", 100 * best),
+      record.integer("best_turn"), record.integer("without_progress"),
+      record.integer("without_progress") == 1 ? "" : "s");
+}
+
 /// A longer line would wrap, and could not be written over.
 std::size_t terminal_width() {
   winsize size{};
@@ -91,10 +115,8 @@ void Console::leave(const std::string& line) {
 
 void Console::write(const Record& record) {
   const std::string name = record.text("kind");
-  if (name == "evaluation")
-    leave(fmt::format("epoch {:.2f}  test loss {:.4f}, accuracy {:.2f} %",
-                      record.number("epoch", 0), record.number("loss", 0),
-                      100 * record.number("accuracy", 0)));
+  if (name == "evaluation") leave(evaluation_text(record));
+  if (name == "early_stop") leave(early_stop_text(record));
   if (name == "injection") leave("Injected: " + record.text("fault"));
   if (name == "restart") {
     turn_ = std::llround(record.number("turn", 0));

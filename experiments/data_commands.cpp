@@ -10,8 +10,10 @@
 
 #include "experiments/assembly.h"
 #include "experiments/data/fetch.h"
+#include "experiments/keyed_tensors.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
+#include "lib/checkpoints/safetensors.h"
 
 namespace sluice {
 namespace {
@@ -89,7 +91,51 @@ std::string fetchable_sets() {
   return joined(names_of_sets());
 }
 
+namespace {
+
+KeyedKinds kinds_of(const DataOrderArguments& arguments) {
+  KeyedKinds kinds;
+  for (const std::string& name : arguments.with) {
+    kinds.masks = kinds.masks || name == "masks";
+    kinds.labels = kinds.labels || name == "labels";
+    kinds.projections = kinds.projections || name == "projections";
+  }
+  if (arguments.turns == 0 && (kinds.masks || kinds.labels))
+    throw UserError(
+        "--with masks or labels wants --turns N: those of the first N batches "
+        "are kept in memory until they are written");
+  return kinds;
+}
+
+/// "2 masks, 2 labels, 0 projections"
+std::string counted(const NamedTensors& tensors, const KeyedKinds& kinds) {
+  std::string text;
+  const auto count = [&](bool is_wanted, const std::string& kind) {
+    if (!is_wanted) return;
+    const auto number = std::count_if(
+        tensors.begin(), tensors.end(),
+        [&](const auto& named) { return named.first.starts_with(kind + "."); });
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", number, kind);
+  };
+  count(kinds.masks, "masks");
+  count(kinds.labels, "labels");
+  count(kinds.projections, "projections");
+  return text;
+}
+
+void write_keyed(const Experiment& experiment,
+                 const DataOrderArguments& arguments, const KeyedKinds& kinds,
+                 std::int64_t turns) {
+  if (arguments.with.empty()) return;
+  const NamedTensors tensors = keyed_tensors(experiment, turns, kinds);
+  write_safetensors(arguments.file, tensors);
+  fmt::print(stderr, "{}: {}\n", arguments.file, counted(tensors, kinds));
+}
+
+}  // namespace
+
 void data_order_command(const DataOrderArguments& arguments) {
+  const KeyedKinds kinds = kinds_of(arguments);
   const Experiment experiment = experiment_of(arguments.config);
   const auto source = training_source(experiment);
   const std::int64_t turns = experiment.length.turns;
@@ -104,6 +150,7 @@ void data_order_command(const DataOrderArguments& arguments) {
     line.push_back('\n');
     std::fwrite(line.data(), 1, line.size(), stdout);
   }
+  write_keyed(experiment, arguments, kinds, end);
 }
 
 void data_fetch_command(const DataFetchArguments& arguments) {

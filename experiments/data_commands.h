@@ -13,9 +13,13 @@ namespace sluice {
 struct DataOrderArguments {
   ConfigArguments config;
   std::int64_t turns = 0;  ///< 0: all of the run
+  /// "masks", "labels", "projections": what else is written, into a file.
+  std::vector<std::string> with = {};
+  std::string file = "order.safetensors";
 };
 /// Prints a line per batch of the run: its number, the epoch, and the positions
-/// of its samples (Samples::position), with a space between.
+/// of its samples (Samples::position), with a space between. Then writes what
+/// else was asked for (keyed_tensors.h), and says so on stderr.
 void data_order_command(const DataOrderArguments& arguments);
 
 struct DataFetchArguments {

@@ -11,7 +11,8 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kLosses[] = {"loss", "synthesizer_loss", "input_loss"};
+constexpr const char* kLosses[] = {"loss", "validation_loss",
+                                   "synthesizer_loss", "input_loss"};
 
 std::string not_a_loss(double value) {
   if (std::isnan(value)) return "nan";
@@ -19,6 +20,7 @@ std::string not_a_loss(double value) {
 }
 
 std::string whose(const std::string& name, std::int64_t block) {
+  if (name == "validation_loss") return "the validation loss";
   if (block == 0) return "the test loss";
   if (name == "synthesizer_loss")
     return fmt::format("the loss of the synthesizer above block {}", block);
@@ -34,14 +36,18 @@ std::optional<DivergenceGuard::Loss> DivergenceGuard::loss_in(
   const std::string kind = record.text("kind");
   if (kind != "train" && kind != "lesson" && kind != "evaluation")
     return std::nullopt;
+  // The first that is none, or else the first.
+  std::optional<Loss> found;
   for (const char* name : kLosses)
-    if (record.find(name) != nullptr)
-      return Loss{.turn = record.integer("turn"),
-                  .block = record.integer("block"),
-                  .batch = record.integer("batch"),
-                  .name = name,
-                  .value = record.number(name, 0)};
-  return std::nullopt;
+    if (record.find(name) != nullptr &&
+        (!found || (std::isfinite(found->value) &&
+                    !std::isfinite(record.number(name, 0)))))
+      found = Loss{.turn = record.integer("turn"),
+                   .block = record.integer("block"),
+                   .batch = record.integer("batch"),
+                   .name = name,
+                   .value = record.number(name, 0)};
+  return found;
 }
 
 void DivergenceGuard::recall(const Record& record) {

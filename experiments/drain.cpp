@@ -79,6 +79,7 @@ void drain(const Experiment& experiment, const RunFolder& folder,
 }  // namespace
 
 Drained drain_last_checkpoint(const std::string& folder,
+                              std::shared_ptr<FolderLock> lock,
                               const Experiment& experiment,
                               const std::string& command) {
   if (runs_free(experiment.plans.front()))
@@ -86,7 +87,6 @@ Drained drain_last_checkpoint(const std::string& folder,
         "{}: ran with schedule = 'free', which can't be continued, nor its "
         "checkpoint be drained; that can be another run's initial_weights",
         folder);
-  last_checkpoint(folder);  // there is one
   const Resumed point = restart_point(experiment, folder);
   Drained drained{.checkpoint = point.checkpoint,
                   .turn = point.turn,
@@ -96,7 +96,7 @@ Drained drain_last_checkpoint(const std::string& folder,
                                .resume = point.checkpoint});
   const bool was_done = std::filesystem::exists(folder + "/done");
   const RunFolder opened =
-      RunFolder::reopen(folder, experiment, command, point);
+      RunFolder::reopen(folder, std::move(lock), experiment, command, point);
   try {
     drain(in_this_thread(experiment), opened, point);
   } catch (...) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "experiments/experiment.h"
+#include "lib/base/folder_lock.h"
 
 namespace sluice {
 
@@ -19,8 +21,10 @@ struct Drained {
 /// would come. The checkpoint, replaced when the new one is whole, can then be
 /// continued under another cut or other policies. The metrics get the records
 /// of what was applied; nothing is evaluated. In this thread, whatever the
-/// run's engine. Throws UserError when there is nothing to drain from.
+/// run's engine, and with its lock (lock_run()). Throws UserError when there is
+/// nothing to drain from.
 Drained drain_last_checkpoint(const std::string& folder,
+                              std::shared_ptr<FolderLock> lock,
                               const Experiment& experiment,
                               const std::string& command);
 

@@ -10,8 +10,12 @@
 #include "experiments/calibration.h"
 #include "experiments/ranks/note.h"
 #include "experiments/ranks/ranks.h"
+#include "experiments/ranks/roll_call.h"
+#include "experiments/ranks/wait_notice.h"
+#include "experiments/stop_signals.h"
 #include "experiments/virtual_clock.h"
 #include "experiments/worker_process.h"
+#include "lib/checkpoints/checkpoint.h"
 #include "lib/engines/control.h"
 #include "lib/engines/processes.h"
 #include "lib/engines/threads.h"
@@ -90,19 +94,41 @@ void run_in_threads(const Experiment& experiment, const RunPlace& place,
       coordinator);
 }
 
+/// All control links. Says for whom it waits where those are ranks.
+std::vector<Link> meet_ranks(Rendezvous& rendezvous, RollCall& ranks,
+                             const std::string& folder, Deadline patience) {
+  RefusalsTold refusals(rendezvous);
+  std::vector<Link> links;
+  {
+    const WaitNotice notice([&] { return awaited_text(rendezvous); }, patience,
+                            [&] { return refusals.next(); });
+    links = rendezvous.accept_workers();
+  }
+  ranks.record_builds(folder);
+  return links;
+}
+
 void run_in_processes(const Experiment& experiment, const RunPlace& place,
                       Coordinator& coordinator) {
+  std::optional<RollCall> ranks;  // judges for as long as `io` runs
   IoThread io;
   // The check reaches the children, which the engine owns.
   std::function<void()> check;
   const Secret secret = place.rank ? secret_of(*place.rank) : make_secret();
   RendezvousOptions options = rendezvous_options(experiment, secret);
   const Deadline timeout = options.deadline;
-  if (place.rank)
+  if (place.rank) {
     options.host = host_of(*place.rank);
-  else
+    ranks.emplace(experiment, turn_of(place.files.resume).value_or(0));
+    ranks->judge_in(options);
+  } else {
     options.deadline = kSupervisedDeadline;
-  options.check = [&] { check(); };
+  }
+  options.check = [&] {
+    check();
+    if (place.rank && coordinator.is_stopping())
+      throw Interrupted("stopped while rank 0 waited for the other ranks");
+  };
   Rendezvous rendezvous(io, options);
   std::optional<PostedNote> note;
   if (place.rank && place.rank->one_host)
@@ -123,6 +149,9 @@ void run_in_processes(const Experiment& experiment, const RunPlace& place,
       .meet =
           [&](const std::function<void()>& check_children) {
             check = check_children;
+            if (ranks)
+              return meet_ranks(rendezvous, *ranks, place.folder,
+                                options.patience);
             return rendezvous.accept_workers();
           },
       .all_joined =

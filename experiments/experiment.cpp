@@ -70,9 +70,15 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
   const ConfigNode tables = numbered(
       written.value.index() == 0 ? nullptr : &written, count, keys, path);
   Fields fields(&tables, std::string(path));
-  for (std::int64_t number = 1; number <= count; ++number)
-    fields.section(std::to_string(number), "",
-                   [&](Fields& part) { describe_one(part, experiment); });
+  const ConfigNode* table = written.value.index() == 0 ? nullptr : &written;
+  for (std::int64_t number = 1; number <= count; ++number) {
+    try {
+      fields.section(std::to_string(number), "",
+                     [&](Fields& part) { describe_one(part, experiment); });
+    } catch (const UserError& error) {
+      throw UserError("{}", as_written(error.what(), table, path, number));
+    }
+  }
   fields.finish();
   if (count == 0) {  // no boundary: what holds for all is checked all the same
     Experiment unused = experiment;
@@ -227,6 +233,14 @@ std::int64_t threads_for(std::int64_t blocks) {
       1, std::int64_t{std::thread::hardware_concurrency()} / blocks);
 }
 
+std::int64_t evaluation_batches_of(const Split& split,
+                                   const Settings& settings) {
+  if (split.size() == 0) return 0;
+  return SampleOrder(split.size(),
+                     {.batch_size = settings.batch_size, .shuffled = false})
+      .batches_per_epoch();
+}
+
 RunLength length_of(const Settings& settings, const Experiment& experiment) {
   const std::int64_t per_epoch = experiment.turns_per_epoch;
   RunLength length;
@@ -242,9 +256,8 @@ RunLength length_of(const Settings& settings, const Experiment& experiment) {
   length.early_stop = settings.early_stop;
   length.drain = settings.drain;
   length.evaluation_batches =
-      SampleOrder(experiment.data->test.size(),
-                  {.batch_size = settings.batch_size, .shuffled = false})
-          .batches_per_epoch();
+      experiment.validation_batches +
+      evaluation_batches_of(experiment.data->test, settings);
   return length;
 }
 
@@ -285,6 +298,7 @@ void apply(const Settings& settings, const Fields& top,
   experiment.hashes = settings.hashes;
   experiment.restart_on_failure = settings.on_failure == "restart";
   experiment.restarts = settings.restarts;
+  experiment.equal_builds = settings.equal_builds;
   experiment.stop_on_nan = settings.on_nan == "stop";
   experiment.forecast = settings.forecast;
   experiment.threads = settings.threads > 0 ? settings.threads
@@ -308,6 +322,8 @@ void apply_length(const Settings& settings, Experiment& experiment) {
                                            {.batch_size = settings.batch_size,
                                             .drop_last = settings.drop_last})
                                    .batches_per_epoch();
+  experiment.validation_batches =
+      evaluation_batches_of(experiment.data->validation, settings);
   experiment.length = length_of(settings, experiment);
   experiment.calibrate = settings.virtual_time.calibrate;
   experiment.traced = settings.traced;
@@ -353,11 +369,11 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
 
 /// What `sluice run` decides by these keys, a loop of one's own does by itself.
 constexpr const char* kLoopKeys[] = {
-    "name",    "epochs",     "batch_size", "drop_last", "evaluate_every",
-    "drain",   "checkpoint", "early_stop", "allocator", "timetable",
-    "probe",   "barrier",    "virtual",    "schedule",  "in_flight",
-    "hashes",  "on_failure", "restarts",   "on_nan",    "trace",
-    "forecast"};
+    "name",     "epochs",      "batch_size", "drop_last", "evaluate_every",
+    "drain",    "checkpoint",  "early_stop", "allocator", "timetable",
+    "probe",    "barrier",     "virtual",    "schedule",  "in_flight",
+    "hashes",   "on_failure",  "restarts",   "on_nan",    "trace",
+    "forecast", "equal_builds"};
 
 void refuse_loop(const Fields& top) {
   for (const char* key : kLoopKeys)

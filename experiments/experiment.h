@@ -36,6 +36,7 @@ struct Experiment {
   std::int64_t prefetch = 2;  ///< batches that are made ahead
   std::int64_t turns_per_epoch = 0;
   RunLength length;
+  std::int64_t validation_batches = 0;  ///< first of length.evaluation_batches
   KeepOptions keep;
   std::string initial_weights;  ///< a file or checkpoint; empty: none
   std::int64_t log_every = 1;
@@ -48,6 +49,7 @@ struct Experiment {
   bool stop_on_nan = true;    ///< a run ends when a loss is NaN or infinite
   bool forecast = false;      ///< predict the blocks' memory first
   bool accumulate_mean = false;
+  bool equal_builds = false;  ///< ranks of another LibTorch are refused
   std::int64_t max_staleness = kUnbounded;  ///< batches
   std::int64_t probe_every = 0;             ///< turns; 0: no probe
   Precision precision = Precision::fp32;

@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include "experiments/config/json.h"
 #include "experiments/config/toml.h"
 #include "experiments/evaluation.h"
+#include "experiments/provenance.h"
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
@@ -68,10 +68,11 @@ NamedCheckpoint checkpoint_of_run(const std::string& run,
 /// What wrote the turns before `turn`: run.json, or the last part that went on
 /// from an earlier one.
 Json provenance_until(const NamedCheckpoint& from) {
-  std::ifstream file(from.folder + "/run.json");
-  const Json run = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  Json last = run.is_object() ? run : Json::object();
-  if (last.contains("continued"))
+  const std::string path = from.folder + "/run.json";
+  if (!fs::exists(path)) return Json::object();
+  const Json run = read_provenance(path);
+  Json last = run;
+  if (run.contains("continued"))
     for (const Json& part : run["continued"])
       if (part.value("turn", std::int64_t{0}) < from.turn) last = part;
   return last;
@@ -88,8 +89,7 @@ FileNotes notes_of(const Experiment& experiment, const NamedCheckpoint& from) {
                      {"turn", std::to_string(from.turn)}};
   const Json run = provenance_until(from);
   for (const char* key : {"build", "commit"})
-    if (run.contains(key) && run[key].is_string())
-      notes.emplace_back(key, run[key].get<std::string>());
+    if (run.contains(key)) notes.emplace_back(key, run[key].get<std::string>());
   const Json shape = {{"shape", sample.shape}, {"classes", sample.classes}};
   notes.emplace_back("model",
                      json_of(*experiment.resolved.find("model")).dump());

@@ -10,12 +10,17 @@
 #include "experiments/commands.h"
 #include "experiments/data_commands.h"
 #include "experiments/divergence.h"
+#include "experiments/provenance.h"
+#include "experiments/stop_signals.h"
 #include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
 #include "experiments/watch/watch.h"
 #include "experiments/worker_process.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
+#include "lib/base/own_image.h"
+#include "lib/base/printable.h"
+#include "lib/base/process_start.h"
 #include "lib/engines/control.h"
 
 namespace {
@@ -151,7 +156,7 @@ void define_task_of_sweep(CLI::App& app, sluice::ArrayTaskArguments& arguments,
   command->add_option("--job", arguments.job)->required();
   command->add_option("--cores", arguments.cores);
   command->callback([&] {
-    arguments.program = sluice::this_program();
+    arguments.program = sluice::kOwnImage;
     status = sluice::do_array_task(arguments);
   });
 }
@@ -169,7 +174,12 @@ void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
                       "key=value, as in batch_size=256");
   command->add_option("--config", arguments.config.config,
                       "the config, when the weights belong to no run");
-  command->add_flag("--train", arguments.train, "on the training split");
+  CLI::Option* train =
+      command->add_flag("--train", arguments.train, "on the training split");
+  command
+      ->add_flag("--validation", arguments.validation,
+                 "on the validation split, which data.validation holds back")
+      ->excludes(train);
   command->add_option("--logits", arguments.logits,
                       "also write the logits of the split's first samples, "
                       "with these and their labels, as a safetensors file");
@@ -384,6 +394,23 @@ void define_data_order(CLI::App& data, sluice::DataOrderArguments& arguments) {
       ->add_option("--turns", arguments.turns,
                    "print the first N batches; default: all of the run")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option(
+          "--with", arguments.with,
+          "also write what is drawn by keys and can't be had elsewhere, as a\n"
+          "safetensors file; L is a layer of the uncut model, T a batch:\n"
+          "masks: masks.T.layers.L.NAME, [N, ...] or [N, C, 1, 1], 0 or\n"
+          "1/(1-p), by which a dropout of the model multiplies (those of\n"
+          "auxiliary heads are left out);\n"
+          "labels: labels.T, [N] or [N, places]; for Forward-Forward labels.T\n"
+          "[N, 2], those written into the two inputs of a pair, right and "
+          "wrong;\n"
+          "projections: projections.L.I, [classes, width], DRTP's: row y over\n"
+          "N is the gradient at tensor I of layer L's output for label y")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"masks", "labels", "projections"}));
+  command->add_option("--out", arguments.file,
+                      "that file; default: order.safetensors");
   command->callback([&] { sluice::data_order_command(arguments); });
 }
 
@@ -447,16 +474,18 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
 }
 
 int say(const std::string& text, int status) {
-  fmt::print(stderr, "sluice: {}\n", text);
+  fmt::print(stderr, "sluice: {}\n", sluice::printable(text));
   return status;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  sluice::begin_process();
+  sluice::let_large_writes_fail();
   CLI::App app("Sluice trains neural networks that are cut into blocks.");
   app.require_subcommand(1);
-  app.set_version_flag("--version", SLUICE_VERSION);
+  app.set_version_flag("--version", sluice::version_text);
   sluice::RunArguments run;
   sluice::SweepArguments sweep;
   sluice::RunProcessArguments run_of_sweep;
@@ -508,6 +537,8 @@ int main(int argc, char** argv) {
     return say(error.what(), kMisused);
   } catch (const sluice::Diverged& error) {
     return say(error.what(), sluice::kDivergedStatus);
+  } catch (const sluice::Interrupted& error) {
+    return say(error.what(), sluice::kInterruptedStatus);
   } catch (const std::exception& error) {
     return say(sluice::text_of(error), kFailed);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "lib/base/config_node.h"
@@ -23,5 +24,10 @@ struct NumberedKeys {
 /// `count`, naming `path`.
 ConfigNode numbered(const ConfigNode* table, std::int64_t count,
                     const NumberedKeys& keys, std::string_view path);
+
+/// An error about the explicit table of `number`, with the key as it is written
+/// in `table`: "optimizer.lr" when it is a common one.
+std::string as_written(std::string message, const ConfigNode* table,
+                       std::string_view path, std::int64_t number);
 
 }  // namespace sluice

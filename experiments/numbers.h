@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "lib/base/config_node.h"
@@ -10,6 +11,17 @@ namespace sluice {
 /// a run ends with: without its name, engine, paths, display, what is saved,
 /// and how memory and threads are used. (Threads move the last bits.)
 ConfigNode numbers_of(const ConfigNode& resolved);
+
+/// A key that two configs say different things of.
+struct Difference {
+  std::string path = {};       ///< "optimizer.1.lr"
+  std::string is = {};         ///< the value as in TOML, or "absent"
+  std::string should_be = {};  ///< likewise
+};
+
+/// The first such key; nothing when they are equal.
+std::optional<Difference> find_difference(const ConfigNode& is,
+                                          const ConfigNode& should_be);
 
 /// The path of the first key in which two configs differ, with both values:
 /// "optimizer.1.lr is 0.1, not 0.2"; empty when they are equal.

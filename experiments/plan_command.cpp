@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -36,6 +37,18 @@ std::int64_t parameters_of(const Model& model, const LayerRange& range) {
   return count;
 }
 
+/// Of a forward of the model's own layers.
+std::vector<double> flops_of_blocks(const Experiment& experiment) {
+  std::vector<double> blocks;
+  for (const LayerRange& range : experiment.ranges) {
+    double flops = 0;
+    for (std::int64_t i = range.first; i <= range.last; ++i)
+      flops += experiment.model.layers[static_cast<std::size_t>(i)].flops;
+    blocks.push_back(flops);
+  }
+  return blocks;
+}
+
 void print_boundary(const Experiment& experiment, int block) {
   const auto index = static_cast<std::size_t>(block) - 1;
   const auto codec = codec_above(experiment, block);
@@ -45,17 +58,16 @@ void print_boundary(const Experiment& experiment, int block) {
 }
 
 void print_blocks(const Experiment& experiment) {
-  double total = 0;
-  for (const LayerSpec& layer : experiment.model.layers) total += layer.flops;
+  const std::vector<double> work = flops_of_blocks(experiment);
+  const double total = std::accumulate(work.begin(), work.end(), 0.);
   for (int block = experiment.blocks(); block >= 1; --block) {
     const auto index = static_cast<std::size_t>(block) - 1;
     const LayerRange range = experiment.ranges[index];
-    double flops = 0;
+    const double flops = work[index];
     std::string names;
     for (std::int64_t i = range.first; i <= range.last; ++i) {
       const LayerSpec& layer =
           experiment.model.layers[static_cast<std::size_t>(i)];
-      flops += layer.flops;
       names += (names.empty() ? "" : ", ") + layer.name;
     }
     fmt::print(
@@ -136,6 +148,14 @@ Costs on_machine(const PlanArguments& arguments, const Experiment& experiment,
       experiment.capacities);
 }
 
+/// Whether anybody has said or measured what the blocks' actions take.
+bool knows_costs(const Experiment& experiment) {
+  return experiment.calibrate ||
+         takes_time({.blocks = experiment.costs.blocks});
+}
+
+/// Where nobody knows, an action takes as long as its share of the work: the
+/// forward of the smallest block is 1 s.
 Costs costs_to_plan_with(const Experiment& experiment,
                          const std::vector<Rehearsal>& rehearsals) {
   if (experiment.calibrate) {
@@ -145,10 +165,14 @@ Costs costs_to_plan_with(const Experiment& experiment,
     return costs;
   }
   Costs costs = experiment.costs;
-  if (takes_time({.blocks = costs.blocks})) return costs;
-  for (BlockCosts& block : costs.blocks) {
-    block.forward = 1;
-    block.backward = 2;
+  if (knows_costs(experiment)) return costs;
+  const std::vector<double> work = flops_of_blocks(experiment);
+  double least = 0;
+  for (const double flops : work)
+    if (flops > 0 && (least == 0 || flops < least)) least = flops;
+  for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
+    costs.blocks[k].forward = least > 0 ? work[k] / least : 1;
+    costs.blocks[k].backward = 2 * costs.blocks[k].forward;
   }
   return costs;
 }
@@ -297,6 +321,11 @@ void plan_command(const PlanArguments& arguments) {
   }
   print_blocks(experiment);
   print_timeline(timeline, experiment, costs);
+  if (!knows_costs(experiment))
+    fmt::print(
+        "Nobody has said what actions take: the forward of the smallest block "
+        "is 1 s here, the others follow by their work, a backward takes twice "
+        "as long, heads and updates nothing. --calibrate measures them.\n");
   print_costs(costs);
   if (arguments.actions_file.empty()) print_speed(experiment, costs);
   print_memory(rehearsals);

@@ -7,6 +7,7 @@
 
 #include "experiments/assembly.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/schedules/free_running.h"
 
 namespace sluice {
 
@@ -18,18 +19,31 @@ Resumed restart_point(const Experiment& experiment, const std::string& folder) {
   return {turn, checkpoint, from.phase, from.first_batch};
 }
 
+std::string way_to_continue(const Experiment& experiment,
+                            const std::string& folder) {
+  if (!runs_free(experiment.plans.front()))
+    return "sluice run --resume " + folder;
+  const auto found = find_checkpoints(checkpoints_of_run(folder));
+  const std::string again = "sluice run " + config_of_run(folder);
+  return found.empty() ? again
+                       : fmt::format(
+                             "{} initial_weights={} (a run with "
+                             "schedule = 'free' can only lend its "
+                             "weights to another one)",
+                             again, found.rbegin()->second);
+}
+
 Restarts::Restarts(const Experiment& experiment, std::string folder)
     : experiment_(experiment), folder_(std::move(folder)) {}
 
 void Restarts::give_up(const WorkerLost& lost, std::int64_t turns) const {
   const auto saved = find_checkpoints(checkpoints_of_run(folder_));
-  const std::string remedy = saved.empty()
-                                 ? "there is no checkpoint to continue from; "
-                                   "checkpoint.every_turns saves some"
-                                 : fmt::format(
-                                       "to continue after turn {}: sluice run "
-                                       "--resume {}",
-                                       saved.rbegin()->first, folder_);
+  const std::string remedy =
+      saved.empty()
+          ? "there is no checkpoint to continue from; "
+            "checkpoint.every_turns saves some"
+          : fmt::format("to continue after turn {}: {}", saved.rbegin()->first,
+                        way_to_continue(experiment_, folder_));
   const std::string again =
       in_a_row_ > 0
           ? fmt::format("; {} restart{} from the same turn came no further",

@@ -41,4 +41,8 @@ class Restarts {
 /// its start when there is none.
 Resumed restart_point(const Experiment& experiment, const std::string& folder);
 
+/// The command that goes on from the last checkpoint of a run in that folder.
+std::string way_to_continue(const Experiment& experiment,
+                            const std::string& folder);
+
 }  // namespace sluice

@@ -1,9 +1,12 @@
 #include "experiments/run.h"
 
 #include <algorithm>
-#include <atomic>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -13,15 +16,20 @@
 #include "experiments/attempt.h"
 #include "experiments/chaos/injection.h"
 #include "experiments/chaos/signal_sink.h"
+#include "experiments/config/toml.h"
 #include "experiments/console.h"
 #include "experiments/cut_again.h"
+#include "experiments/preflight.h"
 #include "experiments/restarts.h"
+#include "experiments/resumed_rate.h"
 #include "experiments/run_folder.h"
 #include "experiments/run_sink.h"
+#include "experiments/stop_request.h"
 #include "lib/base/error.h"
 #include "lib/coordinator.h"
 #include "lib/engines/child_processes.h"
 #include "lib/schedules/free_running.h"
+#include "transport/disagreement.h"
 
 namespace sluice {
 namespace {
@@ -33,8 +41,10 @@ Record summary_of(const Experiment& experiment, const RunResult& result) {
   record.set("method", method_of(experiment));
   record.set("engine", experiment.engine);
   record.set("blocks", std::int64_t{experiment.blocks()});
-  record.set("accuracy", result.accuracy);
-  record.set("loss", result.loss);
+  for (const char* figure :
+       {"accuracy", "loss", "validation_accuracy", "validation_loss"})
+    if (const Record::Value* value = result.evaluation.find(figure))
+      record.set(figure, *value);
   record.set("seconds", result.seconds);
   record.set("samples_per_second", result.samples_per_second);
   const auto clock = result.clock.find(0);
@@ -62,8 +72,8 @@ Resumed starting_point(const Experiment& experiment,
   if (runs_free(experiment.plans.front()))
     throw UserError(
         "{}: ran with schedule = 'free'; only a run in lockstep can be "
-        "continued. Its checkpoint can be another run's initial_weights",
-        options.folder);
+        "continued. Its checkpoint can be another run's initial_weights: {}",
+        options.folder, way_to_continue(experiment, options.folder));
   last_checkpoint(options.folder);  // there is one
   Resumed resumed = restart_point(experiment, options.folder);
   if (resumed.turn >= experiment.length.turns)
@@ -77,15 +87,50 @@ Resumed starting_point(const Experiment& experiment,
   return resumed;
 }
 
+/// Of a run that is continued; a new one gets it with its folder.
+std::shared_ptr<FolderLock> lock_of(const RunOptions& options) {
+  if (options.lock || !options.resume) return options.lock;
+  return lock_run(options.folder, {.patience = options.patience});
+}
+
+/// Nothing where the run's own config can't be read any more, as when its data
+/// have moved.
+std::optional<RateChange> rate_change_in(const Experiment& experiment,
+                                         const std::string& folder,
+                                         std::int64_t turn) {
+  try {
+    const ConfigNode before = read_toml_file(config_of_run(folder));
+    if (before == experiment.resolved) return std::nullopt;
+    return rate_change(before, experiment, turn);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+/// Says on stderr that the learning rate takes another course than it had;
+/// empty: it doesn't.
+std::string rate_text(const Experiment& experiment, const std::string& folder,
+                      std::int64_t turn) {
+  const auto change = rate_change_in(experiment, folder, turn);
+  if (!change || !change->is_any()) return "";
+  std::string text = text_of(*change);
+  fmt::print(stderr, "sluice: {}\n", text);
+  return text;
+}
+
 RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
-                      const Resumed& start) {
-  if (options.resume)
-    return RunFolder::reopen(options.folder, experiment, options.command,
-                             start);
+                      std::shared_ptr<FolderLock> lock, const Resumed& start) {
+  if (options.resume) {
+    // Before the config in the folder is replaced.
+    const std::string rate = rate_text(experiment, options.folder, start.turn);
+    return RunFolder::reopen(options.folder, std::move(lock), experiment,
+                             options.command, start, rate);
+  }
   return RunFolder::make(options.folder.empty()
-                             ? free_run_folder(experiment.name)
+                             ? make_run_folder(experiment.name)
                              : options.folder,
-                         experiment, options.command, options.overwrite);
+                         experiment, options.command, options.overwrite,
+                         {.patience = options.patience});
 }
 
 std::vector<Injection> faults_of(const Experiment& experiment,
@@ -105,6 +150,7 @@ std::vector<Injection> faults_of(const Experiment& experiment,
 void read_samples(const Experiment& experiment) {
   experiment.data->train.samples();
   experiment.data->test.samples();
+  if (experiment.data->has_validation()) experiment.data->validation.samples();
 }
 
 std::vector<std::shared_ptr<Sink>> sinks_beside_files(
@@ -130,8 +176,8 @@ RunResult result_of(const Experiment& experiment, const RunFolder& folder,
   RunResult result{.folder = folder.path(), .first_turn = first_turn};
   result.seconds = seconds_lost + coordinator.seconds();
   result.complete = !coordinator.interrupted();
-  result.accuracy = sink.last_evaluation().number("accuracy", 0);
-  result.loss = sink.last_evaluation().number("loss", 0);
+  result.evaluation = sink.last_evaluation();
+  result.best = attempt.best_evaluation();
   result.samples_per_second =
       samples_per_turn(experiment) *
       static_cast<double>(coordinator.turns_granted() - first_turn) /
@@ -145,6 +191,29 @@ RunResult result_of(const Experiment& experiment, const RunFolder& folder,
   return result;
 }
 
+/// The folder of a run that ranks have refused, or a signal has ended, before
+/// it began: removed, if it is new.
+class Unbegun {
+ public:
+  explicit Unbegun(const RunOptions& options)
+      : is_new_(!options.resume && (options.folder.empty() ||
+                                    !std::filesystem::exists(options.folder))) {
+  }
+  ~Unbegun() {
+    std::error_code ignored;
+    if (is_new_ && !folder_.empty())
+      std::filesystem::remove_all(folder_, ignored);
+  }
+  Unbegun(const Unbegun&) = delete;
+  Unbegun& operator=(const Unbegun&) = delete;
+
+  void discard(const std::string& folder) { folder_ = folder; }
+
+ private:
+  const bool is_new_;
+  std::string folder_;
+};
+
 }  // namespace
 
 RunResult run(const Experiment& experiment, const RunOptions& options,
@@ -153,8 +222,15 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       std::make_shared<SignalSink>(faults_of(experiment, options));
   read_samples(experiment);
   if (!options.rank) check_devices(experiment);  // a rank may be elsewhere
+  check_meeting(experiment, options.rank);
+  const auto lock = lock_of(options);
   Resumed start = starting_point(experiment, options);
-  RunFolder folder = open_folder(experiment, options, start);
+  // Once there is a folder, a signal must leave it such that it can be
+  // continued.
+  StopRequest stop;
+  const StopScope scope(signals, [&] { stop.make(); });
+  Unbegun unbegun(options);
+  RunFolder folder = open_folder(experiment, options, lock, start);
   const std::int64_t first_turn = start.turn;
   const auto sinks =
       sinks_beside_files(experiment, options, first_turn, faults);
@@ -163,19 +239,21 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
     if (again) folder.rewind(start);
     Attempt attempt(experiment, folder, start, sinks);
     if (again) attempt.sink().write(restarts.record());
-    std::atomic<bool> is_stopped = false;
-    const StopScope stop(signals, [&] {
-      is_stopped = true;
-      attempt.coordinator().request_stop();
-    });
+    const StopRequest::Hearer hearer(stop, attempt.coordinator());
     try {
       attempt.run(options.program, to_text(faults->left()), options.rank);
       say_what_never_happened(*faults);
       return result_of(experiment, folder, first_turn, restarts.seconds_lost(),
                        attempt);
+    } catch (const Disagreement&) {
+      if (!again) unbegun.discard(folder.path());
+      throw;
+    } catch (const Interrupted&) {
+      if (!again) unbegun.discard(folder.path());
+      throw;
     } catch (const WorkerLost& lost) {
       const std::int64_t turns = attempt.sink().turns();
-      if (is_stopped) restarts.give_up(lost, turns);
+      if (stop.is_made()) restarts.give_up(lost, turns);
       start = restarts.after(lost, start, turns, attempt.seconds());
     }
   }

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "experiments/experiment.h"
 #include "experiments/ranks/rank.h"
 #include "experiments/stop_signals.h"
+#include "lib/base/folder_lock.h"
 #include "lib/metrics/record.h"
 
 namespace sluice {
@@ -17,6 +20,11 @@ struct RunOptions {
   bool overwrite = false;
   /// Continue the run in `folder` from its last checkpoint.
   bool resume = false;
+  /// What lock_run() gave, when its config was read after that; nullptr: the
+  /// lock is taken now.
+  std::shared_ptr<FolderLock> lock = nullptr;
+  /// How long to wait for another process that works in `folder`.
+  std::chrono::milliseconds patience = LockOptions().patience;
   bool quiet = false;  ///< print nothing
   /// Faults that shall happen, as parse_injections() has them. Not kept for
   /// --resume.
@@ -24,16 +32,15 @@ struct RunOptions {
   /// Set: this is rank 0 of several, whose others are the workers.
   std::optional<Rank> rank = {};
   std::string command = {};  ///< for run.json
-  std::string program =
-      {};  ///< what workers are started from (argv[0] of ours)
+  std::string program = {};  ///< what workers are started from: kOwnImage
 };
 
 struct RunResult {
   std::string folder;
   bool complete = true;         ///< false when it was stopped before its end
   std::int64_t first_turn = 0;  ///< above 0 when it was continued
-  double accuracy = 0;          ///< of the last evaluation, 0..1
-  double loss = 0;
+  Record evaluation = {};       ///< the last one; empty: there was none
+  std::optional<Record> best = {};  ///< that of checkpoints/best
   double seconds = 0;  ///< of training and evaluating, without start-up
   double samples_per_second = 0;
   std::map<int, Record> blocks = {};     ///< what each block has cost

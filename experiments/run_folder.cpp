@@ -1,15 +1,19 @@
 #include "experiments/run_folder.h"
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "experiments/config/toml.h"
 #include "experiments/provenance.h"
+#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/output_file.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/time_spent.h"
 
@@ -27,11 +31,13 @@ constexpr std::array kEntries = {
 
 class MetricsFile final : public Sink {
  public:
-  explicit MetricsFile(std::string path)
-      : path_(std::move(path)), file_(path_, std::ios::app) {
+  explicit MetricsFile(std::string path) : path_(std::move(path)) {
+    errno = 0;
+    file_.open(path_, std::ios::app);
     check();
   }
   void write(const Record& record) override {
+    errno = 0;
     file_ << to_json(record) << '\n' << std::flush;
     check();
   }
@@ -39,11 +45,11 @@ class MetricsFile final : public Sink {
  private:
   void check() const {
     if (!file_)
-      throw UserError("{}: can't be written; is the disk full?", path_);
+      throw UserError("{}: can't be written: {}", path_, errno_text());
   }
 
   std::string path_;
-  std::ofstream file_;
+  OutputFile file_;
 };
 
 void write_text(const std::string& path, const std::string& text) {
@@ -95,24 +101,21 @@ void remove_tree(const fs::path& path) {
     throw UserError("{}: can't be removed: {}", path.string(), error.message());
 }
 
-Json read_json(const std::string& path) {
-  std::ifstream file(path);
-  try {
-    return Json::parse(file);
-  } catch (const Json::exception& error) {
-    throw UserError("{}: can't be read: {}", path, error.what());
-  }
+void make_folders(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    throw UserError("{}: can't be made: {}", path.string(), error.message());
 }
 
 }  // namespace
 
 RunFolder RunFolder::make(std::string path, const Experiment& experiment,
-                          const std::string& command, bool overwrite) {
-  RunFolder folder(std::move(path));
-  std::error_code error;
-  fs::create_directories(folder.path_, error);
-  if (error)
-    throw UserError("{}: can't be made: {}", folder.path_, error.message());
+                          const std::string& command, bool overwrite,
+                          const LockOptions& lock) {
+  make_folders(path);
+  auto held = std::make_shared<FolderLock>(path, lock);
+  RunFolder folder(std::move(path), std::move(held));
   for (const char* entry : kEntries) {
     const std::string file = folder.path_ + "/" + entry;
     if (!fs::exists(file)) continue;
@@ -145,16 +148,19 @@ void RunFolder::rewind(const Resumed& to) {
   remove_tree(path_ + "/done");
 }
 
-RunFolder RunFolder::reopen(std::string path, const Experiment& experiment,
-                            const std::string& command, const Resumed& from) {
-  RunFolder folder(std::move(path));
+RunFolder RunFolder::reopen(std::string path, std::shared_ptr<FolderLock> lock,
+                            const Experiment& experiment,
+                            const std::string& command, const Resumed& from,
+                            const std::string& rate) {
+  RunFolder folder(std::move(path), std::move(lock));
+  const std::string run_file = folder.path_ + "/run.json";
+  Json run = read_provenance(run_file);  // a damaged one stops it here
+  folder.started_ = run.value("started", 0.0);
   folder.rewind(from);
   write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
-  const std::string run_file = folder.path_ + "/run.json";
-  Json run = read_json(run_file);
-  folder.started_ = run.value("started", 0.0);
   Json part = provenance(command, experiment, seconds_since_1970());
   part["turn"] = from.turn;
+  if (!rate.empty()) part["learning_rate"] = rate;
   run["continued"].push_back(std::move(part));
   write_text(run_file, run.dump(2) + "\n");
   return folder;
@@ -180,11 +186,22 @@ void RunFolder::mark_done() const {
   write_text(path_ + "/done", "");
 }
 
-std::string free_run_folder(const std::string& name) {
+std::string make_run_folder(const std::string& name) {
   for (int number = 1;; ++number) {
     std::string path = fmt::format("runs/{}-{}", name, number);
-    if (!fs::exists(path)) return path;
+    make_folders(fs::path(path).parent_path());
+    std::error_code error;
+    if (fs::create_directory(path, error)) return path;
+    if (error && !fs::exists(path))
+      throw UserError("{}: can't be made: {}", path, error.message());
   }
+}
+
+std::shared_ptr<FolderLock> lock_run(const std::string& folder,
+                                     LockOptions options) {
+  last_checkpoint(folder);  // there is one
+  options.remedy = "wait for it, or end it";
+  return std::make_shared<FolderLock>(folder, options);
 }
 
 std::string config_of_run(const std::string& path) {

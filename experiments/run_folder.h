@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/experiment.h"
+#include "lib/base/folder_lock.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
 
@@ -40,18 +41,25 @@ struct Resumed {
 ///   schedule.txt   the actions of blocks that ran free, a line per block, as
 ///                  `sluice replay` and `sluice plan --actions` read them
 ///   checkpoints/   turn-000120/block-1.safetensors ...
+///   lock           while a process works there: lib/base/folder_lock.h
 ///   done           written last, when the run is complete
 ///   model.safetensors  what `sluice export` has made of it
 class RunFolder {
  public:
-  /// Makes the folder. One that holds a run already is an error, unless
-  /// `overwrite`: then that run is removed. Throws UserError.
+  /// Makes the folder, which nobody else may work in while this object lives.
+  /// One that holds a run already is an error, unless `overwrite`: then that
+  /// run is removed. Throws UserError.
   static RunFolder make(std::string path, const Experiment& experiment,
-                        const std::string& command, bool overwrite);
-  /// The folder of a run that is continued: what it wrote about what comes
-  /// after that checkpoint is forgotten. Throws UserError.
-  static RunFolder reopen(std::string path, const Experiment& experiment,
-                          const std::string& command, const Resumed& from);
+                        const std::string& command, bool overwrite,
+                        const LockOptions& lock = {});
+  /// The folder of a run that is continued, with its lock, which was taken
+  /// before anything there was read: what the run wrote about what comes after
+  /// that checkpoint is forgotten. `rate` is kept in run.json: what becomes of
+  /// the learning rate, or empty. Throws UserError.
+  static RunFolder reopen(std::string path, std::shared_ptr<FolderLock> lock,
+                          const Experiment& experiment,
+                          const std::string& command, const Resumed& from,
+                          const std::string& rate = {});
 
   /// The run itself goes back to a checkpoint of its own, or to its start: the
   /// same is forgotten. Nobody may hold metrics() any more. Throws UserError.
@@ -70,9 +78,11 @@ class RunFolder {
   void mark_done() const;
 
  private:
-  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  RunFolder(std::string path, std::shared_ptr<FolderLock> lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
 
   std::string path_;
+  std::shared_ptr<FolderLock> lock_;
   double started_ = 0;
   std::vector<Record> history_;
 };
@@ -81,7 +91,13 @@ class RunFolder {
 /// checkpoint.
 Resumed last_checkpoint(const std::string& run_folder);
 
-/// "runs/NAME-1", or the first number that is free.
-std::string free_run_folder(const std::string& name);
+/// Makes "runs/NAME-1", or that of the first number that is free: nobody else
+/// gets the same. Throws UserError.
+std::string make_run_folder(const std::string& name);
+
+/// The lock of a run that is continued, to be taken before it is looked at.
+/// Throws UserError when another process works there, or it is no run.
+std::shared_ptr<FolderLock> lock_run(const std::string& folder,
+                                     LockOptions options = {});
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 
 #include "experiments/config/toml.h"
 #include "experiments/numbers.h"
+#include "experiments/provenance.h"
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -51,16 +52,6 @@ bool is_done(const std::string& folder, const Record& evaluation,
          evaluation.number("turn", 0) >= static_cast<double>(turns);
 }
 
-nlohmann::ordered_json read_provenance(const std::string& folder) {
-  const std::string path = folder + "/run.json";
-  std::ifstream file(path);
-  try {
-    return nlohmann::ordered_json::parse(file);
-  } catch (const nlohmann::json::exception& error) {
-    throw UserError("{}: can't be read: {}", path, error.what());
-  }
-}
-
 }  // namespace
 
 Record evaluation_until(const std::string& folder, std::int64_t turn) {
@@ -97,7 +88,7 @@ RunState state_of(const std::string& folder, const Experiment& experiment,
                                      : RunState::Kind::unfinished;
   }
   if (state.kind != RunState::Kind::begun)
-    state.provenance = read_provenance(folder);
+    state.provenance = read_provenance(folder + "/run.json");
   return state;
 }
 

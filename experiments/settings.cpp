@@ -1,5 +1,6 @@
 #include "experiments/settings.h"
 
+#include "experiments/run_name.h"
 #include "transport/transports.h"
 
 namespace sluice {
@@ -26,6 +27,7 @@ void CheckpointSettings::describe(Fields& fields) {
 
 void Settings::describe(Fields& fields) {
   fields.key("name", name, {.text = "of the experiment, and of its folder"});
+  check_name(fields, name);
   fields.key("engine", engine,
              {.text = "what runs the blocks",
               .allowed = {"virtual", "threads", "processes"}});
@@ -184,6 +186,11 @@ void Settings::describe(Fields& fields) {
                       "a new checkpoint between them",
               .min = 1,
               .max = 1e6});
+  fields.key("equal_builds", equal_builds,
+             {.text = "of ranks (mpirun, srun, torchrun): refuse one whose "
+                      "LibTorch is another build than that of rank 0, or whose "
+                      "processor has other vector instructions, which may move "
+                      "the last bits; else both say so, and run.json does"});
   fields.key("on_nan", on_nan,
              {.text = "when a loss that is logged, or that of an evaluation, "
                       "is NaN or infinite: end the run as diverged (exit "

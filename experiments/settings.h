@@ -56,6 +56,7 @@ struct Settings {
   double reconnect_seconds = 0;
   std::string on_failure = "stop";
   std::int64_t restarts = 3;
+  bool equal_builds = false;
   std::string on_nan = "stop";
   bool forecast = false;
   std::string initial_weights = {};

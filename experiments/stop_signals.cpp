@@ -9,8 +9,9 @@
 namespace sluice {
 namespace {
 
-/// The exit status of a process that was interrupted, as shells have it.
-constexpr int kInterrupted = 130;
+/// `timeout` sends a signal to the process and then to its group, launchers of
+/// ranks may send it twice: that means it once.
+constexpr std::chrono::seconds kTogether(1);
 
 constexpr std::string_view kNotice =
     "Stopping, with a checkpoint, after the turns that have been granted. Once "
@@ -46,9 +47,12 @@ void StopSignals::on_stop(std::function<void()> stop, std::string notice) {
 
 void StopSignals::stop_or_exit() {
   const std::lock_guard lock(mutex_);
-  if (is_stopped_ && second_ == Second::ignored) return;
-  if (!stop_) std::_Exit(kInterrupted);
-  is_stopped_ = true;
+  const auto now = std::chrono::steady_clock::now();
+  const bool is_stopped = stopped_ != std::chrono::steady_clock::time_point();
+  if (is_stopped && (second_ == Second::ignored || now - stopped_ < kTogether))
+    return;
+  if (!stop_) std::_Exit(kInterruptedStatus);
+  stopped_ = now;
   fmt::print(stderr, "\n{}\n", notice_.empty() ? kNotice : notice_);
   stop_();
   stop_ = nullptr;

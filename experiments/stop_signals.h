@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <mutex>
@@ -7,11 +8,23 @@
 #include <thread>
 #include <utility>
 
+#include "lib/base/error.h"
+
 namespace sluice {
 
+/// The exit status of a process that was interrupted, as shells have it.
+inline constexpr int kInterruptedStatus = 130;
+
+/// A signal ended a wait before there was anything to save.
+class Interrupted final : public Error {
+ public:
+  using Error::Error;
+};
+
 /// While it lives, SIGINT and SIGTERM call what on_stop() was given, from a
-/// thread of its own; a second signal (unless those are `ignored`), or one when
-/// nothing was given, ends the process at once. Make it before other threads
+/// thread of its own; a second signal a second later or more (unless those are
+/// `ignored`), or one when nothing was given, ends the process at once. Make it
+/// before other threads
 /// are there: they inherit its mask, and one without it would let the signal
 /// end the process.
 class StopSignals {
@@ -35,7 +48,7 @@ class StopSignals {
   std::mutex mutex_;  // guards what follows
   std::function<void()> stop_;
   std::string notice_;
-  bool is_stopped_ = false;
+  std::chrono::steady_clock::time_point stopped_;  // when it first was
   std::jthread thread_;
 };
 

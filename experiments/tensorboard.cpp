@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -120,7 +122,7 @@ bool TensorBoardFile::is_one(std::string_view file_name) {
 TensorBoardFile::TensorBoardFile(const std::string& folder, double start)
     : path_(path_in(folder, start)), start_(start) {
   remove_old(folder);
-  file_.open(path_, std::ios::binary | std::ios::trunc);
+  file_.open(path_);
   append(event(start_, 0, text_field(3, "brain.Event:2")));
   flush();
 }
@@ -136,8 +138,9 @@ void TensorBoardFile::append(const std::string& event) {
 }
 
 void TensorBoardFile::flush() {
+  errno = 0;
   file_.flush();
-  if (!file_) throw UserError("{}: can't be written; is the disk full?", path_);
+  if (!file_) throw UserError("{}: can't be written: {}", path_, errno_text());
   flushed_ = std::chrono::steady_clock::now();
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <string_view>
 
+#include "lib/base/output_file.h"
 #include "lib/metrics/sink.h"
 #include "lib/metrics/time_spent.h"
 
@@ -34,7 +34,7 @@ class TensorBoardFile final : public Sink {
   void flush();
 
   std::string path_;
-  std::ofstream file_;
+  OutputFile file_;
   double start_;
   SteadyTime flushed_ = {};
 };

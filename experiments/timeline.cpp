@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <fstream>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
+#include "lib/base/output_file.h"
 #include "lib/metrics/trace.h"
 
 namespace sluice {
@@ -129,7 +129,7 @@ std::vector<Record> TimelineRecord::in_order(
 void TimelineRecord::save(const std::string& folder) const {
   if (actions_.empty()) return;
   const std::string path = folder + "/trace.json";
-  std::ofstream file(path);
+  OutputFile file(path);
   const std::vector<Record> actions = in_order(actions_);
   {
     Drawing drawing(file, blocks_, start_of(actions.front()));

@@ -6,9 +6,9 @@
 #include "experiments/hashes.h"
 #include "experiments/replay.h"
 #include "experiments/run.h"
-#include "experiments/temporary_folder.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
+#include "lib/base/temporary_folder.h"
 #include "lib/schedules/free_running.h"
 
 namespace sluice {

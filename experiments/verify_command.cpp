@@ -8,6 +8,7 @@
 #include "experiments/replay.h"
 #include "experiments/stop_signals.h"
 #include "experiments/verify.h"
+#include "lib/base/own_image.h"
 
 namespace sluice {
 namespace {
@@ -33,7 +34,7 @@ int verify_command(const VerifyArguments& arguments) {
   };
   const Verified verified = verify({.engines = arguments.engines,
                                     .turns = arguments.turns,
-                                    .program = this_program(),
+                                    .program = kOwnImage,
                                     .read = read,
                                     .changes = arguments.changes},
                                    signals);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "experiments/experiment.h"
+#include "lib/base/output_file.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/simulated_trace.h"
@@ -45,7 +45,7 @@ class VirtualClock {
   std::string folder_;
   std::shared_ptr<Sink> sink_;
   SavedClock start_;
-  std::ofstream file_;
+  OutputFile file_;
   std::optional<SimulatedTrace> trace_;
   std::int64_t turns_ = 0;
   std::vector<double> busy_;  // index k-1

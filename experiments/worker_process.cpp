@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
@@ -19,6 +18,7 @@
 #include "experiments/gpu_links.h"
 #include "experiments/run_folder.h"
 #include "lib/base/memory/cached_buffers.h"
+#include "lib/base/own_image.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/executor.h"
@@ -114,7 +114,8 @@ Neighbours join_others(IoThread& io, const Experiment& experiment,
                        const WorkerArguments& arguments,
                        RendezvousOptions options, Saboteur& saboteur,
                        GpuLinks& gpu) {
-  if (arguments.parent != 0) options.deadline = kSupervisedDeadline;
+  if (arguments.parent != 0)
+    options.patience = options.deadline = kSupervisedDeadline;
   if (!arguments.faults.empty())
     options.damage = [&saboteur](std::uint32_t to, const Message& message,
                                  std::span<std::byte> frame) {
@@ -150,20 +151,21 @@ Neighbours with_pulse(Neighbours links, Pulse& pulse, int block,
 
 int run_worker_process(const WorkerArguments& arguments) {
   die_with_parent(arguments.parent);
+  show_own_name();
+  leave_signals_to_launcher();
   const Secret secret = secret_from_launcher();
-  // Ctrl-C reaches the whole terminal; the launcher decides what it means.
-  std::signal(SIGINT, SIG_IGN);
   return work_in_run(
       read_experiment(read_toml_file(config_of_run(arguments.folder)), ""),
       arguments, secret);
 }
 
 int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
-                const Secret& secret) {
+                const Secret& secret, const RankHooks& rank) {
   const int block = arguments.block;
   prepare_process(experiment);
   const auto memory = memory_of_block(block);
   RendezvousOptions options = rendezvous_options(experiment, secret);
+  options.run = rank.terms;
   if (allocator_installed()) options.buffers = cached_buffers(memory);
   GpuLinks gpu(experiment, block, /*one_host=*/arguments.parent != 0);
   std::atomic<std::int64_t> reconnections = 0;
@@ -179,6 +181,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   Neighbours links = gpu.around(
       with_pulse(join_others(io, experiment, arguments, options, saboteur, gpu),
                  pulse, block, heartbeat_period(options.deadline)));
+  if (rank.joined) rank.joined(links.run);
   saboteur.tell(control_sink(*links.control.sender));
   const auto make = [&] {
     saboteur.starts();
@@ -196,8 +199,13 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   try {
     run_worker(block, experiment.plans, links.control, make,
                Executor(pulse, saboteur.around()));
-  } catch (const std::exception&) {
-    return 1;  // run_worker() has told the launcher, who says it
+  } catch (const std::exception& error) {
+    // run_worker() has told the launcher, who says it; but the launcher of a
+    // rank may be what was lost, and its terminal another one.
+    if (arguments.parent == 0)
+      fmt::print(stderr, "sluice: rank {} (block {}) ends: {}\n", block - 1,
+                 block, text_of(error));
+    return 1;
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -44,9 +45,16 @@ struct WorkerArguments {
 /// What that command does. Returns the exit status.
 int run_worker_process(const WorkerArguments& arguments);
 
+/// What a worker that is a rank does beside.
+struct RankHooks {
+  std::string terms = {};  ///< for RendezvousOptions::run
+  /// Called when it has joined, with those of rank 0.
+  std::function<void(const std::string& terms)> joined = nullptr;
+};
+
 /// What a worker does, from joining the others to the last grant. Returns the
 /// exit status; throws what goes wrong before it has joined.
 int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
-                const Secret& secret);
+                const Secret& secret, const RankHooks& rank = {});
 
 }  // namespace sluice

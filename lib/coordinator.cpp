@@ -126,6 +126,7 @@ Grant Coordinator::decide() {
                          before.end_turn == length_.pause_turn;
   interrupted_ = !is_inside && !is_early && (stop_.load() || is_paused) &&
                  before.end_turn < length_.turns;
+  if (is_early && sink_) sink_->write(early_stop_.record(before.end_turn));
   if (is_early || interrupted_)
     grant = {.first_turn = before.end_turn,
              .end_turn = before.end_turn,
@@ -242,9 +243,7 @@ void Coordinator::recall(const Record& record) {
 void Coordinator::evaluated(const Record& evaluation) {
   early_stop_.evaluated(evaluation);
   const Switch* next = next_switch();
-  if (next &&
-      next->reached(evaluation.number(
-          next->measure.name, std::numeric_limits<double>::quiet_NaN())))
+  if (next && next->reached(next->measure.in(evaluation)))
     switch_is_due_ = true;
 }
 

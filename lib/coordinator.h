@@ -76,6 +76,8 @@ class Coordinator {
   /// The run ends at the end of what has been granted, with a checkpoint to
   /// continue from. May be called from a signal handler.
   void request_stop() { stop_.store(true); }
+  /// Whether that was called.
+  bool is_stopping() const { return stop_.load(); }
   /// Whether request_stop() ended it before its last turn.
   bool interrupted() const { return interrupted_; }
   /// Turns that have been granted so far; after the run, where it ended.

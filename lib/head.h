@@ -67,6 +67,9 @@ class Head : public torch::nn::Module {
   /// needs().first_layer_above asked for, in the order of the layer's
   /// parameters. The tensors must not be kept.
   virtual void follow(const Tensors& /*first_layer_above*/) {}
+  /// What begins as a copy of weights of the model, by their names in it
+  /// ("layers.3.weight"): set when those are loaded before training.
+  virtual NamedTensors copied() const { return {}; }
 };
 
 /// Makes the head for a boundary, its weights set from site.seed. Throws

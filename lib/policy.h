@@ -154,6 +154,15 @@ class Policy {
   virtual std::shared_ptr<Unlock> unlock() const { return nullptr; }
   /// State that is saved but not trained (BatchNorm statistics of heads).
   virtual NamedTensors buffers() const { return {}; }
+  /// What begins as a copy of weights of the model, by their names in it
+  /// ("layers.3.weight"): set when those are loaded before training.
+  virtual NamedTensors copied() const { return {}; }
+  /// What was drawn once for features of these sizes and is neither trained nor
+  /// saved, for who wants to repeat a run elsewhere ("projections.3.0").
+  virtual NamedTensors constants(const Tensors& /*features*/,
+                                 const at::Tensor& /*labels*/) {
+    return {};
+  }
 };
 
 using MakePolicy = std::function<std::unique_ptr<Policy>(const Site& site)>;

@@ -685,8 +685,11 @@ void Worker::evaluate(const Action& action) {
   send_up(action, MessageKind::evaluation, outputs, fed);
   if (!is_last()) return;
   evaluation_.add(settings_.loss, outputs[0], on_device(fed.labels, device()));
+  if (action.batch + 1 == settings_.validation_batches)
+    validation_ = std::exchange(evaluation_, {});
   if (action.batch + 1 == settings_.evaluation_batches)
-    log_.evaluated(action, evaluation_);
+    log_.evaluated(action, evaluation_,
+                   settings_.validation_batches > 0 ? &validation_ : nullptr);
 }
 
 void Worker::checkpoint(const Action& action) {

@@ -46,8 +46,9 @@ struct WorkerSettings {
   std::int64_t turns = 0;
   std::int64_t turns_per_epoch = 1;
   std::int64_t evaluation_batches = 0;
-  std::int64_t log_every = 1;  ///< turns between training records
-  Loss loss = {};              ///< of the run: what an evaluation reports
+  std::int64_t validation_batches = 0;  ///< of those, the first ones
+  std::int64_t log_every = 1;           ///< turns between training records
+  Loss loss = {};  ///< of the run: what an evaluation reports
   Precision precision = Precision::fp32;
   MemoryFormat memory_format = MemoryFormat::contiguous;
   std::string checkpoint_folder = {};  ///< empty: nothing is saved
@@ -105,6 +106,9 @@ class Worker {
   int block() const { return parts_.block.index(); }
   /// What the block trains and keeps: its own and its policy's.
   NamedTensors weights() const;
+  /// What its policies copy from other blocks before they train, by the names
+  /// of what is copied.
+  NamedTensors copied() const;
   /// What a checkpoint holds beside the weights: the optimizer's state,
   /// counters
   /// ("workers.<k>.*"), and what is in flight ("flights.<k>.<batch>.*",
@@ -300,6 +304,7 @@ class Worker {
   WorkerTimeline timeline_;
   SteadyTime told_ = std::chrono::steady_clock::now();  // the status
   Evaluation evaluation_;
+  Evaluation validation_;  ///< of its own batches, which come first
 };
 
 }  // namespace sluice

@@ -64,14 +64,19 @@ void WorkerLog::learned(const Action& action, std::string_view name,
   write(record);
 }
 
-void WorkerLog::evaluated(const Action& action, const Evaluation& evaluation) {
+void WorkerLog::evaluated(const Action& action, const Evaluation& test,
+                          const Evaluation* validation) {
   Record record;
   record.set("kind", "evaluation");
   record.set("turn", action.turn);
   record.set("epoch", static_cast<double>(action.turn) /
                           static_cast<double>(turns_per_epoch_));
-  record.set("loss", evaluation.loss());
-  record.set("accuracy", evaluation.accuracy());
+  record.set("loss", test.loss());
+  record.set("accuracy", test.accuracy());
+  if (validation != nullptr) {
+    record.set("validation_loss", validation->loss());
+    record.set("validation_accuracy", validation->accuracy());
+  }
   write(record);
 }
 

@@ -43,7 +43,9 @@ class WorkerLog {
   /// `name`: of the loss, "synthesizer_loss" or "input_loss".
   void learned(const Action& action, std::string_view name,
                const at::Tensor& loss);
-  void evaluated(const Action& action, const Evaluation& evaluation);
+  /// validation: nullptr where there is no such split.
+  void evaluated(const Action& action, const Evaluation& test,
+                 const Evaluation* validation);
   /// So many activations of the boundary above were dropped.
   /// What it has waited so far, in seconds, and what waits for it.
   void status(const Action& action, double waiting, const Link& below,

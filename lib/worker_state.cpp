@@ -48,6 +48,13 @@ NamedTensors Worker::weights() const {
   return all;
 }
 
+NamedTensors Worker::copied() const {
+  NamedTensors all;
+  for (const Stage& stage : stages_)
+    for (auto& named : stage.policy->copied()) all.push_back(std::move(named));
+  return all;
+}
+
 std::string Worker::name_in_state(std::string_view what) const {
   return fmt::format("{}.{}", what, block());
 }

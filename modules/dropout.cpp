@@ -22,12 +22,16 @@ std::vector<std::int64_t> mask_sizes(const at::Tensor& input,
   return sizes;
 }
 
-/// 0 or 1 / (1 - p) for each unit, of the input's type; for elements shaped
-/// and laid out like it.
-at::Tensor mask_for(const at::Tensor& input, double p, DropoutUnit unit,
-                    const at::Generator& generator) {
+/// 0 or 1 / (1 - p) for each unit.
+at::Tensor draw_mask(const at::Tensor& input, double p, DropoutUnit unit,
+                     const at::Generator& generator) {
   const at::Tensor drawn = at::empty(mask_sizes(input, unit), at::kFloat);
-  drawn.bernoulli_(1 - p, generator).div_(1 - p);
+  return drawn.bernoulli_(1 - p, generator).div_(1 - p);
+}
+
+/// Of the input's type; for elements shaped and laid out like it.
+at::Tensor as_input(const at::Tensor& drawn, const at::Tensor& input,
+                    DropoutUnit unit) {
   if (unit == DropoutUnit::channel || input.is_contiguous())
     return drawn.to(input.options());
   // A mask with other strides than the input would make the product slow.
@@ -46,7 +50,10 @@ Tensors Dropout::forward(const Tensors& inputs, const Pass& pass) {
   SLUICE_CHECK(inputs.size() == 1, "dropout takes one tensor, not {}",
                inputs.size());
   const at::Tensor& input = inputs.front();
-  return {input * mask_for(input, p_, unit_, pass.generator("dropout"))};
+  const at::Tensor mask =
+      draw_mask(input, p_, unit_, pass.generator("dropout"));
+  if (watcher_) watcher_(mask);
+  return {input * as_input(mask, input, unit_)};
 }
 
 }  // namespace sluice

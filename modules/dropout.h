@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "lib/layer.h"
 
@@ -20,10 +22,16 @@ class Dropout final : public Layer {
   /// Throws UserError unless 0 <= p < 1.
   explicit Dropout(double p, DropoutUnit unit = DropoutUnit::element);
   Tensors forward(const Tensors& inputs, const Pass& pass) override;
+  /// From now on told each mask that is drawn: 0 or 1 / (1 - p) for each unit,
+  /// float32, [N, ...] or [N, C, 1, 1].
+  void watch(std::function<void(const at::Tensor&)> watcher) {
+    watcher_ = std::move(watcher);
+  }
 
  private:
   double p_;
   DropoutUnit unit_;
+  std::function<void(const at::Tensor&)> watcher_;
 };
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #include "modules/label_in_sample.h"
 
+#include <ATen/ops/argmax.h>
 #include <ATen/ops/one_hot.h>
 
 #include "lib/base/error.h"
@@ -20,6 +21,10 @@ at::Tensor with_labels(const at::Tensor& samples, const at::Tensor& labels,
   all.narrow(2, 0, classes)
       .copy_(at::one_hot(labels, classes).to(all.scalar_type()) * kLabelValue);
   return all;
+}
+
+at::Tensor written_labels(const at::Tensor& variants, std::int64_t classes) {
+  return variants.narrow(2, 0, classes).argmax(2);
 }
 
 }  // namespace sluice

@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/max_pool2d.h>
@@ -16,6 +15,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "lib/base/error.h"
+#include "lib/pooling.h"
 
 namespace sluice {
 namespace {
@@ -86,7 +86,7 @@ ModelBuilder& ModelBuilder::flatten() {
   if (shape_.size() == 1) return *this;
   shape_ = {elements()};
   step("flatten", 0, [](Chain& chain) {
-    chain.add([](const Tensor& x) { return x.flatten(1); });
+    chain.add([](const Tensor& x) { return flat(x); });
   });
   return *this;
 }
@@ -169,9 +169,7 @@ ModelBuilder& ModelBuilder::global_average_pool() {
   const double read = static_cast<double>(elements());
   shape_ = {shape_.front()};
   step("global average pool", read, [](Chain& chain) {
-    chain.add([](const Tensor& x) {
-      return at::adaptive_avg_pool2d(x, {1, 1}).flatten(1);
-    });
+    chain.add([](const Tensor& x) { return pixel_mean(x); });
   });
   return *this;
 }

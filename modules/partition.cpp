@@ -48,6 +48,10 @@ std::optional<std::int64_t> number(std::string_view text) {
   std::int64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
+  // No model has so many layers: which one it is doesn't matter.
+  if (error == std::errc::result_out_of_range && stop == end &&
+      text.front() != '-')
+    return std::numeric_limits<std::int64_t>::max();
   if (error != std::errc{} || stop != end || text.empty()) return {};
   return value;
 }
@@ -81,15 +85,16 @@ LayerRange next_range(const ConfigNode& item, std::int64_t next,
         "{}: {} is no range of layers; write \"0-3\", \"4\" or \"5-\"", where,
         item.describe());
   }
+  // A backward range begins or ends outside, or has no layers.
+  if (std::max(found->first, found->last) > last_layer) {
+    throw UserError("{}: {}: the model's layers are 0-{}", where,
+                    item.describe(), last_layer);
+  }
   if (found->first > found->last)
     throw UserError("{}: \"{}\" has no layers", where, *text);
-  if (found->last > last_layer) {
-    throw UserError("{}: \"{}\": the model's layers are 0-{}", where, *text,
-                    last_layer);
-  }
   if (found->first != next) {
-    throw UserError("{}: \"{}\" leaves a {}: the block must begin at layer {}",
-                    where, *text, found->first > next ? "gap" : "overlap",
+    throw UserError("{}: \"{}\" leaves {}: the block must begin at layer {}",
+                    where, *text, found->first > next ? "a gap" : "an overlap",
                     next);
   }
   return *found;

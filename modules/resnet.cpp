@@ -7,7 +7,6 @@
 // normal with deviation sqrt(2 / fan out) (He et al. 2015, arXiv:1502.01852).
 // Entries of the list: the first convolution, each residual block, the rest.
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <utility>
 
@@ -19,6 +18,7 @@
 #include <torch/nn/modules/conv.h>
 
 #include "lib/base/error.h"
+#include "lib/pooling.h"
 #include "modules/model_builder.h"
 #include "modules/models.h"
 #include "modules/normal_weights.h"
@@ -94,11 +94,9 @@ class ResidualBlock final : public Layer {
 
  private:
   Tensor shortcut(const Tensor& x) const {
-    constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
     if (stride_ == 1 && new_channels_ == 0) return x;
-    const Tensor pixels =
-        x.slice(2, 0, kEnd, stride_).slice(3, 0, kEnd, stride_);
-    return at::constant_pad_nd(pixels, {0, 0, 0, 0, 0, new_channels_});
+    return at::constant_pad_nd(subsample(x, stride_),
+                               {0, 0, 0, 0, 0, new_channels_});
   }
 
   std::int64_t new_channels_;

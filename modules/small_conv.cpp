@@ -17,7 +17,7 @@ struct SmallConvOptions {
   void describe(Fields& fields) {
     fields.key("channels", channels, {.text = "of each convolution", .min = 1});
     fields.key("hidden", hidden,
-               {.text = "width of the hidden linear layer", .min = 1});
+               {.text = "width of the hidden linear layer; 0: none", .min = 0});
     fields.key("batch_norm", batch_norm,
                {.text = "normalise before each activation"});
     fields.key("dropout", dropout,
@@ -37,10 +37,13 @@ Model make_small_conv(const SmallConvOptions& options,
     if (options.batch_norm) builder.norm();
     builder.activation(Activation::relu).pool(Pooling::max, kPool);
   }
-  builder.entry().flatten().linear(options.hidden);
-  if (options.batch_norm) builder.norm();
-  builder.activation(Activation::relu).dropout(options.dropout);
-  return builder.entry().linear(sample.classes).finish();
+  builder.entry().flatten();
+  if (options.hidden > 0) {
+    builder.linear(options.hidden);
+    if (options.batch_norm) builder.norm();
+    builder.activation(Activation::relu).dropout(options.dropout).entry();
+  }
+  return builder.linear(sample.classes).finish();
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ Connection::Connection(IoThread& io, Stream stream, LinkOptions options,
       send_spin_(kSpin),
       receive_spin_(kSpin),
       moved_([this] {
-        heard_ = Clock::now();
+        missed_beats_ = 0;
         mailbox_.moved();
       }),
       stream_(std::move(stream)),
@@ -86,10 +86,10 @@ std::optional<Message> Connection::receive() {
 // False when nothing moved for as long as the deadline.
 bool Connection::await(IoThread::Visit& visit, Spin& spin,
                        bool (Mailbox::*done)() const) {
-  const Clock::time_point start = Clock::now();
+  const Clock::time_point start = mailbox_.awake_now();
   return visit.await(
       spin, [&] { return (mailbox_.*done)(); },
-      [&] { return mailbox_.deadline(start); });
+      [&] { return mailbox_.time_left(start); });
 }
 
 void Connection::write_soon(IoThread::Visit& visit) {
@@ -110,7 +110,7 @@ void Connection::ring(std::shared_ptr<Bell> bell) {
 void Connection::exchange(const std::shared_ptr<Connection>& self) {
   self->running_ = 2;
   self->silent_ = false;
-  self->heard_ = Clock::now();
+  self->missed_beats_ = 0;
   asio::co_spawn(self->executor_, read_all(self), asio::detached);
   asio::co_spawn(self->executor_, write_all(self), asio::detached);
 }
@@ -175,7 +175,8 @@ void Connection::on_wake() {
   wake_.cancel();
   if (finished_) return;
   if (!mailbox_.reading()) return give_up();
-  if (mailbox_.abandoned() && !std::exchange(lingering_, true)) linger();
+  if (mailbox_.abandoned() && !std::exchange(lingering_, true))
+    linger(std::min(options_.deadline, kLinger));
 }
 
 // A few credits wait for more of them, or for a message that takes them along,
@@ -194,8 +195,7 @@ void Connection::credit_later() {
 // Has the writer tell the peer, now and then, that this process lives.
 void Connection::beat() {
   if (finished_) return;
-  if (options_.reunion &&
-      Clock::now() - heard_ > kMissedBeats * options_.heartbeat) {
+  if (options_.reunion && ++missed_beats_ > kMissedBeats) {
     silent_ = true;
     stream_.close();
   }
@@ -209,18 +209,23 @@ void Connection::beat() {
   });
 }
 
-// Closes the socket once nothing has moved for so long.
-void Connection::linger() {
+// Closes the socket once nothing has moved for so long, in steps: while this
+// process is suspended, no more than one of them passes.
+void Connection::linger(Clock::duration left) {
   const Clock::time_point moved = mailbox_.last_move();
-  linger_.expires_after(std::min(options_.deadline, kLinger));
-  linger_.async_wait([self = shared_from_this(), moved](error_code error) {
-    if (error) return;
-    if (moved == self->mailbox_.last_move()) {
-      self->give_up();
-    } else {
-      self->linger();
-    }
-  });
+  const Clock::duration step = std::min<Clock::duration>(left, kAwakeLook);
+  linger_.expires_after(step);
+  linger_.async_wait(
+      [self = shared_from_this(), moved, left = left - step](error_code error) {
+        if (error) return;
+        if (moved != self->mailbox_.last_move()) {
+          self->linger(std::min(self->options_.deadline, kLinger));
+        } else if (left > Clock::duration::zero()) {
+          self->linger(left);
+        } else {
+          self->give_up();
+        }
+      });
 }
 
 }  // namespace sluice

@@ -69,7 +69,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_wake();
   void credit_later();
   void beat();
-  void linger();
+  void linger(Mailbox::Clock::duration left);
 
   IoThread& io_;
   const LinkOptions options_;
@@ -94,9 +94,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool given_up_ = false;
   bool finished_ = false;
   LinkEnd end_;  // why the reader ended
-  // Of a link that reconnects: when something last came, and since when there
-  // is no connection over which something came.
-  Mailbox::Clock::time_point heard_ = Mailbox::Clock::now();
+  // Of a link that reconnects: the heartbeats in which nothing came, and since
+  // when there is no connection over which something came.
+  int missed_beats_ = 0;
   bool silent_ = false;  // and closed for that
   std::optional<Mailbox::Clock::time_point> trouble_;
   std::vector<std::byte> first_;

@@ -50,7 +50,7 @@ asio::awaitable<void> Connection::read_frame() {
   } else {
     take_control(header);
   }
-  heard_ = Mailbox::Clock::now();
+  missed_beats_ = 0;
   trouble_.reset();
 }
 

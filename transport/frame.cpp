@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <isa-l/crc.h>
-
 #include "lib/base/error.h"
 #include "transport/bytes.h"
 
@@ -131,21 +129,6 @@ TensorView take_tensor(ByteReader& in, std::uint64_t offset,
 }
 
 }  // namespace
-
-std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
-  // It takes no more bytes at a time than an int counts.
-  constexpr std::size_t kMost = std::size_t{1} << 30;
-  std::uint32_t crc = ~before;
-  while (!bytes.empty()) {
-    const auto part = bytes.first(std::min(bytes.size(), kMost));
-    // It only reads them, though it says otherwise.
-    auto* data = const_cast<unsigned char*>(
-        reinterpret_cast<const unsigned char*>(part.data()));
-    crc = ::crc32_iscsi(data, static_cast<int>(part.size()), crc);
-    bytes = bytes.subspan(part.size());
-  }
-  return ~crc;
-}
 
 std::uint32_t crc32c_of_payload(const Message& message) {
   std::uint32_t crc = 0;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/crc32c.h"
 #include "lib/base/message.h"
 
 // The wire format; transport/README.md has it as tables and as an example.
@@ -13,7 +14,7 @@
 //   frame = header (64 bytes) | block (0 or more times 64 bytes) | payload
 namespace sluice {
 
-inline constexpr std::uint8_t kWireVersion = 2;
+inline constexpr std::uint8_t kWireVersion = 3;
 inline constexpr std::size_t kHeaderBytes = 64;
 
 enum class FrameType : std::uint8_t {
@@ -51,11 +52,7 @@ struct FrameHeader {
   bool operator==(const FrameHeader&) const = default;
 };
 
-/// CRC-32C (Castagnoli) of the bytes, after those that `before` is of.
-std::uint32_t crc32c(std::span<const std::byte> bytes,
-                     std::uint32_t before = 0);
-
-/// Of the bytes of all tensors, one after the other.
+/// CRC-32C of the bytes of all tensors, one after the other.
 std::uint32_t crc32c_of_payload(const Message& message);
 
 /// The next multiple of kAlignment: where the next payload starts.

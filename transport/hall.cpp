@@ -14,6 +14,7 @@
 
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/peer_missing.h"
 #include "transport/completion.h"
 #include "transport/timeout.h"
 
@@ -106,11 +107,11 @@ asio::awaitable<void> Hall::welcome(Self self, Stream stream) {
     check_identity(handshake.theirs(), guest.hello);
     co_await self->receive(guest);
   } catch (const OtherVersion& error) {
-    self->failed(error.what());
+    self->disagreed(error.what());
+  } catch (const PeerGone& error) {
+    self->refused(late ? self->too_little() : error.what(), late);
   } catch (const std::exception& error) {
-    self->refused(late ? fmt::format("it said too little within {} ms",
-                                     self->options_.greeting_time.count())
-                       : error.what());
+    self->refused(late ? self->too_little() : error.what(), true);
   }
   --self->unproved_;
   self->room_.cancel();
@@ -121,6 +122,12 @@ asio::awaitable<void> Hall::welcome(Self self, Stream stream) {
 asio::awaitable<void> Hall::receive(Guest& guest) {
   if (guest.hello.session == Session{}) {
     const auto link = link_with(guest.hello.from);
+    const std::string reason =
+        link || !options_.judge ? "" : options_.judge(guest.hello);
+    if (!reason.empty()) {
+      co_await refuse(guest, reason);
+      co_return;
+    }
     if (!link) {
       arrived(std::move(guest));
       co_return;
@@ -151,6 +158,32 @@ asio::awaitable<void> Hall::send_away(Guest& guest, Session session) {
                   block_name(guest.hello.from));
 }
 
+// Tells it, and the ranks that are there already: none of them has a run now.
+asio::awaitable<void> Hall::refuse(Guest& guest, const std::string& reason) {
+  std::vector<Guest> told;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Guest& each : guests_)
+      if (!each.hello.run.empty()) told.push_back(std::move(each));
+    std::erase_if(guests_,
+                  [](const Guest& each) { return !each.hello.run.empty(); });
+  }
+  for (Guest& each : told) co_await tell(each, reason);
+  co_await tell(guest, reason);
+  disagreed(reason);
+}
+
+asio::awaitable<void> Hall::tell(Guest& guest, const std::string& reason) {
+  // A name of its own: g++ 12 destroys such a temporary twice.
+  const Hello answer{
+      .from = guest.hello.to, .to = guest.hello.from, .refusal = reason};
+  try {
+    co_await write_hello(guest.stream, answer);
+  } catch (const LinkError&) {
+    // It went, and needs no reason any more.
+  }
+}
+
 std::shared_ptr<Return> Hall::link_with(std::uint32_t block) {
   for (const auto& [session, link] : returns_) {
     auto found = link.lock();
@@ -175,6 +208,10 @@ asio::awaitable<void> Hall::call(Self self, std::string address, Hello mine) {
   try {
     self->arrived(co_await self->dial(std::move(address), mine,
                                       Clock::time_point::max()));
+  } catch (const Disagreement& error) {
+    self->disagreed(error.what());
+  } catch (const OtherVersion& error) {
+    self->disagreed(error.what());
   } catch (const std::exception& error) {
     self->failed(fmt::format("{} called {}: {}", block_name(mine.from),
                              block_name(mine.to), error.what()));
@@ -237,55 +274,103 @@ void Hall::close() {
 
 void Hall::arrived(Guest guest) {
   const std::lock_guard lock(mutex_);
+  met_.insert(guest.hello.from);
   guests_.push_back(std::move(guest));
   changed_.notify_all();
 }
 
 void Hall::failed(const std::string& reason) {
   const std::lock_guard lock(mutex_);
+  if (is_disagreement_) return;  // which is the reason of this one
   failure_ = reason;
   changed_.notify_all();
 }
 
-void Hall::refused(const std::string& reason) {
+void Hall::disagreed(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  ++refusals_;
-  refusal_ = reason;
+  failure_ = reason;
+  is_disagreement_ = true;
+  changed_.notify_all();
+}
+
+void Hall::refused(const std::string& reason, bool is_told) {
+  const std::lock_guard lock(mutex_);
+  ++all_refusals_.count;
+  all_refusals_.last = reason;
+  if (!is_told) return;
+  ++told_refusals_.count;
+  told_refusals_.last = reason;
+}
+
+bool Hall::has_met(std::uint32_t block) const {
+  const std::lock_guard lock(mutex_);
+  return met_.contains(block);
+}
+
+Refusals Hall::refusals() const {
+  const std::lock_guard lock(mutex_);
+  return told_refusals_;
+}
+
+std::string Hall::too_little() const {
+  return fmt::format("it said too little within {} ms",
+                     options_.greeting_time.count());
 }
 
 std::string Hall::why_late(std::uint32_t block) const {
   std::string text = block_name(block) + " did not come in time";
-  if (refusals_ > 0) {
-    text += fmt::format(" ({} refused; the last one: {})",
-                        refusals_ == 1
-                            ? "1 connection was"
-                            : fmt::format("{} connections were", refusals_),
-                        refusal_);
+  const std::size_t count = all_refusals_.count;
+  if (count > 0) {
+    text += fmt::format(
+        " ({} refused; the last one: {})",
+        count == 1 ? "1 connection was"
+                   : fmt::format("{} connections were", count),
+        told_refusals_.count > 0 ? told_refusals_.last : all_refusals_.last);
   }
   return text;
 }
 
-Guest Hall::wait_for(std::uint32_t block, Clock::time_point until,
-                     const std::function<void()>& check) {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    const auto guest = std::find_if(
-        guests_.begin(), guests_.end(),
-        [&](const Guest& each) { return each.hello.from == block; });
-    if (guest != guests_.end()) {
-      Guest found = std::move(*guest);
-      guests_.erase(guest);
-      return found;
-    }
+// Until `is_there`, under the mutex; as wait_for() of a meeting.
+void Hall::wait(std::unique_lock<std::mutex>& lock, std::uint32_t block,
+                Clock::time_point until, const std::function<void()>& check,
+                const std::function<bool()>& is_there) {
+  AwakeClock awake;
+  const Clock::time_point end = awake.now() + (until - Clock::now());
+  while (!is_there()) {
+    if (is_disagreement_) throw Disagreement("{}", failure_);
     if (!failure_.empty()) throw LinkError("{}", failure_);
-    if (Clock::now() >= until) throw LinkError("{}", why_late(block));
-    changed_.wait_until(lock, std::min(until, Clock::now() + kPoll));
+    const Clock::duration left = end - awake.now();
+    if (left <= Clock::duration::zero())
+      throw PeerMissing(block, why_late(block));
+    changed_.wait_for(lock, std::min<Clock::duration>(left, kPoll));
     if (check) {
       lock.unlock();
       check();
       lock.lock();
     }
   }
+}
+
+Guest Hall::wait_for(std::uint32_t block, Clock::time_point until,
+                     const std::function<void()>& check) {
+  std::unique_lock lock(mutex_);
+  auto guest = guests_.end();
+  wait(lock, block, until, check, [&] {
+    guest = std::find_if(
+        guests_.begin(), guests_.end(),
+        [&](const Guest& each) { return each.hello.from == block; });
+    return guest != guests_.end();
+  });
+  Guest found = std::move(*guest);
+  guests_.erase(guest);
+  return found;
+}
+
+void Hall::wait_to_meet(std::uint32_t block, Clock::time_point until,
+                        const std::function<void()>& check) {
+  std::unique_lock lock(mutex_);
+  wait(lock, block, until, check,
+       [&] { return !is_disagreement_ && met_.contains(block); });
 }
 
 }  // namespace sluice

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "lib/base/awake_clock.h"
 #include "transport/guest.h"
 #include "transport/meeting.h"
 #include "transport/transports.h"
@@ -36,7 +38,7 @@ struct Return {
 };
 
 /// What the coroutines of a meeting share with the thread that waits; they hold
-/// it. All but wait_for() on the I/O thread.
+/// it. All but the waiting thread's on the I/O thread.
 class Hall {
  public:
   using Self = std::shared_ptr<Hall>;
@@ -64,6 +66,10 @@ class Hall {
   // For the waiting thread; see Meeting.
   Guest wait_for(std::uint32_t block, Clock::time_point until,
                  const std::function<void()>& check);
+  void wait_to_meet(std::uint32_t block, Clock::time_point until,
+                    const std::function<void()>& check);
+  bool has_met(std::uint32_t block) const;
+  Refusals refusals() const;
 
  private:
   using Closers = std::list<std::function<void()>>;
@@ -88,10 +94,18 @@ class Hall {
                                           Identity mine);
   boost::asio::awaitable<void> receive(Guest& guest);
   boost::asio::awaitable<void> send_away(Guest& guest, Session session);
+  boost::asio::awaitable<void> refuse(Guest& guest, const std::string& reason);
+  static boost::asio::awaitable<void> tell(Guest& guest,
+                                           const std::string& reason);
   std::shared_ptr<Return> link_with(std::uint32_t block);
+  void wait(std::unique_lock<std::mutex>& lock, std::uint32_t block,
+            Clock::time_point until, const std::function<void()>& check,
+            const std::function<bool()>& is_there);
   void arrived(Guest guest);
   void failed(const std::string& reason);
-  void refused(const std::string& reason);
+  void disagreed(const std::string& reason);
+  void refused(const std::string& reason, bool is_told);
+  std::string too_little() const;
   std::string why_late(std::uint32_t block) const;
 
   const boost::asio::any_io_executor executor_;
@@ -105,13 +119,15 @@ class Hall {
   boost::asio::steady_timer room_;  // its waits end when there is some
   std::map<Session, std::weak_ptr<Return>> returns_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   // All below: under the mutex.
   std::vector<Guest> guests_;
-  std::string failure_;       // of a call
-  std::size_t refusals_ = 0;  // strangers that were sent away
-  std::string refusal_;       // why the last of them was
+  std::set<std::uint32_t> met_;   // blocks
+  std::string failure_;           // of a call
+  bool is_disagreement_ = false;  // that failure
+  Refusals all_refusals_;         // strangers that were sent away
+  Refusals told_refusals_;        // without those that said nothing
 };
 
 }  // namespace sluice

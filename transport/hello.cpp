@@ -14,11 +14,19 @@ namespace asio = boost::asio;
 
 constexpr std::size_t kMaxAddress = 256;
 constexpr std::uint32_t kMaxAddresses = 4096;
-// 64 KiB or so: a hello comes from somebody whom we don't know yet.
+// A hello is read only after the peer has proved that it holds the secret.
 constexpr FrameLimits kHelloLimits{
     .max_payload_bytes = 0,
-    .max_block_bytes = std::size_t{64} << 10,
+    .max_block_bytes = std::size_t{1} << 20,
 };
+
+std::string take_bounded(ByteReader& in, std::uint32_t length, std::size_t most,
+                         const char* what) {
+  if (length > most)
+    throw LinkError("hello with {} of {} bytes; at most {}", what, length,
+                    most);
+  return in.take_text(length);
+}
 
 void check_session(const Hello& mine, const Hello& theirs) {
   if (theirs.session == mine.session) return;
@@ -37,6 +45,11 @@ std::string block_name(std::uint32_t block) {
 }
 
 std::vector<std::byte> encode_hello(const Hello& hello) {
+  if (hello.run.size() > kMaxRunText)
+    throw UserError(
+        "the config that ranks compare has {} bytes; at most {} are allowed",
+        hello.run.size(), kMaxRunText);
+  const std::string refusal = hello.refusal.substr(0, kMaxRefusal);
   ByteWriter out;
   out.put(hello.from);
   out.put(hello.to);
@@ -50,12 +63,16 @@ std::vector<std::byte> encode_hello(const Hello& hello) {
   }
   out.put(hello.received);
   out.put(hello.taken);
+  out.put(static_cast<std::uint32_t>(hello.run.size()));
+  out.put(static_cast<std::uint32_t>(refusal.size()));
   for (const std::string& address : hello.addresses) {
     SLUICE_CHECK(address.size() <= kMaxAddress, "address '{}' is too long",
                  address);
     out.put(static_cast<std::uint16_t>(address.size()));
     out.put_text(address);
   }
+  out.put_text(hello.run);
+  out.put_text(refusal);
   out.pad_to(kAlignment);
   return encode_frame(FrameHeader{.type = FrameType::hello}, out.take());
 }
@@ -78,6 +95,8 @@ Hello decode_hello(std::span<const std::byte> block) {
     byte = std::byte{in.take<std::uint8_t>()};
   hello.received = in.take<std::uint64_t>();
   hello.taken = in.take<std::uint64_t>();
+  const auto run_bytes = in.take<std::uint32_t>();
+  const auto refusal_bytes = in.take<std::uint32_t>();
   for (std::uint32_t i = 0; i < addresses; ++i) {
     const auto length = in.take<std::uint16_t>();
     if (length > kMaxAddress) {
@@ -86,6 +105,8 @@ Hello decode_hello(std::span<const std::byte> block) {
     }
     hello.addresses.push_back(in.take_text(length));
   }
+  hello.run = take_bounded(in, run_bytes, kMaxRunText, "a text of its run");
+  hello.refusal = take_bounded(in, refusal_bytes, kMaxRefusal, "a refusal");
   in.take_zeros(in.left());
   return hello;
 }
@@ -93,6 +114,7 @@ Hello decode_hello(std::span<const std::byte> block) {
 void check_agreement(const Hello& mine, const Hello& theirs) {
   const std::string here = block_name(mine.from);
   const std::string there = block_name(theirs.from);
+  if (!theirs.refusal.empty()) throw Disagreement("{}", theirs.refusal);
   if (theirs.from != mine.to || theirs.to != mine.from) {
     throw LinkError("{} expected {}, but met {}, which looks for {}", here,
                     block_name(mine.to), there, block_name(theirs.to));

@@ -9,6 +9,7 @@
 #include <boost/asio/awaitable.hpp>
 
 #include "lib/base/error.h"
+#include "transport/disagreement.h"
 #include "transport/frame.h"
 #include "transport/handshake.h"
 #include "transport/stream.h"
@@ -31,7 +32,15 @@ struct Hello {
   /// Of a worker: where it listens. Of the launcher: of all workers, block 1
   /// first (one that has nobody below listens nowhere: "").
   std::vector<std::string> addresses = {};
+  /// Between ranks: what the sender was started with, as its users compare it
+  /// (RendezvousOptions::run); opaque here. Else empty.
+  std::string run = {};
+  /// Why the sender, which was called, refuses the receiver; empty: it doesn't.
+  std::string refusal = {};
 };
+
+inline constexpr std::size_t kMaxRunText = std::size_t{512} << 10;
+inline constexpr std::size_t kMaxRefusal = 4096;
 
 /// The peer doesn't know the link that goes on here, or is in another one: one
 /// of the two processes was started anew.
@@ -43,13 +52,15 @@ class Fenced final : public LinkError {
 /// "block 2" or "the launcher".
 std::string block_name(std::uint32_t block);
 
-/// A whole frame.
+/// A whole frame. Throws UserError for a `run` beyond kMaxRunText; a refusal is
+/// cut to kMaxRefusal.
 std::vector<std::byte> encode_hello(const Hello& hello);
 /// Throws LinkError.
 Hello decode_hello(std::span<const std::byte> block);
 
 /// Throws LinkError unless `theirs` answers `mine`: the same two ends, number
 /// of blocks, capacities, and reconnection; Fenced for another session.
+/// Throws Disagreement when `theirs` is a refusal.
 void check_agreement(const Hello& mine, const Hello& theirs);
 
 /// Throws LinkError unless the hello is of the one who proved itself.

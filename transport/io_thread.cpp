@@ -4,6 +4,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "lib/base/awake_clock.h"
+
 namespace sluice {
 namespace {
 
@@ -118,15 +120,17 @@ bool IoThread::Visit::enter() {
 }
 
 bool IoThread::Visit::await(Spin& spin, const std::function<bool()>& done,
-                            const std::function<Clock::time_point()>& until) {
+                            const std::function<Clock::duration()>& left) {
   if (done()) return true;
   const Clock::time_point start = Clock::now();
   Lock lock(io_.mutex_);
   // Once more when the time is over: this process may have been stopped.
   bool looked = false;
   for (; !done(); io_.tell()) {
-    const Clock::time_point end = until();
-    const bool is_over = Clock::now() >= end;
+    const Clock::duration time = left();
+    const bool is_over = time <= Clock::duration::zero();
+    const Clock::time_point end =
+        Clock::now() + std::min<Clock::duration>(time, kAwakeLook);
     if (is_over && (looked || !may_enter())) return false;
     looked = is_over;
     if (may_enter()) {

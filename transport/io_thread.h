@@ -97,10 +97,10 @@ class IoThread::Visit {
   /// Whether it is inside: not while somebody else is.
   bool enter();
   /// Waits until `done()`, and runs the loop if nobody else does; false when
-  /// `until()` has passed first. Both are asked again whenever something
-  /// happened. `spin` is the caller's, for waits of this kind.
+  /// no time is left() first. Both are asked again whenever something happened,
+  /// and every kAwakeLook. `spin` is the caller's, for waits of this kind.
   bool await(Spin& spin, const std::function<bool()>& done,
-             const std::function<Clock::time_point()>& until);
+             const std::function<Clock::duration()>& left);
   /// Does some of what is ready, and has the thread see to the rest soon.
   /// Inside only.
   void advance();

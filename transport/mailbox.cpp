@@ -29,12 +29,12 @@ LinkEnd end_after(const std::exception& error) {
 Mailbox::Mailbox(LinkOptions options, Callbacks callbacks)
     : options_(std::move(options)),
       callbacks_(std::move(callbacks)),
-      last_move_(Clock::now().time_since_epoch().count()),
+      last_move_(awake_.now().time_since_epoch().count()),
       credits_(options_.capacity_send) {}
 
-Mailbox::Clock::time_point Mailbox::deadline(Clock::time_point start) const {
-  return std::max(start, last_move()) +
-         std::min(options_.deadline, kLongestWait);
+Mailbox::Clock::duration Mailbox::time_left(Clock::time_point since) {
+  return std::max(since, last_move()) +
+         std::min(options_.deadline, kLongestWait) - awake_.now();
 }
 
 void Mailbox::give_up_sending() {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/awake_clock.h"
 #include "lib/base/bell.h"
 #include "lib/base/channel.h"
 #include "lib/base/message.h"
@@ -61,7 +62,7 @@ class Mailbox {
   Mailbox(LinkOptions options, Callbacks callbacks);
 
   // For the ends, as in lib/base/channel.h, but that they wait themselves: for
-  // can_send() and ready(), until `deadline()`, and then give the link up.
+  // can_send() and ready(), while time is left, and then give the link up.
 
   /// The frame of the message that is sent next: waits until its buffers are
   /// ready, and may read all of it for its checksum.
@@ -74,8 +75,11 @@ class Mailbox {
   std::optional<Message> receive();
   bool can_send() const;  ///< or send() throws
   bool ready() const;
-  /// When who waits since `start` has waited for long enough.
-  Clock::time_point deadline(Clock::time_point start) const;
+  /// When a wait begins, and what is left of the deadline of one that began
+  /// then. To be asked every kAwakeLook at least: time in which this process
+  /// didn't run doesn't count.
+  Clock::time_point awake_now() { return awake_.now(); }
+  Clock::duration time_left(Clock::time_point since);
   void give_up_sending();
   void give_up_receiving();
   std::optional<MessageHead> next_head() const;
@@ -129,6 +133,7 @@ class Mailbox {
 
   const LinkOptions options_;
   const Callbacks callbacks_;
+  AwakeClock awake_;
   // Sequence of the peer's last message. Only who reads moves it, and over
   // shared memory another thread may write meanwhile.
   std::atomic<std::uint64_t> received_ = 0;

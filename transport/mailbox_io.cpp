@@ -15,7 +15,7 @@ void append(std::vector<std::byte>& to, const std::vector<std::byte>& bytes) {
 }  // namespace
 
 void Mailbox::moved() {
-  last_move_.store(Clock::now().time_since_epoch().count());
+  last_move_.store(awake_.now().time_since_epoch().count());
 }
 
 Mailbox::Clock::time_point Mailbox::last_move() const {

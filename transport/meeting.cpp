@@ -56,6 +56,20 @@ std::shared_ptr<Reunion> Meeting::reunion_of_called(Hello mine) {
   return make_waiting_reunion(open_, std::move(mine));
 }
 
+bool Meeting::has_met(std::uint32_t block) const {
+  return hall_->has_met(block);
+}
+
+Refusals Meeting::refusals() const {
+  return hall_->refusals();
+}
+
+void Meeting::wait_to_meet(std::uint32_t block,
+                           std::chrono::steady_clock::time_point until,
+                           const std::function<void()>& check) {
+  hall_->wait_to_meet(block, until, check);
+}
+
 Guest Meeting::wait_for(std::uint32_t block,
                         std::chrono::steady_clock::time_point until,
                         const std::function<void()>& check) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +24,17 @@ struct MeetingOptions {
   Identity identity = {};
   /// Who called and has not proved itself and said hello by then is sent away.
   std::chrono::milliseconds greeting_time = std::chrono::seconds(2);
+  /// Whether a caller that has proved itself and begins a new link may take
+  /// part: why not, or "". What it says is told to the caller, to all that came
+  /// before it with a Hello::run, and to wait_for(). On the I/O thread.
+  std::function<std::string(const Hello&)> judge = nullptr;
+};
+
+/// Connections that were sent away. What closed its connection without a word
+/// is left out: that may be a look whether anybody listens.
+struct Refusals {
+  std::size_t count = 0;
+  std::string last = {};  ///< why the last of them was
 };
 
 /// Makes connections on the I/O thread, has their peers prove themselves and
@@ -47,11 +59,21 @@ class Meeting {
 
   /// Waits for the hello of `block` until `until`; meanwhile calls `check`
   /// (where it isn't empty) every 50 ms, which may throw to end the wait.
-  /// Throws LinkError when time is up, a call failed, or a process of the run
-  /// is of another build.
+  /// Throws LinkError when time is up or a call failed, and Disagreement when
+  /// a process of the run is of another build, or was refused by a judge.
   Guest wait_for(std::uint32_t block,
                  std::chrono::steady_clock::time_point until,
                  const std::function<void()>& check = nullptr);
+
+  /// The same, without fetching it: a guest that is fetched is not told when
+  /// one that comes later is refused.
+  void wait_to_meet(std::uint32_t block,
+                    std::chrono::steady_clock::time_point until,
+                    const std::function<void()>& check = nullptr);
+
+  /// Whether the hello of that block has come, fetched or not.
+  bool has_met(std::uint32_t block) const;
+  Refusals refusals() const;
 
   /// For links that go on after their connection broke: of the one who called,
   /// and of the one who was called. `mine` is what was said at first, with the

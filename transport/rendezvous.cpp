@@ -1,14 +1,11 @@
 #include "transport/rendezvous.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <system_error>
+#include <mutex>
 #include <utility>
 
-#include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "transport/completion.h"
 #include "transport/hello.h"
@@ -21,15 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 Clock::time_point end_of(Deadline patience) {
   return Clock::now() + std::min(patience, kLongestWait);
-}
-
-// mkdtemp gives it the mode 0700.
-std::string make_folder() {
-  std::string folder = std::filesystem::temp_directory_path() / "sluice-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) {
-    throw UserError("can't make the folder '{}': {}", folder, errno_text());
-  }
-  return folder;
 }
 
 std::uint64_t reconnect_ms(const RendezvousOptions& options) {
@@ -66,6 +54,7 @@ LinkOptions link_options(const Hello& mine, const RendezvousOptions& options,
 
 Hello in_session(Hello mine, const Guest& guest) {
   mine.session = guest.session;
+  mine.run.clear();  // it has been judged
   return mine;
 }
 
@@ -96,6 +85,15 @@ Link called_link(IoThread& io, Meeting& meeting, Guest guest, const Hello& mine,
             encode_hello(mine));
 }
 
+MeetingOptions meeting_options(const RendezvousOptions& options) {
+  MeetingOptions meeting = {.identity = {.secret = options.secret}};
+  if (options.judge)
+    meeting.judge = [judge = options.judge](const Hello& hello) {
+      return judge(hello.from, hello.run);
+    };
+  return meeting;
+}
+
 std::string address_of(const Guest& guest) {
   if (guest.hello.addresses.size() != 1) {
     throw LinkError("{} gave {} addresses of its own instead of one",
@@ -110,25 +108,22 @@ Rendezvous::Rendezvous(IoThread& io, RendezvousOptions options)
     : io_(io),
       options_(std::move(options)),
       meeting_(io, transport_of(options_.transport),
-               {.identity = {.secret = options_.secret}}),
-      folder_(make_folder()) {
-  try {
-    address_ = meeting_.listen(
-        {.folder = folder_, .name = "launcher", .host = options_.host});
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-    throw;
-  }
-}
-
-Rendezvous::~Rendezvous() {
-  close();
+               meeting_options(options_)) {
+  folder_.emplace();
+  address_ = meeting_.listen(
+      {.folder = folder_->path(), .name = "launcher", .host = options_.host});
 }
 
 void Rendezvous::close() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
+  const std::lock_guard lock(mutex_);
+  folder_.reset();
+}
+
+std::vector<std::uint32_t> Rendezvous::awaited() const {
+  std::vector<std::uint32_t> blocks;
+  for (std::uint32_t block = 1; block <= options_.blocks; ++block)
+    if (!meeting_.has_met(block)) blocks.push_back(block);
+  return blocks;
 }
 
 std::vector<Link> Rendezvous::accept_workers() {
@@ -138,6 +133,8 @@ std::vector<Link> Rendezvous::accept_workers() {
              .capacity_send = options_.control.down,
              .capacity_receive = options_.control.up,
              .reconnect_ms = reconnect_ms(options_)};
+  for (std::uint32_t block = 1; block <= options_.blocks; ++block)
+    meeting_.wait_to_meet(block, until, options_.check);
   for (std::uint32_t block = 1; block <= options_.blocks; ++block) {
     guests.push_back(meeting_.wait_for(block, until, options_.check));
     mine.addresses.push_back(address_of(guests.back()));
@@ -145,6 +142,7 @@ std::vector<Link> Rendezvous::accept_workers() {
   std::vector<Link> links;
   for (Guest& guest : guests) {
     mine.to = guest.hello.from;
+    mine.run = guest.hello.run.empty() ? "" : options_.run;
     links.push_back(
         called_link(io_, meeting_, std::move(guest), mine, options_));
   }
@@ -174,7 +172,8 @@ Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
                           .capacity_send = options.control.up,
                           .capacity_receive = options.control.down,
                           .reconnect_ms = reconnect_ms(options),
-                          .addresses = {own}};
+                          .addresses = {own},
+                          .run = options.run};
   meeting.call(address, to_launcher);
   Guest launcher = meeting.wait_for(0, until, options.check);
   const std::vector<std::string> addresses = launcher.hello.addresses;
@@ -182,6 +181,7 @@ Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
     throw LinkError("the launcher gave the addresses of {} blocks, not of {}",
                     addresses.size(), options.blocks);
   }
+  links.run = launcher.hello.run;
   links.control = caller_link(io, meeting, address, std::move(launcher),
                               to_launcher, options);
 

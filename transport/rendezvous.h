@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lib/base/channel.h"
+#include "lib/base/temporary_folder.h"
 #include "transport/io_thread.h"
 #include "transport/link_options.h"
 #include "transport/meeting.h"
@@ -31,6 +34,13 @@ struct RendezvousOptions {
   /// Called about every 50 ms while waiting, on the waiting thread; throws when
   /// there is nothing to wait for any more (a worker died).
   std::function<void()> check = nullptr;
+  /// What this process says of its run to those that ask for it: a worker to
+  /// the launcher, which answers with its own; at most kMaxRunText bytes.
+  std::string run = {};
+  /// Of the launcher: why a block that said `run` must not take part, or "".
+  /// On the I/O thread.
+  std::function<std::string(std::uint32_t block, const std::string& run)>
+      judge = nullptr;
   /// Of those links: how long each tries to get a new connection when one
   /// broke; 0: a broken connection is the link's end.
   Deadline reconnect = Deadline(0);
@@ -58,7 +68,6 @@ class Rendezvous {
   /// Throws UserError when no folder or socket can be made, and InternalError
   /// without a secret.
   Rendezvous(IoThread& io, RendezvousOptions options);
-  ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
@@ -67,8 +76,13 @@ class Rendezvous {
 
   /// Waits until every block has joined, then tells each of them where the
   /// others are. The control link to block k is at index k - 1. Once only.
-  /// Throws LinkError, and what `check` throws.
+  /// Throws LinkError, Disagreement, and what `check` throws.
   std::vector<Link> accept_workers();
+
+  /// The blocks that have not joined yet, and who was sent away meanwhile. For
+  /// `check`.
+  std::vector<std::uint32_t> awaited() const;
+  Refusals refusals() const { return meeting_.refusals(); }
 
   /// Removes the folder: nobody can join any more, nor links over UNIX sockets
   /// reconnect. Safe from any thread.
@@ -78,7 +92,8 @@ class Rendezvous {
   IoThread& io_;
   const RendezvousOptions options_;
   Meeting meeting_;
-  const std::string folder_;
+  std::mutex mutex_;  // guards folder_
+  std::optional<TemporaryFolder> folder_;
   std::string address_;
 };
 
@@ -87,11 +102,13 @@ struct Neighbours {
   Link control;
   Link below;
   Link above;
+  std::string run = {};  ///< what the launcher said of its run
 };
 
 /// The worker's side: `block` (from 1) joins the rendezvous at `address` and
 /// connects to its neighbours. `below` and `above` are the capacities of the
-/// boundaries under and over it. Throws LinkError.
+/// boundaries under and over it. Throws LinkError, and Disagreement when the
+/// launcher refuses it.
 Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
                 Capacity below, Capacity above, RendezvousOptions options);
 

@@ -25,7 +25,7 @@ constexpr std::string_view kRemedy =
 class File {
  public:
   explicit File(const std::filesystem::path& path)
-      : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+      : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
   ~File() {
     if (number_ >= 0) ::close(number_);
   }

@@ -11,6 +11,7 @@
 
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/memory_file.h"
 
 namespace sluice {
 namespace {
@@ -48,7 +49,7 @@ std::byte* map(int file, std::uint64_t bytes) {
 
 FileDescriptor sealed_file(std::uint64_t bytes) {
   FileDescriptor file(
-      ::memfd_create("sluice-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+      make_memory_file("sluice-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file || ::fallocate(file.get(), 0, 0, static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
     throw UserError(
@@ -107,8 +108,10 @@ std::shared_ptr<SharedArea> SharedArea::adopt(const AreaShape& shape,
         "bytes, which is not allowed",
         shape.ring_bytes, shape.slots, shape.slot_bytes);
   }
-  // Seals first: only then does the size stay.
-  if (::fcntl(file.get(), F_GET_SEALS) != kSeals) {
+  // Seals first: only then does the size stay. The kernel adds some of its own,
+  // F_SEAL_EXEC where vm.memfd_noexec says so.
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) {
     throw LinkError("it offers shared memory whose size is not sealed");
   }
   struct stat status = {};

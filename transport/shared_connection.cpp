@@ -219,6 +219,7 @@ void SharedConnection::post_look() {
 template <class Done>
 bool SharedConnection::await(Waiter& waiter, Done done) {
   const Clock::time_point start = Clock::now();
+  const Clock::time_point since = mailbox_.awake_now();
   bool has_waited = false;
   while (!done()) {
     read_frames();
@@ -226,10 +227,10 @@ bool SharedConnection::await(Waiter& waiter, Done done) {
     if (done()) break;
     has_waited = true;
     note_progress();
-    const auto until = mailbox_.deadline(start);
-    if (Clock::now() >= until) return false;
+    const Clock::duration left = mailbox_.time_left(since);
+    if (left <= Clock::duration::zero()) return false;
     if (!waiter.spin.until([this] { return has_work() || failed_; })) {
-      sleep(waiter, done, until);
+      sleep(waiter, done, std::min<Clock::duration>(left, kAwakeLook));
     }
   }
   if (has_waited) waiter.spin.adapt(Clock::now() - start);
@@ -237,14 +238,13 @@ bool SharedConnection::await(Waiter& waiter, Done done) {
 }
 
 template <class Done>
-void SharedConnection::sleep(Waiter& waiter, Done done,
-                             Clock::time_point until) {
+void SharedConnection::sleep(Waiter& waiter, Done done, Clock::duration most) {
   waiter.sleeps = true;
   if (Peer* const peer = peer_)
     peer->reader.ring().announce_sleep(waiter.wanted);
   hand_over();
   if (!done() && !has_work()) {
-    waiter.bell.sleep(end_bell_, until - Clock::now());
+    waiter.bell.sleep(end_bell_, most);
   }
   waiter.sleeps = false;
   waiter.bell.clear();
@@ -337,23 +337,28 @@ void SharedConnection::look() {
     error_code ignored;
     socket_.shutdown(Socket::shutdown_send, ignored);
   }
-  if (mailbox_.abandoned() && !std::exchange(lingering_, true)) linger();
+  if (mailbox_.abandoned() && !std::exchange(lingering_, true))
+    linger(std::min(options_.deadline, kLinger));
 }
 
-// Closes the socket once nothing has moved for so long.
-void SharedConnection::linger() {
+// As Connection::linger().
+void SharedConnection::linger(Clock::duration left) {
   note_progress();
   const Clock::time_point moved = mailbox_.last_move();
-  linger_.expires_after(std::min(options_.deadline, kLinger));
-  linger_.async_wait([self = shared_from_this(), moved](error_code error) {
-    if (error) return;
-    self->note_progress();
-    if (moved == self->mailbox_.last_move()) {
-      self->close();
-    } else {
-      self->linger();
-    }
-  });
+  const Clock::duration step = std::min<Clock::duration>(left, kAwakeLook);
+  linger_.expires_after(step);
+  linger_.async_wait(
+      [self = shared_from_this(), moved, left = left - step](error_code error) {
+        if (error) return;
+        self->note_progress();
+        if (moved != self->mailbox_.last_move()) {
+          self->linger(std::min(self->options_.deadline, kLinger));
+        } else if (left > Clock::duration::zero()) {
+          self->linger(left);
+        } else {
+          self->close();
+        }
+      });
 }
 
 void SharedConnection::close() {

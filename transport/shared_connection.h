@@ -93,7 +93,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   template <class Done>
   bool await(Waiter& waiter, Done done);
   template <class Done>
-  void sleep(Waiter& waiter, Done done, Clock::time_point until);
+  void sleep(Waiter& waiter, Done done, Clock::duration most);
 
   // On the I/O thread.
   static boost::asio::awaitable<void> watch_socket(Self self);
@@ -103,7 +103,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   boost::asio::awaitable<void> await_end();
   void adopt(Offer offer);
   void look();
-  void linger();
+  void linger(Clock::duration left);
   void close();
 
   const LinkOptions options_;

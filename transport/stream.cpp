@@ -149,6 +149,7 @@ void Stream::tidy() {
 }
 
 void Stream::close() {
+  if (!socket_) return;  // it was moved from
   error_code ignored;
   socket_->close(ignored);
   if (writable_) writable_->close(ignored);

@@ -165,6 +165,25 @@ Listener listen_over_tcp(asio::io_context& io, const Place& place,
   }
 }
 
+void check_tcp_host(const std::string& host) {
+  try {
+    asio::io_context io;
+    Place place;
+    place.host = host;
+    const tcp::endpoint endpoint = endpoint_to_listen_at(io, place);
+    check_listening(endpoint, Reach::any_host);
+    tcp::acceptor acceptor(
+        io, endpoint.protocol(),
+        make_socket(endpoint.protocol().family(), SOCK_STREAM));
+    acceptor.set_option(tcp::acceptor::reuse_address(true));
+    acceptor.bind(endpoint);
+  } catch (const boost::system::system_error& error) {
+    throw UserError("can't listen at '{}': {}", host, error.code().message());
+  } catch (const LinkError& error) {
+    throw UserError("can't listen at '{}': {}", host, error.what());
+  }
+}
+
 asio::awaitable<Socket> connect_over_tcp(std::string address, Reach reach) {
   const std::vector<tcp::endpoint> endpoints =
       co_await endpoints_of(parse_tcp_address(address));
@@ -210,9 +229,13 @@ void wait_for_listener(const std::string& address, Deadline patience) {
     tcp::resolver resolver(io);
     const auto found =
         resolver.resolve(there.host, std::to_string(there.port), error);
-    tcp::socket socket(io);
-    if (!error) asio::connect(socket, found, error);
-    if (!error) return;
+    for (const auto& place : found) {
+      tcp::socket socket(
+          io, place.endpoint().protocol(),
+          make_socket(place.endpoint().protocol().family(), SOCK_STREAM));
+      socket.connect(place.endpoint(), error);
+      if (!error) return;
+    }
     std::this_thread::sleep_for(kBetween);
   } while (std::chrono::steady_clock::now() < until);
   throw LinkError("nobody listens at '{}': {}", address, error.message());

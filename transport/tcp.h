@@ -34,6 +34,9 @@ enum class Reach : std::uint8_t {
 /// Throws UserError: also for an address that `reach` doesn't allow.
 Listener listen_over_tcp(boost::asio::io_context& io, const Place& place,
                          Reach reach);
+/// Throws UserError when no rank 0 can listen at `host`. Nobody can connect
+/// meanwhile, and take it for the one that will.
+void check_tcp_host(const std::string& host);
 /// Throws LinkError.
 boost::asio::awaitable<Socket> connect_over_tcp(std::string address,
                                                 Reach reach);

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include <boost/asio/error.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <openssl/ssl.h>
@@ -114,6 +115,9 @@ asio::awaitable<void> Tls::handshake() {
       side_ == Side::caller ? ssl::stream_base::client
                             : ssl::stream_base::server,
       kResult);
+  if (error == asio::error::eof || error == ssl::error::stream_truncated) {
+    throw PeerGone("no TLS connection was made: it is gone");
+  }
   if (error) {
     throw LinkError(
         "no TLS connection was made: {}; it does not speak TLS here, or does "

@@ -10,6 +10,7 @@
 #include "auxiliary_heads/input_models/input_models.h"
 #include "auxiliary_heads/site.h"
 #include "auxiliary_heads/synthesizers/one_hot.h"
+#include "lib/pooling.h"
 
 namespace sluice {
 namespace {
@@ -45,7 +46,7 @@ class ConvInputModel final : public InputModel {
     if (!norms_.empty()) check_batch(inputs, size_[0] * size_[1], "unlock");
     at::Tensor x = inputs.sizes().slice(2) == at::IntArrayRef(size_)
                        ? inputs
-                       : at::adaptive_avg_pool2d(inputs, size_);
+                       : average_pool(inputs, size_[0], size_[1]);
     for (std::size_t i = 0; i < convolutions_.size(); ++i) {
       x = convolutions_[i]->forward(x);
       if (i == 0) x = with_label(x, labels);

@@ -3,23 +3,24 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 namespace sluice {
-namespace {
 
-at::Tensor state() {
+at::Tensor generator_state() {
   return at::detail::getDefaultCPUGenerator().get_state();
 }
 
-}  // namespace
+void set_generator_state(const at::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  generator.set_state(state);
+}
 
-GeneratorKept::GeneratorKept() : before_(state()) {}
+GeneratorKept::GeneratorKept() : before_(generator_state()) {}
 
 GeneratorKept::~GeneratorKept() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  generator.set_state(before_);
+  set_generator_state(before_);
 }
 
 bool GeneratorKept::was_used() const {
-  return !state().equal(before_);
+  return !generator_state().equal(before_);
 }
 
 }  // namespace sluice

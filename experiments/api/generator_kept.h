@@ -4,6 +4,10 @@
 
 namespace sluice {
 
+/// That of LibTorch's process-wide generator.
+at::Tensor generator_state();
+void set_generator_state(const at::Tensor& state);
+
 /// Puts LibTorch's process-wide generator back as it was: what a program draws
 /// from it must not depend on what is made beside, and where.
 class GeneratorKept {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -12,11 +11,15 @@
 
 #include "experiments/api/generator_kept.h"
 #include "experiments/api/linked_crew.h"
+#include "experiments/api/network_process.h"
+#include "experiments/api/policy_draws.h"
 #include "experiments/assembly.h"
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
+#include "lib/base/output_file.h"
 #include "lib/base/random.h"
+#include "lib/base/temporary_folder.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
 
@@ -69,21 +72,7 @@ std::int64_t longest_delay(const RunPlan& plan) {
   return longest;
 }
 
-std::string make_scratch() {
-  std::string pattern = fs::temp_directory_path() / "sluice-network-XXXXXX";
-  if (!::mkdtemp(pattern.data()))
-    throw UserError("{}: no folder can be made there", pattern);
-  return pattern;
-}
-
 }  // namespace
-
-Network::Scratch::Scratch() : path(make_scratch()) {}
-
-Network::Scratch::~Scratch() {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
-}
 
 Network::Network(const NetworkOptions& options)
     : Network(options, config_of(options), "") {}
@@ -99,6 +88,10 @@ Network::Network(const NetworkOptions& options, const ConfigNode& config,
     throw UserError(
         "engine = 'processes' starts this program anew for each block: let "
         "sluice::main() make the network (experiments/api/program.h)");
+  if (!options.policies.empty()) {
+    draws_ = noted_draws(experiment_);
+    draw_from(draws_, own_.turn, experiment_);
+  }
   start("");
 }
 
@@ -112,13 +105,13 @@ void Network::start(const std::string& resume) {
     check_weights(experiment_, experiment_.initial_weights);
   const CrewParts parts{
       .experiment = experiment_,
-      .files = {.checkpoints = checkpoints_of_run(scratch_.path),
+      .files = {.checkpoints = checkpoints_of_run(scratch_.path()),
                 .resume = resume},
       .on_record = [this](const Record& record) { collect(record); }};
   crew_.reset();
   if (experiment_.engine == "processes") {
     write_config();
-    crew_ = make_process_crew(parts, program_, scratch_.path);
+    crew_ = make_process_crew(parts, program_, scratch_.path());
   } else {
     crew_ = experiment_.engine == "threads" ? make_thread_crew(parts)
                                             : make_virtual_crew(parts);
@@ -131,19 +124,21 @@ void Network::start(const std::string& resume) {
   wait();
 }
 
-/// What worker processes start from: the config, and the weights that the
-/// modules of this process were made with.
+/// What worker processes start from: the config, the weights that the modules
+/// of this process were made with, and what its policies draw.
 void Network::write_config() const {
   ConfigNode config = experiment_.resolved;
   std::string weights = experiment_.initial_weights;
   if (weights.empty()) {
-    weights = scratch_.path + "/initial.safetensors";
+    weights = scratch_.path() + "/initial.safetensors";
     if (!fs::exists(weights)) write_safetensors(weights, whole_.tensors());
   }
   config.set("initial_weights", {.value = fs::absolute(weights).string()});
-  std::ofstream file(config_of_run(scratch_.path));
+  if (!draws_.empty())
+    write_safetensors(draws_of_network(scratch_.path()), draws_);
+  OutputFile file(config_of_run(scratch_.path()));
   file << to_toml(config);
-  if (!file.flush()) throw UserError("{}: can't be written", scratch_.path);
+  if (!file.flush()) throw UserError("{}: can't be written", scratch_.path());
 }
 
 void Network::give(Grant grant, const Batch* batch) {
@@ -288,7 +283,7 @@ std::string Network::checkpoint() {
         .first_batch = first_batch_,
         .checkpoint = true});
   wait();
-  const std::string folder = checkpoints_of_run(scratch_.path);
+  const std::string folder = checkpoints_of_run(scratch_.path());
   finish_checkpoint(folder, turn_);
   return checkpoint_folder(folder, turn_);
 }

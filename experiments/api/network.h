@@ -12,6 +12,7 @@
 #include "experiments/api/step.h"
 #include "experiments/experiment.h"
 #include "experiments/whole_model.h"
+#include "lib/base/temporary_folder.h"
 #include "lib/evaluation.h"
 
 namespace sluice {
@@ -35,7 +36,9 @@ namespace sluice {
 /// under `threads` also by the blocks' threads, one at a time, while a step of
 /// the first turns waits for them. `virtual` computes in the calling
 /// thread, with settings' `threads` intra-op threads. Nothing else
-/// of the process is touched: for the fast allocator call install_allocator().
+/// of the process is touched: a program with a main() of its own should call
+/// install_allocator() first, as sluice::main() does; convolutional nets may
+/// train at half the speed without.
 ///
 /// Errors. A UserError before a block has begun to work (wrong options, shapes,
 /// labels) changes nothing. What a block throws reaches the next call that
@@ -99,19 +102,10 @@ class Network {
   std::string checkpoint();
   void refresh_whole();
 
-  /// A folder that goes with the network.
-  class Scratch {
-   public:
-    Scratch();
-    ~Scratch();
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-    const std::string path;
-  };
-
-  Scratch scratch_;
+  TemporaryFolder scratch_;
   OwnModel own_;
   Experiment experiment_;
+  NamedTensors draws_;  ///< of policies of one's own; policy_draws.h
   std::string program_;
   WholeModel whole_;  ///< for evaluation
   bool whole_is_fresh_ = false;

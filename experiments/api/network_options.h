@@ -48,7 +48,9 @@ struct NetworkOptions {
   /// the learning rate.
   std::string settings = {};
   /// Policies of one's own, which `boundaries` can then name. A row is
-  /// {"name", "what it is", function that reads its options}.
+  /// {"name", "what it is", function that reads its options}. What one draws
+  /// from LibTorch's process-wide generator while it is made is the same on
+  /// every engine; what it draws later should come from Moment::pass.
   std::vector<PolicyRow> policies = {};
 };
 

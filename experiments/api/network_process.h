@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "experiments/experiment.h"
 #include "experiments/worker_process.h"
 
@@ -11,5 +13,8 @@ namespace sluice {
 /// worker has joined.
 int run_network_process(const Experiment& experiment,
                         const WorkerArguments& arguments);
+
+/// Where a launcher leaves what its workers' policies draw (policy_draws.h).
+std::string draws_of_network(const std::string& folder);
 
 }  // namespace sluice

@@ -46,7 +46,8 @@ std::shared_ptr<Layer> make_first(const LayerFactory& make, std::size_t index) {
 
 /// The first is kept for its weights; all others are copies of it.
 LayerSpec spec_of(const LayerFactory& factory, const NamedTensors& weights,
-                  std::size_t index, const std::shared_ptr<std::mutex>& turn) {
+                  std::size_t index,
+                  const std::shared_ptr<std::recursive_mutex>& turn) {
   LayerSpec spec;
   spec.name = fmt::format("layer {}", index);
   spec.make = [=, source = spec.name + " as it was first made"] {
@@ -109,13 +110,12 @@ OwnModel make_own_model(const std::vector<LayerFactory>& factories,
   if (factories.empty()) throw UserError("a network needs `layers`");
   check_example(example);
   const at::NoGradGuard no_grad;
-  const auto turn = std::make_shared<std::mutex>();
-  OwnModel own;
+  OwnModel own{.turn = std::make_shared<std::recursive_mutex>()};
   std::vector<NamedTensors> first;
   for (std::size_t i = 0; i < factories.size(); ++i) {
     own.layers.push_back(make_first(factories[i], i));
     first.push_back(copies_of(tensors_of(*own.layers[i])));
-    own.model.layers.push_back(spec_of(factories[i], first[i], i, turn));
+    own.model.layers.push_back(spec_of(factories[i], first[i], i, own.turn));
   }
   // BatchNorm in training wants more than one sample.
   Tensors values = {at::cat({example, example})};

@@ -14,8 +14,10 @@ struct OwnModel {
   /// Its layers, wherever and however often they are made, get the weights of
   /// `layers`, which were made here once. Making one leaves the process-wide
   /// generator as it was. May be made in several threads, one at a time.
-  Model model;
-  Layers layers;
+  Model model = {};
+  Layers layers = {};
+  /// Held while a layer is made.
+  std::shared_ptr<std::recursive_mutex> turn = {};
 };
 
 /// Makes every layer once and runs the example through them, to find the shapes

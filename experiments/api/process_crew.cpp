@@ -1,5 +1,4 @@
 #include <chrono>
-#include <csignal>
 #include <utility>
 #include <vector>
 
@@ -7,6 +6,8 @@
 #include "experiments/api/network_process.h"
 #include "experiments/run_folder.h"
 #include "experiments/worker_process.h"
+#include "lib/base/own_image.h"
+#include "lib/base/peer_missing.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/executor.h"
@@ -38,7 +39,7 @@ class ProcessCrew final : public Crew {
                       worker_command(program, folder, block,
                                      rendezvous_.address(), parts.files.resume),
                       secret_.text());
-    client_.emplace(rendezvous_.accept_workers(), parts.on_record,
+    client_.emplace(meet(), parts.on_record,
                     [this] { children_.kill_after(kGrace); });
   }
 
@@ -59,8 +60,17 @@ class ProcessCrew final : public Crew {
   std::optional<NamedTensors> weights() const override { return std::nullopt; }
 
  private:
+  std::vector<Link> meet() {
+    try {
+      return rendezvous_.accept_workers();
+    } catch (const PeerMissing& missing) {
+      throw children_.missing(static_cast<int>(missing.block()),
+                              missing.what());
+    }
+  }
+
   RendezvousOptions with_check(RendezvousOptions options) {
-    options.check = [this] { children_.check(); };
+    options.check = [this] { children_.check_joining(); };
     return options;
   }
 
@@ -79,12 +89,16 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
   return std::make_unique<ProcessCrew>(parts, program, folder);
 }
 
+std::string draws_of_network(const std::string& folder) {
+  return folder + "/draws.safetensors";
+}
+
 int run_network_process(const Experiment& experiment,
                         const WorkerArguments& arguments) {
   die_with_parent(arguments.parent);
+  show_own_name();
+  leave_signals_to_launcher();
   const Secret secret = secret_from_launcher();
-  // Ctrl-C reaches the whole terminal; the launcher decides what it means.
-  std::signal(SIGINT, SIG_IGN);
   prepare_process(experiment);
   const auto capacity = [&](int boundary) {
     return boundary < 1 || boundary >= experiment.blocks()

@@ -6,12 +6,19 @@
 #include <string>
 #include <string_view>
 
+#include "experiments/api/generator_kept.h"
 #include "experiments/api/network_process.h"
+#include "experiments/api/policy_draws.h"
 #include "experiments/config/overrides.h"
 #include "experiments/config/toml.h"
 #include "experiments/run_folder.h"
 #include "lib/base/error.h"
+#include "lib/base/own_image.h"
+#include "lib/base/printable.h"
+#include "lib/base/process_start.h"
+#include "lib/checkpoints/safetensors.h"
 #include "lib/engines/control.h"
+#include "lib/memory/allocator.h"
 
 namespace sluice {
 namespace {
@@ -43,14 +50,21 @@ WorkerArguments worker_arguments(int argc, char** argv) {
 int work(const NetworkOptions& options, const WorkerArguments& arguments) {
   const ConfigNode config = read_toml_file(config_of_run(arguments.folder));
   const OwnModel own = make_own_model(options.layers, options.example);
-  return run_network_process(
-      read_network(config, {.model = own.model, .policies = options.policies}),
-      arguments);
+  const OwnNetwork network = {.model = own.model, .policies = options.policies};
+  if (options.policies.empty())
+    return run_network_process(read_network(config, network), arguments);
+  const NamedTensors draws =
+      read_safetensors(draws_of_network(arguments.folder));
+  set_generator_state(state_at_config(draws));
+  Experiment experiment = read_network(config, network);
+  draw_from(draws, own.turn, experiment);
+  return run_network_process(experiment, arguments);
 }
 
 int say(char** argv, std::string_view text, int status) {
   fmt::print(stderr, "{}: {}\n",
-             std::filesystem::path(argv[0]).filename().string(), text);
+             std::filesystem::path(argv[0]).filename().string(),
+             printable(text));
   return status;
 }
 
@@ -58,13 +72,15 @@ int say(char** argv, std::string_view text, int status) {
 
 int main(int argc, char** argv, const NetworkOptions& options,
          const std::function<void(Network&)>& train) {
+  begin_process();
+  let_large_writes_fail();
   try {
     if (argc > 1 && std::string_view(argv[1]) == "worker")
       return work(options, worker_arguments(argc, argv));
+    install_allocator();
     ConfigNode config = config_of(options);
     for (int i = 1; i < argc; ++i) apply_override(config, argv[i]);
-    Network net(options, config,
-                std::filesystem::read_symlink("/proc/self/exe").string());
+    Network net(options, config, kOwnImage);
     train(net);
     return 0;
   } catch (const UserError& error) {

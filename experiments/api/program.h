@@ -23,6 +23,9 @@ namespace sluice {
 /// generator or load, come from the launcher's. A pause of more than
 /// settings' `timeout` between two steps ends such workers.
 ///
+/// Installs the fast allocator (lib/memory/allocator.h) for the whole process,
+/// so that no other thread should use LibTorch when it is called.
+///
 /// Returns the exit status: 0; 2 after an error that the user can mend, 1 after
 /// another, each said in one line on stderr.
 int main(int argc, char** argv, const NetworkOptions& options,

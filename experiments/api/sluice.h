@@ -6,5 +6,6 @@
 #include "experiments/api/network_options.h"  // sluice::NetworkOptions
 #include "experiments/api/program.h"          // sluice::main, sluice::Network
 #include "lib/base/error.h"                   // what it throws
+#include "lib/memory/allocator.h"             // sluice::install_allocator
 #include "lib/policies/plug_ins.h"            // for policies of one's own
 #include "modules/dropout.h"                  // sluice::Dropout

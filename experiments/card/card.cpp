@@ -9,6 +9,7 @@
 
 #include "experiments/config/extends.h"
 #include "experiments/config/toml.h"
+#include "experiments/run_name.h"
 #include "lib/base/config.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
@@ -121,6 +122,8 @@ Card read_card(const std::string& path) {
   const ConfigNode root = read_toml_file(path);
   const fs::path file(path);
   Card card{.name = file.stem().string(), .path = path};
+  if (const std::string problem = problem_of_name(card.name); !problem.empty())
+    throw UserError("{}: the card's name {}", path, problem);
   Fields top(&root, "");
   const ConfigNode common = read_overrides(top);
   top.list("run", "what is trained", [&](Fields& fields, std::int64_t index) {

@@ -1,6 +1,8 @@
 #include "experiments/card/run_card.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +12,7 @@
 #include "experiments/run.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/folder_lock.h"
 #include "lib/base/nearest.h"
 
 namespace sluice {
@@ -38,6 +41,10 @@ class Runner {
   }
 
   void run(StopSignals& signals) {
+    make_folder();
+    const FolderLock lock(folder_);
+    for (CardRow& row : report_.rows) look_at(row);  // nobody changes it now
+    check_folders();
     for (CardRow& row : report_.rows) {
       if (!is_selected(row.run)) continue;
       if (!do_run(row, signals)) break;
@@ -93,6 +100,13 @@ class Runner {
             "{} holds a run with another config ({}); give another --dir, or "
             "--overwrite to remove that run",
             folder_of(row.run), row.state.difference);
+  }
+
+  void make_folder() const {
+    std::error_code error;
+    std::filesystem::create_directories(folder_, error);
+    if (error)
+      throw UserError("{}: can't be made: {}", folder_, error.message());
   }
 
   /// False when it was stopped.

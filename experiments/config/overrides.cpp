@@ -30,6 +30,13 @@ void set_origin(ConfigNode& node) {
   }
 }
 
+/// A text that may be long, as messages show it.
+std::string shortened(std::string_view text) {
+  constexpr std::size_t kMost = 100;
+  if (text.size() <= kMost) return std::string(text);
+  return std::string(text.substr(0, kMost)) + "...";
+}
+
 /// What of an error of parse_toml("value", ...) follows the position.
 std::string reason(const UserError& error) {
   const std::string text = error.what();
@@ -56,14 +63,14 @@ ConfigNode parsed(std::string_view text, std::string_view key) {
     return toml_value(text);
   } catch (const UserError& error) {
     if (looks_like_toml(text)) {
-      throw UserError("{}: {}: '{}' is no TOML value: {}", kOrigin, key, text,
-                      reason(error));
+      throw UserError("{}: {}: '{}' is no TOML value: {}", kOrigin,
+                      shortened(key), shortened(text), reason(error));
     }
   }
   try {  // Through the parser again, which refuses what is no UTF-8.
     return toml_value(quoted(text));
   } catch (const UserError& error) {
-    throw UserError("{}: {}: {}", kOrigin, key, reason(error));
+    throw UserError("{}: {}: {}", kOrigin, shortened(key), reason(error));
   }
 }
 
@@ -73,7 +80,7 @@ void apply_override(ConfigNode& root, std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
     throw UserError("{}: '{}' is no override; write it as key=value", kOrigin,
-                    text);
+                    shortened(text));
   }
   const std::string_view key = trimmed(text.substr(0, equals));
   if (key.empty() || key.front() == '.' || key.back() == '.' ||
@@ -81,7 +88,7 @@ void apply_override(ConfigNode& root, std::string_view text) {
     throw UserError(
         "{}: '{}' has a key with an empty part; write it as "
         "a.b.c=value",
-        kOrigin, text);
+        kOrigin, shortened(text));
   }
   root.set_path(key, override_value(text.substr(equals + 1), key));
 }

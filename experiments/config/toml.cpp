@@ -1,12 +1,7 @@
 #include "experiments/config/toml.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -14,27 +9,35 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
-#include "lib/base/errno_text.h"
+#include "experiments/config/nesting.h"
 #include "lib/base/error.h"
+#include "lib/base/read_file.h"
 
 namespace sluice {
 namespace {
+
+/// More than any config of ours by far.
+constexpr std::uint64_t kMostTomlBytes = std::uint64_t{16} << 20;
 
 /// Makes our tree from toml++'s, which sorts its keys by name.
 class Converter {
  public:
   explicit Converter(const std::string& name) : name_(name) {}
 
-  ConfigNode node(const toml::node& from, std::string_view key,
-                  int line) const {
-    return {value(from, key, line), {name_, line}};
+  ConfigNode node(const toml::node& from, std::string_view key, int line,
+                  int depth = 0) const {
+    if (depth > kDeepestNesting)
+      throw UserError("{}:{}: {}: is nested more than {} deep", name_, line,
+                      key, kDeepestNesting);
+    return {value(from, key, line, depth), {name_, line}};
   }
 
  private:
   ConfigNode::Value value(const toml::node& from, std::string_view key,
-                          int line) const {
-    if (const auto* table = from.as_table()) return entries(*table);
-    if (const auto* array = from.as_array()) return elements(*array, key);
+                          int line, int depth) const {
+    if (const auto* table = from.as_table()) return entries(*table, depth);
+    if (const auto* array = from.as_array())
+      return elements(*array, key, depth);
     if (const auto* text = from.as_string()) return text->get();
     if (const auto* integer = from.as_integer()) return integer->get();
     if (const auto* number = from.as_floating_point()) return number->get();
@@ -44,7 +47,7 @@ class Converter {
         name_, line, key);
   }
 
-  ConfigNode::Table entries(const toml::table& from) const {
+  ConfigNode::Table entries(const toml::table& from, int depth) const {
     std::vector<std::pair<const toml::key*, const toml::node*>> sorted;
     for (auto&& [key, node] : from) sorted.emplace_back(&key, &node);
     std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
@@ -56,17 +59,18 @@ class Converter {
     ConfigNode::Table result;
     for (const auto& [key, child] : sorted) {
       const int line = static_cast<int>(key->source().begin.line);
-      result.emplace_back(key->str(), node(*child, key->str(), line));
+      result.emplace_back(key->str(),
+                          node(*child, key->str(), line, depth + 1));
     }
     return result;
   }
 
-  ConfigNode::Array elements(const toml::array& from,
-                             std::string_view key) const {
+  ConfigNode::Array elements(const toml::array& from, std::string_view key,
+                             int depth) const {
     ConfigNode::Array result;
     for (const toml::node& child : from) {
       const int line = static_cast<int>(child.source().begin.line);
-      result.push_back(node(child, key, line));
+      result.push_back(node(child, key, line, depth + 1));
     }
     return result;
   }
@@ -128,23 +132,11 @@ void write_table(std::string& out, const ConfigNode::Table& table,
 }  // namespace
 
 ConfigNode read_toml_file(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw UserError("can't read '{}': it is a directory", path);
-  }
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file.is_open() && file.peek() != std::ifstream::traits_type::eof()) {
-    text << file.rdbuf();
-  }
-  if (!file.is_open() || file.bad()) {
-    throw UserError("can't read '{}': {}", path, errno_text());
-  }
-  return parse_toml(text.str(), path);
+  return parse_toml(read_file(path, kMostTomlBytes), path);
 }
 
 ConfigNode parse_toml(std::string_view text, const std::string& name) {
+  check_toml_nesting(text, name);
   try {
     const toml::table root = toml::parse(text, std::string_view(name));
     return Converter(name).node(root, "", 1);

@@ -5,6 +5,7 @@
 #include "experiments/data/files/cifar_file.h"
 #include "experiments/data/files/data_files.h"
 #include "experiments/data/images.h"
+#include "experiments/data/validation.h"
 
 namespace sluice {
 namespace {
@@ -21,7 +22,8 @@ ImageSplit open_split(const std::string& root, const std::string& folder,
     size += cifar_records(paths.back(), format);
   }
   return {.size = static_cast<std::int64_t>(size),
-          .load = [paths, format] { return read_cifar(paths, format); }};
+          .load = [paths, format] { return read_cifar(paths, format); },
+          .files = paths};
 }
 
 ImageFormat image_format(const CifarFormat& format, std::vector<double> mean,
@@ -39,7 +41,8 @@ ImageFormat image_format(const CifarFormat& format, std::vector<double> mean,
 // The means and standard deviations are those of the training images.
 MakeDataSet configure_cifar10(Fields& options) {
   const Augmentation augmentation = read_augmentation(options);
-  return [augmentation](const std::string& root) {
+  const ValidationOptions validation = read_validation(options);
+  return [augmentation, validation](const std::string& root) {
     const std::string folder = "cifar-10-batches-bin";
     const CifarFormat format = {.label_bytes = 1, .label_at = 0, .classes = 10};
     ImageSplit train =
@@ -48,9 +51,11 @@ MakeDataSet configure_cifar10(Fields& options) {
                     "data_batch_4.bin", "data_batch_5.bin"},
                    format);
     ImageSplit test = open_split(root, folder, {"test_batch.bin"}, format);
-    return image_data_set(image_format(format, {0.4914, 0.4822, 0.4465},
-                                       {0.2470, 0.2435, 0.2616}),
-                          augmentation, std::move(train), std::move(test));
+    return with_validation(
+        image_data_set(image_format(format, {0.4914, 0.4822, 0.4465},
+                                    {0.2470, 0.2435, 0.2616}),
+                       augmentation, std::move(train), std::move(test)),
+        validation);
   };
 }
 
@@ -60,17 +65,20 @@ MakeDataSet configure_cifar100(Fields& options) {
               {.text = "100 fine classes, or 20 coarse ones",
                .allowed = {"fine", "coarse"}});
   const Augmentation augmentation = read_augmentation(options);
+  const ValidationOptions validation = read_validation(options);
   const bool fine = labels == "fine";
   const CifarFormat format = {.label_bytes = 2,
                               .label_at = fine ? std::size_t{1} : 0,
                               .classes = fine ? 100 : 20};
-  return [augmentation, format](const std::string& root) {
+  return [augmentation, validation, format](const std::string& root) {
     const std::string folder = "cifar-100-binary";
     ImageSplit train = open_split(root, folder, {"train.bin"}, format);
     ImageSplit test = open_split(root, folder, {"test.bin"}, format);
-    return image_data_set(image_format(format, {0.5071, 0.4865, 0.4409},
-                                       {0.2673, 0.2564, 0.2762}),
-                          augmentation, std::move(train), std::move(test));
+    return with_validation(
+        image_data_set(image_format(format, {0.5071, 0.4865, 0.4409},
+                                    {0.2673, 0.2564, 0.2762}),
+                       augmentation, std::move(train), std::move(test)),
+        validation);
   };
 }
 

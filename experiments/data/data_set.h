@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "experiments/data/split.h"
 #include "lib/base/config.h"
@@ -14,7 +15,13 @@ namespace sluice {
 struct DataSet {
   SampleSpec sample = {};
   Split train = {};
-  Split test = {};  ///< what evaluations see
+  Split test = {};  ///< what results are told of
+  /// What is chosen by: when to stop, which checkpoint or run is best. Of
+  /// size 0 where there is none: then the test split chooses as well.
+  Split validation = {};
+  std::vector<std::string> files = {};  ///< paths of all that are read
+
+  bool has_validation() const { return validation.size() > 0; }
 };
 
 /// Opens the data set. `root` is the folder of data files ("" when none was

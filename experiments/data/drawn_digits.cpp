@@ -12,6 +12,7 @@
 #include "experiments/data/canvas.h"
 #include "experiments/data/digit_glyphs.h"
 #include "experiments/data/images.h"
+#include "experiments/data/validation.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 
@@ -256,10 +257,13 @@ MakeDataSet configure_drawn_digits(Fields& fields) {
   DrawnDigitsOptions options;
   options.describe(fields);
   const Augmentation augmentation = read_augmentation(fields);
-  return [options, augmentation](const std::string&) {
-    return image_data_set(drawn_digits_format(), augmentation,
-                          split_of(options, "train", options.train),
-                          split_of(options, "test", options.test));
+  const ValidationOptions validation = read_validation(fields);
+  return [options, augmentation, validation](const std::string&) {
+    return with_validation(
+        image_data_set(drawn_digits_format(), augmentation,
+                       split_of(options, "train", options.train),
+                       split_of(options, "test", options.test)),
+        validation);
   };
 }
 

@@ -6,6 +6,7 @@
 #include "experiments/data/files/idx_file.h"
 #include "experiments/data/files/labels.h"
 #include "experiments/data/images.h"
+#include "experiments/data/validation.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -51,19 +52,22 @@ ImageSplit open_split(const std::string& root, const std::string& folder,
       find_data_file(root, folder, split + "-labels-idx1-ubyte")};
   return {.size = agreed_size(files, read_idx_sizes(files.images, 3),
                               read_idx_sizes(files.labels, 1)),
-          .load = [files] { return load(files); }};
+          .load = [files] { return load(files); },
+          .files = {files.images, files.labels}};
 }
 
 MakeDataSet mnist_like(Fields& options, const std::string& folder, double mean,
                        double std) {
   const Augmentation augmentation = read_augmentation(options);
+  const ValidationOptions validation = read_validation(options);
   const ImageFormat format = {
       .height = kSide, .width = kSide, .mean = {mean}, .std = {std}};
   return [=](const std::string& root) {
     ImageSplit train = open_split(root, folder, "train");
     ImageSplit test = open_split(root, folder, "t10k");
-    return image_data_set(format, augmentation, std::move(train),
-                          std::move(test));
+    return with_validation(
+        image_data_set(format, augmentation, std::move(train), std::move(test)),
+        validation);
   };
 }
 

@@ -27,6 +27,7 @@ struct ImageSplit {
   std::int64_t size = 0;
   /// Reads and checks them; throws UserError.
   std::function<Images()> load = {};
+  std::vector<std::string> files = {};  ///< that it reads
 };
 
 /// Inputs are float32 [N, C, H, W], (x / 255 - mean) / std per channel; labels

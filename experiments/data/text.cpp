@@ -130,8 +130,9 @@ class TextSamples final : public Samples {
   throw UserError(
       "{}: its {} part has {} bytes, but windows of context = {} need {}; give "
       "a smaller data.context, a longer file, or another data.validation (now "
-      "{})",
-      path, part, has, options.context, needs, options.validation);
+      "{}) or data.test (now {})",
+      path, part, has, options.context, needs, options.validation,
+      options.test);
 }
 
 /// With any offset, each window and the token after it lie in the part.
@@ -143,11 +144,12 @@ Windows training_windows(const std::string& path, std::int64_t bytes,
   return {.count = count, .context = options.context, .move = true};
 }
 
-Windows evaluation_windows(const std::string& path, std::int64_t begin,
-                           std::int64_t bytes, const TextOptions& options) {
+Windows evaluation_windows(const std::string& path, const char* part,
+                           std::int64_t begin, std::int64_t bytes,
+                           const TextOptions& options) {
   const std::int64_t count = (bytes - 1) / options.context;
   if (count < 1)
-    fail_too_short(path, "validation", bytes, options.context + 1, options);
+    fail_too_short(path, part, bytes, options.context + 1, options);
   return {.begin = begin, .count = count, .context = options.context};
 }
 
@@ -165,24 +167,44 @@ void TextOptions::describe(Fields& fields) {
       "context", context,
       {.text = "of a sample", .unit = "tokens", .min = 1, .max = 1'000'000});
   fields.key("validation", validation,
-             {.text = "share of the file's end that is kept for evaluations",
+             {.text = "share of the file that is kept for evaluations: its "
+                      "end, or what lies before the test part",
               .min = 0,
               .max = 1});
+  fields.key(
+      "test", test,
+      {.text = "share of the file's end that is kept for the test alone; "
+               "0: the validation part is the test split too, and "
+               "early_stop, checkpoint.best, halving and drivers choose "
+               "by what is reported",
+       .min = 0,
+       .max = 1});
 }
 
 DataSet open_text(const std::string& path, const TextOptions& options) {
   const Contents contents = contents_of(path);
-  const auto train = static_cast<std::int64_t>(std::floor(
-      static_cast<double>(contents.bytes) * (1 - options.validation)));
+  const auto bytes_without = [&](double share) {
+    return static_cast<std::int64_t>(
+        std::floor(static_cast<double>(contents.bytes) * (1 - share)));
+  };
+  const std::int64_t train = std::max<std::int64_t>(
+      0, bytes_without(options.validation + options.test));
+  const std::int64_t test = bytes_without(options.test);
   const Windows training = training_windows(path, train, options);
   const Windows evaluation =
-      evaluation_windows(path, train, contents.bytes - train, options);
+      evaluation_windows(path, "validation", train, test - train, options);
   const auto file = std::make_shared<TextFile>(path, contents.bytes);
-  return {.sample = {.shape = {options.context},
-                     .classes = contents.vocabulary,
-                     .is_text = true},
-          .train = split_of(file, contents, training),
-          .test = split_of(file, contents, evaluation)};
+  DataSet data = {.sample = {.shape = {options.context},
+                             .classes = contents.vocabulary,
+                             .is_text = true},
+                  .train = split_of(file, contents, training),
+                  .test = split_of(file, contents, evaluation),
+                  .files = {path}};
+  if (options.test == 0) return data;
+  const Windows last =
+      evaluation_windows(path, "test", test, contents.bytes - test, options);
+  data.validation = std::exchange(data.test, split_of(file, contents, last));
+  return data;
 }
 
 MakeDataSet configure_text(Fields& fields) {

@@ -12,8 +12,12 @@ namespace sluice {
 struct TextOptions {
   /// T, the tokens of a sample; at least 1.
   std::int64_t context = 128;
-  /// The share of the file's end that is kept for evaluations, in (0, 1).
+  /// The share of the file that is kept for evaluations, in (0, 1): its end,
+  /// or what lies before the test part.
   double validation = 0.1;
+  /// The share of the file's end that is kept for the test, and chooses
+  /// nothing, in [0, 1); 0: the validation part is the test split too.
+  double test = 0;
 
   void describe(Fields& fields);
 };

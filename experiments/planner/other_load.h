@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// What programs besides this one, and the children that it has waited for, take
-/// of the machine's cores.
+/// What programs besides this one, and the children that it has waited for,
+/// take of the machine's cores.
 class OtherLoad {
  public:
   OtherLoad();

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/temporary_folder.h"
 #include "transport/file_descriptor.h"
 
 namespace sluice {
@@ -25,15 +27,10 @@ using nlohmann::json;
 
 constexpr std::chrono::milliseconds kLook(20);
 
-std::string path_of(const std::string& job) {
-  return fs::temp_directory_path() /
-         fmt::format("sluice-{}-{}", ::getuid(), job);
-}
-
 /// Of mkstemp: the mode 0600, and nobody else's file.
 std::string write_beside(const std::string& path, const std::string& text) {
   std::string beside = path + "-XXXXXX";
-  const FileDescriptor file(::mkstemp(beside.data()));
+  const FileDescriptor file(::mkostemp(beside.data(), O_CLOEXEC));
   if (file.get() < 0)
     throw UserError("{}: can't be made: {}", beside, errno_text());
   if (::write(file.get(), text.data(), text.size()) !=
@@ -66,8 +63,12 @@ bool is_alive(const json& note) {
 
 }  // namespace
 
+std::string path_of_note(const std::string& job) {
+  return fmt::format("{}/sluice-{}-{}", temporary_root(), ::getuid(), job);
+}
+
 PostedNote::PostedNote(const std::string& job, const Note& note)
-    : path_(path_of(job)) {
+    : path_(path_of_note(job)) {
   const json text = {{"pid", ::getpid()},
                      {"address", note.address},
                      {"secret", note.secret.text()},
@@ -89,7 +90,7 @@ PostedNote::~PostedNote() {
 }
 
 Note wait_for_note(const std::string& job, std::chrono::milliseconds patience) {
-  const std::string path = path_of(job);
+  const std::string path = path_of_note(job);
   const auto until = std::chrono::steady_clock::now() + patience;
   while (true) {
     if (const auto note = read_note(path); note && is_alive(*note))

@@ -34,6 +34,9 @@ class PostedNote {
   std::string path_;
 };
 
+/// Where the note of that job is.
+std::string path_of_note(const std::string& job);
+
 /// Waits for that note of another process, which must still live. Throws
 /// UserError when it isn't there in time, or another user's.
 Note wait_for_note(const std::string& job, std::chrono::milliseconds patience);

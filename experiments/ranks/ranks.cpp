@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
 
 #include "experiments/ranks/note.h"
+#include "experiments/ranks/own_terms.h"
+#include "experiments/ranks/wait_notice.h"
 #include "experiments/restarts.h"
 #include "experiments/worker_process.h"
 #include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
 #include "transport/tcp.h"
 #include "transport/transports.h"
 
@@ -32,6 +39,7 @@ void check_hosts(const Rank& rank, const Experiment& experiment) {
         "{} has started processes on several hosts: set MASTER_ADDR and "
         "MASTER_PORT in their environment to where rank 0 may listen",
         rank.starter);
+  secret_of(rank);  // before anything is waited for or written
 }
 
 WorkerArguments from_note(const Note& note) {
@@ -55,6 +63,32 @@ WorkerArguments from_command_line(const Rank& rank,
           .resume = arguments.resume
                         ? restart_point(experiment, arguments.folder).checkpoint
                         : ""};
+}
+
+/// Where rank 0 is, and how to prove to it who we are.
+struct Address {
+  WorkerArguments worker;
+  Secret secret;
+};
+
+Address look_for_rank_0(const Rank& rank, const Experiment& experiment,
+                        const RankArguments& arguments,
+                        std::optional<WaitNotice>& notice) {
+  const auto say = [&](const std::string& where) {
+    notice.emplace([text = fmt::format("rank {} waits for rank 0 {}",
+                                       rank.number, where)] { return text; },
+                   patience_of(experiment));
+  };
+  if (rank.one_host) {
+    say("to write " + path_of_note(rank.job));
+    const Note note = wait_for_note(rank.job, patience_of(experiment));
+    return {from_note(note), note.secret};
+  }
+  Address found = {from_command_line(rank, experiment, arguments),
+                   secret_of(rank)};
+  say("to listen at " + found.worker.address);
+  wait_for_listener(found.worker.address, patience_of(experiment));
+  return found;
 }
 
 }  // namespace
@@ -97,20 +131,29 @@ std::string host_of(const Rank& rank) {
 }
 
 int run_rank(const Rank& rank, const Experiment& experiment,
-             const RankArguments& arguments) {
-  WorkerArguments worker;
-  Secret secret;
-  if (rank.one_host) {
-    const Note note = wait_for_note(rank.job, patience_of(experiment));
-    worker = from_note(note);
-    secret = note.secret;
-  } else {
-    worker = from_command_line(rank, experiment, arguments);
-    secret = secret_of(rank);
-    wait_for_listener(worker.address, patience_of(experiment));
-  }
+             const RankArguments& arguments, StopSignals& signals) {
+  const std::string name = fmt::format("rank {}", rank.number);
+  signals.on_stop([] { std::_Exit(kInterruptedStatus); },
+                  fmt::format("Stopped while {} waited for rank 0.", name));
+  std::optional<WaitNotice> notice;
+  Address found = look_for_rank_0(rank, experiment, arguments, notice);
+  WorkerArguments& worker = found.worker;
   worker.block = rank.number + 1;
-  return work_in_run(experiment, worker, secret);
+  const Terms mine = terms_of(experiment, turn_of(worker.resume).value_or(0));
+  notice.emplace(
+      [text = fmt::format("{} called rank 0 at {} and waits for its answer",
+                          name, worker.address)] { return text; },
+      rendezvous_options(experiment, found.secret).patience);
+  const auto joined = [&](const std::string& terms) {
+    notice.reset();
+    // What is sent to all ranks is for rank 0: it lets them finish their turns.
+    signals.on_stop([] {});
+    const std::string other = other_build(terms_from(terms), mine, rank.number);
+    if (!other.empty())
+      fmt::print(stderr, "sluice: {}: {}\n", other, kBuildsMatter);
+  };
+  return work_in_run(experiment, worker, found.secret,
+                     {.terms = to_text(mine), .joined = joined});
 }
 
 }  // namespace sluice

@@ -4,12 +4,14 @@
 
 #include "experiments/experiment.h"
 #include "experiments/ranks/rank.h"
+#include "experiments/stop_signals.h"
 #include "transport/secret.h"
 
 namespace sluice {
 
 /// Throws UserError unless the experiment can be run by so many ranks: one per
-/// block, engine = "processes", and over TLS when they are on several hosts.
+/// block, engine = "processes", and over TLS, with a secret that can be read,
+/// when they are on several hosts.
 void check_rank(const Rank& rank, const Experiment& experiment);
 
 /// Of the run. On one host it is new, and rank 0 posts it in a Note. On several
@@ -27,8 +29,9 @@ struct RankArguments {
 };
 
 /// What a rank above 0 does: it joins rank 0 as the worker of its block.
-/// Returns the exit status; throws what goes wrong before it has joined.
+/// Returns the exit status; throws what goes wrong before it has joined. Until
+/// then a signal ends the process; afterwards rank 0 decides what it means.
 int run_rank(const Rank& rank, const Experiment& experiment,
-             const RankArguments& arguments);
+             const RankArguments& arguments, StopSignals& signals);
 
 }  // namespace sluice

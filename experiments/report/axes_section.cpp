@@ -1,5 +1,4 @@
 #include <cmath>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -17,14 +16,6 @@ std::string last_part(const std::string& key) {
   return dot == key.npos ? key : key.substr(dot + 1);
 }
 
-/// The styles of cells have a variant for each number; lines need one for each
-/// of a method.
-CellStyle style_of(const ReportInput& input, const AxisLine& line,
-                   std::map<int, int>& used) {
-  const int colour = input.styles[line.points.back().cell].colour;
-  return {.colour = colour, .variant = used[colour]++ % kStyleVariants};
-}
-
 Chart chart_along(const ReportInput& input, const Column& column,
                   std::size_t axis) {
   const double scale = column.figure.scale;
@@ -33,10 +24,12 @@ Chart chart_along(const ReportInput& input, const Column& column,
               .title = column.figure.heading(),
               .x_label = key,
               .has_marks = true};
-  std::map<int, int> used;
+  StyleBook book;  // cells have a style for each number, lines have one
   std::set<double> places;
-  for (const AxisLine& line : lines_along(input.study, column, axis)) {
-    ChartItem item{.label = line.label, .style = style_of(input, line, used)};
+  const Column& chooser = column_to_choose_by(input.columns, column);
+  for (const AxisLine& line : lines_along(input.study, chooser, axis)) {
+    const int colour = input.styles[line.points.back().cell].colour;
+    ChartItem item{.label = line.label, .style = book.next(colour)};
     for (const AxisPoint& point : line.points) {
       const Spread& spread = column.spreads[point.cell];
       item.points.push_back(
@@ -54,16 +47,23 @@ Chart chart_along(const ReportInput& input, const Column& column,
 }
 
 /// Of which axes the lines along this one take the best value; empty: none.
-std::string choice_text(const Study& study, std::size_t axis) {
+std::string choice_text(const ReportInput& input, std::size_t axis) {
+  const Study& study = input.study;
   std::string names;
   for (const std::size_t other : chosen_along(study, axis))
     if (other != axis)
       names += (names.empty() ? "" : ", ") + last_part(study.axes[other]);
   if (names.empty()) return "";
-  return element("p", "class=\"soft\"",
-                 escaped("Each place shows the cell with the best mean on the "
-                         "test split, of all values of " +
-                         names + "."));
+  const std::string split = split_to_choose_by(input.columns);
+  const std::string text = fmt::format(
+      "Each place shows the cell with the best mean on the {} "
+      "split, of all values of {}.{}",
+      split, names,
+      split == "test" ? " It was chosen by what is shown here, so "
+                        "it looks better than it is: set "
+                        "data.validation."
+                      : "");
+  return element("p", "class=\"soft\"", escaped(text));
 }
 
 std::vector<Chart> charts_along(const ReportInput& input, std::size_t axis) {
@@ -90,7 +90,7 @@ std::string axes_section(const ReportInput& input) {
   for (const std::size_t axis : number_axes(input.study))
     if (const auto charts = charts_along(input, axis); !charts.empty())
       html += element("h3", "", escaped(input.study.axes[axis])) +
-              choice_text(input.study, axis) + legend_of(charts.front().items) +
+              choice_text(input, axis) + legend_of(charts.front().items) +
               grid_of(charts);
   if (html.empty()) return "";
   return element("p", "class=\"soft\"",

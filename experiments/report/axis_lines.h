@@ -29,11 +29,11 @@ std::vector<std::size_t> number_axes(const Study& study);
 /// instance, but not how many blocks there are, which nobody tunes.
 std::vector<std::size_t> chosen_along(const Study& study, std::size_t axis);
 
-/// The lines of a figure along such an axis. Where cells differ in the numbers
-/// of other axes that are chosen along it, each place has the one with the best
-/// mean. A cell for which an axis doesn't hold, such as a single block that has
-/// no boundary, lies on the lines of all its values. Only lines with two points
-/// and more.
+/// The lines along such an axis, of cells that a figure chooses. Where cells
+/// differ in the numbers of other axes that are chosen along it, each place has
+/// the one with the best mean. A cell for which an axis doesn't hold, such as a
+/// single block that has no boundary, lies on the lines of all its values. Only
+/// lines with two points and more.
 std::vector<AxisLine> lines_along(const Study& study, const Column& figure,
                                   std::size_t axis);
 

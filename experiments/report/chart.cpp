@@ -23,9 +23,14 @@ constexpr int kTicksUp = 6;
 constexpr double kLogRatio = 20;
 constexpr double kLogRatioOfTicks = 5;
 
-/// By CellStyle::variant, as are the fills of marks in page.cpp.
-constexpr std::array<const char*, 5> kDashes = {"", "6 3", "1.5 3", "8 3 1.5 3",
-                                                "3 5"};
+/// By CellStyle::variant, as are the fills of marks in chart_style.cpp; when
+/// all are used, they come again with the mark of another shape.
+constexpr std::array<const char*, kStyleDashes> kDashes = {"", "6 3", "1.5 3",
+                                                           "8 3 1.5 3", "3 5"};
+
+const char* dashes_of(const CellStyle& style) {
+  return kDashes.at(static_cast<std::size_t>(style.variant) % kDashes.size());
+}
 
 /// From values to places in the drawing.
 struct Axis {
@@ -150,7 +155,7 @@ std::string frame_of(const Chart& chart, const Axes& axes) {
                        chart.x_label);
 }
 
-/// Another shape for each colour, for those who can't tell the colours.
+/// Another shape for each colour, for readers without colour vision.
 std::string mark_at(double x, double y, const CellStyle& style,
                     const std::string& title) {
   constexpr double kRadius = 4;
@@ -162,7 +167,7 @@ std::string mark_at(double x, double y, const CellStyle& style,
     return fmt::format("<polygon points=\"{}\"", points);
   };
   std::string shape;
-  switch (style.colour % 6) {
+  switch ((style.colour + style.variant / kStyleDashes) % kStyleMarks) {
     case 1:
       shape = polygon({{-.9, -.9}, {.9, -.9}, {.9, .9}, {-.9, .9}});
       break;
@@ -193,8 +198,9 @@ std::string mark_at(double x, double y, const CellStyle& style,
       shape = fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"", x, y,
                           kRadius * 0.95);
   }
-  const std::string tag = fmt::format("{} class=\"mark c{} v{}\"", shape,
-                                      style.colour, style.variant);
+  const std::string tag =
+      fmt::format("{} class=\"mark c{} v{}\"", shape, style.colour,
+                  style.variant % kStyleDashes);
   if (title.empty()) return tag + "/>";
   const char* name = shape.starts_with("<circle") ? "circle" : "polygon";
   return fmt::format("{}><title>{}</title></{}>", tag, escaped(title), name);
@@ -212,6 +218,16 @@ std::string places_of(const std::vector<ChartPoint>& points, const Axes& axes,
                           axes.x.place(point.x),
                           axes.y.place(point.y + side * point.y_off));
   return places;
+}
+
+/// A line of many points is marked where only its mark tells it from another,
+/// and there at a few of them.
+bool is_marked(const CellStyle& style, std::size_t point, std::size_t points,
+               bool has_marks) {
+  constexpr std::size_t kFew = 6;
+  if (has_marks || points == 1) return true;
+  if (style.variant < kStyleDashes) return false;
+  return point % std::max<std::size_t>(1, points / kFew) == 0;
 }
 
 std::string line_of(const ChartItem& item, const Axes& axes, bool has_marks) {
@@ -232,11 +248,11 @@ std::string line_of(const ChartItem& item, const Axes& axes, bool has_marks) {
   out += fmt::format(
       "<polyline class=\"line c{}\" stroke-dasharray=\"{}\" points=\"{}\">"
       "<title>{}</title></polyline>",
-      item.style.colour,
-      kDashes[static_cast<std::size_t>(item.style.variant) % kDashes.size()],
-      places_of(points, axes, 0), escaped(item.label));
-  if (has_marks || points.size() == 1)
-    for (const ChartPoint& point : points)
+      item.style.colour, dashes_of(item.style), places_of(points, axes, 0),
+      escaped(item.label));
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (const ChartPoint& point = points[i];
+        is_marked(item.style, i, points.size(), has_marks))
       out += mark_at(
           axes.x.place(point.x), axes.y.place(point.y), item.style,
           fmt::format("{}: {:.4g} at {:.4g}", item.label, point.y, point.x));
@@ -301,9 +317,7 @@ std::string key_drawing(const CellStyle& style) {
   return fmt::format(
       "<line class=\"line c{}\" stroke-dasharray=\"{}\" x1=\"1\" y1=\"7\" "
       "x2=\"33\" y2=\"7\"/>{}",
-      style.colour,
-      kDashes[static_cast<std::size_t>(style.variant) % kDashes.size()],
-      mark_at(17, 7, style, ""));
+      style.colour, dashes_of(style), mark_at(17, 7, style, ""));
 }
 
 std::string legend_mark(const CellStyle& style) {

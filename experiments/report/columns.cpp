@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -14,15 +15,10 @@ namespace {
 
 using Value = std::optional<double>;
 
-struct Measure {
+struct MeasuredFigure {
   Figure figure;
   std::function<Value(const RunRecord&, const std::optional<TurnWork>&)> of;
 };
-
-Value last_of(const RunSeries& series) {
-  if (series.empty()) return std::nullopt;
-  return series.back().value;
-}
 
 Value in_summary(const RunRecord& run, const char* key) {
   if (!run.summary || run.summary->find(key) == nullptr) return std::nullopt;
@@ -40,7 +36,7 @@ Value of_turns(const RunRecord& run, const std::optional<TurnWork>& work,
   return *work.*amount * static_cast<double>(run.turns);
 }
 
-std::vector<Measure> measures() {
+std::vector<MeasuredFigure> measures() {
   using Work = const std::optional<TurnWork>&;
   using Run = const RunRecord&;
   return {
@@ -49,9 +45,17 @@ std::vector<Measure> measures() {
         .unit = "%",
         .scale = 100,
         .higher_is_better = true},
-       [](Run run, Work) { return last_of(run.accuracy); }},
+       [](Run run, Work) { return run.judged(run.accuracy); }},
       {{.name = "test_loss", .title = "test loss", .digits = 4},
-       [](Run run, Work) { return last_of(run.loss); }},
+       [](Run run, Work) { return run.judged(run.loss); }},
+      {{.name = "validation_accuracy",
+        .title = "validation accuracy",
+        .unit = "%",
+        .scale = 100,
+        .higher_is_better = true},
+       [](Run run, Work) { return run.judged(run.validation_accuracy); }},
+      {{.name = "validation_loss", .title = "validation loss", .digits = 4},
+       [](Run run, Work) { return run.judged(run.validation_loss); }},
       {{.name = "turns", .title = "turns", .digits = 0, .is_derived = true},
        [](Run run, Work) { return Value(static_cast<double>(run.turns)); }},
       {{.name = "flops",
@@ -105,7 +109,7 @@ std::vector<double> known(const std::vector<Value>& values) {
   return found;
 }
 
-Column column_of(const Study& study, const Measure& measure,
+Column column_of(const Study& study, const MeasuredFigure& measure,
                  const std::vector<std::optional<TurnWork>>& work) {
   Column column{.figure = measure.figure};
   for (std::size_t i = 0; i < study.cells.size(); ++i) {
@@ -137,7 +141,7 @@ void choose_unit(Column& column) {
     figure.scale = 1 / scale.divisor;
     figure.unit = scale.prefix + figure.unit;
   }
-  if (figure.name == "test_accuracy" || figure.name == "test_loss" ||
+  if (figure.name.ends_with("_accuracy") || figure.name.ends_with("_loss") ||
       figure.name == "turns")
     return;
   figure.digits = digits_for(largest * figure.scale);
@@ -188,7 +192,7 @@ std::vector<Column> columns_of(const Study& study,
                                const std::vector<std::optional<TurnWork>>& work,
                                bool only_numbers) {
   std::vector<Column> columns;
-  for (const Measure& measure : measures()) {
+  for (const MeasuredFigure& measure : measures()) {
     if (only_numbers && measure.figure.is_measured) continue;
     Column column = column_of(study, measure, work);
     // What nobody has is left out, but not what everybody should have.
@@ -207,6 +211,26 @@ const Column* find_column(const std::vector<Column>& columns,
       columns.begin(), columns.end(),
       [&](const Column& column) { return column.figure.name == name; });
   return at == columns.end() ? nullptr : &*at;
+}
+
+const Column& column_to_choose_by(const std::vector<Column>& columns,
+                                  const Column& figure) {
+  std::string name = figure.figure.name;
+  constexpr std::string_view kTest = "test_";
+  if (!name.starts_with(kTest)) return figure;
+  const Column* other =
+      find_column(columns, name.replace(0, kTest.size(), "validation_"));
+  if (other == nullptr) return figure;
+  for (std::size_t i = 0; i < figure.spreads.size(); ++i)
+    if (other->spreads[i].n < figure.spreads[i].n) return figure;
+  return *other;
+}
+
+std::string split_to_choose_by(const std::vector<Column>& columns) {
+  const Column* test = find_column(columns, "test_accuracy");
+  return test == nullptr || &column_to_choose_by(columns, *test) == test
+             ? "test"
+             : "validation";
 }
 
 std::optional<double> peak_bytes(const RunRecord& run) {

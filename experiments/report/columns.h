@@ -50,6 +50,13 @@ std::vector<Column> columns_of(const Study& study,
 const Column* find_column(const std::vector<Column>& columns,
                           const std::string& name);
 
+/// By which one chooses among cells what they are judged by: the same figure of
+/// the validation split, where all cells have one; else that figure itself.
+const Column& column_to_choose_by(const std::vector<Column>& columns,
+                                  const Column& figure);
+/// "validation" or "test": the split of column_to_choose_by() for accuracies.
+std::string split_to_choose_by(const std::vector<Column>& columns);
+
 /// The bytes of all blocks at their peaks; nothing where they were not counted.
 std::optional<double> peak_bytes(const RunRecord& run);
 

@@ -147,6 +147,27 @@ std::string charts_by_block(
 
 }  // namespace
 
+namespace {
+
+/// Against turns alone: the test curves have the rest.
+std::vector<Chart> validation_charts(const ReportInput& input) {
+  std::vector<Chart> charts;
+  for (const bool is_accuracy : {true, false}) {
+    Chart chart = chart_of(
+        input,
+        [&](const RunRecord& run) {
+          return is_accuracy ? &run.validation_accuracy : &run.validation_loss;
+        },
+        {.name = "turns", .label = "turns"}, is_accuracy ? 100 : 1, 0);
+    chart.name = is_accuracy ? "validation_accuracy" : "validation_loss";
+    chart.title = is_accuracy ? "validation accuracy, %" : "validation loss";
+    if (largest_x(chart) > 0) charts.push_back(std::move(chart));
+  }
+  return charts;
+}
+
+}  // namespace
+
 std::string grid_of(const std::vector<Chart>& charts) {
   std::string drawn;
   for (const Chart& chart : charts) drawn += draw(chart);
@@ -169,6 +190,8 @@ std::vector<Chart> test_charts(const ReportInput& input) {
       finish_x(chart);
       if (largest_x(chart) > 0) charts.push_back(std::move(chart));
     }
+  for (Chart& chart : validation_charts(input))
+    charts.push_back(std::move(chart));
   return charts;
 }
 

@@ -16,6 +16,21 @@ namespace {
 /// By their dotted paths, as TOML.
 using Leaves = std::map<std::string, std::string>;
 
+bool is_zero(const ConfigNode& node) {
+  const auto* integer = std::get_if<std::int64_t>(&node.value);
+  const auto* number = std::get_if<double>(&node.value);
+  return (integer != nullptr && *integer == 0) ||
+         (number != nullptr && *number == 0);
+}
+
+/// Of the table [data]; at 0 there is no such split.
+bool is_unused_split(const std::string& key, const ConfigNode& value) {
+  constexpr std::array<std::string_view, 3> kSplits = {
+      "validation", "validation_seed", "test"};
+  return is_zero(value) &&
+         std::find(kSplits.begin(), kSplits.end(), key) != kSplits.end();
+}
+
 /// What a reader wants to know wherever cells differ in it.
 constexpr std::array<std::string_view, 3> kAlwaysTold = {
     "data.name", "model.name", "blocks"};
@@ -66,8 +81,7 @@ Leaves merged(const Leaves& leaves) {
 
 Leaves leaves_of(const StudyCell& cell) {
   Leaves leaves;
-  add_leaves(numbers_of(*cell.config()), "", leaves);
-  leaves.erase("seed");
+  add_leaves(numbers_of_cell(*cell.config()), "", leaves);
   return merged(leaves);
 }
 
@@ -179,6 +193,21 @@ void tell_apart(Study& study, const std::vector<Leaves>& leaves) {
 }
 
 }  // namespace
+
+ConfigNode numbers_of_cell(const ConfigNode& config) {
+  ConfigNode numbers = numbers_of(config);
+  auto* table = std::get_if<ConfigNode::Table>(&numbers.value);
+  if (table == nullptr) return numbers;
+  std::erase_if(*table,
+                [](const auto& entry) { return entry.first == "seed"; });
+  for (auto& [name, node] : *table)
+    if (auto* data = std::get_if<ConfigNode::Table>(&node.value);
+        name == "data" && data != nullptr)
+      std::erase_if(*data, [](const auto& entry) {
+        return is_unused_split(entry.first, entry.second);
+      });
+  return numbers;
+}
 
 void label_cells(Study& study) {
   std::vector<Leaves> leaves;

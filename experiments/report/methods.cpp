@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <string_view>
 #include <variant>
 
@@ -58,14 +57,23 @@ std::string method_of(const StudyCell& cell) {
   return method.empty() ? "backprop" : method;
 }
 
+CellStyle StyleBook::next(int colour) {
+  constexpr std::size_t kAll = kStyleColours * kStyleVariants;
+  if (used_.size() == kAll) used_.clear();
+  for (int variant = 0; variant < kStyleVariants; ++variant)
+    if (used_.insert({colour, variant}).second) return {colour, variant};
+  // From the end: the owners of a colour begin with its first.
+  for (int variant = kStyleVariants - 1; variant >= 0; --variant)
+    for (int other = kStyleColours - 1; other >= 0; --other)
+      if (used_.insert({other, variant}).second) return {other, variant};
+  return {colour, 0};
+}
+
 std::vector<CellStyle> styles_of(const Study& study) {
-  std::map<int, int> used;
+  StyleBook book;
   std::vector<CellStyle> styles;
-  for (const StudyCell& cell : study.cells) {
-    const int colour = colour_of(cell.method);
-    styles.push_back(
-        {.colour = colour, .variant = used[colour]++ % kStyleVariants});
-  }
+  for (const StudyCell& cell : study.cells)
+    styles.push_back(book.next(colour_of(cell.method)));
   return styles;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <compare>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,10 +16,26 @@ std::string method_of(const StudyCell& cell);
 /// What a cell looks like in every chart: a colour for its method, and dashes
 /// and marks of its own where cells share one.
 struct CellStyle {
-  int colour = 0;  ///< of chart_style.h
-  int variant = 0;
+  int colour = 0;   ///< of chart_style.h
+  int variant = 0;  ///< which dashes, and which mark
+
+  auto operator<=>(const CellStyle&) const = default;
 };
-constexpr int kStyleVariants = 5;
+constexpr int kStyleColours = 8;
+constexpr int kStyleDashes = 5;
+constexpr int kStyleMarks = 6;
+constexpr int kStyleVariants = kStyleDashes * kStyleMarks;
+
+/// Deals out styles, none twice before all are used up.
+class StyleBook {
+ public:
+  /// The next of a colour; when it has no more, one of another colour.
+  CellStyle next(int colour);
+
+ private:
+  std::set<CellStyle> used_;
+};
+
 /// In the order of the cells.
 std::vector<CellStyle> styles_of(const Study& study);
 

@@ -52,7 +52,8 @@ std::optional<std::size_t> baseline_of(const Study& study,
       continue;
     if (i == cell) return std::nullopt;
     if (same_in(study, i, cell, std::not_fn(is_of_method))) return i;
-    if (!best || accuracy->mean(i) > accuracy->mean(*best)) best = i;
+    const Column& chooser = column_to_choose_by(columns, *accuracy);
+    if (!best || chooser.mean(i) > chooser.mean(*best)) best = i;
   }
   return best;
 }

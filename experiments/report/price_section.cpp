@@ -167,13 +167,15 @@ std::string price_section(const ReportInput& input) {
   const std::string table = price_table(input);
   std::string html;
   if (!table.empty())
-    html = element("p", "class=\"soft\"",
-                   "Against back-propagation with the same other axes, or else "
-                   "the one of the same data and model that ended best. The "
-                   "deviation of a "
-                   "difference is the root of the sum of both variances; "
-                   "ratios are of means, and below 1 cost less.") +
-           table;
+    html =
+        element("p", "class=\"soft\"",
+                "Against back-propagation with the same other axes, or else "
+                "the one of the same data and model that ended best on the " +
+                    split_to_choose_by(input.columns) +
+                    " split. The deviation of a "
+                    "difference is the root of the sum of both variances; "
+                    "ratios are of means, and below 1 cost less.") +
+        table;
   return html + front_part(input);
 }
 

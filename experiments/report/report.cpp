@@ -48,6 +48,10 @@ std::string lead_of(const Study& study) {
   add(State::unfinished, "unfinished");
   add(State::absent, "not begun");
   lead += ".";
+  if (constexpr int kStyles = kStyleColours * kStyleVariants;
+      std::ssize(study.cells) > kStyles)
+    lead += fmt::format(" Charts use each of their {} styles more than once.",
+                        kStyles);
   if (study.repeats > 0)
     lead += fmt::format(
         " Left out: {} more of the same config and seed as another.",

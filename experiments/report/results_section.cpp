@@ -53,7 +53,7 @@ std::string failures_of(const ReportInput& input) {
   return items.empty() ? "" : element("ul", "class=\"failures\"", items);
 }
 
-std::string notes_of(const std::vector<Column>& columns) {
+std::string notes_of(const Study& study, const std::vector<Column>& columns) {
   std::string notes =
       "Mean ± sample standard deviation (runs). Bold: better than every other "
       "cell by more than one standard deviation of either; a cell with failed "
@@ -64,7 +64,8 @@ std::string notes_of(const std::vector<Column>& columns) {
       note.front() = static_cast<char>(std::toupper(note.front()));
       notes += " " + note + ".";
     }
-  return element("p", "class=\"soft\"", escaped(notes));
+  return element("p", "class=\"soft\"",
+                 escaped(notes + " " + choice_note(study)));
 }
 
 }  // namespace
@@ -96,7 +97,7 @@ std::string results_section(const ReportInput& input) {
   const std::string table =
       element("table", "", head_of(input.columns) + element("tbody", "", rows));
   return element("div", "class=\"scroll\"", table) + failures_of(input) +
-         notes_of(input.columns);
+         notes_of(input.study, input.columns);
 }
 
 }  // namespace sluice

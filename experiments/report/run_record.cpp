@@ -1,6 +1,7 @@
 #include "experiments/report/run_record.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -8,6 +9,7 @@
 
 #include "experiments/config/toml.h"
 #include "lib/base/error.h"
+#include "lib/metrics/early_stop.h"
 
 namespace sluice {
 namespace {
@@ -36,6 +38,9 @@ void take_evaluation(const Record& record, RunRecord& run) {
   run.turns = std::max(run.turns, record.integer("turn"));
   run.accuracy.push_back(point_of(record, "accuracy"));
   run.loss.push_back(point_of(record, "loss"));
+  if (record.find("validation_loss") == nullptr) return;
+  run.validation_accuracy.push_back(point_of(record, "validation_accuracy"));
+  run.validation_loss.push_back(point_of(record, "validation_loss"));
 }
 
 void take_probe(const Record& record, RunRecord& run) {
@@ -84,6 +89,8 @@ bool read_metrics(const std::string& path, RunRecord& run) {
   // Blocks write in the order in which they come to it.
   sort_by_turn(run.accuracy);
   sort_by_turn(run.loss);
+  sort_by_turn(run.validation_accuracy);
+  sort_by_turn(run.validation_loss);
   for (auto& [block, series] : run.training_loss) sort_by_turn(series);
   for (auto& [figure, blocks] : run.probes)
     for (auto& [block, series] : blocks) sort_by_turn(series);
@@ -125,7 +132,53 @@ std::int64_t seed_of(const ConfigNode& config) {
   return value == nullptr ? 0 : *value;
 }
 
+/// The text of "checkpoint", "best"; empty where there is none.
+std::string text_in(const ConfigNode& config, const char* table,
+                    const char* key) {
+  const ConfigNode* section = config.find(table);
+  const ConfigNode* node = section == nullptr ? nullptr : section->find(key);
+  const auto* text =
+      node == nullptr ? nullptr : std::get_if<std::string>(&node->value);
+  return text == nullptr ? "" : *text;
+}
+
+bool stops_early(const ConfigNode& config) {
+  const ConfigNode* section = config.find("early_stop");
+  const ConfigNode* node =
+      section == nullptr ? nullptr : section->find("patience");
+  const auto* patience =
+      node == nullptr ? nullptr : std::get_if<std::int64_t>(&node->value);
+  return patience != nullptr && *patience > 0;
+}
+
+/// Of the first of the best points.
+std::int64_t best_turn(const RunSeries& series, const Measure& measure) {
+  const RunPoint* best = &series.front();
+  for (const RunPoint& point : series)
+    if (std::isnan(best->value) || measure.is_better(point.value, best->value))
+      best = &point;
+  return best->turn;
+}
+
+void find_choice(const ConfigNode& config, RunRecord& run) {
+  const std::string best = text_in(config, "checkpoint", "best");
+  if (run.validation_loss.empty()) {
+    if (stops_early(config)) run.chosen_by_test = "early_stop";
+  } else if (best == "accuracy" || best == "loss") {
+    run.chosen_turn = best_turn(
+        best == "loss" ? run.validation_loss : run.validation_accuracy,
+        Measure{best});
+  }
+}
+
 }  // namespace
+
+std::optional<double> RunRecord::judged(const RunSeries& series) const {
+  if (series.empty()) return std::nullopt;
+  for (const RunPoint& point : series)
+    if (point.turn == chosen_turn) return point.value;
+  return series.back().value;
+}
 
 bool is_run_folder(const std::string& folder) {
   return fs::exists(folder + "/config.toml");
@@ -138,6 +191,7 @@ RunRecord read_run(const std::string& folder) {
   read_provenance(folder + "/run.json", run);
   const std::string metrics = folder + "/metrics.jsonl";
   const bool is_whole = fs::exists(metrics) && read_metrics(metrics, run);
+  find_choice(*run.config, run);
   if (is_whole && run.summary && fs::exists(folder + "/done"))
     run.state = RunRecord::State::done;
   else if (!run.error.empty())

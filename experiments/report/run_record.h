@@ -37,8 +37,16 @@ struct RunRecord {
   bool was_continued = false;             ///< its seconds are of several parts
   std::string made_with = {};             ///< program, libraries and machine
 
-  RunSeries accuracy = {};                      ///< of the test split
-  RunSeries loss = {};                          ///< likewise
+  RunSeries accuracy = {};             ///< of the test split
+  RunSeries loss = {};                 ///< likewise
+  RunSeries validation_accuracy = {};  ///< empty without such a split
+  RunSeries validation_loss = {};
+  /// Of the evaluation that the run is judged by: of checkpoints/best where the
+  /// validation split chose it; nothing: the last one.
+  std::optional<std::int64_t> chosen_turn = {};
+  /// What its own config let the test split choose: "early_stop"; empty:
+  /// nothing.
+  std::string chosen_by_test = {};
   std::map<int, RunSeries> training_loss = {};  ///< by block
   /// By figure ("cosine") and block: what was applied against back-propagation.
   std::map<std::string, std::map<int, RunSeries>> probes = {};
@@ -51,6 +59,8 @@ struct RunRecord {
   std::int64_t turns = 0;  ///< done, as far as records tell
 
   bool is_done() const { return state == State::done; }
+  /// Of a series of this run, at the evaluation that it is judged by.
+  std::optional<double> judged(const RunSeries& series) const;
 };
 
 /// Whether it has a run's config.

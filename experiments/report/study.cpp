@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "experiments/numbers.h"
 #include "experiments/report/labels.h"
 #include "experiments/report/methods.h"
 #include "experiments/report/run_search.h"
@@ -18,21 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What runs of one cell share.
-ConfigNode without_seed(const RunRecord& run) {
-  ConfigNode numbers = numbers_of(*run.config);
-  if (auto* table = std::get_if<ConfigNode::Table>(&numbers.value))
-    std::erase_if(*table,
-                  [](const auto& entry) { return entry.first == "seed"; });
-  return numbers;
-}
-
 /// Puts runs that differ in their seed only into cells.
 std::vector<StudyCell> cells_of(std::vector<RunRecord> runs) {
   std::vector<StudyCell> cells;
   std::vector<ConfigNode> numbers;
   for (RunRecord& run : runs) {
-    const ConfigNode own = without_seed(run);
+    const ConfigNode own = numbers_of_cell(*run.config);
     const auto at = std::find(numbers.begin(), numbers.end(), own);
     const auto index = static_cast<std::size_t>(at - numbers.begin());
     if (at == numbers.end()) {

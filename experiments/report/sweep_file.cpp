@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/config/json_file.h"
 #include "experiments/report/methods.h"
 #include "lib/base/error.h"
 
@@ -70,9 +71,8 @@ StudyCell cell_of(const std::string& folder, const Study& study,
 
 Study read_sweep(const std::string& folder) {
   const std::string path = folder + "/sweep.json";
-  std::ifstream file(path);
+  const Json json = read_json_file(path);
   try {
-    const Json json = Json::parse(file);
     Study study{.title = json.at("name").get<std::string>(),
                 .axes = json.at("axes").get<std::vector<std::string>>()};
     for (const Json& cell : json.at("cells"))
@@ -80,7 +80,7 @@ Study read_sweep(const std::string& folder) {
     return study;
   } catch (const Json::exception& error) {
     throw UserError("{}: is damaged ({}); the sweep's command writes it anew",
-                    path, error.what());
+                    path, reason_of(error));
   }
 }
 

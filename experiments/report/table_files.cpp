@@ -1,5 +1,6 @@
 #include "experiments/report/table_files.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -91,6 +92,32 @@ std::string failures_in_markdown(const Study& study) {
 
 }  // namespace
 
+std::string choice_note(const Study& study) {
+  bool any_best = false;
+  std::string by_test;
+  for (const StudyCell& cell : study.cells) {
+    const auto runs = cell.runs_to_draw();
+    any_best = any_best ||
+               std::any_of(runs.begin(), runs.end(), [](const RunRecord* run) {
+                 return run->chosen_turn.has_value();
+               });
+    if (std::any_of(runs.begin(), runs.end(), [](const RunRecord* run) {
+          return !run->chosen_by_test.empty();
+        }))
+      by_test += (by_test.empty() ? "" : "; ") + cell.label;
+  }
+  std::string note =
+      any_best ? "Runs are judged by checkpoints/best, which the validation "
+                 "split chose, or else by their last evaluation."
+               : "Runs are judged by their last evaluation.";
+  if (!by_test.empty())
+    note += fmt::format(
+        " The test split itself chose when to stop (early_stop without "
+        "data.validation), so these look better than they are: {}.",
+        by_test);
+  return note;
+}
+
 std::string runs_text(const StudyCell& cell) {
   using State = RunRecord::State;
   std::string text =
@@ -128,6 +155,7 @@ std::string markdown_of(const Study& study,
   for (const Column& column : columns)
     if (!column.figure.note.empty())
       text += fmt::format("\n{}.\n", column.figure.note);
+  text += fmt::format("\n{}\n", for_markdown(choice_note(study)));
   return text + failures_in_markdown(study);
 }
 

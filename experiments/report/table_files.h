@@ -7,6 +7,10 @@
 
 namespace sluice {
 
+/// Which evaluation each run is judged by, which split chose it, and where that
+/// was the test split itself.
+std::string choice_note(const Study& study);
+
 /// "3 of 3", "2 of 3, 1 failed": how many runs of a cell are done, and what
 /// became of the others.
 std::string runs_text(const StudyCell& cell);

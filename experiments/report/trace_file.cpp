@@ -7,12 +7,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/config/json_file.h"
 #include "lib/base/error.h"
 
 namespace sluice {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr double kSeconds = 1e-6;  // of the file's unit
 
@@ -49,10 +50,9 @@ class Arrows {
 }  // namespace
 
 TraceFile read_trace(const std::string& path, std::int64_t turns) {
-  std::ifstream file(path);
   TraceFile trace;
+  const Json json = read_json_file(path);
   try {
-    const Json json = Json::parse(file);
     Arrows arrows;
     for (const Json& event : json.at("traceEvents")) {
       const std::string phase = event.value("ph", "");
@@ -61,7 +61,7 @@ TraceFile read_trace(const std::string& path, std::int64_t turns) {
       if (phase == "f") arrows.end(event, trace.messages);
     }
   } catch (const Json::exception& error) {
-    throw UserError("{}: is damaged ({}); remove it", path, error.what());
+    throw UserError("{}: is damaged ({}); remove it", path, reason_of(error));
   }
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   for (const TracedAction& action : trace.actions)

@@ -35,13 +35,20 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kPeriod{20};
 
+/// A driver chooses by "accuracy" and "loss", so these are of the split that is
+/// there to choose by.
 Json figures_of(const Record& evaluation) {
   const double nan = std::nan("");
   // JSON has no NaN; it is written as null.
-  return {{"turn", evaluation.integer("turn")},
-          {"epoch", evaluation.number("epoch", nan)},
-          {"accuracy", evaluation.number("accuracy", nan)},
-          {"loss", evaluation.number("loss", nan)}};
+  Json figures = {{"turn", evaluation.integer("turn")},
+                  {"epoch", evaluation.number("epoch", nan)},
+                  {"split", choosing_split(evaluation)},
+                  {"accuracy", Measure{"accuracy"}.in(evaluation)},
+                  {"loss", Measure{"loss"}.in(evaluation)}};
+  if (figures["split"] == "test") return figures;
+  figures["test_accuracy"] = evaluation.number("accuracy", nan);
+  figures["test_loss"] = evaluation.number("loss", nan);
+  return figures;
 }
 
 /// A run that was proposed and isn't answered yet.
@@ -377,8 +384,11 @@ It answers, with the proposal's `id`:
   {"event": "ready", "folder": DIR, "jobs": 2, "done": 5}
             the first line; so many runs of the folder are done already
   {"event": "evaluation", "id": 7, "turn": 100, "epoch": 1.0,
-   "accuracy": 0.93, "loss": 0.21}
-            while it runs, at each evaluation (evaluate_every); NaN is null
+   "split": "validation", "accuracy": 0.93, "loss": 0.21, ...}
+            while it runs, at each evaluation (evaluate_every); NaN is null.
+            "split" says of which split they are: "validation" where
+            data.validation (of texts data.test) is set, and then "test_accuracy"
+            and "test_loss" stand beside; else "test", which then chooses
   {"event": "end", "id": 7, "state": "done", ..., "best_accuracy": 0.95,
    "best_loss": 0.18, "seed": 1, "folder": RUN, "evaluations": [...]}
             the last evaluation, the best ones and all; `state` is done, failed

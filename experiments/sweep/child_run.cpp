@@ -20,6 +20,7 @@
 
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/memory_file.h"
 
 namespace sluice {
 namespace {
@@ -55,8 +56,8 @@ std::vector<std::string> environment_with(const std::string& gpu) {
   return variables;
 }
 
-/// What a child starts with: its standard streams, no signal blocked, a process
-/// group of its own.
+/// What a child starts with: its standard streams, a process group of its own,
+/// and what stops a run blocked until it has StopSignals.
 class SpawnSettings {
  public:
   SpawnSettings(int input, int errors) {
@@ -65,10 +66,12 @@ class SpawnSettings {
     ::posix_spawn_file_actions_addopen(&files_, STDOUT_FILENO, "/dev/null",
                                        O_WRONLY, 0);
     ::posix_spawn_file_actions_adddup2(&files_, errors, STDERR_FILENO);
-    sigset_t none;
-    sigemptyset(&none);
+    sigset_t held;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGTERM);
     ::posix_spawnattr_init(&attributes_);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setsigmask(&attributes_, &held);
     ::posix_spawnattr_setpgroup(&attributes_, 0);
     ::posix_spawnattr_setflags(&attributes_,
                                POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
@@ -104,7 +107,7 @@ std::string error_in(const std::string& text) {
 }  // namespace
 
 MemoryFile::MemoryFile(const std::string& text)
-    : descriptor_(::memfd_create("sluice-sweep", MFD_CLOEXEC)) {
+    : descriptor_(make_memory_file("sluice-sweep", MFD_CLOEXEC)) {
   if (descriptor_ < 0)
     throw UserError("no file in memory can be made: {}", errno_text());
   if (::write(descriptor_, text.data(), text.size()) !=
@@ -152,7 +155,11 @@ ChildRun::~ChildRun() {
 std::optional<ChildEnd> ChildRun::poll() {
   if (end_) return end_;
   int status = 0;
-  if (::waitpid(pid_, &status, WNOHANG) == pid_) end_ = end_of(status);
+  const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
+  if (ended == pid_) end_ = end_of(status);
+  if (ended < 0 && errno == ECHILD)
+    end_ = {.status = -1,
+            .error = "nobody knows how it ended: SIGCHLD is ignored here"};
   return end_;
 }
 

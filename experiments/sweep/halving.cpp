@@ -14,10 +14,9 @@ namespace {
 /// Of one run; NaN when it has not got there.
 double score_of(const SweepRun& run, std::int64_t turn,
                 const std::string& measure) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
   const Record evaluation = evaluation_until(
       run.folder, turn > 0 ? turn : std::numeric_limits<std::int64_t>::max());
-  const double value = evaluation.number(measure, nan);
+  const double value = Measure{measure}.in(evaluation);
   return measure == "loss" ? -value : value;
 }
 

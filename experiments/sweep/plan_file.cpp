@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "experiments/config/json.h"
+#include "experiments/config/json_file.h"
 #include "experiments/sweep/cell_label.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
@@ -25,12 +25,10 @@ Json values_of(const Cell& cell) {
 }
 
 Json read_plan_file(const std::string& path) {
-  std::ifstream file(path);
   try {
-    return Json::parse(file);
-  } catch (const Json::exception& error) {
-    throw UserError("{}: can't be read: {}; give another --dir", path,
-                    error.what());
+    return read_json_file(path);
+  } catch (const UserError& error) {
+    throw UserError("{}; give another --dir", error.what());
   }
 }
 
@@ -187,7 +185,7 @@ std::optional<SweepPlan> read_plan(const std::string& folder) {
     return plan;
   } catch (const Json::exception& error) {
     throw UserError("{}: is no plan of a sweep: {}; give another --dir", path,
-                    error.what());
+                    reason_of(error));
   }
 }
 
@@ -216,7 +214,7 @@ SweepPlan placed(SweepPlan plan, const std::string& folder) {
     return Placement(std::move(plan), path).place(before);
   } catch (const Json::exception& error) {
     throw UserError("{}: is no plan of a sweep: {}; give another --dir", path,
-                    error.what());
+                    reason_of(error));
   }
 }
 

@@ -1,7 +1,9 @@
 #include "experiments/sweep/read_sweep.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "experiments/config/extends.h"
 #include "experiments/config/manual.h"
 #include "experiments/config/overrides.h"
+#include "experiments/run_name.h"
 #include "experiments/sweep/axis_text.h"
 #include "lib/base/config.h"
 #include "lib/base/error.h"
@@ -113,6 +116,7 @@ void describe_sweep(Fields& fields, Written& written) {
   Sweep& sweep = written.sweep;
   std::string kind = "grid";
   fields.key("name", sweep.name, {.text = "of its folder; default: name"});
+  if (fields.has("name")) check_name(fields, sweep.name);
   fields.key("kind", kind,
              {.text = "product of the axes; all axes moving together; the "
                       "cells of [[sweep.cell]]; or drawn",
@@ -182,10 +186,30 @@ void add(std::vector<Axis>& axes, Axis axis) {
     axes.insert(last.base(), std::move(axis));
 }
 
+/// On a command line the later of two would silently take the place of the
+/// first; a table of the config may hold it in many cells.
+void refuse_repeated_axes(const std::vector<std::string>& settings) {
+  std::map<std::string, std::optional<Axis>> before;
+  for (const std::string& text : settings) {
+    std::optional<Axis> axis = axis_of_text(text);
+    const std::string key = axis ? axis->key : text.substr(0, text.find('='));
+    const auto [first, is_new] = before.emplace(key, axis);
+    if (is_new || (!first->second && !axis)) continue;
+    const bool have_conditions =
+        first->second && axis && first->second->when && axis->when;
+    if (!have_conditions)
+      throw UserError(
+          "sweep: {} is given twice; write all its values once, as in {}=a,b, "
+          "or give each its condition: '{}=a,b if KEY=VALUE'",
+          key, key, key);
+  }
+}
+
 /// The axes of the command line, and its overrides into the config. A single
 /// value for a key that is an axis is all that is left of that axis.
 std::vector<Axis> take_settings(const SweepWords& words, ConfigNode& config) {
   std::vector<Axis> axes;
+  refuse_repeated_axes(words.settings);
   std::vector<Axis> in_file = written_in(config).sweep.axes;
   for (const std::string& text : words.settings) {
     std::optional<Axis> axis = axis_of_text(text);
@@ -272,6 +296,15 @@ void check_axis(const Sweep& sweep, const Axis& axis) {
   if (!(axis.range->low < axis.range->high))
     fail(fmt::format("the low end {} is not below the high end {}",
                      axis.range->low, axis.range->high));
+  if (!std::isfinite(axis.range->high - axis.range->low))
+    fail(
+        "a range wants finite ends that are no further apart than a number "
+        "can say");
+  constexpr double kMostInteger = 1e15;  // a double holds all up to there
+  if (axis.range->kind == Range::Kind::integer &&
+      std::max(-axis.range->low, axis.range->high) > kMostInteger)
+    fail(fmt::format("a range of integers wants ends from {0:g} to {1:g}",
+                     -kMostInteger, kMostInteger));
   if (axis.range->kind == Range::Kind::log_uniform && axis.range->low <= 0)
     fail("a range in the logarithm wants ends above 0");
 }
@@ -369,6 +402,8 @@ Sweep read_sweep(const std::string& path, const SweepWords& words) {
                 [](const auto& entry) { return entry.first == "sweep"; });
   sweep.config = std::move(config);
   sweep.name = name_of(sweep, path);
+  if (const std::string problem = problem_of_name(sweep.name); !problem.empty())
+    throw UserError("{}: the sweep's name {}", path, problem);
   check(sweep);
   return sweep;
 }

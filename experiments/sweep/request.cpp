@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config/json.h"
+#include "experiments/config/json_file.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 
@@ -76,8 +77,8 @@ Request read(const Json& json) {
 Request request_of(const std::string& line) {
   Json json;
   try {
-    json = Json::parse(line);
-  } catch (const Json::exception& error) {
+    json = parse_json(line, "a request");
+  } catch (const UserError& error) {
     throw BadRequest(fmt::format("is no JSON: {}", error.what()), nullptr);
   }
   try {

@@ -1,5 +1,6 @@
 #include "experiments/sweep/run_process.h"
 
+#include <chrono>
 #include <iostream>
 #include <iterator>
 
@@ -8,12 +9,14 @@
 #include "experiments/experiment.h"
 #include "experiments/run.h"
 #include "experiments/stop_signals.h"
+#include "lib/base/own_image.h"
 #include "lib/engines/child_processes.h"
 
 namespace sluice {
 
 int do_run_of_sweep(const RunProcessArguments& arguments) {
   die_with_parent(arguments.parent);
+  show_own_name();
   // The launcher tells it once, and Slurm may tell all processes of a task
   // too. Before LibTorch has threads.
   StopSignals signals(StopSignals::Second::ignored);
@@ -22,13 +25,17 @@ int do_run_of_sweep(const RunProcessArguments& arguments) {
   Experiment experiment =
       read_experiment(parse_toml(config, arguments.folder), "");
   experiment.length.pause_turn = arguments.pause_turn;
+  // A run whose launcher was killed, here or with its node, may not have ended
+  // yet, or not be known to have ended.
+  constexpr std::chrono::seconds kPatience(90);
   const RunResult result = run(experiment,
                                {.folder = arguments.folder,
                                 .overwrite = arguments.overwrite,
                                 .resume = arguments.resume,
+                                .patience = kPatience,
                                 .quiet = true,
                                 .command = arguments.command,
-                                .program = this_program()},
+                                .program = kOwnImage},
                                signals);
   return result.complete ? 0 : kStopped;
 }

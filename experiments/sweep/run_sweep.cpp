@@ -65,9 +65,23 @@ bool are_at_rung(const SweepRuns& runs, const std::vector<std::size_t>& cells,
       });
 }
 
+/// "validation accuracy"; or "test loss (set data.validation ...)".
+std::string chooser_text(const SweepRuns& runs, const Halving& halving) {
+  const bool all_validate = std::all_of(
+      runs.all().begin(), runs.all().end(), [&](const SweepRun& run) {
+        return runs.experiment_of(run).data->has_validation();
+      });
+  return all_validate ? "validation " + halving.measure
+                      : fmt::format(
+                            "test {} (set data.validation, and another split "
+                            "chooses than the one that is reported)",
+                            halving.measure);
+}
+
 /// Of the cells that were at the rung, those that aren't among the best stop.
 void prune(SweepRuns& runs, const std::vector<std::size_t>& cells,
-           const std::vector<std::size_t>& best, double rung) {
+           const std::vector<std::size_t>& best, const Halving& halving,
+           double rung) {
   for (SweepRun& run : runs.all()) {
     if (!is_among(run.cell, cells) || is_among(run.cell, best)) continue;
     if (run.is_done() || !run.failure.empty()) continue;
@@ -76,8 +90,8 @@ void prune(SweepRuns& runs, const std::vector<std::size_t>& cells,
       file << fmt::format("stopped by halving after epoch {}\n", rung);
     });
   }
-  fmt::print("After epoch {} {} of {} cells go on\n", rung, best.size(),
-             cells.size());
+  fmt::print("After epoch {} {} of {} cells go on, by the {}\n", rung,
+             best.size(), cells.size(), chooser_text(runs, halving));
   for (const std::size_t cell : best)
     fmt::print("  {}\n", runs.plan().cells[cell].cell.label);
   std::fflush(stdout);
@@ -93,7 +107,7 @@ std::vector<std::size_t> halved(std::vector<std::size_t> cells,
     if (!are_at_rung(runs, cells, rung)) return {};
     const std::vector<std::size_t> best =
         best_cells(cells, scores_at(runs, cells, halving, rung), halving.keep);
-    prune(runs, cells, best, rung);
+    prune(runs, cells, best, halving, rung);
     cells = best;
   }
   return cells;
@@ -106,6 +120,14 @@ std::unique_ptr<Launcher> launcher_for(SweepRuns& runs,
   if (options.slurm)
     return std::make_unique<SlurmLauncher>(runs, options, folder, is_stopped);
   return std::make_unique<LocalLauncher>(runs, options, is_stopped);
+}
+
+/// A sweep whose first job array was refused leaves its plan and nothing else.
+void remove_if_nothing_ran(const std::string& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder + "/cells", ignored) || !open_arrays(folder).empty())
+    return;
+  fs::remove_all(folder, ignored);
 }
 
 SweepResult result_of(const SweepRuns& runs) {
@@ -133,6 +155,7 @@ void print_end(const SweepRuns& runs, const std::string& folder) {
 SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
                       StopSignals& signals) {
   if (options.slurm) check_slurm(sweep, *options.slurm);
+  if (options.slurm && !options.dry_run) check_sbatch();
   SweepFolder place(folder_of(sweep, options));
   const std::string& folder = place.path();
   std::atomic<bool> is_stopped = false;
@@ -151,6 +174,7 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
   if (options.dry_run) fmt::print("{}", cells_text(runs));
   std::fflush(stdout);
   if (options.dry_run) return result_of(runs);
+  const bool is_new = !place.is_open();
   place.make_if_missing();
   write_plan(folder, runs.plan());
   mark_done(runs);
@@ -158,8 +182,13 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
   for (SweepRun& run : runs.all()) run.is_pruned = false;
   const auto launcher = launcher_for(runs, options, folder, is_stopped);
   std::vector<std::size_t> cells = all_cells(runs.plan());
-  if (sweep.halving) cells = halved(cells, *sweep.halving, runs, *launcher);
-  launcher->run(cells, 0);
+  try {
+    if (sweep.halving) cells = halved(cells, *sweep.halving, runs, *launcher);
+    launcher->run(cells, 0);
+  } catch (const UserError&) {
+    if (is_new) remove_if_nothing_ran(folder);
+    throw;
+  }
   SweepResult result = result_of(runs);
   result.is_submitted =
       options.slurm && !options.slurm->wait && !result.is_over();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "experiments/sweep/captured.h"
 #include "experiments/sweep/sweep_runs.h"
@@ -77,7 +79,26 @@ void mark_lost(const TaskArray& array, int task, const std::string& run) {
   });
 }
 
+/// As posix_spawnp() would find it.
+bool is_on_path(const std::string& program) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing of ours changes it
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "/bin:/usr/bin" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (::access(((folder.empty() ? "." : folder) + "/" + program).c_str(),
+                 X_OK) == 0)
+      return true;
+  return false;
+}
+
 }  // namespace
+
+void check_sbatch() {
+  if (!is_on_path("sbatch"))
+    throw UserError(
+        "--launcher slurm: PATH has no sbatch; run it where Slurm is, or leave "
+        "out --launcher");
+}
 
 void submit(const TaskArray& array, const Submission& submission) {
   std::vector<std::string> argv = {

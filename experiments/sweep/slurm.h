@@ -19,6 +19,9 @@ struct Submission {
 /// UserError when there is no sbatch, or it refuses, with what it says.
 void submit(const TaskArray& array, const Submission& submission);
 
+/// Throws UserError when PATH has no sbatch: before anything is written.
+void check_sbatch();
+
 /// How many tasks an array may have on this cluster.
 int most_tasks();
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "experiments/config/json_file.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 
@@ -70,9 +71,8 @@ TaskArray TaskArray::write(const std::string& sweep_folder,
 
 TaskArray::Tasks TaskArray::tasks() const {
   const std::string path = folder_ + "/tasks.json";
-  std::ifstream file(path);
+  const Json json = read_json_file(path);
   try {
-    const Json json = Json::parse(file);
     Tasks tasks{.retry = json.at("retry").get<bool>(),
                 .again = json.at("again").get<bool>(),
                 .command = json.at("command").get<std::string>()};
@@ -80,7 +80,7 @@ TaskArray::Tasks TaskArray::tasks() const {
       tasks.tasks.push_back(task_of(task));
     return tasks;
   } catch (const Json::exception& error) {
-    throw UserError("{}: can't be read: {}", path, error.what());
+    throw UserError("{}: is damaged: {}", path, reason_of(error));
   }
 }
 

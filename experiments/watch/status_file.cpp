@@ -13,6 +13,7 @@
 #include "experiments/assembly.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/output_file.h"
 
 namespace sluice {
 namespace {
@@ -26,7 +27,7 @@ constexpr double kPeriod = 1;  // s
 void replace_file(const std::string& path, const std::string& text) {
   const std::string beside = path + ".partial";
   errno = 0;
-  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+  OutputFile file(beside);
   file << text;
   file.close();
   if (!file || std::rename(beside.c_str(), path.c_str()) != 0)
@@ -101,6 +102,8 @@ void StatusFile::save(const std::string& state) {
                {"samples_per_turn", samples_per_turn(experiment_)}};
   set_number(json, "test_loss", evaluation_, "loss");
   set_number(json, "test_accuracy", evaluation_, "accuracy");
+  set_number(json, "validation_loss", evaluation_, "validation_loss");
+  set_number(json, "validation_accuracy", evaluation_, "validation_accuracy");
   Json list = Json::array();
   for (const auto& [number, block] : blocks_) {
     Json one = {{"block", number},

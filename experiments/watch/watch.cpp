@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -12,8 +13,11 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "experiments/config/json_file.h"
 #include "experiments/watch/status_file.h"
 #include "lib/base/error.h"
+#include "lib/base/folder_lock.h"
+#include "lib/base/read_file.h"
 
 namespace sluice {
 namespace {
@@ -22,8 +26,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::seconds kTerminalPeriod(1);
 constexpr std::chrono::seconds kPlainPeriod(10);
+constexpr std::uint64_t kMostStatusBytes = std::uint64_t{64} << 20;
 /// A block that was heard longer ago is worth a word.
 constexpr double kSilence = 5;  // s
+
+/// What no run can say of itself.
+constexpr const char* kDied = "died";
 
 Json parsed(const std::string& status) {
   Json json = Json::parse(status, nullptr, /*allow_exceptions=*/false);
@@ -82,6 +90,10 @@ std::string head(const Json& run, double now) {
                   rate * run.value("samples_per_turn", 0.0));
   if (run.value("state", "") == "running" && rate > 0)
     line += fmt::format(", {:.0f} s left", left / rate);
+  if (run.contains("validation_loss"))
+    line += fmt::format("\nvalidation loss {}, accuracy {}",
+                        number(run, "validation_loss", "{:.4f}"),
+                        percent(run, "validation_accuracy"));
   if (run.contains("test_loss"))
     line += fmt::format("; test loss {}, accuracy {}",
                         number(run, "test_loss", "{:.4f}"),
@@ -110,15 +122,12 @@ std::string row(const Json& block, int slowest, double now) {
 }
 
 std::string read_status(const std::string& folder) {
-  std::ifstream file(status_of_run(folder));
-  if (!file)
+  if (!std::filesystem::exists(status_of_run(folder)))
     throw UserError(
         "{}: has no status.json: is it the folder of a run, and has that "
         "begun?",
         folder);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return read_file(status_of_run(folder), kMostStatusBytes);
 }
 
 std::string page_of(const Json& run, double now, std::size_t width) {
@@ -152,19 +161,53 @@ std::string status_page(const std::string& status, double now,
   try {
     return page_of(parsed(status), now, width);
   } catch (const Json::exception& error) {
-    throw UserError("status.json: is damaged ({})", error.what());
+    throw UserError("status.json: is damaged ({})", reason_of(error));
   }
 }
+
+std::string as_it_is(const std::string& status, const std::string& folder,
+                     double now) {
+  Json run = parsed(status);
+  if (run.value("state", "") != "running") return status;
+  const LockSeen seen = look_at_lock(folder);
+  if (seen.is_held) return status;
+  // Programs of before took no lock.
+  const bool is_silent = now - run.value("written", now) > kHeartbeatIsOld;
+  if (!seen.holder && !is_silent) return status;
+  run["state"] = kDied;
+  return run.dump();
+}
+
+namespace {
+
+/// Twice: a run may have ended in between, and said so.
+std::string status_of(const std::string& folder) {
+  const double now = seconds_since_1970();
+  const std::string status = read_status(folder);
+  if (as_it_is(status, folder, now) == status) return status;
+  return as_it_is(read_status(folder), folder, now);
+}
+
+void say_died(const std::string& folder) {
+  const LockSeen seen = look_at_lock(folder);
+  fmt::print(
+      "{} is no longer there, and the run hasn't come to its end; to go on "
+      "from its last checkpoint: sluice run --resume {}\n",
+      seen.holder ? describe(*seen.holder) : "Its process", folder);
+}
+
+}  // namespace
 
 void watch(const std::string& folder, bool once) {
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
   while (true) {
-    const std::string status = read_status(folder);
+    const std::string status = status_of(folder);
     const std::string page = status_page(status, seconds_since_1970());
     // Home, and clear what is below: no flicker.
     fmt::print("{}{}{}", is_terminal && !once ? "\033[H\033[J" : "", page,
                is_terminal || once ? "" : "\n");
     std::fflush(stdout);
+    if (parsed(status).value("state", "") == kDied) say_died(folder);
     if (once || is_over(status)) return;
     std::this_thread::sleep_for(is_terminal ? kTerminalPeriod : kPlainPeriod);
   }

@@ -14,9 +14,15 @@ std::string status_page(const std::string& status, double now,
 /// Whether the run is over.
 bool is_over(const std::string& status);
 
-/// Shows the run in the folder until it is over: on a terminal a page that is
-/// written over every second, elsewhere a page every ten. With `once` only the
-/// page of now. Throws UserError when the folder has no status.
+/// The same status of a run that says it is running, but whose process is gone:
+/// nobody holds the folder. Else as it is.
+std::string as_it_is(const std::string& status, const std::string& folder,
+                     double now);
+
+/// Shows the run in the folder until it is over, or its process is gone: on a
+/// terminal a page that is written over every second, elsewhere a page every
+/// ten. With `once` only the page of now. Throws UserError when the folder has
+/// no status.
 void watch(const std::string& folder, bool once);
 
 }  // namespace sluice

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/base/awake_clock.h"
+
 namespace sluice {
 namespace {
 
@@ -23,8 +25,8 @@ std::uint64_t Bell::rung() const {
 
 bool Bell::wait(std::uint64_t heard, std::chrono::milliseconds most) const {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::min(most, kLongest),
-                           [&] { return rung_ > heard; });
+  return wait_awake(changed_, lock, std::min(most, kLongest),
+                    [&] { return rung_ > heard; });
 }
 
 void RingingCondition::notify_all() {

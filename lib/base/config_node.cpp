@@ -16,6 +16,9 @@ namespace {
 /// Longer strings are cut in messages.
 constexpr std::size_t kShownCharacters = 60;
 
+/// Parts of a dotted key: trees are walked by recursion.
+constexpr std::ptrdiff_t kMostParts = 64;
+
 /// Whether TOML takes `key` without quotes.
 bool is_bare(std::string_view key) {
   return !key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
@@ -155,6 +158,12 @@ void ConfigNode::set(std::string_view key, ConfigNode node) {
 }
 
 void ConfigNode::set_path(std::string_view path, ConfigNode node) {
+  const auto dots = std::count(path.begin(), path.end(), '.');
+  if (dots >= kMostParts) {
+    throw UserError("{}: the key '{}...' has {} parts; at most {} are allowed",
+                    node.origin.text(), path.substr(0, kShownCharacters),
+                    dots + 1, kMostParts);
+  }
   const std::size_t dot = path.find('.');
   const std::string_view key = path.substr(0, dot);
   if (key.empty()) {

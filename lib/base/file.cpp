@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <system_error>
 
@@ -11,6 +10,7 @@
 
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/base/output_file.h"
 
 namespace sluice {
 namespace {
@@ -44,7 +44,7 @@ void write_file_atomically(const std::string& path,
                            const std::function<void(std::ostream&)>& write) {
   const std::string beside = path + ".partial";
   errno = 0;
-  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+  OutputFile file(beside);
   if (!file) fail(path, beside);
   write(file);
   file.flush();

@@ -4,6 +4,7 @@
 #include <deque>
 #include <mutex>
 
+#include "lib/base/awake_clock.h"
 #include "lib/base/bell.h"
 #include "lib/base/error.h"
 
@@ -27,10 +28,10 @@ struct Pipe {
   bool sender_gone = false;
   bool receiver_gone = false;
 
-  // Waits until `done()`; false when the deadline passed first.
+  // Waits until `done()`; false when this process ran for the deadline first.
   template <class Done>
   bool wait(std::unique_lock<std::mutex>& lock, Done done) {
-    return changed.wait_for(lock, deadline, done);
+    return wait_awake(changed, lock, deadline, done);
   }
 };
 

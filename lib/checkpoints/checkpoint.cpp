@@ -59,6 +59,12 @@ std::string shape_text(const at::Tensor& tensor) {
   return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
 }
 
+/// Weights in half precision are taken, because nothing is lost.
+bool may_become(at::ScalarType from, at::ScalarType to) {
+  return from == to ||
+         (c10::isFloatingType(from) && c10::promoteTypes(from, to) == to);
+}
+
 }  // namespace
 
 std::string checkpoint_folder(const std::string& checkpoints,
@@ -167,6 +173,12 @@ void copy_by_name(const NamedTensors& from, const NamedTensors& into,
     if (found->second->sizes() != tensor.sizes())
       throw UserError("{}: tensor '{}' is {}, the model's is {}", source, name,
                       shape_text(*found->second), shape_text(tensor));
+    if (!may_become(found->second->scalar_type(), tensor.scalar_type()))
+      throw UserError(
+          "{}: tensor '{}' is of {}, the model's of {}: convert it, or take "
+          "another file",
+          source, name, c10::toString(found->second->scalar_type()),
+          c10::toString(tensor.scalar_type()));
     at::Tensor target = tensor;
     target.copy_(*found->second);
   }

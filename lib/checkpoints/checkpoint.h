@@ -51,8 +51,8 @@ NamedTensors load_weights(const std::string& path);
 NamedTensors load_state(const std::string& checkpoint);
 
 /// Copies the tensors into those of the same name. Throws UserError, naming
-/// `source`, when one is missing or has another shape; names in `from` that
-/// nobody asks for are fine.
+/// `source`, when one is missing, has another shape, or a type whose values the
+/// other can't all hold; names in `from` that nobody asks for are fine.
 void copy_by_name(const NamedTensors& from, const NamedTensors& into,
                   std::string_view source);
 

@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/crc32c.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/read_file.h"
 #include "lib/checkpoints/safetensors_header.h"
 #include "lib/dtypes.h"
 
@@ -21,18 +24,31 @@ static_assert(std::endian::native == std::endian::little,
 
 using Json = nlohmann::ordered_json;
 
+/// Of a contiguous tensor on the CPU.
+std::span<const std::byte> bytes_in(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()),
+          tensor.nbytes()};
+}
+
 }  // namespace
 
 void write_safetensors(const std::string& path, const NamedTensors& tensors,
                        const FileNotes& notes) {
-  Json header = Json::object();
-  for (const auto& [name, text] : notes) header["__metadata__"][name] = text;
   std::vector<at::Tensor> rows;
-  std::uint64_t offset = 0;
+  std::vector<std::uint32_t> checksums;
   for (const auto& [name, tensor] : tensors) {
-    SLUICE_CHECK(!header.contains(name), "two tensors are called '{}'", name);
     rows.push_back(tensor.detach().to(at::kCPU).contiguous());
-    const std::uint64_t end = offset + rows.back().nbytes();
+    checksums.push_back(crc32c(bytes_in(rows.back())));
+  }
+  Json header = Json::object();
+  for (const auto& [name, text] : checksum_notes(checksums))
+    header["__metadata__"][name] = text;
+  for (const auto& [name, text] : notes) header["__metadata__"][name] = text;
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [name, tensor] = tensors[i];
+    SLUICE_CHECK(!header.contains(name), "two tensors are called '{}'", name);
+    const std::uint64_t end = offset + rows[i].nbytes();
     header[name] = {{"dtype", safetensors_name(dtype_of(tensor))},
                     {"shape", tensor.sizes().vec()},
                     {"data_offsets", {offset, end}}};
@@ -40,6 +56,7 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors,
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // the data starts aligned
+  seal(text);
   const std::uint64_t length = text.size();
   write_file_atomically(path, [&](std::ostream& file) {
     file.write(reinterpret_cast<const char*>(&length), sizeof length);
@@ -51,6 +68,7 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors,
 }
 
 NamedTensors read_safetensors(const std::string& path) {
+  check_regular_file(path);  // a fifo would wait for ever
   std::ifstream file(path, std::ios::binary);
   std::error_code error;
   const std::uint64_t bytes = std::filesystem::file_size(path, error);
@@ -66,6 +84,7 @@ NamedTensors read_safetensors(const std::string& path) {
     file.read(static_cast<char*>(tensor.data_ptr()),
               static_cast<std::streamsize>(entry.end - entry.begin));
     if (!file) throw UserError("{}: ends within '{}'", path, entry.name);
+    check_checksum(entry, bytes_in(tensor), path);
     tensors.emplace_back(entry.name, std::move(tensor));
   }
   return tensors;

@@ -13,14 +13,16 @@ using FileNotes = std::vector<std::pair<std::string, std::string>>;
 
 /// Writes named tensors in the safetensors format (8 bytes little-endian
 /// length, a JSON header, the bytes; rows contiguous), readable by Python's
-/// safetensors. The file is written beside its place, synced and renamed, so
-/// that the place holds an old or a whole new file. Throws UserError with the
-/// path and the system's reason.
+/// safetensors, with a CRC-32C of each tensor and of the header as metadata.
+/// The file is written beside its place, synced and renamed, so that the place
+/// holds an old or a whole new file. Throws UserError with the path and the
+/// system's reason.
 void write_safetensors(const std::string& path, const NamedTensors& tensors,
                        const FileNotes& notes = {});
 
 /// All tensors of such a file, in the order of their bytes. Throws UserError
-/// naming the file and what is wrong with it.
+/// naming the file and what is wrong with it: where it has checksums, any bit
+/// that has changed.
 NamedTensors read_safetensors(const std::string& path);
 
 }  // namespace sluice

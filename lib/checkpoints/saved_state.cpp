@@ -44,13 +44,21 @@ const at::Tensor& SavedState::find(const std::string& name) const {
   return found->second;
 }
 
+const at::Tensor& SavedState::whole_numbers(const std::string& name) const {
+  const at::Tensor& found = find(name);
+  if (found.scalar_type() != at::kLong)
+    throw UserError("{}: tensor '{}' is of {}, expected Long", source_, name,
+                    c10::toString(found.scalar_type()));
+  return found;
+}
+
 Tensors SavedState::list(const std::string& name) const {
   Tensors tensors(static_cast<std::size_t>(number(name + ".count")));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::string item = fmt::format("{}.{}", name, i);
     if (!has(item + ".sizes")) continue;  // undefined
     const auto dimensions = [&](const std::string& of) {
-      const at::Tensor values = find(item + of).to(at::kLong).contiguous();
+      const at::Tensor values = whole_numbers(item + of).contiguous();
       const auto* first = values.const_data_ptr<std::int64_t>();
       return std::vector<std::int64_t>(first, first + values.numel());
     };
@@ -67,7 +75,7 @@ Tensors SavedState::list(const std::string& name) const {
 }
 
 std::int64_t SavedState::number(const std::string& name) const {
-  return find(name).item<std::int64_t>();
+  return whole_numbers(name).item<std::int64_t>();
 }
 
 std::vector<std::int64_t> SavedState::numbers_below(

@@ -33,6 +33,7 @@ class SavedState {
 
  private:
   const at::Tensor& find(const std::string& name) const;
+  const at::Tensor& whole_numbers(const std::string& name) const;
 
   std::map<std::string, at::Tensor> tensors_;
   std::string source_;

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/awake_clock.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 
@@ -49,6 +50,15 @@ class FilledPipe {
 /// The exit status of a program that the user has misused (main.cpp's).
 constexpr int kMisused = 2;
 
+/// What stops a run.
+sigset_t stopping_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
 /// Real-time signals have no names.
 std::string name_of_signal(int signal) {
   const char* const name = ::sigdescr_np(signal);
@@ -78,12 +88,12 @@ void ChildProcesses::start(int block, const std::vector<std::string>& argv,
   for (const std::string& argument : argv)
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  // The child starts with no signal blocked, whatever this thread blocks.
+  // A signal to all processes of the run may come before the child can say that
+  // it leaves them to this one.
   posix_spawnattr_t attributes;
-  sigset_t none;
-  sigemptyset(&none);
+  const sigset_t held = stopping_signals();
   ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigmask(&attributes, &held);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
   const int failed = ::posix_spawn(&pid, argv[0].c_str(), &files, &attributes,
@@ -104,6 +114,7 @@ void ChildProcesses::reap(Child& child, int options) {
     ended = ::waitpid(child.pid, &child.status, options);
   } while (ended < 0 && errno == EINTR);
   if (ended != 0) child.running = false;
+  if (ended < 0) child.unseen = true;
 }
 
 bool ChildProcesses::has_failed(const Child& child) {
@@ -111,6 +122,11 @@ bool ChildProcesses::has_failed(const Child& child) {
 }
 
 WorkerLost ChildProcesses::loss_of(const Child& child) {
+  if (child.unseen)
+    return {child.block,
+            fmt::format("the worker process {} of block {} ended, nobody knows "
+                        "how: SIGCHLD is ignored here",
+                        child.pid, child.block)};
   const int signal = WIFSIGNALED(child.status) ? WTERMSIG(child.status) : 0;
   return {child.block,
           fmt::format("the worker process {} of block {} {}", child.pid,
@@ -133,12 +149,41 @@ void ChildProcesses::check() {
   }
 }
 
+void ChildProcesses::check_joining() {
+  check();
+  const std::lock_guard lock(mutex_);
+  for (const Child& child : children_)
+    if (!child.running) throw loss_of(child);
+}
+
+int ChildProcesses::stopped() {
+  const std::lock_guard lock(mutex_);
+  for (const Child& child : children_) {
+    siginfo_t found = {};
+    if (child.running &&
+        ::waitid(P_PID, static_cast<id_t>(child.pid), &found,
+                 WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+        found.si_pid == child.pid)
+      return child.block;
+  }
+  return 0;
+}
+
 std::string ChildProcesses::name_of(int block) {
   const std::lock_guard lock(mutex_);
   for (const Child& child : children_)
     if (child.block == block)
       return fmt::format("the worker process {} of block {}", child.pid, block);
   return fmt::format("the worker of block {}", block);
+}
+
+WorkerLost ChildProcesses::missing(int block, const std::string& why) {
+  std::string text =
+      fmt::format("{} has not joined the others", name_of(block));
+  if (!why.empty()) text += fmt::format(" ({})", why);
+  if (stopped() == block)
+    text += ": it is stopped (SIGSTOP); SIGCONT lets it go on";
+  return {block, text};
 }
 
 void ChildProcesses::kill(Child& child) {
@@ -165,9 +210,11 @@ void ChildProcesses::kill_after(std::chrono::milliseconds grace) {
       std::mutex mutex;
       std::unique_lock lock(mutex);
       std::condition_variable_any over;
-      if (!over.wait_for(lock, stop, grace, [] { return false; }) &&
-          !stop.stop_requested())
-        kill_all();
+      AwakeClock clock;
+      const auto end = clock.now() + grace;
+      while (!stop.stop_requested() && clock.now() < end)
+        over.wait_for(lock, stop, kAwakeLook, [] { return false; });
+      if (!stop.stop_requested()) kill_all();
     });
   });
 }
@@ -184,15 +231,23 @@ bool ChildProcesses::some_run() {
 
 std::optional<WorkerLost> ChildProcesses::wait(
     std::chrono::milliseconds grace) {
-  const auto end = std::chrono::steady_clock::now() + grace;
+  AwakeClock clock;
+  const auto end = clock.now() + grace;
   while (some_run()) {
-    if (std::chrono::steady_clock::now() > end) kill_all();
+    if (clock.now() > end) kill_all();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   const std::lock_guard lock(mutex_);
   for (const Child& child : children_)
     if (WIFSIGNALED(child.status) && !child.killed) return loss_of(child);
   return std::nullopt;
+}
+
+void leave_signals_to_launcher() {
+  const sigset_t set = stopping_signals();
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 void die_with_parent(pid_t parent) {

@@ -37,16 +37,24 @@ class ChildProcesses {
   ChildProcesses& operator=(const ChildProcesses&) = delete;
 
   /// Starts argv[0] with those arguments and this process's environment as the
-  /// worker of a block. `input` is all that it reads on its standard input: no
-  /// other process sees it, as it would see the arguments. At most 4096 bytes.
-  /// Throws UserError when it can't start.
+  /// worker of a block. SIGINT and SIGTERM are blocked in it until it calls
+  /// leave_signals_to_launcher(). `input` is all that it reads on its standard
+  /// input: no other process sees it, as it would see the arguments. At most
+  /// 4096 bytes. Throws UserError when it can't start.
   void start(int block, const std::vector<std::string>& argv,
              const std::string& input = "");
-  /// Throws when one has ended: WorkerLost, or UserError when it said what the
+  /// Throws when one has failed: WorkerLost, or UserError when it said what the
   /// user can mend.
   void check();
+  /// The same, also when one has ended well: before it has joined the others,
+  /// none has done its work.
+  void check_joining();
+  /// A block whose process is stopped (SIGSTOP); 0: none is.
+  int stopped();
   /// "the worker process 1234 of block 2"
   std::string name_of(int block);
+  /// That the block's has not joined the others, and why, as far as is known.
+  WorkerLost missing(int block, const std::string& why = "");
   /// Asks that one to stop at once (SIGKILL), or all of them.
   void kill(int block);
   void kill_all();
@@ -63,6 +71,7 @@ class ChildProcesses {
     pid_t pid = 0;
     bool running = true;
     bool killed = false;  // by us
+    bool unseen = false;  // its end: SIGCHLD is ignored here
     int status = 0;
   };
   static void reap(Child& child, int options);
@@ -77,6 +86,11 @@ class ChildProcesses {
   std::once_flag grace_once_;
   std::jthread grace_;
 };
+
+/// For a worker: SIGINT and SIGTERM, which a terminal or `timeout` sends to all
+/// processes of a run, mean nothing to it. The launcher decides, and its end is
+/// the worker's.
+void leave_signals_to_launcher();
 
 /// For a worker, as its first act: the kernel kills it when its parent ends.
 /// Does nothing when `parent` is no longer the parent: then it exits at once.

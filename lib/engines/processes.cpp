@@ -10,7 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/awake_clock.h"
 #include "lib/base/error.h"
+#include "lib/base/peer_missing.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/progress_board.h"
@@ -40,8 +42,11 @@ class Watch {
   void kill_stalled(Deadline deadline) {
     const std::lock_guard lock(mutex_);
     if (lost_) return;
-    const std::optional<Stalled> stalled = board_.stalled(deadline);
+    std::optional<Stalled> stalled = board_.stalled(deadline);
     if (!stalled) return;
+    // Before they have their links, others are silent because it is.
+    if (stalled->is_silent && !board_.all_heard())
+      if (const int stopped = children_.stopped()) stalled->block = stopped;
     lost_.emplace(stalled->block, reason(*stalled));
     if (stalled->block == 0)
       children_.kill_all();
@@ -91,11 +96,37 @@ class Watch {
   std::jthread thread_;  // last: it uses all of the above
 };
 
+/// Looks at the workers until all have joined.
+class Joining {
+ public:
+  Joining(ChildProcesses& children, Deadline deadline)
+      : children_(children), deadline_(deadline) {}
+
+  void check() {
+    children_.check_joining();
+    const int stopped = children_.stopped();
+    const AwakeClock::Clock::time_point now = clock_.now();
+    if (std::exchange(stopped_, stopped) != stopped) since_ = now;
+    if (stopped != 0 && now - since_ >= deadline_)
+      throw children_.missing(stopped);
+  }
+
+ private:
+  ChildProcesses& children_;
+  const Deadline deadline_;
+  AwakeClock clock_;
+  int stopped_ = 0;
+  AwakeClock::Clock::time_point since_ = {};
+};
+
 std::vector<Link> meet(const ProcessHooks& hooks, ChildProcesses& children) {
+  Joining joining(children, hooks.deadline);
   try {
-    return hooks.meet([&] { children.check(); });
+    return hooks.meet([&] { joining.check(); });
   } catch (const WorkerLost&) {
     throw;
+  } catch (const PeerMissing& missing) {
+    throw children.missing(static_cast<int>(missing.block()), missing.what());
   } catch (const LinkError& error) {
     throw WorkerLost(0, error.what());
   }
@@ -110,7 +141,8 @@ void run_processes(int blocks, const ProcessHooks& hooks,
     if (const auto command = hooks.command(block); !command.empty())
       children.start(block, command, hooks.input);
   std::vector<Link> links = meet(hooks, children);
-  ProgressBoard board(blocks);
+  // The watch looks twice as often.
+  ProgressBoard board(blocks, 2 * heartbeat_period(hooks.deadline));
   ControlServer server(std::move(links), coordinator, std::move(witness),
                        &board);
   Watch watch(board, children, hooks);

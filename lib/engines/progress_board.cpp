@@ -36,20 +36,24 @@ double seconds(ProgressBoard::Clock::duration time) {
 
 }  // namespace
 
-ProgressBoard::ProgressBoard(int blocks)
-    : workers_(static_cast<std::size_t>(blocks)) {}
+ProgressBoard::ProgressBoard(int blocks, Clock::duration most_between_looks,
+                             const AwakeClock::Source& clock)
+    : clock_(most_between_looks, clock),
+      workers_(static_cast<std::size_t>(blocks)) {
+  for (Worker& worker : workers_) worker.heard = worker.moved = clock_.now();
+}
 
 ProgressBoard::Worker& ProgressBoard::at(int block) {
   return workers_.at(static_cast<std::size_t>(block) - 1);
 }
 
 void ProgressBoard::pause(Worker& worker) {
-  if (worker.is_watched) worker.rests_since = Clock::now();
+  if (worker.is_watched) worker.rests_since = clock_.now();
   worker.is_watched = false;
 }
 
 void ProgressBoard::go_on(Worker& worker) {
-  worker.heard = Clock::now();
+  worker.heard = clock_.now();
   if (!worker.is_watched) worker.moved += worker.heard - worker.rests_since;
   worker.is_watched = true;
   worker.is_served = false;
@@ -72,7 +76,7 @@ void ProgressBoard::progress(int block, const Record& record) {
   const std::lock_guard lock(mutex_);
   Worker& worker = at(block);
   const std::int64_t moves = record.integer("moves");
-  if (moves != worker.moves) worker.moved = Clock::now();
+  if (moves != worker.moves) worker.moved = clock_.now();
   worker.moves = moves;
   worker.waits_for = static_cast<int>(record.integer("waits"));
   worker.turn = record.integer("turn");
@@ -117,7 +121,7 @@ std::string ProgressBoard::why(const Worker& worker, Clock::time_point now,
 
 std::optional<Stalled> ProgressBoard::stalled(Deadline deadline) const {
   const std::lock_guard lock(mutex_);
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = clock_.now();
   std::optional<Stalled> longest;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = workers_[i];

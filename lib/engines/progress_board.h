@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/awake_clock.h"
 #include "lib/base/channel.h"
 #include "lib/engines/pulse.h"
 #include "lib/metrics/record.h"
@@ -28,9 +29,13 @@ struct Stalled {
 /// to use from several threads.
 class ProgressBoard {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = AwakeClock::Clock;
 
-  explicit ProgressBoard(int blocks);
+  /// A longer time between two calls of anything here counts as so much: this
+  /// process was suspended then, and the workers too, maybe.
+  explicit ProgressBoard(int blocks,
+                         Clock::duration most_between_looks = AwakeClock::kMost,
+                         const AwakeClock::Source& clock = Clock::now);
 
   /// A message came from the block's worker, which goes on; `has_moved` unless
   /// it says only that the worker lives.
@@ -64,18 +69,19 @@ class ProgressBoard {
     std::int64_t moves = -1;
     std::int64_t turn = -1;
     int action = -1;
-    Clock::time_point heard = Clock::now();
-    Clock::time_point moved = Clock::now();
+    Clock::time_point heard = {};
+    Clock::time_point moved = {};
     Clock::time_point rests_since = {};
   };
   Worker& at(int block);
-  static void pause(Worker& worker);
-  static void go_on(Worker& worker);
+  void pause(Worker& worker);
+  void go_on(Worker& worker);
   static std::string why(const Worker& worker, Clock::time_point now,
                          bool is_silent);
   std::optional<Stalled> all_wait(Deadline deadline,
                                   Clock::time_point now) const;
 
+  mutable AwakeClock clock_;
   mutable std::mutex mutex_;  // guards workers_
   std::vector<Worker> workers_;
 };

@@ -12,10 +12,17 @@ namespace sluice {
 struct Measure {
   std::string name = "accuracy";  ///< "accuracy" (more) or "loss" (less)
 
+  /// The figure to choose by: that of the validation split where the evaluation
+  /// has one, else that of the test split. NaN where it has neither.
+  double in(const Record& evaluation) const;
+
   /// Whether `value` beats `best` by more than `margin`. A value that is no
   /// number beats nothing.
   bool is_better(double value, double best, double margin = 0) const;
 };
+
+/// Which split an evaluation lets choose: "validation" or "test".
+std::string choosing_split(const Record& evaluation);
 
 /// A run ends when its evaluations have stopped getting better.
 struct EarlyStopOptions {
@@ -34,10 +41,15 @@ class EarlyStop {
   bool is_due() const {
     return enabled() && without_progress_ >= options_.patience;
   }
+  /// A record of the kind "early_stop": after which turn the run ends, by which
+  /// measure of which split, and what was best.
+  Record record(std::int64_t turn) const;
 
  private:
   EarlyStopOptions options_;
   std::optional<double> best_;
+  std::int64_t best_turn_ = 0;
+  std::string split_ = "test";
   std::int64_t without_progress_ = 0;
 };
 

@@ -64,8 +64,11 @@ Record::Value from_json(const std::string& name, const Json& json) {
 Json parsed(std::string_view line) {
   try {
     return Json::parse(line);
-  } catch (const Json::exception& error) {
-    throw UserError("metrics: a line is no JSON: {}", error.what());
+  } catch (const Json::parse_error& error) {
+    throw UserError("metrics: a line is no JSON: byte {} of it is wrong",
+                    error.byte);
+  } catch (const Json::exception&) {
+    throw UserError("metrics: a line is no JSON: it has a number out of range");
   }
 }
 

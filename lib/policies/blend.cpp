@@ -134,6 +134,15 @@ class Blend final : public Policy {
     return nullptr;
   }
   NamedTensors buffers() const override { return collect(&Policy::buffers); }
+  NamedTensors copied() const override { return collect(&Policy::copied); }
+  NamedTensors constants(const Tensors& features,
+                         const at::Tensor& labels) override {
+    NamedTensors all;
+    for (const WeightedPolicy& source : sources_)
+      for (auto& named : source.policy->constants(features, labels))
+        all.push_back(std::move(named));
+    return all;
+  }
 
  private:
   /// A weight of 1 adds the very bits of the source.

@@ -65,6 +65,7 @@ class LocalLoss final : public Policy {
 
   NamedTensors parameters() const override { return attached_.parameters; }
   NamedTensors buffers() const override { return attached_.buffers; }
+  NamedTensors copied() const override { return head_->copied(); }
 
  private:
   std::shared_ptr<Head> head_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "lib/base/random.h"
 #include "lib/policies/plug_ins.h"
@@ -16,7 +17,8 @@ namespace {
 class TargetProjection final : public Policy {
  public:
   TargetProjection(const Site& site, double scale)
-      : key_(random_key({site.seed, static_cast<std::uint64_t>(site.layer),
+      : layer_(site.layer),
+        key_(random_key({site.seed, static_cast<std::uint64_t>(site.layer),
                          key_part("target_projection")})),
         classes_(site.classes),
         scale_(scale) {}
@@ -40,6 +42,16 @@ class TargetProjection final : public Policy {
     return signal;
   }
 
+  NamedTensors constants(const Tensors& features,
+                         const at::Tensor& labels) override {
+    NamedTensors all;
+    for (std::size_t i = 0; i < features.size(); ++i)
+      all.emplace_back(
+          fmt::format("projections.{}.{}", layer_, i),
+          projection(i, features[i].numel() / labels.numel()).clone());
+    return all;
+  }
+
  private:
   /// B_k, [classes, width]: uniform in +- scale sqrt(6 / width), as the
   /// authors' code initialises it. A function of seed and layer, so that no
@@ -55,6 +67,7 @@ class TargetProjection final : public Policy {
         at::tensor(values).view({classes_, width}));
   }
 
+  std::int64_t layer_;
   std::uint64_t key_;
   std::int64_t classes_;
   double scale_;

@@ -26,8 +26,6 @@ class FreeRunning {
   /// are applied that one more could be forwarded (in a drain: all of them),
   /// and what follows is done too.
   bool is_done() const { return choices().empty(); }
-  /// Whether only what follows the turns of its grant is left, or nothing.
-  bool turns_are_over() const;
   /// What its own state allows, the best first: an update that is due, before
   /// a backward, before a lesson, before a forward.
   std::vector<Action> choices() const;
@@ -40,6 +38,8 @@ class FreeRunning {
   std::int64_t turns() const { return next_; }
 
  private:
+  /// Whether only what follows the turns of its grant is left, or nothing.
+  bool turns_are_over() const;
   std::int64_t waiting() const;
   Action action(ActionKind kind, std::int64_t batch) const;
 

@@ -268,28 +268,17 @@ std::optional<double> Simulation::room_for(const Transfer& sent) const {
   if (to.waiting && !to.waiting->empty()) return std::nullopt;
   if (to.queue.size() < to.capacity) return to.room_since;
   const Queued& first = to.queue.front();
-  const bool moves_on = to.buffer && takes_more(sent.to) &&
+  const bool moves_on = to.buffer && to.buffer->has_room() &&
                         first.transfer.kind == MessageKind::activation;
   if (!moves_on) return std::nullopt;
   return std::max({to.room_since, first.arrival, to.made_room});
-}
-
-bool Simulation::takes_more(int block) const {
-  return up_[at(block - 1)].buffer->has_room() || reads_no_more(block);
-}
-
-bool Simulation::reads_no_more(int block) const {
-  const Lane& lane = lanes_[at(block)];
-  if (lane.chooser) return lane.chooser->turns_are_over();
-  return lane.actions.empty() ||
-         lane.actions.front().kind == ActionKind::evaluate;
 }
 
 void Simulation::fill_buffer(int block, double now) {
   Direction& below = up_[at(block - 1)];
   while (!below.queue.empty() &&
          below.queue.front().transfer.kind == MessageKind::activation &&
-         below.queue.front().arrival <= now && takes_more(block)) {
+         below.queue.front().arrival <= now && below.buffer->has_room()) {
     write_buffer(block, now);
   }
 }
@@ -394,8 +383,6 @@ std::optional<TimedAction> Simulation::next() {
   if (stage) latest_end_ = std::max(latest_end_, end);
   note(plan(action.phase).blocks[at(chosen)], action, lane);
   if (lane.chooser) lane.chooser->note(action);
-  if (plan(action.phase).blocks[at(chosen)].replay && reads_no_more(chosen))
-    up_[at(chosen - 1)].made_room = end;
   for (const Transfer& need : needs_of(plan(action.phase), chosen, action)) {
     Direction& from = channel(need);
     const bool was_full = from.queue.size() == from.capacity;

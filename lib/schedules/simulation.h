@@ -129,11 +129,10 @@ class Simulation {
   std::optional<double> room_for(const Transfer& sent) const;
   void choose(int block);
   bool is_further_behind(int block, int other) const;
-  /// Whether an activation may move on into the replay buffer below a block:
-  /// one that reads no more in its turns takes whatever it drops.
-  bool takes_more(int block) const;
-  bool reads_no_more(int block) const;
-  /// Writes what has arrived by then into it.
+  /// Writes what has arrived by then into the replay buffer below a block,
+  /// while it has room: a block that has read as often as its grant has turns
+  /// finds room for all of the grant's batches (ReplayBuffer::has_room()), and
+  /// those of the next grant are not to be dropped.
   void fill_buffer(int block, double now);
   void write_buffer(int block, double now);
   /// Whether the block does what it was given, and chooses nothing.

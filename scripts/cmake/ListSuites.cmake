@@ -1,4 +1,5 @@
-# Writes LIST: an add_test() for each suite of the GoogleTest program PROGRAM.
+# Writes LIST: an add_test() for each suite of the GoogleTest program PROGRAM,
+# named PREFIX and the suite's name.
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests
   OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
 string(REPLACE "\n" ";" lines "${output}")
@@ -8,8 +9,8 @@ foreach(line IN LISTS lines)
   if(line MATCHES "^([A-Za-z0-9_/]+)\\.")
     set(suite "${CMAKE_MATCH_1}")
     string(APPEND script
-      "add_test(\"${suite}\" \"${PROGRAM}\" \"--gtest_filter=${suite}.*\")\n"
-      "set_tests_properties(\"${suite}\" PROPERTIES TIMEOUT ${TIMEOUT}"
+      "add_test(\"${PREFIX}${suite}\" \"${PROGRAM}\" \"--gtest_filter=${suite}.*\")\n"
+      "set_tests_properties(\"${PREFIX}${suite}\" PROPERTIES TIMEOUT ${TIMEOUT}"
       " ENVIRONMENT \"OMP_NUM_THREADS=1\")\n")
   endif()
 endforeach()

@@ -28,6 +28,9 @@ foreach(_folder ${_folders})
     FILES_MATCHING PATTERN "*.h")
 endforeach()
 
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
 configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/SluiceConfig.cmake.in" SluiceConfig.cmake
   INSTALL_DESTINATION "${_package}")

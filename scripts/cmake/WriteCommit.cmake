@@ -1,6 +1,6 @@
 # Writes OUT, a header with the commit that SOURCE is at; only when it changed,
 # so that nothing is compiled again for nothing.
-execute_process(COMMAND git -C "${SOURCE}" describe --always --dirty --abbrev=12
+execute_process(COMMAND git -C "${SOURCE}" describe --tags --always --dirty --abbrev=12
   OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(NOT commit)
   set(commit "unknown")

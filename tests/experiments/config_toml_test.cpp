@@ -142,7 +142,8 @@ TEST_F(TomlFile, ThatIsMissingIsOneClearError) {
 
 TEST_F(TomlFile, ThatIsADirectoryIsOneClearError) {
   EXPECT_EQ(error_of([&] { read_toml_file(folder_.string()); }),
-            "can't read '" + folder_.string() + "': it is a directory");
+            "can't read '" + folder_.string() +
+                "': it is a directory; give a regular file");
 }
 
 TEST_F(TomlFile, BelowAFileIsOneClearError) {

@@ -29,6 +29,10 @@ class Faults : public Program {
   /// bit, but for times and what is said of restarts; and left nothing else
   /// behind.
   void expect_undisturbed(const std::string& dir, const std::string& more = "");
+  /// The two halves of it, for many runs that are compared with one: makes the
+  /// undisturbed run, and expects its bits.
+  void run_undisturbed(const std::string& more = "");
+  void expect_as_undisturbed(const std::string& dir);
   void expect_nothing_left(const std::string& dir);
 
   /// The weights of the undisturbed run's end.

@@ -6,6 +6,7 @@
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/safetensors.h"
 #include "tests/experiments/program.h"
 #include "tests/experiments/training.h"
 
@@ -108,6 +109,54 @@ TEST_F(ManOn, ARunThatIsContinuedGivesTheSameBits) {
   EXPECT_EQ(difference(load_weights(checkpoint_folder(whole, 12)),
                        load_weights(checkpoint_folder(part, 12))),
             "");
+}
+
+// Issue 18, item 6: averages begin as the layers do, wherever these come from.
+TEST_F(ManOn, AveragesBeginAsTheInitialWeightsDo) {
+  NamedTensors theirs;
+  for (const auto& [name, tensor] : weights_after(0, "0.9"))
+    if (name.starts_with("layers.")) theirs.emplace_back(name, tensor + 1);
+  const std::string file = path("theirs.safetensors");
+  write_safetensors(file, theirs);
+  const std::string config = write("c.toml", config_with(config_of("0.9")));
+  const Outcome outcome =
+      sluice("run " + config + " turns=0 checkpoint.initial=true --dir " +
+             path("run") + " initial_weights=" + file);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const NamedTensors first =
+      load_weights(checkpoint_folder(path("run/checkpoints"), 0));
+  EXPECT_TRUE(at::equal(find(first, kAverage), find(theirs, kFollowed)));
+}
+
+TEST_F(ManOn, AveragesOfThoseWhoSavedThemAreTaken) {
+  NamedTensors theirs = weights_after(0, "0.9");
+  for (auto& [name, tensor] : theirs)
+    if (name == kAverage) tensor = tensor + 1;
+  const std::string file = path("theirs.safetensors");
+  write_safetensors(file, theirs);
+  const Experiment experiment =
+      small_experiment(config_of("0.9") + "initial_weights = '" + file + "'\n");
+  const NamedTensors first = Training(experiment).weights();
+  EXPECT_TRUE(at::equal(find(first, kAverage), find(theirs, kAverage)));
+}
+
+TEST_F(ManOn, AveragesOfANewBoundaryBeginAsTheLayersOfTheCheckpoint) {
+  const std::string config = write("c.toml", config_with(config_of("1")));
+  const Outcome outcome = sluice(
+      "run " + config + " turns=6 \"blocks=['0','1-']\" --dir " + path("run"));
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const auto saved = [&](std::int64_t turn) {
+    return load_weights(checkpoint_folder(path("run/checkpoints"), turn));
+  };
+  const NamedTensors before = saved(6);
+  const Outcome resumed = sluice("run --resume " + path("run") +
+                                 " turns=12 \"blocks=['0','1','2-']\"");
+  ASSERT_EQ(resumed.status, 0) << resumed.text;
+  constexpr const char* kNext = "layers.2.linear.weight";
+  const NamedTensors after = saved(12);
+  EXPECT_TRUE(at::equal(find(after, "heads.1.average_linear_weight"),
+                        find(before, kNext)));
+  EXPECT_FALSE(at::equal(find(after, kNext), find(before, kNext)));
 }
 
 }  // namespace sluice::man_test

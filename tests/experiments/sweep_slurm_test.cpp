@@ -27,9 +27,8 @@ TEST_F(SlurmOptions, WithoutSbatchAreOneClearError) {
                                 "--no-wait 2>&1 | /usr/bin/tail -n 1",
                                 "out")));
   EXPECT_THAT(outcome.text,
-              HasSubstr("sbatch can't be started: No such file or directory; "
-                        "run it where Slurm is"));
-  EXPECT_FALSE(fs::exists(path("out/slurm/array-1")));
+              HasSubstr("PATH has no sbatch; run it where Slurm is"));
+  EXPECT_FALSE(fs::exists(path("out")));
 }
 
 TEST_F(SlurmOptions, ThatSluiceSetsItselfAreRefused) {

@@ -23,6 +23,9 @@ run(${CMAKE_COMMAND} -G Ninja -S "${outside}" -B "${scratch}/outside"
   "-DCMAKE_CXX_COMPILER=${compiler}")
 run(${CMAKE_COMMAND} --build "${scratch}/outside")
 run_expecting("sluice" "${scratch}/installed/bin/sluice" --help)
+if(NOT EXISTS "${scratch}/installed/share/doc/Sluice/LICENSE")
+  message(FATAL_ERROR "the license was not installed")
+endif()
 run_expecting("random 0\\.[0-9]+\n.*backprop.*local_loss"
   "${scratch}/outside/outside")
 run_expecting("turn-000100: accuracy 1\\.00"

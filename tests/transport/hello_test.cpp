@@ -28,7 +28,9 @@ TEST(Hello, IsReadAsItWasWritten) {
                                              .session = {std::byte{7}},
                                              .received = 8,
                                              .taken = 9,
-                                             .addresses = {"/tmp/a", ""}}));
+                                             .addresses = {"/tmp/a", ""},
+                                             .run = "seed = 1",
+                                             .refusal = "no"}));
   EXPECT_EQ(hello.from, 1u);
   EXPECT_EQ(hello.to, 2u);
   EXPECT_EQ(hello.blocks, 3u);
@@ -39,11 +41,14 @@ TEST(Hello, IsReadAsItWasWritten) {
   EXPECT_EQ(hello.received, 8u);
   EXPECT_EQ(hello.taken, 9u);
   EXPECT_EQ(hello.addresses, (std::vector<std::string>{"/tmp/a", ""}));
+  EXPECT_EQ(hello.run, "seed = 1");
+  EXPECT_EQ(hello.refusal, "no");
 }
 
 TEST(Hello, IsRefusedWhenCutWithinItsFields) {
-  const Bytes block = block_of({.addresses = {"/tmp/a"}});
-  for (std::size_t length = 0; length < 72 + 2 + 6; ++length) {
+  const Bytes block =
+      block_of({.addresses = {"/tmp/a"}, .run = "r", .refusal = "no"});
+  for (std::size_t length = 0; length < 80 + 2 + 6 + 1 + 2; ++length) {
     EXPECT_THROW(decode_hello(std::span(block).first(length)), LinkError);
   }
 }
@@ -58,8 +63,24 @@ TEST(Hello, WithTooManyAddressesIsRefused) {
 TEST(Hello, WithALongAddressIsRefused) {
   Bytes block = block_of({.addresses = {"a"}});
   const std::uint16_t length = 257;
-  std::memcpy(block.data() + 72, &length, sizeof length);
+  std::memcpy(block.data() + 80, &length, sizeof length);
   EXPECT_THROW(decode_hello(block), LinkError);
+}
+
+TEST(Hello, WithALongTextOfItsRunIsRefused) {
+  constexpr std::size_t kRunBytes = 72;
+  Bytes block = block_of({.run = std::string(kMaxRunText, 'r')});
+  EXPECT_EQ(decode_hello(block).run.size(), kMaxRunText);
+  const auto length = static_cast<std::uint32_t>(kMaxRunText + 1);
+  std::memcpy(block.data() + kRunBytes, &length, sizeof length);
+  EXPECT_THROW(decode_hello(block), LinkError);
+  EXPECT_THROW(block_of({.run = std::string(kMaxRunText + 1, 'r')}), UserError);
+}
+
+TEST(Hello, WithARefusalIsNoAgreement) {
+  const Hello mine{.from = 1, .to = 2};
+  const Hello theirs{.from = 2, .to = 1, .refusal = "seed is 9, not 1"};
+  EXPECT_THROW(check_agreement(mine, theirs), Disagreement);
 }
 
 constexpr auto kText = [](const Hello& mine, const Hello& theirs) {

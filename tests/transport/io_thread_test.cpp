@@ -49,7 +49,8 @@ bool await(IoThread::Visit& visit, const Event& event,
   Spin spin(20us);
   const Clock::time_point until = Clock::now() + at_most;
   return visit.await(
-      spin, [&] { return event.happened(); }, [&] { return until; });
+      spin, [&] { return event.happened(); },
+      [&] { return until - Clock::now(); });
 }
 
 void wait_without_visiting(const Event& event) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <boost/asio/local/stream_protocol.hpp>
@@ -104,13 +105,54 @@ TEST_F(MeetingOfTwo, FailsAtOnceOnBothSidesWhenVersionsDontMeet) {
   caller.call(listen(called), {.from = 1, .to = 2});
   EXPECT_THAT(
       [&] { caller.wait_for(2, in(60s)); },
-      ThrowsMessage<LinkError>(AllOf(HasSubstr("block 2 can't be talked to"),
-                                     HasSubstr("but this program 8 to 9"))));
+      ThrowsMessage<Disagreement>(AllOf(HasSubstr("block 2 can't be talked to"),
+                                        HasSubstr("but this program 8 to 9"))));
   EXPECT_THAT([&] { called.wait_for(1, in(60s)); },
-              ThrowsMessage<LinkError>(AllOf(
+              ThrowsMessage<Disagreement>(AllOf(
                   HasSubstr("block 1 can't be talked to: it speaks versions 8 "
                             "to 9"),
                   HasSubstr("the same build"))));
+}
+
+// Issue 18, item 1: what a process was started with is compared before it
+// takes part.
+TEST_F(MeetingOfTwo, TellsBothSidesWhyACallerMayNotTakePart) {
+  MeetingOptions judging = options_of(2);
+  judging.judge = [](const Hello& hello) {
+    return hello.run == "seed 1" ? "" : "one has seed 1, one " + hello.run;
+  };
+  Meeting called(io_, transport_of("unix"), judging);
+  Meeting caller(io_, transport_of("unix"), options_of(1));
+  caller.call(listen(called), {.from = 1, .to = 2, .run = "seed 9"});
+  const auto why =
+      ThrowsMessage<Disagreement>(HasSubstr("one has seed 1, one seed 9"));
+  EXPECT_THAT([&] { caller.wait_for(2, in(60s)); }, why);
+  EXPECT_THAT([&] { called.wait_for(1, in(60s)); }, why);
+  EXPECT_FALSE(called.has_met(1));
+}
+
+TEST_F(MeetingOfTwo, LetsInWhomItsJudgeHasNothingAgainst) {
+  MeetingOptions judging = options_of(2);
+  judging.judge = [](const Hello& hello) { return hello.refusal; };
+  Meeting called(io_, transport_of("unix"), judging);
+  Meeting caller(io_, transport_of("unix"), options_of(1));
+  caller.call(listen(called), {.from = 1, .to = 2, .run = "seed 1"});
+  EXPECT_EQ(called.wait_for(1, in(60s)).hello.run, "seed 1");
+  EXPECT_TRUE(called.has_met(1));
+}
+
+TEST_F(MeetingOfTwo, TellsThoseThatCameBeforeToo) {
+  MeetingOptions judging = options_of(0);
+  judging.judge = [](const Hello& hello) { return hello.run.substr(4); };
+  Meeting launcher(io_, transport_of("unix"), judging);
+  Meeting first(io_, transport_of("unix"), options_of(1));
+  Meeting second(io_, transport_of("unix"), options_of(2));
+  const std::string address = listen(launcher);
+  first.call(address, {.from = 1, .to = 0, .run = "good"});
+  while (!launcher.has_met(1)) std::this_thread::yield();
+  second.call(address, {.from = 2, .to = 0, .run = "bad: of another run"});
+  EXPECT_THAT([&] { first.wait_for(0, in(60s)); },
+              ThrowsMessage<Disagreement>(HasSubstr("of another run")));
 }
 
 TEST_F(MeetingOfTwo, SendsAwayWhoSaysNothing) {

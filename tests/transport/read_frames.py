@@ -64,7 +64,7 @@ def print_frames(stream):
         (magic, version, kind, flags, crc, block_crc, sequence, block_bytes,
          count, payload_bytes, payload_crc, received,
          progress) = struct.unpack_from("<4sBBHIIQIIQI4xQQ", header)
-        assert magic == b"\x9cSLC" and version == 2 and flags < 2
+        assert magic == b"\x9cSLC" and version == 3 and flags < 2
         assert crc == crc32c(header[:8] + bytes(4) + header[12:])
         block = stream[at + 64:at + 64 + block_bytes]
         assert block_crc == crc32c(block)

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/error.h"
@@ -80,6 +81,23 @@ TEST(SharedArea, RefusesAFileWhoseSizeCouldChange) {
   ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(area_bytes(kShape))), 0);
   EXPECT_THAT([&] { SharedArea::adopt(kShape, file); },
               ThrowsMessage<LinkError>(HasSubstr("not sealed")));
+}
+
+// Issue 18, item 11: where vm.memfd_noexec is set, the kernel adds a seal of
+// its own.
+TEST(SharedArea, TakesAFileThatIsNeverExecuted) {
+  constexpr int kSealExec = 0x0020;
+  const FileDescriptor sealed(
+      ::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(sealed.get(), static_cast<off_t>(area_bytes(kShape))),
+            0);
+  ASSERT_EQ(::fchmod(sealed.get(), 0600), 0);
+  if (::fcntl(sealed.get(), F_ADD_SEALS, kSealExec) != 0)
+    GTEST_SKIP() << "this kernel knows no such seal";
+  ASSERT_EQ(::fcntl(sealed.get(), F_ADD_SEALS,
+                    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+            0);
+  EXPECT_TRUE(SharedArea::adopt(kShape, sealed));
 }
 
 // The sender's pool, and the receiver's view of the same area.

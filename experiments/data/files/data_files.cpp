@@ -1,8 +1,10 @@
 #include "experiments/data/files/data_files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <system_error>
 
@@ -14,6 +16,9 @@ namespace sluice {
 namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 15;
+/// What no gzipped text or image reaches, and what may be read of any file.
+constexpr std::uint64_t kMostInflation = 100;
+constexpr std::uint64_t kAlwaysInflated = std::uint64_t{64} << 20;
 constexpr const char* kHowToNameTheRoot =
     "name the folder of data files with data.root in the config or with the "
     "environment variable SLUICE_DATA, or get them with `sluice data fetch`";
@@ -30,7 +35,7 @@ std::string error_text(int code) {
 
 /// Its file decompressed, or as it is when it is not gzipped.
 GzFile open_data_file(const std::string& path) {
-  GzFile file(gzopen(path.c_str(), "rb"));
+  GzFile file(gzopen(path.c_str(), "rbe"));  // e: no child inherits it
   if (!file)
     throw UserError("{}: can't be opened: {}", path, error_text(errno));
   gzbuffer(file.get(), kChunkBytes);
@@ -58,6 +63,32 @@ std::size_t read_some(const std::string& path, gzFile_s* file,
   return static_cast<std::size_t>(got);
 }
 
+/// A gzipped file of some kilobytes can fill any memory.
+class InflationGuard {
+ public:
+  InflationGuard(const std::string& path, gzFile_s* file)
+      : path_(path),
+        most_(gzdirect(file) != 0
+                  ? std::numeric_limits<std::uint64_t>::max()
+                  : std::max(
+                        kAlwaysInflated,
+                        kMostInflation * std::filesystem::file_size(path))) {}
+
+  void took(std::size_t bytes) {
+    total_ += bytes;
+    if (total_ > most_)
+      throw UserError(
+          "{}: inflates to more than {} bytes, {} times its size: it is "
+          "damaged, or made to fill the memory; gunzip it if it is neither",
+          path_, most_, kMostInflation);
+  }
+
+ private:
+  const std::string& path_;
+  std::uint64_t most_;
+  std::uint64_t total_ = 0;
+};
+
 }  // namespace
 
 std::string find_data_file(const std::string& root, const std::string& folder,
@@ -80,17 +111,24 @@ void scan_data_file(
     const std::string& path,
     const std::function<void(std::span<const std::uint8_t>)>& take) {
   const GzFile file = open_data_file(path);
+  InflationGuard guard(path, file.get());
   std::vector<std::uint8_t> chunk(kChunkBytes);
   for (;;) {
     const std::size_t got = read_some(path, file.get(), chunk);
+    guard.took(got);
     take(std::span(chunk).first(got));
     if (got < chunk.size()) return;
   }
 }
 
-std::vector<std::uint8_t> read_data_file(const std::string& path) {
+std::vector<std::uint8_t> read_data_file(const std::string& path,
+                                         std::uint64_t most) {
   std::vector<std::uint8_t> bytes;
   scan_data_file(path, [&](std::span<const std::uint8_t> piece) {
+    if (bytes.size() + piece.size() > most)
+      throw UserError(
+          "{}: goes on behind the {} bytes that its header promises", path,
+          most);
     bytes.insert(bytes.end(), piece.begin(), piece.end());
   });
   return bytes;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,8 +17,11 @@ std::string find_data_file(const std::string& root, const std::string& folder,
                            const std::string& name);
 
 /// All bytes of a file, decompressed when it is gzipped. Throws UserError when
-/// it can't be read, or when a gzipped one is truncated or damaged.
-std::vector<std::uint8_t> read_data_file(const std::string& path);
+/// it can't be read, when a gzipped one is truncated, damaged or inflates to
+/// more than any data of ours does, and after `most` bytes.
+std::vector<std::uint8_t> read_data_file(
+    const std::string& path,
+    std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 
 /// At most the first `bytes` of them.
 std::vector<std::uint8_t> read_data_head(const std::string& path,

@@ -37,6 +37,16 @@ std::size_t header_bytes(std::size_t dimensions) {
   return 4 + 4 * dimensions;
 }
 
+/// Those of the header and of what it promises.
+std::uint64_t file_bytes(const std::string& path,
+                         const std::vector<std::int64_t>& sizes) {
+  const std::uint64_t header = header_bytes(sizes.size());
+  const std::uint64_t values = product(path, sizes);
+  return values > std::numeric_limits<std::uint64_t>::max() - header
+             ? values
+             : values + header;
+}
+
 /// The sizes that the header at the start of `bytes` gives.
 std::vector<std::int64_t> parse_header(const std::string& path,
                                        const std::vector<std::uint8_t>& bytes,
@@ -83,9 +93,11 @@ std::vector<std::int64_t> read_idx_sizes(const std::string& path,
 }
 
 IdxFile read_idx(const std::string& path, std::size_t dimensions) {
-  std::vector<std::uint8_t> bytes = read_data_file(path);
   IdxFile file;
-  file.sizes = parse_header(path, bytes, dimensions);
+  // A file that has been unpacked says its length before it is read.
+  file.sizes = read_idx_sizes(path, dimensions);
+  std::vector<std::uint8_t> bytes =
+      read_data_file(path, file_bytes(path, file.sizes));
   check_length(path, bytes.size(), file.sizes);
   const auto header = static_cast<std::ptrdiff_t>(header_bytes(dimensions));
   bytes.erase(bytes.begin(), bytes.begin() + header);

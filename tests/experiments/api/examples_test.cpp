@@ -92,6 +92,28 @@ TEST_F(Examples, WorkerProcessesBeginWithTheWeightsOfTheLauncher) {
   EXPECT_GT(distance(load_weights(first), reference), 0);
 }
 
+// Issue 18, item 3: what a policy draws while it is made.
+TEST_F(Examples, PoliciesOfOnesOwnDrawTheSameOnEveryEngine) {
+  const NamedTensors reference = weights_after("own_weights", "virtual", 6);
+  const NamedTensors first =
+      load_weights(checkpoint_folder(folder_ + "/first", 0));
+  EXPECT_GT(distance(first, reference), 0);
+  for (const char* engine : {"threads", "processes"}) {
+    EXPECT_EQ(difference(weights_after("own_weights", engine, 6), reference),
+              "")
+        << engine;
+    EXPECT_EQ(difference(load_weights(checkpoint_folder(folder_ + "/first", 0)),
+                         first),
+              "")
+        << engine;
+  }
+  EXPECT_EQ(run("own_weights", "engine=virtual boundary.1.policy=backprop"), 0)
+      << output_;
+  EXPECT_GT(distance(load_weights(checkpoint_folder(folder_ + "/saved", 6)),
+                     reference),
+            0);
+}
+
 TEST_F(Examples, MistakesOnTheCommandLineAreOneLine) {
   EXPECT_EQ(run("own_network", "engine=fibers"), 2);
   EXPECT_THAT(output_, HasSubstr("own_network: command line: engine"));

@@ -1,0 +1,68 @@
+#include "experiments/api/policy_draws.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "experiments/api/generator_kept.h"
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kAtConfig = "config";
+
+std::string name_of(std::size_t boundary, std::size_t phase) {
+  return fmt::format("boundary.{}.phase.{}", boundary + 1, phase);
+}
+
+/// Whether the phase goes on with the policy of the one before, which is then
+/// not made again.
+bool goes_on(const Experiment& experiment, std::size_t boundary,
+             std::size_t phase) {
+  return phase > 0 && experiment.phases[phase][boundary].config ==
+                          experiment.phases[phase - 1][boundary].config;
+}
+
+}  // namespace
+
+NamedTensors noted_draws(const Experiment& experiment) {
+  const GeneratorKept kept;
+  NamedTensors states = {{kAtConfig, generator_state()}};
+  for (int block = 1; block < experiment.blocks(); ++block)
+    for (std::size_t phase = 0; phase < experiment.phases.size(); ++phase) {
+      const auto boundary = static_cast<std::size_t>(block) - 1;
+      if (goes_on(experiment, boundary, phase)) continue;
+      states.emplace_back(name_of(boundary, phase), generator_state());
+      experiment.phases[phase][boundary].make(site_of(experiment, block));
+    }
+  return states;
+}
+
+void draw_from(const NamedTensors& states,
+               const std::shared_ptr<std::recursive_mutex>& turn,
+               Experiment& experiment) {
+  const std::map<std::string, at::Tensor> by_name(states.begin(), states.end());
+  for (std::size_t phase = 0; phase < experiment.phases.size(); ++phase)
+    for (std::size_t i = 0; i < experiment.phases[phase].size(); ++i) {
+      if (goes_on(experiment, i, phase)) continue;
+      MakePolicy& make = experiment.phases[phase][i].make;
+      make = [make, turn,
+              state = by_name.at(name_of(i, phase))](const Site& site) {
+        const std::lock_guard lock(*turn);
+        const GeneratorKept kept;
+        set_generator_state(state);
+        return make(site);
+      };
+    }
+}
+
+const at::Tensor& state_at_config(const NamedTensors& states) {
+  for (const auto& [name, state] : states)
+    if (name == kAtConfig) return state;
+  throw InternalError("no state of the generator is called '{}'", kAtConfig);
+}
+
+}  // namespace sluice

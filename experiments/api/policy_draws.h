@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "experiments/experiment.h"
+#include "lib/tensors.h"
+
+namespace sluice {
+
+/// A policy of somebody's own may draw weights from LibTorch's process-wide
+/// generator while it is made. Blocks are made in other threads and processes,
+/// in any order, and shall draw the same everywhere, registered as parameters
+/// or not: so the generator's states are noted once and shipped.
+
+/// Its states where the config is read, and before the policy of each boundary
+/// is made, one after the other from where it stands now. Leaves it there.
+NamedTensors noted_draws(const Experiment& experiment);
+
+/// From now on the policies draw from those states whenever they are made.
+/// `turn` is held meanwhile; making a policy may make layers, which takes it
+/// once more.
+void draw_from(const NamedTensors& states,
+               const std::shared_ptr<std::recursive_mutex>& turn,
+               Experiment& experiment);
+
+/// The state under which the config is to be read. Throws InternalError when
+/// there is none.
+const at::Tensor& state_at_config(const NamedTensors& states);
+
+}  // namespace sluice

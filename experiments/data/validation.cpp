@@ -1,0 +1,118 @@
+#include "experiments/data/validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "experiments/data/samples.h"
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+
+namespace sluice {
+namespace {
+
+using Indices = std::vector<std::int64_t>;
+
+/// Some samples of a split. Each keeps its own random changes and position.
+class SomeSamples final : public Samples {
+ public:
+  SomeSamples(std::shared_ptr<const Samples> all, Indices indices)
+      : all_(std::move(all)), indices_(std::move(indices)) {}
+
+  std::int64_t size() const override { return std::ssize(indices_); }
+
+  Batch batch(std::span<const std::int64_t> indices,
+              EpochKey key) const override {
+    Indices of_all;
+    of_all.reserve(indices.size());
+    for (const std::int64_t index : indices) of_all.push_back(index_of(index));
+    return all_->batch(of_all, key);
+  }
+
+  at::Tensor raw(const at::Tensor& inputs) const override {
+    return all_->raw(inputs);
+  }
+
+  std::int64_t position(std::int64_t index, EpochKey key) const override {
+    return all_->position(index_of(index), key);
+  }
+
+ private:
+  std::int64_t index_of(std::int64_t index) const {
+    return indices_.at(static_cast<std::size_t>(index));
+  }
+
+  std::shared_ptr<const Samples> all_;
+  Indices indices_;
+};
+
+std::int64_t samples_for(const ValidationOptions& options, std::int64_t size) {
+  const auto count = std::llround(
+      options.amount < 1 ? options.amount * static_cast<double>(size)
+                         : options.amount);
+  if (count < 1 || count >= size)
+    throw UserError(
+        "data.validation = {} is {} of {} training samples; give a share below "
+        "1, or a number of samples, that leaves at least one for either split",
+        options.amount, count, size);
+  return count;
+}
+
+/// All indices; those of the validation split come first.
+Indices permutation(std::int64_t size, std::int64_t seed) {
+  Indices order(static_cast<std::size_t>(size));
+  std::iota(order.begin(), order.end(), 0);
+  KeyedRandom random(random_key(
+      {static_cast<std::uint64_t>(seed), key_part("validation split")}));
+  for (std::size_t i = order.size() - 1; i > 0; --i)
+    std::swap(order[i], order[random.below(i + 1)]);
+  return order;
+}
+
+Split some_of(const Split& split, Indices indices) {
+  std::sort(indices.begin(), indices.end());
+  const std::int64_t size = std::ssize(indices);
+  return {size, [split, indices = std::move(indices)] {
+            return std::make_shared<SomeSamples>(split.samples(), indices);
+          }};
+}
+
+}  // namespace
+
+void ValidationOptions::describe(Fields& fields) {
+  fields.key("validation", amount,
+             {.text = "training samples that are held back, a share below 1 or "
+                      "a number: early_stop, checkpoint.best, halving and "
+                      "drivers then choose by them, not by the test split",
+              .min = 0,
+              .max = 1e9});
+  if (amount > 1 && amount != std::floor(amount))
+    fields.reject("validation",
+                  "is a share below 1, or a whole number of samples");
+  fields.key("validation_seed", seed,
+             {.text = "which samples those are; the seed of a run doesn't "
+                      "change them",
+              .min = 0});
+}
+
+ValidationOptions read_validation(Fields& options) {
+  ValidationOptions validation;
+  validation.describe(options);
+  return validation;
+}
+
+DataSet with_validation(DataSet data, const ValidationOptions& options) {
+  if (options.amount == 0) return data;
+  const std::int64_t size = data.train.size();
+  const std::int64_t count = samples_for(options, size);
+  const Indices order = permutation(size, options.seed);
+  data.validation = some_of(data.train, {order.begin(), order.begin() + count});
+  data.train = some_of(data.train, {order.begin() + count, order.end()});
+  return data;
+}
+
+}  // namespace sluice

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "lib/base/lock_holder.h"
+
+namespace sluice {
+
+struct LockOptions {
+  /// What the user is told to do when another process has the folder.
+  std::string remedy = "wait for it or end it, or give another --dir";
+  /// How long to wait for a holder that may be about to end.
+  std::chrono::milliseconds patience = std::chrono::seconds(1);
+  /// Tell other hosts once in a while that this process lives, and the user of
+  /// what is odd. A folder that no other host sees doesn't need it.
+  bool is_shared = true;
+  /// How often it tells others that it lives.
+  std::chrono::milliseconds beat = std::chrono::seconds(5);
+  /// For tests; false: as on a file system that has no locks.
+  bool has_locks = true;
+};
+
+/// Nobody else has such a lock on that folder, for as long as this lives. It is
+/// an OFD lock on the file `lock` in the folder, which also holds on NFS, and
+/// which the kernel gives back when the process ends, however it ends (no child
+/// inherits it). The file says who holds it, with a heartbeat: that decides
+/// where the kernel of another host can't tell us, or has no locks. The file is
+/// removed with this object; what a process that was killed has left of it is
+/// taken over.
+///
+/// A process that finds that another one has taken its folder over, because it
+/// was suspended for long, ends at once: it must not write there.
+class FolderLock {
+ public:
+  /// Throws UserError when somebody has it, naming him; or there is no such
+  /// folder, or it can't be written.
+  explicit FolderLock(const std::string& folder,
+                      const LockOptions& options = {});
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  enum class Try { taken, busy, gone };
+  Try try_once();
+  bool is_at_path() const;
+  void refuse(const std::optional<LockHolder>& holder) const;
+  void take_over(const std::optional<LockHolder>& holder);
+  void write() const;
+  void settle();
+  void beat(const std::stop_token& over);
+  void end_if_lost() const;
+  void release();
+
+  const std::string folder_;
+  const LockOptions options_;
+  bool has_locks_ = true;
+  int descriptor_ = -1;
+  LockHolder self_ = this_holder();
+  std::jthread heart_;  // last: it uses all of the above
+};
+
+/// The file that such a lock is on.
+std::string lock_file_of(const std::string& folder);
+
+/// Who holds a folder, for those who only look.
+struct LockSeen {
+  bool is_held = false;
+  /// Who holds it, or did so and was killed; nothing: nobody, or unknown.
+  std::optional<LockHolder> holder = {};
+};
+LockSeen look_at_lock(const std::string& folder);
+
+}  // namespace sluice

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sluice {
+
+/// Which process holds a folder, as its lock file says: enough to tell on any
+/// host whether that process can still be there.
+struct LockHolder {
+  std::string host = {};
+  std::string boot = {};  ///< the kernel's boot_id: a machine since its start
+  std::int64_t pid = 0;
+  std::int64_t process_start = 0;  ///< in ticks after the boot: pids come again
+  double since = 0;                ///< seconds since 1970
+  double heartbeat = 0;            ///< likewise, when it last was there
+
+  bool operator==(const LockHolder&) const = default;
+};
+
+/// A holder that hasn't been heard for so long is taken for dead.
+constexpr double kHeartbeatIsOld = 60;  // s
+
+LockHolder this_holder();
+
+/// For the lock file; the length doesn't depend on the heartbeat.
+std::string to_text(const LockHolder& holder);
+/// Nothing where that is not what to_text() writes.
+std::optional<LockHolder> parse_lock_holder(const std::string& text);
+
+/// Whether both are the same process, whenever it was heard.
+bool is_same_process(const LockHolder& left, const LockHolder& right);
+/// Whether it ran on the machine that this process runs on, and since that was
+/// started.
+bool is_of_this_boot(const LockHolder& holder);
+/// Whether its process is there: meaningful when it is of this boot.
+bool is_running(const LockHolder& holder);
+/// Whether it may live, as far as can be told without a lock.
+bool may_live(const LockHolder& holder);
+
+/// "process 1234 on host H, since 2026-11-22 21:37:59 UTC"
+std::string describe(const LockHolder& holder);
+
+}  // namespace sluice

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <ios>
+#include <memory>
+#include <ostream>
+#include <streambuf>
+#include <string>
+
+namespace sluice {
+
+/// As std::ofstream, but no process that this one starts inherits the file.
+class OutputFile : public std::ostream {
+ public:
+  /// Not open.
+  OutputFile();
+  /// Truncates, or with std::ios::app appends. What fails shows in the state of
+  /// the stream, and in errno.
+  explicit OutputFile(const std::string& path, std::ios::openmode mode = {});
+  ~OutputFile() override;
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void open(const std::string& path, std::ios::openmode mode = {});
+  void close();
+
+ private:
+  std::unique_ptr<std::streambuf> buffer_;
+};
+
+}  // namespace sluice

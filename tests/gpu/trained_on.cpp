@@ -1,0 +1,20 @@
+#include "tests/gpu/trained_on.h"
+
+#include "experiments/assembly.h"
+#include "tests/experiments/training.h"
+
+namespace sluice {
+
+NamedTensors trained_on(const std::string& device, const std::string& lines) {
+  const Experiment experiment =
+      small_experiment("device = '" + device + "'\n" + lines);
+  prepare_process(experiment);
+  Training training(experiment);
+  training.train();
+  NamedTensors weights;
+  for (const auto& [name, tensor] : training.weights())
+    weights.emplace_back(name, tensor.cpu());
+  return weights;
+}
+
+}  // namespace sluice

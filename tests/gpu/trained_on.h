@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "lib/policy.h"
+
+namespace sluice {
+
+/// The weights of a small experiment, on the CPU, after it has trained on the
+/// device.
+NamedTensors trained_on(const std::string& device, const std::string& lines);
+
+}  // namespace sluice

@@ -1,0 +1,52 @@
+#include <c10/util/Exception.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/simcuda/device_memory.h"
+
+namespace sluice::simcuda {
+namespace {
+
+constexpr std::size_t kBytes = std::size_t{8} << 30;  // of addresses only
+
+std::byte* mapping(int memory, int protection) {
+  void* const address =
+      ::mmap(nullptr, kBytes, protection, MAP_SHARED, memory, 0);
+  TORCH_CHECK(address != MAP_FAILED, "simulated GPU: no addresses are left");
+  return static_cast<std::byte*>(address);
+}
+
+}  // namespace
+
+Arena::Arena() {
+  const int memory = ::memfd_create("simulated GPU", MFD_CLOEXEC);
+  TORCH_CHECK(memory >= 0 && ::ftruncate(memory, kBytes) == 0,
+              "simulated GPU: memfd_create() failed");
+  hidden_ = mapping(memory, PROT_NONE);
+  bytes_ = mapping(memory, PROT_READ | PROT_WRITE);
+  ::close(memory);
+}
+
+std::byte* Arena::allocate(std::size_t bytes) {
+  const auto found = released_.find(bytes);
+  if (found != released_.end()) {
+    std::byte* const data = found->second;
+    released_.erase(found);
+    return data;
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, bytes <= kBytes - used_,
+                   "simulated GPU: out of memory");
+  std::byte* const data = hidden_ + used_;
+  used_ += bytes;
+  return data;
+}
+
+void Arena::release(std::byte* data, std::size_t bytes) {
+  released_.emplace(bytes, data);
+}
+
+std::byte* Arena::bytes_at(const std::byte* address) const {
+  return bytes_ + (address - hidden_);
+}
+
+}  // namespace sluice::simcuda

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tests/simcuda/clock.h"
+#include "tests/simcuda/device_memory.h"
+#include "tests/simcuda/pinned_memory.h"
+#include "tests/simcuda/simcuda.h"
+
+namespace sluice::simcuda {
+
+/// The devices and what the host knows of them. LibTorch calls the simulation
+/// through objects that it registers before main(), so there is one for the
+/// process; every use of it holds the lock.
+struct Machine {
+  std::recursive_mutex mutex;
+  std::array<Arena, kDevices> arenas;
+  std::map<const std::byte*, Allocation> allocations;  ///< by their start
+  std::map<const std::byte*, Pinned> pinned;           ///< by their start
+  std::vector<CopyToDevice> to_device;                 ///< not seen to be done
+  std::vector<CopyToHost> to_host;                     ///< likewise
+  std::array<Clock, std::size_t{kDevices}* kStreams> streams = {};
+  Clock host = {};
+  std::array<int, kDevices> last_of_pool = {};
+  std::uint64_t last_event = 0;
+  Counts counts;
+  std::vector<std::string> reports;
+  bool collects_reports = false;
+};
+
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+/// Lives until the process ends: tensors in static objects are released last.
+Machine& machine();
+
+// As in CUDA, each thread has a current device and, of each, a current stream.
+int& current_device();
+int& current_stream(int device);
+/// The number of the current stream of the device.
+std::size_t computing_on(int device);
+
+/// The next operation of a stream. It comes after all that the host has waited
+/// for.
+Use start(std::size_t stream, std::string operation);
+
+/// The host has waited for what `clock` knows: copies of it are done.
+void host_reaches(const Clock& clock);
+
+}  // namespace sluice::simcuda

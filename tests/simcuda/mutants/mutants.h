@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/staging.h"
+
+namespace sluice {
+
+/// The functions of lib/staging.cpp, right or with a planted defect.
+struct Mutant {
+  std::string name;
+  ToHost (*copy_to_host)(const at::Tensor&) = nullptr;
+  at::Tensor (*on_device)(const at::Tensor&, const c10::Device&) = nullptr;
+};
+
+/// Written by plant.py when it is built.
+std::vector<Mutant> mutants_of_staging();
+
+}  // namespace sluice

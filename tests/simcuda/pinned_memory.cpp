@@ -1,0 +1,112 @@
+#include "tests/simcuda/pinned_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "tests/simcuda/machine.h"
+#include "tests/simcuda/report.h"
+
+namespace sluice::simcuda {
+namespace {
+
+bool is_within(const Pinned& pinned, const std::byte* address) {
+  return address >= pinned.data && address < pinned.data + pinned.bytes;
+}
+
+void check_release(const Pinned& pinned) {
+  for (const Use& use : pinned.unknown)
+    if (!is_before(use, machine().host))
+      report(
+          fmt::format("pinned memory is released while {} in {} may still use "
+                      "it, and its allocator doesn't know",
+                      use.operation, name_of(use.stream)));
+}
+
+void release_pinned(void* data) {
+  Machine& m = machine();
+  const Lock lock(m.mutex);
+  const auto found = m.pinned.find(static_cast<std::byte*>(data));
+  if (found == m.pinned.end()) return;
+  const Pinned& pinned = found->second;
+  check_release(pinned);
+  // The allocator would wait for the copies that it knows of.
+  finish_copies_to_device(
+      [&](const CopyToDevice& copy) { return is_within(pinned, copy.from); });
+  std::erase_if(m.to_host, [&](const CopyToHost& copy) {
+    return is_within(pinned, copy.to);
+  });
+  std::memset(data, kPoison, pinned.bytes);
+  m.pinned.erase(found);
+  std::free(data);
+}
+
+class PinnedMemory final : public at::HostAllocator {
+ public:
+  at::DataPtr allocate(std::size_t wanted) override {
+    constexpr std::size_t kPage = 4096;
+    Machine& m = machine();
+    const Lock lock(m.mutex);
+    const std::size_t pages =
+        std::max<std::size_t>((wanted + kPage - 1) / kPage, 1);
+    void* const data = std::aligned_alloc(kPage, pages * kPage);
+    if (data == nullptr) throw std::bad_alloc();
+    std::memset(data, kPoison, wanted);
+    auto* const bytes = static_cast<std::byte*>(data);
+    m.pinned[bytes] = {.data = bytes, .bytes = wanted};
+    ++m.counts.pinned_allocations;
+    return {data, data, &release_pinned, c10::Device(c10::DeviceType::CPU)};
+  }
+
+  at::DeleterFnPtr raw_deleter() const override { return &release_pinned; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
+  bool record_event(void* /*data*/, void* /*context*/,
+                    c10::Stream /*stream*/) override {
+    return true;
+  }
+  void empty_cache() override {}
+  at::HostStats get_stats() override { return {}; }
+  void reset_accumulated_stats() override {}
+  void reset_peak_stats() override {}
+};
+
+PinnedMemory pinned_memory;
+REGISTER_HOST_ALLOCATOR(kCuda, &pinned_memory)
+
+}  // namespace
+
+Pinned* find_pinned(const void* address) {
+  Machine& m = machine();
+  const auto* const at = static_cast<const std::byte*>(address);
+  auto found = m.pinned.upper_bound(at);
+  if (found == m.pinned.begin()) return nullptr;
+  --found;
+  return is_within(found->second, at) ? &found->second : nullptr;
+}
+
+void record_copy(Pinned& pinned, const at::Tensor& tensor, const Use& use) {
+  const bool is_known =
+      tensor.storage().data_ptr().get_context() == pinned.data ||
+      tensor.const_data_ptr() == pinned.data;
+  if (!is_known) pinned.unknown.push_back(use);
+}
+
+void finish_copies_to_host(
+    const std::function<bool(const CopyToHost&)>& is_wanted) {
+  std::erase_if(machine().to_host, [&](const CopyToHost& copy) {
+    if (!is_wanted(copy)) return false;
+    std::memcpy(copy.to, copy.bytes.data(), copy.bytes.size());
+    return true;
+  });
+}
+
+at::HostAllocator& pinned_allocator() {
+  return pinned_memory;
+}
+
+}  // namespace sluice::simcuda
