@@ -91,7 +91,7 @@ struct EmbeddingsImpl : nn::Module {
 TORCH_MODULE(Embeddings);
 
 Case gpt(bool two) {
-  constexpr std::int64_t kLayers = 4;
+  static constexpr std::int64_t kLayers = 4;  // bound by reference below
   Case of;
   of.layers.emplace_back([] { return Embeddings(); });
   for (std::int64_t i = 0; i < kLayers; ++i)
