@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-Attempt::Attempt(const Experiment& experiment, const RunFolder& folder,
+Attempt::Attempt(const Experiment& experiment, RunFolder& folder,
                  const Resumed& start,
                  std::vector<std::shared_ptr<Sink>> others)
     : experiment_(experiment),
@@ -81,6 +81,7 @@ void Attempt::run(const std::string& program, const std::string& faults,
                 .program = program,
                 .faults = faults,
                 .rank = rank,
+                .on_begin = [this] { folder_.begin(); },
                 .is_forecast = !sink_->forecasts().empty(),
                 .clock = saved_clock_in(folder_.history(), start_.turn)},
                coordinator_);

@@ -26,8 +26,8 @@ class Attempt {
  public:
   /// `others` are given every record beside the folder's own sinks. The
   /// experiment and the folder must outlive it.
-  Attempt(const Experiment& experiment, const RunFolder& folder,
-          const Resumed& start, std::vector<std::shared_ptr<Sink>> others);
+  Attempt(const Experiment& experiment, RunFolder& folder, const Resumed& start,
+          std::vector<std::shared_ptr<Sink>> others);
   /// Removes checkpoints that are not whole: nobody completes them any more.
   ~Attempt();
   Attempt(const Attempt&) = delete;
@@ -54,7 +54,7 @@ class Attempt {
       std::vector<std::shared_ptr<Sink>> others) const;
 
   const Experiment& experiment_;
-  const RunFolder& folder_;
+  RunFolder& folder_;
   const Resumed start_;
   const SteadyTime started_ = std::chrono::steady_clock::now();
   CheckpointKeeper keeper_;

@@ -158,6 +158,7 @@ void run_in_processes(const Experiment& experiment, const RunPlace& place,
           [&] {
             rendezvous.close();
             note.reset();
+            if (place.on_begin) place.on_begin();
           },
       .deadline = timeout};
   run_processes(

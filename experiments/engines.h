@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,9 @@ struct RunPlace {
   std::string program;      ///< the file that worker processes are started from
   std::string faults = {};  ///< that worker processes make happen
   std::optional<Rank> rank = {};  ///< our 0, when others started the workers
+  /// Called once all workers have joined, whom ranks may refuse until then;
+  /// under `processes` only.
+  std::function<void()> on_begin = nullptr;
   bool is_forecast = false;  ///< the blocks' memory was, in an earlier part
   /// Where the virtual clock was, as saved_clock_in() finds it.
   Record clock = {};

@@ -1,12 +1,10 @@
 #include "experiments/run.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -29,7 +27,6 @@
 #include "lib/coordinator.h"
 #include "lib/engines/child_processes.h"
 #include "lib/schedules/free_running.h"
-#include "transport/disagreement.h"
 
 namespace sluice {
 namespace {
@@ -124,13 +121,17 @@ RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
     // Before the config in the folder is replaced.
     const std::string rate = rate_text(experiment, options.folder, start.turn);
     return RunFolder::reopen(options.folder, std::move(lock), experiment,
-                             options.command, start, rate);
+                             options.command, start, rate,
+                             options.rank.has_value());
   }
   return RunFolder::make(options.folder.empty()
                              ? make_run_folder(experiment.name)
                              : options.folder,
-                         experiment, options.command, options.overwrite,
-                         {.patience = options.patience});
+                         experiment, options.command,
+                         {.overwrite = options.overwrite,
+                          .is_new = options.folder.empty(),
+                          .may_be_refused = options.rank.has_value(),
+                          .lock = {.patience = options.patience}});
 }
 
 std::vector<Injection> faults_of(const Experiment& experiment,
@@ -191,29 +192,6 @@ RunResult result_of(const Experiment& experiment, const RunFolder& folder,
   return result;
 }
 
-/// The folder of a run that ranks have refused, or a signal has ended, before
-/// it began: removed, if it is new.
-class Unbegun {
- public:
-  explicit Unbegun(const RunOptions& options)
-      : is_new_(!options.resume && (options.folder.empty() ||
-                                    !std::filesystem::exists(options.folder))) {
-  }
-  ~Unbegun() {
-    std::error_code ignored;
-    if (is_new_ && !folder_.empty())
-      std::filesystem::remove_all(folder_, ignored);
-  }
-  Unbegun(const Unbegun&) = delete;
-  Unbegun& operator=(const Unbegun&) = delete;
-
-  void discard(const std::string& folder) { folder_ = folder; }
-
- private:
-  const bool is_new_;
-  std::string folder_;
-};
-
 }  // namespace
 
 RunResult run(const Experiment& experiment, const RunOptions& options,
@@ -229,7 +207,6 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
   // continued.
   StopRequest stop;
   const StopScope scope(signals, [&] { stop.make(); });
-  Unbegun unbegun(options);
   RunFolder folder = open_folder(experiment, options, lock, start);
   const std::int64_t first_turn = start.turn;
   const auto sinks =
@@ -245,12 +222,6 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       say_what_never_happened(*faults);
       return result_of(experiment, folder, first_turn, restarts.seconds_lost(),
                        attempt);
-    } catch (const Disagreement&) {
-      if (!again) unbegun.discard(folder.path());
-      throw;
-    } catch (const Interrupted&) {
-      if (!again) unbegun.discard(folder.path());
-      throw;
     } catch (const WorkerLost& lost) {
       const std::int64_t turns = attempt.sink().turns();
       if (stop.is_made()) restarts.give_up(lost, turns);

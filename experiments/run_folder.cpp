@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -101,31 +102,48 @@ void remove_tree(const fs::path& path) {
     throw UserError("{}: can't be removed: {}", path.string(), error.message());
 }
 
-void make_folders(const fs::path& path) {
+/// Whether it was not there.
+bool make_folders(const fs::path& path) {
   std::error_code error;
-  fs::create_directories(path, error);
+  const bool is_new = fs::create_directories(path, error);
   if (error)
     throw UserError("{}: can't be made: {}", path.string(), error.message());
+  return is_new;
+}
+
+/// Of those that a run writes, what is there.
+std::vector<std::string> entries_in(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const char* entry : kEntries)
+    if (fs::exists(folder + "/" + entry)) found.emplace_back(entry);
+  return found;
 }
 
 }  // namespace
 
+void RunFolder::keep_what_was(bool is_new) {
+  before_ = std::make_unique<KeptFolder>(path_, is_new, lock_);
+}
+
+void RunFolder::begin() {
+  if (before_) before_->keep_changes();
+}
+
 RunFolder RunFolder::make(std::string path, const Experiment& experiment,
-                          const std::string& command, bool overwrite,
-                          const LockOptions& lock) {
-  make_folders(path);
-  auto held = std::make_shared<FolderLock>(path, lock);
+                          const std::string& command, const Making& how) {
+  const bool is_new = make_folders(path) || how.is_new;
+  auto held = std::make_shared<FolderLock>(path, how.lock);
   RunFolder folder(std::move(path), std::move(held));
-  for (const char* entry : kEntries) {
-    const std::string file = folder.path_ + "/" + entry;
-    if (!fs::exists(file)) continue;
-    if (!overwrite)
-      throw UserError(
-          "{} holds a run already ({}); give another --dir, --resume to "
-          "continue that run, or --overwrite to remove it",
-          folder.path_, entry);
-    remove_tree(file);
-  }
+  if (!is_new) KeptFolder::put_back(folder.path_);
+  const std::vector<std::string> entries = entries_in(folder.path_);
+  if (!entries.empty() && !how.overwrite)
+    throw UserError(
+        "{} holds a run already ({}); give another --dir, --resume to "
+        "continue that run, or --overwrite to remove it",
+        folder.path_, entries.front());
+  if (how.may_be_refused) folder.keep_what_was(is_new);
+  for (const std::string& entry : entries)
+    remove_tree(folder.path_ + "/" + entry);
   write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
   folder.started_ = seconds_since_1970();
   const std::string changes = uncommitted_changes();
@@ -151,8 +169,9 @@ void RunFolder::rewind(const Resumed& to) {
 RunFolder RunFolder::reopen(std::string path, std::shared_ptr<FolderLock> lock,
                             const Experiment& experiment,
                             const std::string& command, const Resumed& from,
-                            const std::string& rate) {
+                            const std::string& rate, bool may_be_refused) {
   RunFolder folder(std::move(path), std::move(lock));
+  if (may_be_refused) folder.keep_what_was(false);
   const std::string run_file = folder.path_ + "/run.json";
   Json run = read_provenance(run_file);  // a damaged one stops it here
   folder.started_ = run.value("started", 0.0);
@@ -199,9 +218,12 @@ std::string make_run_folder(const std::string& name) {
 
 std::shared_ptr<FolderLock> lock_run(const std::string& folder,
                                      LockOptions options) {
-  last_checkpoint(folder);  // there is one
+  // There is one, or will be.
+  if (!KeptFolder::is_left_in(folder)) last_checkpoint(folder);
   options.remedy = "wait for it, or end it";
-  return std::make_shared<FolderLock>(folder, options);
+  auto lock = std::make_shared<FolderLock>(folder, options);
+  KeptFolder::put_back(folder);
+  return lock;
 }
 
 std::string config_of_run(const std::string& path) {

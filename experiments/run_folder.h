@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/experiment.h"
+#include "experiments/kept_folder.h"
 #include "lib/base/folder_lock.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
@@ -46,12 +47,18 @@ struct Resumed {
 ///   model.safetensors  what `sluice export` has made of it
 class RunFolder {
  public:
+  /// What a new run may do with the folder.
+  struct Making {
+    bool overwrite = false;       ///< remove the run that is there
+    bool is_new = false;          ///< the folder was made for this run
+    bool may_be_refused = false;  ///< by ranks: until begin() all can come back
+    LockOptions lock = {};
+  };
   /// Makes the folder, which nobody else may work in while this object lives.
-  /// One that holds a run already is an error, unless `overwrite`: then that
-  /// run is removed. Throws UserError.
+  /// One that holds a run already is an error, unless `overwrite`. Throws
+  /// UserError.
   static RunFolder make(std::string path, const Experiment& experiment,
-                        const std::string& command, bool overwrite,
-                        const LockOptions& lock = {});
+                        const std::string& command, const Making& how);
   /// The folder of a run that is continued, with its lock, which was taken
   /// before anything there was read: what the run wrote about what comes after
   /// that checkpoint is forgotten. `rate` is kept in run.json: what becomes of
@@ -59,7 +66,13 @@ class RunFolder {
   static RunFolder reopen(std::string path, std::shared_ptr<FolderLock> lock,
                           const Experiment& experiment,
                           const std::string& command, const Resumed& from,
-                          const std::string& rate = {});
+                          const std::string& rate = {},
+                          bool may_be_refused = false);
+
+  /// The run begins: from now on what it writes stays. Without this call the
+  /// folder of a run that may be refused becomes again, in the destructor, what
+  /// it was: one that was made for it is removed. Throws UserError.
+  void begin();
 
   /// The run itself goes back to a checkpoint of its own, or to its start: the
   /// same is forgotten. Nobody may hold metrics() any more. Throws UserError.
@@ -81,7 +94,10 @@ class RunFolder {
   RunFolder(std::string path, std::shared_ptr<FolderLock> lock)
       : path_(std::move(path)), lock_(std::move(lock)) {}
 
+  void keep_what_was(bool is_new);
+
   std::string path_;
+  std::unique_ptr<KeptFolder> before_;  ///< outlives the lock of a new folder
   std::shared_ptr<FolderLock> lock_;
   double started_ = 0;
   std::vector<Record> history_;

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -195,6 +196,34 @@ TEST_F(TwoRanks, WithAnotherKeyAreRefusedOnBothSides) {
     SCOPED_TRACE(key.override_of_one);
     expect_refused(key.told);
   }
+}
+
+std::map<std::string, std::string> files_under(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    files[entry.path()] =
+        entry.is_regular_file() ? slurp(entry.path()) : std::string();
+  return files;
+}
+
+// Issue 18, item 1: --overwrite removed the run before the ranks compared.
+TEST_F(TwoRanks, ThatAreRefusedLeaveTheRunThatWasToBeOverwritten) {
+  const Outcome before =
+      shell(fmt::format("{} run {} --dir {} engine=virtual transport=unix",
+                        SLUICE_PROGRAM, ranks_config_, path("ranks")));
+  ASSERT_EQ(before.status, 0) << before.text;
+  const auto files = files_under(path("ranks"));
+  start({.more = "--overwrite"}, {.more = "--overwrite seed=9"});
+  EXPECT_EQ(status_of(0), 2) << said(0);
+  EXPECT_EQ(status_of(1), 2) << said(1);
+  EXPECT_EQ(files_under(path("ranks")), files);
+}
+
+TEST_F(TwoRanks, ThatAreRefusedLeaveAnEmptyFolderEmpty) {
+  fs::create_directory(path("ranks"));
+  start({}, {.more = "seed=9"});
+  EXPECT_EQ(status_of(0), 2) << said(0);
+  EXPECT_TRUE(fs::is_empty(path("ranks")));
 }
 
 TEST_F(TwoRanks, MayDifferInWhatMakesNoNumber) {
