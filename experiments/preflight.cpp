@@ -6,11 +6,14 @@
 
 namespace sluice {
 
-void check_meeting(const Experiment& experiment,
-                   const std::optional<Rank>& rank) {
+void check_temporary_files(const Experiment& experiment) {
   if (experiment.engine != "processes") return;
   const TemporaryFolder tried;
-  if (!rank || rank->one_host) return;
+}
+
+void check_meeting(const Experiment& experiment,
+                   const std::optional<Rank>& rank) {
+  if (experiment.engine != "processes" || !rank || rank->one_host) return;
   secret_of(*rank);
   check_tcp_host(host_of(*rank));
 }

@@ -200,6 +200,11 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
       std::make_shared<SignalSink>(faults_of(experiment, options));
   read_samples(experiment);
   if (!options.rank) check_devices(experiment);  // a rank may be elsewhere
+  {
+    // One that is half made when the process ends is nobody's.
+    const auto held = signals.hold();
+    check_temporary_files(experiment);
+  }
   check_meeting(experiment, options.rank);
   const auto lock = lock_of(options);
   Resumed start = starting_point(experiment, options);

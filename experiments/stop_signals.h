@@ -39,6 +39,11 @@ class StopSignals {
   /// checkpoint.
   void on_stop(std::function<void()> stop, std::string notice = "");
 
+  /// While it is held, signals wait: for what must not end half done.
+  [[nodiscard]] std::unique_lock<std::mutex> hold() {
+    return std::unique_lock(mutex_);
+  }
+
  private:
   void watch(const std::stop_token& over);
   void stop_or_exit();

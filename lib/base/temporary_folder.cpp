@@ -1,6 +1,7 @@
 #include "lib/base/temporary_folder.h"
 
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -21,15 +22,21 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "sluice-tmp-";
 constexpr std::string_view kPattern = "XXXXXX";
 
+/// Until then a process may still be about to lock the folder that it has made.
+constexpr std::time_t kSecondsToLock = 60;
+
 /// Ours, and its process has ended for sure: it ran on this machine, and its
-/// lock is free.
+/// lock is free; or it never came to lock it.
 bool is_left(const std::string& folder) {
   struct stat status = {};
   if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
       status.st_uid != ::geteuid() || (status.st_mode & 077U) != 0)
     return false;
   const LockSeen seen = look_at_lock(folder);
-  return seen.holder && !seen.is_held && is_of_this_boot(*seen.holder);
+  if (seen.is_held) return false;
+  if (!seen.holder)
+    return std::time(nullptr) - status.st_mtim.tv_sec > kSecondsToLock;
+  return is_of_this_boot(*seen.holder);
 }
 
 /// What can't be removed now may be at the next start.

@@ -2,6 +2,7 @@
 #include "lib/base/temporary_folder.h"
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -99,6 +100,20 @@ TEST_F(TemporaryFolders, AreToldFromRunsThatWereKilled) {
   EXPECT_FALSE(fs::exists(dead));
   EXPECT_TRUE(fs::exists(parent_ + "/sluice-mnist"));
   EXPECT_TRUE(fs::exists(parent_ + "/sluice-tmp-mnist"));
+}
+
+// A process that was killed before it had locked the folder, or while it
+// removed it.
+TEST_F(TemporaryFolders, WithoutALockAreRemovedAMinuteLater) {
+  const std::string left = parent_ + "/sluice-tmp-abcdef";
+  fs::create_directory(left);
+  fs::permissions(left, fs::perms::owner_all);
+  { const TemporaryFolder next; }
+  EXPECT_TRUE(fs::exists(left));
+  fs::last_write_time(
+      left, fs::file_time_type::clock::now() - std::chrono::seconds(61));
+  { const TemporaryFolder next; }
+  EXPECT_FALSE(fs::exists(left));
 }
 
 }  // namespace sluice::temporary_folder_test
