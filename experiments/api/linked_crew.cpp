@@ -53,7 +53,7 @@ class BatchTaker final : public Receiver {
 }  // namespace
 
 std::size_t grants_ahead(int blocks) {
-  return static_cast<std::size_t>(blocks) + 1;
+  return 4 * static_cast<std::size_t>(blocks);
 }
 
 Capacity control_capacity(int blocks) {

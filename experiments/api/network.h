@@ -55,7 +55,7 @@ class Network {
   /// One turn of every block: forwards this batch, applies the one that is due.
   /// inputs: [N, ...] as the example; labels [N] int64, of texts [N, T]. Both
   /// are copied. Under `threads` and `processes` returns while blocks still
-  /// work, at most blocks + 1 turns ahead of the slowest.
+  /// work, at most four turns for each block ahead of the slowest.
   Step step(const at::Tensor& inputs, const at::Tensor& labels);
   /// Applies the batches that are still in flight (turns without forward), so
   /// that every block has applied every batch. Training can go on.
