@@ -29,7 +29,7 @@
 #include "auxiliary_heads/site.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
-#include "lib/pooling.h"
+#include "lib/tensors/pooling.h"
 
 namespace sluice {
 namespace {

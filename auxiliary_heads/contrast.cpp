@@ -6,7 +6,7 @@
 #include <ATen/ops/log_softmax.h>
 #include <c10/core/ScalarType.h>
 
-#include "lib/precision.h"
+#include "lib/tensors/precision.h"
 
 namespace sluice {
 

@@ -12,7 +12,7 @@
 
 #include "auxiliary_heads/site.h"
 #include "auxiliary_heads/stacks.h"
-#include "lib/pooling.h"
+#include "lib/tensors/pooling.h"
 
 namespace sluice {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "lib/head.h"
+#include "lib/boundaries/head.h"
 
 namespace sluice {
 

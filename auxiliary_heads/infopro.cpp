@@ -21,8 +21,8 @@
 #include "auxiliary_heads/net_1c2f.h"
 #include "auxiliary_heads/site.h"
 #include "lib/base/error.h"
-#include "lib/pooling.h"
-#include "lib/precision.h"
+#include "lib/tensors/pooling.h"
+#include "lib/tensors/precision.h"
 
 namespace sluice {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "auxiliary_heads/site.h"
 #include "lib/base/error.h"
-#include "lib/head.h"
-#include "lib/pooling.h"
+#include "lib/boundaries/head.h"
+#include "lib/tensors/pooling.h"
 
 namespace sluice {
 namespace {

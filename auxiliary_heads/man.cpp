@@ -21,7 +21,7 @@
 #include "lib/base/error.h"
 #include "lib/base/plug_in.h"
 #include "lib/base/random.h"
-#include "lib/block.h"
+#include "lib/blocks/block.h"
 
 namespace sluice {
 namespace {

@@ -5,7 +5,7 @@
 #include <ATen/ops/relu.h>
 
 #include "auxiliary_heads/site.h"
-#include "lib/pooling.h"
+#include "lib/tensors/pooling.h"
 
 namespace sluice {
 namespace {

@@ -8,7 +8,7 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
-#include "lib/head.h"
+#include "lib/boundaries/head.h"
 
 namespace sluice {
 

@@ -16,8 +16,8 @@
 
 #include "auxiliary_heads/similarity.h"
 #include "auxiliary_heads/site.h"
-#include "lib/head.h"
-#include "lib/pooling.h"
+#include "lib/boundaries/head.h"
+#include "lib/tensors/pooling.h"
 
 namespace sluice {
 namespace {

@@ -6,8 +6,8 @@
 #include <c10/core/ScalarType.h>
 
 #include "lib/base/error.h"
-#include "lib/pooling.h"
-#include "lib/precision.h"
+#include "lib/tensors/pooling.h"
+#include "lib/tensors/precision.h"
 
 namespace sluice {
 namespace {

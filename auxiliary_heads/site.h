@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "lib/head.h"
+#include "lib/boundaries/head.h"
 
 namespace sluice {
 

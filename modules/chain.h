@@ -11,7 +11,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/pimpl.h>
 
-#include "lib/layer.h"
+#include "lib/blocks/layer.h"
 
 namespace sluice {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "lib/layer.h"
+#include "lib/blocks/layer.h"
 
 namespace sluice {
 

@@ -15,7 +15,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "lib/base/error.h"
-#include "lib/pooling.h"
+#include "lib/tensors/pooling.h"
 
 namespace sluice {
 namespace {

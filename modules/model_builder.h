@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/layer.h"
+#include "lib/blocks/layer.h"
 #include "modules/chain.h"
 #include "modules/dropout.h"
 

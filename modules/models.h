@@ -7,7 +7,7 @@
 
 #include "lib/base/config.h"
 #include "lib/base/table.h"
-#include "lib/layer.h"
+#include "lib/blocks/layer.h"
 
 namespace sluice {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lib/base/config.h"
-#include "lib/layer.h"
+#include "lib/blocks/layer.h"
 
 namespace sluice {
 

@@ -18,7 +18,7 @@
 #include <torch/nn/modules/conv.h>
 
 #include "lib/base/error.h"
-#include "lib/pooling.h"
+#include "lib/tensors/pooling.h"
 #include "modules/model_builder.h"
 #include "modules/models.h"
 #include "modules/normal_weights.h"

@@ -10,7 +10,7 @@
 #include "auxiliary_heads/input_models/input_models.h"
 #include "auxiliary_heads/site.h"
 #include "auxiliary_heads/synthesizers/one_hot.h"
-#include "lib/pooling.h"
+#include "lib/tensors/pooling.h"
 
 namespace sluice {
 namespace {

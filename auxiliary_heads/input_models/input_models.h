@@ -1,7 +1,7 @@
 #pragma once
 
 #include "auxiliary_heads/synthesizers/synthesizers.h"
-#include "lib/input_model.h"
+#include "lib/boundaries/input_model.h"
 
 namespace sluice {
 

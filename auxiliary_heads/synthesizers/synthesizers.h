@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "lib/synthesizer.h"
+#include "lib/boundaries/synthesizer.h"
 
 namespace sluice {
 

@@ -6,12 +6,12 @@
 #include <optional>
 #include <string>
 
-#include "experiments/assembly.h"
-#include "experiments/experiment.h"
+#include "experiments/config/experiment.h"
+#include "experiments/runs/assembly.h"
+#include "lib/blocks/source.h"
 #include "lib/metrics/record.h"
 #include "lib/schedules/plan.h"
-#include "lib/source.h"
-#include "lib/tensors.h"
+#include "lib/tensors/tensors.h"
 
 namespace sluice {
 

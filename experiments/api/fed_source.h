@@ -3,7 +3,7 @@
 #include <map>
 
 #include "lib/base/error.h"
-#include "lib/source.h"
+#include "lib/blocks/source.h"
 
 namespace sluice {
 

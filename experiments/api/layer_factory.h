@@ -7,7 +7,7 @@
 
 #include <torch/nn/pimpl.h>
 
-#include "lib/layer.h"
+#include "lib/blocks/layer.h"
 #include "modules/chain.h"
 
 namespace sluice {

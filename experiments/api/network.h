@@ -10,10 +10,10 @@
 #include "experiments/api/network_options.h"
 #include "experiments/api/own_model.h"
 #include "experiments/api/step.h"
-#include "experiments/experiment.h"
-#include "experiments/whole_model.h"
+#include "experiments/config/experiment.h"
+#include "experiments/runs/whole_model.h"
 #include "lib/base/temporary_folder.h"
-#include "lib/evaluation.h"
+#include "lib/blocks/evaluation.h"
 
 namespace sluice {
 

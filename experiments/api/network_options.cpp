@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "experiments/config/toml.h"
+#include "experiments/config/files/toml.h"
 #include "lib/base/error.h"
 
 namespace sluice {

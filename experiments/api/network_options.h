@@ -8,7 +8,7 @@
 
 #include "experiments/api/layer_factory.h"
 #include "lib/base/config_node.h"
-#include "lib/policy.h"
+#include "lib/boundaries/policy.h"
 
 namespace sluice {
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "experiments/experiment.h"
-#include "experiments/worker_process.h"
+#include "experiments/config/experiment.h"
+#include "experiments/runs/worker_process.h"
 
 namespace sluice {
 

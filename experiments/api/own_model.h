@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "experiments/api/layer_factory.h"
-#include "lib/block.h"
+#include "lib/blocks/block.h"
 
 namespace sluice {
 

@@ -3,8 +3,8 @@
 #include <memory>
 #include <mutex>
 
-#include "experiments/experiment.h"
-#include "lib/tensors.h"
+#include "experiments/config/experiment.h"
+#include "lib/tensors/tensors.h"
 
 namespace sluice {
 

@@ -4,8 +4,8 @@
 
 #include "experiments/api/linked_crew.h"
 #include "experiments/api/network_process.h"
-#include "experiments/run_folder.h"
-#include "experiments/worker_process.h"
+#include "experiments/runs/run_folder.h"
+#include "experiments/runs/worker_process.h"
 #include "lib/base/own_image.h"
 #include "lib/base/peer_missing.h"
 #include "lib/engines/child_processes.h"
@@ -13,8 +13,8 @@
 #include "lib/engines/executor.h"
 #include "lib/engines/pulse.h"
 #include "lib/engines/worker_loop.h"
-#include "transport/io_thread.h"
-#include "transport/secret.h"
+#include "transport/links/io_thread.h"
+#include "transport/wire/secret.h"
 
 namespace sluice {
 namespace {

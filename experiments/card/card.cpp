@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/extends.h"
-#include "experiments/config/toml.h"
-#include "experiments/run_name.h"
+#include "experiments/config/files/extends.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/config/run_name.h"
 #include "lib/base/config.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"

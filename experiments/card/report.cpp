@@ -30,13 +30,13 @@ std::string difference_text(const CardRow& row) {
                      difference && *difference >= 0 ? "+" : "");
 }
 
-const char* text_of(Verdict verdict) {
+const char* text_of(CardVerdict verdict) {
   switch (verdict) {
-    case Verdict::passed:
+    case CardVerdict::passed:
       return "passed";
-    case Verdict::failed:
+    case CardVerdict::failed:
       return "failed";
-    case Verdict::open:
+    case CardVerdict::open:
       return "open";
   }
   return "";
@@ -55,7 +55,7 @@ std::string state_text(const CardRow& row) {
       break;
   }
   if (row.is_trial) return "trial";
-  const std::optional<Verdict> verdict = row.verdict();
+  const std::optional<CardVerdict> verdict = row.verdict();
   return verdict ? text_of(*verdict) : "run";
 }
 
@@ -134,11 +134,11 @@ const char* conclusion(const CardReport& report) {
   if (report.is_trial())
     return "A trial: overrides have changed the numbers, so nothing passes.";
   switch (report.verdict()) {
-    case Verdict::passed:
+    case CardVerdict::passed:
       return "Passed.";
-    case Verdict::failed:
+    case CardVerdict::failed:
       return "Failed.";
-    case Verdict::open:
+    case CardVerdict::open:
       return "Not all done: the same command goes on.";
   }
   return "";
@@ -181,11 +181,12 @@ std::optional<double> CardRow::difference() const {
   return *figure - *run.published;
 }
 
-std::optional<Verdict> CardRow::verdict() const {
+std::optional<CardVerdict> CardRow::verdict() const {
   if (!run.tolerance || is_trial) return std::nullopt;
   const std::optional<double> away = difference();
-  if (!away) return Verdict::open;
-  return std::abs(*away) <= *run.tolerance ? Verdict::passed : Verdict::failed;
+  if (!away) return CardVerdict::open;
+  return std::abs(*away) <= *run.tolerance ? CardVerdict::passed
+                                           : CardVerdict::failed;
 }
 
 bool CardReport::is_trial() const {
@@ -193,7 +194,7 @@ bool CardReport::is_trial() const {
                      [](const CardRow& row) { return row.is_trial; });
 }
 
-Verdict CardReport::verdict_of(const Condition& condition) const {
+CardVerdict CardReport::verdict_of(const Condition& condition) const {
   const auto figure_of = [&](const std::string& name) -> std::optional<double> {
     for (const CardRow& row : rows)
       if (row.run.name == name) return row.ours();
@@ -201,25 +202,26 @@ Verdict CardReport::verdict_of(const Condition& condition) const {
   };
   const std::optional<double> left = figure_of(condition.left);
   const std::optional<double> right = figure_of(condition.right);
-  if (!left || !right || is_trial()) return Verdict::open;
-  return condition.holds(*left, *right) ? Verdict::passed : Verdict::failed;
+  if (!left || !right || is_trial()) return CardVerdict::open;
+  return condition.holds(*left, *right) ? CardVerdict::passed
+                                        : CardVerdict::failed;
 }
 
-Verdict CardReport::verdict() const {
+CardVerdict CardReport::verdict() const {
   const bool all_done =
       std::all_of(rows.begin(), rows.end(),
                   [](const CardRow& row) { return row.ours().has_value(); });
-  if (!all_done || is_trial()) return Verdict::open;
+  if (!all_done || is_trial()) return CardVerdict::open;
   const bool failed =
       std::any_of(rows.begin(), rows.end(),
                   [](const CardRow& row) {
-                    return row.verdict() == Verdict::failed;
+                    return row.verdict() == CardVerdict::failed;
                   }) ||
       std::any_of(card.conditions.begin(), card.conditions.end(),
                   [&](const Condition& condition) {
-                    return verdict_of(condition) == Verdict::failed;
+                    return verdict_of(condition) == CardVerdict::failed;
                   });
-  return failed ? Verdict::failed : Verdict::passed;
+  return failed ? CardVerdict::failed : CardVerdict::passed;
 }
 
 std::string markdown_of(const CardReport& report) {

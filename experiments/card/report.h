@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/card/card.h"
-#include "experiments/run_state.h"
+#include "experiments/runs/run_state.h"
 
 namespace sluice {
 
-enum class Verdict { passed, failed, open };
+enum class CardVerdict { passed, failed, open };
 
 /// A run of a card beside the published figure.
 struct CardRow {
@@ -24,7 +24,7 @@ struct CardRow {
   /// ours - published.
   std::optional<double> difference() const;
   /// Nothing when the row is not judged by itself, and for a trial.
-  std::optional<Verdict> verdict() const;
+  std::optional<CardVerdict> verdict() const;
 };
 
 /// What a card says about its runs.
@@ -35,9 +35,9 @@ struct CardReport {
 
   /// Whether any row's numbers are not the card's: then nothing passes.
   bool is_trial() const;
-  Verdict verdict_of(const Condition& condition) const;
+  CardVerdict verdict_of(const Condition& condition) const;
   /// open: something has not been run yet, or is a trial.
-  Verdict verdict() const;
+  CardVerdict verdict() const;
 };
 
 std::string markdown_of(const CardReport& report);

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/overrides.h"
-#include "experiments/numbers.h"
-#include "experiments/run.h"
+#include "experiments/config/files/overrides.h"
+#include "experiments/config/numbers.h"
+#include "experiments/runs/run.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/base/folder_lock.h"

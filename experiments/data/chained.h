@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "lib/source.h"
+#include "lib/blocks/source.h"
 
 namespace sluice {
 

@@ -7,7 +7,7 @@
 #include "experiments/data/split.h"
 #include "lib/base/config.h"
 #include "lib/base/table.h"
-#include "lib/tensors.h"
+#include "lib/tensors/tensors.h"
 
 namespace sluice {
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "experiments/data/files/data_files.h"
-#include "transport/frame.h"
+#include "transport/wire/frame.h"
 
 namespace sluice {
 namespace {

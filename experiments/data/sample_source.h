@@ -6,7 +6,7 @@
 
 #include "experiments/data/sample_order.h"
 #include "experiments/data/samples.h"
-#include "lib/source.h"
+#include "lib/blocks/source.h"
 
 namespace sluice {
 

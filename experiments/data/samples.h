@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "lib/source.h"
+#include "lib/blocks/source.h"
 
 namespace sluice {
 

@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
-#include "experiments/assembly.h"
-#include "experiments/config/overrides.h"
+#include "experiments/config/files/overrides.h"
 #include "experiments/planner/recut.h"
+#include "experiments/runs/assembly.h"
 #include "lib/base/error.h"
-#include "lib/policy.h"
+#include "lib/boundaries/policy.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.h"
+#include "experiments/config/experiment.h"
 #include "lib/base/config.h"
 
 namespace sluice {

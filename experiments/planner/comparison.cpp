@@ -7,9 +7,9 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
-#include "experiments/assembly.h"
-#include "experiments/config/overrides.h"
+#include "experiments/config/files/overrides.h"
 #include "experiments/planner/other_load.h"
+#include "experiments/runs/assembly.h"
 #include "lib/base/error.h"
 #include "lib/base/quantile.h"
 #include "lib/metrics/time_spent.h"

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.h"
+#include "experiments/config/experiment.h"
 #include "experiments/planner/candidates.h"
 #include "experiments/planner/machine.h"
-#include "experiments/rehearsal.h"
+#include "experiments/runs/rehearsal.h"
 #include "lib/schedules/speed.h"
 
 namespace sluice {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/toml.h"
-#include "experiments/numbered.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/config/numbered.h"
 #include "lib/base/error.h"
 
 namespace sluice {

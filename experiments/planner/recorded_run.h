@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/report/trace_file.h"
+#include "experiments/runs/trace_file.h"
 #include "lib/schedules/costs.h"
 #include "lib/schedules/plan.h"
 

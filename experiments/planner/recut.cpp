@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/overrides.h"
+#include "experiments/config/files/overrides.h"
 #include "lib/base/error.h"
 
 namespace sluice {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.h"
+#include "experiments/config/experiment.h"
 #include "lib/base/config.h"
 #include "lib/schedules/costs.h"
 

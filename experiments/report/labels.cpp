@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/numbers.h"
+#include "experiments/config/numbers.h"
 
 namespace sluice {
 namespace {

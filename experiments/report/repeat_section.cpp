@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "experiments/config/toml.h"
-#include "experiments/numbers.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/config/numbers.h"
 #include "experiments/report/chart.h"
 #include "experiments/report/html.h"
 #include "experiments/report/sections.h"

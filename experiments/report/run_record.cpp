@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/config/toml.h"
+#include "experiments/config/files/toml.h"
 #include "lib/base/error.h"
 #include "lib/metrics/early_stop.h"
 

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/config/json_file.h"
+#include "experiments/config/files/json_file.h"
 #include "experiments/report/methods.h"
 #include "lib/base/error.h"
 

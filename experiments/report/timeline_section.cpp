@@ -10,7 +10,7 @@
 #include "experiments/report/html.h"
 #include "experiments/report/scale.h"
 #include "experiments/report/sections.h"
-#include "experiments/report/trace_file.h"
+#include "experiments/runs/trace_file.h"
 
 namespace sluice {
 namespace {

@@ -7,8 +7,8 @@
 #include <ostream>
 #include <thread>
 
-#include "experiments/config/toml.h"
-#include "experiments/stop_signals.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/runs/stop_signals.h"
 #include "experiments/sweep/local_launcher.h"
 #include "experiments/sweep/run_jobs.h"
 #include "experiments/sweep/sweep_runs.h"

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string>
 
-#include "experiments/stop_signals.h"
+#include "experiments/runs/stop_signals.h"
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/sweep/sweep.h"
 

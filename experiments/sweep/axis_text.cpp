@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "experiments/config/overrides.h"
+#include "experiments/config/files/overrides.h"
 #include "lib/base/error.h"
 
 namespace sluice {

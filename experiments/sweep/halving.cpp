@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/run_state.h"
+#include "experiments/runs/run_state.h"
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
 

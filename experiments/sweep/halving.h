@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.h"
+#include "experiments/config/experiment.h"
 #include "experiments/sweep/sweep.h"
 #include "experiments/sweep/sweep_runs.h"
 

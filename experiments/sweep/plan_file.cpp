@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "experiments/config/json.h"
-#include "experiments/config/json_file.h"
+#include "experiments/config/files/json.h"
+#include "experiments/config/files/json_file.h"
 #include "experiments/sweep/cell_label.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"

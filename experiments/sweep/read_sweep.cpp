@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/extends.h"
+#include "experiments/config/files/extends.h"
+#include "experiments/config/files/overrides.h"
 #include "experiments/config/manual.h"
-#include "experiments/config/overrides.h"
-#include "experiments/run_name.h"
+#include "experiments/config/run_name.h"
 #include "experiments/sweep/axis_text.h"
 #include "lib/base/config.h"
 #include "lib/base/error.h"

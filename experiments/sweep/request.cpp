@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/json.h"
-#include "experiments/config/json_file.h"
+#include "experiments/config/files/json.h"
+#include "experiments/config/files/json_file.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/run_state.h"
+#include "experiments/runs/run_state.h"
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/sweep_text.h"
 #include "lib/base/file.h"

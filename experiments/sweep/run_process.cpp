@@ -4,11 +4,10 @@
 #include <iostream>
 #include <iterator>
 
-#include "experiments/commands.h"
-#include "experiments/config/toml.h"
-#include "experiments/experiment.h"
-#include "experiments/run.h"
-#include "experiments/stop_signals.h"
+#include "experiments/config/experiment.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/runs/run.h"
+#include "experiments/runs/stop_signals.h"
 #include "lib/base/own_image.h"
 #include "lib/engines/child_processes.h"
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "experiments/stop_signals.h"
+#include "experiments/runs/stop_signals.h"
 #include "experiments/sweep/sweep.h"
 #include "experiments/sweep/sweep_runs.h"
 

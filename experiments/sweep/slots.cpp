@@ -12,14 +12,14 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "experiments/config/toml.h"
-#include "experiments/divergence.h"
-#include "experiments/run_folder.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/runs/divergence.h"
+#include "experiments/runs/run_folder.h"
 #include "experiments/sweep/axis_text.h"
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/run_process.h"
 #include "lib/base/error.h"
-#include "lib/device.h"
+#include "lib/tensors/device.h"
 
 namespace sluice {
 namespace {

@@ -18,7 +18,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/toml.h"
+#include "experiments/config/files/toml.h"
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/slurm.h"
 #include "lib/base/error.h"

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "experiments/assembly.h"
-#include "experiments/provenance.h"
+#include "experiments/runs/assembly.h"
+#include "experiments/runs/provenance.h"
 #include "experiments/sweep/halving.h"
 #include "lib/base/error.h"
 

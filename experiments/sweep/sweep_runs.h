@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.h"
-#include "experiments/run_state.h"
+#include "experiments/config/experiment.h"
+#include "experiments/runs/run_state.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/sweep.h"
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/config/json_file.h"
+#include "experiments/config/files/json_file.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 

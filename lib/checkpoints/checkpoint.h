@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/policy.h"
+#include "lib/boundaries/policy.h"
 
 namespace sluice {
 

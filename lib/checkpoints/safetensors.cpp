@@ -14,7 +14,7 @@
 #include "lib/base/file.h"
 #include "lib/base/read_file.h"
 #include "lib/checkpoints/safetensors_header.h"
-#include "lib/dtypes.h"
+#include "lib/tensors/dtypes.h"
 
 namespace sluice {
 namespace {

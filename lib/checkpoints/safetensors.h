@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/policy.h"
+#include "lib/boundaries/policy.h"
 
 namespace sluice {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/tensors.h"
+#include "lib/tensors/tensors.h"
 
 namespace sluice {
 

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "lib/base/channel.h"
-#include "lib/coordinator.h"
+#include "lib/boundaries/witness.h"
+#include "lib/engines/coordinator.h"
 #include "lib/engines/progress_board.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/plan.h"
-#include "lib/witness.h"
 
 namespace sluice {
 

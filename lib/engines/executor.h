@@ -6,7 +6,7 @@
 #include "lib/base/bell.h"
 #include "lib/engines/pulse.h"
 #include "lib/schedules/action.h"
-#include "lib/worker.h"
+#include "lib/workers/worker.h"
 
 namespace sluice {
 

@@ -8,7 +8,7 @@
 #include "lib/engines/executor.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/plan.h"
-#include "lib/worker.h"
+#include "lib/workers/worker.h"
 
 namespace sluice {
 

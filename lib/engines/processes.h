@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lib/base/channel.h"
-#include "lib/coordinator.h"
-#include "lib/witness.h"
+#include "lib/boundaries/witness.h"
+#include "lib/engines/coordinator.h"
 
 namespace sluice {
 

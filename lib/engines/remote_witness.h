@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "lib/base/channel.h"
-#include "lib/witness.h"
+#include "lib/boundaries/witness.h"
 
 namespace sluice {
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "lib/base/channel.h"
-#include "lib/coordinator.h"
-#include "lib/worker.h"
+#include "lib/engines/coordinator.h"
+#include "lib/workers/worker.h"
 
 namespace sluice {
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "lib/coordinator.h"
+#include "lib/engines/coordinator.h"
 #include "lib/schedules/simulation.h"
-#include "lib/worker.h"
+#include "lib/workers/worker.h"
 
 namespace sluice {
 

@@ -7,7 +7,7 @@
 #include "lib/engines/executor.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/plan.h"
-#include "lib/worker.h"
+#include "lib/workers/worker.h"
 
 namespace sluice {
 

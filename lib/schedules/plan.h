@@ -7,8 +7,8 @@
 
 #include "lib/base/channel.h"
 #include "lib/base/message.h"
-#include "lib/policy.h"
 #include "lib/schedules/action.h"
+#include "lib/schedules/traits.h"
 
 namespace sluice {
 

@@ -11,10 +11,10 @@
 
 #include "lib/base/channel.h"
 #include "lib/base/lossy_sender.h"
-#include "lib/base/replay_buffer.h"
 #include "lib/schedules/costs.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/plan.h"
+#include "lib/schedules/replay_buffer.h"
 
 namespace sluice {
 

@@ -96,9 +96,9 @@ endfunction()
 # the readers of configs, data and runs, which don't know LibTorch, go without.
 function(sluice_precompile target)
   get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "/experiments/(config|data|report)[/_]")
+  list(FILTER sources INCLUDE REGEX "/experiments/(config/files|data|report)/")
   list(FILTER sources EXCLUDE REGEX
-    "data[/_](sample_source|images|augment|text|prefetch)|report_(command|program)")
+    "data/(sample_source|images|augment|text|prefetch|(validation|split|program)_test)|report/(program|told)_test")
   set_source_files_properties(${sources} PROPERTIES
     SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
   if(target STREQUAL "sluice_lib")
@@ -125,7 +125,7 @@ endfunction()
 
 # sluice_library(NAME FOLDER [TORCH] LINKS targets...)
 # Makes sluice_NAME from the .cpp files of FOLDER and the folders below it
-# (main.cpp and, for lib, lib/base and lib/kernels excepted). Where there is an
+# (main.cpp and, for lib, lib/base, lib/kernels and lib/schedules excepted). Where there is an
 # nvcc, .cu files are compiled too, and SLUICE_CUDA is defined for their folder:
 # one that doesn't know LibTorch, or it couldn't share the precompiled header.
 # The list is re-checked at every build, so that a new file needs no line here.
@@ -143,7 +143,7 @@ function(sluice_library name folder)
   endif()
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(folder STREQUAL "lib")
-    list(FILTER sources EXCLUDE REGEX "/lib/(base|kernels)/")
+    list(FILTER sources EXCLUDE REGEX "/lib/(base|kernels|schedules)/")
   endif()
   set(target sluice_${name})
   add_library(${target} STATIC ${sources})

@@ -13,7 +13,7 @@ install(TARGETS sluice_everything ${_libraries} EXPORT SluiceTargets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT SluiceTargets NAMESPACE sluice:: DESTINATION "${_package}")
 
-set(_folders lib/base lib/kernels transport)
+set(_folders lib/base lib/kernels lib/schedules transport)
 if(SLUICE_WITH_TORCH)
   set(_folders lib modules auxiliary_heads transport experiments)
   # It finds LibTorch where it was at build time.

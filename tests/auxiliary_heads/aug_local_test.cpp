@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/block.h"
+#include "lib/blocks/block.h"
 #include "modules/models.h"
 #include "tests/auxiliary_heads/site.h"
 

@@ -8,7 +8,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "auxiliary_heads/heads.h"
-#include "lib/loss.h"
+#include "lib/blocks/loss.h"
 
 namespace sluice {
 

@@ -18,7 +18,7 @@
 #include "lib/base/error.h"
 #include "lib/memory/allocator.h"
 #include "tests/benchmarks/speed_training.h"
-#include "tests/modules/plain_models.h"
+#include "tests/oracles/plain_models.h"
 
 namespace sluice {
 namespace {

@@ -17,8 +17,8 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/overrides.h"
-#include "experiments/config/toml.h"
+#include "experiments/config/files/overrides.h"
+#include "experiments/config/files/toml.h"
 #include "experiments/planner/comparison.h"
 #include "experiments/planner/other_load.h"
 #include "lib/base/error.h"

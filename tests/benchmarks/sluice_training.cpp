@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "experiments/assembly.h"
-#include "experiments/config/toml.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/runs/assembly.h"
 #include "lib/engines/virtual.h"
 #include "tests/benchmarks/speed_training.h"
 

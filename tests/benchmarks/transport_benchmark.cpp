@@ -37,7 +37,7 @@
 #include "lib/base/error.h"
 #include "tests/benchmarks/ratios.h"
 #include "tests/benchmarks/transport_lanes.h"
-#include "transport/file_descriptor.h"
+#include "transport/links/file_descriptor.h"
 
 namespace sluice {
 namespace {

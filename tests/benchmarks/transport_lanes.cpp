@@ -10,10 +10,10 @@
 #include "lib/base/error.h"
 #include "lib/base/message.h"
 #include "tests/transport/test_secret.h"
-#include "transport/file_descriptor.h"
-#include "transport/rendezvous.h"
-#include "transport/shared_memory.h"
-#include "transport/transports.h"
+#include "transport/links/file_descriptor.h"
+#include "transport/meeting/rendezvous.h"
+#include "transport/meeting/transports.h"
+#include "transport/shared/shared_memory.h"
 
 namespace sluice {
 namespace {

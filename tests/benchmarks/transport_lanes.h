@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/io_thread.h"
+#include "transport/links/io_thread.h"
 
 namespace sluice {
 

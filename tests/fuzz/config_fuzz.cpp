@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/config/overrides.h"
-#include "experiments/config/toml.h"
+#include "experiments/config/files/overrides.h"
+#include "experiments/config/files/toml.h"
 #include "lib/base/config.h"
 #include "lib/base/error.h"
 

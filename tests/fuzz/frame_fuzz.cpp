@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lib/base/error.h"
-#include "transport/frame.h"
-#include "transport/hello.h"
+#include "transport/links/hello.h"
+#include "transport/wire/frame.h"
 
 namespace sluice {
 namespace {

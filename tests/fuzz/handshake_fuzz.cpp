@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "transport/handshake.h"
+#include "transport/wire/handshake.h"
 
 namespace sluice {
 namespace {

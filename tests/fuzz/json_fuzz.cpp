@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "experiments/config/json.h"
-#include "experiments/config/json_file.h"
-#include "experiments/config/toml.h"
+#include "experiments/config/files/json.h"
+#include "experiments/config/files/json_file.h"
+#include "experiments/config/files/toml.h"
 #include "lib/base/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
-#include "transport/ipc_parcel.h"
+#include "transport/shared/ipc_parcel.h"
 
 namespace sluice {
 namespace {

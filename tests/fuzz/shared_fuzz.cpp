@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "lib/base/error.h"
-#include "transport/frame.h"
-#include "transport/mailbox.h"
-#include "transport/shared_frames.h"
-#include "transport/shared_offer.h"
+#include "transport/shared/shared_frames.h"
+#include "transport/shared/shared_offer.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/mailbox.h"
 
 namespace sluice {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "experiments/ranks/terms.h"
+#include "experiments/runs/ranks/terms.h"
 #include "lib/base/error.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lib/device.h"
+#include "lib/tensors/device.h"
 
 namespace sluice::gpu_clock_test {
 

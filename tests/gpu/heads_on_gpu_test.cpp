@@ -8,8 +8,8 @@
 
 #include "auxiliary_heads/heads.h"
 #include "lib/base/temporary_folder.h"
-#include "lib/device.h"
-#include "tests/experiments/training.h"
+#include "lib/tensors/device.h"
+#include "tests/experiments/helpers/training.h"
 #include "tests/gpu/trained_on.h"
 
 namespace sluice::heads_on_gpu_test {

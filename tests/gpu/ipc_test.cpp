@@ -19,18 +19,18 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/codecs/coded.h"
-#include "lib/cuda_ipc.h"
-#include "lib/device.h"
-#include "lib/pack.h"
-#include "lib/staged_sender.h"
-#include "lib/staging.h"
-#include "tests/experiments/program.h"
+#include "lib/boundaries/codecs/coded.h"
+#include "lib/tensors/cuda_ipc.h"
+#include "lib/tensors/device.h"
+#include "lib/tensors/pack.h"
+#include "lib/tensors/staged_sender.h"
+#include "lib/tensors/staging.h"
+#include "tests/experiments/helpers/program.h"
 #include "tests/transport/test_secret.h"
-#include "transport/io_thread.h"
-#include "transport/ipc_link.h"
-#include "transport/rendezvous.h"
-#include "transport/shared_memory.h"
+#include "transport/links/io_thread.h"
+#include "transport/meeting/rendezvous.h"
+#include "transport/shared/ipc_link.h"
+#include "transport/shared/shared_memory.h"
 
 namespace sluice::ipc_test {
 

@@ -12,14 +12,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "experiments/config/overrides.h"
-#include "experiments/config/toml.h"
-#include "experiments/verify.h"
+#include "experiments/config/files/overrides.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/runs/verify.h"
 #include "lib/base/temporary_folder.h"
-#include "lib/device.h"
-#include "tests/experiments/methods.h"
-#include "tests/experiments/program.h"
-#include "tests/experiments/training.h"
+#include "lib/tensors/device.h"
+#include "tests/experiments/helpers/methods.h"
+#include "tests/experiments/helpers/program.h"
+#include "tests/experiments/helpers/training.h"
 #include "tests/gpu/trained_on.h"
 
 namespace sluice::methods_on_gpu_test {

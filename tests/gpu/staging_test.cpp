@@ -1,5 +1,5 @@
 // Copies between a GPU and the host, in streams of their own.
-#include "lib/staging.h"
+#include "lib/tensors/staging.h"
 
 #include <chrono>
 #include <cstdio>
@@ -8,10 +8,10 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 
-#include "lib/codecs/coded.h"
-#include "lib/device.h"
-#include "lib/pack.h"
-#include "lib/staged_sender.h"
+#include "lib/boundaries/codecs/coded.h"
+#include "lib/tensors/device.h"
+#include "lib/tensors/pack.h"
+#include "lib/tensors/staged_sender.h"
 
 namespace sluice::staging_test {
 

@@ -1,7 +1,7 @@
 #include "tests/gpu/trained_on.h"
 
-#include "experiments/assembly.h"
-#include "tests/experiments/training.h"
+#include "experiments/runs/assembly.h"
+#include "tests/experiments/helpers/training.h"
 
 namespace sluice {
 

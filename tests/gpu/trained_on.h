@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lib/policy.h"
+#include "lib/boundaries/policy.h"
 
 namespace sluice {
 

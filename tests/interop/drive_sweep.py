@@ -14,7 +14,7 @@ import time
 
 import optuna
 
-CONFIG = ["experiments/quickstart/local_loss.toml", "turns=24",
+CONFIG = ["experiments/configs/quickstart/local_loss.toml", "turns=24",
           "data={train=512, test=128}", "evaluate_every=1", "engine=virtual",
           "model={name='mlp', hidden=[16]}", "memory_format=contiguous"]
 SPACES = ["optimizer.lr=log_uniform(1e-4,1e-1)", "model.hidden=[16],[8, 8]",

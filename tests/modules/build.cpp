@@ -5,7 +5,7 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
-#include "lib/gradients.h"
+#include "lib/tensors/gradients.h"
 
 namespace sluice {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/block.h"
-#include "lib/layer.h"
+#include "lib/blocks/block.h"
+#include "lib/blocks/layer.h"
 #include "modules/models.h"
 
 namespace sluice {

@@ -11,7 +11,7 @@
 #include "lib/base/error.h"
 #include "modules/transformer.h"
 #include "tests/modules/build.h"
-#include "tests/modules/plain_models.h"
+#include "tests/oracles/plain_models.h"
 
 namespace sluice::gpt_test {
 

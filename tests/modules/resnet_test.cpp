@@ -5,7 +5,7 @@
 
 #include "lib/base/error.h"
 #include "tests/modules/build.h"
-#include "tests/modules/plain_models.h"
+#include "tests/oracles/plain_models.h"
 
 namespace sluice::resnet_test {
 

@@ -15,9 +15,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "experiments/assembly.h"
-#include "experiments/config/toml.h"
-#include "experiments/experiment.h"
+#include "experiments/config/experiment.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/runs/assembly.h"
 #include "lib/base/channel_around.h"
 #include "lib/base/random.h"
 #include "lib/engines/virtual.h"

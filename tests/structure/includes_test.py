@@ -14,14 +14,14 @@ class Includes(unittest.TestCase):
         tree = {
             "lib/base/error.h": ["string", "fmt/format.h"],
             "lib/kernels/loops.cu": ["lib/base/error.h", "cuda_runtime.h"],
-            "lib/block.h": ["lib/base/error.h", "lib/kernels/loops.h",
+            "lib/blocks/block.h": ["lib/base/error.h", "lib/kernels/loops.h",
                             "ATen/core/Tensor.h"],
-            "modules/mlp.cpp": ["lib/block.h", "lib/base/error.h"],
-            "auxiliary_heads/linear.cpp": ["lib/block.h"],
-            "transport/link.cpp": ["lib/base/error.h", "boost/asio.hpp"],
-            "experiments/main.cpp": ["modules/mlp.h", "transport/link.h",
+            "modules/mlp.cpp": ["lib/blocks/block.h", "lib/base/error.h"],
+            "auxiliary_heads/linear.cpp": ["lib/blocks/block.h"],
+            "transport/links/link.cpp": ["lib/base/error.h", "boost/asio.hpp"],
+            "experiments/program/main.cpp": ["modules/mlp.h", "transport/links/link.h",
                                      "auxiliary_heads/linear.h",
-                                     "lib/block.h", "boost/asio.hpp"],
+                                     "lib/blocks/block.h", "boost/asio.hpp"],
         }
         self.assertEqual(complaints(tree), [])
 
@@ -30,12 +30,12 @@ class Includes(unittest.TestCase):
         self.assertEqual(found, [f'{file}: "{included}": {reason}'])
 
     def test_base_may_not_include_the_rest_of_lib(self):
-        self.assert_refused("lib/base/error.h", "lib/block.h",
-                            "lib/base may not include lib")
+        self.assert_refused("lib/base/error.h", "lib/blocks/block.h",
+                            "lib/base is not above lib/blocks")
 
     def test_kernels_may_not_include_the_rest_of_lib(self):
-        self.assert_refused("lib/kernels/loops.cu", "lib/block.h",
-                            "lib/kernels may not include lib")
+        self.assert_refused("lib/kernels/loops.cu", "lib/blocks/block.h",
+                            "lib/kernels is not above lib/blocks")
 
     def test_kernels_may_not_know_libtorch(self):
         self.assert_refused("lib/kernels/loops.cu", "ATen/ATen.h",
@@ -46,47 +46,68 @@ class Includes(unittest.TestCase):
                             "lib may not include modules")
 
     def test_lib_may_not_include_experiments(self):
-        self.assert_refused("lib/block.cpp", "experiments/run.h",
-                            "lib may not include experiments")
+        self.assert_refused("lib/blocks/block.cpp", "experiments/runs/run.h",
+                            "lib/blocks is not above experiments/runs")
 
     def test_modules_may_not_include_heads(self):
         self.assert_refused("modules/mlp.cpp", "auxiliary_heads/linear.h",
-                            "modules may not include auxiliary_heads")
+                            "modules is not above auxiliary_heads")
 
     def test_heads_may_not_include_modules(self):
         self.assert_refused("auxiliary_heads/linear.cpp", "modules/mlp.h",
                             "auxiliary_heads may not include modules")
 
     def test_transport_may_include_nothing_of_lib_but_base(self):
-        self.assert_refused("transport/link.h", "lib/block.h",
-                            "transport may not include lib")
+        self.assert_refused("transport/links/link.h", "lib/blocks/block.h",
+                            "transport/links is not above lib/blocks")
 
     def test_base_may_not_know_libtorch(self):
         self.assert_refused("lib/base/buffer.cpp", "ATen/ATen.h",
                             "lib/base may not know LibTorch")
 
     def test_transport_may_not_know_libtorch(self):
-        self.assert_refused("transport/link.cpp", "torch/types.h",
-                            "transport may not know LibTorch")
+        self.assert_refused("transport/links/link.cpp", "torch/types.h",
+                            "transport/links may not know LibTorch")
+
+    def test_a_meeting_of_processes_may_not_know_kernels(self):
+        self.assert_refused("transport/meeting/hall.h", "lib/kernels/loops.h",
+                            "transport may not include lib/kernels")
+
+    def test_folders_of_a_floor_may_not_include_each_other(self):
+        self.assert_refused("experiments/report/page.cpp",
+                            "experiments/sweep/sweep.h",
+                            "experiments/report is not above "
+                            "experiments/sweep")
+
+    def test_no_file_lies_flat(self):
+        for file in ("lib/block.h", "experiments/run.cpp"):
+            self.assertEqual(complaints({file: []}),
+                             [f"{file}: {file.split('/')[0]} is no folder for "
+                              "sources"])
+
+    def test_schedules_may_not_know_libtorch(self):
+        self.assert_refused("lib/schedules/plan.h", "ATen/ATen.h",
+                            "lib/schedules may not know LibTorch")
 
     def test_lib_may_not_include_boost(self):
         self.assert_refused("lib/engines/threads.cpp", "boost/asio.hpp",
                             "only transport and experiments may include Boost")
 
     def test_a_path_that_climbs_is_refused(self):
-        self.assert_refused("lib/block.h", "../modules/mlp.h",
+        self.assert_refused("lib/blocks/block.h", "../modules/mlp.h",
                             "includes are written from the root of the "
                             "repository")
 
     def test_a_cycle_is_found_and_named(self):
         tree = {
-            "lib/a.h": ["lib/b.h"],
-            "lib/b.h": ["lib/c.h"],
-            "lib/c.h": ["lib/a.h"],
+            "lib/base/a.h": ["lib/base/b.h"],
+            "lib/base/b.h": ["lib/base/c.h"],
+            "lib/base/c.h": ["lib/base/a.h"],
         }
         self.assertEqual(
             complaints(tree),
-            ["cycle of includes: lib/a.h -> lib/b.h -> lib/c.h -> lib/a.h"])
+            ["cycle of includes: lib/base/a.h -> lib/base/b.h -> "
+             "lib/base/c.h -> lib/base/a.h"])
 
 
 if __name__ == "__main__":

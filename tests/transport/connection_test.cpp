@@ -1,6 +1,6 @@
 // What a peer can do wrong on a socket. The contract of the link itself is in
 // channel_contract_test.cpp.
-#include "transport/connection.h"
+#include "transport/links/connection.h"
 
 #include <algorithm>
 #include <array>
@@ -15,8 +15,8 @@
 
 #include "lib/base/error.h"
 #include "tests/transport/links_under_test.h"
-#include "transport/frame.h"
-#include "transport/hello.h"
+#include "transport/links/hello.h"
+#include "transport/wire/frame.h"
 
 namespace sluice::connection_test {
 

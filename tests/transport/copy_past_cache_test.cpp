@@ -1,4 +1,4 @@
-#include "transport/copy_past_cache.h"
+#include "transport/shared/copy_past_cache.h"
 
 #include <numeric>
 #include <vector>

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/io_thread.h"
-#include "transport/transports.h"
+#include "transport/links/io_thread.h"
+#include "transport/meeting/transports.h"
 
 namespace sluice {
 

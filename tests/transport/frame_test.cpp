@@ -1,4 +1,4 @@
-#include "transport/frame.h"
+#include "transport/wire/frame.h"
 
 #include <cstring>
 #include <functional>

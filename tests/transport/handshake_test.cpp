@@ -1,4 +1,4 @@
-#include "transport/handshake.h"
+#include "transport/wire/handshake.h"
 
 #include <algorithm>
 #include <utility>

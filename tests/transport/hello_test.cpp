@@ -1,4 +1,4 @@
-#include "transport/hello.h"
+#include "transport/links/hello.h"
 
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // Who runs the loop, and that nobody waits for what has happened.
-#include "transport/io_thread.h"
+#include "transport/links/io_thread.h"
 
 #include <atomic>
 #include <chrono>

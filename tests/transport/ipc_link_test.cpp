@@ -1,7 +1,7 @@
 // Tensors that stay on a GPU on their way to another process: over a real link
 // of shared memory, with a stand-in for the GPU (fake_gpu.h). The real one is
 // tested in tests/gpu/ipc_test.cpp.
-#include "transport/ipc_link.h"
+#include "transport/shared/ipc_link.h"
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@
 #include "lib/base/error.h"
 #include "tests/transport/fake_gpu.h"
 #include "tests/transport/links_under_test.h"
-#include "transport/ipc_parcel.h"
+#include "transport/shared/ipc_parcel.h"
 
 namespace sluice::ipc_link_test {
 

@@ -19,12 +19,12 @@
 #include "lib/base/buffer.h"
 #include "lib/base/memory_channel.h"
 #include "tests/transport/test_secret.h"
-#include "transport/connection.h"
-#include "transport/hello.h"
-#include "transport/io_thread.h"
-#include "transport/meeting.h"
-#include "transport/shared_memory.h"
-#include "transport/transports.h"
+#include "transport/links/connection.h"
+#include "transport/links/hello.h"
+#include "transport/links/io_thread.h"
+#include "transport/meeting/meeting.h"
+#include "transport/meeting/transports.h"
+#include "transport/shared/shared_memory.h"
 
 namespace sluice {
 

@@ -1,5 +1,5 @@
 // What a mailbox writes when, without a socket.
-#include "transport/mailbox.h"
+#include "transport/wire/mailbox.h"
 
 #include <cstdint>
 #include <vector>
@@ -8,7 +8,7 @@
 
 #include "lib/base/error.h"
 #include "tests/transport/links_under_test.h"
-#include "transport/frame.h"
+#include "transport/wire/frame.h"
 
 namespace sluice::mailbox_test {
 

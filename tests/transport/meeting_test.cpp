@@ -1,5 +1,5 @@
 // Who may come to a meeting, and who is sent away.
-#include "transport/meeting.h"
+#include "transport/meeting/meeting.h"
 
 #include <chrono>
 #include <filesystem>

@@ -8,7 +8,7 @@
 #include "tests/transport/fault_proxy.h"
 #include "tests/transport/links_under_test.h"
 #include "tests/transport/test_secret.h"
-#include "transport/meeting.h"
+#include "transport/meeting/meeting.h"
 
 namespace sluice {
 

@@ -1,4 +1,4 @@
-#include "transport/rendezvous.h"
+#include "transport/meeting/rendezvous.h"
 
 #include <filesystem>
 #include <fstream>
@@ -17,7 +17,7 @@
 #include "tests/transport/fault_proxy.h"
 #include "tests/transport/links_under_test.h"
 #include "tests/transport/test_secret.h"
-#include "transport/io_thread.h"
+#include "transport/links/io_thread.h"
 
 namespace sluice::rendezvous_test {
 

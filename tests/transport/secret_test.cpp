@@ -1,4 +1,4 @@
-#include "transport/secret.h"
+#include "transport/wire/secret.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "transport/shared_area.h"
+#include "transport/shared/shared_area.h"
 
 #include <cstring>
 
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/error.h"
-#include "transport/shared_slots.h"
+#include "transport/shared/shared_slots.h"
 
 namespace sluice::shared_area_test {
 

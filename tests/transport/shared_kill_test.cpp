@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "transport/file_descriptor.h"
+#include "transport/links/file_descriptor.h"
 
 namespace sluice::shared_kill_test {
 

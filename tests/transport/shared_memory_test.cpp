@@ -1,6 +1,6 @@
 // What links over shared memory promise beyond the contract of every link
 // (channel_contract_test.cpp): copies, slots, who moves bytes when.
-#include "transport/shared_memory.h"
+#include "transport/shared/shared_memory.h"
 
 #include <cstdint>
 #include <cstdlib>

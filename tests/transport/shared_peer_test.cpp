@@ -16,11 +16,11 @@
 
 #include "lib/base/error.h"
 #include "tests/transport/links_under_test.h"
-#include "transport/bytes.h"
-#include "transport/frame.h"
-#include "transport/shared_frames.h"
-#include "transport/shared_memory.h"
-#include "transport/shared_offer.h"
+#include "transport/shared/shared_frames.h"
+#include "transport/shared/shared_memory.h"
+#include "transport/shared/shared_offer.h"
+#include "transport/wire/bytes.h"
+#include "transport/wire/frame.h"
 
 namespace sluice::shared_peer_test {
 

@@ -1,4 +1,4 @@
-#include "transport/shared_ring.h"
+#include "transport/shared/shared_ring.h"
 
 #include <array>
 #include <cstdlib>
@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "transport/doorbell.h"
+#include "transport/links/doorbell.h"
 
 namespace sluice::shared_ring_test {
 

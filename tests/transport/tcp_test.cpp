@@ -1,4 +1,4 @@
-#include "transport/tcp.h"
+#include "transport/links/tcp.h"
 
 #include <chrono>
 #include <optional>
@@ -14,8 +14,8 @@
 
 #include "lib/base/error.h"
 #include "tests/transport/test_secret.h"
-#include "transport/io_thread.h"
-#include "transport/meeting.h"
+#include "transport/links/io_thread.h"
+#include "transport/meeting/meeting.h"
 
 namespace sluice::tcp_test {
 

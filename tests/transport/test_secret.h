@@ -1,6 +1,6 @@
 #pragma once
 
-#include "transport/secret.h"
+#include "transport/wire/secret.h"
 
 namespace sluice {
 

@@ -1,5 +1,5 @@
 // That nobody without the run's secret reads, or takes part.
-#include "transport/tls.h"
+#include "transport/links/tls.h"
 
 #include <chrono>
 #include <future>
@@ -20,7 +20,7 @@
 #include "lib/base/error.h"
 #include "tests/transport/fault_proxy.h"
 #include "tests/transport/links_under_test.h"
-#include "transport/meeting.h"
+#include "transport/meeting/meeting.h"
 
 namespace sluice::tls_test {
 

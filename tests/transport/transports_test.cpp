@@ -1,4 +1,4 @@
-#include "transport/transports.h"
+#include "transport/meeting/transports.h"
 
 #include <string>
 
@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "transport/io_thread.h"
+#include "transport/links/io_thread.h"
 
 namespace sluice::transports_test {
 

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "lib/base/error.h"
-#include "transport/alarm.h"
-#include "transport/doorbell.h"
-#include "transport/spin.h"
-#include "transport/turn.h"
+#include "transport/links/alarm.h"
+#include "transport/links/doorbell.h"
+#include "transport/links/spin.h"
+#include "transport/links/turn.h"
 
 namespace sluice::waking_test {
 

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "tests/transport/links_under_test.h"
-#include "transport/connection.h"
-#include "transport/frame.h"
-#include "transport/handshake.h"
+#include "transport/links/connection.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/handshake.h"
 
 namespace sluice::wire_test {
 

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #include "lib/checkpoints/checkpoint.h"
-#include "tests/experiments/training.h"
+#include "tests/experiments/helpers/training.h"
 
 namespace sluice::examples_test {
 

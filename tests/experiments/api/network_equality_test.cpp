@@ -10,7 +10,7 @@
 
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/api/small_network.h"
-#include "tests/experiments/training.h"
+#include "tests/experiments/helpers/training.h"
 
 namespace sluice::network_equality_test {
 

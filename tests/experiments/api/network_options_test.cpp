@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/config/toml.h"
+#include "experiments/config/files/toml.h"
 #include "tests/experiments/api/small_network.h"
 
 namespace sluice::network_options_test {

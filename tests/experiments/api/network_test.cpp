@@ -11,7 +11,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "tests/experiments/api/small_network.h"
-#include "tests/experiments/training.h"
+#include "tests/experiments/helpers/training.h"
 
 namespace sluice::network_test {
 

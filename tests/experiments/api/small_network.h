@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "experiments/api/sluice.h"
-#include "lib/source.h"
+#include "lib/blocks/source.h"
 
 namespace sluice {
 

@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "lib/staging.h"
+#include "lib/tensors/staging.h"
 
 namespace sluice {
 
-/// The functions of lib/staging.cpp, right or with a planted defect.
+/// The functions of lib/tensors/staging.cpp, right or with a planted defect.
 struct Mutant {
   std::string name;
   ToHost (*copy_to_host)(const at::Tensor&) = nullptr;

@@ -2,8 +2,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
-#include "lib/pack.h"
-#include "lib/staging.h"
+#include "lib/tensors/pack.h"
+#include "lib/tensors/staging.h"
 #include "tests/simcuda/tests/simulated_test.h"
 
 namespace sluice::simcuda::memory_test {

@@ -3,7 +3,7 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
-#include "lib/streams.h"
+#include "lib/tensors/streams.h"
 #include "tests/simcuda/simcuda.h"
 
 namespace sluice::simcuda {

@@ -12,7 +12,7 @@
 
 #include "lib/base/error.h"
 #include "tests/transport/test_secret.h"
-#include "transport/rendezvous.h"
+#include "transport/meeting/rendezvous.h"
 
 namespace {
 

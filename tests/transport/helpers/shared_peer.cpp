@@ -19,8 +19,8 @@
 
 #include "lib/base/error.h"
 #include "tests/transport/test_secret.h"
-#include "transport/rendezvous.h"
-#include "transport/shared_memory.h"
+#include "transport/meeting/rendezvous.h"
+#include "transport/shared/shared_memory.h"
 
 namespace {
 

@@ -1,0 +1,572 @@
+#include "experiments/config/experiment.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "experiments/config/free_schedule_rules.h"
+#include "experiments/config/numbered.h"
+#include "experiments/config/settings.h"
+#include "experiments/data/data_sets.h"
+#include "experiments/data/sample_order.h"
+#include "lib/base/plug_in.h"
+#include "lib/schedules/free_running.h"
+#include "lib/tensors/device.h"
+#include "modules/models.h"
+#include "transport/meeting/transports.h"
+
+namespace sluice {
+namespace {
+
+std::int64_t turns_of(double epochs, std::int64_t turns_per_epoch) {
+  if (epochs == 0) return 0;
+  return std::max<std::int64_t>(
+      1, std::llround(epochs * static_cast<double>(turns_per_epoch)));
+}
+
+void read_data(Fields& top, const std::string& data_root,
+               Experiment& experiment) {
+  top.section("data", "what is learned", [&](Fields& fields) {
+    std::string root = data_root;
+    std::string name = "drawn_digits";
+    const MakeDataSet make =
+        choose(fields, "name", data_sets(), name, "data set").make(fields);
+    fields.key("root", root,
+               {.text = "folder of the data files; default: the environment "
+                        "variable SLUICE_DATA"});
+    fields.key("prefetch", experiment.prefetch,
+               {.text = "made ahead, by a thread of their own, while the model "
+                        "computes; 0: none",
+                .unit = "batches",
+                .min = 0,
+                .max = 1024});
+    experiment.data = std::make_shared<const DataSet>(make(root));
+  });
+}
+
+void read_model(Fields& top, Experiment& experiment) {
+  top.section("model", "the network", [&](Fields& fields) {
+    std::string name = "mlp";
+    experiment.model = choose(fields, "name", models(), name, "model")
+                           .make(fields)(experiment.data->sample);
+  });
+}
+
+/// The config says `[boundary]` for all and `[boundary.2]` for one; how many
+/// there are is known only when the model has been cut. So `path` is taken from
+/// the top as it is written, made explicit, and read on its own.
+void read_numbered(Fields& top, std::string_view path, std::int64_t count,
+                   const NumberedKeys& keys, Experiment& experiment,
+                   void (*describe_one)(Fields&, Experiment&)) {
+  ConfigNode written;
+  top.key(path, written, "table", {.text = "for all, or numbered for one"});
+  const ConfigNode tables = numbered(
+      written.value.index() == 0 ? nullptr : &written, count, keys, path);
+  Fields fields(&tables, std::string(path));
+  const ConfigNode* table = written.value.index() == 0 ? nullptr : &written;
+  for (std::int64_t number = 1; number <= count; ++number) {
+    try {
+      fields.section(std::to_string(number), "",
+                     [&](Fields& part) { describe_one(part, experiment); });
+    } catch (const UserError& error) {
+      throw UserError("{}", as_written(error.what(), table, path, number));
+    }
+  }
+  fields.finish();
+  if (count == 0) {  // no boundary: what holds for all is checked all the same
+    Experiment unused = experiment;
+    const ConfigNode one = numbered(
+        written.value.index() == 0 ? nullptr : &written, 1, keys, path);
+    Fields check(&one, std::string(path));
+    check.section("1", "", [&](Fields& part) { describe_one(part, unused); });
+  }
+  experiment.resolved.set(path, fields.resolved());
+  // The manual describes number 1 in the form that holds for all.
+  const std::string first = std::string(path) + ".1.";
+  for (KeyDoc key : fields.manual()) {
+    if (!key.path.starts_with(first)) continue;
+    key.path.erase(path.size(), 2);
+    experiment.manual.push_back(std::move(key));
+  }
+}
+
+void add_policies(Experiment& experiment) {
+  std::vector<PolicyRow>& rows = experiment.policies;
+  for (const PolicyRow& row : policies()) {
+    for (const PolicyRow& own : rows)
+      if (own.name == row.name)
+        throw UserError("policy '{}' is built in; give yours another name",
+                        own.name);
+    rows.push_back(row);
+  }
+}
+
+void read_boundary(Fields& fields, Experiment& experiment) {
+  std::string codec = "none";
+  experiment.codecs.push_back(
+      choose(fields, "codec", codecs(), codec, "codec").make());
+  experiment.phases.front().push_back(read_policy(fields, experiment.policies));
+}
+
+void read_optimizer(Fields& fields, Experiment& experiment) {
+  OptimizerOptions options;
+  options.describe(fields);
+  experiment.optimizers.push_back(std::move(options));
+}
+
+void for_each_policy(const Experiment& experiment,
+                     const std::function<void(const std::string&)>& check) {
+  for (const Boundaries& phase : experiment.phases)
+    for (const BoundaryPolicy& boundary : phase) check(boundary.name);
+}
+
+bool wants_model_norm(const Experiment& experiment, const Fields& top) {
+  const auto wants = [](const OptimizerOptions& options) {
+    return options.clip_norm > 0 && options.clip_scope == ClipScope::model;
+  };
+  const auto count = std::count_if(experiment.optimizers.begin(),
+                                   experiment.optimizers.end(), wants);
+  if (count == 0) return false;
+  const bool all_alike = std::all_of(
+      experiment.optimizers.begin(), experiment.optimizers.end(),
+      [&](const OptimizerOptions& options) {
+        return wants(options) &&
+               options.clip_norm == experiment.optimizers[0].clip_norm;
+      });
+  if (!all_alike)
+    top.reject("optimizer",
+               "clip.scope = 'model' must hold for all blocks, with one norm");
+  for_each_policy(experiment, [&](const std::string& policy) {
+    if (policy != "backprop")
+      top.reject("optimizer",
+                 "clip.scope = 'model' needs backprop at every boundary; use "
+                 "clip.scope = 'block'");
+  });
+  return true;
+}
+
+/// Some models can't be cut for gradients.
+void check_policies(const Experiment& experiment, const Fields& top) {
+  const std::string& why = experiment.model.needs_backprop;
+  if (why.empty()) return;
+  for_each_policy(experiment, [&](const std::string& policy) {
+    if (policy != "backprop")
+      top.reject("boundary",
+                 fmt::format("every boundary must have the policy 'backprop', "
+                             "not '{}': {}",
+                             policy, why));
+  });
+}
+
+bool has_batch_norm(const Experiment& experiment, const LayerRange& range) {
+  for (std::int64_t i = range.first; i <= range.last; ++i) {
+    const auto layer =
+        experiment.model.layers.at(static_cast<std::size_t>(i)).make();
+    for (const auto& buffer : layer->named_buffers())
+      if (buffer.key().ends_with("running_mean")) return true;
+  }
+  return false;
+}
+
+/// A replay forwards a batch twice: whether BatchNorm's running statistics see
+/// it twice changes what an evaluation says, so nobody should guess.
+void check_statistics(const Experiment& experiment, const BlockPlan& block,
+                      const Fields& top) {
+  const bool replays =
+      block.delay > 0 && block.weights == WeightsAtBackward::current;
+  if (!replays || block.statistics) return;
+  const auto index = static_cast<std::size_t>(block.block) - 1;
+  if (has_batch_norm(experiment, experiment.ranges.at(index)))
+    top.reject("boundary",
+               fmt::format("block {} has BatchNorm and forwards every batch "
+                           "twice: say with boundary.{}.statistics = "
+                           "\"forward\", \"replay\" or \"both\" which pass "
+                           "moves its running statistics",
+                           block.block, block.block));
+}
+
+void check_plan(const Settings& settings, const Experiment& experiment,
+                const RunPlan& plan, const Fields& top) {
+  for (const BlockPlan& block : plan.blocks)
+    check_statistics(experiment, block, top);
+  if (plan.model_norm && settings.accumulate > 1)
+    top.reject("accumulate",
+               "can't go with clip.scope = 'model'; use clip.scope = 'block'");
+  for (const BlockPlan& block : plan.blocks)
+    if (block.delay > 0 && block.weights == WeightsAtBackward::mixed &&
+        settings.precision == "bf16")
+      top.reject("precision",
+                 fmt::format("bf16 can't go with weights = 'mixed' above block "
+                             "{}: its graphs hold bf16 copies of the weights, "
+                             "so it would silently be 'stash'",
+                             block.block));
+}
+
+Plans plans_of(const Experiment& experiment, bool model_norm,
+               const Settings& settings) {
+  Plans plans;
+  for (const Boundaries& phase : experiment.phases) {
+    std::vector<Traits> traits;
+    for (int block = 1; block < experiment.blocks(); ++block) {
+      const auto policy = phase[static_cast<std::size_t>(block) - 1].make(
+          site_of(experiment, block));
+      traits.push_back(policy->traits());
+      policy->unlock();  // whether it can be
+    }
+    plans.push_back(
+        settings.schedule == "free"
+            ? make_free_plan(traits, settings.accumulate, settings.in_flight)
+            : make_run_plan(traits, model_norm, settings.accumulate));
+  }
+  return plans;
+}
+
+std::int64_t threads_for(std::int64_t blocks) {
+  return std::max<std::int64_t>(
+      1, std::int64_t{std::thread::hardware_concurrency()} / blocks);
+}
+
+std::int64_t evaluation_batches_of(const Split& split,
+                                   const Settings& settings) {
+  if (split.size() == 0) return 0;
+  return SampleOrder(split.size(),
+                     {.batch_size = settings.batch_size, .shuffled = false})
+      .batches_per_epoch();
+}
+
+RunLength length_of(const Settings& settings, const Experiment& experiment) {
+  const std::int64_t per_epoch = experiment.turns_per_epoch;
+  RunLength length;
+  length.turns = settings.turns > 0 ? settings.turns
+                                    : turns_of(settings.epochs, per_epoch);
+  length.evaluate_every = turns_of(settings.evaluate_every, per_epoch);
+  const CheckpointSettings& saving = settings.checkpoint;
+  length.checkpoint_every = saving.every_turns > 0
+                                ? saving.every_turns
+                                : turns_of(saving.every, per_epoch);
+  length.initial_checkpoint = saving.initial;
+  length.checkpoint_evaluations = saving.best != "none";
+  length.early_stop = settings.early_stop;
+  length.drain = settings.drain;
+  length.evaluation_batches =
+      experiment.validation_batches +
+      evaluation_batches_of(experiment.data->test, settings);
+  return length;
+}
+
+std::vector<std::string> devices_of(const Settings& settings, int blocks,
+                                    const Fields& top) {
+  std::vector<std::string> names;
+  if (const auto* name = std::get_if<std::string>(&settings.device.value)) {
+    names.assign(static_cast<std::size_t>(blocks), *name);
+  } else if (const auto* list =
+                 std::get_if<ConfigNode::Array>(&settings.device.value)) {
+    for (const ConfigNode& item : *list)
+      if (const auto* one = std::get_if<std::string>(&item.value))
+        names.push_back(*one);
+  }
+  if (std::ssize(names) != blocks)
+    top.reject("device", fmt::format("is a name, or a list of one name for "
+                                     "each of the {} blocks",
+                                     blocks));
+  for (const std::string& name : names) check_device_name(name);
+  return names;
+}
+
+/// What the settings mean, now that data and blocks are known.
+void apply(const Settings& settings, const Fields& top,
+           Experiment& experiment) {
+  experiment.devices = devices_of(settings, experiment.blocks(), top);
+  experiment.deterministic = settings.deterministic;
+  experiment.cuda_ipc = settings.cuda_ipc;
+  experiment.name = settings.name;
+  experiment.engine = settings.engine;
+  experiment.seed = static_cast<std::uint64_t>(settings.seed);
+  experiment.batch_size = settings.batch_size;
+  experiment.drop_last = settings.drop_last;
+  experiment.log_every = settings.log_every;
+  experiment.timeout_seconds = settings.timeout_seconds;
+  experiment.reconnect_seconds = settings.reconnect_seconds;
+  experiment.transport = settings.transport;
+  experiment.hashes = settings.hashes;
+  experiment.restart_on_failure = settings.on_failure == "restart";
+  experiment.restarts = settings.restarts;
+  experiment.equal_builds = settings.equal_builds;
+  experiment.stop_on_nan = settings.on_nan == "stop";
+  experiment.forecast = settings.forecast;
+  experiment.threads = settings.threads > 0 ? settings.threads
+                                            : threads_for(experiment.blocks());
+  if (settings.max_staleness >= 0)
+    experiment.max_staleness = settings.max_staleness;
+  experiment.probe_every = settings.probe_every;
+  experiment.accumulate_mean = settings.accumulate_rule == "mean";
+  experiment.precision =
+      settings.precision == "bf16" ? Precision::bf16 : Precision::fp32;
+  experiment.memory_format = settings.memory_format == "channels_last"
+                                 ? MemoryFormat::channels_last
+                                 : MemoryFormat::contiguous;
+  experiment.caching_allocator = settings.allocator == "caching";
+  experiment.initial_weights = settings.initial_weights;
+}
+
+/// What they mean for the loop over the data.
+void apply_length(const Settings& settings, Experiment& experiment) {
+  experiment.turns_per_epoch = SampleOrder(experiment.data->train.size(),
+                                           {.batch_size = settings.batch_size,
+                                            .drop_last = settings.drop_last})
+                                   .batches_per_epoch();
+  experiment.validation_batches =
+      evaluation_batches_of(experiment.data->validation, settings);
+  experiment.length = length_of(settings, experiment);
+  experiment.calibrate = settings.virtual_time.calibrate;
+  experiment.traced = settings.traced;
+  experiment.tells_status = true;
+  experiment.keep = {.every = experiment.length.checkpoint_every,
+                     .last = settings.checkpoint.keep,
+                     .initial = settings.checkpoint.initial};
+  if (settings.checkpoint.best != "none")
+    experiment.keep.best = Measure{settings.checkpoint.best};
+}
+
+void check_reconnect(const Settings& settings, const Fields& top) {
+  if (settings.reconnect_seconds > 0 &&
+      !transport_of(settings.transport).reconnects)
+    top.reject(
+        "reconnect",
+        fmt::format("over transport = '{}' a connection breaks only with "
+                    "its process: set transport = 'tcp' or 'tls', or "
+                    "leave it out",
+                    settings.transport));
+  if (settings.reconnect_seconds >=
+      static_cast<double>(settings.timeout_seconds))
+    top.reject("reconnect",
+               fmt::format("must be shorter than timeout = {}, after which a "
+                           "worker that isn't heard is given up",
+                           settings.timeout_seconds));
+}
+
+void check_schedules(const Fields& top, const Experiment& experiment) {
+  for (const OptimizerOptions& options : experiment.optimizers) {
+    const LearningRate& rate = options.learning_rate;
+    const bool by_epoch = rate.warmup_epochs > 0 || rate.schedule == "step";
+    if (by_epoch && !top.has("turns_per_epoch"))
+      top.reject("optimizer",
+                 "a schedule in epochs needs `turns_per_epoch`: only your loop "
+                 "knows how long an epoch is");
+    if (rate.schedule == "cosine" && !top.has("turns"))
+      top.reject("optimizer",
+                 "schedule 'cosine' needs `turns`: only your loop knows when "
+                 "it ends");
+  }
+}
+
+/// What `sluice run` decides by these keys, a loop of one's own does by itself.
+constexpr const char* kLoopKeys[] = {
+    "name",     "epochs",      "batch_size", "drop_last", "evaluate_every",
+    "drain",    "checkpoint",  "early_stop", "allocator", "timetable",
+    "probe",    "barrier",     "virtual",    "schedule",  "in_flight",
+    "hashes",   "on_failure",  "restarts",   "on_nan",    "trace",
+    "forecast", "equal_builds"};
+
+void refuse_loop(const Fields& top) {
+  for (const char* key : kLoopKeys)
+    if (top.has(key))
+      top.reject(key, "is for `sluice run`; here your own loop decides it");
+}
+
+/// Its blocks open the data themselves; a loop of one's own brings batches to
+/// block 1 alone.
+void refuse_unlocked(const Fields& top, const Experiment& experiment) {
+  for (const RunPlan& plan : experiment.plans)
+    for (const BlockPlan& block : plan.blocks)
+      if (block.unlocked)
+        top.reject(
+            "boundary",
+            "unlock is for `sluice run`, where every block has the data; "
+            "leave it out here");
+}
+
+/// So that reading the resolved config gives the same network.
+void leave_out_loop(ConfigNode& resolved) {
+  std::erase_if(std::get<ConfigNode::Table>(resolved.value),
+                [](const auto& item) {
+                  return std::find(std::begin(kLoopKeys), std::end(kLoopKeys),
+                                   item.first) != std::end(kLoopKeys);
+                });
+}
+
+/// What a network's config says of the loop, for schedules alone.
+void read_length(Fields& top, const Settings& settings,
+                 Experiment& experiment) {
+  experiment.turns_per_epoch = 1;
+  top.key("turns_per_epoch", experiment.turns_per_epoch,
+          {.text = "how long an epoch is, for schedules of the learning rate",
+           .unit = "turns",
+           .min = 1,
+           .max = 1e12});
+  experiment.length.turns = settings.turns > 0
+                                ? settings.turns
+                                : std::numeric_limits<std::int64_t>::max();
+}
+
+/// Puts what was read apart from the top into the resolved config and the
+/// manual, and what was derived in the place of what was written.
+void finish_resolved(const Fields& top, Experiment& experiment) {
+  ConfigNode resolved = top.resolved();
+  for (const char* path : {"boundary", "optimizer"})
+    resolved.set(path, *experiment.resolved.find(path));
+  resolved.set("blocks", to_config(experiment.ranges));
+  resolved.set("threads", {.value = experiment.threads});
+  experiment.resolved = std::move(resolved);
+  std::vector<KeyDoc> manual = top.manual();
+  manual.insert(manual.end(), experiment.manual.begin(),
+                experiment.manual.end());
+  experiment.manual = std::move(manual);
+}
+
+/// What the resolved config says of the boundary above block k, but for its
+/// codec, which no timetable changes.
+ConfigNode policy_config(const Experiment& experiment, int block) {
+  ConfigNode config =
+      *experiment.resolved.find("boundary")->find(std::to_string(block));
+  std::erase_if(std::get<ConfigNode::Table>(config.value),
+                [](const auto& item) { return item.first == "codec"; });
+  return config;
+}
+
+/// What a config says beside data and model. Returns its timetable.
+Timetable read_rest(Fields& top, const Settings& settings,
+                    Experiment& experiment) {
+  top.section("loss", "at the last block, and of heads that classify",
+              [&](Fields& fields) {
+                std::string name = "cross_entropy";
+                experiment.loss =
+                    choose(fields, "name", losses(), name, "loss").make(fields);
+              });
+  experiment.ranges = partition(settings.blocks, experiment.model);
+  experiment.phases.emplace_back();
+  read_numbered(top, "boundary", experiment.blocks() - 1,
+                {.fresh = "policy", .shared = "codec"}, experiment,
+                read_boundary);
+  read_numbered(top, "optimizer", experiment.blocks(), {.fresh = "name"},
+                experiment, read_optimizer);
+  for (int k = 1; k < experiment.blocks(); ++k)
+    experiment.phases.front()[static_cast<std::size_t>(k) - 1].config =
+        policy_config(experiment, k);
+  Timetable timetable = read_timetable(
+      top, std::move(experiment.phases.front()), experiment.policies);
+  experiment.phases = timetable.phases;
+  top.finish();
+  check_policies(experiment, top);
+  apply(settings, top, experiment);
+  return timetable;
+}
+
+void make_plans(const Fields& top, const Settings& settings,
+                Experiment& experiment) {
+  const bool model_norm = wants_model_norm(experiment, top);
+  check_free_schedule(settings, model_norm, experiment.phases.size() > 1, top);
+  check_reconnect(settings, top);
+  experiment.plans = plans_of(experiment, model_norm, settings);
+  for (RunPlan& plan : experiment.plans) {
+    check_plan(settings, experiment, plan, top);
+    if (settings.barrier == "iteration")
+      plan.barrier = barrier_around_iterations(plan);
+    experiment.length.barriers.push_back(plan.barrier);
+  }
+  experiment.capacities =
+      capacities_of(experiment.plans, static_cast<std::size_t>(settings.slack));
+  finish_resolved(top, experiment);
+}
+
+}  // namespace
+
+double samples_per_turn(const Experiment& experiment) {
+  return static_cast<double>(experiment.data->train.size()) /
+         static_cast<double>(experiment.turns_per_epoch);
+}
+
+std::shared_ptr<const Codec> codec_above(const Experiment& experiment,
+                                         int block) {
+  if (block < 1 || block >= experiment.blocks()) return nullptr;
+  return experiment.codecs.at(static_cast<std::size_t>(block) - 1);
+}
+
+bool uses_gpus(const Experiment& experiment) {
+  return std::any_of(experiment.devices.begin(), experiment.devices.end(),
+                     [](const std::string& name) { return name != "cpu"; });
+}
+
+bool is_on_gpu(const Experiment& experiment, int block) {
+  return block >= 1 && block <= experiment.blocks() &&
+         experiment.devices.at(static_cast<std::size_t>(block) - 1) != "cpu";
+}
+
+Site site_of(const Experiment& experiment, int block) {
+  const LayerRange range =
+      experiment.ranges.at(static_cast<std::size_t>(block) - 1);
+  Site site;
+  site.block = block;
+  site.blocks = experiment.blocks();
+  site.layer = range.last;
+  site.features =
+      experiment.model.layers.at(static_cast<std::size_t>(range.last)).output;
+  site.classes = experiment.model.sample.classes;
+  site.loss = experiment.loss;
+  site.seed = experiment.seed;
+  site.model = &experiment.model;
+  return site;
+}
+
+Experiment read_experiment(const ConfigNode& config,
+                           const std::string& data_root) {
+  Experiment experiment;
+  Settings settings;
+  Fields top(&config, "");
+  settings.describe(top);
+  add_policies(experiment);
+  read_data(top, data_root, experiment);
+  read_model(top, experiment);
+  const Timetable timetable = read_rest(top, settings, experiment);
+  apply_length(settings, experiment);
+  experiment.length.switches = switches_of(
+      timetable,
+      [&](double epochs) {
+        return turns_of(epochs, experiment.turns_per_epoch);
+      },
+      experiment.length.evaluate_every, top);
+  make_plans(top, settings, experiment);
+  experiment.costs = costs_of(settings.virtual_time, experiment.model,
+                              experiment.ranges, experiment.codecs,
+                              experiment.batch_size, experiment.precision, top);
+  return experiment;
+}
+
+Experiment read_network(const ConfigNode& config, const OwnNetwork& network) {
+  Experiment experiment;
+  Settings settings;
+  Fields top(&config, "");
+  refuse_loop(top);
+  settings.describe(top);
+  read_length(top, settings, experiment);
+  if (std::holds_alternative<std::int64_t>(settings.blocks.value))
+    top.reject("blocks", "say where to cut: [\"0-3\", \"4-\"]");
+  experiment.model = network.model;
+  experiment.policies = network.policies;
+  add_policies(experiment);
+  read_rest(top, settings, experiment);
+  check_schedules(top, experiment);
+  make_plans(top, settings, experiment);
+  refuse_unlocked(top, experiment);
+  leave_out_loop(experiment.resolved);
+  return experiment;
+}
+
+}  // namespace sluice

@@ -1,0 +1,82 @@
+#include "experiments/config/files/extends.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "experiments/config/files/toml.h"
+#include "lib/base/config.h"
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kExtends = "extends";
+
+/// The files that `root` extends, and `root` without that key.
+std::vector<std::string> take_bases(ConfigNode& root) {
+  std::vector<std::string> bases;
+  ConfigNode only_extends = {ConfigNode::Table{}, root.origin};
+  if (const ConfigNode* node = root.find(kExtends)) {
+    only_extends.set(kExtends, *node);
+  }
+  Fields(&only_extends, "").key(kExtends, bases, {});
+  std::erase_if(std::get<ConfigNode::Table>(root.value),
+                [](const auto& entry) { return entry.first == kExtends; });
+  return bases;
+}
+
+/// `chain` are the files that led here.
+ConfigNode read(const std::string& path, std::vector<std::string> chain) {
+  std::error_code ignored;  // read_toml_file() has the better message
+  const std::string name =
+      std::filesystem::weakly_canonical(path, ignored).string();
+  const bool again = std::find(chain.begin(), chain.end(), name) != chain.end();
+  chain.push_back(name);
+  if (again) {
+    throw UserError("extends: a file inherits from itself: {}",
+                    fmt::join(chain, " -> "));
+  }
+  ConfigNode root = read_toml_file(path);
+  const ConfigNode* node = root.find(kExtends);
+  const Origin origin = node == nullptr ? Origin{} : node->origin;
+  ConfigNode result = {ConfigNode::Table{}, root.origin};
+  for (const std::string& base : take_bases(root)) {
+    const auto file = std::filesystem::path(path).parent_path() / base;
+    if (!std::filesystem::exists(file, ignored)) {
+      throw UserError("{}: extends: there is no file '{}'", origin.text(),
+                      file.string());
+    }
+    result = merged(result, read(file.string(), chain));
+  }
+  return merged(result, root);
+}
+
+}  // namespace
+
+ConfigNode read_config_file(const std::string& path) {
+  return read(path, {});
+}
+
+ConfigNode merged(const ConfigNode& base, const ConfigNode& over) {
+  const auto* table = std::get_if<ConfigNode::Table>(&over.value);
+  if (table == nullptr ||
+      !std::holds_alternative<ConfigNode::Table>(base.value)) {
+    return over;
+  }
+  ConfigNode result = {base.value, over.origin};
+  for (const auto& [key, node] : *table) {
+    const ConfigNode* below = base.find(key);
+    result.set(key, below == nullptr ? node : merged(*below, node));
+  }
+  return result;
+}
+
+}  // namespace sluice

@@ -1,0 +1,76 @@
+#include "experiments/config/numbers.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <variant>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+constexpr std::array<std::string_view, 18> kNoNumbers = {
+    "name",       "engine",   "transport",   "threads",    "log_every",
+    "slack",      "timeout",  "allocator",   "checkpoint", "hashes",
+    "on_failure", "restarts", "on_nan",      "reconnect",  "trace",
+    "forecast",   "cuda_ipc", "equal_builds"};
+constexpr std::array<std::string_view, 2> kNoNumbersOfData = {"root",
+                                                              "prefetch"};
+
+template <class Names>
+ConfigNode without(const ConfigNode& node, const Names& names) {
+  ConfigNode rest = node;
+  if (auto* table = std::get_if<ConfigNode::Table>(&rest.value))
+    std::erase_if(*table, [&](const auto& entry) {
+      return std::find(names.begin(), names.end(), entry.first) != names.end();
+    });
+  return rest;
+}
+
+std::string literal_of(const ConfigNode* node) {
+  return node == nullptr ? "absent" : node->literal();
+}
+
+std::optional<Difference> difference(const ConfigNode* is,
+                                     const ConfigNode* should_be,
+                                     const std::string& path) {
+  if (is == nullptr || should_be == nullptr)
+    return Difference{path, literal_of(is), literal_of(should_be)};
+  if (*is == *should_be) return std::nullopt;
+  const auto* left = std::get_if<ConfigNode::Table>(&is->value);
+  const auto* right = std::get_if<ConfigNode::Table>(&should_be->value);
+  if (left == nullptr || right == nullptr)
+    return Difference{path, is->literal(), should_be->literal()};
+  const std::string before = path.empty() ? "" : path + ".";
+  for (const auto& table : {left, right})
+    for (const auto& [key, node] : *table)
+      if (auto found =
+              difference(is->find(key), should_be->find(key), before + key))
+        return found;
+  return std::nullopt;
+}
+
+}  // namespace
+
+ConfigNode numbers_of(const ConfigNode& resolved) {
+  ConfigNode numbers = without(resolved, kNoNumbers);
+  if (const ConfigNode* data = numbers.find("data"))
+    numbers.set("data", without(*data, kNoNumbersOfData));
+  return numbers;
+}
+
+std::optional<Difference> find_difference(const ConfigNode& is,
+                                          const ConfigNode& should_be) {
+  return difference(&is, &should_be, "");
+}
+
+std::string first_difference(const ConfigNode& is,
+                             const ConfigNode& should_be) {
+  const auto found = find_difference(is, should_be);
+  if (!found) return "";
+  return fmt::format("{} is {}, not {}", found->path, found->is,
+                     found->should_be);
+}
+
+}  // namespace sluice

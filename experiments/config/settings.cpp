@@ -1,0 +1,229 @@
+#include "experiments/config/settings.h"
+
+#include "experiments/config/run_name.h"
+#include "transport/meeting/transports.h"
+
+namespace sluice {
+
+void CheckpointSettings::describe(Fields& fields) {
+  fields.key(
+      "every", every,
+      {.text = "0: only at the end", .unit = "epochs", .min = 0, .max = 1e6});
+  fields.key("every_turns", every_turns,
+             {.text = "the same in turns; above 0 it replaces `every`",
+              .unit = "turns",
+              .min = 0,
+              .max = 1e12});
+  fields.key("initial", initial,
+             {.text = "save the weights before the first turn"});
+  fields.key(
+      "keep", keep,
+      {.text = "how many of those are kept, the last ones; 0: all", .min = 0});
+  fields.key("best", best,
+             {.text = "also keep that of the best evaluation, as "
+                      "checkpoints/best",
+              .allowed = {"none", "accuracy", "loss"}});
+}
+
+void Settings::describe(Fields& fields) {
+  fields.key("name", name, {.text = "of the experiment, and of its folder"});
+  check_name(fields, name);
+  fields.key("engine", engine,
+             {.text = "what runs the blocks",
+              .allowed = {"virtual", "threads", "processes"}});
+  fields.key(
+      "transport", transport,
+      {.text = "of engine = \"processes\": what carries messages between "
+               "the processes",
+       .allowed = names_of(transports())});
+  fields.key("seed", seed, {.text = "of weights, masks and orders", .min = 0});
+  fields.key("blocks", blocks, "integer | list of ranges",
+             {.text = "how the model is cut: 4, or [\"0-3\", \"4-\"]"});
+  fields.key("device", device, "text | list of texts",
+             {.text = "where the blocks compute, all of them or a list with "
+                      "one for each: \"cpu\", \"cuda:1\", or \"cuda\", which "
+                      "deals them out over a machine's GPUs"});
+  fields.key("deterministic", deterministic,
+             {.text = "on GPUs: only algorithms that give the same bits each "
+                      "time; an operation that has none fails"});
+  fields.key("cuda_ipc", cuda_ipc,
+             {.text = "between blocks on GPUs, over transport = "
+                      "\"shared_memory\": tensors go from GPU to GPU where "
+                      "CUDA can do so, not through the host"});
+  fields.key(
+      "epochs", epochs,
+      {.text = "how long it trains", .unit = "epochs", .min = 0, .max = 1e6});
+  fields.key("turns", turns,
+             {.text = "how long it trains; above 0 it replaces `epochs`",
+              .unit = "batches",
+              .min = 0,
+              .max = 1e12});
+  fields.key("batch_size", batch_size,
+             {.text = "of every batch but an epoch's last",
+              .unit = "samples",
+              .min = 1});
+  fields.key("drop_last", drop_last,
+             {.text = "leave an epoch's last batch out when it is not full"});
+  fields.key(
+      "evaluate_every", evaluate_every,
+      {.text = "0: only at the end", .unit = "epochs", .min = 0, .max = 1e6});
+  fields.key("log_every", log_every,
+             {.text = "between training records", .unit = "turns", .min = 1});
+  fields.key("drain", drain, {.text = "apply what is in flight at the end"});
+  fields.key("threads", threads,
+             {.text = "intra-op threads of each block; 0: the cores divided by "
+                      "the blocks",
+              .min = 0,
+              .max = 1024});
+  fields.section("accumulate", "gradients over several batches",
+                 [&](Fields& part) {
+                   part.key("batches", accumulate,
+                            {.text = "for one update; an incomplete window at "
+                                     "the end is not applied",
+                             .unit = "batches",
+                             .min = 1,
+                             .max = 1e6});
+                   part.key("rule", accumulate_rule,
+                            {.text = "what becomes of their gradients",
+                             .allowed = {"sum", "mean"}});
+                 });
+  fields.key("max_staleness", max_staleness,
+             {.text = "a gradient that is older ends the run with an error; "
+                      "-1: any age",
+              .unit = "batches",
+              .min = -1,
+              .max = 1e12});
+  fields.section("probe", "how true the gradients are that blocks apply",
+                 [&](Fields& part) {
+                   part.key("every", probe_every,
+                            {.text = "compare them with back-propagation of "
+                                     "the same batch through all blocks; 0: "
+                                     "never",
+                             .unit = "turns",
+                             .min = 0,
+                             .max = 1e12});
+                 });
+  fields.key("precision", precision,
+             {.text = "of matrix products and convolutions",
+              .allowed = {"fp32", "bf16"}});
+  fields.key("memory_format", memory_format,
+             {.text = "how images lie in memory; channels_last is faster for "
+                      "convolutions",
+              .allowed = {"contiguous", "channels_last"}});
+  fields.key(
+      "allocator", allocator,
+      {.text = "of tensors on the CPU: ours, which keeps freed memory, or "
+               "LibTorch's",
+       .allowed = {"caching", "system"}});
+  fields.key(
+      "slack", slack,
+      {.text = "messages that a boundary holds beyond the least it needs",
+       .unit = "messages",
+       .min = 0,
+       .max = 1024});
+  fields.key("barrier", barrier,
+             {.text = "where all blocks wait for each other: around every "
+                      "iteration, as published codes of delayed methods do; "
+                      "changes speeds, but no number",
+              .allowed = {"none", "iteration"}});
+  fields.key("schedule", schedule,
+             {.text = "lockstep: each block does its actions in a fixed order, "
+                      "so that no number depends on time; free: it does what "
+                      "is ready first, staleness follows from speeds (in "
+                      "engine = \"virtual\" from the costs in [virtual]) and "
+                      "is measured, and schedule.txt in the run's folder "
+                      "records what was chosen, for `sluice replay`",
+              .allowed = {"lockstep", "free"}});
+  fields.key("in_flight", in_flight,
+             {.text = "of schedule = \"free\": how many batches a block "
+                      "forwards before it must apply the oldest; 0: one more "
+                      "than the delay that it has in lockstep",
+              .unit = "batches",
+              .min = 0,
+              .max = 1024});
+  fields.section(
+      "trace", "trace.json in the run's folder: who did what when",
+      [&](Fields& part) {
+        part.key("turns", traced.count,
+                 {.text = "how many it shows; 0: none",
+                  .unit = "turns",
+                  .min = 0,
+                  .max = 1e6});
+        part.key(
+            "first", traced.first,
+            {.text = "the first one", .unit = "turns", .min = 0, .max = 1e12});
+      });
+  fields.key("hashes", hashes,
+             {.text = "after each update write a hash of every gradient and "
+                      "tensor of the block into metrics.jsonl; what `sluice "
+                      "verify` compares"});
+  fields.key("timeout", timeout_seconds,
+             {.text = "a worker that makes no progress for so long, and waits "
+                      "for nobody, hangs and is given up: must be longer than "
+                      "any single action of a block, such as the forward of a "
+                      "batch or a checkpoint",
+              .unit = "s",
+              .min = 1,
+              .max = 1e6});
+  fields.key("reconnect", reconnect_seconds,
+             {.text = "of engine = \"processes\" over tcp or tls: how long a "
+                      "connection that broke may take to come back before its "
+                      "worker is given up; nothing is lost or comes twice. "
+                      "So long it takes, too, until a killed worker is missed. "
+                      "0: a broken connection is a failure",
+              .unit = "s",
+              .min = 0,
+              .max = 1e5});
+  fields.key("on_failure", on_failure,
+             {.text = "of engine = \"processes\", when a worker dies, hangs or "
+                      "can't be reached: end the run with an error, or start "
+                      "all workers anew from the last checkpoint (the start, "
+                      "when there is none), with the bits of an undisturbed "
+                      "run",
+              .allowed = {"stop", "restart"}});
+  fields.key("restarts", restarts,
+             {.text = "of on_failure = \"restart\": the most in a row without "
+                      "a new checkpoint between them",
+              .min = 1,
+              .max = 1e6});
+  fields.key("equal_builds", equal_builds,
+             {.text = "of ranks (mpirun, srun, torchrun): refuse one whose "
+                      "LibTorch is another build than that of rank 0, or whose "
+                      "processor has other vector instructions, which may move "
+                      "the last bits; else both say so, and run.json does"});
+  fields.key("on_nan", on_nan,
+             {.text = "when a loss that is logged, or that of an evaluation, "
+                      "is NaN or infinite: end the run as diverged (exit "
+                      "status 5), or train on",
+              .allowed = {"stop", "continue"}});
+  fields.key(
+      "forecast", forecast,
+      {.text = "before the first turn let each block rehearse some turns "
+               "alone, as `sluice plan --calibrate` does, and record "
+               "what memory it will need, to be compared with what it "
+               "then needs"});
+  fields.key(
+      "initial_weights", initial_weights,
+      {.text = "safetensors file or checkpoint that the run starts with; "
+               "tensors are named as in our checkpoints"});
+  fields.section("checkpoint", "what is saved; the end always is",
+                 [&](Fields& part) { checkpoint.describe(part); });
+  fields.section(
+      "early_stop", "end when evaluations get no better", [&](Fields& part) {
+        part.key(
+            "patience", early_stop.patience,
+            {.text = "evaluations without progress after which the run ends; "
+                     "0: never",
+             .min = 0});
+        part.key("metric", early_stop.measure.name,
+                 {.text = "whose progress", .allowed = {"accuracy", "loss"}});
+        part.key("min_delta", early_stop.min_delta,
+                 {.text = "the least that counts as progress", .min = 0});
+      });
+  fields.section("virtual",
+                 "what the clock of engine = \"virtual\" knows; no number of a "
+                 "run depends on it, and without costs nothing takes time",
+                 [&](Fields& part) { virtual_time.describe(part); });
+}
+
+}  // namespace sluice

@@ -1,0 +1,143 @@
+#include "experiments/config/timetable.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "auxiliary_heads/heads.h"
+#include "auxiliary_heads/input_models/input_models.h"
+#include "auxiliary_heads/synthesizers/synthesizers.h"
+#include "experiments/config/files/extends.h"
+#include "experiments/config/numbered.h"
+#include "lib/base/plug_in.h"
+
+namespace sluice {
+namespace {
+
+/// What a phase writes about its boundaries, over what was before it.
+Boundaries next_phase(const ConfigNode& written, const Boundaries& before,
+                      const std::string& path,
+                      std::span<const PolicyRow> policies) {
+  const auto count = std::ssize(before);
+  const ConfigNode tables =
+      numbered(&written, count, {.fresh = "policy"}, path);
+  ConfigNode whole{.value = ConfigNode::Table{}, .origin = written.origin};
+  for (std::int64_t k = 1; k <= count; ++k) {
+    const ConfigNode* own = tables.find(std::to_string(k));
+    const ConfigNode& old = before[static_cast<std::size_t>(k) - 1].config;
+    whole.set(std::to_string(k),
+              own->find("policy") ? *own : merged(old, *own));
+  }
+  Boundaries phase;
+  Fields fields(&whole, path);
+  for (std::int64_t k = 1; k <= count; ++k)
+    fields.section(std::to_string(k), "", [&](Fields& part) {
+      if (part.has("codec"))
+        part.reject("codec",
+                    "holds for the whole run: say it in [boundary], not in a "
+                    "phase of the timetable");
+      phase.push_back(read_policy(part, policies));
+    });
+  fields.finish();
+  for (std::size_t i = 0; i < phase.size(); ++i)
+    phase[i].config = *fields.resolved().find(std::to_string(i + 1));
+  return phase;
+}
+
+SwitchSettings read_switch(Fields& fields) {
+  SwitchSettings when;
+  fields.key("epoch", when.epoch,
+             {.text = "after which this phase begins",
+              .unit = "epochs",
+              .min = 0,
+              .max = 1e6});
+  fields.key("turn", when.turn,
+             {.text = "or the turns", .unit = "turns", .min = 0, .max = 1e12});
+  fields.key("accuracy", when.accuracy,
+             {.text = "or the accuracy of an evaluation, once it is as high",
+              .min = 0,
+              .max = 1});
+  fields.key("loss", when.loss,
+             {.text = "or the loss of an evaluation, once it is as low",
+              .min = 0,
+              .max = 1e9});
+  return when;
+}
+
+bool is_one(const SwitchSettings& when) {
+  return int{when.epoch > 0} + int{when.turn > 0} + int{when.accuracy > 0} +
+             int{when.loss > 0} ==
+         1;
+}
+
+}  // namespace
+
+PlugIns plug_ins() {
+  return {heads(), configure_synthesizer, configure_input_model};
+}
+
+BoundaryPolicy read_policy(Fields& fields,
+                           std::span<const PolicyRow> policies) {
+  BoundaryPolicy policy{.name = "backprop"};
+  policy.make = choose(fields, "policy", policies, policy.name, "policy")
+                    .make.configure(fields, plug_ins());
+  return policy;
+}
+
+Timetable read_timetable(Fields& top, Boundaries first,
+                         std::span<const PolicyRow> policies) {
+  Timetable timetable;
+  timetable.phases.push_back(std::move(first));
+  top.list("timetable", "phases after the first, with other policies",
+           [&](Fields& fields, std::int64_t index) {
+             const SwitchSettings when = read_switch(fields);
+             ConfigNode written;
+             fields.key("boundary", written, "table",
+                        {.text = "the keys that change, for all or numbered "
+                                 "for one"});
+             if (index < 0) return;
+             if (!is_one(when))
+               fields.reject("epoch",
+                             "a phase begins at an epoch, a turn, an accuracy "
+                             "or a loss: give one of them");
+             if (written.value.index() == 0)
+               fields.reject("boundary", "a phase says what changes");
+             timetable.switches.push_back(when);
+             timetable.phases.push_back(next_phase(
+                 written, timetable.phases.back(),
+                 fmt::format("timetable[{}].boundary", index), policies));
+           });
+  return timetable;
+}
+
+std::vector<Switch> switches_of(
+    const Timetable& timetable,
+    const std::function<std::int64_t(double epochs)>& turns_of,
+    std::int64_t evaluate_every, const Fields& top) {
+  std::vector<Switch> switches;
+  std::int64_t last = 0;
+  for (const SwitchSettings& when : timetable.switches) {
+    Switch next;
+    if (when.accuracy > 0 || when.loss > 0) {
+      const bool is_loss = when.loss > 0;
+      next.measure.name = is_loss ? "loss" : "accuracy";
+      next.threshold = is_loss ? when.loss : when.accuracy;
+      if (evaluate_every == 0)
+        top.reject("timetable",
+                   "a phase that begins at an accuracy or a loss needs "
+                   "evaluations on the way: evaluate_every is 0");
+    } else {
+      next.turn = when.turn > 0 ? when.turn : turns_of(when.epoch);
+      if (next.turn <= last)
+        top.reject("timetable",
+                   fmt::format("its phases begin one after another: turn {} "
+                               "does not come after turn {}",
+                               next.turn, last));
+      last = next.turn;
+    }
+    switches.push_back(next);
+  }
+  return switches;
+}
+
+}  // namespace sluice

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/config.h"
+#include "lib/boundaries/policies/plug_ins.h"
+#include "lib/boundaries/policy.h"
+#include "lib/engines/switch.h"
+
+namespace sluice {
+
+/// The policy of a boundary in a phase of the timetable.
+struct BoundaryPolicy {
+  std::string name = {};   ///< "local_loss"
+  ConfigNode config = {};  ///< with every default written out
+  MakePolicy make = nullptr;
+};
+/// Index k-1.
+using Boundaries = std::vector<BoundaryPolicy>;
+
+/// When a phase begins, as the config says it: one of these is above 0.
+struct SwitchSettings {
+  double epoch = 0;
+  std::int64_t turn = 0;
+  double accuracy = 0;
+  double loss = 0;
+};
+
+struct Timetable {
+  std::vector<Boundaries> phases = {};
+  std::vector<SwitchSettings> switches = {};  ///< [i] begins phase i + 1
+};
+
+/// What policies may be made of.
+PlugIns plug_ins();
+
+/// Reads one boundary: its policy, one of those, and that policy's options.
+BoundaryPolicy read_policy(Fields& fields, std::span<const PolicyRow> policies);
+
+/// Reads the list `timetable` of the phases after the first one, whose
+/// boundaries are given. A boundary that a phase says nothing of keeps its
+/// policy; one of which it names some keys keeps the others.
+Timetable read_timetable(Fields& top, Boundaries first,
+                         std::span<const PolicyRow> policies);
+
+/// `turns_of` gives the turns of so many epochs. Throws when they would never
+/// come, or in another order.
+std::vector<Switch> switches_of(
+    const Timetable& timetable,
+    const std::function<std::int64_t(double epochs)>& turns_of,
+    std::int64_t evaluate_every, const Fields& top);
+
+}  // namespace sluice

@@ -1,0 +1,145 @@
+#include "experiments/config/virtual_time.h"
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/message.h"
+#include "lib/boundaries/codecs/coded.h"
+
+namespace sluice {
+namespace {
+
+/// "2x1.5", "2 x1.5": block 2 takes 1.5 times as long.
+std::optional<std::pair<std::size_t, double>> slow_block(std::string text) {
+  std::erase(text, ' ');
+  std::pair<std::size_t, double> slow{0, 0};
+  const char* end = text.data() + text.size();
+  const auto block = std::from_chars(text.data(), end, slow.first);
+  if (block.ec != std::errc() || block.ptr == end || *block.ptr != 'x')
+    return std::nullopt;
+  const auto factor = std::from_chars(block.ptr + 1, end, slow.second);
+  if (factor.ec != std::errc() || factor.ptr != end || slow.second <= 0)
+    return std::nullopt;
+  return slow;
+}
+
+void set_slowness(const std::vector<std::string>& slow, const Fields& top,
+                  std::vector<BlockCosts>& blocks) {
+  for (const std::string& text : slow) {
+    const auto found = slow_block(text);
+    if (!found || found->first < 1 || found->first > blocks.size())
+      top.reject("virtual",
+                 fmt::format("slow: expected a block from 1 to {} and a factor "
+                             "above 0, as in \"2x1.5\", got \"{}\"",
+                             blocks.size(), text));
+    blocks[found->first - 1].slowness = found->second;
+  }
+}
+
+/// Of h_k of one sample.
+double bytes_of_sample(const SampleShape& shape, Precision precision,
+                       const Codec* codec) {
+  std::vector<std::int64_t> sizes = {1};
+  sizes.insert(sizes.end(), shape.begin(), shape.end());
+  const auto type = precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
+  Message message;
+  pack({at::zeros(sizes, type)}, "h", codec, message);
+  return static_cast<double>(payload_bytes(message));
+}
+
+MessageBytes bytes_above(const Model& model, const LayerRange& range,
+                         const Codec* codec, std::int64_t batch_size,
+                         Precision precision) {
+  const SampleShape& shape =
+      model.layers[static_cast<std::size_t>(range.last)].output;
+  const auto samples = static_cast<double>(batch_size);
+  const std::int64_t labels = model.sample.is_text ? model.sample.shape[0] : 1;
+  const double features = samples * bytes_of_sample(shape, precision, codec);
+  const double up = features + samples * 8 * static_cast<double>(labels);
+  return {.activation = up, .gradient = features, .evaluation = up, .norm = 8};
+}
+
+}  // namespace
+
+void VirtualOptions::describe(Fields& fields) {
+  const auto seconds = [&](std::string_view name, std::vector<double>& value,
+                           std::string_view text) {
+    fields.key(name, value, {.text = text, .unit = "s", .min = 0, .max = 1e6});
+  };
+  seconds("forward", forward,
+          "of a batch: one for all blocks, or one for each");
+  seconds("backward", backward, "likewise, without what follows");
+  seconds("update", update, "likewise");
+  seconds("learn", learn, "likewise, what a synthesizer learns from a batch");
+  seconds("learn_input", learn_input,
+          "likewise, what the input model of an unlocked block learns from it");
+  seconds("head", head, "likewise, more per backward for an auxiliary head");
+  fields.key("latency", latency,
+             {.text = "of a message between blocks",
+              .unit = "s",
+              .min = 0,
+              .max = 1e6});
+  fields.key("bandwidth", bandwidth,
+             {.text = "of each direction of a boundary, which carries one "
+                      "message after the other; 0: unlimited",
+              .unit = "bytes/s",
+              .min = 0});
+  fields.key("jitter", jitter,
+             {.text = "every action and message takes so much of its time more "
+                      "or less, at random",
+              .min = 0,
+              .max = 0.99});
+  fields.key("seed", seed, {.text = "of the jitter", .min = 0});
+  fields.key("slow", slow,
+             {.text = "blocks that take longer for everything: \"2x1.5\""});
+  fields.key("calibrate", calibrate,
+             {.text = "measure what the actions take in a few turns on this "
+                      "machine, before the run"});
+  const bool given = !(forward.empty() && backward.empty() && update.empty() &&
+                       learn.empty() && learn_input.empty() && head.empty());
+  if (calibrate && given)
+    fields.reject("calibrate",
+                  "measures what forward, backward, update, learn, learn_input "
+                  "and head give; leave those out");
+}
+
+Costs costs_of(const VirtualOptions& options, const Model& model,
+               const Partition& ranges, const Codecs& codecs,
+               std::int64_t batch_size, Precision precision,
+               const Fields& top) {
+  Costs costs{.blocks = std::vector<BlockCosts>(ranges.size()),
+              .latency = options.latency,
+              .bandwidth = options.bandwidth,
+              .jitter = options.jitter,
+              .seed = static_cast<std::uint64_t>(options.seed)};
+  const auto spread = [&](std::string_view name,
+                          const std::vector<double>& values,
+                          double BlockCosts::*member) {
+    if (values.size() > 1 && values.size() != ranges.size())
+      top.reject(
+          "virtual",
+          fmt::format("{}: {} numbers for {} blocks; give one, or one for "
+                      "each block",
+                      name, values.size(), ranges.size()));
+    for (std::size_t k = 0; k < ranges.size() && !values.empty(); ++k)
+      costs.blocks[k].*member = values[values.size() == 1 ? 0 : k];
+  };
+  spread("forward", options.forward, &BlockCosts::forward);
+  spread("backward", options.backward, &BlockCosts::backward);
+  spread("update", options.update, &BlockCosts::update);
+  spread("learn", options.learn, &BlockCosts::learn);
+  spread("learn_input", options.learn_input, &BlockCosts::learn_input);
+  spread("head", options.head, &BlockCosts::head);
+  set_slowness(options.slow, top, costs.blocks);
+  for (std::size_t k = 0; k + 1 < ranges.size(); ++k)
+    costs.bytes.push_back(bytes_above(model, ranges[k], codecs.at(k).get(),
+                                      batch_size, precision));
+  return costs;
+}
+
+}  // namespace sluice

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/config.h"
+#include "lib/blocks/layer.h"
+#include "lib/boundaries/codecs/codec.h"
+#include "lib/schedules/costs.h"
+#include "lib/tensors/precision.h"
+#include "modules/partition.h"
+
+namespace sluice {
+
+/// The section [virtual]: what the clock of engine = "virtual" knows. No number
+/// of a run depends on it.
+struct VirtualOptions {
+  // Seconds; one for all blocks, or one for each. Empty: nothing.
+  std::vector<double> forward = {};
+  std::vector<double> backward = {};
+  std::vector<double> update = {};
+  std::vector<double> learn = {};
+  std::vector<double> learn_input = {};
+  std::vector<double> head = {};
+  double latency = 0;    ///< s
+  double bandwidth = 0;  ///< bytes/s; 0: unlimited
+  double jitter = 0;
+  std::int64_t seed = 1;
+  std::vector<std::string> slow = {};  ///< "2x1.5"
+  bool calibrate = false;
+
+  void describe(Fields& fields);
+};
+
+/// What the options mean for these blocks; the bytes of messages are those of a
+/// full batch, by the shapes of the model, as the boundary's codec sends them.
+/// `top` is where errors are reported.
+Costs costs_of(const VirtualOptions& options, const Model& model,
+               const Partition& ranges, const Codecs& codecs,
+               std::int64_t batch_size, Precision precision, const Fields& top);
+
+}  // namespace sluice

@@ -1,0 +1,134 @@
+#include "experiments/planner/policy_work.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <ATen/ATen.h>
+
+#include "lib/boundaries/input_model.h"
+#include "lib/boundaries/policy.h"
+#include "lib/tensors/gradients.h"
+#include "lib/tensors/leaves.h"
+#include "lib/tensors/product_count.h"
+
+namespace sluice {
+namespace {
+
+/// No two values are the same.
+at::Tensor samples_of(std::int64_t count, const SampleShape& shape) {
+  std::vector<std::int64_t> sizes = {count};
+  sizes.insert(sizes.end(), shape.begin(), shape.end());
+  return at::linspace(0, 1, c10::multiply_integers(sizes)).view(sizes);
+}
+
+at::Tensor labels_of(std::int64_t count, const SampleSpec& sample) {
+  return sample.is_text ? at::zeros({count, sample.shape.at(0)}, at::kLong)
+                        : at::zeros({count}, at::kLong);
+}
+
+/// What a boundary's policy is given of a batch of so many samples.
+class MadeUpBatch {
+ public:
+  MadeUpBatch(const Experiment& experiment, int block, std::int64_t samples)
+      : experiment_(experiment),
+        block_(block),
+        samples_(samples),
+        site_(site_of(experiment, block)),
+        policy_(experiment.phases.front()
+                    .at(static_cast<std::size_t>(block) - 1)
+                    .make(site_)),
+        labels_(labels_of(samples, experiment.model.sample)) {}
+
+  PolicyWork work() {
+    const BlockPlan& plan =
+        experiment_.plans.front().blocks[static_cast<std::size_t>(block_) - 1];
+    const Tensors features =
+        leaves_of({samples_of(samples_, site_.features)}, true);
+    const Tensors gradient = {at::ones_like(features[0])};
+    PolicyWork work;
+    if (is_asked(plan))
+      work.signal = count_products([&] {
+        const bool takes = plan.gradient_from_above && plan.is_merged();
+        policy_->signal(
+            moment(features, takes ? from_above(gradient) : Tensors()));
+      });
+    if (plan.learns)
+      work.learn = count_products([&] {
+        policy_->learn(
+            moment(leaves_of(features, false), from_above(gradient)));
+      });
+    if (const auto unlock = policy_->unlock())
+      work.learn_input = count_products([&] { teach(*unlock); });
+    return work;
+  }
+
+ private:
+  /// A reach may leave the block's own loss out.
+  static bool is_asked(const BlockPlan& plan) {
+    return plan.is_merged() ||
+           std::any_of(plan.parts.begin(), plan.parts.end(),
+                       [](const GradientPart& part) { return part.own; });
+  }
+
+  Moment moment(const Tensors& features, Tensors from_above) {
+    features_ = features;
+    from_above_ = std::move(from_above);
+    return {.features = features_,
+            .labels = labels_,
+            .from_above = from_above_,
+            .pass = {.seed = experiment_.seed},
+            .raw_input =
+                policy_->traits().needs.raw_input ? input() : at::Tensor()};
+  }
+
+  at::Tensor input() const {
+    return samples_of(samples_, experiment_.model.sample.shape);
+  }
+
+  /// A gradient, or the weights that come down in its place.
+  Tensors from_above(const Tensors& gradient) const {
+    const BlockPlan& above =
+        experiment_.plans.front().blocks[static_cast<std::size_t>(block_)];
+    if (!above.first_layer_to_below) return gradient;
+    const std::int64_t first =
+        experiment_.ranges[static_cast<std::size_t>(block_)].first;
+    return values_of(make_block(experiment_.model, block_ + 1, first, first,
+                                experiment_.seed, experiment_.memory_format)
+                         .parameters());
+  }
+
+  void teach(const Unlock& unlock) const {
+    const at::Tensor predicted = unlock.model->forward(
+        input(), labels_, {.seed = experiment_.seed, .training = true});
+    gradients_at(values_of(unlock.parameters), {predicted.sum()});
+  }
+
+  const Experiment& experiment_;
+  int block_;
+  std::int64_t samples_;
+  Site site_;
+  std::unique_ptr<Policy> policy_;
+  at::Tensor labels_;
+  Tensors features_;
+  Tensors from_above_;
+};
+
+}  // namespace
+
+PolicyWork policy_work(const Experiment& experiment, int block) {
+  // Products of a batch are a n + b n^2, where samples are compared.
+  constexpr std::int64_t kFew = 2;
+  const PolicyWork few = MadeUpBatch(experiment, block, kFew).work();
+  const PolicyWork twice = MadeUpBatch(experiment, block, 2 * kFew).work();
+  const auto for_sample = [&](double PolicyWork::*which) {
+    const auto n = static_cast<double>(kFew);
+    const double b = (twice.*which - 2 * (few.*which)) / (2 * n * n);
+    const double a = few.*which / n - b * n;
+    return a + b * static_cast<double>(experiment.batch_size);
+  };
+  return {.signal = for_sample(&PolicyWork::signal),
+          .learn = for_sample(&PolicyWork::learn),
+          .learn_input = for_sample(&PolicyWork::learn_input)};
+}
+
+}  // namespace sluice

@@ -1,0 +1,404 @@
+#include "experiments/program/commands.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "auxiliary_heads/heads.h"
+#include "experiments/card/run_card.h"
+#include "experiments/config/experiment.h"
+#include "experiments/config/files/extends.h"
+#include "experiments/config/files/overrides.h"
+#include "experiments/config/manual.h"
+#include "experiments/config/timetable.h"
+#include "experiments/data/data_sets.h"
+#include "experiments/program/method_page.h"
+#include "experiments/runs/assembly.h"
+#include "experiments/runs/cut_again.h"
+#include "experiments/runs/evaluation.h"
+#include "experiments/runs/faults/injection.h"
+#include "experiments/runs/ranks.h"
+#include "experiments/runs/restarts.h"
+#include "experiments/runs/run.h"
+#include "experiments/runs/run_folder.h"
+#include "experiments/sweep/ask_tell.h"
+#include "experiments/sweep/read_sweep.h"
+#include "experiments/sweep/run_sweep.h"
+#include "lib/base/error.h"
+#include "lib/base/own_image.h"
+#include "lib/boundaries/codecs/codec.h"
+#include "lib/checkpoints/safetensors.h"
+#include "lib/updates/optimizer.h"
+#include "modules/models.h"
+
+namespace sluice {
+
+ConfigNode config_of(const ConfigArguments& arguments) {
+  ConfigNode config;
+  config.value = ConfigNode::Table{};
+  if (!arguments.config.empty()) config = read_config_file(arguments.config);
+  for (const std::string& text : arguments.overrides)
+    apply_override(config, text);
+  if (const ConfigNode* sweep = config.find("sweep"))
+    throw UserError("{}: sweep: is for many runs; start them with sluice sweep",
+                    sweep->origin.text());
+  return config;
+}
+
+std::string data_root() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads
+  const char* root = std::getenv("SLUICE_DATA");
+  return root ? root : "";
+}
+
+Experiment experiment_of(const ConfigArguments& arguments) {
+  return read_experiment(config_of(arguments), data_root());
+}
+
+namespace {
+
+std::shared_ptr<FolderLock> lock_to_resume(const RunArguments& arguments) {
+  if (!arguments.folder.empty() || arguments.overwrite)
+    throw UserError("--resume goes with neither --dir nor --overwrite");
+  return lock_run(arguments.resume);
+}
+
+/// The run's own config; what was typed after --resume are overrides, the first
+/// of which the command line took for the config.
+ConfigArguments config_to_resume(const RunArguments& arguments) {
+  last_checkpoint(arguments.resume);  // there is one
+  ConfigArguments config = arguments.config;
+  const std::string first =
+      std::exchange(config.config, config_of_run(arguments.resume));
+  if (first.find('=') != first.npos)
+    config.overrides.insert(config.overrides.begin(), first);
+  else if (!first.empty())
+    throw UserError(
+        "--resume {} takes the run's own config, not {}; overrides like "
+        "epochs=10 may follow",
+        arguments.resume, first);
+  return config;
+}
+
+/// Overrides of `key`, or what lies below it.
+std::vector<std::string> those_of(const std::vector<std::string>& overrides,
+                                  const std::string& key) {
+  std::vector<std::string> found;
+  for (const std::string& text : overrides)
+    if (text.starts_with(key + "=") || text.starts_with(key + "."))
+      found.push_back(text);
+  return found;
+}
+
+/// With another cut, when that is what the overrides say.
+Experiment experiment_to_resume(const RunArguments& arguments) {
+  const ConfigArguments config = config_to_resume(arguments);
+  const std::vector<std::string> cut = those_of(config.overrides, "blocks");
+  if (cut.empty()) return experiment_of(config);
+  const Experiment run =
+      experiment_of({config.config, those_of(config.overrides, "data")});
+  ConfigNode blocks = {.value = ConfigNode::Table{}};
+  for (const std::string& text : cut) apply_override(blocks, text);
+  const Partition ranges = partition(*blocks.find("blocks"), run.model);
+  if (ranges == run.ranges) return experiment_of(config);
+  return read_experiment(config_for_cut(run, ranges, config.overrides),
+                         data_root());
+}
+
+/// Unknown without our allocator.
+std::string peak_text(const Record& record) {
+  if (record.find("peak_bytes") == nullptr) return "-";
+  return fmt::format("{:.1f}", record.number("peak_bytes", 0) / (1 << 20));
+}
+
+/// What was said of the peak before the first turn.
+std::string forecast_text(const RunResult& result, int block) {
+  const auto found = result.forecasts.find(block);
+  if (found == result.forecasts.end()) return "";
+  return fmt::format("  {:>8}", peak_text(found->second));
+}
+
+/// What each block has, and what it cost.
+void print_costs(const RunResult& result) {
+  if (result.blocks.empty()) return;
+  fmt::print(
+      "block  parameters  forward s  backward s  update s  evaluate s  "
+      "waiting s  peak MiB{}\n",
+      result.forecasts.empty() ? "" : "  forecast");
+  for (const auto& [block, record] : result.blocks)
+    fmt::print(
+        "{:>5}  {:>10.0f}  {:>9.2f}  {:>10.2f}  {:>8.2f}  {:>10.2f}  {:>9.2f}  "
+        "{:>8}{}\n",
+        block, record.number("parameters", 0), record.number("forward_s", 0),
+        record.number("backward_s", 0), record.number("update_s", 0),
+        record.number("evaluate_s", 0), record.number("waiting_s", 0),
+        peak_text(record), forecast_text(result, block));
+}
+
+/// What the virtual engine's clock says, when actions took time there.
+void print_clock(const RunResult& result) {
+  const auto run = result.clock.find(0);
+  if (run == result.clock.end()) return;
+  std::string busy;
+  for (const auto& [block, record] : result.clock)
+    if (block > 0)
+      busy += fmt::format("{}{:.0f} %", busy.empty() ? "" : ", ",
+                          100 * record.number("utilisation", 0));
+  fmt::print(
+      "Virtual clock: {:.4g} s, {:.4g} samples/s, {:.2f} x one block; blocks "
+      "1-{} compute {} of the time; see trace.json\n",
+      run->second.number("seconds", 0),
+      run->second.number("samples_per_second", 0),
+      run->second.number("speed_up", 0), result.clock.size() - 1, busy);
+}
+
+void print_dropped(const RunResult& result) {
+  for (const auto& [boundary, messages] : result.dropped)
+    fmt::print("Boundary {} dropped {} of its activations\n", boundary,
+               messages);
+}
+
+std::string accuracy_text(const Record& evaluation) {
+  if (evaluation.find("accuracy") == nullptr) return "not evaluated";
+  return fmt::format("accuracy {:.2f} %",
+                     100 * evaluation.number("accuracy", 0));
+}
+
+/// What checkpoints/best holds, and which split chose it.
+void print_best(const RunResult& result) {
+  if (!result.best) return;
+  const Record& best = *result.best;
+  const std::string split = choosing_split(best);
+  const std::string chosen =
+      split == "test"
+          ? " (chosen by the test split itself: see data.validation)"
+          : fmt::format(", validation loss {:.4f}, accuracy {:.2f} %",
+                        best.number("validation_loss", 0),
+                        100 * best.number("validation_accuracy", 0));
+  fmt::print("Best by the {} split after turn {}: test loss {:.4f}, {}{}\n",
+             split, best.integer("turn"), best.number("loss", 0),
+             accuracy_text(best), chosen);
+}
+
+std::vector<KeyDoc> keys_of(const PolicyRow& policy) {
+  Fields fields(nullptr, "boundary");
+  try {
+    policy.make.configure(fields, plug_ins());
+  } catch (const UserError&) {
+    // It can't do without some of the keys that it has described by now.
+  }
+  return fields.manual();
+}
+
+template <class Make>
+void print_rows(std::span<const Row<Make>> rows) {
+  for (const Row<Make>& row : rows)
+    fmt::print("  {:<20}{}\n", row.name, row.summary);
+}
+
+int run_card_command(const RunArguments& arguments, StopSignals& signals) {
+  const CardReport report = run_card({.path = arguments.config.config,
+                                      .overrides = arguments.config.overrides,
+                                      .folder = arguments.folder,
+                                      .only = arguments.only,
+                                      .overwrite = arguments.overwrite,
+                                      .command = arguments.command,
+                                      .program = kOwnImage,
+                                      .data_root = data_root()},
+                                     signals);
+  fmt::print("\n{}", markdown_of(report));
+  switch (report.verdict()) {
+    case CardVerdict::passed:
+      return 0;
+    case CardVerdict::failed:
+      return 3;
+    case CardVerdict::open:
+      break;
+  }
+  return 4;
+}
+
+}  // namespace
+
+int run_command(const RunArguments& arguments) {
+  StopSignals signals;  // before LibTorch has threads
+  const bool resume = !arguments.resume.empty();
+  if (!resume && arguments.config.config.empty())
+    throw UserError("run wants a config, or --resume and a run's folder");
+  if (!resume && is_card(arguments.config.config)) {
+    if (!arguments.faults.empty())
+      throw UserError("--inject is for a run; {} is a card of runs",
+                      arguments.config.config);
+    return run_card_command(arguments, signals);
+  }
+  if (!arguments.only.empty())
+    throw UserError("--only is for cards; {} is none",
+                    resume ? "a run" : arguments.config.config);
+  const std::optional<Rank> rank = rank_from(process_environment());
+  // Before its config is read, which another process may be about to change.
+  const auto lock = resume && (!rank || rank->number == 0)
+                        ? lock_to_resume(arguments)
+                        : nullptr;
+  const Experiment experiment = resume ? experiment_to_resume(arguments)
+                                       : experiment_of(arguments.config);
+  if (rank) check_rank(*rank, experiment);
+  if (rank && rank->number > 0)
+    return run_rank(*rank, experiment,
+                    {.folder = resume ? arguments.resume : arguments.folder,
+                     .resume = resume},
+                    signals);
+  const RunResult result =
+      run(experiment,
+          {.folder = resume ? arguments.resume : arguments.folder,
+           .overwrite = arguments.overwrite,
+           .resume = resume,
+           .lock = lock,
+           .faults = arguments.faults,
+           .rank = rank,
+           .command = arguments.command,
+           .program = kOwnImage},
+          signals);
+  print_costs(result);
+  print_clock(result);
+  print_dropped(result);
+  print_best(result);
+  fmt::print("{} after {:.1f} s: {}, {:.0f} samples/s, in {}\n",
+             result.complete ? "Done" : "Stopped", result.seconds,
+             accuracy_text(result.evaluation), result.samples_per_second,
+             result.folder);
+  if (!result.complete)
+    fmt::print("To continue: {}\n", way_to_continue(experiment, result.folder));
+  return 0;
+}
+
+namespace {
+
+std::optional<SlurmOptions> slurm_of(const SweepArguments& arguments) {
+  const bool is_slurm = arguments.launcher == "slurm";
+  if (!is_slurm && (!arguments.slurm.empty() || arguments.no_wait))
+    throw UserError("--slurm and --no-wait are for --launcher slurm");
+  if (!is_slurm) return std::nullopt;
+  return SlurmOptions{arguments.slurm, !arguments.no_wait};
+}
+
+void check_ask_tell(const SweepArguments& arguments) {
+  if (arguments.launcher != "local")
+    throw UserError("--ask-tell runs on this machine; leave out --launcher");
+  if (!arguments.seeds.empty() || arguments.samples || arguments.zip ||
+      arguments.dry_run)
+    throw UserError(
+        "--ask-tell: the driver says what is run; leave out --seeds, "
+        "--samples, --zip and --dry-run");
+}
+
+}  // namespace
+
+int sweep_command(const SweepArguments& arguments) {
+  StopSignals signals;  // before LibTorch has threads
+  if (arguments.ask_tell) check_ask_tell(arguments);
+  const Sweep sweep = read_sweep(arguments.config.config,
+                                 {.settings = arguments.config.overrides,
+                                  .seeds = arguments.seeds,
+                                  .samples = arguments.samples,
+                                  .zip = arguments.zip});
+  const std::optional<SlurmOptions> slurm = slurm_of(arguments);
+  const SweepOptions options = {
+      .folder = arguments.folder,
+      .jobs = arguments.jobs.value_or(slurm ? 0 : 1),
+      .slurm = slurm,
+      .retry = arguments.on_failure == "retry",
+      .again = arguments.again,
+      .dry_run = arguments.dry_run,
+      .command = arguments.command,
+      // Slurm's nodes start it by its path.
+      .program = slurm ? path_of_own_image() : kOwnImage,
+      .data_root = data_root()};
+  const SweepResult result =
+      arguments.ask_tell
+          ? answer_proposals(sweep, options, signals, {STDIN_FILENO, stdout})
+          : run_sweep(sweep, options, signals);
+  if (arguments.dry_run || result.is_submitted) return 0;
+  if (!result.is_over()) return 4;
+  return result.failed > 0 ? 3 : 0;
+}
+
+namespace {
+
+const char* name_of_split(const EvalArguments& arguments) {
+  if (arguments.validation) return "validation";
+  return arguments.train ? "training" : "test";
+}
+
+const Split& split_of(const EvalArguments& arguments,
+                      const Experiment& experiment) {
+  const DataSet& data = *experiment.data;
+  if (arguments.validation && !data.has_validation())
+    throw UserError(
+        "{}: was trained without a validation split; leave out --validation, "
+        "or train with data.validation = 0.1",
+        arguments.path);
+  if (arguments.validation) return data.validation;
+  return arguments.train ? data.train : data.test;
+}
+
+}  // namespace
+
+void eval_command(const EvalArguments& arguments) {
+  const Evaluated found = find_evaluated(arguments.path);
+  ConfigArguments config = arguments.config;
+  if (config.config.empty()) config.config = found.config;
+  if (config.config.empty())
+    throw UserError("{}: belongs to no run; name its config with --config",
+                    arguments.path);
+  const Experiment experiment = experiment_of(config);
+  const Split& split = split_of(arguments, experiment);
+  const Evaluation result = evaluate(experiment, found.weights, split);
+  fmt::print("{}: {} loss {:.4f}, accuracy {:.2f} % of {}\n", found.weights,
+             name_of_split(arguments), result.loss(), 100 * result.accuracy(),
+             result.labels());
+  if (arguments.logits.empty()) return;
+  write_safetensors(arguments.logits, first_logits(experiment, found.weights,
+                                                   split, arguments.samples));
+}
+
+void list_command(const ListArguments& arguments) {
+  const std::string& kind = arguments.kind;
+  if (!arguments.name.empty()) {
+    if (kind != "methods")
+      throw UserError("only methods have a page: sluice list methods NAME");
+    fmt::print("{}", method_page(arguments.name));
+    return;
+  }
+  if (kind == "methods") return print_rows(policies());
+  if (kind == "heads") return print_rows(heads());
+  if (kind == "models") return print_rows(models());
+  if (kind == "datasets") return print_rows(data_sets());
+  if (kind == "codecs") return print_rows(codecs());
+  if (kind == "losses") return print_rows(losses());
+  if (kind == "optimizers") return print_rows(optimizers());
+}
+
+void help_config_command() {
+  fmt::print("{}", config_manual(experiment_of({}).manual));
+  for (const PolicyRow& row : policies()) {
+    const std::vector<KeyDoc> keys = keys_of(row);
+    if (keys.empty()) continue;
+    fmt::print("\nWith policy = \"{}\" [boundary] also has\n{}", row.name,
+               config_manual(keys));
+  }
+}
+
+void help_sweep_command() {
+  fmt::print("{}{}", sweep_manual(), ask_tell_manual());
+}
+
+void help_inject_command() {
+  fmt::print("{}", injections_manual());
+}
+
+}  // namespace sluice

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/program/commands.h"
+
+namespace sluice {
+
+// `sluice data`, after its command line was parsed.
+
+struct DataOrderArguments {
+  ConfigArguments config;
+  std::int64_t turns = 0;  ///< 0: all of the run
+  /// "masks", "labels", "projections": what else is written, into a file.
+  std::vector<std::string> with = {};
+  std::string file = "order.safetensors";
+};
+/// Prints a line per batch of the run: its number, the epoch, and the positions
+/// of its samples (Samples::position), with a space between. Then writes what
+/// else was asked for (keyed_tensors.h), and says so on stderr.
+void data_order_command(const DataOrderArguments& arguments);
+
+struct DataFetchArguments {
+  std::vector<std::string> names;
+  std::string root;
+  std::string url;  ///< instead of the published one
+};
+/// Downloads published data sets.
+void data_fetch_command(const DataFetchArguments& arguments);
+
+/// "mnist, cifar10": what can be fetched.
+std::string fetchable_sets();
+
+}  // namespace sluice

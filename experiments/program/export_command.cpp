@@ -1,0 +1,26 @@
+// `sluice export`: a run's model in one file, for others.
+#include <fmt/format.h>
+
+#include "experiments/program/commands.h"
+#include "experiments/runs/export.h"
+#include "experiments/runs/run_folder.h"
+#include "lib/base/error.h"
+
+namespace sluice {
+
+void export_command(const ExportArguments& arguments) {
+  const NamedCheckpoint from =
+      find_checkpoint(arguments.path, arguments.checkpoint);
+  const std::string file = arguments.file.empty()
+                               ? from.folder + "/model.safetensors"
+                               : arguments.file;
+  if (!file.ends_with(".safetensors"))
+    throw UserError("--out {}: a .safetensors file is what is written", file);
+  ConfigArguments config = arguments.config;
+  config.config = config_of_run(from.folder);
+  const std::size_t tensors = export_model(experiment_of(config), from, file);
+  fmt::print("{}: {} tensors of the whole model, after turn {}\n", file,
+             tensors, from.turn);
+}
+
+}  // namespace sluice

@@ -1,0 +1,546 @@
+// The `sluice` program: a command line over experiments/program/commands.h.
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "experiments/program/commands.h"
+#include "experiments/program/data_commands.h"
+#include "experiments/runs/divergence.h"
+#include "experiments/runs/provenance.h"
+#include "experiments/runs/stop_signals.h"
+#include "experiments/runs/watch/watch.h"
+#include "experiments/runs/worker_process.h"
+#include "experiments/sweep/array_task.h"
+#include "experiments/sweep/run_process.h"
+#include "lib/base/error.h"
+#include "lib/base/nearest.h"
+#include "lib/base/own_image.h"
+#include "lib/base/printable.h"
+#include "lib/base/process_start.h"
+#include "lib/engines/control.h"
+
+namespace {
+
+/// Exit statuses: 0 done, 1 a worker or the program failed, 2 the user can
+/// mend it, kDivergedStatus; of cards and sweeps also those of run_command()
+/// and sweep_command().
+constexpr int kFailed = 1;
+constexpr int kMisused = 2;
+
+void add_config(CLI::App& command, sluice::ConfigArguments& arguments) {
+  command.add_option("config", arguments.config, "a TOML file")->required();
+  command.add_option("overrides", arguments.overrides,
+                     "key=value, as in optimizer.lr=0.05");
+}
+
+std::string joined_command(int argc, char** argv) {
+  std::string command;
+  for (int i = 0; i < argc; ++i)
+    command += (i == 0 ? "" : " ") + std::string(argv[i]);
+  return command;
+}
+
+void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
+  CLI::App* command = app.add_subcommand(
+      "run",
+      "Train what a config says (exit status 5: it diverged), or do the runs "
+      "of a\n"
+      "card and compare them with published figures (exit status 0: it "
+      "passed,\n"
+      "3: it failed, 4: not all is done, and the same command goes on).");
+  command->add_option("config", arguments.config.config,
+                      "a TOML file; none with --resume");
+  command->add_option("overrides", arguments.config.overrides,
+                      "key=value, as in optimizer.lr=0.05");
+  command->add_option("--resume", arguments.resume,
+                      "continue the run in this folder from its last "
+                      "checkpoint, in the middle of an epoch too; overrides "
+                      "may follow: blocks=4 cuts the model again");
+  command->add_option("--dir", arguments.folder,
+                      "the run's folder; default: runs/NAME-1, -2, ...; a "
+                      "card's: runs/cards/NAME");
+  command->add_flag("--overwrite", arguments.overwrite,
+                    "replace the run that is in the folder");
+  command
+      ->add_option("--only", arguments.only,
+                   "do this run of a card; may be given again")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--inject", arguments.faults,
+                      "faults to make happen, as in 'kill block 2 @ turn 50'; "
+                      "see sluice help inject");
+  command->callback([&] { status = sluice::run_command(arguments); });
+}
+
+void define_sweep(CLI::App& app, sluice::SweepArguments& arguments,
+                  int& status) {
+  CLI::App* command = app.add_subcommand(
+      "sweep",
+      "Do many runs of a config: each combination of key=a,b,c, or of what "
+      "its\n"
+      "[sweep] says (sluice help sweep), with several seeds. What is done is\n"
+      "skipped, what was interrupted goes on (exit status 0: all is done, 3:\n"
+      "some runs failed, 4: not all is done, and the same command goes on).");
+  command->add_option("config", arguments.config.config, "a TOML file")
+      ->required();
+  command->add_option(
+      "settings", arguments.config.overrides,
+      "key=value for all runs, key=a,b,c for an axis; with --samples also\n"
+      "key=uniform(0,1), log_uniform(1e-4,1e-1) or int(1,5). Behind it\n"
+      "' if key=x' where the axis holds only then");
+  command->add_option("--seeds", arguments.seeds,
+                      "runs of each cell: so many, or these: 1,5,9");
+  command
+      ->add_option("--samples", arguments.samples,
+                   "draw so many cells instead of doing all")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--zip", arguments.zip,
+                    "all axes move together, first value with first value");
+  command->add_option("--dir", arguments.folder,
+                      "the sweep's folder; default: runs/sweeps/NAME");
+  command
+      ->add_option("--jobs", arguments.jobs,
+                   "runs at once, each with its part of the cores and, with "
+                   "device = \"cuda\", of the GPUs; with Slurm as many as it "
+                   "has room for, or N")
+      ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--launcher", arguments.launcher,
+                   "local: on this machine; slurm: as a job array, which is "
+                   "submitted with sbatch and waited for")
+      ->check(CLI::IsMember({"local", "slurm"}));
+  command->add_option("--slurm", arguments.slurm,
+                      "options of sbatch, as in '--partition=p "
+                      "--time=1:00:00 --cpus-per-task=4'");
+  command->add_flag("--no-wait", arguments.no_wait,
+                    "end when the job array is submitted");
+  command->add_flag("--ask-tell", arguments.ask_tell,
+                    "do what a driver, such as Optuna, proposes in lines of "
+                    "JSON; see sluice help sweep");
+  command
+      ->add_option("--on-failure", arguments.on_failure,
+                   "report: a run that failed stays so; retry: each is tried "
+                   "once more")
+      ->check(CLI::IsMember({"report", "retry"}));
+  command->add_flag("--again", arguments.again,
+                    "do those anew that another build has made, or that have "
+                    "another config");
+  command->add_flag("--dry-run", arguments.dry_run,
+                    "print the plan and what is done; start nothing");
+  command->callback([&] { status = sluice::sweep_command(arguments); });
+}
+
+/// What the launcher of a sweep starts; not for people.
+void define_run_of_sweep(CLI::App& app, sluice::RunProcessArguments& arguments,
+                         int& status) {
+  CLI::App* command = app.add_subcommand("run-of-sweep")->group("");
+  command->add_option("--dir", arguments.folder)->required();
+  command->add_option("--parent", arguments.parent)->required();
+  command->add_option("--command", arguments.command);
+  command->add_option("--pause", arguments.pause_turn);
+  command->add_flag("--resume", arguments.resume);
+  command->add_flag("--overwrite", arguments.overwrite);
+  command->callback([&] { status = sluice::do_run_of_sweep(arguments); });
+}
+
+/// What the batch script of a sweep's job array starts; not for people.
+void define_task_of_sweep(CLI::App& app, sluice::ArrayTaskArguments& arguments,
+                          int& status) {
+  CLI::App* command = app.add_subcommand("task-of-sweep")->group("");
+  command->add_option("--array", arguments.array)->required();
+  command->add_option("--task", arguments.task)->required();
+  command->add_option("--job", arguments.job)->required();
+  command->add_option("--cores", arguments.cores);
+  command->callback([&] {
+    arguments.program = sluice::kOwnImage;
+    status = sluice::do_array_task(arguments);
+  });
+}
+
+void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "eval", "Evaluate a run, a checkpoint or a safetensors file");
+  command
+      ->add_option(
+          "path", arguments.path,
+          "a run's folder (its best checkpoint, or else its last), one "
+          "of its checkpoints, or a safetensors file")
+      ->required();
+  command->add_option("overrides", arguments.config.overrides,
+                      "key=value, as in batch_size=256");
+  command->add_option("--config", arguments.config.config,
+                      "the config, when the weights belong to no run");
+  CLI::Option* train =
+      command->add_flag("--train", arguments.train, "on the training split");
+  command
+      ->add_flag("--validation", arguments.validation,
+                 "on the validation split, which data.validation holds back")
+      ->excludes(train);
+  command->add_option("--logits", arguments.logits,
+                      "also write the logits of the split's first samples, "
+                      "with these and their labels, as a safetensors file");
+  command->add_option("--samples", arguments.samples, "how many of them")
+      ->check(CLI::PositiveNumber);
+  command->callback([&] { sluice::eval_command(arguments); });
+}
+
+void define_export(CLI::App& app, sluice::ExportArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "export",
+      "Write the model of a run as one safetensors file: all blocks' weights,\n"
+      "named as in the uncut model, with config and commit as metadata");
+  command
+      ->add_option("path", arguments.path,
+                   "a run's folder, or one of its checkpoints")
+      ->required();
+  command->add_option("overrides", arguments.config.overrides,
+                      "key=value, as in data.root=FOLDER");
+  command->add_option("--checkpoint", arguments.checkpoint,
+                      "best, last, or a turn, as in turn-000120 or 120; "
+                      "default: the best, or else the last");
+  command->add_option("--out", arguments.file,
+                      "the file; default: model.safetensors in the run's "
+                      "folder");
+  command->callback([&] { sluice::export_command(arguments); });
+}
+
+void define_checkpoint(CLI::App& app, sluice::CheckpointArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "checkpoint",
+      "List the checkpoints of a run, with what is in flight in each");
+  command->add_option("run", arguments.folder, "the run's folder")->required();
+  command->add_flag("--drain", arguments.drain,
+                    "apply what is in flight in the last one, without further "
+                    "batches: then it can be continued with another cut or "
+                    "other policies");
+  command->callback([&] { sluice::checkpoint_command(arguments); });
+}
+
+void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "plan", "Show the schedule of each block as a timeline, and check it");
+  add_config(*command, arguments.config);
+  command
+      ->add_option("--turns", arguments.turns, "turns in steady state to show")
+      ->check(CLI::Range(1, 1000));
+  const auto list = [&](const char* key, const char* text) {
+    command->add_option(fmt::format("--{}", key), arguments.lists[key], text);
+  };
+  list("forward", "seconds of a forward: 1, or 1,2,1 where blocks differ");
+  list("backward", "seconds of a backward, likewise");
+  list("update", "seconds of an update, likewise");
+  list("learn", "seconds of a synthesizer's learning, likewise");
+  list("head", "seconds more per backward for a head, likewise");
+  const auto number = [&](const char* key, const char* text) {
+    command->add_option(fmt::format("--{}", key), arguments.numbers[key], text);
+  };
+  number("latency", "seconds of a message");
+  number("bandwidth", "bytes/s of a link; 0: unlimited");
+  number("jitter", "by which part of its time anything may differ");
+  number("seed", "of the jitter");
+  command
+      ->add_option("--slow", arguments.slow,
+                   "a block that takes longer, as in 2x1.5")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_flag("--calibrate", arguments.calibrate,
+                    "measure all seconds in a few turns on this machine");
+  command->add_option("--trace", arguments.trace,
+                      "write the timeline for ui.perfetto.dev");
+  command->add_option("--actions", arguments.actions_file,
+                      "check these schedules instead: a line per block, block "
+                      "1 first, such as 'F0 B0 U0'");
+  command->add_flag("--list", arguments.list, "print them in that form");
+  command->add_flag(
+      "--compare", arguments.compare,
+      "measure the common methods in several numbers of blocks, and predict "
+      "time, memory and traffic of each; see sluice help plan");
+  command
+      ->add_option("--method", arguments.methods,
+                   "compare this one, a name or {policy = \"NAME\", ...}; may "
+                   "be given again; default: the config's and six others")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--blocks", arguments.blocks,
+                   "compare them in so many blocks; default: 2,4")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(2, 1024));
+  command
+      ->add_option("--seconds", arguments.seconds,
+                   "to measure for, or one round of all; default: 60")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--machine", arguments.machine,
+                      "a TOML file with devices and links: predict for those; "
+                      "see sluice help plan");
+  command->callback([&] { sluice::plan_command(arguments); });
+}
+
+void define_what_if(CLI::App& app, sluice::WhatIfArguments& arguments) {
+  CLI::App* command =
+      app.add_subcommand("what-if",
+                         "Predict from the trace.json of a run what it would "
+                         "have been with other\n"
+                         "links, devices or blocks, beside what it was.");
+  command->add_option("run", arguments.folder, "the run's folder")->required();
+  command->add_option("--blocks", arguments.blocks,
+                      "another cut: 4, or 0-3,4-");
+  command->add_option("--machine", arguments.machine,
+                      "a TOML file with devices and links; see sluice help "
+                      "plan");
+  command->add_option("--latency", arguments.latency, "seconds of a message");
+  command->add_option("--bandwidth", arguments.bandwidth,
+                      "bytes/s of a link; 0: unlimited");
+  command
+      ->add_option("--slow", arguments.slow,
+                   "a block that takes longer, as in 2x1.5, or less: 2x0.5")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->callback([&] { sluice::what_if_command(arguments); });
+}
+
+void define_verify(CLI::App& app, sluice::VerifyArguments& arguments,
+                   int& status) {
+  CLI::App* command = app.add_subcommand(
+      "verify",
+      "Run a config for a few turns on each engine and compare every gradient\n"
+      "and tensor after every update (exit status 0: the same bits, 1: not).\n"
+      "With schedule = \"free\" each run is compared with its replay.");
+  add_config(*command, arguments.config);
+  command
+      ->add_option("--turns", arguments.turns,
+                   "how many, at most an epoch's; default: 20")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--engines", arguments.engines,
+                   "which, the first is what the others are compared with; "
+                   "default: virtual,threads,processes")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"virtual", "threads", "processes"}));
+  command
+      ->add_option("--change", arguments.changes,
+                   "ENGINE:KEY=VALUE, an override for one engine, as in "
+                   "threads:seed=2: to see that a difference is found")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->callback([&] { status = sluice::verify_command(arguments); });
+}
+
+void define_replay(CLI::App& app, std::string& folder, int& status) {
+  CLI::App* command = app.add_subcommand(
+      "replay",
+      "Repeat a run whose blocks ran free, from the record in its folder, in\n"
+      "one thread, and compare it with the run's checkpoints (exit status 0:\n"
+      "the same bits, 1: not).");
+  command->add_option("run", folder, "the run's folder")->required();
+  command->callback([&] { status = sluice::replay_command(folder); });
+}
+
+void define_watch(CLI::App& app, std::string& folder, bool& once) {
+  CLI::App* command = app.add_subcommand(
+      "watch", "Show how a run goes, block by block, until it is over");
+  command->add_option("run", folder, "the run's folder")->required();
+  command->add_flag("--once", once, "print the state of now and end");
+  command->callback([&] { sluice::watch(folder, once); });
+}
+
+void define_report(CLI::App& app, sluice::ReportArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "report",
+      "Show what runs have come to: an HTML page with a table (mean and\n"
+      "standard deviation over seeds), curves, what decoupling costs, "
+      "staleness,\n"
+      "memory and timelines; and the table as Markdown and CSV beside it.\n"
+      "Runs that differ in their seed only are one row.");
+  command
+      ->add_option("folders", arguments.folders,
+                   "each that of a run, of a sweep, or a folder of those")
+      ->required();
+  command->add_option("--out", arguments.page,
+                      "the page, a .html file; default: report.html in the "
+                      "first folder");
+  command->add_flag("--untimed", arguments.untimed,
+                    "leave out what was measured in time, rates or memory: the "
+                    "same numbers give the same bytes");
+  command->callback([&] { sluice::report_command(arguments); });
+}
+
+void define_list(CLI::App& app, sluice::ListArguments& arguments) {
+  CLI::App* command = app.add_subcommand("list", "List what a config can name");
+  command->add_option("kind", arguments.kind, "of what")
+      ->required()
+      ->check(CLI::IsMember({"methods", "heads", "models", "datasets", "losses",
+                             "optimizers", "codecs"}));
+  command->add_option("name", arguments.name,
+                      "a method, to be described on a page");
+  command->callback([&] { sluice::list_command(arguments); });
+}
+
+void define_data_order(CLI::App& data, sluice::DataOrderArguments& arguments) {
+  CLI::App* command = data.add_subcommand(
+      "order",
+      "Print the samples of every batch of a run, to repeat it elsewhere.\n"
+      "A line per batch: BATCH EPOCH SAMPLE SAMPLE ..., numbers from 0 with a\n"
+      "space between. A sample is its place in the training files, in their\n"
+      "order; of a text it is the byte at which its window starts.");
+  add_config(*command, arguments.config);
+  command
+      ->add_option("--turns", arguments.turns,
+                   "print the first N batches; default: all of the run")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option(
+          "--with", arguments.with,
+          "also write what is drawn by keys and can't be had elsewhere, as a\n"
+          "safetensors file; L is a layer of the uncut model, T a batch:\n"
+          "masks: masks.T.layers.L.NAME, [N, ...] or [N, C, 1, 1], 0 or\n"
+          "1/(1-p), by which a dropout of the model multiplies (those of\n"
+          "auxiliary heads are left out);\n"
+          "labels: labels.T, [N] or [N, places]; for Forward-Forward labels.T\n"
+          "[N, 2], those written into the two inputs of a pair, right and "
+          "wrong;\n"
+          "projections: projections.L.I, [classes, width], DRTP's: row y over\n"
+          "N is the gradient at tensor I of layer L's output for label y")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"masks", "labels", "projections"}));
+  command->add_option("--out", arguments.file,
+                      "that file; default: order.safetensors");
+  command->callback([&] { sluice::data_order_command(arguments); });
+}
+
+void define_data_fetch(CLI::App& data, sluice::DataFetchArguments& arguments) {
+  CLI::App* command = data.add_subcommand(
+      "fetch",
+      "Download published data sets: " + sluice::fetchable_sets() +
+          ".\nGoes on with what an interrupted call has left, compares the "
+          "SHA-256, and\nleaves files alone that are there.");
+  command->add_option("names", arguments.names, "data sets")->required();
+  command
+      ->add_option("--root", arguments.root,
+                   "the folder of data files, as data.root of a config")
+      ->envname("SLUICE_DATA");
+  command->add_option("--from", arguments.url,
+                      "the URL of the folder that has the files of the one "
+                      "data set, instead of the published one");
+  command->callback([&] { sluice::data_fetch_command(arguments); });
+}
+
+void define_help(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("help", "Explain");
+  command->require_subcommand(1);
+  command->add_subcommand("config", "every key of a config")->callback([] {
+    sluice::help_config_command();
+  });
+  command
+      ->add_subcommand(
+          "sweep",
+          "the table [sweep] of a config, and the protocol of --ask-tell")
+      ->callback([] { sluice::help_sweep_command(); });
+  command->add_subcommand("plan", "what plan --compare and what-if predict")
+      ->callback([] { sluice::help_plan_command(); });
+  command->add_subcommand("inject", "every fault of run --inject")
+      ->callback([] { sluice::help_inject_command(); });
+}
+
+/// What the launcher starts; not for people.
+void define_worker(CLI::App& app, sluice::WorkerArguments& arguments,
+                   int& status) {
+  CLI::App* command = app.add_subcommand("worker")->group("");
+  command->add_option("--dir", arguments.folder)->required();
+  command->add_option("--block", arguments.block)->required();
+  command->add_option("--join", arguments.address)->required();
+  command->add_option("--parent", arguments.parent)->required();
+  command->add_option("--resume", arguments.resume);
+  command->add_option("--inject", arguments.faults);
+  command->callback([&] { status = sluice::run_worker_process(arguments); });
+}
+
+/// CLI11 says only that a command is missing.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == argv[1]) return "";
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  return fmt::format(", not '{}'{}: {}", argv[1],
+                     sluice::perhaps(argv[1], names), sluice::joined(names));
+}
+
+int say(const std::string& text, int status) {
+  fmt::print(stderr, "sluice: {}\n", sluice::printable(text));
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  sluice::begin_process();
+  sluice::let_large_writes_fail();
+  CLI::App app("Sluice trains neural networks that are cut into blocks.");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", sluice::version_text);
+  sluice::RunArguments run;
+  sluice::SweepArguments sweep;
+  sluice::RunProcessArguments run_of_sweep;
+  sluice::ArrayTaskArguments task_of_sweep;
+  sluice::EvalArguments eval;
+  sluice::ExportArguments exported;
+  sluice::CheckpointArguments checkpoint;
+  sluice::PlanArguments plan;
+  sluice::WhatIfArguments what_if;
+  sluice::VerifyArguments verify;
+  std::string replayed;
+  std::string watched;
+  bool once = false;
+  sluice::ReportArguments report;
+  sluice::ListArguments list;
+  sluice::DataOrderArguments data_order;
+  sluice::DataFetchArguments data_fetch;
+  sluice::WorkerArguments worker;
+  int status = 0;
+  run.command = sweep.command = checkpoint.command = joined_command(argc, argv);
+  define_run(app, run, status);
+  define_sweep(app, sweep, status);
+  define_run_of_sweep(app, run_of_sweep, status);
+  define_task_of_sweep(app, task_of_sweep, status);
+  define_eval(app, eval);
+  define_export(app, exported);
+  define_checkpoint(app, checkpoint);
+  define_plan(app, plan);
+  define_what_if(app, what_if);
+  define_verify(app, verify, status);
+  define_replay(app, replayed, status);
+  define_watch(app, watched, once);
+  define_report(app, report);
+  define_list(app, list);
+  CLI::App* data = app.add_subcommand("data", "Get data, and show its order");
+  data->require_subcommand(1);
+  define_data_order(*data, data_order);
+  define_data_fetch(*data, data_fetch);
+  define_help(app);
+  define_worker(app, worker, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    return say(fmt::format("{}{}; see --help", error.what(),
+                           unknown_command(app, argc, argv)),
+               kMisused);
+  } catch (const sluice::UserError& error) {
+    return say(error.what(), kMisused);
+  } catch (const sluice::Diverged& error) {
+    return say(error.what(), sluice::kDivergedStatus);
+  } catch (const sluice::Interrupted& error) {
+    return say(error.what(), sluice::kInterruptedStatus);
+  } catch (const std::exception& error) {
+    return say(sluice::text_of(error), kFailed);
+  }
+  return status;
+}

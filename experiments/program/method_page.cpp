@@ -1,0 +1,112 @@
+#include "experiments/program/method_page.h"
+
+#include <sstream>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "experiments/config/experiment.h"
+#include "experiments/config/files/toml.h"
+#include "lib/boundaries/policy.h"
+#include "lib/schedules/drawing.h"
+#include "lib/schedules/speed.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t kWidth = 80;
+constexpr double kColumns = 24;  // of a drawing: it fits a terminal
+
+/// A heading and its paragraph, broken into lines.
+std::string paragraph(std::string_view heading, std::string_view text) {
+  std::string lines;
+  std::string line = fmt::format("{:<13}", heading);
+  std::istringstream words{std::string(text)};
+  bool is_first = true;
+  for (std::string word; words >> word; is_first = false) {
+    if (!is_first && line.size() + 1 + word.size() > kWidth) {
+      lines += line + "\n";
+      line = std::string(13, ' ');
+      is_first = true;
+    }
+    line += (is_first ? "" : " ") + word;
+  }
+  return lines + line + "\n";
+}
+
+/// The method at every boundary of a small network.
+Experiment example(const PolicyRow& row, int blocks) {
+  const std::string_view options = row.make.page().example;
+  return read_experiment(
+      parse_toml(
+          fmt::format("blocks = {}\ndata = {{train = 64, test = 16}}\n"
+                      "model = {{name = 'mlp', hidden = [16, 16, 16]}}\n"
+                      "boundary = {{policy = '{}'{}{}}}\n",
+                      blocks, row.name, options.empty() ? "" : ", ", options),
+          "the method's page"),
+      "");
+}
+
+/// Equal blocks, a backward takes two forwards, nothing else takes time.
+Costs ideal_costs(int blocks, double latency) {
+  return {.blocks = std::vector<BlockCosts>(static_cast<std::size_t>(blocks),
+                                            {.forward = 1, .backward = 2}),
+          .latency = latency};
+}
+
+std::string timeline_of(const PolicyRow& row) {
+  const Experiment experiment = example(row, 3);
+  std::vector<std::vector<Action>> actions;
+  for (const BlockPlan& plan : experiment.plans.front().blocks)
+    actions.push_back(actions_of(plan, {.end_turn = 12}));
+  std::vector<TimedAction> shown;
+  for (const TimedAction& timed :
+       simulate(experiment.plans.front(), ideal_costs(3, 0),
+                experiment.capacities, actions))
+    if (timed.action.kind != ActionKind::update && timed.end <= kColumns)
+      shown.push_back(timed);
+  return draw_timeline(shown, 3, 1);
+}
+
+double speed_up(const Experiment& experiment, double latency,
+                Barrier barrier = Barrier::none) {
+  RunPlan plan = experiment.plans.front();
+  plan.barrier = barrier;
+  return steady_speed(plan, ideal_costs(experiment.blocks(), latency),
+                      experiment.capacities)
+      .speed_up;
+}
+
+std::string speed_ups_of(const PolicyRow& row) {
+  const Experiment experiment = example(row, 4);
+  return fmt::format(
+      "{:.2f}x without latency, {:.2f}x when a message takes as long as a "
+      "forward, {:.2f}x with barrier = \"iteration\" and no latency: at K = 4, "
+      "over one block that does all the work; equal blocks, a backward takes "
+      "two forwards, heads and updates nothing.",
+      speed_up(experiment, 0), speed_up(experiment, 1),
+      speed_up(experiment, 0,
+               barrier_around_iterations(experiment.plans.front())));
+}
+
+}  // namespace
+
+std::string method_page(std::string_view name) {
+  const PolicyRow& row = find_row(policies(), name, "method");
+  const MethodPage page = row.make.page();
+  std::string text = fmt::format("{}: {}\n\n", row.name, row.summary);
+  text += paragraph("source", page.source);
+  text += paragraph("kept", page.kept);
+  text += paragraph("BatchNorm", page.batch_norm);
+  text += paragraph("randomness", page.randomness);
+  text += paragraph("staleness", page.staleness);
+  text += paragraph("speed-up", speed_ups_of(row));
+  if (!page.example.empty()) text += paragraph("example", page.example);
+  text +=
+      "\nIn three blocks (F forward, B backward and update of a batch, L a "
+      "synthesizer\nlearns from it; - busy, . waiting; a column is as long "
+      "as a forward):\n\n";
+  return text + timeline_of(row);
+}
+
+}  // namespace sluice

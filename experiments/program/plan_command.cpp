@@ -1,0 +1,336 @@
+// `sluice plan`: who does what when, and how fast that is, before anything
+// runs.
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "experiments/config/experiment.h"
+#include "experiments/planner/comparison.h"
+#include "experiments/planner/comparison_text.h"
+#include "experiments/planner/machine.h"
+#include "experiments/program/commands.h"
+#include "experiments/runs/assembly.h"
+#include "experiments/runs/calibration.h"
+#include "experiments/runs/free_schedule.h"
+#include "lib/base/error.h"
+#include "lib/metrics/simulated_trace.h"
+#include "lib/schedules/contention.h"
+#include "lib/schedules/drawing.h"
+#include "lib/schedules/free_running.h"
+#include "lib/schedules/speed.h"
+
+namespace sluice {
+namespace {
+
+/// Of the model's own, without heads.
+std::int64_t parameters_of(const Model& model, const LayerRange& range) {
+  std::int64_t count = 0;
+  for (std::int64_t i = range.first; i <= range.last; ++i)
+    for (const at::Tensor& parameter :
+         model.layers[static_cast<std::size_t>(i)].make()->parameters())
+      count += parameter.numel();
+  return count;
+}
+
+/// Of a forward of the model's own layers.
+std::vector<double> flops_of_blocks(const Experiment& experiment) {
+  std::vector<double> blocks;
+  for (const LayerRange& range : experiment.ranges) {
+    double flops = 0;
+    for (std::int64_t i = range.first; i <= range.last; ++i)
+      flops += experiment.model.layers[static_cast<std::size_t>(i)].flops;
+    blocks.push_back(flops);
+  }
+  return blocks;
+}
+
+void print_boundary(const Experiment& experiment, int block) {
+  const auto index = static_cast<std::size_t>(block) - 1;
+  const auto codec = codec_above(experiment, block);
+  fmt::print("   boundary {}: {}{}\n", block,
+             experiment.phases.front()[index].name,
+             codec ? fmt::format(", codec {}", codec->name()) : "");
+}
+
+void print_blocks(const Experiment& experiment) {
+  const std::vector<double> work = flops_of_blocks(experiment);
+  const double total = std::accumulate(work.begin(), work.end(), 0.);
+  for (int block = experiment.blocks(); block >= 1; --block) {
+    const auto index = static_cast<std::size_t>(block) - 1;
+    const LayerRange range = experiment.ranges[index];
+    const double flops = work[index];
+    std::string names;
+    for (std::int64_t i = range.first; i <= range.last; ++i) {
+      const LayerSpec& layer =
+          experiment.model.layers[static_cast<std::size_t>(i)];
+      names += (names.empty() ? "" : ", ") + layer.name;
+    }
+    fmt::print(
+        "block {}  {:4.1f} % of the work ({:.4g} MFLOP forward)  {} parameters "
+        " "
+        "layers {}-{}: {}\n",
+        block, total > 0 ? 100 * flops / total : 0, 2e-6 * flops,
+        parameters_of(experiment.model, range), range.first, range.last, names);
+    if (block > 1) print_boundary(experiment, block - 1);
+  }
+}
+
+/// The actions of a file, or else those of the config's schedule.
+std::vector<TimedAction> timeline_of(const PlanArguments& arguments,
+                                     const Experiment& experiment,
+                                     const Costs& costs) {
+  const RunPlan& plan = experiment.plans.front();
+  if (!arguments.actions_file.empty())
+    return simulate(plan, costs, experiment.capacities,
+                    read_schedule(arguments.actions_file, experiment.blocks()));
+  Grant grant = sample_grant(plan, arguments.turns);
+  grant.evaluation_batches = 0;
+  grant.checkpoint = false;
+  return simulate(plan, costs, experiment.capacities, grant);
+}
+
+std::vector<std::vector<Action>> actions_in(
+    const std::vector<TimedAction>& timeline, int blocks) {
+  std::vector<std::vector<Action>> actions(static_cast<std::size_t>(blocks));
+  for (const TimedAction& timed : timeline)
+    actions[static_cast<std::size_t>(timed.block) - 1].push_back(timed.action);
+  return actions;
+}
+
+/// The options of the command are those of the config's section.
+ConfigArguments timed_config(const PlanArguments& arguments) {
+  ConfigArguments config = arguments.config;
+  for (const auto& [key, text] : arguments.lists)
+    if (!text.empty())
+      config.overrides.push_back(fmt::format("virtual.{}=[{}]", key, text));
+  for (const auto& [key, text] : arguments.numbers)
+    if (!text.empty())
+      config.overrides.push_back(fmt::format("virtual.{}={}", key, text));
+  std::string slow;
+  for (const std::string& text : arguments.slow)
+    slow += fmt::format("{}'{}'", slow.empty() ? "" : ", ", text);
+  if (!slow.empty())
+    config.overrides.push_back(fmt::format("virtual.slow=[{}]", slow));
+  if (arguments.calibrate)
+    config.overrides.emplace_back("virtual.calibrate=true");
+  return config;
+}
+
+Machine machine_of(const PlanArguments& arguments) {
+  return arguments.machine.empty() ? this_machine()
+                                   : read_machine(arguments.machine);
+}
+
+/// As many blocks beside each other as this machine has cores for.
+std::vector<Rehearsal> rehearsed(const Experiment& experiment) {
+  prepare_process(experiment);
+  const std::int64_t at_once =
+      blocks_at_once(this_machine().devices.front(), experiment.threads);
+  return rehearse(experiment, {.beside = std::min<std::int64_t>(
+                                   at_once, experiment.blocks())});
+}
+
+/// What was measured is shared out over cores; what was given is not, unless a
+/// machine was described.
+Costs on_machine(const PlanArguments& arguments, const Experiment& experiment,
+                 Costs costs) {
+  if (!experiment.calibrate && arguments.machine.empty()) return costs;
+  const RunPlan& plan = experiment.plans.front();
+  costs.in_one_block = seconds_in_one_block(costs, plan);
+  return settled(
+      plan,
+      costs_on(machine_of(arguments), std::move(costs), experiment.threads),
+      experiment.capacities);
+}
+
+/// Whether anybody has said or measured what the blocks' actions take.
+bool knows_costs(const Experiment& experiment) {
+  return experiment.calibrate ||
+         takes_time({.blocks = experiment.costs.blocks});
+}
+
+/// Where nobody knows, an action takes as long as its share of the work: the
+/// forward of the smallest block is 1 s.
+Costs costs_to_plan_with(const Experiment& experiment,
+                         const std::vector<Rehearsal>& rehearsals) {
+  if (experiment.calibrate) {
+    Costs costs = calibrated(experiment, rehearsals);
+    for (const Rehearsal& each : rehearsals)
+      if (each.beside) costs.beside.push_back(*each.beside);
+    return costs;
+  }
+  Costs costs = experiment.costs;
+  if (knows_costs(experiment)) return costs;
+  const std::vector<double> work = flops_of_blocks(experiment);
+  double least = 0;
+  for (const double flops : work)
+    if (flops > 0 && (least == 0 || flops < least)) least = flops;
+  for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
+    costs.blocks[k].forward = least > 0 ? work[k] / least : 1;
+    costs.blocks[k].backward = 2 * costs.blocks[k].forward;
+  }
+  return costs;
+}
+
+/// The shortest forward or backward; where they are too uneven for that, what
+/// makes the drawing fit.
+double unit_of(const Costs& costs, double end) {
+  constexpr double kEven = 8;
+  constexpr double kColumns = 32;
+  double shortest = end;
+  double longest = 0;
+  for (const BlockCosts& block : costs.blocks)
+    for (const double seconds : {block.forward, block.backward}) {
+      if (seconds == 0) continue;
+      shortest = std::min(shortest, seconds * block.slowness);
+      longest = std::max(longest, seconds * block.slowness);
+    }
+  const double unit = longest <= kEven * shortest ? shortest : end / kColumns;
+  return unit > 0 ? unit : 1;
+}
+
+void print_timeline(const std::vector<TimedAction>& timeline,
+                    const Experiment& experiment, const Costs& costs) {
+  double end = 0;
+  for (const TimedAction& timed : timeline) end = std::max(end, timed.end);
+  const double unit = unit_of(costs, end);
+  fmt::print(
+      "\n{}\nF forward, B backward, U update of a batch, L what a synthesizer "
+      "learns from it,\nI what an input model does; - busy, . waiting; a "
+      "column is {:.4g} s, a message "
+      "takes "
+      "{:g} s. It ends after {:.4g} s.\n",
+      draw_timeline(timeline, experiment.blocks(), unit), unit, costs.latency,
+      end);
+}
+
+void print_costs(const Costs& costs) {
+  fmt::print(
+      "\nblock  forward s  backward s   update s    learn s     head s\n");
+  for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
+    const BlockCosts& block = costs.blocks[k];
+    fmt::print("{:>5}  {:>9.4g}  {:>10.4g}  {:>9.4g}  {:>9.4g}  {:>9.4g}{}\n",
+               k + 1, block.forward, block.backward, block.update, block.learn,
+               block.head,
+               block.slowness == 1 ? std::string()
+                                   : fmt::format("  x {:g}", block.slowness));
+  }
+}
+
+void print_speed(const Experiment& experiment, const Costs& costs) {
+  const Speed speed =
+      steady_speed(experiment.plans.front(), costs, experiment.capacities);
+  fmt::print(
+      "\nSteady state: {:.4g} s a turn, {:.4g} samples/s, {:.2f} x one block "
+      "that does all the work ({:.4g} s)\n",
+      speed.seconds_per_turn,
+      static_cast<double>(experiment.batch_size) / speed.seconds_per_turn,
+      speed.speed_up, seconds_in_one_block(costs, experiment.plans.front()));
+  for (const SharedCores& shared : costs.shared)
+    if (std::ssize(shared.blocks) > shared.cores)
+      fmt::print("Blocks {} to {} share a device: {} at a time\n",
+                 shared.blocks.front(), shared.blocks.back(), shared.cores);
+  for (std::size_t k = speed.utilisation.size(); k >= 1; --k)
+    fmt::print("block {}  computes {:5.1f} % of the time\n", k,
+               100 * speed.utilisation[k - 1]);
+}
+
+/// In processes of their own; one that runs blocks in threads shares messages.
+void print_memory(const std::vector<Rehearsal>& rehearsals) {
+  if (rehearsals.empty()) return;
+  fmt::print(
+      "\nMiB at most, of a block in a process of its own\n"
+      "block   weights  optimizer     graph     stash   history     queue      "
+      "peak  and with full channels\n");
+  constexpr double kMiB = 1 << 20;
+  for (std::size_t k = rehearsals.size(); k >= 1; --k) {
+    const MemoryForecast& memory = rehearsals[k - 1].memory;
+    const auto mib = [](std::int64_t bytes) {
+      return static_cast<double>(bytes) / kMiB;
+    };
+    fmt::print(
+        "{:>5}  {:>8.2f}  {:>9.2f}  {:>8.2f}  {:>8.2f}  {:>8.2f}  {:>8.2f}  "
+        "{:>8.2f}  {:>8.2f}\n",
+        k, mib(memory.weights), mib(memory.optimizer), mib(memory.graph),
+        mib(memory.stash), mib(memory.history), mib(memory.queue),
+        mib(memory.peak), mib(memory.peak + memory.channels));
+  }
+}
+
+void write_trace(const std::string& path, const RunPlan& plan,
+                 const std::vector<TimedAction>& timeline) {
+  std::ofstream file(path);
+  if (!file) throw UserError("--trace {}: can't be written", path);
+  SimulatedTrace trace(file, {plan});
+  for (const TimedAction& timed : timeline) trace.write(timed);
+}
+
+/// On one line that is written anew, where somebody looks.
+void show_progress(const std::string& text) {
+  if (::isatty(STDERR_FILENO) == 0) return;
+  fmt::print(stderr, "\r\x1b[K{}", text);
+  std::fflush(stderr);
+}
+
+void compare(const PlanArguments& arguments) {
+  if (!arguments.actions_file.empty() || arguments.list ||
+      !arguments.trace.empty())
+    throw UserError(
+        "--compare goes with none of --actions, --list and --trace");
+  ConfigArguments with_options = timed_config(arguments);
+  const ConfigNode config = config_of(with_options);
+  const Experiment experiment = read_experiment(config, data_root());
+  ComparisonOptions options{.blocks = arguments.blocks,
+                            .machine = machine_of(arguments),
+                            .seconds = arguments.seconds,
+                            .progress = show_progress};
+  for (const std::string& text : arguments.methods)
+    options.methods.push_back(planned_method(text, experiment));
+  if (options.methods.empty())
+    options.methods = common_methods(config, experiment);
+  const Comparison comparison = compare_methods(config, data_root(), options);
+  show_progress("");
+  fmt::print("{}", text_of(comparison));
+}
+
+}  // namespace
+
+void plan_command(const PlanArguments& arguments) {
+  if (arguments.compare) return compare(arguments);
+  const Experiment experiment = experiment_of(timed_config(arguments));
+  // In lockstep a list of actions does not depend on costs.
+  const bool needs_costs =
+      !arguments.list || runs_free(experiment.plans.front());
+  std::vector<Rehearsal> rehearsals;
+  if (needs_costs && experiment.calibrate) {
+    rehearsals = rehearsed(experiment);
+  }
+  const Costs costs =
+      needs_costs ? on_machine(arguments, experiment,
+                               costs_to_plan_with(experiment, rehearsals))
+                  : Costs{};
+  const auto timeline = timeline_of(arguments, experiment, costs);
+  if (arguments.list) {
+    fmt::print("{}", list_actions(actions_in(timeline, experiment.blocks())));
+    return;
+  }
+  print_blocks(experiment);
+  print_timeline(timeline, experiment, costs);
+  if (!knows_costs(experiment))
+    fmt::print(
+        "Nobody has said what actions take: the forward of the smallest block "
+        "is 1 s here, the others follow by their work, a backward takes twice "
+        "as long, heads and updates nothing. --calibrate measures them.\n");
+  print_costs(costs);
+  if (arguments.actions_file.empty()) print_speed(experiment, costs);
+  print_memory(rehearsals);
+  if (!arguments.trace.empty())
+    write_trace(arguments.trace, experiment.plans.front(), timeline);
+}
+
+}  // namespace sluice

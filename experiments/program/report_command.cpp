@@ -1,0 +1,104 @@
+// `sluice report`: what runs have shown, on a page and in tables.
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "experiments/config/experiment.h"
+#include "experiments/planner/policy_work.h"
+#include "experiments/program/commands.h"
+#include "experiments/report/report.h"
+#include "lib/base/error.h"
+#include "lib/schedules/costs.h"
+#include "lib/schedules/free_running.h"
+
+namespace sluice {
+namespace {
+
+/// Over so many turns the pipe's beginning and end, and windows of accumulated
+/// batches, count as they do in a run.
+constexpr std::int64_t kTurns = 64;
+
+double multiply_adds_of(const Experiment& experiment, std::size_t block) {
+  const LayerRange& range = experiment.ranges[block];
+  double sum = 0;
+  for (std::int64_t i = range.first; i <= range.last; ++i)
+    sum += experiment.model.layers[static_cast<std::size_t>(i)].flops;
+  return sum;
+}
+
+/// Costs whose seconds are operations of a sample, and whose transits last as
+/// many seconds as a message has bytes: schedules know what is done and sent.
+Costs counting_costs(const Experiment& experiment) {
+  constexpr double kPerMultiplyAdd = 2;
+  Costs costs{.bandwidth = 1, .bytes = experiment.costs.bytes};
+  for (std::size_t k = 0; k < experiment.ranges.size(); ++k) {
+    const double forward = kPerMultiplyAdd * multiply_adds_of(experiment, k);
+    costs.blocks.push_back({.forward = forward, .backward = 2 * forward});
+  }
+  for (int block = 1; block < experiment.blocks(); ++block) {
+    const auto k = static_cast<std::size_t>(block) - 1;
+    const PolicyWork work = policy_work(experiment, block);
+    costs.blocks[k].head = work.signal;
+    costs.blocks[k].learn = work.learn;
+    costs.blocks[k + 1].learn_input = work.learn_input;
+  }
+  return costs;
+}
+
+TurnWork work_of(const Experiment& experiment) {
+  const RunPlan& plan = experiment.plans.front();
+  const Costs costs = counting_costs(experiment);
+  const std::int64_t turns = kTurns * plan.blocks.front().accumulate;
+  double operations = 0;
+  double bytes = 0;
+  for (const BlockPlan& block : plan.blocks)
+    for (const Action& action :
+         actions_of(block, {.end_turn = turns, .drain = true})) {
+      operations += seconds_of(costs, block, action);
+      for (const Transfer& sent : yields_of(plan, block.block, action))
+        bytes += transit_of(costs, sent).occupies;
+    }
+  const double samples = samples_per_turn(experiment);
+  const auto all = static_cast<double>(turns);
+  return {.flops = operations / all * samples,
+          .bytes_sent = bytes / all * samples /
+                        static_cast<double>(experiment.batch_size)};
+}
+
+/// A timetable changes the work at turns that nobody knows beforehand, and
+/// blocks that run free choose it.
+std::optional<TurnWork> work_of_config(const ConfigNode& config,
+                                       const std::string& data_root) {
+  try {
+    const Experiment experiment = read_experiment(config, data_root);
+    if (experiment.plans.size() > 1 || runs_free(experiment.plans.front()))
+      return std::nullopt;
+    return work_of(experiment);
+  } catch (const UserError&) {
+    // Of another version of the program, or of data that isn't here.
+    return std::nullopt;
+  }
+}
+
+std::string name_of_file(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+}  // namespace
+
+void report_command(const ReportArguments& arguments) {
+  const std::string root = data_root();
+  const ReportFiles files =
+      write_report({.folders = arguments.folders,
+                    .page = arguments.page,
+                    .only_numbers = arguments.untimed,
+                    .work = [&](const ConfigNode& config) {
+                      return work_of_config(config, root);
+                    }});
+  fmt::print("{}: the page; beside it {}, {}, {} and {}/\n", files.page,
+             name_of_file(files.markdown), name_of_file(files.table),
+             name_of_file(files.runs), name_of_file(files.figures));
+}
+
+}  // namespace sluice

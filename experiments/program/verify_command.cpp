@@ -1,0 +1,62 @@
+// `sluice verify` and `sluice replay`: that numbers don't depend on what runs
+// the blocks.
+#include <string>
+
+#include <fmt/format.h>
+
+#include "experiments/program/commands.h"
+#include "experiments/runs/replay.h"
+#include "experiments/runs/stop_signals.h"
+#include "experiments/runs/verify.h"
+#include "lib/base/own_image.h"
+
+namespace sluice {
+namespace {
+
+std::string verdict_of(const Verified& verified, std::size_t index) {
+  const std::string& difference = verified.engines[index].difference;
+  const std::string against = verified.is_free ? "its replay: " : "";
+  if (!difference.empty()) return against + "differs at " + difference;
+  const bool is_reference = index == 0 && !verified.is_free;
+  return is_reference ? "what the others are compared with"
+                      : against + "same bits";
+}
+
+}  // namespace
+
+int verify_command(const VerifyArguments& arguments) {
+  StopSignals signals;  // before LibTorch has threads
+  const auto read = [&](const std::vector<std::string>& overrides) {
+    ConfigArguments config = arguments.config;
+    config.overrides.insert(config.overrides.end(), overrides.begin(),
+                            overrides.end());
+    return experiment_of(config);
+  };
+  const Verified verified = verify({.engines = arguments.engines,
+                                    .turns = arguments.turns,
+                                    .program = kOwnImage,
+                                    .read = read,
+                                    .changes = arguments.changes},
+                                   signals);
+  fmt::print("engine     blocks  turns  verdict\n");
+  for (std::size_t i = 0; i < verified.engines.size(); ++i)
+    fmt::print("{:<10} {:>6}  {:>5}  {}\n", verified.engines[i].engine,
+               verified.blocks, verified.turns, verdict_of(verified, i));
+  return verified.is_same() ? 0 : 1;
+}
+
+int replay_command(const std::string& folder) {
+  const Replayed replayed = replay(folder);
+  fmt::print("block    turn  hash of its weights  verdict\n");
+  for (const Compared& one : replayed.compared)
+    fmt::print(
+        "{:>5}  {:>6}  {:<19}  {}\n", one.block, one.turn, one.hash,
+        one.difference.empty() ? "same bits" : one.difference + " differs");
+  const std::string difference = replayed.difference();
+  fmt::print(
+      "{}: {}\n", folder,
+      difference.empty() ? "same bits" : "differs first at " + difference);
+  return difference.empty() ? 0 : 1;
+}
+
+}  // namespace sluice

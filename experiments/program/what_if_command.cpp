@@ -1,0 +1,209 @@
+// `sluice what-if`: a recorded run on other links, devices or in other blocks.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "experiments/config/experiment.h"
+#include "experiments/config/files/overrides.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/planner/comparison.h"
+#include "experiments/planner/machine.h"
+#include "experiments/planner/recorded_run.h"
+#include "experiments/planner/recut.h"
+#include "experiments/program/commands.h"
+#include "experiments/runs/assembly.h"
+#include "experiments/runs/run_folder.h"
+#include "lib/base/error.h"
+#include "lib/schedules/free_running.h"
+#include "lib/schedules/speed.h"
+
+namespace sluice {
+namespace {
+
+/// A run, and what its trace says.
+struct Recorded {
+  ConfigNode config = {};
+  Experiment experiment = {};
+  RecordedRun run = {};
+};
+
+Recorded read_recorded(const std::string& folder) {
+  const std::string config = config_of_run(folder);
+  if (!std::filesystem::exists(config))
+    throw UserError("{}: holds no run: it has no config.toml", folder);
+  const std::string trace = folder + "/trace.json";
+  if (!std::filesystem::exists(trace))
+    throw UserError(
+        "{}: has no trace.json; run it with engine=threads or "
+        "engine=processes, and with trace.turns above 0",
+        folder);
+  Recorded recorded{.config = read_toml_file(config)};
+  recorded.experiment = read_experiment(recorded.config, data_root());
+  recorded.run =
+      recorded_run(read_trace(trace, std::numeric_limits<std::int64_t>::max()),
+                   recorded.experiment.plans.front(), trace,
+                   recorded.experiment.engine != "virtual" &&
+                       !runs_free(recorded.experiment.plans.front()));
+  return recorded;
+}
+
+double mean_of(const std::vector<double>& values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.) /
+         static_cast<double>(values.size());
+}
+
+/// The virtual clock's links are in the config, real ones in the trace.
+Costs costs_of(const Recorded& recorded) {
+  Costs costs{.blocks = recorded.run.blocks,
+              .bytes = recorded.experiment.costs.bytes,
+              .variation = recorded.run.variation};
+  if (recorded.experiment.engine == "virtual") {
+    costs.latency = recorded.experiment.costs.latency;
+    costs.bandwidth = recorded.experiment.costs.bandwidth;
+    return costs;
+  }
+  costs.latency = mean_of(recorded.run.latency);
+  for (const double latency : recorded.run.latency)
+    costs.links.push_back({.latency = latency});
+  return costs;
+}
+
+bool changes(const WhatIfArguments& arguments) {
+  return !arguments.blocks.empty() || !arguments.machine.empty() ||
+         !arguments.latency.empty() || !arguments.bandwidth.empty() ||
+         !arguments.slow.empty();
+}
+
+/// The changed experiment: another cut, and options as [virtual] has them.
+Experiment changed_experiment(const WhatIfArguments& arguments,
+                              const Recorded& recorded) {
+  ConfigNode config = arguments.blocks.empty()
+                          ? recorded.config
+                          : cut_anew(recorded.config, arguments.blocks);
+  const Costs& before = recorded.experiment.costs;
+  ConfigNode clock;
+  clock.value = ConfigNode::Table{};
+  const bool is_virtual = recorded.experiment.engine == "virtual";
+  clock.set("latency", {.value = is_virtual ? before.latency : 0.});
+  clock.set("bandwidth", {.value = is_virtual ? before.bandwidth : 0.});
+  config.set("virtual", clock);
+  if (!arguments.latency.empty())
+    apply_override(config, "virtual.latency=" + arguments.latency);
+  if (!arguments.bandwidth.empty())
+    apply_override(config, "virtual.bandwidth=" + arguments.bandwidth);
+  if (!arguments.slow.empty())
+    apply_override(config, fmt::format("virtual.slow=['{}']",
+                                       fmt::join(arguments.slow, "', '")));
+  return read_experiment(config, data_root());
+}
+
+/// What is not changed stays as it was measured.
+Costs changed_costs(const WhatIfArguments& arguments, const Recorded& recorded,
+                    const Experiment& changed) {
+  Costs costs = costs_of(recorded);
+  if (!arguments.blocks.empty()) {
+    costs.blocks = recut_costs(costs.blocks, recorded.experiment, changed);
+    costs.variation =
+        recut_variation(costs.variation, recorded.experiment, changed);
+    costs.links.clear();
+  }
+  costs.bytes = changed.costs.bytes;
+  for (std::size_t k = 0; k < costs.blocks.size(); ++k)
+    costs.blocks[k].slowness = changed.costs.blocks[k].slowness;
+  if (!arguments.latency.empty()) costs.latency = changed.costs.latency;
+  if (!arguments.bandwidth.empty()) costs.bandwidth = changed.costs.bandwidth;
+  for (LinkCosts& link : costs.links) {
+    if (!arguments.latency.empty()) link.latency = costs.latency;
+    link.bandwidth = costs.bandwidth;
+  }
+  if (!arguments.machine.empty())
+    costs = costs_on(read_machine(arguments.machine), std::move(costs),
+                     changed.threads);
+  return costs;
+}
+
+Speed speed_at(const Experiment& experiment, const Costs& costs) {
+  return predicted_speed(experiment.plans.front(), costs,
+                         experiment.capacities);
+}
+
+void print_line(const std::string& what, double seconds,
+                const std::vector<double>& utilisation, double samples,
+                const std::string& remark) {
+  std::vector<std::string> parts;
+  parts.reserve(utilisation.size());
+  for (const double part : utilisation)
+    parts.push_back(fmt::format("{:.0f}", 100 * part));
+  std::string line = fmt::format(
+      "{:<24}{:>9.2f} ms{:>11.4g}  {:<16}{}", what, 1e3 * seconds,
+      samples / seconds, fmt::format("{}", fmt::join(parts, " ")), remark);
+  line.erase(line.find_last_not_of(' ') + 1);
+  fmt::print("{}\n", line);
+}
+
+void print_blocks(const Costs& costs) {
+  fmt::print("\nblock  forward ms  backward ms  update ms  learn ms\n");
+  for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
+    const BlockCosts& block = costs.blocks[k];
+    fmt::print(
+        "{:>5}  {:>10.3f}  {:>11.3f}  {:>9.3f}  {:>8.3f}{}\n", k + 1,
+        1e3 * block.forward, 1e3 * (block.backward + block.head),
+        1e3 * block.update, 1e3 * (block.learn + block.learn_input),
+        block.slowness == 1 ? "" : fmt::format("  x {:g}", block.slowness));
+  }
+  for (std::size_t k = 0; k < costs.links.size(); ++k)
+    fmt::print(
+        "boundary {}: a message is there {:.3f} ms after what sends it{}\n",
+        k + 1, 1e3 * costs.links[k].latency,
+        costs.links[k].bandwidth > 0
+            ? fmt::format(", and carried at {:.3g} bytes/s",
+                          costs.links[k].bandwidth)
+            : "");
+}
+
+}  // namespace
+
+void what_if_command(const WhatIfArguments& arguments) {
+  const Recorded recorded = read_recorded(arguments.folder);
+  const Experiment& experiment = recorded.experiment;
+  const auto samples = static_cast<double>(experiment.batch_size);
+  const Costs costs = costs_of(recorded);
+  const Speed same = speed_at(experiment, costs);
+  const double measured = recorded.run.seconds_per_turn;
+  const double off = same.seconds_per_turn / measured - 1;
+  fmt::print(
+      "{} in {} blocks, engine {}, turns {} to {} of its trace:\n\n"
+      "{:<24}{:>12}{:>11}  {}\n",
+      method_of(experiment), experiment.blocks(), experiment.engine,
+      recorded.run.first_turn, recorded.run.end_turn - 1, "", "batch",
+      "samples/s", "busy %");
+  print_line("measured", measured, recorded.run.utilisation, samples, "");
+  print_line("predicted, unchanged", same.seconds_per_turn, same.utilisation,
+             samples, fmt::format("{:+.1f} % off", 100 * off));
+  Costs changed_to = costs;
+  if (changes(arguments)) {
+    const Experiment changed = changed_experiment(arguments, recorded);
+    changed_to = changed_costs(arguments, recorded, changed);
+    const Speed then = speed_at(changed, changed_to);
+    print_line("predicted, changed", then.seconds_per_turn, then.utilisation,
+               samples,
+               fmt::format("{:.2f} x as fast as unchanged",
+                           same.seconds_per_turn / then.seconds_per_turn));
+  }
+  print_blocks(changed_to);
+  constexpr double kFar = 0.1;
+  if (std::abs(off) > kFar)
+    fmt::print(
+        "\nThe simulator misses the recorded run by more than a tenth: other "
+        "work on the\nmachine, more blocks than cores, or few turns in the "
+        "trace. Trust ratios less.\n");
+}
+
+}  // namespace sluice

@@ -1,0 +1,434 @@
+#include "experiments/runs/assembly.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <ATen/Parallel.h>
+
+#include "experiments/data/chained.h"
+#include "experiments/data/label_pairs.h"
+#include "experiments/data/prefetch.h"
+#include "experiments/runs/cut_again.h"
+#include "lib/base/memory_channel.h"
+#include "lib/boundaries/policies/top_loss.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/saved_state.h"
+#include "lib/engines/control.h"
+#include "lib/memory/allocator.h"
+#include "lib/tensors/device.h"
+#include "lib/tensors/staged_sender.h"
+#include "lib/workers/gradient_probe.h"
+
+namespace sluice {
+namespace {
+
+c10::Device device_of(const Experiment& experiment, int block) {
+  return device_for(experiment.devices.at(static_cast<std::size_t>(block) - 1),
+                    block);
+}
+
+Block block_of(const Experiment& experiment, int block,
+               const c10::Device& device = c10::DeviceType::CPU) {
+  const LayerRange range =
+      experiment.ranges.at(static_cast<std::size_t>(block) - 1);
+  return make_block(experiment.model, block, range.first, range.last,
+                    experiment.seed, experiment.memory_format, device);
+}
+
+/// The model's own weights must all be there; those of heads are taken when
+/// they are.
+void take_initial_weights(const std::string& path, Worker& worker) {
+  const NamedTensors found = load_weights(path);
+  std::set<std::string_view> names;
+  for (const auto& [name, tensor] : found) names.insert(name);
+  NamedTensors wanted;
+  for (auto& [name, tensor] : worker.weights())
+    if (name.starts_with("layers.") || names.contains(name))
+      wanted.emplace_back(name, tensor);
+  copy_by_name(found, worker.copied(), path);
+  copy_by_name(found, wanted, path);
+}
+
+/// With another cut, where it has one.
+void restore(const Experiment& experiment, const std::string& checkpoint,
+             Worker& worker) {
+  NamedTensors weights = load_weights(checkpoint);
+  NamedTensors state = load_state(checkpoint);
+  const std::vector<std::int64_t> cut = cut_of({state, checkpoint});
+  if (!is_cut_so(experiment, cut)) {
+    state = state_for_block(experiment, worker.block(), state, checkpoint);
+    // Sources of new boundaries begin beside the weights that were saved.
+    copy_by_name(weights, worker.copied(), checkpoint);
+    add_new_sources(experiment, cut, worker.weights(), weights);
+    add_new_sources(experiment, cut, worker.state(), state);
+  }
+  worker.restore(weights, state, checkpoint);
+}
+
+void set_first_weights(const Experiment& experiment, const RunFiles& files,
+                       Worker& worker) {
+  if (!files.resume.empty()) {
+    restore(experiment, files.resume, worker);
+  } else if (!experiment.initial_weights.empty()) {
+    take_initial_weights(experiment.initial_weights, worker);
+  }
+}
+
+/// By phase; one that says the same as the phase before it goes on.
+std::vector<std::shared_ptr<Policy>> policies_of(const Experiment& experiment,
+                                                 int block) {
+  std::vector<std::shared_ptr<Policy>> policies;
+  const auto index = static_cast<std::size_t>(block) - 1;
+  const BoundaryPolicy* before = nullptr;
+  for (const Boundaries& phase : experiment.phases) {
+    if (block == experiment.blocks()) {
+      policies.push_back(policies.empty() ? make_top_loss(experiment.loss)
+                                          : policies.front());
+      continue;
+    }
+    const BoundaryPolicy& now = phase.at(index);
+    const bool goes_on = before && now.config == before->config;
+    policies.push_back(goes_on ? policies.back()
+                               : now.make(site_of(experiment, block)));
+    before = &now;
+  }
+  return policies;
+}
+
+bool is_unlocked(const RunPlan& plan, int block) {
+  return plan.blocks.at(static_cast<std::size_t>(block) - 1).unlocked;
+}
+
+/// Likewise, of the boundary below the block; nullptr where it isn't unlocked.
+std::vector<std::shared_ptr<Unlock>> unlocks_of(const Experiment& experiment,
+                                                int block) {
+  std::vector<std::shared_ptr<Unlock>> unlocks;
+  const BoundaryPolicy* before = nullptr;
+  for (std::size_t phase = 0; phase < experiment.phases.size(); ++phase) {
+    if (!is_unlocked(experiment.plans[phase], block)) {
+      unlocks.push_back(nullptr);
+      before = nullptr;
+      continue;
+    }
+    const BoundaryPolicy& now =
+        experiment.phases[phase].at(static_cast<std::size_t>(block) - 2);
+    const bool goes_on = before && now.config == before->config;
+    unlocks.push_back(goes_on
+                          ? unlocks.back()
+                          : now.make(site_of(experiment, block - 1))->unlock());
+    before = &now;
+  }
+  return unlocks;
+}
+
+WorkerSettings settings_of(const Experiment& experiment, int block,
+                           const std::string& checkpoint_folder) {
+  return {.plans = experiment.plans,
+          .seed = experiment.seed,
+          .turns = experiment.length.turns,
+          .turns_per_epoch = experiment.turns_per_epoch,
+          .evaluation_batches = experiment.length.evaluation_batches,
+          .validation_batches = experiment.validation_batches,
+          .log_every = experiment.log_every,
+          .loss = experiment.loss,
+          .precision = experiment.precision,
+          .memory_format = experiment.memory_format,
+          .checkpoint_folder = checkpoint_folder,
+          .optimizer =
+              experiment.optimizers.at(static_cast<std::size_t>(block) - 1),
+          .accumulate_mean = experiment.accumulate_mean,
+          .max_staleness = experiment.max_staleness,
+          .traced = experiment.engine == "virtual" ? TracedTurns{}
+                                                   : experiment.traced,
+          .status = experiment.tells_status,
+          .hashes = experiment.hashes,
+          .patience = experiment.engine == "processes"
+                          ? kSupervisedDeadline
+                          : std::chrono::seconds(experiment.timeout_seconds)};
+}
+
+}  // namespace
+
+namespace {
+
+/// Block 1's are needed for it and those above, an unlocked block's for itself.
+bool needs_raw_inputs(const Plans& plans) {
+  return std::any_of(plans.begin(), plans.end(), [](const RunPlan& plan) {
+    return std::any_of(
+        plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
+          return block.needs_raw_input || block.raw_input_to_above;
+        });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
+  std::shared_ptr<const Samples> samples = experiment.data->train.samples();
+  if (experiment.model.trains_on_pairs)
+    samples = label_pairs(std::move(samples), experiment.model.sample.classes);
+  return std::make_unique<SampleSource>(
+      std::move(samples),
+      OrderOptions{.batch_size = experiment.batch_size,
+                   .seed = experiment.seed,
+                   .drop_last = experiment.drop_last,
+                   .raw_inputs = needs_raw_inputs(experiment.plans)});
+}
+
+namespace {
+
+std::unique_ptr<Source> source_in_order(const Experiment& experiment,
+                                        const Split& split) {
+  return std::make_unique<SampleSource>(
+      split.samples(), OrderOptions{.batch_size = experiment.batch_size,
+                                    .shuffled = false,
+                                    .augmented = false});
+}
+
+/// The validation split, where there is one, and then the test split.
+std::unique_ptr<Source> evaluation_source(const Experiment& experiment) {
+  const DataSet& data = *experiment.data;
+  auto test = source_in_order(experiment, data.test);
+  if (!data.has_validation()) return test;
+  return chained(source_in_order(experiment, data.validation), std::move(test));
+}
+
+Sources sources_of(const Experiment& experiment, int block) {
+  const bool is_first = block == 1;
+  const bool trains_from_data =
+      is_first || std::any_of(experiment.plans.begin(), experiment.plans.end(),
+                              [&](const RunPlan& plan) {
+                                return is_unlocked(plan, block);
+                              });
+  Sources sources;
+  if (trains_from_data)
+    sources.training =
+        prefetched(training_source(experiment), experiment.prefetch);
+  if (is_first)
+    sources.evaluation =
+        prefetched(evaluation_source(experiment), experiment.prefetch);
+  return sources;
+}
+
+}  // namespace
+
+std::shared_ptr<MemoryAccount> memory_of_block(int block) {
+  return std::make_shared<MemoryAccount>(fmt::format("block {}", block));
+}
+
+void check_devices(const Experiment& experiment) {
+  for (int block = 1; block <= experiment.blocks(); ++block)
+    device_of(experiment, block);
+}
+
+void prepare_process(const Experiment& experiment) {
+  at::set_num_threads(static_cast<int>(experiment.threads));
+  if (experiment.caching_allocator) install_allocator();
+  if (uses_gpus(experiment) && experiment.deterministic)
+    make_gpus_deterministic();
+}
+
+std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
+                                    Ends ends, std::shared_ptr<Sink> sink,
+                                    const RunFiles& files,
+                                    std::shared_ptr<Witness> witness) {
+  return make_worker(experiment, block, std::move(ends), std::move(sink), files,
+                     sources_of(experiment, block), std::move(witness));
+}
+
+std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
+                                    Ends ends, std::shared_ptr<Sink> sink,
+                                    const RunFiles& files, Sources sources,
+                                    std::shared_ptr<Witness> witness) {
+  const auto memory = ends.memory ? ends.memory : memory_of_block(block);
+  const MemoryScope scope(*memory);
+  WorkerParts parts{
+      .block = block_of(experiment, block, device_of(experiment, block)),
+      .policies = policies_of(experiment, block),
+      .unlocks = unlocks_of(experiment, block)};
+  parts.below = std::move(ends.below);
+  parts.above = std::move(ends.above);
+  parts.codec_below = codec_above(experiment, block - 1);
+  parts.codec_above = codec_above(experiment, block);
+  parts.sink = std::move(sink);
+  parts.memory = memory;
+  parts.witness = std::move(witness);
+  parts.training = std::move(sources.training);
+  parts.evaluation = std::move(sources.evaluation);
+  auto worker = std::make_unique<Worker>(
+      settings_of(experiment, block, files.checkpoints), std::move(parts));
+  set_first_weights(experiment, files, *worker);
+  return worker;
+}
+
+std::shared_ptr<Witness> make_probe(const Experiment& experiment,
+                                    std::shared_ptr<Sink> sink) {
+  if (experiment.probe_every == 0) return nullptr;
+  const auto layers = static_cast<std::int64_t>(experiment.model.layers.size());
+  return std::make_shared<GradientProbe>(
+      ProbeParts{.every = experiment.probe_every,
+                 .seed = experiment.seed,
+                 .blocks = experiment.blocks(),
+                 .model = make_block(experiment.model, 1, 0, layers - 1,
+                                     experiment.seed, experiment.memory_format),
+                 .training = training_source(experiment),
+                 .sink = std::move(sink),
+                 .loss = experiment.loss,
+                 .precision = experiment.precision,
+                 .memory_format = experiment.memory_format});
+}
+
+void check_weights(const Experiment& experiment, const std::string& path) {
+  const NamedTensors found = load_weights(path);
+  for (int number = 1; number <= experiment.blocks(); ++number) {
+    const Block block = block_of(experiment, number);
+    copy_by_name(found, block.parameters(), path);
+    copy_by_name(found, block.buffers(), path);
+  }
+}
+
+void check_resumable(const Experiment& experiment, const RunFiles& files) {
+  for (int block = 1; block <= experiment.blocks(); ++block)
+    make_worker(experiment, block, {}, nullptr, files);
+}
+
+namespace {
+
+/// Batches before it were applied by all blocks that were saved.
+std::int64_t first_batch_in(const SavedState& saved) {
+  std::int64_t first_batch = 0;
+  for (const std::int64_t block : saved.numbers_below("workers")) {
+    const std::string name = fmt::format("workers.{}.first_batch", block);
+    if (saved.has(name))
+      first_batch = std::max(first_batch, saved.number(name));
+  }
+  return first_batch;
+}
+
+/// Whether the plan's block left such batches in flight: its delay, and what
+/// its backward needs, are those of the block that was saved.
+bool fits_in_flight(const BlockPlan& plan, const SavedState& saved) {
+  const auto count = [&](const char* of) {
+    return std::ssize(
+        saved.numbers_below(fmt::format("{}.{}", of, plan.block)));
+  };
+  const std::string weights = fmt::format("workers.{}.weights", plan.block);
+  return count("flights") <= plan.delay &&
+         count("lessons") <= turns_in_flight(plan) - plan.delay &&
+         saved.has(weights) &&
+         saved.number(weights) == static_cast<std::int64_t>(plan.weights);
+}
+
+}  // namespace
+
+InFlight in_flight_in(const std::string& checkpoint) {
+  const SavedState saved(load_state(checkpoint), checkpoint);
+  return in_flight_in(saved);
+}
+
+InFlight in_flight_in(const SavedState& saved) {
+  InFlight found;
+  std::set<std::int64_t> batches;
+  for (const char* of : {"flights", "lessons"})
+    for (const std::int64_t block : saved.numbers_below(of))
+      for (const std::int64_t batch :
+           saved.numbers_below(fmt::format("{}.{}", of, block)))
+        batches.insert(batch);
+  found.batches = std::ssize(batches);
+  const std::int64_t first_batch = first_batch_in(saved);
+  for (const std::int64_t block : saved.numbers_below("accumulated")) {
+    const std::string name = fmt::format("accumulated.{}.", block);
+    if (saved.number(name + "first_batch") >= first_batch)
+      found.accumulated =
+          std::max(found.accumulated, saved.number(name + "batches"));
+  }
+  return found;
+}
+
+Continued continued_from(const Experiment& experiment,
+                         const std::string& checkpoint) {
+  const SavedState saved(load_state(checkpoint), checkpoint);
+  Continued from{.first_batch = first_batch_in(saved)};
+  if (saved.has("workers.1.phase"))
+    from.phase = saved.number("workers.1.phase");
+  if (from.phase >= std::ssize(experiment.plans))
+    throw UserError(
+        "{}: was saved in phase {} of its timetable, which has {} "
+        "here",
+        checkpoint, from.phase, experiment.plans.size());
+  const InFlight in_flight = in_flight_in(saved);
+  const bool is_same_cut = is_cut_so(experiment, cut_of(saved));
+  const RunPlan& plan = experiment.plans[static_cast<std::size_t>(from.phase)];
+  const bool fits =
+      is_same_cut && std::all_of(plan.blocks.begin(), plan.blocks.end(),
+                                 [&](const BlockPlan& block) {
+                                   return fits_in_flight(block, saved);
+                                 });
+  if (in_flight.batches > 0 && !fits)
+    throw UserError(
+        "{}: {} of its batches are in flight between the blocks of its own "
+        "cut and policies; continue with those, or apply the batches first: "
+        "sluice checkpoint RUN --drain",
+        checkpoint, in_flight.batches);
+  if (in_flight.accumulated > 0 && !is_same_cut)
+    throw UserError(
+        "{}: its blocks have accumulated {} batches towards an update, and "
+        "another cut can't take them over; continue with its own cut to a "
+        "turn where a window of accumulate.batches is full",
+        checkpoint, in_flight.accumulated);
+  return from;
+}
+
+namespace {
+
+/// What a GPU sends to a CPU is copied as it is sent: later the copy would be
+/// behind what the GPU has got to do by then. Between GPUs it stays there.
+void stage_for_cpu(const Experiment& experiment, int from, int to, Link& link) {
+  if (is_on_gpu(experiment, from) && !is_on_gpu(experiment, to))
+    link.sender = staged_sender(std::move(link.sender));
+}
+
+}  // namespace
+
+std::vector<Ends> memory_ends(const Experiment& experiment) {
+  std::vector<Ends> ends(static_cast<std::size_t>(experiment.blocks()));
+  for (std::size_t boundary = 0; boundary + 1 < ends.size(); ++boundary) {
+    Capacity capacity = experiment.capacities[boundary];
+    // Those of a buffer arrive in virtual time, and what is dropped there has
+    // been sent: the worker fetches them later.
+    const auto& blocks = experiment.plans.front().blocks;
+    const bool waits_for_its_time =
+        blocks[boundary + 1].replay ||
+        blocks[boundary].slow_consumer != SlowConsumer::block;
+    if (waits_for_its_time && experiment.engine == "virtual")
+      capacity.up = std::numeric_limits<std::size_t>::max();
+    auto [below, above] =
+        memory_link(capacity.up, capacity.down,
+                    std::chrono::seconds(experiment.timeout_seconds));
+    const int block = static_cast<int>(boundary) + 1;
+    stage_for_cpu(experiment, block, block + 1, below);
+    stage_for_cpu(experiment, block + 1, block, above);
+    ends[boundary].above = std::move(below);
+    ends[boundary + 1].below = std::move(above);
+  }
+  return ends;
+}
+
+std::string method_of(const Experiment& experiment) {
+  std::string method;
+  std::vector<std::string> seen;
+  for (const Boundaries& phase : experiment.phases)
+    for (const BoundaryPolicy& boundary : phase) {
+      if (std::find(seen.begin(), seen.end(), boundary.name) != seen.end())
+        continue;
+      seen.push_back(boundary.name);
+      method += (method.empty() ? "" : ", ") + boundary.name;
+    }
+  return method.empty() ? "backprop" : method;
+}
+
+}  // namespace sluice

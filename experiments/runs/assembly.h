@@ -1,0 +1,102 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "experiments/config/experiment.h"
+#include "experiments/data/sample_source.h"
+#include "lib/base/channel.h"
+#include "lib/checkpoints/saved_state.h"
+#include "lib/metrics/sink.h"
+#include "lib/workers/worker.h"
+
+namespace sluice {
+
+/// The ends of the channels of one block; empty where there is no neighbour.
+struct Ends {
+  Link below = {};
+  Link above = {};
+  /// Charged with what the worker allocates; by default one is made for it.
+  std::shared_ptr<MemoryAccount> memory = nullptr;
+};
+
+/// The account of a block's worker.
+std::shared_ptr<MemoryAccount> memory_of_block(int block);
+
+/// Throws UserError when this machine lacks the device of any block.
+void check_devices(const Experiment& experiment);
+
+/// Once per process, before its threads use LibTorch: threads and allocator.
+void prepare_process(const Experiment& experiment);
+
+/// What the workers of a run save and continue from; each may be empty.
+struct RunFiles {
+  std::string checkpoints = {};  ///< the folder that they are saved in
+  std::string resume = {};       ///< the checkpoint that the run continues from
+};
+
+/// Where block 1 takes its batches, and an unlocked block those that it trains
+/// with.
+struct Sources {
+  std::shared_ptr<Source> training = nullptr;
+  std::shared_ptr<Source> evaluation = nullptr;
+};
+
+/// The worker of block k: its layers with their first weights, its policies,
+/// its optimizer, and the sources that it needs. Throws UserError when the
+/// weights that it shall start with don't fit.
+std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
+                                    Ends ends, std::shared_ptr<Sink> sink,
+                                    const RunFiles& files,
+                                    std::shared_ptr<Witness> witness = nullptr);
+
+/// The same with other sources than the experiment's data.
+std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
+                                    Ends ends, std::shared_ptr<Sink> sink,
+                                    const RunFiles& files, Sources sources,
+                                    std::shared_ptr<Witness> witness = nullptr);
+
+/// What compares gradients with the true ones; nullptr when the experiment asks
+/// for no probe.
+std::shared_ptr<Witness> make_probe(const Experiment& experiment,
+                                    std::shared_ptr<Sink> sink);
+
+/// Throws UserError unless a file or checkpoint has all the model's weights in
+/// their shapes. For a check before anything is written.
+void check_weights(const Experiment& experiment, const std::string& path);
+
+/// Throws UserError unless the workers of all blocks can continue from
+/// files.resume: weights, those of heads and synthesizers too, the states of
+/// optimizers, what is in flight. For a check before anything is written.
+void check_resumable(const Experiment& experiment, const RunFiles& files);
+
+/// With what the grants of a run begin that continues from a checkpoint.
+struct Continued {
+  std::int64_t phase = 0;
+  std::int64_t first_batch = 0;
+};
+
+/// What a checkpoint holds that was forwarded and not applied.
+struct InFlight {
+  std::int64_t batches = 0;  ///< that some block has not applied, or learned
+  std::int64_t accumulated = 0;  ///< that were, towards the next update
+};
+InFlight in_flight_in(const std::string& checkpoint);
+InFlight in_flight_in(const SavedState& saved);
+
+/// Batches are in flight in a checkpoint unless the pipe was drained. Throws
+/// UserError when they are so under another cut or other policies; and under
+/// another cut when gradients have been accumulated.
+Continued continued_from(const Experiment& experiment,
+                         const std::string& checkpoint);
+
+/// The batches that the experiment trains with; reads the training files.
+std::unique_ptr<SampleSource> training_source(const Experiment& experiment);
+
+/// Channels in memory between all neighbours: index k-1 for block k.
+std::vector<Ends> memory_ends(const Experiment& experiment);
+
+/// "backprop", or "local_loss", or "backprop, local_loss" where they differ.
+std::string method_of(const Experiment& experiment);
+
+}  // namespace sluice

@@ -1,0 +1,97 @@
+#include "experiments/runs/attempt.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "experiments/runs/engines.h"
+#include "experiments/runs/tensorboard.h"
+#include "experiments/runs/virtual_clock.h"
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/schedules/free_running.h"
+
+namespace sluice {
+
+Attempt::Attempt(const Experiment& experiment, RunFolder& folder,
+                 const Resumed& start,
+                 std::vector<std::shared_ptr<Sink>> others)
+    : experiment_(experiment),
+      folder_(folder),
+      start_(start),
+      keeper_(folder.checkpoints(), experiment.keep),
+      guard_(std::make_shared<DivergenceGuard>()),
+      sink_(std::make_shared<RunSink>(with_files(std::move(others)), keeper_)),
+      timeline_(std::make_shared<TimelineRecord>(experiment.blocks(), sink_)),
+      status_(
+          std::make_shared<StatusFile>(experiment, folder.path(), timeline_)),
+      schedule_(std::make_shared<ScheduleRecord>(experiment.blocks(), status_)),
+      coordinator_(length(), experiment.blocks(), schedule_,
+                   [this](std::int64_t turn) { keeper_.saved(turn); }) {
+  sink_->recall(folder.history());
+  for (const Record& record : folder.history()) {
+    coordinator_.recall(record);
+    guard_->recall(record);
+  }
+}
+
+Attempt::~Attempt() {
+  remove_partial_checkpoints(folder_.checkpoints());
+}
+
+RunLength Attempt::length() const {
+  RunLength length = experiment_.length;
+  length.first_turn = start_.turn;
+  length.first_phase = start_.phase;
+  length.first_batch = start_.first_batch;
+  return length;
+}
+
+std::vector<std::shared_ptr<Sink>> Attempt::with_files(
+    std::vector<std::shared_ptr<Sink>> others) const {
+  const auto board =
+      std::make_shared<TensorBoardFile>(folder_.path(), folder_.started());
+  for (const Record& record : folder_.history()) board->write(record);
+  others.insert(others.begin(), {folder_.metrics(), board});
+  // Last: a loss that ends the run has been written then.
+  if (experiment_.stop_on_nan) others.push_back(guard_);
+  return others;
+}
+
+/// Called while what ended the run is being handled. Throws Diverged when it
+/// did that: whatever else the workers said, they were made to end.
+void Attempt::tell_failure() {
+  const auto diverged = guard_->found(folder_.checkpoints());
+  try {
+    if (diverged) sink_->write(*diverged);
+    timeline_->save(folder_.path());
+    status_->finish(diverged ? "diverged" : "failed");
+  } catch (const UserError&) {
+    // What failed first is what is told.
+  }
+  if (diverged) throw Diverged(diverged->text("reason"));
+}
+
+void Attempt::run(const std::string& program, const std::string& faults,
+                  const std::optional<Rank>& rank) {
+  try {
+    run_engine(experiment_,
+               {.folder = folder_.path(),
+                .files = {.checkpoints = folder_.checkpoints(),
+                          .resume = start_.checkpoint},
+                .program = program,
+                .faults = faults,
+                .rank = rank,
+                .on_begin = [this] { folder_.begin(); },
+                .is_forecast = !sink_->forecasts().empty(),
+                .clock = saved_clock_in(folder_.history(), start_.turn)},
+               coordinator_);
+  } catch (...) {
+    tell_failure();
+    throw;
+  }
+  timeline_->save(folder_.path());
+  if (runs_free(experiment_.plans.front())) schedule_->save(folder_.path());
+  status_->finish(coordinator_.interrupted() ? "stopped" : "done");
+}
+
+}  // namespace sluice

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/config/experiment.h"
+#include "experiments/runs/checkpoint_keeper.h"
+#include "experiments/runs/divergence.h"
+#include "experiments/runs/free_schedule.h"
+#include "experiments/runs/ranks/rank.h"
+#include "experiments/runs/run_folder.h"
+#include "experiments/runs/run_sink.h"
+#include "experiments/runs/status_file.h"
+#include "experiments/runs/timeline.h"
+#include "lib/engines/coordinator.h"
+#include "lib/metrics/sink.h"
+#include "lib/metrics/time_spent.h"
+
+namespace sluice {
+
+/// A run from where it starts, or starts again after a worker was lost, to its
+/// end; what it writes goes into the folder.
+class Attempt {
+ public:
+  /// `others` are given every record beside the folder's own sinks. The
+  /// experiment and the folder must outlive it.
+  Attempt(const Experiment& experiment, RunFolder& folder, const Resumed& start,
+          std::vector<std::shared_ptr<Sink>> others);
+  /// Removes checkpoints that are not whole: nobody completes them any more.
+  ~Attempt();
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  /// Arguments as RunPlace has them. Throws what run_engine() throws, and
+  /// Diverged.
+  void run(const std::string& program, const std::string& faults,
+           const std::optional<Rank>& rank);
+
+  Coordinator& coordinator() { return coordinator_; }
+  RunSink& sink() { return *sink_; }
+  /// That of checkpoints/best; nothing when nobody asked for it.
+  const std::optional<Record>& best_evaluation() const {
+    return keeper_.best();
+  }
+  /// Since it began.
+  double seconds() const { return seconds_since(started_); }
+
+ private:
+  RunLength length() const;
+  void tell_failure();
+  std::vector<std::shared_ptr<Sink>> with_files(
+      std::vector<std::shared_ptr<Sink>> others) const;
+
+  const Experiment& experiment_;
+  RunFolder& folder_;
+  const Resumed start_;
+  const SteadyTime started_ = std::chrono::steady_clock::now();
+  CheckpointKeeper keeper_;
+  const std::shared_ptr<DivergenceGuard> guard_;
+  const std::shared_ptr<RunSink> sink_;
+  const std::shared_ptr<TimelineRecord> timeline_;
+  const std::shared_ptr<StatusFile> status_;
+  const std::shared_ptr<ScheduleRecord> schedule_;
+  Coordinator coordinator_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,57 @@
+#include "experiments/runs/checkpoint_keeper.h"
+
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+CheckpointKeeper::CheckpointKeeper(std::string folder, KeepOptions options)
+    : folder_(std::move(folder)), options_(std::move(options)) {}
+
+void CheckpointKeeper::evaluated(const Record& evaluation) {
+  if (!options_.best) return;
+  const double value = options_.best->in(evaluation);
+  if (std::isnan(value)) return;
+  if (best_value_ && !options_.best->is_better(value, *best_value_)) return;
+  best_value_ = value;
+  best_turn_ = std::llround(evaluation.number("turn", 0));
+  best_ = evaluation;
+}
+
+bool CheckpointKeeper::is_kept(std::int64_t turn, std::int64_t newest) const {
+  if (turn == newest || turn == best_turn_) return true;
+  if (turn == 0) return options_.initial;
+  if (options_.every == 0 || turn % options_.every != 0) return false;
+  return options_.last == 0 || turn > newest - options_.last * options_.every;
+}
+
+/// The link changes at once from one checkpoint to the next.
+void CheckpointKeeper::link_best() const {
+  const std::string beside = folder_ + "/best.partial";
+  const fs::path target =
+      fs::path(checkpoint_folder(folder_, *best_turn_)).filename();
+  std::error_code error;
+  fs::remove(beside, error);
+  fs::create_directory_symlink(target, beside, error);
+  if (!error) fs::rename(beside, folder_ + "/best", error);
+  if (error)
+    throw UserError("{}/best: can't be made: {}", folder_, error.message());
+}
+
+void CheckpointKeeper::saved(std::int64_t turn) {
+  finish_checkpoint(folder_, turn);
+  if (best_turn_ == turn) link_best();
+  for (const auto& [other, path] : find_checkpoints(folder_))
+    if (other < turn && !is_kept(other, turn)) remove_checkpoint(path);
+}
+
+}  // namespace sluice

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "experiments/config/keep_options.h"
+#include "lib/metrics/record.h"
+
+namespace sluice {
+
+/// Makes checkpoints final and removes those that nobody asked to keep. With
+/// KeepOptions::best, `best` in the folder is a link to that one.
+class CheckpointKeeper {
+ public:
+  /// folder: of the run's checkpoints.
+  CheckpointKeeper(std::string folder, KeepOptions options);
+
+  /// An evaluation after `turn` turns: before the turn's checkpoint is saved.
+  void evaluated(const Record& evaluation);
+  /// All blocks have written their part of the turn's checkpoint.
+  void saved(std::int64_t turn);
+  /// The best evaluation so far; nothing when nobody asked for it.
+  const std::optional<Record>& best() const { return best_; }
+
+ private:
+  bool is_kept(std::int64_t turn, std::int64_t newest) const;
+  void link_best() const;
+
+  std::string folder_;
+  KeepOptions options_;
+  std::optional<double> best_value_;
+  std::optional<std::int64_t> best_turn_;
+  std::optional<Record> best_;
+};
+
+}  // namespace sluice

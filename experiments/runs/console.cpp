@@ -1,0 +1,140 @@
+#include "experiments/runs/console.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "experiments/runs/assembly.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kTerminalPeriod = 0.1;  // s
+constexpr double kPlainPeriod = 10;      // s
+
+double seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+std::string evaluation_text(const Record& record) {
+  std::string text = fmt::format("epoch {:.2f}  ", record.number("epoch", 0));
+  if (record.find("validation_loss") != nullptr)
+    text += fmt::format("validation loss {:.4f}, accuracy {:.2f} %; ",
+                        record.number("validation_loss", 0),
+                        100 * record.number("validation_accuracy", 0));
+  return text + fmt::format("test loss {:.4f}, accuracy {:.2f} %",
+                            record.number("loss", 0),
+                            100 * record.number("accuracy", 0));
+}
+
+std::string early_stop_text(const Record& record) {
+  const double best = record.number("best", 0);
+  const bool is_loss = record.text("measure") == "loss";
+  return fmt::format(
+      "Early stop after turn {}: the {} {} has not got better than {} (turn "
+      "{}) in {} evaluation{}",
+      record.integer("turn"), record.text("split"), record.text("measure"),
+      is_loss ? fmt::format("{:.4f}", best)
+              : fmt::format("{:.2f} %", 100 * best),
+      record.integer("best_turn"), record.integer("without_progress"),
+      record.integer("without_progress") == 1 ? "" : "s");
+}
+
+/// A longer line would wrap, and could not be written over.
+std::size_t terminal_width() {
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return known && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+Console::Console(const Experiment& experiment, std::int64_t first_turn)
+    : turns_(experiment.length.turns),
+      turns_per_epoch_(experiment.turns_per_epoch),
+      batch_size_(experiment.batch_size),
+      is_terminal_(::isatty(STDOUT_FILENO) == 1),
+      started_(Clock::now()),
+      shown_(started_),
+      first_turn_(first_turn),
+      turn_(first_turn) {
+  fmt::print("{}: {} in {} block{}, engine {}\n", experiment.name,
+             method_of(experiment), experiment.blocks(),
+             experiment.blocks() == 1 ? "" : "s", experiment.engine);
+  if (first_turn > 0) fmt::print("continued after turn {}\n", first_turn);
+}
+
+Console::~Console() {
+  if (line_is_open_) std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+std::string Console::rate() const {
+  const double passed = std::max(1e-9, seconds(Clock::now() - started_));
+  const auto done = static_cast<double>(turn_ + 1 - first_turn_);
+  const double left = passed / done * static_cast<double>(turns_ - turn_ - 1);
+  return fmt::format("{:.0f} samples/s, {:.0f} s left",
+                     done * static_cast<double>(batch_size_) / passed,
+                     std::max(0.0, left));
+}
+
+std::string Console::progress() const {
+  std::string figures;
+  for (const auto& [block, record] : latest_) {
+    if (!record.find("loss")) continue;
+    figures += fmt::format(" [{}] {:.3f}", block, record.number("loss", 0));
+    if (record.find("accuracy"))
+      figures += fmt::format(" {:.0f} %", 100 * record.number("accuracy", 0));
+  }
+  return fmt::format(
+      "epoch {:.2f}/{:.2f}  loss{}  {}",
+      static_cast<double>(turn_ + 1) / static_cast<double>(turns_per_epoch_),
+      static_cast<double>(turns_) / static_cast<double>(turns_per_epoch_),
+      figures, rate());
+}
+
+void Console::show(const std::string& line) {
+  if (is_terminal_) {
+    fmt::print("\r\033[K{}", line.substr(0, terminal_width()));
+    line_is_open_ = true;
+  } else {
+    fmt::print("{}\n", line);
+  }
+  std::fflush(stdout);
+}
+
+void Console::leave(const std::string& line) {
+  fmt::print("{}{}\n", is_terminal_ ? "\r\033[K" : "", line);
+  line_is_open_ = false;
+  std::fflush(stdout);
+}
+
+void Console::write(const Record& record) {
+  const std::string name = record.text("kind");
+  if (name == "evaluation") leave(evaluation_text(record));
+  if (name == "early_stop") leave(early_stop_text(record));
+  if (name == "injection") leave("Injected: " + record.text("fault"));
+  if (name == "restart") {
+    turn_ = std::llround(record.number("turn", 0));
+    leave(fmt::format(
+        "Restart {:.0f}: {}. Back to turn {}: turns done again: {:.0f}",
+        record.number("restart", 0), record.text("reason"), turn_,
+        record.number("lost_turns", 0)));
+  }
+  if (name != "train") return;
+  latest_[std::llround(record.number("block", 0))] = record;
+  turn_ = std::max<std::int64_t>(
+      turn_, std::min<std::int64_t>(turns_ - 1,
+                                    std::llround(record.number("turn", 0))));
+  const auto now = Clock::now();
+  if (seconds(now - shown_) < (is_terminal_ ? kTerminalPeriod : kPlainPeriod))
+    return;
+  shown_ = now;
+  show(progress());
+}
+
+}  // namespace sluice

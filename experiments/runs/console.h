@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "experiments/config/experiment.h"
+#include "lib/metrics/sink.h"
+
+namespace sluice {
+
+/// One line that tells how the run goes: on a terminal it is written over and
+/// over; elsewhere a line per evaluation and every few seconds.
+class Console final : public Sink {
+ public:
+  Console(const Experiment& experiment, std::int64_t first_turn);
+  ~Console() override;
+
+  void write(const Record& record) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string progress() const;
+  std::string rate() const;
+  void show(const std::string& line);
+  void leave(const std::string& line);
+
+  std::int64_t turns_;
+  std::int64_t turns_per_epoch_;
+  std::int64_t batch_size_;
+  bool is_terminal_;
+  bool line_is_open_ = false;
+  Clock::time_point started_;
+  Clock::time_point shown_;
+  std::int64_t first_turn_;
+  std::int64_t turn_;
+  std::map<std::int64_t, Record> latest_;  // by block
+};
+
+}  // namespace sluice

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/config/experiment.h"
+#include "lib/checkpoints/saved_state.h"
+
+namespace sluice {
+
+// A run that goes on with its model cut in other places: `sluice run --resume
+// RUN blocks=4`. Weights, statistics and what optimizers remember belong to
+// parameters and layers, so they go along; so do heads, synthesizers and input
+// models of boundaries that stay, which are named after the layer below them.
+// What belongs to a block by its number can't.
+
+/// The run's config for another cut, with tables [boundary.k] and [optimizer.k]
+/// for the new boundaries and blocks. A boundary that stays keeps its table; a
+/// new one takes that of the others, if they are all alike. A block takes the
+/// optimizer of the blocks that its layers come from, if they are all alike.
+/// What isn't so is left out, unless `overrides` ("key=value"), which are
+/// applied last, say it: throws UserError, naming what to add.
+ConfigNode config_for_cut(const Experiment& run, const Partition& ranges,
+                          std::span<const std::string> overrides);
+
+/// With which layers the blocks of a checkpoint begin; empty: it doesn't say.
+std::vector<std::int64_t> cut_of(const SavedState& saved);
+
+/// Whether the experiment cuts its model in the same places, as far as one
+/// knows.
+bool is_cut_so(const Experiment& experiment,
+               const std::vector<std::int64_t>& first_layers);
+
+/// What a block that was cut anew continues from: the state of parameters, and
+/// counters of the saved block that had its first layer. Counts of staleness
+/// begin anew. Nothing may be in flight.
+NamedTensors state_for_block(const Experiment& experiment, int block,
+                             const NamedTensors& state,
+                             std::string_view source);
+
+/// Adds those of `now` that belong to a boundary which the saved cut hasn't
+/// got: what learns there begins with what it is.
+void add_new_sources(const Experiment& experiment,
+                     const std::vector<std::int64_t>& first_layers,
+                     const NamedTensors& now, NamedTensors& saved);
+
+/// What is said of it on the console: which blocks become which, and which
+/// heads, synthesizers and input models begin anew or are left behind. Empty
+/// when the checkpoint has the experiment's cut.
+std::string describe_cut(const Experiment& experiment,
+                         const std::string& checkpoint);
+
+}  // namespace sluice

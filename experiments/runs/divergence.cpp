@@ -1,0 +1,107 @@
+#include "experiments/runs/divergence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "lib/checkpoints/checkpoint.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kLosses[] = {"loss", "validation_loss",
+                                   "synthesizer_loss", "input_loss"};
+
+std::string not_a_loss(double value) {
+  if (std::isnan(value)) return "nan";
+  return value > 0 ? "inf" : "-inf";
+}
+
+std::string whose(const std::string& name, std::int64_t block) {
+  if (name == "validation_loss") return "the validation loss";
+  if (block == 0) return "the test loss";
+  if (name == "synthesizer_loss")
+    return fmt::format("the loss of the synthesizer above block {}", block);
+  if (name == "input_loss")
+    return fmt::format("the loss of the input model of block {}", block);
+  return fmt::format("the loss of block {}", block);
+}
+
+}  // namespace
+
+std::optional<DivergenceGuard::Loss> DivergenceGuard::loss_in(
+    const Record& record) {
+  const std::string kind = record.text("kind");
+  if (kind != "train" && kind != "lesson" && kind != "evaluation")
+    return std::nullopt;
+  // The first that is none, or else the first.
+  std::optional<Loss> found;
+  for (const char* name : kLosses)
+    if (record.find(name) != nullptr &&
+        (!found || (std::isfinite(found->value) &&
+                    !std::isfinite(record.number(name, 0)))))
+      found = Loss{.turn = record.integer("turn"),
+                   .block = record.integer("block"),
+                   .batch = record.integer("batch"),
+                   .name = name,
+                   .value = record.number(name, 0)};
+  return found;
+}
+
+void DivergenceGuard::recall(const Record& record) {
+  const auto loss = loss_in(record);
+  if (!loss || loss->block == 0 || !std::isfinite(loss->value)) return;
+  const auto [at, is_new] = finite_.emplace(loss->block, loss->batch);
+  if (!is_new) at->second = std::max(at->second, loss->batch);
+}
+
+void DivergenceGuard::write(const Record& record) {
+  const auto loss = loss_in(record);
+  if (!loss) return;
+  if (std::isfinite(loss->value)) return recall(record);
+  if (!first_ ||
+      std::tie(loss->turn, loss->block) < std::tie(first_->turn, first_->block))
+    first_ = loss;
+  throw UserError("{} became {} in turn {}", whose(loss->name, loss->block),
+                  not_a_loss(loss->value), loss->turn);
+}
+
+/// After so many turns the weights were sound, so far as losses tell; -1:
+/// never. A finite loss of batch t was computed with the weights after t turns.
+/// NaN goes upwards with the activations, so that a block knows of those below.
+std::int64_t DivergenceGuard::sound_turns(const Loss& loss) const {
+  if (finite_.empty()) return -1;
+  if (loss.block == 0) return std::min(finite_.rbegin()->second, loss.turn - 1);
+  const auto own = finite_.find(loss.block);
+  return own == finite_.end() ? -1 : own->second;
+}
+
+std::string DivergenceGuard::reason_of(const Loss& loss,
+                                       const std::string& checkpoints) const {
+  const auto saved = find_checkpoints(checkpoints);
+  const auto last = saved.upper_bound(sound_turns(loss));
+  return fmt::format(
+      "diverged: {} became {} {} turn {}; {}. Lower optimizer.lr, set "
+      "optimizer.clip.norm, or train on with on_nan = 'continue'",
+      whose(loss.name, loss.block), not_a_loss(loss.value),
+      loss.block == 0 ? "after" : "in", loss.turn,
+      last == saved.begin() ? "there is no checkpoint before"
+                            : fmt::format("the last checkpoint before is {}",
+                                          std::prev(last)->second));
+}
+
+std::optional<Record> DivergenceGuard::found(
+    const std::string& checkpoints) const {
+  if (!first_) return std::nullopt;
+  Record record;
+  record.set("kind", "diverged");
+  record.set("turn", first_->turn);
+  record.set("block", first_->block);
+  record.set("loss", first_->value);
+  record.set("reason", reason_of(*first_, checkpoints));
+  return record;
+}
+
+}  // namespace sluice

@@ -1,0 +1,111 @@
+#include "experiments/runs/drain.h"
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "experiments/runs/assembly.h"
+#include "experiments/runs/checkpoint_keeper.h"
+#include "experiments/runs/engines.h"
+#include "experiments/runs/restarts.h"
+#include "experiments/runs/run_folder.h"
+#include "experiments/runs/run_sink.h"
+#include "experiments/runs/tensorboard.h"
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/engines/coordinator.h"
+#include "lib/schedules/free_running.h"
+
+namespace sluice {
+namespace {
+
+/// What is said of turns; what a run says at its end, it says at its end.
+class OfTurns final : public Sink {
+ public:
+  explicit OfTurns(std::shared_ptr<Sink> next) : next_(std::move(next)) {}
+  void write(const Record& record) override {
+    if (record.find("turn") != nullptr) next_->write(record);
+  }
+
+ private:
+  std::shared_ptr<Sink> next_;
+};
+
+/// The same numbers, in this thread and with nothing else to write.
+Experiment in_this_thread(Experiment experiment) {
+  experiment.engine = "virtual";
+  experiment.costs = {};
+  experiment.calibrate = false;
+  experiment.probe_every = 0;
+  experiment.traced = {};
+  experiment.tells_status = false;
+  return experiment;
+}
+
+/// No turn is left to be granted, so the run ends where it starts.
+RunLength drain_at(const Experiment& experiment, const Resumed& point) {
+  RunLength length = experiment.length;
+  length.first_turn = length.turns = point.turn;
+  length.first_phase = point.phase;
+  length.first_batch = point.first_batch;
+  length.evaluation_batches = 0;
+  length.early_stop = {};
+  length.drain = true;
+  return length;
+}
+
+void drain(const Experiment& experiment, const RunFolder& folder,
+           const Resumed& point) {
+  CheckpointKeeper keeper(folder.checkpoints(), experiment.keep);
+  const auto board =
+      std::make_shared<TensorBoardFile>(folder.path(), folder.started());
+  for (const Record& record : folder.history()) board->write(record);
+  const auto sink = std::make_shared<RunSink>(
+      std::vector<std::shared_ptr<Sink>>{
+          std::make_shared<OfTurns>(folder.metrics()),
+          std::make_shared<OfTurns>(board)},
+      keeper);
+  sink->recall(folder.history());
+  Coordinator coordinator(drain_at(experiment, point), experiment.blocks(),
+                          sink, [&](std::int64_t turn) { keeper.saved(turn); });
+  run_engine(experiment,
+             {.folder = folder.path(),
+              .files = {.checkpoints = folder.checkpoints(),
+                        .resume = point.checkpoint},
+              .program = {}},  // it starts none
+             coordinator);
+}
+
+}  // namespace
+
+Drained drain_last_checkpoint(const std::string& folder,
+                              std::shared_ptr<FolderLock> lock,
+                              const Experiment& experiment,
+                              const std::string& command) {
+  if (runs_free(experiment.plans.front()))
+    throw UserError(
+        "{}: ran with schedule = 'free', which can't be continued, nor its "
+        "checkpoint be drained; that can be another run's initial_weights",
+        folder);
+  const Resumed point = restart_point(experiment, folder);
+  Drained drained{.checkpoint = point.checkpoint,
+                  .turn = point.turn,
+                  .batches = in_flight_in(point.checkpoint).batches};
+  if (drained.batches == 0) return drained;
+  check_resumable(experiment, {.checkpoints = checkpoints_of_run(folder),
+                               .resume = point.checkpoint});
+  const bool was_done = std::filesystem::exists(folder + "/done");
+  const RunFolder opened =
+      RunFolder::reopen(folder, std::move(lock), experiment, command, point);
+  try {
+    drain(in_this_thread(experiment), opened, point);
+  } catch (...) {
+    remove_partial_checkpoints(opened.checkpoints());
+    if (was_done) opened.mark_done();
+    throw;
+  }
+  if (was_done) opened.mark_done();
+  return drained;
+}
+
+}  // namespace sluice

@@ -1,0 +1,93 @@
+#include "experiments/runs/evaluation.h"
+
+#include <filesystem>
+
+#include <c10/core/GradMode.h>
+
+#include "experiments/data/sample_source.h"
+#include "experiments/runs/assembly.h"
+#include "experiments/runs/run_folder.h"
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/tensors/precision.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_checkpoint(const fs::path& path) {
+  return turn_of(fs::weakly_canonical(path).string()).has_value();
+}
+
+/// A split as evaluations see it.
+SampleSource in_order(const Split& split, std::int64_t batch_size) {
+  return {split.samples(),
+          {.batch_size = batch_size, .shuffled = false, .augmented = false}};
+}
+
+at::Tensor logits_of(WholeModel& model, const Experiment& experiment,
+                     const Batch& batch) {
+  const PrecisionScope precision(experiment.precision);
+  const Pass pass = {
+      .seed = experiment.seed, .batch = batch.index, .training = false};
+  return model.forward({laid_out(batch.inputs, experiment.memory_format)}, pass)
+      .front();
+}
+
+/// The config.toml of the nearest folder above that has one.
+std::string config_above(fs::path path) {
+  for (path = fs::absolute(path); path.has_relative_path();
+       path = path.parent_path()) {
+    std::string config = config_of_run(path.string());
+    if (fs::exists(config)) return config;
+  }
+  return "";
+}
+
+}  // namespace
+
+WholeModel load_model(const Experiment& experiment,
+                      const std::string& weights) {
+  prepare_process(experiment);
+  const auto layers = static_cast<std::int64_t>(experiment.model.layers.size());
+  WholeModel whole(experiment,
+                   make_layers(experiment.model, 0, layers - 1, /*seed=*/0));
+  copy_by_name(load_weights(weights), whole.tensors(), weights);
+  return whole;
+}
+
+Evaluation evaluate(const Experiment& experiment, const std::string& weights,
+                    const Split& split) {
+  const c10::NoGradGuard no_grad;
+  WholeModel whole = load_model(experiment, weights);
+  SampleSource source = in_order(split, experiment.batch_size);
+  Evaluation evaluation;
+  for (std::int64_t t = 0; t < source.batches_per_epoch(); ++t) {
+    const Batch batch = source.batch(t);
+    evaluation.add(experiment.loss, logits_of(whole, experiment, batch),
+                   batch.labels);
+  }
+  return evaluation;
+}
+
+NamedTensors first_logits(const Experiment& experiment,
+                          const std::string& weights, const Split& split,
+                          std::int64_t samples) {
+  const c10::NoGradGuard no_grad;
+  WholeModel whole = load_model(experiment, weights);
+  const Batch batch = in_order(split, samples).batch(0);
+  return {{"inputs", batch.inputs},
+          {"labels", batch.labels},
+          {"logits", logits_of(whole, experiment, batch)}};
+}
+
+Evaluated find_evaluated(const std::string& path) {
+  if (fs::is_regular_file(path) || is_checkpoint(path))
+    return {path, config_above(path)};
+  const std::string best = checkpoints_of_run(path) + "/best";
+  if (fs::exists(best)) return {best, config_of_run(path)};
+  return {last_checkpoint(path).checkpoint, config_of_run(path)};
+}
+
+}  // namespace sluice

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "experiments/config/experiment.h"
+#include "experiments/runs/whole_model.h"
+#include "lib/blocks/evaluation.h"
+
+namespace sluice {
+
+/// Evaluates the weights of a checkpoint or safetensors file on a split, in
+/// this thread, as the experiment's blocks would: through the codecs of its
+/// boundaries, if it has any; else the cut doesn't matter. Throws UserError
+/// when they don't fit the experiment's model.
+Evaluation evaluate(const Experiment& experiment, const std::string& weights,
+                    const Split& split);
+
+/// The model with those weights, to be evaluated in this process. Throws
+/// UserError likewise.
+WholeModel load_model(const Experiment& experiment, const std::string& weights);
+
+/// What the model makes of the first samples of a split, in one batch:
+/// "inputs" as its first layer takes them, "labels" and "logits".
+NamedTensors first_logits(const Experiment& experiment,
+                          const std::string& weights, const Split& split,
+                          std::int64_t samples);
+
+/// What `sluice eval` evaluates, and the config of the run that it belongs to.
+struct Evaluated {
+  std::string weights;
+  std::string config = {};  ///< empty: unknown
+};
+/// path: a run's folder (its best checkpoint, or else its last), a checkpoint
+/// in it, or a safetensors file. Throws UserError for anything else.
+Evaluated find_evaluated(const std::string& path);
+
+}  // namespace sluice

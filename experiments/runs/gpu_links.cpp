@@ -1,0 +1,79 @@
+#include "experiments/runs/gpu_links.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/tensors/cuda_ipc.h"
+#include "lib/tensors/device.h"
+#include "lib/tensors/staged_sender.h"
+#include "lib/tensors/staging.h"
+#include "transport/shared/ipc_link.h"
+#include "transport/shared/shared_memory.h"
+
+namespace sluice {
+namespace {
+
+c10::Device device_of_block(const Experiment& experiment, int block) {
+  return device_for(experiment.devices.at(static_cast<std::size_t>(block) - 1),
+                    block);
+}
+
+}  // namespace
+
+GpuLinks::GpuLinks(const Experiment& experiment, int block, bool one_host)
+    : on_gpu_(is_on_gpu(experiment, block) && count_gpus() > 0) {
+  if (!on_gpu_ || !one_host) return;
+  below_.by_ipc = by_ipc(experiment, block, block - 1);
+  above_.by_ipc = by_ipc(experiment, block, block + 1);
+  if (below_.by_ipc || above_.by_ipc)
+    device_ = cuda_ipc_device(device_of_block(experiment, block));
+}
+
+bool GpuLinks::by_ipc(const Experiment& experiment, int block,
+                      int neighbour) const {
+  return experiment.cuda_ipc && experiment.transport == "shared_memory" &&
+         is_on_gpu(experiment, neighbour) &&
+         has_cuda_ipc(device_of_block(experiment, block),
+                      device_of_block(experiment, neighbour));
+}
+
+void GpuLinks::ask_for(const Capacity& below, const Capacity& above,
+                       RendezvousOptions& options) {
+  if (on_gpu_) options.buffers = pinned_buffers();
+  if (!device_) return;
+  options.shared_memory =
+      with_parcels(options.shared_memory, std::max(below.down, above.up));
+  slots_ = options.shared_memory.slots;
+}
+
+void GpuLinks::take_slots(const Neighbours& links) {
+  if (below_.by_ipc) below_.slots = slots_of(*links.below.sender);
+  if (above_.by_ipc) above_.slots = slots_of(*links.above.sender);
+}
+
+Neighbours GpuLinks::around(Neighbours links) const {
+  if (!on_gpu_) return links;
+  links.below = around(std::move(links.below), below_);
+  links.above = around(std::move(links.above), above_);
+  return links;
+}
+
+Link GpuLinks::around(Link link, const Boundary& boundary) const {
+  if (!link.sender) return link;  // no neighbour
+  link.sender = staged_sender(std::move(link.sender), boundary.traffic);
+  if (!boundary.by_ipc) return link;
+  link.sender = ipc_sender(std::move(link.sender), boundary.slots, slots_,
+                           device_, boundary.traffic);
+  link.receiver = ipc_receiver(std::move(link.receiver), device_);
+  return link;
+}
+
+void GpuLinks::describe(Record& record) const {
+  if (!on_gpu_) return;
+  record.set("up_by_ipc", above_.traffic->by_ipc);
+  record.set("up_through_host", above_.traffic->through_host);
+  record.set("down_by_ipc", below_.traffic->by_ipc);
+  record.set("down_through_host", below_.traffic->through_host);
+}
+
+}  // namespace sluice

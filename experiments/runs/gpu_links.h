@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+
+#include "experiments/config/experiment.h"
+#include "lib/base/device_traffic.h"
+#include "lib/base/ipc_device.h"
+#include "lib/metrics/record.h"
+#include "transport/meeting/rendezvous.h"
+
+namespace sluice {
+
+/// What the links of a worker process do with tensors that its block has on a
+/// GPU: by CUDA IPC they go to a block on a GPU of the same host, over the
+/// transport shared_memory; else through pinned memory of the host. Both ends
+/// of a boundary come to the same answer from the config and the machine. Of a
+/// block on the CPU nothing is done.
+class GpuLinks {
+ public:
+  /// Whether all workers were started by one launcher on this host, so that
+  /// they see the same GPUs, is `one_host`. Throws UserError when the block's
+  /// device is missing.
+  GpuLinks(const Experiment& experiment, int block, bool one_host);
+
+  /// What the links must have from the start. `below` and `above` are their
+  /// capacities.
+  void ask_for(const Capacity& below, const Capacity& above,
+               RendezvousOptions& options);
+  /// Of the links as they were made, before anything is put around them.
+  void take_slots(const Neighbours& links);
+  /// The same links, for tensors on GPUs. They are used by the calling thread.
+  Neighbours around(Neighbours links) const;
+
+  /// How many tensors went how.
+  void describe(Record& record) const;
+
+ private:
+  struct Boundary {
+    bool by_ipc = false;
+    BufferSource slots = nullptr;
+    std::shared_ptr<DeviceTraffic> traffic = std::make_shared<DeviceTraffic>();
+  };
+
+  bool by_ipc(const Experiment& experiment, int block, int neighbour) const;
+  Link around(Link link, const Boundary& boundary) const;
+
+  bool on_gpu_;
+  std::shared_ptr<IpcDevice> device_;  // where some boundary goes by IPC
+  std::size_t slots_ = 0;              // of each link
+  Boundary below_;
+  Boundary above_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+#include "experiments/config/experiment.h"
+#include "lib/tensors/tensors.h"
+
+namespace sluice {
+
+/// What is drawn by keys, and so can't be drawn again by another program.
+struct KeyedKinds {
+  bool masks = false;        ///< of dropouts in the model
+  bool labels = false;       ///< of Forward-Forward the wrong ones too
+  bool projections = false;  ///< Policy::constants()
+};
+
+/// That of the first turns of an experiment, by the names and in the shapes
+/// that `sluice data order --help` gives.
+NamedTensors keyed_tensors(const Experiment& experiment, std::int64_t turns,
+                           const KeyedKinds& kinds);
+
+}  // namespace sluice

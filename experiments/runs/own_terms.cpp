@@ -1,0 +1,91 @@
+#include "experiments/runs/own_terms.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include <ATen/Version.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include "experiments/config/numbers.h"
+#include "experiments/data/fingerprint.h"
+#include "experiments/runs/provenance.h"
+#include "transport/wire/frame.h"
+
+namespace sluice {
+namespace {
+
+/// Keys that change no number, but that both ends of a link must agree on.
+constexpr std::array kOfLinks = {"transport", "slack", "reconnect"};
+
+/// JSON has no number that isn't finite.
+ConfigNode without_infinities(ConfigNode node) {
+  if (const auto* number = std::get_if<double>(&node.value)) {
+    if (!std::isfinite(*number)) node.value = number_text(*number);
+  } else if (auto* list = std::get_if<ConfigNode::Array>(&node.value)) {
+    for (ConfigNode& each : *list) each = without_infinities(std::move(each));
+  } else if (auto* table = std::get_if<ConfigNode::Table>(&node.value)) {
+    for (auto& [key, each] : *table) each = without_infinities(std::move(each));
+  }
+  return node;
+}
+
+/// Which of a host's GPUs it is depends on the host.
+ConfigNode kinds_of(ConfigNode devices) {
+  if (auto* name = std::get_if<std::string>(&devices.value)) {
+    name->resize(std::min(name->size(), name->find(':')));
+  } else if (auto* list = std::get_if<ConfigNode::Array>(&devices.value)) {
+    for (ConfigNode& each : *list) each = kinds_of(std::move(each));
+  }
+  return devices;
+}
+
+ConfigNode compared(const ConfigNode& resolved) {
+  ConfigNode config = without_infinities(numbers_of(resolved));
+  for (const char* key : kOfLinks)
+    if (const ConfigNode* node = resolved.find(key)) config.set(key, *node);
+  if (const ConfigNode* devices = config.find("device"))
+    config.set("device", kinds_of(*devices));
+  return config;
+}
+
+/// The compiler, its options and the libraries that LibTorch was built with;
+/// not what of the processor it uses.
+std::string libtorch_build() {
+  const std::string text = at::show_config();
+  std::string kept;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line =
+        std::string_view(text).substr(begin, end - begin);
+    if (line.find("CPU capability usage") == line.npos) kept += line;
+    begin = end + 1;
+  }
+  return fmt::format("{}, configured as {:08x}", TORCH_VERSION,
+                     crc32c(std::as_bytes(std::span(kept))));
+}
+
+ConfigNode build_of_libtorch() {
+  ConfigNode build = {.value = ConfigNode::Table{}};
+  build.set("libtorch", {.value = libtorch_build()});
+  build.set("instruction_set", {.value = at::get_cpu_capability()});
+  return build;
+}
+
+}  // namespace
+
+Terms terms_of(const Experiment& experiment, std::int64_t first_turn) {
+  return {.commit = this_build(),
+          .config = compared(experiment.resolved),
+          .data = fingerprint_of(*experiment.data),
+          .first_turn = first_turn,
+          .build = build_of_libtorch()};
+}
+
+}  // namespace sluice

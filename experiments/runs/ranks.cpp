@@ -1,0 +1,159 @@
+#include "experiments/runs/ranks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "experiments/runs/own_terms.h"
+#include "experiments/runs/ranks/note.h"
+#include "experiments/runs/ranks/wait_notice.h"
+#include "experiments/runs/restarts.h"
+#include "experiments/runs/worker_process.h"
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "transport/links/tcp.h"
+#include "transport/meeting/transports.h"
+
+namespace sluice {
+namespace {
+
+/// How long rank 0 may take to say where it is: it reads the samples first.
+std::chrono::milliseconds patience_of(const Experiment& experiment) {
+  constexpr std::chrono::milliseconds kStart = std::chrono::minutes(1);
+  return std::max<std::chrono::milliseconds>(
+      std::chrono::seconds(experiment.timeout_seconds), kStart);
+}
+
+void check_hosts(const Rank& rank, const Experiment& experiment) {
+  if (!transport_of(experiment.transport).encrypted)
+    throw UserError(
+        "{} has started processes on several hosts, but transport is '{}': set "
+        "transport = 'tls'",
+        rank.starter, experiment.transport);
+  if (rank.master.empty())
+    throw UserError(
+        "{} has started processes on several hosts: set MASTER_ADDR and "
+        "MASTER_PORT in their environment to where rank 0 may listen",
+        rank.starter);
+  secret_of(rank);  // before anything is waited for or written
+}
+
+WorkerArguments from_note(const Note& note) {
+  return {.folder = note.folder,
+          .address = note.address,
+          .resume = note.resume,
+          .faults = note.faults};
+}
+
+/// Hosts have no other place in common than the run's folder.
+WorkerArguments from_command_line(const Rank& rank,
+                                  const Experiment& experiment,
+                                  const RankArguments& arguments) {
+  if (arguments.folder.empty())
+    throw UserError(
+        "{} has started processes on several hosts: give the run's folder "
+        "with --dir, on a file system that all of them see",
+        rank.starter);
+  return {.folder = std::filesystem::absolute(arguments.folder),
+          .address = rank.master,
+          .resume = arguments.resume
+                        ? restart_point(experiment, arguments.folder).checkpoint
+                        : ""};
+}
+
+/// Where rank 0 is, and how to prove to it who we are.
+struct Address {
+  WorkerArguments worker;
+  Secret secret;
+};
+
+Address look_for_rank_0(const Rank& rank, const Experiment& experiment,
+                        const RankArguments& arguments,
+                        std::optional<WaitNotice>& notice) {
+  const auto say = [&](const std::string& where) {
+    notice.emplace([text = fmt::format("rank {} waits for rank 0 {}",
+                                       rank.number, where)] { return text; },
+                   patience_of(experiment));
+  };
+  if (rank.one_host) {
+    say("to write " + path_of_note(rank.job));
+    const Note note = wait_for_note(rank.job, patience_of(experiment));
+    return {from_note(note), note.secret};
+  }
+  Address found = {from_command_line(rank, experiment, arguments),
+                   secret_of(rank)};
+  say("to listen at " + found.worker.address);
+  wait_for_listener(found.worker.address, patience_of(experiment));
+  return found;
+}
+
+}  // namespace
+
+void check_rank(const Rank& rank, const Experiment& experiment) {
+  if (experiment.engine != "processes")
+    throw UserError(
+        "{} has started {} processes, but engine is '{}': set engine = "
+        "'processes', or start one",
+        rank.starter, rank.count, experiment.engine);
+  if (rank.count != experiment.blocks())
+    throw UserError(
+        "{} has started {} processes, but the network has {} blocks: start one "
+        "process per block",
+        rank.starter, rank.count, experiment.blocks());
+  if (experiment.restart_on_failure)
+    throw UserError(
+        "on_failure = 'restart': workers that {} has started can't be started "
+        "again by rank 0; set on_failure = 'stop', and continue with --resume",
+        rank.starter);
+  if (!rank.one_host) check_hosts(rank, experiment);
+}
+
+Secret secret_of(const Rank& rank) {
+  if (rank.one_host) return make_secret();
+  const Environment environment = process_environment();
+  if (const auto file = environment("SLUICE_SECRET_FILE"))
+    return read_secret(*file);
+  if (const auto text = environment("SLUICE_SECRET"))
+    return parse_secret(*text, "SLUICE_SECRET");
+  throw UserError(
+      "{} has started processes on several hosts, which must prove that they "
+      "belong together: make a secret with `(umask 077; openssl rand -hex 32 > "
+      "FILE)` and set SLUICE_SECRET_FILE=FILE in their environment",
+      rank.starter);
+}
+
+std::string host_of(const Rank& rank) {
+  return rank.one_host ? "" : rank.master;
+}
+
+int run_rank(const Rank& rank, const Experiment& experiment,
+             const RankArguments& arguments, StopSignals& signals) {
+  const std::string name = fmt::format("rank {}", rank.number);
+  signals.on_stop([] { std::_Exit(kInterruptedStatus); },
+                  fmt::format("Stopped while {} waited for rank 0.", name));
+  std::optional<WaitNotice> notice;
+  Address found = look_for_rank_0(rank, experiment, arguments, notice);
+  WorkerArguments& worker = found.worker;
+  worker.block = rank.number + 1;
+  const Terms mine = terms_of(experiment, turn_of(worker.resume).value_or(0));
+  notice.emplace(
+      [text = fmt::format("{} called rank 0 at {} and waits for its answer",
+                          name, worker.address)] { return text; },
+      rendezvous_options(experiment, found.secret).patience);
+  const auto joined = [&](const std::string& terms) {
+    notice.reset();
+    // What is sent to all ranks is for rank 0: it lets them finish their turns.
+    signals.on_stop([] {});
+    const std::string other = other_build(terms_from(terms), mine, rank.number);
+    if (!other.empty())
+      fmt::print(stderr, "sluice: {}: {}\n", other, kBuildsMatter);
+  };
+  return work_in_run(experiment, worker, found.secret,
+                     {.terms = to_text(mine), .joined = joined});
+}
+
+}  // namespace sluice

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include "experiments/config/experiment.h"
+#include "experiments/runs/ranks/rank.h"
+#include "experiments/runs/stop_signals.h"
+#include "transport/wire/secret.h"
+
+namespace sluice {
+
+/// Throws UserError unless the experiment can be run by so many ranks: one per
+/// block, engine = "processes", and over TLS, with a secret that can be read,
+/// when they are on several hosts.
+void check_rank(const Rank& rank, const Experiment& experiment);
+
+/// Of the run. On one host it is new, and rank 0 posts it in a Note. On several
+/// it is in the file that the environment's SLUICE_SECRET_FILE names, or in
+/// SLUICE_SECRET. Throws UserError.
+Secret secret_of(const Rank& rank);
+
+/// Where rank 0 listens: Rank::master on several hosts, else on loopback.
+std::string host_of(const Rank& rank);
+
+/// The run's folder, which all hosts must see, and whether it is continued.
+struct RankArguments {
+  std::string folder;
+  bool resume = false;
+};
+
+/// What a rank above 0 does: it joins rank 0 as the worker of its block.
+/// Returns the exit status; throws what goes wrong before it has joined. Until
+/// then a signal ends the process; afterwards rank 0 decides what it means.
+int run_rank(const Rank& rank, const Experiment& experiment,
+             const RankArguments& arguments, StopSignals& signals);
+
+}  // namespace sluice

@@ -1,0 +1,112 @@
+#include "experiments/runs/ranks/note.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <thread>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/errno_text.h"
+#include "lib/base/error.h"
+#include "lib/base/temporary_folder.h"
+#include "transport/links/file_descriptor.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::chrono::milliseconds kLook(20);
+
+/// Of mkstemp: the mode 0600, and nobody else's file.
+std::string write_beside(const std::string& path, const std::string& text) {
+  std::string beside = path + "-XXXXXX";
+  const FileDescriptor file(::mkostemp(beside.data(), O_CLOEXEC));
+  if (file.get() < 0)
+    throw UserError("{}: can't be made: {}", beside, errno_text());
+  if (::write(file.get(), text.data(), text.size()) !=
+      static_cast<ssize_t>(text.size()))
+    throw UserError("{}: can't be written: {}", beside, errno_text());
+  return beside;
+}
+
+/// Where it isn't: the job may be about to write it.
+std::optional<json> read_note(const std::string& path) {
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) != 0) return std::nullopt;
+  if (status.st_uid != ::getuid() || !S_ISREG(status.st_mode) ||
+      (status.st_mode & 077U) != 0)
+    throw UserError(
+        "{}: this should be our note of where the ranks meet, but another user "
+        "owns it or may read it; remove it",
+        path);
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  json note = json::parse(text, nullptr, false);
+  if (note.is_discarded()) return std::nullopt;
+  return note;
+}
+
+/// A job that was killed may have left one.
+bool is_alive(const json& note) {
+  return ::kill(note.at("pid").get<pid_t>(), 0) == 0;
+}
+
+}  // namespace
+
+std::string path_of_note(const std::string& job) {
+  return fmt::format("{}/sluice-{}-{}", temporary_root(), ::getuid(), job);
+}
+
+PostedNote::PostedNote(const std::string& job, const Note& note)
+    : path_(path_of_note(job)) {
+  const json text = {{"pid", ::getpid()},
+                     {"address", note.address},
+                     {"secret", note.secret.text()},
+                     {"folder", note.folder},
+                     {"resume", note.resume},
+                     {"faults", note.faults}};
+  const std::string beside = write_beside(path_, text.dump());
+  std::error_code error;
+  fs::rename(beside, path_, error);
+  if (!error) return;
+  std::error_code ignored;
+  fs::remove(beside, ignored);
+  throw UserError("{}: can't be written: {}", path_, error.message());
+}
+
+PostedNote::~PostedNote() {
+  std::error_code ignored;
+  fs::remove(path_, ignored);
+}
+
+Note wait_for_note(const std::string& job, std::chrono::milliseconds patience) {
+  const std::string path = path_of_note(job);
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    if (const auto note = read_note(path); note && is_alive(*note))
+      return {
+          .address = note->at("address"),
+          .secret = parse_secret(note->at("secret").get<std::string>(), path),
+          .folder = note->at("folder"),
+          .resume = note->at("resume"),
+          .faults = note->at("faults")};
+    if (std::chrono::steady_clock::now() > until)
+      throw UserError(
+          "rank 0 has not written {} within {:g} s: did it fail, is it on "
+          "another host, or is TMPDIR not the same there?",
+          path, std::chrono::duration<double>(patience).count());
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+}  // namespace sluice

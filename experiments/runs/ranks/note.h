@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "transport/wire/secret.h"
+
+namespace sluice {
+
+/// What rank 0 lets the other ranks on its host know.
+struct Note {
+  std::string address = {};  ///< of its rendezvous
+  Secret secret = {};
+  std::string folder = {};  ///< of the run; absolute
+  std::string resume = {};
+  std::string faults = {};
+};
+
+/// A note on this host: a file that only this user can read, in the system's
+/// temporary folder, while this object lives.
+class PostedNote {
+ public:
+  /// `job` as Rank has it. Replaces what a job of that name has left, if it was
+  /// ours. Throws UserError.
+  PostedNote(const std::string& job, const Note& note);
+  ~PostedNote();
+  PostedNote(const PostedNote&) = delete;
+  PostedNote& operator=(const PostedNote&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Where the note of that job is.
+std::string path_of_note(const std::string& job);
+
+/// Waits for that note of another process, which must still live. Throws
+/// UserError when it isn't there in time, or another user's.
+Note wait_for_note(const std::string& job, std::chrono::milliseconds patience);
+
+}  // namespace sluice

@@ -1,0 +1,121 @@
+#include "experiments/runs/ranks/rank.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+/// The variables in which a starter says who is who. `hosts` holds the number
+/// of hosts; without it, `local` that of the ranks on this one.
+struct Starter {
+  const char* name;
+  const char* rank;
+  const char* count;
+  const char* hosts;
+  const char* local;
+  std::array<const char*, 2> job;
+};
+
+constexpr std::array kStarters = {
+    Starter{.name = "mpirun",
+            .rank = "OMPI_COMM_WORLD_RANK",
+            .count = "OMPI_COMM_WORLD_SIZE",
+            .hosts = nullptr,
+            .local = "OMPI_COMM_WORLD_LOCAL_SIZE",
+            .job = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
+    // Those of the step: a batch script has the others, and is one process.
+    Starter{.name = "srun",
+            .rank = "SLURM_PROCID",
+            .count = "SLURM_STEP_NUM_TASKS",
+            .hosts = "SLURM_STEP_NUM_NODES",
+            .local = nullptr,
+            .job = {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+    Starter{.name = "torchrun",
+            .rank = "RANK",
+            .count = "WORLD_SIZE",
+            .hosts = nullptr,
+            .local = "LOCAL_WORLD_SIZE",
+            .job = {"MASTER_PORT", "TORCHELASTIC_RUN_ID"}}};
+
+int number_in(const Environment& environment, const std::string& name) {
+  const std::string text = environment(name).value_or("");
+  int number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size())
+    throw UserError("the environment variable {} is '{}', no number", name,
+                    text);
+  return number;
+}
+
+std::string job_of(const Starter& starter, const Environment& environment) {
+  std::string job = starter.name;
+  for (const char* name : starter.job)
+    job += "-" + environment(name).value_or("");
+  std::replace_if(
+      job.begin(), job.end(),
+      [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
+  return job;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::string master_in(const Environment& environment) {
+  const auto host = environment("MASTER_ADDR");
+  if (!host || !environment("MASTER_PORT")) return "";
+  int port = number_in(environment, "MASTER_PORT");
+  // There torchrun itself listens on that port.
+  if (environment("TORCHELASTIC_USE_AGENT_STORE") == "True") ++port;
+  return host->find(':') == host->npos ? fmt::format("{}:{}", *host, port)
+                                       : fmt::format("[{}]:{}", *host, port);
+}
+
+bool is_one_host(const Starter& starter, const Environment& environment,
+                 int count) {
+  if (starter.hosts && environment(starter.hosts))
+    return number_in(environment, starter.hosts) == 1;
+  if (starter.local && environment(starter.local))
+    return number_in(environment, starter.local) == count;
+  return is_loopback(environment("MASTER_ADDR").value_or("localhost"));
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    // Nothing of ours changes the environment.
+    const char* value = std::getenv(name.c_str());  // NOLINT
+    if (value == nullptr) return std::nullopt;
+    return value;
+  };
+}
+
+std::optional<Rank> rank_from(const Environment& environment) {
+  for (const Starter& starter : kStarters) {
+    if (!environment(starter.rank) || !environment(starter.count)) continue;
+    Rank rank{.starter = starter.name,
+              .number = number_in(environment, starter.rank),
+              .count = number_in(environment, starter.count)};
+    if (rank.number < 0 || rank.number >= rank.count)
+      throw UserError("{} is {}, but {} is {}: ranks are 0 to {}", starter.rank,
+                      rank.number, starter.count, rank.count, rank.count - 1);
+    if (rank.count == 1) continue;
+    rank.job = job_of(starter, environment);
+    rank.one_host = is_one_host(starter, environment, rank.count);
+    rank.master = master_in(environment);
+    return rank;
+  }
+  return std::nullopt;
+}
+
+}  // namespace sluice

@@ -1,0 +1,205 @@
+#include "experiments/runs/rehearsal.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "experiments/runs/lonely_block.h"
+#include "experiments/runs/side_by_side.h"
+#include "lib/schedules/simulation.h"
+
+namespace sluice {
+namespace {
+
+/// After which the pipe is full, and every history.
+std::int64_t full_turn(const RunPlan& plan) {
+  std::int64_t longest = 0;
+  for (const BlockPlan& block : plan.blocks)
+    longest = std::max({longest, turns_in_flight(block), block.accumulate - 1,
+                        block.in_flight});
+  return longest;
+}
+
+MemoryForecast memory_in(const Record& record) {
+  const auto bytes = [&](const char* name) { return record.integer(name); };
+  return {.weights = bytes("weights_bytes"),
+          .optimizer = bytes("optimizer_bytes"),
+          .graph = bytes("graph_bytes"),
+          .stash = bytes("stash_bytes"),
+          .history = bytes("history_bytes"),
+          .queue = bytes("queue_bytes"),
+          .peak = bytes("peak_bytes")};
+}
+
+/// The most messages of a direction that have come and wait, when the blocks
+/// take so long: index of the boundary - 1, upwards and downwards.
+struct Waiting {
+  std::int64_t up = 0;
+  std::int64_t down = 0;
+};
+
+/// Arrivals (+1) and departures (-1) in their order; at one time departures
+/// come first.
+std::int64_t most_at_once(std::vector<std::pair<double, int>>& changes) {
+  std::sort(changes.begin(), changes.end());
+  std::int64_t now = 0;
+  std::int64_t most = 0;
+  for (const auto& [time, change] : changes)
+    most = std::max(most, now += change);
+  return most;
+}
+
+std::vector<Waiting> waiting_in(const std::vector<TimedAction>& timeline,
+                                const RunPlan& plan, double latency) {
+  const std::size_t boundaries = plan.blocks.size() - 1;
+  std::vector<std::vector<std::pair<double, int>>> up(boundaries);
+  std::vector<std::vector<std::pair<double, int>>> down(boundaries);
+  const auto of = [&](const Transfer& transfer) -> auto& {
+    const auto lower =
+        static_cast<std::size_t>(std::min(transfer.from, transfer.to)) - 1;
+    return transfer.from < transfer.to ? up[lower] : down[lower];
+  };
+  for (const TimedAction& timed : timeline) {
+    for (const Transfer& sent : yields_of(plan, timed.block, timed.action))
+      of(sent).emplace_back(timed.end + latency, 1);
+    for (const Transfer& taken : needs_of(plan, timed.block, timed.action))
+      of(taken).emplace_back(timed.start, -1);
+  }
+  std::vector<Waiting> waiting(boundaries);
+  for (std::size_t i = 0; i < boundaries; ++i)
+    waiting[i] = {most_at_once(up[i]), most_at_once(down[i])};
+  return waiting;
+}
+
+void add_queues(const Experiment& experiment,
+                const std::vector<TimedAction>& timeline,
+                std::vector<Rehearsal>& rehearsals) {
+  const std::vector<Waiting> waiting =
+      waiting_in(timeline, experiment.plans.front(), experiment.costs.latency);
+  for (std::size_t boundary = 0; boundary < waiting.size(); ++boundary) {
+    const MessageBytes& bytes = experiment.costs.bytes.at(boundary);
+    const Capacity& capacity = experiment.capacities.at(boundary);
+    const double up = static_cast<double>(capacity.up) * bytes.activation;
+    const double down = static_cast<double>(capacity.down) * bytes.gradient;
+    const auto add = [&](Rehearsal& to, std::int64_t messages, double each) {
+      const auto more =
+          static_cast<std::int64_t>(static_cast<double>(messages) * each);
+      to.memory.queue += more;
+      if (to.memory.peak > 0) to.memory.peak += more;
+      to.memory.channels += static_cast<std::int64_t>(up + down) - more;
+    };
+    add(rehearsals[boundary], waiting[boundary].down, bytes.gradient);
+    add(rehearsals[boundary + 1], waiting[boundary].up, bytes.activation);
+  }
+}
+
+/// The turns of a rehearsal.
+struct Turns {
+  std::int64_t warm = 0;    ///< from which on they are measured
+  std::int64_t end = 0;     ///< of those that a block does alone
+  std::int64_t beside = 0;  ///< of those that it may do beside others
+};
+
+Turns turns_of(const RunPlan& plan, const RehearsalOptions& options) {
+  const std::int64_t warm = full_turn(plan) + options.warm_up;
+  const std::int64_t measured =
+      std::max(options.measured, plan.blocks.front().accumulate);
+  const std::int64_t end = warm + measured;
+  // A block with little to do does many turns in the time of one of another.
+  constexpr std::int64_t kMore = 100;
+  return {warm, end, options.beside > 1 ? end + kMore * measured : end};
+}
+
+std::vector<TimedAction> timeline_at(const Experiment& experiment,
+                                     const Costs& costs,
+                                     std::int64_t end_turn) {
+  return simulate(experiment.plans.front(), costs, experiment.capacities,
+                  Grant{.end_turn = end_turn});
+}
+
+std::vector<Action> actions_of_block(const std::vector<TimedAction>& timeline,
+                                     int block) {
+  std::vector<Action> actions;
+  for (const TimedAction& timed : timeline)
+    if (timed.block == block) actions.push_back(timed.action);
+  return actions;
+}
+
+/// Its actions up to a turn; the rest stay.
+BlockCosts act_alone(LonelyBlock& block, std::deque<Action>& actions,
+                     const Turns& turns) {
+  Timings timings;
+  block.start();
+  for (; !actions.empty() && actions.front().turn < turns.end;
+       actions.pop_front()) {
+    const double seconds = block.act(actions.front());
+    if (actions.front().turn >= turns.warm)
+      timings.add(actions.front().kind, seconds);
+  }
+  return timings.medians();
+}
+
+}  // namespace
+
+Record to_record(const MemoryForecast& memory, int block) {
+  Record record;
+  record.set("kind", "forecast");
+  record.set("block", std::int64_t{block});
+  record.set("weights_bytes", memory.weights);
+  record.set("optimizer_bytes", memory.optimizer);
+  record.set("stash_bytes", memory.stash);
+  record.set("history_bytes", memory.history);
+  record.set("queue_bytes", memory.queue);
+  if (memory.peak == 0) return record;
+  record.set("graph_bytes", memory.graph);
+  record.set("peak_bytes", memory.peak);
+  record.set("channels_bytes", memory.channels);
+  return record;
+}
+
+std::vector<Rehearsal> rehearse(const Experiment& given,
+                                const RehearsalOptions& options) {
+  Experiment experiment = given;
+  experiment.initial_weights.clear();
+  const Turns turns = turns_of(experiment.plans.front(), options);
+  const auto order = timeline_at(experiment, {}, turns.beside);
+  std::vector<Rehearsal> rehearsals;
+  std::vector<Performer> performers;
+  std::optional<Message> from_below;
+  Costs costs = experiment.costs;
+  costs.blocks.clear();
+  for (int block = 1; block <= experiment.blocks(); ++block) {
+    Performer performer{.block = std::make_unique<LonelyBlock>(
+                            experiment, block, std::move(from_below))};
+    for (Action& action : actions_of_block(order, block))
+      performer.actions.push_back(std::move(action));
+    rehearsals.push_back(
+        {.seconds = act_alone(*performer.block, performer.actions, turns)});
+    costs.blocks.push_back(rehearsals.back().seconds);
+    from_below = performer.block->sent_up();
+    if (options.beside > 1) {
+      performers.push_back(std::move(performer));
+      continue;
+    }
+    performer.block->finish();
+    rehearsals.back().memory = memory_in(performer.block->record());
+  }
+  if (options.beside > 1) {
+    const auto beside = act_side_by_side(
+        performers, {.at_once = static_cast<std::size_t>(options.beside),
+                     .turns = turns.end - turns.warm,
+                     .threads = experiment.threads});
+    for (std::size_t k = 0; k < performers.size(); ++k) {
+      rehearsals[k].beside = beside[k];
+      performers[k].block->finish();
+      rehearsals[k].memory = memory_in(performers[k].block->record());
+    }
+  }
+  if (experiment.blocks() > 1)
+    add_queues(experiment, timeline_at(experiment, costs, turns.end),
+               rehearsals);
+  return rehearsals;
+}
+
+}  // namespace sluice

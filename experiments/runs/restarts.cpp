@@ -1,0 +1,80 @@
+#include "experiments/runs/restarts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "experiments/runs/assembly.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/schedules/free_running.h"
+
+namespace sluice {
+
+Resumed restart_point(const Experiment& experiment, const std::string& folder) {
+  const auto found = find_checkpoints(checkpoints_of_run(folder));
+  if (found.empty()) return {};
+  const auto& [turn, checkpoint] = *found.rbegin();
+  const Continued from = continued_from(experiment, checkpoint);
+  return {turn, checkpoint, from.phase, from.first_batch};
+}
+
+std::string way_to_continue(const Experiment& experiment,
+                            const std::string& folder) {
+  if (!runs_free(experiment.plans.front()))
+    return "sluice run --resume " + folder;
+  const auto found = find_checkpoints(checkpoints_of_run(folder));
+  const std::string again = "sluice run " + config_of_run(folder);
+  return found.empty() ? again
+                       : fmt::format(
+                             "{} initial_weights={} (a run with "
+                             "schedule = 'free' can only lend its "
+                             "weights to another one)",
+                             again, found.rbegin()->second);
+}
+
+Restarts::Restarts(const Experiment& experiment, std::string folder)
+    : experiment_(experiment), folder_(std::move(folder)) {}
+
+void Restarts::give_up(const WorkerLost& lost, std::int64_t turns) const {
+  const auto saved = find_checkpoints(checkpoints_of_run(folder_));
+  const std::string remedy =
+      saved.empty()
+          ? "there is no checkpoint to continue from; "
+            "checkpoint.every_turns saves some"
+          : fmt::format("to continue after turn {}: {}", saved.rbegin()->first,
+                        way_to_continue(experiment_, folder_));
+  const std::string again =
+      in_a_row_ > 0
+          ? fmt::format("; {} restart{} from the same turn came no further",
+                        in_a_row_, in_a_row_ == 1 ? "" : "s")
+          : "";
+  throw WorkerLost(lost.block(),
+                   fmt::format("{}, after {} turn{}{}; {}", lost.what(), turns,
+                               turns == 1 ? "" : "s", again, remedy));
+}
+
+Resumed Restarts::after(const WorkerLost& lost, const Resumed& last_start,
+                        std::int64_t turns, double seconds) {
+  if (!experiment_.restart_on_failure) give_up(lost, turns);
+  Resumed point = restart_point(experiment_, folder_);
+  if (point.turn > last_start.turn) in_a_row_ = 0;
+  if (in_a_row_ >= experiment_.restarts ||
+      point.turn >= experiment_.length.turns)
+    give_up(lost, turns);
+  ++in_a_row_;
+  ++number_;
+  seconds_lost_ += seconds;
+  const std::int64_t turns_lost = std::max<std::int64_t>(0, turns - point.turn);
+  record_ = {};
+  record_.set("kind", "restart");
+  record_.set("turn", point.turn);
+  record_.set("restart", number_);
+  record_.set("block", std::int64_t{lost.block()});
+  record_.set("lost_turns", turns_lost);
+  record_.set("lost_seconds", seconds);
+  record_.set("reason", std::string(lost.what()));
+  return point;
+}
+
+}  // namespace sluice

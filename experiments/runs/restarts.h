@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "experiments/config/experiment.h"
+#include "experiments/runs/run_folder.h"
+#include "lib/engines/child_processes.h"
+#include "lib/metrics/record.h"
+
+namespace sluice {
+
+/// What becomes of a run that has lost a worker: its config's `on_failure` and
+/// `restarts`.
+class Restarts {
+ public:
+  Restarts(const Experiment& experiment, std::string folder);
+
+  /// Where the run goes on after it had come to `turns`, `seconds` after its
+  /// last start. Throws WorkerLost, with what can be done, when it shall not go
+  /// on, or didn't get any further for too often.
+  Resumed after(const WorkerLost& lost, const Resumed& last_start,
+                std::int64_t turns, double seconds);
+  /// Throws WorkerLost, with what can be done: the user wants it to end.
+  [[noreturn]] void give_up(const WorkerLost& lost, std::int64_t turns) const;
+  /// What happened, as a record of kind "restart".
+  const Record& record() const { return record_; }
+  /// Of all attempts that were given up, together.
+  double seconds_lost() const { return seconds_lost_; }
+
+ private:
+  const Experiment& experiment_;
+  std::string folder_;
+  std::int64_t number_ = 0;
+  std::int64_t in_a_row_ = 0;
+  double seconds_lost_ = 0;
+  Record record_;
+};
+
+/// The last checkpoint of a run in that folder and with what it is continued;
+/// its start when there is none.
+Resumed restart_point(const Experiment& experiment, const std::string& folder);
+
+/// The command that goes on from the last checkpoint of a run in that folder.
+std::string way_to_continue(const Experiment& experiment,
+                            const std::string& folder);
+
+}  // namespace sluice

@@ -1,0 +1,238 @@
+#include "experiments/runs/run.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "experiments/config/files/toml.h"
+#include "experiments/runs/assembly.h"
+#include "experiments/runs/attempt.h"
+#include "experiments/runs/console.h"
+#include "experiments/runs/cut_again.h"
+#include "experiments/runs/faults/injection.h"
+#include "experiments/runs/faults/signal_sink.h"
+#include "experiments/runs/preflight.h"
+#include "experiments/runs/restarts.h"
+#include "experiments/runs/resumed_rate.h"
+#include "experiments/runs/run_folder.h"
+#include "experiments/runs/run_sink.h"
+#include "experiments/runs/stop_request.h"
+#include "lib/base/error.h"
+#include "lib/engines/child_processes.h"
+#include "lib/engines/coordinator.h"
+#include "lib/schedules/free_running.h"
+
+namespace sluice {
+namespace {
+
+Record summary_of(const Experiment& experiment, const RunResult& result) {
+  Record record;
+  record.set("kind", "summary");
+  record.set("name", experiment.name);
+  record.set("method", method_of(experiment));
+  record.set("engine", experiment.engine);
+  record.set("blocks", std::int64_t{experiment.blocks()});
+  for (const char* figure :
+       {"accuracy", "loss", "validation_accuracy", "validation_loss"})
+    if (const Record::Value* value = result.evaluation.find(figure))
+      record.set(figure, *value);
+  record.set("seconds", result.seconds);
+  record.set("samples_per_second", result.samples_per_second);
+  const auto clock = result.clock.find(0);
+  if (clock != result.clock.end()) {
+    record.set("virtual_seconds", clock->second.number("seconds", 0));
+    record.set("virtual_samples_per_second",
+               clock->second.number("samples_per_second", 0));
+  }
+  return record;
+}
+
+void say_cut(const Experiment& experiment, const Resumed& from) {
+  const std::string text = describe_cut(experiment, from.checkpoint);
+  if (!text.empty()) fmt::print("{}\n", text);
+}
+
+/// The checkpoint that the run shall continue from; turn 0 for a new run.
+Resumed starting_point(const Experiment& experiment,
+                       const RunOptions& options) {
+  if (!options.resume) {
+    if (!experiment.initial_weights.empty())
+      check_weights(experiment, experiment.initial_weights);
+    return {};
+  }
+  if (runs_free(experiment.plans.front()))
+    throw UserError(
+        "{}: ran with schedule = 'free'; only a run in lockstep can be "
+        "continued. Its checkpoint can be another run's initial_weights: {}",
+        options.folder, way_to_continue(experiment, options.folder));
+  last_checkpoint(options.folder);  // there is one
+  Resumed resumed = restart_point(experiment, options.folder);
+  if (resumed.turn >= experiment.length.turns)
+    throw UserError(
+        "{}: all its {} turns are done; to train on, override epochs or turns",
+        options.folder, resumed.turn);
+  check_resumable(experiment,
+                  {.checkpoints = checkpoints_of_run(options.folder),
+                   .resume = resumed.checkpoint});
+  if (!options.quiet) say_cut(experiment, resumed);
+  return resumed;
+}
+
+/// Of a run that is continued; a new one gets it with its folder.
+std::shared_ptr<FolderLock> lock_of(const RunOptions& options) {
+  if (options.lock || !options.resume) return options.lock;
+  return lock_run(options.folder, {.patience = options.patience});
+}
+
+/// Nothing where the run's own config can't be read any more, as when its data
+/// have moved.
+std::optional<RateChange> rate_change_in(const Experiment& experiment,
+                                         const std::string& folder,
+                                         std::int64_t turn) {
+  try {
+    const ConfigNode before = read_toml_file(config_of_run(folder));
+    if (before == experiment.resolved) return std::nullopt;
+    return rate_change(before, experiment, turn);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+/// Says on stderr that the learning rate takes another course than it had;
+/// empty: it doesn't.
+std::string rate_text(const Experiment& experiment, const std::string& folder,
+                      std::int64_t turn) {
+  const auto change = rate_change_in(experiment, folder, turn);
+  if (!change || !change->is_any()) return "";
+  std::string text = text_of(*change);
+  fmt::print(stderr, "sluice: {}\n", text);
+  return text;
+}
+
+RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
+                      std::shared_ptr<FolderLock> lock, const Resumed& start) {
+  if (options.resume) {
+    // Before the config in the folder is replaced.
+    const std::string rate = rate_text(experiment, options.folder, start.turn);
+    return RunFolder::reopen(options.folder, std::move(lock), experiment,
+                             options.command, start, rate,
+                             options.rank.has_value());
+  }
+  return RunFolder::make(options.folder.empty()
+                             ? make_run_folder(experiment.name)
+                             : options.folder,
+                         experiment, options.command,
+                         {.overwrite = options.overwrite,
+                          .is_new = options.folder.empty(),
+                          .may_be_refused = options.rank.has_value(),
+                          .lock = {.patience = options.patience}});
+}
+
+std::vector<Injection> faults_of(const Experiment& experiment,
+                                 const RunOptions& options) {
+  std::vector<Injection> faults =
+      parse_injections(options.faults, experiment.blocks());
+  if (!faults.empty() && experiment.engine != "processes")
+    throw UserError(
+        "--inject is for worker processes; engine is '{}': set engine = "
+        "'processes'",
+        experiment.engine);
+  return faults;
+}
+
+/// Only block 1 needs the samples, maybe in another process; but a damaged file
+/// should be found before anything is written.
+void read_samples(const Experiment& experiment) {
+  experiment.data->train.samples();
+  experiment.data->test.samples();
+  if (experiment.data->has_validation()) experiment.data->validation.samples();
+}
+
+std::vector<std::shared_ptr<Sink>> sinks_beside_files(
+    const Experiment& experiment, const RunOptions& options,
+    std::int64_t first_turn, std::shared_ptr<SignalSink> faults) {
+  std::vector<std::shared_ptr<Sink>> sinks = {std::move(faults)};
+  if (!options.quiet)
+    sinks.push_back(std::make_shared<Console>(experiment, first_turn));
+  return sinks;
+}
+
+void say_what_never_happened(const SignalSink& faults) {
+  for (const Injection& missed : faults.missed())
+    fmt::print(stderr, "sluice: the run ended before this could happen: {}\n",
+               missed.text);
+}
+
+RunResult result_of(const Experiment& experiment, const RunFolder& folder,
+                    std::int64_t first_turn, double seconds_lost,
+                    Attempt& attempt) {
+  const RunSink& sink = attempt.sink();
+  Coordinator& coordinator = attempt.coordinator();
+  RunResult result{.folder = folder.path(), .first_turn = first_turn};
+  result.seconds = seconds_lost + coordinator.seconds();
+  result.complete = !coordinator.interrupted();
+  result.evaluation = sink.last_evaluation();
+  result.best = attempt.best_evaluation();
+  result.samples_per_second =
+      samples_per_turn(experiment) *
+      static_cast<double>(coordinator.turns_granted() - first_turn) /
+      std::max(result.seconds, 1e-9);
+  result.blocks = sink.blocks();
+  result.forecasts = sink.forecasts();
+  result.clock = sink.clock();
+  result.dropped = sink.dropped();
+  attempt.sink().write(summary_of(experiment, result));
+  if (result.complete) folder.mark_done();
+  return result;
+}
+
+}  // namespace
+
+RunResult run(const Experiment& experiment, const RunOptions& options,
+              StopSignals& signals) {
+  const auto faults =
+      std::make_shared<SignalSink>(faults_of(experiment, options));
+  read_samples(experiment);
+  if (!options.rank) check_devices(experiment);  // a rank may be elsewhere
+  {
+    // One that is half made when the process ends is nobody's.
+    const auto held = signals.hold();
+    check_temporary_files(experiment);
+  }
+  check_meeting(experiment, options.rank);
+  const auto lock = lock_of(options);
+  Resumed start = starting_point(experiment, options);
+  // Once there is a folder, a signal must leave it such that it can be
+  // continued.
+  StopRequest stop;
+  const StopScope scope(signals, [&] { stop.make(); });
+  RunFolder folder = open_folder(experiment, options, lock, start);
+  const std::int64_t first_turn = start.turn;
+  const auto sinks =
+      sinks_beside_files(experiment, options, first_turn, faults);
+  Restarts restarts(experiment, folder.path());
+  for (bool again = false;; again = true) {
+    if (again) folder.rewind(start);
+    Attempt attempt(experiment, folder, start, sinks);
+    if (again) attempt.sink().write(restarts.record());
+    const StopRequest::Hearer hearer(stop, attempt.coordinator());
+    try {
+      attempt.run(options.program, to_text(faults->left()), options.rank);
+      say_what_never_happened(*faults);
+      return result_of(experiment, folder, first_turn, restarts.seconds_lost(),
+                       attempt);
+    } catch (const WorkerLost& lost) {
+      const std::int64_t turns = attempt.sink().turns();
+      if (stop.is_made()) restarts.give_up(lost, turns);
+      start = restarts.after(lost, start, turns, attempt.seconds());
+    }
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,237 @@
+#include "experiments/runs/run_folder.h"
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/config/files/toml.h"
+#include "experiments/runs/provenance.h"
+#include "lib/base/errno_text.h"
+#include "lib/base/error.h"
+#include "lib/base/file.h"
+#include "lib/base/output_file.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/metrics/time_spent.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// Everything that a run writes; an overwritten run loses these and no more.
+constexpr std::array kEntries = {
+    "config.toml",   "run.json",         "metrics.jsonl", "checkpoints",
+    "changes.patch", "trace.json",       "schedule.txt",  "status.json",
+    "done",          "model.safetensors"};
+
+class MetricsFile final : public Sink {
+ public:
+  explicit MetricsFile(std::string path) : path_(std::move(path)) {
+    errno = 0;
+    file_.open(path_, std::ios::app);
+    check();
+  }
+  void write(const Record& record) override {
+    errno = 0;
+    file_ << to_json(record) << '\n' << std::flush;
+    check();
+  }
+
+ private:
+  void check() const {
+    if (!file_)
+      throw UserError("{}: can't be written: {}", path_, errno_text());
+  }
+
+  std::string path_;
+  OutputFile file_;
+};
+
+void write_text(const std::string& path, const std::string& text) {
+  write_file_atomically(path, [&](std::ostream& file) { file << text; });
+}
+
+/// About the run, not about a turn of it: what happened stays true.
+bool is_event(const Record& record) {
+  const std::string kind = record.text("kind");
+  return kind == "restart" || kind == "injection" || kind == "forecast";
+}
+
+/// The records about the turns before the checkpoint, with the drain and the
+/// evaluation after them.
+std::vector<Record> records_until(const Resumed& from,
+                                  const std::string& path) {
+  std::vector<Record> records;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    // A run that was killed may have left half a line.
+    if (file.eof()) break;
+    Record record = record_from_json(line);
+    const std::int64_t at = record.integer("turn", -1);
+    const std::string kind = record.text("kind");
+    const bool is_there =
+        kind == "evaluation" || kind == "saved_clock" ||
+        (kind == "phase" &&
+         record.number("phase", 0) <= static_cast<double>(from.phase));
+    const bool is_drained = record.number("batch", static_cast<double>(at)) <
+                            static_cast<double>(from.first_batch);
+    const bool is_before =
+        !from.checkpoint.empty() && at >= 0 &&
+        (at < from.turn || is_drained || (is_there && at == from.turn));
+    if (is_before || is_event(record)) records.push_back(std::move(record));
+  }
+  return records;
+}
+
+/// Partial ones too; nothing else that lies there.
+bool is_checkpoint_after(std::int64_t turn, const fs::path& path) {
+  return path.filename().string().starts_with("turn-") &&
+         turn_of(path.string()).value_or(turn + 1) > turn;
+}
+
+void remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error)
+    throw UserError("{}: can't be removed: {}", path.string(), error.message());
+}
+
+/// Whether it was not there.
+bool make_folders(const fs::path& path) {
+  std::error_code error;
+  const bool is_new = fs::create_directories(path, error);
+  if (error)
+    throw UserError("{}: can't be made: {}", path.string(), error.message());
+  return is_new;
+}
+
+/// Of those that a run writes, what is there.
+std::vector<std::string> entries_in(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const char* entry : kEntries)
+    if (fs::exists(folder + "/" + entry)) found.emplace_back(entry);
+  return found;
+}
+
+}  // namespace
+
+void RunFolder::keep_what_was(bool is_new) {
+  before_ = std::make_unique<KeptFolder>(path_, is_new, lock_);
+}
+
+void RunFolder::begin() {
+  if (before_) before_->keep_changes();
+}
+
+RunFolder RunFolder::make(std::string path, const Experiment& experiment,
+                          const std::string& command, const Making& how) {
+  const bool is_new = make_folders(path) || how.is_new;
+  auto held = std::make_shared<FolderLock>(path, how.lock);
+  RunFolder folder(std::move(path), std::move(held));
+  if (!is_new) KeptFolder::put_back(folder.path_);
+  const std::vector<std::string> entries = entries_in(folder.path_);
+  if (!entries.empty() && !how.overwrite)
+    throw UserError(
+        "{} holds a run already ({}); give another --dir, --resume to "
+        "continue that run, or --overwrite to remove it",
+        folder.path_, entries.front());
+  if (how.may_be_refused) folder.keep_what_was(is_new);
+  for (const std::string& entry : entries)
+    remove_tree(folder.path_ + "/" + entry);
+  write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
+  folder.started_ = seconds_since_1970();
+  const std::string changes = uncommitted_changes();
+  if (!changes.empty()) write_text(folder.path_ + "/changes.patch", changes);
+  write_text(folder.path_ + "/run.json",
+             provenance(command, experiment, folder.started_).dump(2) + "\n");
+  return folder;
+}
+
+void RunFolder::rewind(const Resumed& to) {
+  const std::string metrics = path_ + "/metrics.jsonl";
+  history_ = records_until(to, metrics);
+  write_file_atomically(metrics, [&](std::ostream& file) {
+    for (const Record& record : history_) file << to_json(record) << '\n';
+  });
+  std::error_code none_yet;
+  const std::int64_t last = to.checkpoint.empty() ? -1 : to.turn;
+  for (const auto& entry : fs::directory_iterator(checkpoints(), none_yet))
+    if (is_checkpoint_after(last, entry.path())) remove_tree(entry.path());
+  remove_tree(path_ + "/done");
+}
+
+RunFolder RunFolder::reopen(std::string path, std::shared_ptr<FolderLock> lock,
+                            const Experiment& experiment,
+                            const std::string& command, const Resumed& from,
+                            const std::string& rate, bool may_be_refused) {
+  RunFolder folder(std::move(path), std::move(lock));
+  if (may_be_refused) folder.keep_what_was(false);
+  const std::string run_file = folder.path_ + "/run.json";
+  Json run = read_provenance(run_file);  // a damaged one stops it here
+  folder.started_ = run.value("started", 0.0);
+  folder.rewind(from);
+  write_text(folder.path_ + "/config.toml", to_toml(experiment.resolved));
+  Json part = provenance(command, experiment, seconds_since_1970());
+  part["turn"] = from.turn;
+  if (!rate.empty()) part["learning_rate"] = rate;
+  run["continued"].push_back(std::move(part));
+  write_text(run_file, run.dump(2) + "\n");
+  return folder;
+}
+
+Resumed last_checkpoint(const std::string& run_folder) {
+  if (!fs::exists(config_of_run(run_folder)))
+    throw UserError("{}: holds no run: it has no config.toml", run_folder);
+  const auto found = find_checkpoints(checkpoints_of_run(run_folder));
+  if (found.empty())
+    throw UserError(
+        "{}: has no checkpoint to continue from; start it anew with "
+        "--overwrite, and save more often with checkpoint.every",
+        run_folder);
+  return {found.rbegin()->first, found.rbegin()->second};
+}
+
+std::shared_ptr<Sink> RunFolder::metrics() const {
+  return std::make_shared<MetricsFile>(path_ + "/metrics.jsonl");
+}
+
+void RunFolder::mark_done() const {
+  write_text(path_ + "/done", "");
+}
+
+std::string make_run_folder(const std::string& name) {
+  for (int number = 1;; ++number) {
+    std::string path = fmt::format("runs/{}-{}", name, number);
+    make_folders(fs::path(path).parent_path());
+    std::error_code error;
+    if (fs::create_directory(path, error)) return path;
+    if (error && !fs::exists(path))
+      throw UserError("{}: can't be made: {}", path, error.message());
+  }
+}
+
+std::shared_ptr<FolderLock> lock_run(const std::string& folder,
+                                     LockOptions options) {
+  // There is one, or will be.
+  if (!KeptFolder::is_left_in(folder)) last_checkpoint(folder);
+  options.remedy = "wait for it, or end it";
+  auto lock = std::make_shared<FolderLock>(folder, options);
+  KeptFolder::put_back(folder);
+  return lock;
+}
+
+std::string config_of_run(const std::string& path) {
+  return path + "/config.toml";
+}
+
+std::string checkpoints_of_run(const std::string& path) {
+  return path + "/checkpoints";
+}
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "experiments/runs/checkpoint_keeper.h"
+#include "lib/metrics/sink.h"
+#include "lib/metrics/time_spent.h"
+
+namespace sluice {
+
+/// Where the records of a run go: to each of the sinks, stamped with the
+/// seconds since the run's start; what later steps need is remembered.
+class RunSink final : public Sink {
+ public:
+  RunSink(std::vector<std::shared_ptr<Sink>> sinks, CheckpointKeeper& keeper);
+
+  /// Takes the records of the part of the run that is being continued.
+  void recall(const std::vector<Record>& history);
+  void write(const Record& record) override;
+
+  /// How many turns some block has applied, as far as records tell.
+  std::int64_t turns() const { return turns_; }
+  const Record& last_evaluation() const { return last_evaluation_; }
+  /// By block: what each has cost. Filled at the run's end.
+  const std::map<int, Record>& blocks() const { return blocks_; }
+  /// Likewise, what memory it was said to need before the first turn.
+  const std::map<int, Record>& forecasts() const { return forecasts_; }
+  /// Likewise, what the virtual engine's clock says; of the run under 0.
+  const std::map<int, Record>& clock() const { return clock_; }
+  /// By boundary: activations that were dropped.
+  const std::map<int, std::int64_t>& dropped() const { return dropped_; }
+
+ private:
+  void remember(const Record& record);
+
+  std::vector<std::shared_ptr<Sink>> sinks_;
+  CheckpointKeeper& keeper_;
+  double seconds_before_ = 0;
+  SteadyTime started_ = std::chrono::steady_clock::now();
+  std::int64_t turns_ = 0;
+  Record last_evaluation_;
+  std::map<int, Record> blocks_;
+  std::map<int, Record> forecasts_;
+  std::map<int, Record> clock_;
+  std::map<int, std::int64_t> dropped_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,95 @@
+#include "experiments/runs/run_state.h"
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <utility>
+
+#include "experiments/config/files/toml.h"
+#include "experiments/config/numbers.h"
+#include "experiments/runs/provenance.h"
+#include "experiments/runs/run_folder.h"
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Read again, so that keys which are younger than the run have their defaults;
+/// with our data, which may lie elsewhere by now.
+ConfigNode resolved_config(const std::string& folder,
+                           const Experiment& experiment,
+                           const std::string& data_root) {
+  ConfigNode config = read_toml_file(config_of_run(folder));
+  if (const ConfigNode* data = experiment.resolved.find("data"))
+    if (const ConfigNode* root = data->find("root"))
+      config.set_path("data.root", *root);
+  return read_experiment(config, data_root).resolved;
+}
+
+/// What differs from the experiment first; empty: nothing.
+std::string difference_of(const std::string& folder,
+                          const Experiment& experiment,
+                          const std::string& data_root) {
+  try {
+    return first_difference(
+        numbers_of(resolved_config(folder, experiment, data_root)),
+        numbers_of(experiment.resolved));
+  } catch (const UserError& error) {
+    return error.what();  // of a program that had other keys
+  }
+}
+
+/// The marker may be missing: a run that was killed just before it has its
+/// figure and last checkpoint all the same.
+bool is_done(const std::string& folder, const Record& evaluation,
+             std::int64_t last_checkpoint, std::int64_t turns) {
+  if (evaluation.values.empty()) return false;
+  if (fs::exists(folder + "/done")) return true;
+  return last_checkpoint >= turns &&
+         evaluation.number("turn", 0) >= static_cast<double>(turns);
+}
+
+}  // namespace
+
+Record evaluation_until(const std::string& folder, std::int64_t turn) {
+  std::ifstream file(folder + "/metrics.jsonl");
+  Record last;
+  for (std::string line; std::getline(file, line);) {
+    if (file.eof()) break;  // half a line, of a run that was killed
+    Record record = record_from_json(line);
+    if (record.text("kind") == "evaluation" && record.integer("turn") <= turn)
+      last = std::move(record);
+  }
+  return last;
+}
+
+RunState state_of(const std::string& folder, const Experiment& experiment,
+                  const std::string& data_root) {
+  RunState state;
+  if (!fs::exists(config_of_run(folder))) return state;
+  state.difference = difference_of(folder, experiment, data_root);
+  if (!state.difference.empty()) {
+    state.kind = RunState::Kind::other;
+    return state;
+  }
+  const auto checkpoints = find_checkpoints(checkpoints_of_run(folder));
+  const std::int64_t last =
+      checkpoints.empty() ? 0 : checkpoints.rbegin()->first;
+  Record evaluation =
+      evaluation_until(folder, std::numeric_limits<std::int64_t>::max());
+  if (is_done(folder, evaluation, last, experiment.length.turns)) {
+    state.kind = RunState::Kind::done;
+    state.evaluation = std::move(evaluation);
+  } else {
+    state.kind = checkpoints.empty() ? RunState::Kind::begun
+                                     : RunState::Kind::unfinished;
+  }
+  if (state.kind != RunState::Kind::begun)
+    state.provenance = read_provenance(folder + "/run.json");
+  return state;
+}
+
+}  // namespace sluice

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/config/experiment.h"
+#include "lib/metrics/record.h"
+
+namespace sluice {
+
+/// What stands in the folder of one of many runs: a card's, or a sweep's.
+struct RunState {
+  enum class Kind {
+    absent,      ///< no run
+    begun,       ///< interrupted before its first checkpoint
+    unfinished,  ///< interrupted: it can be continued
+    done,
+    other  ///< a run with another config
+  };
+  Kind kind = Kind::absent;
+  std::string difference = {};  ///< other: what differs first
+  Record evaluation = {};       ///< done: the last one
+  /// done, unfinished: run.json, what it was run with.
+  nlohmann::ordered_json provenance = nlohmann::ordered_json::object();
+};
+
+/// Compares what stands in `folder` with an experiment, by what determines the
+/// numbers. Throws UserError when a run that is done can't be read.
+RunState state_of(const std::string& folder, const Experiment& experiment,
+                  const std::string& data_root);
+
+/// The last evaluation of a run after that turn or before it; empty when there
+/// is none.
+Record evaluation_until(const std::string& folder, std::int64_t turn);
+
+}  // namespace sluice

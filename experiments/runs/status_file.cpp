@@ -1,0 +1,126 @@
+#include "experiments/runs/status_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/runs/assembly.h"
+#include "lib/base/errno_text.h"
+#include "lib/base/error.h"
+#include "lib/base/output_file.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kPeriod = 1;  // s
+
+/// As write_file_atomically(), but not synced: a status is worth nothing after
+/// the machine has gone down.
+void replace_file(const std::string& path, const std::string& text) {
+  const std::string beside = path + ".partial";
+  errno = 0;
+  OutputFile file(beside);
+  file << text;
+  file.close();
+  if (!file || std::rename(beside.c_str(), path.c_str()) != 0)
+    throw UserError("{}: can't be written: {}", path, errno_text());
+}
+
+/// NaN and infinities have no place in JSON.
+void set_number(Json& into, const char* name, const Record& from,
+                const char* key) {
+  if (const Record::Value* value = from.find(key)) {
+    const double number = from.number(key, 0);
+    if (std::holds_alternative<std::string>(*value))
+      into[name] = std::get<std::string>(*value);
+    else if (std::isfinite(number))
+      into[name] = number;
+    else
+      into[name] = std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
+  }
+}
+
+}  // namespace
+
+std::string status_of_run(const std::string& folder) {
+  return folder + "/status.json";
+}
+
+StatusFile::StatusFile(const Experiment& experiment, std::string folder,
+                       std::shared_ptr<Sink> next)
+    : experiment_(experiment),
+      path_(status_of_run(folder)),
+      next_(std::move(next)) {}
+
+void StatusFile::write(const Record& record) {
+  const std::string kind = record.text("kind");
+  if (kind == "train") blocks_[record.integer("block")].train = record;
+  if (kind == "evaluation") evaluation_ = record;
+  if (kind == "status")
+    remember(record);
+  else
+    next_->write(record);
+  if (seconds_since(saved_) >= kPeriod) save("running");
+}
+
+void StatusFile::remember(const Record& status) {
+  BlockStatus& block = blocks_[status.integer("block")];
+  const double passed =
+      status.number("clock", 0) - block.status.number("clock", 0);
+  if (block.heard > 0 && passed > 0) {
+    const auto grown = [&](const char* name) {
+      return status.number(name, 0) - block.status.number(name, 0);
+    };
+    block.turns_per_second = grown("turn") / passed;
+    block.waiting_share = std::clamp(grown("waiting_s") / passed, 0.0, 1.0);
+  }
+  block.status = status;
+  block.heard = seconds_since_1970();
+}
+
+void StatusFile::finish(const std::string& state) {
+  save(state);
+}
+
+void StatusFile::save(const std::string& state) {
+  saved_ = std::chrono::steady_clock::now();
+  Json json = {{"name", experiment_.name},
+               {"method", method_of(experiment_)},
+               {"engine", experiment_.engine},
+               {"state", state},
+               {"written", seconds_since_1970()},
+               {"turns", experiment_.length.turns},
+               {"turns_per_epoch", experiment_.turns_per_epoch},
+               {"samples_per_turn", samples_per_turn(experiment_)}};
+  set_number(json, "test_loss", evaluation_, "loss");
+  set_number(json, "test_accuracy", evaluation_, "accuracy");
+  set_number(json, "validation_loss", evaluation_, "validation_loss");
+  set_number(json, "validation_accuracy", evaluation_, "validation_accuracy");
+  Json list = Json::array();
+  for (const auto& [number, block] : blocks_) {
+    Json one = {{"block", number},
+                {"turn", std::max(block.status.integer("turn"),
+                                  block.train.integer("turn"))},
+                {"turns_per_second", block.turns_per_second},
+                {"waiting_share", block.waiting_share},
+                {"heard", block.heard}};
+    set_number(one, "loss", block.train, "loss");
+    set_number(one, "accuracy", block.train, "accuracy");
+    set_number(one, "staleness", block.train, "d_batch");
+    set_number(one, "queue_below_bytes", block.status, "queue_below_bytes");
+    set_number(one, "queue_above_bytes", block.status, "queue_above_bytes");
+    list.push_back(std::move(one));
+  }
+  json["blocks"] = std::move(list);
+  replace_file(path_, json.dump(1) + "\n");
+}
+
+}  // namespace sluice

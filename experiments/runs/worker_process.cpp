@@ -1,0 +1,213 @@
+#include "experiments/runs/worker_process.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <span>
+#include <utility>
+
+#include <unistd.h>
+
+#include "experiments/config/files/toml.h"
+#include "experiments/runs/assembly.h"
+#include "experiments/runs/faults/saboteur.h"
+#include "experiments/runs/gpu_links.h"
+#include "experiments/runs/run_folder.h"
+#include "lib/base/memory/cached_buffers.h"
+#include "lib/base/own_image.h"
+#include "lib/engines/child_processes.h"
+#include "lib/engines/control.h"
+#include "lib/engines/executor.h"
+#include "lib/engines/pulse.h"
+#include "lib/engines/remote_witness.h"
+#include "lib/engines/worker_loop.h"
+#include "lib/memory/allocator.h"
+#include "lib/memory/resident.h"
+
+namespace sluice {
+
+RendezvousOptions rendezvous_options(const Experiment& experiment,
+                                     const Secret& secret) {
+  const Deadline deadline = std::chrono::seconds(experiment.timeout_seconds);
+  // A process takes a while to load its libraries, on a busy machine.
+  constexpr Deadline kStart = std::chrono::minutes(1);
+  return {.blocks = static_cast<std::uint32_t>(experiment.blocks()),
+          .secret = secret,
+          .control = kControlCapacity,
+          .patience = std::max(deadline, kStart),
+          .deadline = deadline,
+          .reconnect = std::chrono::milliseconds(
+              std::llround(std::ceil(experiment.reconnect_seconds * 1000))),
+          .transport = experiment.transport};
+}
+
+Secret secret_from_launcher() {
+  std::string text;
+  std::getline(std::cin, text);
+  return parse_secret(text, "the worker's standard input");
+}
+
+std::vector<std::string> worker_command(const std::string& program,
+                                        const std::string& folder, int block,
+                                        const std::string& address,
+                                        const std::string& resume,
+                                        const std::string& faults) {
+  std::vector<std::string> command = {program,    "worker",
+                                      "--dir",    folder,
+                                      "--block",  std::to_string(block),
+                                      "--join",   address,
+                                      "--parent", std::to_string(::getpid())};
+  if (!resume.empty()) command.insert(command.end(), {"--resume", resume});
+  if (!faults.empty()) command.insert(command.end(), {"--inject", faults});
+  return command;
+}
+
+namespace {
+
+/// Adds to what the block has cost what only its process knows: by how much it
+/// has grown, at most, since this object was made, how often it reconnected,
+/// and how what it has on a GPU was sent.
+class ProcessSink final : public Sink {
+ public:
+  ProcessSink(std::shared_ptr<Sink> next,
+              const std::atomic<std::int64_t>& reconnections,
+              const GpuLinks& gpu)
+      : next_(std::move(next)), reconnections_(reconnections), gpu_(gpu) {}
+  void write(const Record& record) override {
+    if (record.text("kind") != "block") return next_->write(record);
+    Record grown = record;
+    grown.set("resident_bytes", resident_size().peak - at_start_);
+    if (reconnections_ > 0) grown.set("reconnections", reconnections_.load());
+    gpu_.describe(grown);
+    next_->write(grown);
+  }
+
+ private:
+  std::shared_ptr<Sink> next_;
+  const std::atomic<std::int64_t>& reconnections_;
+  const GpuLinks& gpu_;
+  std::int64_t at_start_ = resident_size().now;
+};
+
+/// One line each: the user may want to know of a bad network.
+void say_reconnected(int block, std::uint32_t to,
+                     std::chrono::milliseconds without) {
+  fmt::print(stderr,
+             "sluice: block {}: the connection to {} broke and was made anew "
+             "after {:.1f} s\n",
+             block, to == 0 ? "the launcher" : fmt::format("block {}", to),
+             std::chrono::duration<double>(without).count());
+}
+
+/// The messages that the link over a boundary holds; none at the ends.
+Capacity capacity_of(const Experiment& experiment, int boundary) {
+  if (boundary < 1 || boundary >= experiment.blocks()) return {};
+  return experiment.capacities[static_cast<std::size_t>(boundary) - 1];
+}
+
+/// Joined to the others; what the saboteur does to links is done to these.
+Neighbours join_others(IoThread& io, const Experiment& experiment,
+                       const WorkerArguments& arguments,
+                       RendezvousOptions options, Saboteur& saboteur,
+                       GpuLinks& gpu) {
+  if (arguments.parent != 0)
+    options.patience = options.deadline = kSupervisedDeadline;
+  if (!arguments.faults.empty())
+    options.damage = [&saboteur](std::uint32_t to, const Message& message,
+                                 std::span<std::byte> frame) {
+      saboteur.damage(static_cast<int>(to), message, frame);
+    };
+  const int block = arguments.block;
+  const Capacity below = capacity_of(experiment, block - 1);
+  const Capacity above = capacity_of(experiment, block);
+  gpu.ask_for(below, above, options);
+  Neighbours links =
+      join(io, arguments.address, static_cast<std::uint32_t>(block), below,
+           above, std::move(options));
+  gpu.take_slots(links);
+  links.below =
+      saboteur.sabotaged(std::move(links.below), block - 1, below.down);
+  links.above = saboteur.sabotaged(std::move(links.above), block + 1, above.up);
+  return links;
+}
+
+/// The same links; waits show in the pulse, of which the launcher is told every
+/// `period`.
+Neighbours with_pulse(Neighbours links, Pulse& pulse, int block,
+                      std::chrono::milliseconds period) {
+  links.control.sender =
+      with_heartbeat(std::move(links.control.sender), pulse, period);
+  links.control = with_pulse(std::move(links.control), pulse, kLauncher);
+  links.below = with_pulse(std::move(links.below), pulse, block - 1);
+  links.above = with_pulse(std::move(links.above), pulse, block + 1);
+  return links;
+}
+
+}  // namespace
+
+int run_worker_process(const WorkerArguments& arguments) {
+  die_with_parent(arguments.parent);
+  show_own_name();
+  leave_signals_to_launcher();
+  const Secret secret = secret_from_launcher();
+  return work_in_run(
+      read_experiment(read_toml_file(config_of_run(arguments.folder)), ""),
+      arguments, secret);
+}
+
+int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
+                const Secret& secret, const RankHooks& rank) {
+  const int block = arguments.block;
+  prepare_process(experiment);
+  const auto memory = memory_of_block(block);
+  RendezvousOptions options = rendezvous_options(experiment, secret);
+  options.run = rank.terms;
+  if (allocator_installed()) options.buffers = cached_buffers(memory);
+  GpuLinks gpu(experiment, block, /*one_host=*/arguments.parent != 0);
+  std::atomic<std::int64_t> reconnections = 0;
+  options.reconnected = [&](std::uint32_t to,
+                            std::chrono::milliseconds without) {
+    ++reconnections;
+    say_reconnected(block, to, without);
+  };
+  IoThread io;
+  Pulse pulse([&io] { io.note_progress(); });
+  Saboteur saboteur(parse_injections(arguments.faults, experiment.blocks()),
+                    block, pulse);
+  Neighbours links = gpu.around(
+      with_pulse(join_others(io, experiment, arguments, options, saboteur, gpu),
+                 pulse, block, heartbeat_period(options.deadline)));
+  if (rank.joined) rank.joined(links.run);
+  saboteur.tell(control_sink(*links.control.sender));
+  const auto make = [&] {
+    saboteur.starts();
+    return make_worker(
+        experiment, block,
+        {std::move(links.below), std::move(links.above), memory},
+        std::make_shared<ProcessSink>(control_sink(*links.control.sender),
+                                      reconnections, gpu),
+        {.checkpoints = checkpoints_of_run(arguments.folder),
+         .resume = arguments.resume},
+        experiment.probe_every > 0
+            ? remote_witness(*links.control.sender, experiment.probe_every)
+            : nullptr);
+  };
+  try {
+    run_worker(block, experiment.plans, links.control, make,
+               Executor(pulse, saboteur.around()));
+  } catch (const std::exception& error) {
+    // run_worker() has told the launcher, who says it; but the launcher of a
+    // rank may be what was lost, and its terminal another one.
+    if (arguments.parent == 0)
+      fmt::print(stderr, "sluice: rank {} (block {}) ends: {}\n", block - 1,
+                 block, text_of(error));
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace sluice

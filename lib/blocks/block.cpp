@@ -1,0 +1,113 @@
+#include "lib/blocks/block.h"
+
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+#include "lib/tensors/pack.h"
+
+namespace sluice {
+namespace {
+
+void lay_out(torch::nn::Module& module, MemoryFormat format) {
+  for (at::Tensor& parameter : module.parameters())
+    parameter.set_data(laid_out(parameter.detach(), format));
+}
+
+}  // namespace
+
+at::Tensor laid_out(const at::Tensor& tensor, MemoryFormat format) {
+  if (tensor.dim() != 4 || format == MemoryFormat::contiguous) return tensor;
+  return tensor.contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+Block::Block(int block, std::int64_t first_layer, std::function<Layers()> make,
+             MemoryFormat format, const c10::Device& device)
+    : block_(block),
+      first_layer_(first_layer),
+      make_(std::move(make)),
+      format_(format),
+      device_(device),
+      layers_(make_()) {
+  SLUICE_CHECK(!layers_.empty(), "block {} has no layers", block);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i]->to(device);
+    lay_out(*layers_[i], format);
+    const std::string prefix =
+        fmt::format("layers.{}.", first_layer + static_cast<std::int64_t>(i));
+    for (const auto& item : layers_[i]->named_parameters())
+      parameters_.emplace_back(prefix + item.key(), item.value());
+    for (const auto& item : layers_[i]->named_buffers())
+      buffers_.emplace_back(prefix + item.key(), item.value());
+    layers_[i]->train();
+  }
+}
+
+void Block::set_training(bool training) {
+  if (training == training_) return;
+  for (const auto& layer : layers_) layer->train(training);
+  training_ = training;
+}
+
+Tensors Block::forward(const Tensors& inputs, Pass pass) {
+  set_training(pass.training);
+  Tensors values = inputs;
+  const Unchanged unchanged({&inputs});
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    pass.layer = first_layer_ + static_cast<std::int64_t>(i);
+    values = layers_[i]->forward(values, pass);
+    // A later layer may still see the input, through a view of it.
+    unchanged.check(fmt::format("layer {} of block {}", pass.layer, block_));
+  }
+  return values;
+}
+
+Block Block::twin() const {
+  return {block_, first_layer_, make_, format_, device_};
+}
+
+void Block::share_buffers(const Block& twin) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i)
+    buffers_[i].second.set_data(twin.buffers_[i].second.variable_data());
+}
+
+void Block::copy_buffers(const Block& twin) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i)
+    buffers_[i].second.variable_data().copy_(twin.buffers_[i].second);
+}
+
+BuffersKept::BuffersKept(const Block& block)
+    : buffers_(values_of(block.buffers())) {
+  for (const at::Tensor& buffer : buffers_)
+    before_.push_back(buffer.detach().clone());
+}
+
+BuffersKept::~BuffersKept() {
+  // A graph may hold a buffer, and would refuse one that was seen to change.
+  for (std::size_t i = 0; i < buffers_.size(); ++i)
+    buffers_[i].variable_data().copy_(before_[i]);
+}
+
+Layers make_layers(const Model& model, std::int64_t first, std::int64_t last,
+                   std::uint64_t seed) {
+  Layers layers;
+  for (std::int64_t i = first; i <= last; ++i) {
+    layers.push_back(model.layers.at(static_cast<std::size_t>(i)).make());
+    layers.back()->initialise(
+        random_key({seed, static_cast<std::uint64_t>(i), key_part("weights")}));
+  }
+  return layers;
+}
+
+Block make_block(const Model& model, int block, std::int64_t first,
+                 std::int64_t last, std::uint64_t seed, MemoryFormat format,
+                 const c10::Device& device) {
+  const auto make = [model, first, last, seed] {
+    return make_layers(model, first, last, seed);
+  };
+  return {block, first, make, format, device};
+}
+
+}  // namespace sluice

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <c10/core/Device.h>
+
+#include "lib/blocks/layer.h"
+#include "lib/tensors/tensors.h"
+
+namespace sluice {
+
+/// How 4-dimensional tensors lie in memory.
+enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
+
+using Layers = std::vector<std::shared_ptr<Layer>>;
+
+/// Consecutive layers of a model. Used by one thread.
+class Block {
+ public:
+  /// block: k, from 1. first_layer: the uncut model's index of the first of the
+  /// layers that `make` makes, anew each time.
+  Block(int block, std::int64_t first_layer, std::function<Layers()> make,
+        MemoryFormat format, const c10::Device& device = c10::DeviceType::CPU);
+
+  /// Runs the layers; `pass.layer` is set for each. Keeps the graph when
+  /// gradients are enabled. Throws UserError when a layer wrote the block's
+  /// input in place.
+  Tensors forward(const Tensors& inputs, Pass pass);
+
+  /// "layers.<i>.<name>", i counting in the uncut model.
+  const NamedTensors& parameters() const { return parameters_; }
+  const NamedTensors& buffers() const { return buffers_; }
+
+  /// The same layers once more, with parameters and buffers of their own, which
+  /// are as `make` left them.
+  Block twin() const;
+  /// From now on our buffers are the other's: what either writes in place, both
+  /// see.
+  void share_buffers(const Block& twin);
+  void copy_buffers(const Block& twin);
+
+  int index() const { return block_; }
+  /// Where its weights lie, and its inputs must.
+  const c10::Device& device() const { return device_; }
+  std::int64_t first_layer() const { return first_layer_; }
+
+ private:
+  void set_training(bool training);
+
+  int block_;
+  std::int64_t first_layer_;
+  std::function<Layers()> make_;
+  MemoryFormat format_;
+  c10::Device device_;
+  Layers layers_;
+  NamedTensors parameters_;
+  NamedTensors buffers_;
+  bool training_ = true;
+};
+
+/// Puts a block's buffers back as they were when it began: a second forward of
+/// a batch must not move BatchNorm's statistics again.
+class BuffersKept {
+ public:
+  explicit BuffersKept(const Block& block);
+  ~BuffersKept();
+  BuffersKept(const BuffersKept&) = delete;
+  BuffersKept& operator=(const BuffersKept&) = delete;
+
+ private:
+  Tensors buffers_;
+  Tensors before_;
+};
+
+/// Makes the layers [first, last] of the model, initialised by
+/// (seed, layer index).
+Layers make_layers(const Model& model, std::int64_t first, std::int64_t last,
+                   std::uint64_t seed);
+
+/// These as block k.
+Block make_block(const Model& model, int block, std::int64_t first,
+                 std::int64_t last, std::uint64_t seed, MemoryFormat format,
+                 const c10::Device& device = c10::DeviceType::CPU);
+
+/// Lays 4-dimensional tensors in memory as the format says; others as they are.
+at::Tensor laid_out(const at::Tensor& tensor, MemoryFormat format);
+
+}  // namespace sluice

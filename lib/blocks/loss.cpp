@@ -1,0 +1,82 @@
+#include "lib/blocks/loss.h"
+
+#include <array>
+
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/one_hot.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/where.h>
+
+namespace sluice {
+namespace {
+
+Loss cross_entropy(Fields& options) {
+  double label_smoothing = 0;
+  options.key("label_smoothing", label_smoothing,
+              {.text = "share of the target that is spread evenly over all "
+                       "classes",
+               .min = 0,
+               .max = 1});
+  return
+      [label_smoothing](const at::Tensor& outputs, const at::Tensor& labels) {
+        constexpr std::int64_t kNoIgnoredLabel = -100;
+        return at::cross_entropy_loss(outputs.flatten(0, -2), labels.flatten(),
+                                      /*weight=*/{}, at::Reduction::Mean,
+                                      kNoIgnoredLabel, label_smoothing);
+      };
+}
+
+/// The mean over samples and classes, as LibTorch's mse_loss: with 10 classes
+/// a tenth of the squared distance.
+Loss mean_squared_error(Fields&) {
+  return [](const at::Tensor& outputs, const at::Tensor& labels) {
+    const at::Tensor targets =
+        at::one_hot(labels, outputs.size(-1)).to(outputs.scalar_type());
+    return at::mse_loss(outputs, targets);
+  };
+}
+
+/// Forward-Forward (Hinton 2022, arXiv:2212.13345). outputs [N, V]: the
+/// goodness of V variants of each sample, labels: which one is right.
+Loss goodness(Fields& options) {
+  double threshold = 1;
+  options.key(
+      "threshold", threshold,
+      {.text = "above which the goodness of the right variant shall be, "
+               "and below which that of the others; of ff_mlp, about "
+               "the width of a layer"});
+  return [threshold](const at::Tensor& outputs, const at::Tensor& labels) {
+    const at::Tensor is_right =
+        at::one_hot(labels, outputs.size(1)).to(at::kBool);
+    const at::Tensor excess = outputs - threshold;
+    const at::Tensor costs =
+        at::softplus(at::where(is_right, -excess, excess));  // [N, V]
+    const at::Tensor right = costs.masked_fill(~is_right, 0).sum(1);
+    const at::Tensor wrong = costs.masked_fill(is_right, 0).sum(1);
+    const auto others = static_cast<double>(outputs.size(1) - 1);
+    return (right + wrong / others).mean();
+  };
+}
+
+}  // namespace
+
+std::span<const LossRow> losses() {
+  static constexpr std::array kRows = {
+      LossRow{"cross_entropy", "softmax cross entropy, optionally smoothed",
+              cross_entropy},
+      LossRow{"mean_squared_error",
+              "squared distance to the one-hot label, mean over samples and "
+              "classes",
+              mean_squared_error},
+      LossRow{"goodness",
+              "log(1 + exp) of what the goodness of the right variant lacks of "
+              "a threshold, and that of the others has too much (Forward-"
+              "Forward, Hinton 2022, arXiv:2212.13345)",
+              goodness},
+  };
+  return kRows;
+}
+
+}  // namespace sluice

@@ -1,0 +1,31 @@
+// A new codec adds its name here and one row below.
+#include "lib/boundaries/codecs/codec.h"
+
+namespace sluice {
+
+using MakeCodec = std::shared_ptr<const Codec>();
+MakeCodec make_fp16, make_bf16, make_int8;
+
+namespace {
+
+std::shared_ptr<const Codec> make_none() {
+  return nullptr;
+}
+
+}  // namespace
+
+std::span<const CodecRow> codecs() {
+  static constexpr CodecRow kRows[] = {
+      {"none", "tensors as they are", make_none},
+      {"fp16", "2 bytes: 11 significant bits, magnitudes up to 65504",
+       make_fp16},
+      {"bf16", "2 bytes: 8 significant bits, magnitudes as float32", make_bf16},
+      {"int8",
+       "1 byte, and 4 per row: 127ths of the row's largest magnitude; a row is "
+       "a sample, of a sequence a place in it",
+       make_int8},
+  };
+  return kRows;
+}
+
+}  // namespace sluice

@@ -1,0 +1,86 @@
+#include "lib/boundaries/codecs/coded.h"
+
+#include <string>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/tensors/dtypes.h"
+#include "lib/tensors/pack.h"
+#include "lib/tensors/staging.h"
+
+namespace sluice {
+namespace {
+
+bool is_encoded(const at::Tensor& tensor, const Codec* codec) {
+  return codec != nullptr && tensor.is_floating_point() &&
+         codec->takes(tensor.scalar_type());
+}
+
+/// Its first place in each repeated dimension.
+at::Tensor without_repeats(at::Tensor tensor) {
+  for (std::int64_t i = 0; i < tensor.dim(); ++i)
+    if (tensor.stride(i) == 0 && tensor.size(i) > 1)
+      tensor = tensor.narrow(i, 0, 1);
+  return tensor;
+}
+
+at::Tensor dense(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+}
+
+Tensors encoded(const at::Tensor& tensor, const Codec& codec) {
+  const at::Tensor once = without_repeats(tensor.detach());
+  Tensors parts = codec.encode(dense(once.to(at::kFloat)));
+  parts[0] = parts[0].expand(tensor.sizes());
+  return parts;
+}
+
+at::Tensor decoded(Tensors parts, at::ScalarType type, const Codec& codec) {
+  if (parts.empty())
+    throw LinkError("of a tensor that codec {} encoded nothing came",
+                    codec.name());
+  const std::vector<std::int64_t> sizes = parts[0].sizes().vec();
+  parts[0] = without_repeats(parts[0]);
+  return codec.decode(parts).to(type).expand(sizes);
+}
+
+}  // namespace
+
+void pack(const Tensors& tensors, std::string_view name, const Codec* codec,
+          Message& message) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::string own = fmt::format("{}.{}", name, i);
+    if (!is_encoded(tensors[i], codec)) {
+      message.tensors.push_back(view_of(tensors[i], own));
+      continue;
+    }
+    pack(encoded(tensors[i], *codec), own, message);
+    const auto type = at::TensorOptions(tensors[i].scalar_type());
+    message.tensors.push_back(view_of(at::empty({0}, type), own + ".like"));
+  }
+}
+
+Tensors unpack(const Message& message, std::string_view name,
+               const Codec* codec, const c10::Device& device) {
+  if (codec == nullptr) return on_device(unpack(message, name), device);
+  Tensors tensors;
+  for (const TensorView& view : message.tensors) {
+    const std::string next = fmt::format("{}.{}", name, tensors.size());
+    if (view.name == next)
+      tensors.push_back(on_device(tensor_of(view), device));
+    else if (view.name == next + ".like")
+      tensors.push_back(decoded(on_device(unpack(message, next), device),
+                                scalar_type(view.dtype), *codec));
+  }
+  return tensors;
+}
+
+Tensors as_received(const Tensors& tensors, const Codec* codec) {
+  if (codec == nullptr) return tensors;
+  Message message;
+  pack(tensors, "h", codec, message);
+  return unpack(message, "h", codec);
+}
+
+}  // namespace sluice

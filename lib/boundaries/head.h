@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include <torch/nn/module.h>
+
+#include "lib/base/config.h"
+#include "lib/base/table.h"
+#include "lib/blocks/layer.h"
+#include "lib/blocks/loss.h"
+#include "lib/schedules/traits.h"
+#include "lib/tensors/tensors.h"
+
+namespace sluice {
+
+/// A boundary as those who work at it see it, before training. Valid while the
+/// experiment is.
+struct Site {
+  std::int64_t block = 1;   ///< k: the block below the boundary, from 1
+  std::int64_t blocks = 1;  ///< K
+  std::int64_t layer = 0;   ///< the uncut model's index of block k's last layer
+  SampleShape features;     ///< of h_k: [C], [C, H, W] or [T, C]
+  std::int64_t classes = 0;
+  Loss loss;               ///< the run's loss, for heads that classify
+  std::uint64_t seed = 0;  ///< weights are set from (seed, layer, name)
+  /// The uncut model, for heads that are built from its layers; nullptr:
+  /// unknown.
+  const Model* model = nullptr;
+};
+
+/// What a head is given beside the features of a batch.
+struct Beside {
+  at::Tensor labels = {};  ///< [N] int64, of texts [N, T]
+  /// [N, C, H, W] in 0..1, augmented as the model's input was; undefined
+  /// unless needed.
+  at::Tensor raw_input = {};
+  Pass pass = {};
+};
+
+/// The local loss of h_k, and what it was computed from.
+struct HeadResult {
+  at::Tensor loss;  ///< scalar, attached to the features and the parameters
+  /// [N, classes], of texts [N, T, classes]; undefined for heads without
+  /// classes.
+  at::Tensor logits;
+};
+
+/// An auxiliary head: turns the features of a block into a local loss. Its
+/// parameters are trained by that loss, with weight 1.
+class Head : public torch::nn::Module {
+ public:
+  /// features: h_k, [N, ...] each.
+  virtual HeadResult forward(const Tensors& features, const Beside& beside) = 0;
+  virtual Needs needs() const { return {}; }
+  /// Called for each batch after its forward(), with what
+  /// needs().first_layer_above asked for, in the order of the layer's
+  /// parameters. The tensors must not be kept.
+  virtual void follow(const Tensors& /*first_layer_above*/) {}
+  /// What begins as a copy of weights of the model, by their names in it
+  /// ("layers.3.weight"): set when those are loaded before training.
+  virtual NamedTensors copied() const { return {}; }
+};
+
+/// Makes the head for a boundary, its weights set from site.seed. Throws
+/// UserError for features that it can't take.
+using MakeHead = std::function<std::shared_ptr<Head>(const Site& site)>;
+/// Reads the head's options, eagerly, so that a typo fails before training.
+using ConfigureHead = MakeHead (*)(Fields& options);
+using HeadRow = Row<ConfigureHead>;
+
+}  // namespace sluice

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "lib/boundaries/policies/plug_ins.h"
+
+namespace sluice {
+
+/// The policies whose signal is the gradient that arrives from above, times
+/// `scale`: they differ in their traits.
+MakePolicy from_above(const Traits& traits, double scale = 1);
+
+/// The key "weights"; `allowed` are the names that fit the method, its default
+/// first.
+void read_weights(Fields& options, std::vector<std::string> allowed,
+                  WeightsAtBackward& weights);
+/// The key "statistics", which has a meaning when the forward is replayed.
+void read_statistics(Fields& options, std::optional<StatisticsAt>& statistics);
+
+}  // namespace sluice

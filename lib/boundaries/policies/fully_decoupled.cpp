@@ -1,0 +1,55 @@
+// FDG, fully decoupled training with gradient shrinking: Zhuang et al., TNNLS
+// 2021, arXiv:1906.09108. Activations and gradients both travel for a turn, so
+// block k applies batch t - 2 (K - k) at turn t; each boundary multiplies the
+// gradient by beta. With accumulation it is ADL (Zhuang et al., ICML 2021,
+// arXiv:2012.03747); with weights = "current" our reading of DSP (Xu et al.,
+// CVPR 2020, arXiv:1909.02625).
+#include "lib/boundaries/policies/from_above.h"
+
+namespace sluice {
+
+MakePolicy configure_fully_decoupled(Fields& options, const PlugIns&) {
+  Traits traits{.delay = 2, .order = Order::backward_first};
+  double beta = 1;
+  std::string order = "B";
+  options.key("beta", beta,
+              {.text = "by which this boundary multiplies the gradient",
+               .min = 0,
+               .max = 1});
+  options.key("order", order,
+              {.text = "of a turn: A is forward, backward, update; B is "
+                       "backward, update, forward",
+               .allowed = {"A", "B"}});
+  if (order == "A") traits.order = Order::forward_first;
+  read_weights(options, {"stash", "recompute", "mixed", "current"},
+               traits.weights);
+  if (traits.weights == WeightsAtBackward::current)
+    read_statistics(options, traits.statistics);
+  return from_above(traits, beta);
+}
+
+MethodPage describe_fully_decoupled() {
+  return {
+      .source =
+          "FDG: Zhuang, Wang, Liu, Lin, \"Fully Decoupled Neural Network "
+          "Learning Using Delayed Gradients\", TNNLS 2021, "
+          "arXiv:1906.09108; with accumulation ADL: ICML 2021, "
+          "arXiv:2012.03747; with weights = \"current\" our reading of DSP: "
+          "Xu et al., CVPR 2020, arXiv:1909.02625",
+      .kept =
+          "block k keeps max(1, 2(K-k)) batches in order B (default), "
+          "2(K-k)+1 in order A: their graphs and weights (\"stash\"), graphs "
+          "alone (\"mixed\"), inputs and weights (\"recompute\"), or inputs "
+          "alone (\"current\")",
+      .batch_norm =
+          "statistics move in the forward, once per batch; with "
+          "weights = \"current\" the key `statistics` says which pass",
+      .randomness =
+          "keyed by the batch: what is forwarded again draws the masks "
+          "of the first forward",
+      .staleness =
+          "d_batch = 2(K-k); d_upd = 2(K-k)-1 in order B, 2(K-k) in "
+          "order A; accumulation over M batches divides d_upd by M"};
+}
+
+}  // namespace sluice

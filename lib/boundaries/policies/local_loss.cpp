@@ -1,0 +1,193 @@
+// Local learning: the signal is the gradient of an auxiliary head's loss at
+// h_k. Greedy, nothing comes from above: Nøkland & Eidnes (ICML 2019,
+// arXiv:1901.06656) with the head `predsim`; Belilovsky et al. (ICML 2020,
+// arXiv:1901.08164). With a reach, the gradients of the heads of so many blocks
+// above come too: their sum (overlapping, Laskin et al. 2020, arXiv:2012.03837)
+// or only that of the furthest (interlocking, Gomez et al., JMLR 2022,
+// arXiv:2010.04116). The head itself trains on its own loss alone.
+// DGL's asynchronous form (there, section 4): a replay buffer at the boundary.
+#include <optional>
+#include <utility>
+
+#include "lib/base/plug_in.h"
+#include "lib/base/random.h"
+#include "lib/boundaries/policies/attached.h"
+#include "lib/boundaries/policies/plug_ins.h"
+#include "lib/tensors/gradients.h"
+
+namespace sluice {
+namespace {
+
+class LocalLoss final : public Policy {
+ public:
+  LocalLoss(std::shared_ptr<Head> head, std::int64_t layer,
+            const Traits& traits)
+      : head_(std::move(head)),
+        attached_(*head_, "heads", layer),
+        traits_(traits) {
+    traits_.needs = head_->needs();
+    if (!traits_.needs.first_layer_above) return;
+    if (!traits_.cut)
+      throw UserError(
+          "a head that follows the layer above its boundary goes with reach = "
+          "0 only");
+    traits_.from_above = true;
+    traits_.learns = true;
+  }
+
+  Traits traits() const override { return traits_; }
+
+  Signal signal(const Moment& moment) override {
+    const HeadResult result =
+        head_->forward(moment.features, {.labels = moment.labels,
+                                         .raw_input = moment.raw_input,
+                                         .pass = moment.pass});
+    Tensors targets = moment.features;
+    for (const auto& [name, parameter] : attached_.parameters)
+      targets.push_back(parameter);
+    const Tensors gradients = gradients_at(targets, {result.loss});
+    const auto split = gradients.begin() + std::ssize(moment.features);
+    Signal signal;
+    signal.gradients.assign(gradients.begin(), split);
+    for (std::size_t i = 0; !traits_.cut && i < moment.from_above.size(); ++i)
+      signal.gradients[i] = signal.gradients[i] + moment.from_above[i];
+    signal.parameter_gradients.assign(split, gradients.end());
+    signal.loss = result.loss.detach();
+    if (result.logits.defined()) signal.logits = result.logits.detach();
+    return signal;
+  }
+
+  /// What has come from above are weights for the head to follow.
+  Lesson learn(const Moment& moment) override {
+    head_->follow(moment.from_above);
+    return {};
+  }
+
+  NamedTensors parameters() const override { return attached_.parameters; }
+  NamedTensors buffers() const override { return attached_.buffers; }
+  NamedTensors copied() const override { return head_->copied(); }
+
+ private:
+  std::shared_ptr<Head> head_;
+  Attached attached_;
+  Traits traits_;
+};
+
+Traits traits_of(std::int64_t reach, const std::string& rule) {
+  if (reach == 0) return {.cut = true, .from_above = false, .own = true};
+  return {.own = true,
+          .reach = reach,
+          .rule = rule == "sum" ? ReachRule::sum : ReachRule::furthest};
+}
+
+/// Nothing when the user writes no such section.
+std::optional<ReplayOptions> read_buffer(Fields& options) {
+  ReplayOptions replay;
+  std::string order = "priority_lifo";
+  const bool is_wanted = options.has("buffer");
+  std::int64_t batches = is_wanted ? 1 : 0;
+  options.section(
+      "buffer",
+      "with schedule = \"free\": whole batches, activations and labels, of "
+      "which the block above takes one when it wants one, so that neither "
+      "waits for the other",
+      [&](Fields& fields) {
+        fields.key("batches", batches,
+                   {.text = "that it holds; 0: no buffer",
+                    .unit = "batches",
+                    .min = 0,
+                    .max = 1e6});
+        fields.key("order", order,
+                   {.text = "of those used least the newest (as in DGL's code) "
+                            "or the oldest, where a full buffer drops its "
+                            "oldest; or any, of a uniform sample of all that "
+                            "was written",
+                    .allowed = {"priority_lifo", "fifo", "reservoir"}});
+        fields.key("max_reuse", replay.max_reuse,
+                   {.text = "how often a batch is used again; then it leaves, "
+                            "and the block below waits before the one above "
+                            "could run out. -1: any number of times",
+                    .unit = "times",
+                    .min = -1,
+                    .max = 1e6});
+      });
+  if (batches == 0) return std::nullopt;
+  replay.batches = batches;
+  replay.order = order == "fifo"        ? ReplayOrder::fifo
+                 : order == "reservoir" ? ReplayOrder::reservoir
+                                        : ReplayOrder::priority_lifo;
+  return replay;
+}
+
+SlowConsumer read_slow_consumer(Fields& options) {
+  std::string policy = "block";
+  options.key("slow_consumer", policy,
+              {.text = "with schedule = \"free\": what becomes of activations "
+                       "for which the block above has no time. block: this "
+                       "block waits; drop_oldest: four wait to be sent, and of "
+                       "more the oldest is dropped; latest: only the newest "
+                       "waits. What was dropped is counted and recorded",
+               .allowed = {"block", "drop_oldest", "latest"}});
+  return policy == "drop_oldest" ? SlowConsumer::drop_oldest
+         : policy == "latest"    ? SlowConsumer::latest
+                                 : SlowConsumer::block;
+}
+
+}  // namespace
+
+MakePolicy configure_local_loss(Fields& options, const PlugIns& plug_ins) {
+  MakeHead make_head;
+  options.section("head", "the auxiliary head", [&](Fields& fields) {
+    std::string name = "linear";
+    make_head = choose(fields, "name", plug_ins.heads, name, "auxiliary head")
+                    .make(fields);
+  });
+  std::int64_t reach = 0;
+  std::string rule = "sum";
+  options.key("reach", reach,
+              {.text = "from how many blocks above gradients of local losses "
+                       "come; 0: none (greedy)",
+               .unit = "blocks",
+               .min = 0,
+               .max = 1000});
+  options.key("rule", rule,
+              {.text = "which of the losses within reach move the block: their "
+                       "sum (overlapping) or the furthest (interlocking)",
+               .allowed = {"sum", "furthest"}});
+  Traits traits = traits_of(reach, rule);
+  traits.replay = read_buffer(options);
+  traits.slow_consumer = read_slow_consumer(options);
+  return [make_head, traits](const Site& site) {
+    Traits here = traits;
+    if (here.replay)
+      here.replay->key = random_key({site.seed, key_part("replay buffer"),
+                                     static_cast<std::uint64_t>(site.block)});
+    return std::make_unique<LocalLoss>(make_head(site), site.layer, here);
+  };
+}
+
+MethodPage describe_local_loss() {
+  return {.source =
+              "greedy local losses: Nøkland, Eidnes, ICML 2019, "
+              "arXiv:1901.06656 (head `predsim`); DGL: Belilovsky, Eickenberg, "
+              "Oyallon, ICML 2020, arXiv:1901.08164. With `reach`: overlapping "
+              "(rule sum), Laskin et al. 2020, arXiv:2012.03837; interlocking "
+              "(rule furthest), Gomez et al., JMLR 2022, arXiv:2010.04116",
+          .kept =
+              "the graph of the batch, until the head's gradient is there: at "
+              "once; with a reach, until those of the heads within it are. A "
+              "buffer keeps whole batches, activations and labels, for the "
+              "block above",
+          .batch_norm =
+              "statistics move in the forward, once per batch, the head's "
+              "own too",
+          .randomness =
+              "one forward, one mask; a head's dropout is keyed by the "
+              "batch and the layer it stands above",
+          .staleness =
+              "none: d_batch = 0, d_upd = 0; what a block gets from below "
+              "was made by the weights of the same turn. From a buffer it may "
+              "be older, and used again: input_age and input_reuse count it"};
+}
+
+}  // namespace sluice

@@ -1,0 +1,47 @@
+// A new method adds its two names here and one row below.
+#include "lib/boundaries/policies/plug_ins.h"
+
+namespace sluice {
+
+using Configure = MakePolicy(Fields& options, const PlugIns& plug_ins);
+using Describe = MethodPage();
+Configure configure_backprop, configure_delayed_gradient,
+    configure_features_replay, configure_fully_decoupled, configure_local_loss,
+    configure_blend, configure_synthetic_gradient, configure_target_projection;
+Describe describe_backprop, describe_delayed_gradient, describe_features_replay,
+    describe_fully_decoupled, describe_local_loss, describe_blend,
+    describe_synthetic_gradient, describe_target_projection;
+
+std::span<const PolicyRow> policies() {
+  static constexpr PolicyRow kRows[] = {
+      {"backprop",
+       "the gradient from above, undelayed",
+       {configure_backprop, describe_backprop}},
+      {"blend",
+       "a weighted sum of other policies' signals",
+       {configure_blend, describe_blend}},
+      {"delayed_gradient",
+       "the gradient from above, a turn later (DDG, arXiv:1804.10574)",
+       {configure_delayed_gradient, describe_delayed_gradient}},
+      {"features_replay",
+       "the gradient from above, a turn later, at replayed features (FR, "
+       "arXiv:1807.04511)",
+       {configure_features_replay, describe_features_replay}},
+      {"fully_decoupled",
+       "the gradient from above, two turns later, times beta (FDG, "
+       "arXiv:1906.09108)",
+       {configure_fully_decoupled, describe_fully_decoupled}},
+      {"local_loss",
+       "the loss of an auxiliary head (greedy, arXiv:1901.08164)",
+       {configure_local_loss, describe_local_loss}},
+      {"synthetic_gradient",
+       "what a synthesizer makes of the features (DNI, arXiv:1608.05343)",
+       {configure_synthetic_gradient, describe_synthetic_gradient}},
+      {"target_projection",
+       "a fixed random projection of the label (DRTP, arXiv:1909.01311)",
+       {configure_target_projection, describe_target_projection}},
+  };
+  return kRows;
+}
+
+}  // namespace sluice

@@ -1,0 +1,210 @@
+// DNI, synthetic gradients: Jaderberg et al. 2017, arXiv:1608.05343. The signal
+// is what a synthesizer M_k makes of h_k alone (and of the label: cDNI). It is
+// regressed on the gradient that arrives from above, which is itself what the
+// block above made of its own signal (bootstrapped), or, with lam_target, of a
+// blend of that with the true one: T_k = (1 - lam_target) M_k + lam_target
+// J_{k+1}' T_{k+1}.
+#include <optional>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/boundaries/policies/attached.h"
+#include "lib/boundaries/policies/plug_ins.h"
+#include "lib/boundaries/policies/unlock.h"
+#include "lib/tensors/gradients.h"
+
+namespace sluice {
+namespace {
+
+struct Options {
+  std::int64_t target_delay = 0;
+  std::optional<double> lam_target = {};
+  bool raw_target = false;
+  std::optional<OptimizerOptions> optimizer = {};
+  std::function<std::shared_ptr<Unlock>()> unlock = {};  // empty: none
+};
+
+class SyntheticGradient final : public Policy {
+ public:
+  SyntheticGradient(std::shared_ptr<Synthesizer> synthesizer,
+                    std::int64_t layer, Options options)
+      : synthesizer_(std::move(synthesizer)),
+        attached_(*synthesizer_, "synthesizers", layer),
+        options_(std::move(options)) {}
+
+  Traits traits() const override {
+    return {.cut = true,
+            .own = true,
+            .learns = true,
+            .target_delay = options_.target_delay,
+            .lam_target = options_.lam_target,
+            .unlocks = options_.unlock != nullptr};
+  }
+
+  Signal signal(const Moment& moment) override {
+    check_one(moment);
+    Signal signal;
+    signal.gradients = {predicted(moment) / scale(moment)};
+    if (options_.lam_target)
+      signal.targets =
+          targets_of(signal.gradients[0], moment.target_above.empty()
+                                              ? moment.from_above
+                                              : moment.target_above);
+    return signal;
+  }
+
+  /// The loss of the regression is the sum over the features of a sample (or
+  /// place), averaged over the batch.
+  Lesson learn(const Moment& moment) override {
+    check_one(moment);
+    const auto count = static_cast<double>(moment.labels.numel());
+    const at::Tensor error =
+        prediction_with_graph(moment) - moment.from_above.at(0) * scale(moment);
+    const at::Tensor loss = error.square().sum() / count;
+    ++lessons_;
+    return {gradients_at(values_of(attached_.parameters), {loss}),
+            loss.detach()};
+  }
+
+  std::shared_ptr<Unlock> unlock() const override {
+    return options_.unlock ? options_.unlock() : nullptr;
+  }
+
+  NamedTensors learners() const override { return attached_.parameters; }
+  NamedTensors buffers() const override { return attached_.buffers; }
+  const OptimizerOptions* learners_optimizer() const override {
+    return options_.optimizer ? &*options_.optimizer : nullptr;
+  }
+
+ private:
+  /// What signal() has predicted, with its graph.
+  struct Kept {
+    std::int64_t batch = -1;
+    std::int64_t lessons = 0;  // taken before it
+    at::Tensor prediction = {};
+  };
+
+  /// The regression is on the gradient times the number of labels: Adam's steps
+  /// don't shrink with a target of 1/N.
+  double scale(const Moment& moment) const {
+    return options_.raw_target ? 1 : static_cast<double>(moment.labels.numel());
+  }
+
+  at::Tensor predict(const Moment& moment) {
+    return synthesizer_->forward(moment.features[0].detach(), moment.labels);
+  }
+
+  at::Tensor predicted(const Moment& moment) {
+    if (!keeps_) {
+      const at::NoGradGuard no_grad;
+      return predict(moment);
+    }
+    kept_ = {moment.batch, lessons_, predict(moment)};
+    return kept_.prediction.detach();
+  }
+
+  /// That of signal(), unless it has learned since from a batch before this
+  /// one: with a target that comes turns later it always has, so that keeping
+  /// graphs would be for nothing.
+  at::Tensor prediction_with_graph(const Moment& moment) {
+    Kept kept = std::exchange(kept_, {});
+    if (kept.batch == moment.batch && kept.lessons == lessons_)
+      return kept.prediction;
+    if (kept.prediction.defined()) keeps_ = false;
+    return predict(moment);
+  }
+
+  /// Empty when nothing comes from above: then nobody wants them.
+  Tensors targets_of(const at::Tensor& synthetic, const Tensors& above) const {
+    const double lambda = *options_.lam_target;
+    if (lambda == 0) return {synthetic};
+    if (above.empty()) return {};
+    return {synthetic * (1 - lambda) + above[0] * lambda};
+  }
+
+  static void check_one(const Moment& moment) {
+    if (moment.features.size() == 1) return;
+    throw UserError(
+        "synthetic_gradient: the block has {} outputs; a synthesizer takes one",
+        moment.features.size());
+  }
+
+  std::shared_ptr<Synthesizer> synthesizer_;
+  Attached attached_;
+  Options options_;
+  bool keeps_ = true;
+  Kept kept_;
+  std::int64_t lessons_ = 0;
+};
+
+void read_lam_target(Fields& options, std::optional<double>& lam_target) {
+  constexpr const char* kText =
+      "the weight of the gradient from above in what the synthesizer below "
+      "learns from, the rest being the synthetic one's; above 0 the block "
+      "waits for it; default: as in the signal, so 0 without a blend";
+  if (!options.has("lam_target")) {
+    // Described, but left out of the resolved config.
+    ConfigNode none;
+    options.key("lam_target", none, "number", {.text = kText});
+    return;
+  }
+  lam_target = 0;
+  options.key("lam_target", *lam_target, {.text = kText, .min = 0, .max = 1});
+}
+
+}  // namespace
+
+MakePolicy configure_synthetic_gradient(Fields& options,
+                                        const PlugIns& plug_ins) {
+  Options chosen;
+  options.key(
+      "target_delay", chosen.target_delay,
+      {.text = "after which the synthesizer learns from a batch: with 0 "
+               "before it is used on the next, which makes the block "
+               "wait for the one above",
+       .unit = "turns",
+       .min = 0,
+       .max = 1});
+  read_lam_target(options, chosen.lam_target);
+  options.key("raw_target", chosen.raw_target,
+              {.text = "the synthesizer learns the gradient itself, as in "
+                       "published code, instead of the gradient times the "
+                       "batch size: under Adam it then overshoots"});
+  MakeSynthesizer make;
+  options.section("synthesizer", "what predicts the gradient",
+                  [&](Fields& fields) {
+                    make = plug_ins.synthesizer(fields);
+                    chosen.optimizer = read_own_optimizer(fields);
+                  });
+  const MakeUnlock make_unlock = read_unlock(options, plug_ins);
+  return [=](const Site& site) {
+    Options mine = chosen;
+    if (make_unlock) mine.unlock = [=] { return make_unlock(site); };
+    return std::make_unique<SyntheticGradient>(make(site), site.layer, mine);
+  };
+}
+
+MethodPage describe_synthetic_gradient() {
+  return {
+      .source =
+          "DNI, with labels cDNI: Jaderberg et al., \"Decoupled Neural "
+          "Interfaces using Synthetic Gradients\", ICML 2017, "
+          "arXiv:1608.05343",
+      .kept =
+          "the graph of the batch, until the synthesizer has answered: at "
+          "once. Then its features and labels, and with target_delay = 0 the "
+          "synthesizer's graph, until the gradient from above has come and "
+          "the synthesizer has learned from it",
+      .batch_norm = "statistics move in the forward, once per batch",
+      .randomness = "one forward, one mask",
+      .staleness =
+          "none for the block (the signal's error is the "
+          "synthesizer's). With target_delay = 0 the synthesizer learns "
+          "from a batch before it is used on the next, and waits for "
+          "the block above; with 1 a turn later. With `unlock` no block waits "
+          "for the ones below either: it forwards what its input model "
+          "predicts, which learns when the features have come"};
+}
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+#include "lib/metrics/simulated_trace.h"
+
+#include <utility>
+
+namespace sluice {
+namespace {
+
+auto key_of(const Transfer& transfer) {
+  return std::make_tuple(transfer.kind, transfer.from, transfer.to,
+                         transfer.batch);
+}
+
+/// An arrow belongs to the slice that is open at its time: not to one that ends
+/// just then.
+double within(const TimedAction& timed) {
+  return timed.start + 0.99 * (timed.end - timed.start);
+}
+
+}  // namespace
+
+SimulatedTrace::SimulatedTrace(std::ostream& out, Plans plans)
+    : plans_(std::move(plans)),
+      trace_(out, static_cast<int>(plans_.at(0).blocks.size())) {}
+
+void SimulatedTrace::write(const TimedAction& timed) {
+  const Action& action = timed.action;
+  trace_.slice(timed.block, to_text(action), name_of(action.kind), timed.start,
+               timed.end, {{"batch", action.batch}, {"turn", action.turn}});
+  const RunPlan& plan = plans_.at(static_cast<std::size_t>(action.phase));
+  for (const Transfer& need : needs_of(plan, timed.block, action)) {
+    const auto sent = under_way_.find(key_of(need));
+    if (sent == under_way_.end()) continue;  // before the trace began
+    trace_.taken(sent->second, name_of(need.kind), timed.block, timed.start);
+    under_way_.erase(sent);
+  }
+  for (const Transfer& yield : yields_of(plan, timed.block, action)) {
+    under_way_[key_of(yield)] = ++messages_;
+    trace_.sent(messages_, name_of(yield.kind), timed.block, within(timed));
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,88 @@
+#include "lib/tensors/staging.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+
+#include "lib/tensors/streams.h"
+
+namespace sluice {
+
+ToHost copy_to_host(const at::Tensor& tensor) {
+  const c10::Stream copies =
+      copies_of_this_thread(tensor.device(), CopyWay::leaving);
+  order(computing_on(tensor.device()), copies);
+  const at::Tensor host =
+      at::empty_strided(tensor.sizes(), tensor.strides(),
+                        tensor.options().device(at::kCPU).pinned_memory(true));
+  {
+    const c10::StreamGuard on(copies);
+    host.copy_(tensor, /*non_blocking=*/true);
+  }
+  // The original's memory is not given to others before the copy is done.
+  tensor.record_stream(copies);
+  const auto done = std::make_shared<c10::Event>(tensor.device().type());
+  done->record(copies);
+  return {host, [done] { done->synchronize(); }};
+}
+
+namespace {
+
+/// With the strides of the original: what is repeated is copied once.
+at::Tensor copied_to(const c10::Device& device, const at::Tensor& tensor,
+                     bool non_blocking) {
+  at::Tensor once = tensor;
+  for (std::int64_t i = 0; i < tensor.dim(); ++i)
+    if (tensor.stride(i) == 0 && tensor.size(i) > 1)
+      once = once.narrow(i, 0, 1);
+  return once.to(device, non_blocking).expand(tensor.sizes());
+}
+
+}  // namespace
+
+at::Tensor on_device(const at::Tensor& tensor, const c10::Device& device) {
+  if (!tensor.defined() || tensor.device() == device) return tensor;
+  if (device.is_cpu()) return copied_to(device, tensor, false);
+  const c10::Stream copies = copies_of_this_thread(device, CopyWay::arriving);
+  const c10::Stream computing = computing_on(device);
+  at::Tensor copy;
+  {
+    const c10::StreamGuard on(copies);
+    copy = copied_to(device, tensor, /*non_blocking=*/true);
+  }
+  order(copies, computing);
+  // Allocated in the one stream, used and released in the other.
+  copy.record_stream(computing);
+  return copy;
+}
+
+Tensors on_device(Tensors tensors, const c10::Device& device) {
+  for (at::Tensor& tensor : tensors) tensor = on_device(tensor, device);
+  return tensors;
+}
+
+void move_to(const c10::Device& device, const NamedTensors& tensors) {
+  for (auto [name, tensor] : tensors)
+    if (tensor.device() != device)
+      tensor.set_data(tensor.variable_data().to(device));
+}
+
+BufferSource pinned_buffers() {
+  return [](std::size_t bytes) -> Buffer {
+    const auto size =
+        static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1));
+    auto owner = std::make_shared<at::Tensor>(
+        at::empty({size}, at::TensorOptions(at::kByte).pinned_memory(true)));
+    Buffer buffer;
+    buffer.data = static_cast<std::byte*>(owner->data_ptr());
+    buffer.bytes = bytes;
+    buffer.owner = std::move(owner);
+    return buffer;
+  };
+}
+
+}  // namespace sluice

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include "lib/base/buffer.h"
+#include "lib/tensors/tensors.h"
+
+namespace sluice {
+
+// Between a GPU and the host's memory. Copies run in streams of their own,
+// behind what the current stream has so far, so that they overlap with what
+// comes after; the host waits for none of them here.
+
+/// A copy on its way to the host.
+struct ToHost {
+  at::Tensor tensor;  ///< pinned, with the sizes and strides of the original
+  /// Blocks until it may be read. Any thread may call it.
+  std::function<void()> wait;
+};
+/// `tensor` lies on a GPU, dense.
+ToHost copy_to_host(const at::Tensor& tensor);
+
+/// The tensors on that device; those that are there, and undefined ones, as
+/// they are. What the current stream does next waits for the copies. From
+/// memory that is not pinned the host waits too.
+at::Tensor on_device(const at::Tensor& tensor, const c10::Device& device);
+Tensors on_device(Tensors tensors, const c10::Device& device);
+
+/// Brings the very tensors there, for the modules that hold them too.
+void move_to(const c10::Device& device, const NamedTensors& tensors);
+
+/// Pinned memory, from which copies to a GPU overlap with the rest.
+BufferSource pinned_buffers();
+
+}  // namespace sluice

@@ -1,0 +1,93 @@
+// Adam (Kingma & Ba, arXiv:1412.6980) and AdamW (Loshchilov & Hutter,
+// arXiv:1711.05101) by ATen's fused operations.
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "lib/updates/grouped.h"
+
+namespace sluice {
+namespace {
+
+enum class Decay : std::uint8_t { in_gradient, decoupled };
+
+class Adam final : public Optimizer {
+ public:
+  Adam(const OptimizerOptions& options, const NamedTensors& parameters,
+       Decay decay)
+      : options_(options),
+        parameters_(parameters),
+        decay_(decay),
+        groups_(fused_groups(options, parameters)) {
+    for (const auto& [name, parameter] : parameters_) {
+      mean_.push_back(at::zeros_like(parameter.detach()));
+      variance_.push_back(at::zeros_like(parameter.detach()));
+      step_.push_back(at::zeros(
+          {}, at::TensorOptions(at::kFloat).device(parameter.device())));
+    }
+  }
+
+  void step(const Tensors& gradients, double learning_rate) override {
+    const at::NoGradGuard no_grad;
+    for (const FusedGroup& group : groups_) {
+      Tensors weights, changes, means, variances, steps;
+      for (const std::size_t i : group.members) {
+        if (!gradients[i].defined()) continue;
+        weights.push_back(parameters_[i].second);
+        changes.push_back(gradient_for(weights.back(), gradients[i]));
+        means.push_back(mean_[i]);
+        variances.push_back(variance_[i]);
+        steps.push_back(step_[i].add_(1));
+      }
+      if (weights.empty()) continue;
+      const auto fused = decay_ == Decay::decoupled
+                             ? static_cast<Fused*>(&at::_fused_adamw_)
+                             : static_cast<Fused*>(&at::_fused_adam_);
+      fused(weights, changes, means, variances, /*max_exp_avg_sqs=*/{}, steps,
+            learning_rate * group.lr_scale, options_.beta1, options_.beta2,
+            group.weight_decay, options_.epsilon, /*amsgrad=*/false,
+            /*maximize=*/false, /*grad_scale=*/{}, /*found_inf=*/{});
+    }
+  }
+
+  NamedTensors state() const override {
+    NamedTensors named;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const std::string& name = parameters_[i].first;
+      named.emplace_back(name + ".mean", mean_[i]);
+      named.emplace_back(name + ".variance", variance_[i]);
+      named.emplace_back(name + ".step", step_[i]);
+    }
+    return named;
+  }
+
+ private:
+  using Fused = void(at::TensorList, at::TensorList, at::TensorList,
+                     at::TensorList, at::TensorList, at::TensorList, double,
+                     double, double, double, double, bool, bool,
+                     const std::optional<at::Tensor>&,
+                     const std::optional<at::Tensor>&);
+
+  OptimizerOptions options_;
+  NamedTensors parameters_;
+  Decay decay_;
+  std::vector<FusedGroup> groups_;
+  Tensors mean_;
+  Tensors variance_;
+  Tensors step_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_adam(const OptimizerOptions& options,
+                                     const NamedTensors& parameters) {
+  return std::make_unique<Adam>(options, parameters, Decay::in_gradient);
+}
+
+std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options,
+                                      const NamedTensors& parameters) {
+  return std::make_unique<Adam>(options, parameters, Decay::decoupled);
+}
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+#include "lib/updates/learning_rate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace sluice {
+
+void LearningRate::describe(Fields& fields) {
+  fields.key("lr", base,
+             {.text = "learning rate, before its schedule", .min = 0});
+  fields.section("schedule", "of the learning rate, by turn", [&](Fields& s) {
+    s.key("name", schedule,
+          {.text = "its shape after the warm-up",
+           .allowed = {"constant", "step", "cosine"}});
+    s.key("warmup_epochs", warmup_epochs,
+          {.text = "linear rise from 0", .unit = "epochs", .min = 0});
+    if (schedule == "step") {
+      s.key("milestones", milestones,
+            {.text = "when it is multiplied by `factor`",
+             .unit = "epochs",
+             .min = 0});
+      s.key("factor", factor, {.text = "at each milestone", .min = 0});
+    }
+    if (schedule == "cosine")
+      s.key("final_rate", final_rate, {.text = "at the end", .min = 0});
+  });
+}
+
+double LearningRate::at(std::int64_t turn, std::int64_t turns,
+                        std::int64_t turns_per_epoch) const {
+  const auto now = static_cast<double>(std::min(turn, turns - 1));
+  const auto per_epoch = static_cast<double>(turns_per_epoch);
+  const double warmup = warmup_epochs * per_epoch;
+  if (now < warmup) return base * std::min(1.0, (now + 1) / warmup);
+  if (schedule == "step") {
+    const auto passed =
+        std::count_if(milestones.begin(), milestones.end(),
+                      [&](double epoch) { return now >= epoch * per_epoch; });
+    return base * std::pow(factor, static_cast<double>(passed));
+  }
+  if (schedule == "cosine") {
+    const double length = static_cast<double>(turns) - warmup;
+    const double part = length > 0 ? (now - warmup) / length : 1;
+    return final_rate +
+           0.5 * (base - final_rate) * (1 + std::cos(std::numbers::pi * part));
+  }
+  return base;
+}
+
+}  // namespace sluice

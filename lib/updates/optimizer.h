@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/config.h"
+#include "lib/base/table.h"
+#include "lib/tensors/tensors.h"
+#include "lib/updates/learning_rate.h"
+
+namespace sluice {
+
+/// Parameters that differ from the rest, by the pattern of their names.
+struct ParameterGroup {
+  std::vector<std::string> match;  ///< shell patterns: "*.bias", "*norm*"
+  double weight_decay = 0;
+  double lr_scale = 1;
+};
+
+/// Norms are clipped over the gradients of a block, or of the whole model.
+enum class ClipScope : std::uint8_t { block, model };
+
+struct OptimizerOptions {
+  std::string name = "sgd";
+  LearningRate learning_rate = {};
+  double weight_decay = 0;
+  // sgd
+  double momentum = 0;
+  bool nesterov = false;
+  // adam, adamw
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  std::vector<ParameterGroup> groups = {};  ///< the first that matches holds
+  double clip_norm = 0;                     ///< 0: no clipping
+  ClipScope clip_scope = ClipScope::block;
+
+  void describe(Fields& fields);
+};
+
+/// Steps a block's parameters by ATen's fused operations. A parameter without
+/// a gradient is left alone: no decay, no momentum.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  /// gradients: one per parameter, in the order of construction; an undefined
+  /// one skips its parameter. They may be overwritten.
+  virtual void step(const Tensors& gradients, double learning_rate) = 0;
+  /// "<parameter>.momentum", "<parameter>.step" ...: shares the storage, so
+  /// copying into these tensors restores a state.
+  virtual NamedTensors state() const = 0;
+};
+
+using MakeOptimizer = std::unique_ptr<Optimizer> (*)(
+    const OptimizerOptions& options, const NamedTensors& parameters);
+using OptimizerRow = Row<MakeOptimizer>;
+
+/// A new update rule is one source file and one row.
+std::span<const OptimizerRow> optimizers();
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+                                          const NamedTensors& parameters);
+
+}  // namespace sluice

@@ -1,0 +1,66 @@
+// SGD with momentum, Nesterov and weight decay, as torch::optim::SGD, by
+// ATen's fused operation.
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/updates/grouped.h"
+
+namespace sluice {
+namespace {
+
+class Sgd final : public Optimizer {
+ public:
+  Sgd(const OptimizerOptions& options, const NamedTensors& parameters)
+      : options_(options),
+        parameters_(parameters),
+        groups_(fused_groups(options, parameters)) {
+    if (options_.momentum == 0) return;
+    // A velocity of 0 makes the first step's velocity the gradient itself, as
+    // the reference's first step does.
+    for (const auto& [name, parameter] : parameters_)
+      velocity_.push_back(at::zeros_like(parameter.detach()));
+  }
+
+  void step(const Tensors& gradients, double learning_rate) override {
+    const at::NoGradGuard no_grad;
+    for (const FusedGroup& group : groups_) {
+      Tensors weights;
+      Tensors changes;
+      Tensors velocities;
+      for (const std::size_t i : group.members) {
+        if (!gradients[i].defined()) continue;
+        weights.push_back(parameters_[i].second);
+        changes.push_back(gradient_for(weights.back(), gradients[i]));
+        if (!velocity_.empty()) velocities.push_back(velocity_[i]);
+      }
+      if (weights.empty()) continue;
+      at::_fused_sgd_(weights, changes, velocities, group.weight_decay,
+                      options_.momentum, learning_rate * group.lr_scale,
+                      /*dampening=*/0, options_.nesterov, /*maximize=*/false,
+                      /*is_first_step=*/false);
+    }
+  }
+
+  NamedTensors state() const override {
+    NamedTensors named;
+    for (std::size_t i = 0; i < velocity_.size(); ++i)
+      named.emplace_back(parameters_[i].first + ".momentum", velocity_[i]);
+    return named;
+  }
+
+ private:
+  OptimizerOptions options_;
+  NamedTensors parameters_;
+  std::vector<FusedGroup> groups_;
+  Tensors velocity_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options,
+                                    const NamedTensors& parameters) {
+  return std::make_unique<Sgd>(options, parameters);
+}
+
+}  // namespace sluice

@@ -1,0 +1,109 @@
+#include "lib/workers/gradient_probe.h"
+
+#include <set>
+#include <string>
+
+#include <ATen/ATen.h>
+
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/tensors/gradients.h"
+
+namespace sluice {
+
+namespace {
+
+std::set<std::string> named_in(const NamedTensors& tensors) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.insert(name);
+  return names;
+}
+
+}  // namespace
+
+GradientProbe::GradientProbe(ProbeParts parts) : parts_(std::move(parts)) {}
+
+bool GradientProbe::watches(std::int64_t turn) const {
+  return turn % parts_.every == 0;
+}
+
+void GradientProbe::before_turn(int block, std::int64_t phase,
+                                std::int64_t turn, NamedTensors weights) {
+  const std::lock_guard lock(mutex_);
+  const Key key{phase, turn};
+  Turn& now = turns_[key];
+  now.weights[block] = std::move(weights);
+  compare(key, now);
+  if (std::ssize(now.weights) == parts_.blocks) forget_before(key);
+}
+
+void GradientProbe::applied(Application application) {
+  const std::lock_guard lock(mutex_);
+  const Key key{application.phase, application.turn};
+  Turn& now = turns_[key];
+  now.applications.push_back(std::move(application));
+  compare(key, now);
+}
+
+/// A block that begins a turn has gone backward in those before.
+void GradientProbe::forget_before(const Key& key) {
+  turns_.erase(turns_.begin(), turns_.find(key));
+}
+
+void GradientProbe::compare(const Key& key, Turn& turn) {
+  // Blocks come to a turn at different times.
+  if (std::ssize(turn.weights) < parts_.blocks) return;
+  for (const Application& application : turn.applications) {
+    const std::map<std::string, at::Tensor> applied(
+        application.gradients.begin(), application.gradients.end());
+    const auto own = named_in(turn.weights.at(application.block));
+    Tensors left;
+    Tensors right;
+    for (const auto& [name, truth] : truth_of(application.batch, turn)) {
+      if (!own.contains(name)) continue;
+      const auto found = applied.find(name);
+      left.push_back(found == applied.end() ? at::Tensor() : found->second);
+      right.push_back(truth);
+    }
+    Record record;
+    record.set("kind", "probe");
+    record.set("turn", key.second);
+    record.set("block", std::int64_t{application.block});
+    record.set("batch", application.batch);
+    for (const auto& [name, value] : figures_of(likeness(left, right)))
+      record.set(name, value);
+    parts_.sink->write(record);
+  }
+  turn.applications.clear();
+}
+
+const NamedTensors& GradientProbe::truth_of(std::int64_t batch, Turn& turn) {
+  const auto known = turn.truths.find(batch);
+  if (known != turn.truths.end()) return known->second;
+  return turn.truths.emplace(batch, back_propagate(batch, turn)).first->second;
+}
+
+NamedTensors GradientProbe::back_propagate(std::int64_t batch,
+                                           const Turn& turn) {
+  NamedTensors weights;
+  for (const auto& [block, own] : turn.weights)
+    weights.insert(weights.end(), own.begin(), own.end());
+  copy_by_name(weights, parts_.model.parameters(), "the probe");
+  copy_by_name(weights, parts_.model.buffers(), "the probe");
+
+  const at::AutoGradMode with_gradients(true);
+  const PrecisionScope precision(parts_.precision);
+  const Batch data = parts_.training->batch(batch);
+  const Tensors outputs = parts_.model.forward(
+      {laid_out(data.inputs, parts_.memory_format)},
+      {.seed = parts_.seed, .batch = batch, .training = true});
+  const at::Tensor loss = parts_.loss(outputs.at(0), data.labels);
+  const Tensors gradients =
+      gradients_at(values_of(parts_.model.parameters()), {loss});
+  NamedTensors named;
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined())
+      named.emplace_back(parts_.model.parameters()[i].first, gradients[i]);
+  return named;
+}
+
+}  // namespace sluice

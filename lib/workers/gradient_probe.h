@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "lib/blocks/block.h"
+#include "lib/blocks/loss.h"
+#include "lib/blocks/source.h"
+#include "lib/boundaries/witness.h"
+#include "lib/metrics/likeness.h"
+#include "lib/metrics/sink.h"
+#include "lib/tensors/precision.h"
+
+namespace sluice {
+
+/// What the probe needs of a run.
+struct ProbeParts {
+  std::int64_t every = 1;  ///< turns
+  std::uint64_t seed = 0;
+  int blocks = 1;
+  Block model;  ///< all layers of the model, uncut
+  std::shared_ptr<Source> training = nullptr;
+  std::shared_ptr<Sink> sink = nullptr;
+  Loss loss = {};
+  Precision precision = Precision::fp32;
+  MemoryFormat memory_format = MemoryFormat::contiguous;
+};
+
+/// Compares, every so many turns, the gradient that each block applies with the
+/// true one: back-propagation of the batch that it applies through all blocks,
+/// at the weights that they had before that turn, in training mode and with
+/// that batch's masks. Writes a record of kind "probe" for each. Safe to use
+/// from several threads.
+class GradientProbe final : public Witness {
+ public:
+  explicit GradientProbe(ProbeParts parts);
+
+  bool watches(std::int64_t turn) const override;
+  void before_turn(int block, std::int64_t phase, std::int64_t turn,
+                   NamedTensors weights) override;
+  void applied(Application application) override;
+
+ private:
+  using Key = std::pair<std::int64_t, std::int64_t>;  // phase, turn
+  struct Turn {
+    std::map<int, NamedTensors> weights;          // by block
+    std::vector<Application> applications;        // not compared yet
+    std::map<std::int64_t, NamedTensors> truths;  // by batch
+  };
+
+  void compare(const Key& key, Turn& turn);
+  const NamedTensors& truth_of(std::int64_t batch, Turn& turn);
+  NamedTensors back_propagate(std::int64_t batch, const Turn& turn);
+  void forget_before(const Key& key);
+
+  ProbeParts parts_;
+  std::mutex mutex_;  // guards all
+  std::map<Key, Turn> turns_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "lib/schedules/plan.h"
+#include "lib/tensors/tensors.h"
+#include "lib/weights/history.h"
+
+namespace sluice {
+
+/// A gradient at a block's outputs that is taken back through it by itself.
+struct Pull {
+  Tensors signal;
+  bool applied = true;                 ///< to the block's weights
+  int leaving = GradientPart::kStays;  ///< GradientPart's
+};
+
+/// What became of it.
+struct Pulled {
+  Tensors parameters;           ///< in the order of the block's
+  std::vector<Tensors> inputs;  ///< by GradientPart::leaving
+};
+
+/// One vector-Jacobian product for each pull; frees the graph. `ways`: how many
+/// gradients leave.
+Pulled pull_back(const Graph& graph, const Tensors& inputs, int ways,
+                 const std::vector<Pull>& pulls);
+
+/// What a gradient that leaves this way is called in messages and checkpoints.
+std::string gradient_name(std::size_t way);
+
+/// Adds term by term; undefined tensors are nothing, and `sums` may be empty.
+void add_to(Tensors& sums, const Tensors& terms);
+Tensors sum_of(const std::vector<Tensors>& all);
+
+}  // namespace sluice

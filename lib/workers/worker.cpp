@@ -1,0 +1,703 @@
+#include "lib/workers/worker.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/boundaries/codecs/coded.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/memory/allocator.h"
+#include "lib/tensors/leaves.h"
+#include "lib/tensors/pack.h"
+#include "lib/tensors/staging.h"
+#include "lib/updates/clipping.h"
+
+namespace sluice {
+namespace {
+
+/// The same storage, written behind the back of autograd: it would refuse the
+/// graphs of methods that want old activations and new weights.
+NamedTensors unwatched(const NamedTensors& parameters) {
+  NamedTensors aliases;
+  for (const auto& [name, parameter] : parameters)
+    aliases.emplace_back(name, parameter.variable_data());
+  return aliases;
+}
+
+std::vector<std::string> names_of(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+/// Their number when it isn't there.
+std::size_t index_of(const std::string& name, const NamedTensors& tensors) {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(),
+                   [&](const auto& named) { return named.first == name; });
+  return static_cast<std::size_t>(found - tensors.begin());
+}
+
+/// From now on `later` is the very tensor that `earlier` is.
+void continue_with(const std::pair<std::string, at::Tensor>& earlier,
+                   std::pair<std::string, at::Tensor>& later) {
+  if (earlier.second.is_same(later.second)) return;
+  if (earlier.second.sizes() != later.second.sizes())
+    throw UserError(
+        "the timetable has two policies that train '{}' in different shapes",
+        earlier.first);
+  later.second.set_data(earlier.second.variable_data());
+}
+
+at::Tensor host_copy(const at::Tensor& tensor) {
+  return tensor.is_cpu() ? tensor.detach().clone() : tensor.detach().cpu();
+}
+
+NamedTensors copies_by_name(const NamedTensors& names, const Tensors& values) {
+  NamedTensors copies;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (values[i].defined())
+      copies.emplace_back(names[i].first, host_copy(values[i]));
+  return copies;
+}
+
+/// A policy is somebody's plug-in: what it answers is checked.
+void check_signal(const Signal& signal, const Tensors& features,
+                  std::size_t parameters) {
+  SLUICE_CHECK(signal.gradients.size() == features.size(),
+               "the policy gave {} gradients for {} features",
+               signal.gradients.size(), features.size());
+  SLUICE_CHECK(signal.parameter_gradients.size() == parameters,
+               "the policy gave {} gradients for its {} parameters",
+               signal.parameter_gradients.size(), parameters);
+  for (std::size_t i = 0; i < features.size(); ++i)
+    SLUICE_CHECK(signal.gradients[i].defined() &&
+                     signal.gradients[i].sizes() == features[i].sizes(),
+                 "the policy gave no gradient of the shape of feature {}", i);
+}
+
+/// That of the synthesizers below, which moves no weights, if it is apart.
+void add_target(const BlockPlan& plan, const Moment& moment,
+                const Signal& signal, Policy& policy,
+                std::vector<Pull>& pulls) {
+  const GradientPart& last = plan.parts.back();
+  if (!last.target) return;
+  Tensors target = signal.targets.empty() ? policy.passed(moment.target_above)
+                                          : signal.targets;
+  SLUICE_CHECK(target.size() == moment.features.size(),
+               "the policy gave {} targets for {} features", target.size(),
+               moment.features.size());
+  pulls.push_back({std::move(target), last.applied, last.leaving});
+}
+
+/// Counts as waiting for its life.
+class Waiting {
+ public:
+  Waiting(double& total, std::optional<GpuClock>& gpu_clock)
+      : stopwatch_(total),
+        gpu_clock_(gpu_clock),
+        was_running_(gpu_clock && gpu_clock->pause()) {}
+  ~Waiting() {
+    if (was_running_) gpu_clock_->resume();
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  Stopwatch stopwatch_;
+  std::optional<GpuClock>& gpu_clock_;
+  bool was_running_;
+};
+
+}  // namespace
+
+Worker::Worker(WorkerSettings settings, WorkerParts parts)
+    : settings_(std::move(settings)),
+      parts_(std::move(parts)),
+      trained_(parts_.block.parameters()),
+      log_(parts_.block.index(), parts_.sink, settings_.turns_per_epoch),
+      timeline_(parts_.block.index(), parts_.sink, settings_.traced) {
+  SLUICE_CHECK(parts_.policies.size() == settings_.plans.size(),
+               "{} policies for {} phases", parts_.policies.size(),
+               settings_.plans.size());
+  if (!device().is_cpu()) gpu_clock_.emplace(device());
+  for (const auto& policy : parts_.policies) add_stage(policy);
+  for (std::size_t i = 0; i < parts_.unlocks.size(); ++i)
+    if (parts_.unlocks[i]) add_unlock(i, parts_.unlocks[i]);
+  optimizer_ = make_optimizer(settings_.optimizer, unwatched(trained_));
+  enter(0, 0);
+  if (plan().replay) buffer_.emplace(*plan().replay);
+}
+
+void Worker::add_stage(std::shared_ptr<Policy> policy) {
+  move_to(device(), policy->parameters());
+  move_to(device(), policy->learners());
+  move_to(device(), policy->buffers());
+  Stage stage{.policy = std::move(policy)};
+  for (auto& named : stage.policy->parameters()) {
+    const std::size_t index = index_of(named.first, trained_);
+    // A head that an earlier phase has trained under that name goes on.
+    if (index < trained_.size())
+      continue_with(trained_[index], named);
+    else
+      trained_.push_back(named);
+    stage.trained.push_back(index);
+  }
+  stage.learners = add_learners(stage.policy->learners(),
+                                stage.policy->learners_optimizer());
+  stages_.push_back(std::move(stage));
+}
+
+/// Those of an earlier phase when they are the same.
+std::size_t Worker::add_learners(NamedTensors tensors,
+                                 const OptimizerOptions* own_options) {
+  for (std::size_t i = 0; i < learners_.size(); ++i) {
+    if (names_of(learners_[i].tensors) != names_of(tensors)) continue;
+    for (std::size_t j = 0; j < tensors.size(); ++j)
+      continue_with(learners_[i].tensors[j], tensors[j]);
+    return i;
+  }
+  const OptimizerOptions& options =
+      own_options == nullptr ? settings_.optimizer : *own_options;
+  auto optimizer = make_optimizer(options, unwatched(tensors));
+  learners_.push_back({std::move(tensors), options, std::move(optimizer)});
+  return learners_.size() - 1;
+}
+
+void Worker::enter(std::int64_t phase, std::int64_t turn) {
+  if (history_ && phase == phase_) return;
+  SLUICE_CHECK(flights_.empty() && lessons_.empty(),
+               "block {}: phase {} begins with batches in flight", block(),
+               phase);
+  phase_ = phase;
+  first_batch_ = turn;
+  sent_down_.clear();
+  pending_ = {};
+  history_ = make_history(
+      {.delayed = plan().delay > 0,
+       .weights = plan().weights,
+       .statistics = plan().statistics.value_or(StatisticsAt::forward),
+       .saved = !settings_.checkpoint_folder.empty()},
+      parts_.block);
+}
+
+void Worker::execute(const Action& action) {
+  if (parts_.witness) watch(action);
+  timeline_.begins(action);
+  if (gpu_clock_) {
+    gpu_clock_->resume(action.kind);
+    perform(action);
+    gpu_clock_->pause();
+    gpu_clock_->collect(spent_, /*all=*/false);
+  } else {
+    const ActionTimer timer(spent_, action.kind);
+    perform(action);
+  }
+  timeline_.ends(action, parts_.below, parts_.above);
+  if (settings_.status) tell_status(action);
+  if (seen_) parts_.witness->applied(*std::exchange(seen_, std::nullopt));
+}
+
+void Worker::tell_status(const Action& action) {
+  constexpr double kPeriod = 1;  // s
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (seconds_since(told_) < kPeriod) return;
+  told_ = now;
+  log_.status(action, spent_.waiting, parts_.below, parts_.above);
+}
+
+void Worker::perform(const Action& action) {
+  std::optional<MemoryScope> memory;
+  if (parts_.memory) memory.emplace(*parts_.memory);
+  const PrecisionScope precision(settings_.precision, device().type());
+  enter(action.phase, action.turn);
+  switch (action.kind) {
+    case ActionKind::forward:
+      forward(action);
+      break;
+    case ActionKind::backward:
+      backward(action);
+      break;
+    case ActionKind::update:
+      update(action);
+      break;
+    case ActionKind::learn:
+      learn(action);
+      break;
+    case ActionKind::evaluate:
+      evaluate(action);
+      break;
+    case ActionKind::checkpoint:
+      checkpoint(action);
+      break;
+    case ActionKind::learn_input:
+      learn_input(action);
+      break;
+  }
+}
+
+/// Before the first action of a turn that is watched.
+void Worker::watch(const Action& action) {
+  const bool is_training =
+      action.kind == ActionKind::forward || action.kind == ActionKind::backward;
+  const std::pair now{action.phase, action.turn};
+  if (!is_training || watched_ == now || !parts_.witness->watches(action.turn))
+    return;
+  watched_ = now;
+  NamedTensors weights;
+  for (const NamedTensors* which :
+       {&parts_.block.parameters(), &parts_.block.buffers()})
+    for (const auto& [name, tensor] : *which)
+      weights.emplace_back(name, host_copy(tensor));
+  parts_.witness->before_turn(block(), action.phase, action.turn,
+                              std::move(weights));
+}
+
+const RunPlan& Worker::run_plan() const {
+  return settings_.plans[phase()];
+}
+
+const BlockPlan& Worker::plan() const {
+  return run_plan().blocks[static_cast<std::size_t>(block()) - 1];
+}
+
+bool Worker::is_last() const {
+  return block() == std::ssize(run_plan().blocks);
+}
+
+Pass Worker::pass_for(const Action& action, bool training) const {
+  return {.seed = settings_.seed, .batch = action.batch, .training = training};
+}
+
+Message Worker::receive(Receiver& from, MessageKind kind, std::int64_t batch) {
+  std::optional<Message> message = receive_any(from);
+  if (!message)
+    throw LinkError("block {}: the neighbour closed before it sent {} {}",
+                    block(), name_of(kind), batch);
+  SLUICE_CHECK(message->kind == kind && message->batch == batch,
+               "block {} expected {} {}, got {} {}", block(), name_of(kind),
+               batch, name_of(message->kind), message->batch);
+  return std::move(*message);
+}
+
+/// The next message that is not told to be skipped.
+std::optional<Message> Worker::receive_any(Receiver& from) {
+  const Waiting waiting(spent_.waiting, gpu_clock_);
+  const bool is_below = &from == parts_.below.receiver.get();
+  while (true) {
+    const SteadyTime since = std::chrono::steady_clock::now();
+    std::optional<Message> message = from.receive();
+    if (message)
+      timeline_.taken({message->kind, message->batch},
+                      block() + (is_below ? -1 : 1), since);
+    const bool is_skipped = message &&
+                            message->kind == MessageKind::activation &&
+                            skipped_.erase(message->batch) > 0;
+    if (!is_skipped) return message;
+  }
+}
+
+void Worker::send(Sender& to, Message message) {
+  const Waiting waiting(spent_.waiting, gpu_clock_);
+  const bool is_below = &to == parts_.below.sender.get();
+  const MessageHead head{message.kind, message.batch};
+  const SteadyTime since = std::chrono::steady_clock::now();
+  to.send(std::move(message));
+  timeline_.sent(head, block() + (is_below ? -1 : 1), since);
+}
+
+Worker::Fed Worker::take_inputs(const Action& action, MessageKind kind,
+                                Source* source) {
+  if (block() == 1) {
+    const Batch batch = source->batch(action.batch);
+    return {
+        {on_device(laid_out(batch.inputs, settings_.memory_format), device())},
+        batch.labels,
+        batch.raw_inputs};
+  }
+  const Message message = take_message(action, kind);
+  const Tensors labels = unpack(message, "label");
+  SLUICE_CHECK(labels.size() == 1, "{} came with {} label tensors",
+               name_of(kind), labels.size());
+  const Tensors raw_input = unpack(message, "input");
+  return {unpack(message, "h", parts_.codec_below.get(), device()), labels[0],
+          raw_input.empty() ? at::Tensor() : raw_input[0]};
+}
+
+Message Worker::take_message(const Action& action, MessageKind kind) {
+  if (!buffer_) return receive(*parts_.below.receiver, kind, action.batch);
+  if (kind == MessageKind::evaluation) return take_evaluation(action.batch);
+  fill_buffer(action.arrived);
+  std::optional<ReplayBuffer::Use> use = buffer_->read();
+  SLUICE_CHECK(use, "block {}: its replay buffer is empty in turn {}", block(),
+               action.turn);
+  log_.took(buffer_->written() - 1 - use->message.batch, use->reuse);
+  return std::move(use->message);
+}
+
+/// It lies behind all that the block below forwarded before it.
+Message Worker::take_evaluation(std::int64_t batch) {
+  while (true) {
+    std::optional<Message> message = receive_any(*parts_.below.receiver);
+    if (!message)
+      throw LinkError("block {}: the neighbour closed before it sent {} {}",
+                      block(), name_of(MessageKind::evaluation), batch);
+    if (message->kind == MessageKind::evaluation && message->batch == batch)
+      return std::move(*message);
+    write_to_buffer(std::move(*message));
+  }
+}
+
+void Worker::fill_buffer(std::int64_t arrived) {
+  while (buffer_->written() < arrived) {
+    std::optional<Message> message = receive_any(*parts_.below.receiver);
+    if (!message)
+      throw LinkError("block {}: the neighbour closed after {} activations",
+                      block(), buffer_->written());
+    write_to_buffer(std::move(*message));
+  }
+}
+
+void Worker::write_to_buffer(Message message) {
+  SLUICE_CHECK(message.kind == MessageKind::activation,
+               "block {} expected an activation, got {} {}", block(),
+               name_of(message.kind), message.batch);
+  buffer_->write(std::move(message));
+}
+
+void Worker::send_up(const Action& action, MessageKind kind,
+                     const Tensors& outputs, const Fed& fed) {
+  if (is_last()) return;
+  Message message{.kind = kind,
+                  .batch = action.batch,
+                  .turn = action.turn,
+                  .weight_version = version_};
+  pack(outputs, "h", parts_.codec_above.get(), message);
+  pack({fed.labels}, "label", message);
+  if (kind == MessageKind::activation && plan().raw_input_to_above)
+    pack({fed.raw_input}, "input", message);
+  send(*parts_.above.sender, std::move(message));
+}
+
+void Worker::forward(const Action& action) {
+  const BlockPlan& mine = plan();
+  const Fed fed = mine.unlocked ? predict_inputs(action)
+                                : take_inputs(action, MessageKind::activation,
+                                              parts_.training.get());
+  if (mine.needs_raw_input || mine.raw_input_to_above)
+    SLUICE_CHECK(fed.raw_input.defined(),
+                 "block {} got no un-normalised input, which a policy needs",
+                 block());
+  Flight flight{.inputs = leaves_of(fed.inputs, mine.gradient_to_below()),
+                .labels = on_device(fed.labels, device()),
+                .pass = pass_for(action, true),
+                .version = version_};
+  if (mine.needs_raw_input)
+    flight.raw_input = on_device(fed.raw_input, device());
+  const Tensors outputs = history_->forward(flight);
+  send_up(action, MessageKind::activation, outputs, fed);
+  flights_.emplace(action.batch, std::move(flight));
+  note_memory();
+}
+
+Flight Worker::take_flight(const Action& action) {
+  auto node = flights_.extract(action.batch);
+  SLUICE_CHECK(!node.empty(), "block {} has no forward of batch {}", block(),
+               action.batch);
+  return std::move(node.mapped());
+}
+
+/// The gradients of a batch that block k+1 sent down, each for the losses that
+/// share their way.
+std::vector<Tensors> Worker::receive_gradients(const Action& action) {
+  const Message message =
+      receive(*parts_.above.receiver, MessageKind::gradient, action.batch);
+  if (run_plan().model_norm)
+    pending_.squared_norm_above = unpack(message, "norm").at(0).item<double>();
+  const BlockPlan& above = run_plan().blocks[static_cast<std::size_t>(block())];
+  std::vector<Tensors> gradients;
+  const int ways = above.first_layer_to_below ? 1 : above.leaving;
+  const Codec* codec =
+      above.first_layer_to_below ? nullptr : parts_.codec_above.get();
+  gradients.reserve(static_cast<std::size_t>(ways));
+  for (int way = 0; way < ways; ++way)
+    gradients.push_back(unpack(message,
+                               gradient_name(static_cast<std::size_t>(way)),
+                               codec, device()));
+  return gradients;
+}
+
+Signal Worker::ask(const Moment& moment) {
+  Signal signal = policy().signal(moment);
+  check_signal(signal, moment.features, stages_[phase()].trained.size());
+  return signal;
+}
+
+/// Which gradients at the outputs are taken back, each by itself: usually the
+/// one that the policy answers.
+std::vector<Pull> Worker::pulls_of(const Moment& moment,
+                                   const std::vector<Tensors>& arrived,
+                                   Signal& signal) {
+  const std::vector<GradientPart>& parts = plan().parts;
+  if (plan().is_merged()) {
+    signal = ask(moment);
+    std::vector<Pull> pulls = {
+        {signal.gradients, parts.front().applied, parts.front().leaving}};
+    add_target(plan(), moment, signal, policy(), pulls);
+    return pulls;
+  }
+  std::vector<Pull> pulls;
+  auto next = arrived.begin();
+  for (const GradientPart& part : parts) {
+    if (part.own) signal = ask(moment);
+    const Tensors gradients =
+        part.own ? signal.gradients : policy().passed(*next++);
+    if (!part.applied && part.leaving == GradientPart::kStays) continue;
+    const auto same =
+        std::find_if(pulls.begin(), pulls.end(), [&](const Pull& pull) {
+          return pull.applied == part.applied && pull.leaving == part.leaving;
+        });
+    if (same == pulls.end())
+      pulls.push_back({gradients, part.applied, part.leaving});
+    else
+      add_to(same->signal, gradients);
+  }
+  return pulls;
+}
+
+void Worker::backward(const Action& action) {
+  last_turn_ = action.turn;
+  check_staleness(action);
+  std::vector<Tensors> arrived;
+  if (plan().gradient_from_above) arrived = receive_gradients(action);
+  Tensors target_above;
+  if (plan().target_from_above) {
+    target_above = std::move(arrived.back());
+    arrived.pop_back();
+  }
+  const bool is_one = plan().is_merged() && !arrived.empty();
+  const Tensors from_above = is_one ? arrived.front() : Tensors();
+  Flight flight = take_flight(action);
+  const Graph graph = history_->graph_of(flight, version_);
+  note_graphs(flight.graph_bytes);
+  const Tensors features = leaves_of(graph.outputs, true);
+  const Unchanged unchanged({&from_above, &target_above, &features});
+  Signal signal;
+  const std::vector<Pull> pulls = pulls_of({.turn = action.turn,
+                                            .batch = action.batch,
+                                            .features = features,
+                                            .labels = flight.labels,
+                                            .from_above = from_above,
+                                            .pass = flight.pass,
+                                            .raw_input = flight.raw_input,
+                                            .target_above = target_above},
+                                           arrived, signal);
+  unchanged.check(fmt::format("the policy above block {}", block()));
+
+  const Pulled pulled = pull_back(graph, flight.inputs, plan().leaving, pulls);
+  if (pending_.batches == 0) pending_.first_batch = action.batch;
+  accumulate(pulled.parameters, signal.parameter_gradients);
+  at::Tensor correct;
+  if (signal.logits.defined() && is_logged(action))
+    correct = correct_of(signal.logits, flight.labels);
+  log_.applied(action, version_ - flight.version,
+               {.loss = signal.loss,
+                .correct = correct,
+                .labels = flight.labels.numel(),
+                .figures = signal.figures});
+  if (watched_ == std::pair{action.phase, action.turn})
+    seen_ = {block(), action.phase, action.turn, action.batch,
+             copies_by_name(parts_.block.parameters(), pulled.parameters)};
+  if (plan().gradient_to_below()) send_down(action, pulled.inputs);
+  if (plan().first_layer_to_below) send_down(action, {first_layer()});
+  if (plan().learns)
+    lessons_[action.batch] = {
+        leaves_of(features, false), flight.labels,
+        target_above.empty() ? sum_of(arrived) : target_above, flight.pass};
+}
+
+void Worker::check_staleness(const Action& action) const {
+  if (action.turn - action.batch <= settings_.max_staleness) return;
+  throw UserError(
+      "block {}: in turn {} it would apply the gradient of batch {}, {} "
+      "batches "
+      "old; max_staleness is {}",
+      block(), action.turn, action.batch, action.turn - action.batch,
+      settings_.max_staleness);
+}
+
+/// Copies of its weights: the update writes them in place.
+Tensors Worker::first_layer() const {
+  const std::string layer =
+      fmt::format("layers.{}.", parts_.block.first_layer());
+  Tensors weights;
+  for (const auto& [name, weight] : parts_.block.parameters())
+    if (name.starts_with(layer)) weights.push_back(weight.detach().clone());
+  return weights;
+}
+
+/// The sum over the batches of an update's window, in their order.
+void Worker::accumulate(const Tensors& own, const Tensors& of_policy) {
+  Tensors gradients = own;
+  gradients.resize(trained_.size());
+  for (std::size_t i = 0; i < of_policy.size(); ++i)
+    gradients[stages_[phase()].trained[i]] = of_policy[i];
+  if (pending_.batches++ == 0)
+    pending_.gradients = std::move(gradients);
+  else
+    add_to(pending_.gradients, gradients);
+}
+
+void Worker::send_down(const Action& action,
+                       const std::vector<Tensors>& gradients) {
+  Message message{.kind = MessageKind::gradient,
+                  .batch = action.batch,
+                  .turn = action.turn,
+                  .weight_version = version_};
+  const Codec* codec =
+      plan().first_layer_to_below ? nullptr : parts_.codec_below.get();
+  for (std::size_t way = 0; way < gradients.size(); ++way)
+    pack(gradients[way], gradient_name(way), codec, message);
+  remember_sent(action.batch, gradients);
+  if (run_plan().model_norm)
+    pack({at::scalar_tensor(
+             squared_norm(pending_.gradients, pending_.squared_norm_above),
+             at::kDouble)},
+         "norm", message);
+  send(*parts_.below.sender, std::move(message));
+}
+
+/// Of what was sent down, as much as the block below may not have taken yet
+/// when both have done the same turns.
+void Worker::remember_sent(std::int64_t batch,
+                           const std::vector<Tensors>& gradients) {
+  const BlockPlan& below =
+      run_plan().blocks[static_cast<std::size_t>(block()) - 2];
+  const std::int64_t under_way =
+      gradient_taken_after(below).value_or(0) - plan().delay;
+  if (settings_.checkpoint_folder.empty() || under_way <= 0) return;
+  sent_down_[batch] = gradients;
+  while (std::ssize(sent_down_) > under_way)
+    sent_down_.erase(sent_down_.begin());
+}
+
+void Worker::clip(const Action& action) {
+  const double limit = settings_.optimizer.clip_norm;
+  double norm = 0;
+  if (run_plan().model_norm) {
+    // Block 1 ends the sum that came down with the gradients, and the norm of
+    // the whole model goes up.
+    norm = block() == 1 ? std::sqrt(squared_norm(pending_.gradients,
+                                                 pending_.squared_norm_above))
+                        : unpack(receive(*parts_.below.receiver,
+                                         MessageKind::norm, action.batch),
+                                 "norm")
+                              .at(0)
+                              .item<double>();
+    if (!is_last()) {
+      Message message{.kind = MessageKind::norm,
+                      .batch = action.batch,
+                      .turn = action.turn,
+                      .weight_version = version_};
+      pack({at::scalar_tensor(norm, at::kDouble)}, "norm", message);
+      send(*parts_.above.sender, std::move(message));
+    }
+  } else if (limit > 0) {
+    norm = std::sqrt(squared_norm(pending_.gradients, 0));
+  }
+  if (limit > 0) clip_to(limit, norm, pending_.gradients);
+}
+
+void Worker::update(const Action& action) {
+  if (settings_.accumulate_mean && pending_.batches > 1)
+    for (at::Tensor& gradient : pending_.gradients)
+      if (gradient.defined())
+        gradient = gradient / static_cast<double>(pending_.batches);
+  clip(action);
+  const double rate = rate_of(settings_.optimizer, action);
+  optimizer_->step(pending_.gradients, rate);
+  ++version_;
+  pending_.batches = 0;
+  if (is_logged(action)) log_.updated(action, rate);
+  if (settings_.hashes) hash(action);
+}
+
+void Worker::hash(const Action& action) {
+  NamedTensors gradients;
+  for (std::size_t i = 0; i < trained_.size(); ++i)
+    gradients.emplace_back(trained_[i].first, pending_.gradients[i]);
+  log_.hashed(action, gradients, weights());
+}
+
+double Worker::rate_of(const OptimizerOptions& options,
+                       const Action& action) const {
+  return options.learning_rate.at(action.turn, settings_.turns,
+                                  settings_.turns_per_epoch);
+}
+
+void Worker::learn(const Action& action) {
+  last_turn_ = action.turn;
+  auto node = lessons_.extract(action.batch);
+  SLUICE_CHECK(!node.empty(), "block {} has no backward of batch {}", block(),
+               action.batch);
+  ToLearn batch = std::move(node.mapped());
+  if (!plan().gradient_from_above)
+    batch.from_above = receive_gradients(action).at(0);
+  const Unchanged unchanged({&batch.features, &batch.from_above});
+  Lesson lesson = policy().learn({.turn = action.turn,
+                                  .batch = action.batch,
+                                  .features = batch.features,
+                                  .labels = batch.labels,
+                                  .from_above = batch.from_above,
+                                  .pass = batch.pass});
+  unchanged.check(fmt::format("the policy above block {}", block()));
+  step(learners(), std::move(lesson.gradients), action);
+  if (action.turn % settings_.log_every == 0)
+    log_.learned(action, "synthesizer_loss", lesson.loss);
+}
+
+void Worker::step(Learners& learners, Tensors gradients, const Action& action) {
+  SLUICE_CHECK(gradients.size() == learners.tensors.size(),
+               "the policy gave {} gradients for {} tensors that learn",
+               gradients.size(), learners.tensors.size());
+  if (learners.options.clip_norm > 0)
+    clip_to(learners.options.clip_norm, std::sqrt(squared_norm(gradients, 0)),
+            gradients);
+  learners.optimizer->step(gradients, rate_of(learners.options, action));
+}
+
+bool Worker::is_logged(const Action& action) const {
+  return action.turn % settings_.log_every < plan().accumulate;
+}
+
+void Worker::evaluate(const Action& action) {
+  const at::NoGradGuard no_grad;
+  if (action.batch == 0) evaluation_ = {};
+  const Fed fed =
+      take_inputs(action, MessageKind::evaluation, parts_.evaluation.get());
+  const Tensors outputs =
+      parts_.block.forward(fed.inputs, pass_for(action, false));
+  send_up(action, MessageKind::evaluation, outputs, fed);
+  if (!is_last()) return;
+  evaluation_.add(settings_.loss, outputs[0], on_device(fed.labels, device()));
+  if (action.batch + 1 == settings_.validation_batches)
+    validation_ = std::exchange(evaluation_, {});
+  if (action.batch + 1 == settings_.evaluation_batches)
+    log_.evaluated(action, evaluation_,
+                   settings_.validation_batches > 0 ? &validation_ : nullptr);
+}
+
+void Worker::checkpoint(const Action& action) {
+  // A drain goes on with turns that forward nothing.
+  if (last_turn_ >= action.turn) first_batch_ = action.turn;
+  if (settings_.checkpoint_folder.empty()) return;
+  save_block(settings_.checkpoint_folder, action.batch, block(), weights(),
+             state());
+}
+
+}  // namespace sluice

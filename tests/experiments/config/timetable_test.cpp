@@ -1,0 +1,230 @@
+// Policies that change while a network trains: at the switch, what is in flight
+// under the old policy is applied first, and every invariant of the new one
+// holds from there on.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/error.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::timetable_test {
+
+constexpr const char* kNet =
+    "blocks = ['0', '1', '2-']\n"
+    "model = {hidden = [24, 20], batch_norm = true}\n"
+    "optimizer = {lr = 0.1, momentum = 0.9}\n";
+
+std::string phases(const std::string& first, const std::string& then,
+                   const std::string& when = "turn = 8") {
+  return "boundary = " + first + "\ntimetable = [{" + when +
+         ", boundary = " + then + "}]\n";
+}
+constexpr const char* kBackprop = "{policy = 'backprop'}";
+constexpr const char* kDelayed = "{policy = 'delayed_gradient'}";
+constexpr const char* kDecoupled = "{policy = 'fully_decoupled'}";
+constexpr const char* kSynthetic = "{policy = 'synthetic_gradient'}";
+constexpr const char* kLocal = "{policy = 'local_loss'}";
+
+Applications applications(const std::string& lines) {
+  Training training(small_experiment(lines));
+  return training.train_and_record();
+}
+
+std::vector<Applied> part(const std::vector<Applied>& updates,
+                          std::int64_t first, std::int64_t end) {
+  std::vector<Applied> some;
+  for (const Applied& update : updates)
+    if (update.batch >= first && update.batch < end) some.push_back(update);
+  return some;
+}
+
+/// Gradients of heads and of policies to come are left out: `count` are the
+/// block's own.
+std::vector<Applied> own(std::vector<Applied> updates, std::size_t count) {
+  for (Applied& update : updates) update.gradients.resize(count);
+  return updates;
+}
+
+class Timetable : public testing::TestWithParam<const char*> {};
+
+TEST_P(Timetable, EveryBlockAppliesEveryBatchOnce) {
+  for (const char* first : {kBackprop, GetParam()}) {
+    const Applications applied = applications(
+        kNet + phases(first, first == GetParam() ? kBackprop : GetParam()));
+    for (int block = 1; block <= 3; ++block) {
+      ASSERT_EQ(applied.at(block).size(), 20U) << "block " << block;
+      for (std::int64_t batch = 0; batch < 20; ++batch)
+        EXPECT_EQ(applied.at(block)[static_cast<std::size_t>(batch)].batch,
+                  batch);
+    }
+  }
+}
+
+TEST_P(Timetable, BeforeTheSwitchIsTheFirstPolicy) {
+  const Applications switched =
+      applications(kNet + phases(GetParam(), kBackprop));
+  const Applications never =
+      applications(kNet + ("boundary = " + std::string(GetParam()) + "\n"));
+  for (int block = 1; block <= 3; ++block)
+    EXPECT_EQ(
+        difference(part(switched.at(block), 0, 6), part(never.at(block), 0, 6)),
+        "");
+}
+
+TEST_P(Timetable, AfterTheSwitchIsAnotherPolicy) {
+  const Applications switched =
+      applications(kNet + phases(kBackprop, GetParam()));
+  const Applications never =
+      applications(kNet + ("boundary = " + std::string(kBackprop) + "\n"));
+  EXPECT_EQ(difference(own(part(switched.at(1), 0, 8), 4),
+                       own(part(never.at(1), 0, 8), 4)),
+            "");
+  EXPECT_NE(difference(own(part(switched.at(1), 8, 20), 4),
+                       own(part(never.at(1), 8, 20), 4)),
+            "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, Timetable,
+                         testing::Values(kDelayed, kDecoupled, kSynthetic,
+                                         kLocal),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           name = name.substr(name.find('\'') + 1);
+                           return name.substr(0, name.find('\''));
+                         });
+
+TEST(Timetables, ToTheSamePolicyChangesNothingWithoutDelay) {
+  EXPECT_EQ(difference(applications(kNet + phases(kLocal, kLocal)).at(1),
+                       applications(
+                           kNet + ("boundary = " + std::string(kLocal) + "\n"))
+                           .at(1)),
+            "");
+}
+
+TEST(Timetables, StalenessBeginsAnewAfterTheSwitch) {
+  const Applications applied =
+      applications(kNet + phases(kDelayed, kDecoupled));
+  // Batch 8 is the first of the second phase, in which block 1 has d = 4.
+  for (const Applied& update : applied.at(1))
+    EXPECT_EQ(update.turn - update.batch, update.batch < 8 ? 2 : 4);
+}
+
+TEST(Timetables, AHeadThatGoesOnKeepsItsWeights) {
+  const std::string lines =
+      kNet + phases(kLocal, "{policy = 'local_loss', reach = 1}");
+  Training training(small_experiment(lines));
+  at::Tensor before;
+  training.watch = [&](const TimedAction& timed) {
+    if (timed.block != 1 || timed.action.turn != 7) return;
+    for (const auto& [name, tensor] : training.block(1).weights())
+      if (name == "heads.0.classifier.weight") before = tensor.detach().clone();
+  };
+  training.train();
+  const NamedTensors weights = training.block(1).weights();
+  int heads = 0;
+  for (const auto& [name, tensor] : weights)
+    if (name == "heads.0.classifier.weight") {
+      ++heads;
+      EXPECT_FALSE(tensor.equal(before));
+      EXPECT_LT((tensor - before).norm().item<double>(),
+                before.norm().item<double>());
+    }
+  EXPECT_EQ(heads, 1);
+}
+
+/// Keeps the records.
+class Kept final : public Sink {
+ public:
+  void write(const Record& record) override { records.push_back(record); }
+  std::vector<Record> records;
+};
+
+std::vector<std::int64_t> switch_turns(const std::string& lines) {
+  const auto kept = std::make_shared<Kept>();
+  Training training(small_experiment(lines), kept);
+  training.train();
+  std::vector<std::int64_t> turns;
+  for (const Record& record : kept->records)
+    if (record.text("kind") == "phase")
+      turns.push_back(static_cast<std::int64_t>(record.number("turn", -1)));
+  return turns;
+}
+
+TEST(Timetables, SwitchAtAnEpoch) {
+  // 10 turns an epoch
+  EXPECT_EQ(switch_turns(kNet + phases(kBackprop, kDelayed, "epoch = 1")),
+            std::vector<std::int64_t>{10});
+}
+
+TEST(Timetables, SwitchWhenAMeasureIsReached) {
+  const std::string rest =
+      "turns = 40\nevaluate_every = 0.5\n" + std::string(kNet);
+  EXPECT_EQ(switch_turns(rest + phases(kBackprop, kDelayed, "accuracy = 0.01")),
+            std::vector<std::int64_t>{5});
+  EXPECT_EQ(switch_turns(rest + phases(kBackprop, kDelayed, "loss = 0.0001")),
+            std::vector<std::int64_t>{});
+  const auto late =
+      switch_turns(rest + phases(kDecoupled, kBackprop, "accuracy = 0.2"));
+  ASSERT_EQ(late.size(), 1U);
+  EXPECT_GT(late[0], 5);
+}
+
+TEST(Timetables, BoundariesOfWhichNothingIsSaidKeepTheirPolicy) {
+  const Experiment experiment = small_experiment(
+      kNet + std::string("boundary.1 = {policy = 'local_loss', head = {name = "
+                         "'predsim'}}\n"
+                         "boundary.2 = {policy = 'fully_decoupled', beta = "
+                         "0.5}\n"
+                         "timetable = [{turn = 4, boundary = {2 = {order = "
+                         "'A'}}}, {turn = 9, boundary = {1 = {policy = "
+                         "'backprop'}}}]\n"));
+  ASSERT_EQ(experiment.phases.size(), 3U);
+  EXPECT_EQ(experiment.phases[1][0].config, experiment.phases[0][0].config);
+  EXPECT_EQ(experiment.phases[1][1].config.find("beta")->literal(), "0.5");
+  EXPECT_EQ(experiment.phases[1][1].config.find("order")->literal(), "\"A\"");
+  EXPECT_EQ(experiment.phases[2][0].name, "backprop");
+  EXPECT_EQ(experiment.plans[2].blocks[0].delay, 2);
+}
+
+TEST(Timetables, ReadTheirResolvedConfigAsTheSame) {
+  const Experiment experiment =
+      small_experiment(kNet + phases(kBackprop, kDelayed, "epoch = 1"));
+  const Experiment again = read_experiment(experiment.resolved, "");
+  EXPECT_EQ(again.resolved, experiment.resolved);
+  EXPECT_EQ(again.phases[1][0].config, experiment.phases[1][0].config);
+}
+
+std::string refusal(const std::string& lines) {
+  try {
+    small_experiment(kNet + lines);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Timetables, RefuseWhatCantBe) {
+  EXPECT_NE(refusal(phases(kBackprop, kDelayed, "turn = 3, epoch = 1"))
+                .find("give one of them"),
+            std::string::npos);
+  EXPECT_NE(refusal("timetable = [{turn = 3}]\n").find("a phase says what"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal("timetable = [{turn = 8, boundary = {policy = 'backprop'}}, "
+              "{turn = 8, boundary = {policy = 'local_loss'}}]\n")
+          .find("one after another"),
+      std::string::npos);
+  EXPECT_NE(refusal("evaluate_every = 0\n" +
+                    phases(kBackprop, kDelayed, "accuracy = 0.5"))
+                .find("evaluate_every is 0"),
+            std::string::npos);
+  EXPECT_NE(refusal(phases(kBackprop, "{policy = 'delayed'}"))
+                .find("timetable[0].boundary.1.policy"),
+            std::string::npos);
+}
+
+}  // namespace sluice::timetable_test

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/config/experiment.h"
+#include "experiments/runs/assembly.h"
+#include "lib/engines/coordinator.h"
+#include "lib/workers/worker.h"
+
+namespace sluice {
+
+/// A small experiment on the built-in data set: `lines` of TOML over defaults.
+Experiment small_experiment(const std::string& lines);
+
+/// What a block did in an update.
+struct Applied {
+  std::int64_t turn = 0;
+  std::int64_t batch = 0;
+  Tensors gradients;
+};
+/// By block, in the order of the updates.
+using Applications = std::map<int, std::vector<Applied>>;
+
+/// The workers of an experiment in this thread, trained by train().
+struct Training {
+  explicit Training(const Experiment& of, std::shared_ptr<Sink> sink = nullptr);
+
+  /// To the run's end, in the virtual engine; the virtual seconds it took.
+  double train(const Costs& costs = {});
+  /// The same, without watch; returns copies of the gradients with which
+  /// weights were stepped.
+  Applications train_and_record();
+  /// All weights and statistics, in the order of the layers; heads after the
+  /// block that they belong to.
+  NamedTensors weights() const;
+  Worker& block(int k) { return *workers.at(static_cast<std::size_t>(k) - 1); }
+
+  Experiment experiment;
+  std::shared_ptr<Sink> sink;
+  std::function<void(const TimedAction&)> watch;  ///< called after each action
+  std::vector<std::unique_ptr<Worker>> workers;
+
+ private:
+  class Relay;
+  double run(const Costs& costs,
+             const std::function<void(const TimedAction&)>& seen);
+
+  std::shared_ptr<Relay> relay_;
+};
+
+/// Empty when both have the same names with the same bits, in any order; else
+/// what differs first.
+std::string difference(const NamedTensors& left, const NamedTensors& right);
+
+/// The largest absolute difference between tensors of the same names, which
+/// `right` must all have.
+double distance(const NamedTensors& left, const NamedTensors& right);
+
+/// Empty when both blocks applied the same gradients for the same batches, bit
+/// for bit, whatever the turn; else what differs first.
+std::string difference(const std::vector<Applied>& left,
+                       const std::vector<Applied>& right);
+/// The largest absolute difference between them.
+double distance(const std::vector<Applied>& left,
+                const std::vector<Applied>& right);
+
+NamedTensors copies_of(const NamedTensors& tensors);
+
+}  // namespace sluice

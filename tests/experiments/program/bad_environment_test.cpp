@@ -1,0 +1,208 @@
+// Issue 18, item 13: surroundings that a run can't do with, and folders that
+// hold no run, or a damaged one.
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/experiments/helpers/untouched.h"
+
+namespace sluice::bad_environment_test {
+
+namespace fs = std::filesystem;
+
+const std::string kConfig =
+    "turns = 2\nbatch_size = 20\nthreads = 1\nmodel = {hidden = [4]}\n"
+    "data = {train = 40, test = 20}\n";
+
+struct Surroundings {
+  const char* name;
+  std::string before;
+  std::string arguments;
+  std::string says;
+};
+
+class BadSurroundings : public Untouched,
+                        public testing::WithParamInterface<Surroundings> {};
+
+TEST_P(BadSurroundings, AreOneErrorLineAndWriteNothing) {
+  write("c.toml", kConfig);
+  write("secret", std::string(64, 'a'));
+  write("short", "abc");
+  fs::permissions(path("secret"), fs::perms(0644));
+  fs::permissions(path("short"), fs::perms(0600));
+  ASSERT_EQ(shell("mkfifo -m 600 " + path("fifo")).status, 0);
+  expect_refusal(GetParam().arguments, GetParam().says, GetParam().before);
+}
+
+const std::string kRank =
+    "env RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_PORT=0 ";
+const std::string kTls =
+    "run ../c.toml engine=processes transport=tls --dir run";
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, BadSurroundings,
+    testing::Values(
+        Surroundings{"TmpdirThatIsNotThere", "env TMPDIR=/nowhere",
+                     "run ../c.toml engine=processes", "set TMPDIR"},
+        Surroundings{"TmpdirThatIsAFile", "env TMPDIR=/etc/passwd",
+                     "run ../c.toml engine=processes", "set TMPDIR"},
+        Surroundings{"TmpdirThatTakesNothing", "env TMPDIR=/proc",
+                     "run ../c.toml engine=processes", "set TMPDIR"},
+        Surroundings{"NoSecret", kRank + "MASTER_ADDR=192.0.2.1", kTls,
+                     "set SLUICE_SECRET_FILE=FILE"},
+        Surroundings{
+            "SecretThatIsNotThere",
+            kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=/nowhere", kTls,
+            "can't read the secret file '/nowhere'"},
+        Surroundings{
+            "SecretThatOthersRead",
+            kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=../secret", kTls,
+            "chmod 600"},
+        Surroundings{
+            "SecretThatIsTooShort",
+            kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=../short", kTls,
+            "has 3 characters"},
+        Surroundings{"SecretThatIsAFifo",
+                     kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET_FILE=../fifo",
+                     kTls, "is no regular file"},
+        Surroundings{
+            "EveryAddressOfTheHost",
+            kRank + "MASTER_ADDR=0.0.0.0 SLUICE_SECRET=" + std::string(64, 'a'),
+            kTls, "which is every address of this host"},
+        Surroundings{"AddressOfAnotherHost",
+                     kRank + "MASTER_ADDR=192.0.2.1 SLUICE_SECRET=" +
+                         std::string(64, 'a'),
+                     kTls, "can't listen at '192.0.2.1:0'"},
+        Surroundings{"PortThatIsNoNumber",
+                     "env RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 "
+                     "MASTER_ADDR=127.0.0.1 MASTER_PORT=http",
+                     kTls, "MASTER_PORT is 'http', no number"},
+        Surroundings{"RankBehindTheLast", "env RANK=2 WORLD_SIZE=2",
+                     "run ../c.toml engine=processes", "ranks are 0 to 1"},
+        Surroundings{"SlurmThatIsNotThere", "env PATH=/nowhere",
+                     "sweep ../c.toml optimizer.lr=0.1,0.2 --launcher slurm",
+                     "run it where Slurm is"},
+        Surroundings{"FolderThatIsAFile", "", "run ../c.toml --dir ../c.toml",
+                     "../c.toml: can't be made"},
+        Surroundings{"FolderBelowADevice", "",
+                     "run ../c.toml --dir /dev/full/run", "can't be made"},
+        Surroundings{"FolderWhereNothingCanBeMade", "",
+                     "run ../c.toml --dir /proc/run", "can't be made"},
+        Surroundings{"SweepsFolderThatIsAFile", "",
+                     "sweep ../c.toml epochs=1,2 --dir ../c.toml", "../c.toml"},
+        Surroundings{"FaultOfNoKind", "",
+                     "run ../c.toml engine=processes --inject 'explode'",
+                     "--inject 'explode'"},
+        Surroundings{"FaultThatSpeaksToATerminal", "",
+                     "run ../c.toml engine=processes --inject "
+                     "\"$(printf 'kill \\033[31m')\"",
+                     "'kill \\x1b[31m'"},
+        Surroundings{"AxisWithoutAValue", "",
+                     "sweep ../c.toml optimizer.lr=0.1,,0.2",
+                     "nothing between two commas"},
+        Surroundings{"AxisWithAValueTwice", "",
+                     "sweep ../c.toml optimizer.lr=0.1,0.1",
+                     "has the value 0.1 twice"},
+        Surroundings{"AxisThatIsTheSeed", "", "sweep ../c.toml seed=1,2",
+                     "can't be an axis"},
+        Surroundings{"SeedTwice", "", "sweep ../c.toml epochs=1,2 --seeds 1,1",
+                     "a seed is there twice"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+/// A folder that holds a run of two turns, done, and is then spoiled.
+class BadRun : public Untouched {
+ protected:
+  static void SetUpTestSuite() {
+    std::string pattern = fs::temp_directory_path() / "sluice-run-XXXXXX";
+    original_ = ::mkdtemp(pattern.data());
+    std::ofstream(original_ + "/c.toml") << kConfig;
+    const Outcome run =
+        sluice("run " + original_ + "/c.toml --dir " + original_ + "/run");
+    ASSERT_EQ(run.status, 0) << run.text;
+  }
+  static void TearDownTestSuite() { fs::remove_all(original_); }
+
+  BadRun() {
+    fs::copy(original_ + "/run", path("run"), fs::copy_options::recursive);
+  }
+
+  void expect_resume_refused(const std::string& says) const {
+    expect_refusal("run --resume ../run turns=4", says);
+  }
+
+  static std::string original_;
+};
+
+std::string BadRun::original_;
+
+TEST_F(BadRun, ThatIsNoneIsNotResumed) {
+  expect_refusal("run --resume ../nowhere", "holds no run");
+  expect_refusal("run --resume .", "holds no run");
+  expect_refusal("run --resume ../run/run.json", "holds no run");
+  expect_refusal("run --resume ../run --overwrite", "neither --dir");
+}
+
+TEST_F(BadRun, WithAnOddRunJsonNamesFileAndKey) {
+  const std::string file = "../run/run.json: ";
+  const auto says = [&](const std::string& text, const std::string& what) {
+    write("run/run.json", text);
+    expect_resume_refused(file + what);
+  };
+  says("", "is empty");
+  says("{\"started\": 1", "is damaged");
+  says("[]", "holds array");
+  says("5", "holds number");
+  says(R"({"started": "yesterday"})", "'started' is string");
+  says(R"({"started": 1e300})", "'started' is number");
+  says(R"({"continued": 3})", "'continued' is number");
+  says(R"({"continued": [3]})", "holds number");
+  says(R"({"continued": [{"turn": "x"}]})", "'turn' is string");
+  says(R"({"devices": [1]})", "'devices' is array");
+  says(R"({"build": {}})", "'build' is object");
+  says(std::string(1'000'000, '['), "is nested more than");
+  fs::remove(path("run/run.json"));
+  expect_resume_refused("run.json': No such file");
+  fs::create_directory(path("run/run.json"));
+  expect_resume_refused("it is a directory");
+  fs::remove(path("run/run.json"));
+  ASSERT_EQ(shell("mkfifo " + path("run/run.json")).status, 0);
+  expect_resume_refused("it is a fifo");
+}
+
+TEST_F(BadRun, WithAnOddRunJsonIsNotExported) {
+  write("run/run.json", R"({"continued": {"turn": 1}})");
+  expect_refusal("export ../run --out model.safetensors",
+                 "'continued' is object");
+}
+
+TEST_F(BadRun, WithADamagedCheckpointIsNotResumed) {
+  const std::string file = "run/checkpoints/turn-000002/block-1.safetensors";
+  fs::resize_file(path(file), fs::file_size(path(file)) - 4);
+  expect_resume_refused("block-1.safetensors");
+  fs::resize_file(path(file), 3);
+  expect_resume_refused("block-1.safetensors");
+  fs::remove_all(path("run/checkpoints"));
+  expect_resume_refused("has no checkpoint");
+}
+
+TEST_F(BadRun, WithDamagedFilesIsNotShown) {
+  write("run/status.json", "{");
+  expect_refusal("watch ../run --once", "status.json");
+  write("run/status.json", R"({"blocks": 5})");
+  expect_refusal("watch ../run --once", "status.json");
+  write("run/metrics.jsonl", "{}\nnonsense\n{}\n");
+  expect_refusal("report ../run", "metrics.jsonl:2: is damaged");
+}
+
+// What --overwrite would remove stays when the run can't be.
+TEST_F(BadRun, IsNotOverwrittenByOneThatCanNotBegin) {
+  write("c.toml", kConfig);
+  expect_refusal("run ../c.toml engine=processes --dir ../run --overwrite",
+                 "set TMPDIR", "env TMPDIR=/nowhere");
+  expect_refusal("run ../c.toml --dir ../run", "holds a run already");
+}
+
+}  // namespace sluice::bad_environment_test

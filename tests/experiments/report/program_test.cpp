@@ -1,0 +1,137 @@
+// `sluice report` over runs that were really trained.
+#include "tests/experiments/helpers/program.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/memory/allocator.h"
+
+namespace sluice::report_program_test {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class ReportProgram : public Program {
+ protected:
+  /// Back-propagation once and delayed gradients twice, below a folder.
+  void train_below(const std::string& folder, const std::string& engine) const {
+    const std::string config =
+        write("config.toml", config_with("blocks = 2\nprobe = {every = 4}\n"
+                                         "model = {hidden = [8, 8]}\n"));
+    for (const auto& [policy, seed] : {std::pair{"backprop", 1},
+                                       {"delayed_gradient", 1},
+                                       {"delayed_gradient", 2}}) {
+      const Outcome run = sluice(fmt::format(
+          "run {} engine={} seed={} boundary.policy={} --dir {}/{}-{}", config,
+          engine, seed, policy, path(folder), policy, seed));
+      ASSERT_EQ(run.status, 0) << run.text;
+    }
+  }
+};
+
+TEST_F(ReportProgram, RunsThatWereTrainedTwiceHaveTheSameReportWithoutTimes) {
+  train_below("first", "virtual");
+  train_below("second", "threads");
+  for (const char* folder : {"first", "second"}) {
+    const Outcome report = sluice("report --untimed " + path(folder));
+    ASSERT_EQ(report.status, 0) << report.text;
+    EXPECT_THAT(report.text, HasSubstr("report.html"));
+  }
+  for (const char* ending : {".html", ".md", ".csv", "_runs.csv"})
+    EXPECT_EQ(slurp(path("first/report") + ending),
+              slurp(path("second/report") + ending))
+        << ending;
+  const std::string markdown = slurp(path("first/report.md"));
+  EXPECT_THAT(markdown, AllOf(HasSubstr("| backprop | 1 of 1 |"),
+                              HasSubstr("| delayed\\_gradient | 2 of 2 |"),
+                              HasSubstr("computed, "), HasSubstr("sent, ")));
+}
+
+TEST_F(ReportProgram, ShowsTheForecastOfMemoryBesideWhatWasMeasured) {
+  if (!install_allocator())
+    GTEST_SKIP() << "bytes are not counted under AddressSanitizer";
+  const std::string config = write("config.toml", config_with("blocks = 2\n"));
+  for (const auto& [engine, forecast] :
+       {std::pair{"virtual", "false"}, {"processes", "true"}}) {
+    const std::string run = path(engine);
+    ASSERT_EQ(sluice(fmt::format("run {} engine={} forecast={} --dir {}",
+                                 config, engine, forecast, run))
+                  .status,
+              0);
+    ASSERT_EQ(sluice("report " + run).status, 0);
+  }
+  const std::string without = slurp(path("virtual/report.html"));
+  const std::string with = slurp(path("processes/report.html"));
+  for (const char* column : {"<th>forecast</th>", "<th>resident</th>"}) {
+    EXPECT_EQ(without.find(column), without.npos) << column;
+    EXPECT_NE(with.find(column), with.npos) << column;
+  }
+}
+
+TEST_F(ReportProgram, MistakesAreOneLineAndExitStatus2) {
+  const auto expect = [&](const std::string& arguments, const char* text) {
+    const Outcome report = sluice("report " + arguments);
+    EXPECT_EQ(report.status, 2) << arguments;
+    EXPECT_THAT(report.text, HasSubstr(text));
+    EXPECT_EQ(std::count(report.text.begin(), report.text.end(), '\n'), 1)
+        << report.text;
+  };
+  expect("", "folders is required");
+  expect(path("nowhere"), "is no folder");
+  expect(folder_, "has no runs");
+  fs::create_directories(path("run"));
+  write("run/config.toml", "seed = 1\n");
+  write("run/metrics.jsonl", "nonsense\n");
+  expect(folder_, "metrics.jsonl:1: is damaged");
+}
+
+/// Empty when there is none.
+std::string browser() {
+  for (const char* name : {"chromium", "chromium-browser", "google-chrome"})
+    if (shell(fmt::format("command -v {}", name)).status == 0) return name;
+  return "";
+}
+
+TEST_F(ReportProgram, ABrowserDrawsThePageWithoutScrollingSideways) {
+  const std::string chromium = browser();
+  if (chromium.empty()) GTEST_SKIP() << "there is no chromium here";
+  train_below("runs", "virtual");
+  ASSERT_EQ(sluice("report " + path("runs")).status, 0);
+  // In a frame as wide as a phone, a page that is too wide says so.
+  const std::string page = write(
+      "frame.html",
+      fmt::format("<html><body><iframe id='f' src='file://{}' width='390' "
+                  "height='800'></iframe><p id='p'>?</p><script>f.onload=()=>{{"
+                  "const d=f.contentDocument.documentElement;"
+                  "p.textContent='width '+d.scrollWidth+' of '+d.clientWidth+"
+                  "' charts '+d.querySelectorAll('svg').length}}</script>"
+                  "</body></html>",
+                  path("runs/report.html")));
+  const Outcome drawn = shell(fmt::format(
+      "{} --headless=new --no-sandbox --disable-gpu --user-data-dir={} "
+      "--allow-file-access-from-files --virtual-time-budget=5000 --dump-dom "
+      "file://{}",
+      chromium, path("profile"), page));
+  const std::string before = "<p id=\"p\">";
+  const auto at = drawn.text.find(before + "width ");
+  ASSERT_NE(at, drawn.text.npos) << drawn.text;
+  int wide = 0;
+  int frame = 0;
+  int charts = 0;
+  ASSERT_EQ(std::sscanf(drawn.text.c_str() + at + before.size(),
+                        "width %d of %d charts %d", &wide, &frame, &charts),
+            3)
+      << drawn.text;
+  EXPECT_LE(wide, frame);
+  EXPECT_GT(charts, 10);
+}
+
+}  // namespace sluice::report_program_test

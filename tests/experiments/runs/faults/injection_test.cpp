@@ -1,0 +1,140 @@
+// The grammar of --inject.
+#include "experiments/runs/faults/injection.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/error.h"
+
+namespace sluice::injection_test {
+
+using std::chrono::milliseconds;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using What = Injection::What;
+using When = Injection::When;
+
+Injection one(const std::string& text) {
+  const auto injections = parse_injections(text, 3);
+  EXPECT_EQ(injections.size(), 1U);
+  return injections.at(0);
+}
+
+auto refusal(const std::string& text) {
+  return [text] { parse_injections(text, 3); };
+}
+
+TEST(Injection, OfAKillNamesABlockAndATurn) {
+  const Injection kill = one("kill block 2 @ turn 50");
+  EXPECT_EQ(kill.what, What::kill);
+  EXPECT_EQ(kill.block, 2);
+  EXPECT_EQ(kill.when, When::turn);
+  EXPECT_EQ(kill.turn, 50);
+}
+
+TEST(Injection, MayNameTheTurnByItsNumberAlone) {
+  EXPECT_EQ(one("kill block 2@50").turn, 50);
+  EXPECT_EQ(one("kill block 2 @ step 50").turn, 50);
+}
+
+TEST(Injection, MayWaitForTheStartAnEvaluationOrACheckpoint) {
+  EXPECT_EQ(one("stop block 1 @ start").when, When::start);
+  EXPECT_EQ(one("stop block 1 @ evaluation 4").when, When::evaluation);
+  const Injection checkpoint = one("hang block 1 @ checkpoint 8");
+  EXPECT_EQ(checkpoint.when, When::checkpoint);
+  EXPECT_EQ(checkpoint.turn, 8);
+}
+
+TEST(Injection, OfADelayNamesALinkAndATime) {
+  const Injection delay = one("delay 1->2 20ms");
+  EXPECT_EQ(delay.what, What::delay);
+  EXPECT_EQ(delay.block, 1);
+  EXPECT_EQ(delay.to, 2);
+  EXPECT_EQ(delay.delay, milliseconds(20));
+  EXPECT_EQ(one("delay 3->2 0.5s").delay, milliseconds(500));
+}
+
+TEST(Injection, OfASlowBlockNamesAFactor) {
+  EXPECT_EQ(one("slow block 1 x1.5").factor, 1.5);
+}
+
+TEST(Injection, OfACorruptionNamesALinkAndATurn) {
+  const Injection corrupt = one("corrupt 2->1 @ 10");
+  EXPECT_EQ(corrupt.what, What::corrupt);
+  EXPECT_EQ(corrupt.block, 2);
+  EXPECT_EQ(corrupt.to, 1);
+  EXPECT_EQ(corrupt.turn, 10);
+}
+
+TEST(Injection, OfAFailingCheckpointNamesATurn) {
+  EXPECT_EQ(one("fail checkpoint @ turn 40").turn, 40);
+}
+
+TEST(Injection, ListsAreReadInTheirOrder) {
+  const auto list = parse_injections("slow block 1 x2; kill block 3 @ 1;", 3);
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0].what, What::slow);
+  EXPECT_EQ(list[1].what, What::kill);
+}
+
+TEST(Injection, TextsAreReadAgainAsTheSame) {
+  const auto list = parse_injections(
+      "stop block 1@20; delay 1->2 20ms ;fail checkpoint @ turn 4", 3);
+  EXPECT_EQ(parse_injections(to_text(list), 3), list);
+}
+
+TEST(Injection, HappensOnceUnlessItLasts) {
+  EXPECT_TRUE(one("kill block 2 @ 5").is_once());
+  EXPECT_FALSE(one("slow block 2 x2").is_once());
+}
+
+TEST(InjectionErrors, NameAnUnknownFaultAndTheNearest) {
+  EXPECT_THAT(refusal("kil block 2 @ 5"),
+              ThrowsMessage<UserError>(AllOf(HasSubstr("'kil' is no fault"),
+                                             HasSubstr("'kill'"),
+                                             HasSubstr("sluice help inject"))));
+}
+
+TEST(InjectionErrors, NameABlockThatIsNotThere) {
+  EXPECT_THAT(
+      refusal("kill block 4 @ 5"),
+      ThrowsMessage<UserError>(HasSubstr("'4' is no block; there are 1 to 3")));
+}
+
+TEST(InjectionErrors, NameBlocksThatAreNoNeighbours) {
+  EXPECT_THAT(
+      refusal("delay 1->3 5ms"),
+      ThrowsMessage<UserError>(HasSubstr("blocks 1 and 3 are no neighbours")));
+}
+
+TEST(InjectionErrors, SayWhatIsMissingAndTheForm) {
+  EXPECT_THAT(refusal("kill block 2 @"),
+              ThrowsMessage<UserError>(
+                  AllOf(HasSubstr("the number of a turn is missing"),
+                        HasSubstr("the form is: kill block K @ WHEN"))));
+}
+
+TEST(InjectionErrors, NameWhatIsTooMuch) {
+  EXPECT_THAT(refusal("kill block 2 @ 5 6"),
+              ThrowsMessage<UserError>(HasSubstr("'6' is too much")));
+}
+
+TEST(InjectionErrors, NameATimeWithoutAUnit) {
+  EXPECT_THAT(refusal("delay 1->2 20"),
+              ThrowsMessage<UserError>(HasSubstr("'20' is no time")));
+}
+
+TEST(InjectionErrors, NameAFactorThatWouldBeFaster) {
+  EXPECT_THAT(refusal("slow block 1 x0.5"),
+              ThrowsMessage<UserError>(HasSubstr("'x0.5' is no factor")));
+}
+
+TEST(InjectionErrors, NameATurnThatIsNone) {
+  EXPECT_THAT(refusal("corrupt 2->1 @ ten"),
+              ThrowsMessage<UserError>(HasSubstr("'ten' is no turn")));
+}
+
+}  // namespace sluice::injection_test

@@ -1,0 +1,125 @@
+// Ranks on several hosts, which are network namespaces of this machine, over
+// networks as bad as with_network makes them: the bits of one process, or an
+// error that names who can't be reached.
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/experiments/helpers/faults.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::networks_test {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class Networks : public Faults {
+ protected:
+  static constexpr int kNoNetwork = 77;
+
+  void SetUp() override {
+    const Outcome trial = shell(with_network("--hosts 1", "true"));
+    if (trial.status == kNoNetwork)
+      GTEST_SKIP() << "no network namespaces: " << trial.text;
+    ASSERT_EQ(trial.status, 0) << trial.text;
+  }
+
+  static std::string with_network(const std::string& network,
+                                  const std::string& each) {
+    return fmt::format("{}/experiments/helpers/with_network {} -- {}",
+                       SLUICE_TEST_FOLDER, network, each);
+  }
+
+  /// One block on each of three hosts.
+  Outcome train(const std::string& network, const std::string& more = "") {
+    const std::string secret = write("secret", std::string(64, 'a'));
+    fs::permissions(secret, fs::perms(0600));
+    return shell(fmt::format(
+        "SLUICE_SECRET_FILE={} {}", secret,
+        with_network("--hosts 3 " + network,
+                     fmt::format("{} {}", SLUICE_PROGRAM,
+                                 command("hosts", "transport=tls " + more)))));
+  }
+
+  /// Or the network was not what it should be.
+  void expect_slowness() {
+    const auto summary = records_of(path("hosts"), "summary");
+    ASSERT_EQ(summary.size(), 1U);
+    EXPECT_GT(summary[0].number("seconds", 0), 0.3);
+  }
+
+  /// Returns what the run said.
+  std::string expect_bits_of_one_process(const std::string& network,
+                                         const std::string& more = "") {
+    const Outcome outcome = train(network, more);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    const Outcome whole = run("whole", "engine=virtual transport=tls " + more);
+    EXPECT_EQ(whole.status, 0) << whole.text;
+    EXPECT_EQ(difference(weights_at_end("whole"), weights_at_end("hosts")), "");
+    return outcome.text;
+  }
+};
+
+TEST_F(Networks, WithDelayAndJitterTrainTheSameBits) {
+  expect_bits_of_one_process("--delay 50 --jitter 20");
+  expect_slowness();
+}
+
+TEST_F(Networks, ThatAreSlowTrainTheSameBits) {
+  expect_bits_of_one_process("--rate 64");
+  expect_slowness();
+}
+
+TEST_F(Networks, ThatLosePacketsTrainTheSameBits) {
+  const std::string said =
+      expect_bits_of_one_process("--loss 2 --delay 2", "turns=60");
+  EXPECT_THAT(said, Not(HasSubstr(" 0 lost")));
+}
+
+TEST_F(Networks, ThatAreCutForAWhileTrainTheSameBits) {
+  const std::string said =
+      expect_bits_of_one_process("--delay 20 --cut 300 6", "reconnect=60");
+  EXPECT_THAT(said, Not(HasSubstr(" 0 cut")));
+}
+
+TEST_F(Networks, ThatResetConnectionsEndTheRun) {
+  const Outcome outcome = train("--delay 20 --reset 600");
+  EXPECT_EQ(outcome.status, 1) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("to continue after turn"));
+}
+
+TEST_F(Networks, ThatResetConnectionsTrainTheSameBitsWithReconnect) {
+  const std::string said =
+      expect_bits_of_one_process("--delay 20 --reset 300", "reconnect=60");
+  EXPECT_THAT(said, Not(HasSubstr(" 0 reset")));
+  EXPECT_THAT(said, HasSubstr("broke and was made anew after"));
+  double reconnections = 0;
+  for (const Record& block : records_of(path("hosts"), "block"))
+    reconnections += block.number("reconnections", 0);
+  EXPECT_GE(reconnections, 2);  // at both ends
+}
+
+TEST_F(Networks, ThatAreCutForEverEndTheRunWithinItsTimeout) {
+  const auto before = std::chrono::steady_clock::now();
+  const Outcome outcome = train("--delay 20 --cut 300 1000", "timeout=4");
+  EXPECT_EQ(outcome.status, 1) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("of block"));
+  EXPECT_THAT(outcome.text, HasSubstr("silent for 4.0 s"));
+  EXPECT_LT(std::chrono::steady_clock::now() - before,
+            std::chrono::seconds(40));
+}
+
+TEST_F(Networks, ThatStayCutEndTheRunWhenReconnectHasPassed) {
+  const Outcome outcome =
+      train("--delay 20 --cut 300 1000", "timeout=60 reconnect=2");
+  EXPECT_EQ(outcome.status, 1) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              HasSubstr("no new connection was made within 2000 ms"));
+}
+
+}  // namespace sluice::networks_test

@@ -1,0 +1,138 @@
+#include "experiments/runs/ranks/rank.h"
+
+#include <map>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/error.h"
+
+namespace sluice::rank_test {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Variables = std::map<std::string, std::string>;
+
+Environment environment_of(Variables variables) {
+  return [variables = std::move(variables)](
+             const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+std::optional<Rank> rank_in(Variables variables) {
+  return rank_from(environment_of(std::move(variables)));
+}
+
+const Variables kMpirun = {{"OMPI_COMM_WORLD_RANK", "2"},
+                           {"OMPI_COMM_WORLD_SIZE", "4"},
+                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                           {"PMIX_NAMESPACE", "12345.0"}};
+
+Variables with(Variables variables, const Variables& changes) {
+  for (const auto& [name, value] : changes) variables[name] = value;
+  return variables;
+}
+
+TEST(Rank, OfAProcessOnItsOwnIsNone) {
+  EXPECT_FALSE(rank_in({}).has_value());
+  EXPECT_FALSE(rank_in({{"HOME", "/root"}, {"MASTER_ADDR", "a"}}).has_value());
+}
+
+TEST(Rank, OfTheOnlyProcessIsNone) {
+  EXPECT_FALSE(rank_in(with(kMpirun, {{"OMPI_COMM_WORLD_RANK", "0"},
+                                      {"OMPI_COMM_WORLD_SIZE", "1"}}))
+                   .has_value());
+}
+
+TEST(Rank, IsReadFromOpenMpi) {
+  const auto rank = rank_in(kMpirun);
+  ASSERT_TRUE(rank.has_value());
+  EXPECT_EQ(rank->starter, "mpirun");
+  EXPECT_EQ(rank->number, 2);
+  EXPECT_EQ(rank->count, 4);
+  EXPECT_EQ(rank->job, "mpirun-12345-0-");
+  EXPECT_TRUE(rank->one_host);
+}
+
+TEST(Rank, OfOpenMpiIsOnSeveralHostsWhenNotAllAreHere) {
+  EXPECT_FALSE(
+      rank_in(with(kMpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}))->one_host);
+}
+
+TEST(Rank, IsReadFromSlurm) {
+  const auto rank = rank_in({{"SLURM_PROCID", "1"},
+                             {"SLURM_STEP_NUM_TASKS", "3"},
+                             {"SLURM_STEP_NUM_NODES", "1"},
+                             {"SLURM_JOB_ID", "77"},
+                             {"SLURM_STEP_ID", "0"}});
+  ASSERT_TRUE(rank.has_value());
+  EXPECT_EQ(rank->starter, "srun");
+  EXPECT_EQ(rank->number, 1);
+  EXPECT_EQ(rank->count, 3);
+  EXPECT_EQ(rank->job, "srun-77-0");
+  EXPECT_TRUE(rank->one_host);
+}
+
+TEST(Rank, OfABatchScriptIsNone) {
+  // sbatch sets these for the one process that the script is.
+  EXPECT_FALSE(rank_in({{"SLURM_PROCID", "0"},
+                        {"SLURM_NTASKS", "4"},
+                        {"SLURM_JOB_ID", "77"}})
+                   .has_value());
+}
+
+TEST(Rank, IsReadFromTorchrun) {
+  const auto rank = rank_in({{"RANK", "1"},
+                             {"WORLD_SIZE", "2"},
+                             {"LOCAL_WORLD_SIZE", "1"},
+                             {"MASTER_ADDR", "10.0.0.1"},
+                             {"MASTER_PORT", "29500"}});
+  ASSERT_TRUE(rank.has_value());
+  EXPECT_EQ(rank->starter, "torchrun");
+  EXPECT_EQ(rank->number, 1);
+  EXPECT_FALSE(rank->one_host);
+  EXPECT_EQ(rank->master, "10.0.0.1:29500");
+}
+
+TEST(Rank, LeavesTorchrunsOwnPortAlone) {
+  EXPECT_EQ(rank_in({{"RANK", "1"},
+                     {"WORLD_SIZE", "2"},
+                     {"MASTER_ADDR", "::1"},
+                     {"MASTER_PORT", "29500"},
+                     {"TORCHELASTIC_USE_AGENT_STORE", "True"}})
+                ->master,
+            "[::1]:29501");
+}
+
+TEST(Rank, WithALoopbackMasterIsOnOneHost) {
+  const Variables variables = {{"RANK", "0"},
+                               {"WORLD_SIZE", "2"},
+                               {"MASTER_ADDR", "127.0.0.1"},
+                               {"MASTER_PORT", "29500"}};
+  EXPECT_TRUE(rank_in(variables)->one_host);
+  EXPECT_FALSE(
+      rank_in(with(variables, {{"MASTER_ADDR", "10.0.0.1"}}))->one_host);
+}
+
+TEST(Rank, OutOfRangeIsRefused) {
+  EXPECT_THAT(
+      [] {
+        rank_in(with(kMpirun, {{"OMPI_COMM_WORLD_RANK", "4"}}));
+      },
+      ThrowsMessage<UserError>(HasSubstr("ranks are 0 to 3")));
+}
+
+TEST(Rank, ThatIsNoNumberIsRefused) {
+  EXPECT_THAT(
+      [] {
+        rank_in(with(kMpirun, {{"OMPI_COMM_WORLD_RANK", "2x"}}));
+      },
+      ThrowsMessage<UserError>(
+          HasSubstr("OMPI_COMM_WORLD_RANK is '2x', no number")));
+}
+
+}  // namespace sluice::rank_test

@@ -1,0 +1,254 @@
+// Workers that something else has started: mpirun, srun, or a script that sets
+// what torchrun does.
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "tests/experiments/helpers/faults.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::ranks_test {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+bool has(const std::string& program) {
+  return std::system(
+             fmt::format("command -v {} >/dev/null 2>&1", program).c_str()) ==
+         0;
+}
+
+class Ranks : public Faults {
+ protected:
+  static constexpr int kBlocks = 3;
+
+  /// `start` in front of the program's command line, as in "mpirun -n 3".
+  Outcome start(const std::string& before, const std::string& more = "") {
+    return shell(fmt::format("{} {} {}", before, SLUICE_PROGRAM,
+                             command("ranks", more)));
+  }
+
+  /// All ranks as a shell's children, with the variables of torchrun; `each` is
+  /// done before each, and knows its $RANK; `after` when rank 0 has ended,
+  /// whose status it is.
+  Outcome start_all(const std::string& each, const std::string& arguments,
+                    int count = kBlocks, const std::string& after = "wait") {
+    return shell(fmt::format(
+        "sh {}",
+        write("ranks.sh", fmt::format("{}for RANK in $(seq {} -1 0); do\n{}"
+                                      "done\nwait $last; status=$?\n{}\n"
+                                      "exit $status\n",
+                                      variables(count), count - 1,
+                                      in_background(each, arguments), after))));
+  }
+
+  /// Rank 0, which is killed when rank 1 has ended; the status is rank 1's.
+  Outcome start_two(const std::string& each, const std::string& arguments) {
+    return shell(fmt::format(
+        "sh {}",
+        write("ranks.sh", fmt::format("{}for RANK in 0 1; do\n{}done\n"
+                                      "wait $last; status=$?\n"
+                                      "kill -9 $first\nwait\n"
+                                      "exit $status\n",
+                                      variables(kBlocks),
+                                      in_background(each, arguments)))));
+  }
+
+  static std::string variables(int count) {
+    return fmt::format("export WORLD_SIZE={} MASTER_PORT={}\n", count,
+                       20'000 + ::getpid() % 20'000);
+  }
+
+  static std::string in_background(const std::string& each,
+                                   const std::string& arguments) {
+    return fmt::format(
+        "export RANK\n{}\n$before {} {} & last=$!\nall=\"$all $!\"\n"
+        "[ $RANK = 0 ] && first=$!\n",
+        each, SLUICE_PROGRAM, arguments);
+  }
+
+  std::string train(const std::string& more = "") {
+    return command("ranks", more);
+  }
+
+  /// Several "hosts" that all are this one.
+  std::string on_hosts() {
+    return "export MASTER_ADDR=127.0.0.1 LOCAL_WORLD_SIZE=1";
+  }
+
+  std::string with_secret() {
+    const std::string file = write("secret", std::string(64, 'a'));
+    fs::permissions(file, fs::perms(0600));
+    return fmt::format("{} SLUICE_SECRET_FILE={}", on_hosts(), file);
+  }
+
+  void expect_bits_of_one_process() {
+    const Outcome whole = run("whole", "engine=virtual");
+    ASSERT_EQ(whole.status, 0) << whole.text;
+    EXPECT_EQ(difference(weights_at_end("whole"), weights_at_end("ranks")), "");
+    expect_nothing_of_ours_left();
+  }
+
+  void expect_nothing_of_ours_left() {
+    EXPECT_THAT(processes_with(path("ranks")), testing::IsEmpty());
+    for (const auto& entry : fs::directory_iterator(sockets_))
+      EXPECT_THAT(entry.path().filename().string(),
+                  Not(testing::StartsWith("sluice-")));
+  }
+};
+
+TEST_F(Ranks, WithTorchrunsVariablesTrainTheSameBits) {
+  const Outcome outcome = start_all("", train());
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  expect_bits_of_one_process();
+}
+
+TEST_F(Ranks, ContinueARunThatLostOneOfThem) {
+  EXPECT_NE(start_all("", train("--inject 'kill block 3 @ turn 9'")).status, 0);
+  const Outcome outcome =
+      start_all("", fmt::format("run --resume {}", path("ranks")));
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  expect_bits_of_one_process();
+}
+
+TEST_F(Ranks, OnSeveralHostsTrainTheSameBitsOverTls) {
+  const Outcome outcome = start_all(with_secret(), train("transport=tls"));
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  expect_bits_of_one_process();
+}
+
+TEST_F(Ranks, OnSeveralHostsNeedASecret) {
+  const Outcome outcome = start_all(on_hosts(), train("transport=tls"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text, HasSubstr("SLUICE_SECRET_FILE=FILE"));
+}
+
+TEST_F(Ranks, WithAnotherSecretAreNotLetIn) {
+  const std::string other = fmt::format(
+      "{}; [ $RANK = 1 ] && unset SLUICE_SECRET_FILE && export "
+      "SLUICE_SECRET={}",
+      with_secret(), std::string(64, 'b'));
+  // Rank 0 waits for a better one.
+  const Outcome outcome = start_two(other, train("transport=tls"));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.text, HasSubstr("block 2 called the launcher"));
+  EXPECT_THAT(outcome.text, HasSubstr("TLS"));
+}
+
+TEST_F(Ranks, OnSeveralHostsDoNotTalkInTheClear) {
+  const Outcome outcome = start_all(with_secret(), train("transport=tcp"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text, HasSubstr("set transport = 'tls'"));
+}
+
+TEST_F(Ranks, AreAsManyAsBlocks) {
+  const Outcome outcome = start_all("", train(), 2);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text,
+              HasSubstr("has started 2 processes, but the network has 3"));
+}
+
+TEST_F(Ranks, NeedTheEngineOfProcesses) {
+  const Outcome outcome = start_all("", train("engine=virtual"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text, HasSubstr("set engine = 'processes'"));
+}
+
+TEST_F(Ranks, OneOfThemKilledEndsTheOthersWithItsName) {
+  const Outcome outcome =
+      start_all("", train("--inject 'kill block 3 @ turn 9'"));
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("block 3"));
+  expect_nothing_of_ours_left();
+}
+
+TEST_F(Ranks, OneOfThemThatIsStoppedIsNamed) {
+  const Outcome outcome =
+      start_all("", train("--inject 'stop block 3 @ turn 9' timeout=8"),
+                kBlocks, "kill -9 $all 2>/dev/null");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("block 3"));
+  EXPECT_THAT(outcome.text, HasSubstr("silent"));
+}
+
+// Processes in a time namespace have a steady clock of their own.
+TEST_F(Ranks, OfAnotherClockShareOneTimeline) {
+  constexpr double kAhead = 5000;
+  const std::string before =
+      fmt::format("unshare --time --monotonic {} --fork --kill-child", kAhead);
+  if (shell(before + " true").status != 0)
+    GTEST_SKIP() << "no time namespace can be made here";
+  const Outcome outcome = start_all(
+      fmt::format("if [ $RANK = 1 ]; then before='{}'; else before=; fi",
+                  before),
+      train());
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const auto trace = nlohmann::json::parse(slurp(path("ranks/trace.json")));
+  const auto& clocks = trace.at("otherData").at("clocks");
+  EXPECT_NEAR(clocks.at("block 2").at("offset_s").get<double>(), kAhead,
+              clocks.at("block 2").at("uncertainty_s").get<double>());
+  EXPECT_TRUE(clocks.at("block 2").at("corrected"));
+  EXPECT_FALSE(clocks.at("block 3").at("corrected"));
+  for (const auto& event : trace.at("traceEvents"))
+    EXPECT_LT(event.value("ts", 0.0), 1e6 * kAhead / 2) << event;
+  expect_bits_of_one_process();
+}
+
+TEST_F(Ranks, UnderMpirunTrainTheSameBits) {
+  if (!has("mpirun")) GTEST_SKIP() << "no mpirun";
+  const Outcome outcome =
+      start("mpirun --allow-run-as-root --oversubscribe -n 3");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  expect_bits_of_one_process();
+}
+
+TEST_F(Ranks, UnderMpirunPassAFailureOn) {
+  if (!has("mpirun")) GTEST_SKIP() << "no mpirun";
+  const Outcome outcome =
+      start("mpirun --allow-run-as-root --oversubscribe -n 3",
+            "--inject 'kill block 2 @ turn 9' timeout=20");
+  EXPECT_NE(outcome.status, 0);
+  expect_nothing_of_ours_left();
+}
+
+class SlurmRanks : public Ranks {
+ protected:
+  static constexpr int kNoSlurm = 77;
+
+  void SetUp() override {
+    if (!has("slurmctld") || !has("slurmd")) GTEST_SKIP() << "no Slurm";
+    if (::getuid() != 0) GTEST_SKIP() << "only root can start a Slurm";
+  }
+  static std::string with_slurm() {
+    return fmt::format("{}/experiments/helpers/with_slurm", SLUICE_TEST_FOLDER);
+  }
+};
+
+TEST_F(SlurmRanks, UnderSrunTrainTheSameBits) {
+  const Outcome outcome =
+      start(fmt::format("{} srun --overcommit -n 3", with_slurm()));
+  if (outcome.status == kNoSlurm) GTEST_SKIP() << outcome.text;
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  expect_bits_of_one_process();
+}
+
+TEST_F(SlurmRanks, OfABatchScriptAloneStartItsOwnWorkers) {
+  const std::string script = write(
+      "batch.sh",
+      fmt::format("#!/bin/sh\n{} {}\n", SLUICE_PROGRAM, command("ranks", "")));
+  const Outcome outcome =
+      shell(fmt::format("{} sbatch --wait --overcommit -n 3 -o {} {}",
+                        with_slurm(), path("batch.log"), script));
+  if (outcome.status == kNoSlurm) GTEST_SKIP() << outcome.text;
+  ASSERT_EQ(outcome.status, 0) << outcome.text << slurp(path("batch.log"));
+  expect_bits_of_one_process();
+}
+
+}  // namespace sluice::ranks_test

@@ -1,0 +1,169 @@
+// What a rehearsal says before the first step, against what the blocks of a
+// run in processes of their own have measured.
+#include "experiments/runs/rehearsal.h"
+
+#include <fstream>
+#include <map>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "experiments/config/files/toml.h"
+#include "experiments/runs/assembly.h"
+#include "lib/memory/allocator.h"
+#include "lib/metrics/record.h"
+#include "tests/experiments/helpers/faults.h"
+#include "tests/experiments/helpers/program.h"
+
+namespace sluice::rehearsal_test {
+
+struct Case {
+  std::string name;
+  std::string config;
+};
+
+void PrintTo(const Case& of, std::ostream* to) {
+  *to << of.name;
+}
+
+constexpr auto kMlp =
+    "blocks = 2\nbatch_size = 128\nmodel = {hidden = [512, 512, 512]}\n";
+constexpr auto kConv =
+    "blocks = 3\nbatch_size = 64\nmodel = {name = 'conv3', channels = 32, "
+    "dropout = 0.1}\n";
+
+std::string config_of(const std::string& lines) {
+  return "turns = 12\nthreads = 1\n" + lines +
+         "data = {train = 1280, test = 64}\n";
+}
+
+class Forecast : public Program, public testing::WithParamInterface<Case> {
+ protected:
+  /// The records of the blocks, by block.
+  std::map<int, Record> measured(const std::string& config) {
+    const Outcome outcome =
+        sluice("run " + config + " engine=processes --dir " + path("run"));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    std::map<int, Record> blocks;
+    std::ifstream file(path("run/metrics.jsonl"));
+    for (std::string line; std::getline(file, line);) {
+      const Record record = record_from_json(line);
+      if (record.text("kind") == "block")
+        blocks[static_cast<int>(record.number("block", 0))] = record;
+    }
+    return blocks;
+  }
+};
+
+TEST_P(Forecast,
+       OfTheLedgerIsWithinATenthOfWhatProcessesMeasureButForWhatChannelsHold) {
+  if (!install_allocator())
+    GTEST_SKIP() << "the caching allocator, which counts bytes, is off under "
+                    "AddressSanitizer";
+  const std::string config = write("config.toml", config_of(GetParam().config));
+  const auto rehearsals = rehearse(read_experiment(read_toml_file(config), ""));
+  const auto blocks = measured(config);
+  ASSERT_EQ(blocks.size(), rehearsals.size());
+  for (const auto& one : blocks) {
+    SCOPED_TRACE("block " + std::to_string(one.first));
+    const MemoryForecast& said =
+        rehearsals[static_cast<std::size_t>(one.first) - 1].memory;
+    const auto bytes = [&](const char* name) {
+      return one.second.number(name, -1);
+    };
+    EXPECT_EQ(said.weights, bytes("weights_bytes"));
+    EXPECT_EQ(said.optimizer, bytes("optimizer_bytes"));
+    EXPECT_EQ(said.stash, bytes("stash_bytes"));
+    EXPECT_EQ(said.history, bytes("history_bytes"));
+    EXPECT_NEAR(said.graph, bytes("graph_bytes"), 0.02 * said.graph);
+    // How much waits in channels is a matter of the machine's load: nothing,
+    // or all that they hold.
+    EXPECT_GE(bytes("peak_bytes"), 0.9 * (said.peak - said.queue));
+    EXPECT_LE(bytes("peak_bytes"), 1.1 * said.peak + said.channels);
+    EXPECT_GT(bytes("resident_bytes"), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Memory, Forecast,
+    testing::Values(
+        Case{"MlpBackprop", kMlp},
+        Case{"MlpDelayedGradient",
+             std::string(kMlp) + "boundary = {policy = 'delayed_gradient'}\n"},
+        Case{"MlpDelayedGradientAsBytes",
+             std::string(kMlp) +
+                 "boundary = {policy = 'delayed_gradient', codec = 'int8'}\n"},
+        Case{"MlpLocalLoss",
+             std::string(kMlp) + "boundary = {policy = 'local_loss'}\n"},
+        Case{"ConvDelayedGradientRecomputed",
+             std::string(kConv) +
+                 "boundary = {policy = 'delayed_gradient', weights = "
+                 "'recompute'}\n"},
+        Case{"ConvFeaturesReplay",
+             std::string(kConv) +
+                 "boundary = {policy = 'features_replay', statistics = "
+                 "'forward'}\n"},
+        Case{"ConvFullyDecoupled",
+             std::string(kConv) + "boundary = {policy = 'fully_decoupled'}\n"},
+        Case{"ConvSyntheticGradient",
+             std::string(kConv) + "boundary = {policy = 'synthetic_gradient'}\n"
+                                  "optimizer = {name = 'adam', lr = 1e-4}\n"}),
+    [](const auto& info) { return info.param.name; });
+
+class ForecastOfARun : public Program,
+                       public testing::WithParamInterface<const char*> {
+ protected:
+  std::string config() const {
+    return write("config.toml",
+                 config_with("blocks = 2\nmodel = {hidden = [64, 48]}\n"
+                             "boundary = {policy = 'local_loss'}\n"));
+  }
+  Outcome run(const std::string& dir, const std::string& more) const {
+    return sluice(fmt::format("run {} engine={} {} --dir {}", config(),
+                              GetParam(), more, path(dir)));
+  }
+};
+
+TEST_P(ForecastOfARun, StandsBesideWhatItMeasuresAndChangesNoWeight) {
+  ASSERT_EQ(run("plain", "").status, 0);
+  const Outcome outcome = run("told", "forecast=true");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find("peak MiB  forecast"), std::string::npos);
+  const auto told = records_of(path("told"), "forecast");
+  const auto measured = records_of(path("told"), "block");
+  ASSERT_EQ(told.size(), 2U);
+  for (const Record& block : measured) {
+    const Record& said =
+        told[static_cast<std::size_t>(block.integer("block")) - 1];
+    EXPECT_EQ(said.integer("block"), block.integer("block"));
+    EXPECT_EQ(said.integer("weights_bytes"), block.integer("weights_bytes"));
+    EXPECT_GT(said.integer("peak_bytes", 1), 0);
+  }
+  const std::string weights = "/checkpoints/turn-000012/block-1.safetensors";
+  EXPECT_EQ(slurp(path("plain") + weights), slurp(path("told") + weights));
+}
+
+TEST_P(ForecastOfARun, IsMadeOnce) {
+  ASSERT_EQ(run("run", "forecast=true turns=6").status, 0);
+  ASSERT_EQ(sluice("run --resume " + path("run") + " turns=12").status, 0);
+  EXPECT_EQ(records_of(path("run"), "forecast").size(), 2U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, ForecastOfARun,
+                         testing::Values("virtual", "threads", "processes"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
+
+TEST(Rehearsal, GrowsWithTheBatch) {
+  if (!install_allocator())
+    GTEST_SKIP() << "AddressSanitizer's allocator counts no bytes for us";
+  const auto graph = [](const char* lines) {
+    const ConfigNode config = parse_toml(config_of(lines), "config");
+    return rehearse(read_experiment(config, "")).front().memory.graph;
+  };
+  EXPECT_GT(graph("batch_size = 64\n"), graph("batch_size = 32\n"));
+}
+
+}  // namespace sluice::rehearsal_test

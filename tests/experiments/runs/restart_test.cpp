@@ -1,0 +1,211 @@
+// A run whose workers are lost goes on, and ends with the bits of one that was
+// not disturbed.
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/experiments/helpers/faults.h"
+
+namespace sluice::restart_test {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::Not;
+
+using Restart = Faults;
+
+TEST_F(Restart, AfterAKillGoesBackToTheLastCheckpointAndSaysSo) {
+  const Outcome outcome = run_with("kill block 2 @ turn 10");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("of block 2 was ended by signal 9"));
+  EXPECT_THAT(outcome.text, HasSubstr("Back to turn 8"));
+  const auto restarts = records_of(path("disturbed"), "restart");
+  ASSERT_EQ(restarts.size(), 1U);
+  EXPECT_EQ(restarts[0].number("turn", -1), 8);
+  EXPECT_EQ(restarts[0].number("block", -1), 2);
+  EXPECT_GE(restarts[0].number("lost_turns", -1), 1);
+  expect_undisturbed("disturbed");
+}
+
+TEST_F(Restart, BeforeTheFirstCheckpointBeginsAnew) {
+  const Outcome outcome = run_with("kill block 3 @ turn 2");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("Back to turn 0"));
+  expect_undisturbed("disturbed");
+}
+
+class RestartAfter : public Faults,
+                     public testing::WithParamInterface<const char*> {};
+
+TEST_P(RestartAfter, GivesTheBitsOfTheUndisturbedRun) {
+  const Outcome outcome = run_with(GetParam(), "timeout=10");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("Restart 1"));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("before this could happen")));
+  expect_undisturbed("disturbed");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, RestartAfter,
+    testing::Values("kill block 2 @ start", "kill block 1 @ evaluation 6",
+                    "kill block 3 @ checkpoint 8",
+                    "kill block 1 @ turn 20",  // in the drain
+                    "kill block 2 @ checkpoint 20",
+                    "kill block 3 @ turn 5; kill block 1 @ turn 6",
+                    "stop block 2 @ turn 7", "hang block 1 @ turn 7",
+                    "corrupt 2->1 @ 7"),
+    [](const auto& info) {
+      std::string name;
+      for (const char c : std::string(info.param))
+        if (std::isalnum(static_cast<unsigned char>(c))) name += c;
+      return name;
+    });
+
+class RestartOver : public Faults,
+                    public testing::WithParamInterface<const char*> {};
+
+TEST_P(RestartOver, ATransportGivesTheBitsOfTheUndisturbedRun) {
+  const Outcome outcome = run_with("kill block 2 @ turn 6; corrupt 2->1 @ 12",
+                                   fmt::format("transport={}", GetParam()));
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("of block 2 was ended by signal 9"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr("Restart 2: block 1: block 1 waited for"));
+  EXPECT_THAT(outcome.text, HasSubstr("checksum"));
+  expect_undisturbed("disturbed");
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, RestartOver,
+                         testing::Values("unix", "tcp", "tls", "shared_memory"),
+                         [](const auto& info) { return info.param; });
+
+TEST_F(Restart, RemembersTheEvaluationsThatDecideWhenItEnds) {
+  // Evaluations at turns 6, 12, 18, 24: the first is the best for ever.
+  const std::string more =
+      "turns=60 early_stop.patience=3 optimizer.lr=0 model.batch_norm=false";
+  const Outcome outcome = run_with("kill block 2 @ turn 14", more);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_TRUE(fs::exists(path("disturbed/checkpoints/turn-000024")));
+  EXPECT_FALSE(fs::exists(path("disturbed/checkpoints/turn-000028")));
+  expect_undisturbed("disturbed", more);
+}
+
+TEST_F(Restart, GoesOnInThePhaseOfTheTimetable) {
+  const std::string more =
+      "'timetable=[{turn=7,boundary={policy=\"local_loss\"}}]'";
+  const Outcome outcome = run_with("kill block 3 @ turn 10", more);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("Back to turn 8"));
+  expect_undisturbed("disturbed", more);
+}
+
+TEST_F(Restart, IsGivenUpWhenItComesNoFurther) {
+  const Outcome outcome = run_with(
+      "kill block 2 @ turn 1; kill block 2 @ turn 1; kill block 2 @ turn 1",
+      "restarts=2");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.text,
+              HasSubstr("2 restarts from the same turn came no further"));
+  expect_nothing_left("disturbed");
+}
+
+TEST_F(Restart, IsNoAnswerToWhatTheUserCanMend) {
+  const Outcome outcome =
+      run("disturbed", "on_failure=restart timeout=60 data.train=241");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("more than 1 value per channel"));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("Restart")));
+}
+
+TEST_F(Restart, IsRefusedForBlocksThatRunFree) {
+  const Outcome outcome =
+      run("disturbed", "engine=virtual schedule=free on_failure=restart");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text, HasSubstr("on_failure"));
+}
+
+/// A number from the environment, where it is given.
+unsigned from_environment(const char* name, unsigned otherwise) {
+  const char* const given = std::getenv(name);
+  return given != nullptr ? static_cast<unsigned>(std::stoul(given))
+                          : otherwise;
+}
+
+/// Of what is random in a test: printed, and repeated with SLUICE_SEED.
+unsigned seed() {
+  const unsigned seed = from_environment("SLUICE_SEED", std::random_device()());
+  fmt::print("SLUICE_SEED={}\n", seed);
+  return seed;
+}
+
+/// `count` kills of random blocks at random turns, in the order of turns.
+std::string random_kills(int count, std::mt19937& random) {
+  std::vector<int> turns;
+  for (int i = 0; i < count; ++i)
+    turns.push_back(std::uniform_int_distribution(0, 19)(random));
+  std::sort(turns.begin(), turns.end());
+  std::string text;
+  for (const int turn : turns)
+    text += fmt::format("kill block {} @ turn {};",
+                        std::uniform_int_distribution(1, 3)(random), turn);
+  return text;
+}
+
+TEST_F(Restart, AfterKillsOfRandomBlocksAtRandomTurnsGivesTheSameBits) {
+  constexpr int kKillsOfARun = 10;  // an undisturbed start costs as much
+  const unsigned kills = from_environment("SLUICE_KILLS", 30);
+  std::mt19937 random(seed());
+  for (unsigned done = 0; done < kills; done += kKillsOfARun) {
+    const std::string faults = random_kills(kKillsOfARun, random);
+    SCOPED_TRACE(faults);
+    const Outcome outcome = run_with(faults, "restarts=10 --overwrite");
+    ASSERT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_EQ(records_of(path("disturbed"), "injection").size(), 10U);
+    // All three may die before the run has noticed the first.
+    EXPECT_GE(records_of(path("disturbed"), "restart").size(), 4U);
+    expect_undisturbed("disturbed");
+  }
+}
+
+/// Kills a worker of the run at a moment that nobody has chosen.
+void kill_one(const std::string& dir, int block, milliseconds after) {
+  for (int tries = 0; tries < 3000; ++tries) {
+    if (const int pid = worker_of(dir, block)) {
+      std::this_thread::sleep_for(after);
+      ::kill(pid, SIGKILL);
+      return;
+    }
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+}
+
+TEST_F(Restart, AfterKillsAtRandomMomentsGivesTheSameBits) {
+  constexpr int kKills = 5;
+  std::thread killer([&, random = std::mt19937(seed())]() mutable {
+    for (int i = 0; i < kKills; ++i)
+      kill_one(path("disturbed"), std::uniform_int_distribution(1, 3)(random),
+               milliseconds(std::uniform_int_distribution(0, 700)(random)));
+  });
+  // So slow that the first kill comes in time.
+  const Outcome outcome =
+      run("disturbed",
+          "on_failure=restart restarts=10 turns=40 --inject 'delay 1->2 50ms'");
+  killer.join();
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_FALSE(records_of(path("disturbed"), "restart").empty());
+  expect_undisturbed("disturbed", "turns=40");
+}
+
+}  // namespace sluice::restart_test

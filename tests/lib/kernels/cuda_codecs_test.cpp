@@ -1,0 +1,159 @@
+// The loops of CUDA against those of the CPU, bit for bit.
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+#ifdef SLUICE_CUDA
+#include <cuda_runtime.h>
+#endif
+
+#include "lib/kernels/codecs.h"
+#include "tests/lib/kernels/numbers.h"
+
+namespace sluice::cuda_codecs_test {
+
+TEST(CudaCodecs, AreThereWhereTheyWereCompiled) {
+#ifdef SLUICE_CUDA
+  EXPECT_NE(cuda_codec_kernels(), nullptr);
+#else
+  EXPECT_EQ(cuda_codec_kernels(), nullptr);
+#endif
+}
+
+#ifdef SLUICE_CUDA
+
+/// Numbers on the GPU.
+template <class T>
+class OnGpu {
+ public:
+  explicit OnGpu(std::size_t count) : count_(count) {
+    EXPECT_EQ(cudaMalloc(reinterpret_cast<void**>(&data_), bytes()),
+              cudaSuccess);
+  }
+  explicit OnGpu(const std::vector<T>& values) : OnGpu(values.size()) {
+    EXPECT_EQ(cudaMemcpy(data_, values.data(), bytes(), cudaMemcpyDefault),
+              cudaSuccess);
+  }
+  ~OnGpu() { cudaFree(data_); }
+  OnGpu(const OnGpu&) = delete;
+  OnGpu& operator=(const OnGpu&) = delete;
+
+  T* data() const { return data_; }
+  /// Waits for what was started before.
+  std::vector<T> fetched() const {
+    std::vector<T> values(count_);
+    EXPECT_EQ(cudaMemcpy(values.data(), data_, bytes(), cudaMemcpyDefault),
+              cudaSuccess);
+    return values;
+  }
+
+ private:
+  std::size_t bytes() const { return count_ * sizeof(T); }
+
+  std::size_t count_;
+  T* data_ = nullptr;
+};
+
+bool has_gpu() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& left, const std::vector<T>& right) {
+  return left.size() == right.size() &&
+         std::memcmp(left.data(), right.data(), left.size() * sizeof(T)) == 0;
+}
+
+constexpr std::int64_t kRows = 37;
+constexpr std::int64_t kLength = 1009;
+constexpr auto kCount = static_cast<std::size_t>(kRows * kLength);
+
+/// All sizes, with what is no number in the second row.
+std::vector<float> values_of(std::uint64_t seed) {
+  std::vector<float> values = numbers_of_all_sizes(seed, kCount, 1e6);
+  values[kLength] = std::numeric_limits<float>::infinity();
+  values[kLength + 1] = std::numeric_limits<float>::quiet_NaN();
+  values[2] = -0.0F;
+  values[3] = std::numeric_limits<float>::denorm_min();
+  return values;
+}
+
+class CudaCodec : public testing::TestWithParam<std::uint64_t> {
+ protected:
+  void SetUp() override {
+    if (!has_gpu()) GTEST_SKIP() << "no GPU";
+    values = values_of(GetParam());
+  }
+
+  using Encode = void (*)(const float*, std::int64_t, std::uint16_t*, void*);
+  using Decode = void (*)(const std::uint16_t*, std::int64_t, float*, void*);
+
+  void expect_same(Encode on_cpu, Encode on_gpu, Decode back_on_cpu,
+                   Decode back_on_gpu) const {
+    const auto count = static_cast<std::int64_t>(kCount);
+    std::vector<std::uint16_t> codes(kCount);
+    std::vector<float> back(kCount);
+    on_cpu(values.data(), count, codes.data(), nullptr);
+    back_on_cpu(codes.data(), count, back.data(), nullptr);
+
+    const OnGpu<float> there(values);
+    const OnGpu<std::uint16_t> codes_there(kCount);
+    const OnGpu<float> back_there(kCount);
+    on_gpu(there.data(), count, codes_there.data(), nullptr);
+    back_on_gpu(codes_there.data(), count, back_there.data(), nullptr);
+    EXPECT_TRUE(same_bits(codes_there.fetched(), codes));
+    EXPECT_TRUE(same_bits(back_there.fetched(), back));
+  }
+
+  const CodecKernels& cpu = cpu_codec_kernels();
+  const CodecKernels& cuda = *cuda_codec_kernels();
+  std::vector<float> values;
+};
+
+TEST_P(CudaCodec, OfFp16HasTheBitsOfTheCpu) {
+  expect_same(cpu.encode_fp16, cuda.encode_fp16, cpu.decode_fp16,
+              cuda.decode_fp16);
+}
+
+TEST_P(CudaCodec, OfBf16HasTheBitsOfTheCpu) {
+  expect_same(cpu.encode_bf16, cuda.encode_bf16, cpu.decode_bf16,
+              cuda.decode_bf16);
+}
+
+TEST_P(CudaCodec, OfInt8HasTheBitsOfTheCpu) {
+  std::vector<std::int8_t> codes(kCount);
+  std::vector<float> scales(kRows);
+  std::vector<float> back(kCount);
+  cpu.encode_int8(values.data(), kRows, kLength, codes.data(), scales.data(),
+                  nullptr);
+  cpu.decode_int8(codes.data(), scales.data(), kRows, kLength, back.data(),
+                  nullptr);
+
+  const OnGpu<float> there(values);
+  const OnGpu<std::int8_t> codes_there(kCount);
+  const OnGpu<float> scales_there(kRows);
+  const OnGpu<float> back_there(kCount);
+  cuda.encode_int8(there.data(), kRows, kLength, codes_there.data(),
+                   scales_there.data(), nullptr);
+  cuda.decode_int8(codes_there.data(), scales_there.data(), kRows, kLength,
+                   back_there.data(), nullptr);
+  EXPECT_TRUE(same_bits(codes_there.fetched(), codes));
+  EXPECT_TRUE(same_bits(scales_there.fetched(), scales));
+  EXPECT_TRUE(same_bits(back_there.fetched(), back));
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, CudaCodec, testing::Values(1, 2, 3),
+                         testing::PrintToStringParamName());
+
+#else
+
+TEST(CudaCodec, HasTheBitsOfTheCpu) {
+  GTEST_SKIP() << "built without nvcc";
+}
+
+#endif
+
+}  // namespace sluice::cuda_codecs_test

@@ -1,0 +1,246 @@
+#include "tests/lib/schedules/random_plans.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lib/base/error.h"
+#include "lib/schedules/free_running.h"
+#include "lib/schedules/plan.h"
+#include "lib/schedules/simulation.h"
+
+namespace sluice {
+namespace {
+
+/// Choices made by bytes, one each; zeros when there are no more.
+class Choices {
+ public:
+  explicit Choices(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+
+  int below(int limit) {
+    if (bytes_.empty()) return 0;
+    const int value = bytes_.front() % limit;
+    bytes_ = bytes_.subspan(1);
+    return value;
+  }
+  bool one_in(int times) { return below(times) == times - 1; }
+  template <class Enum>
+  Enum any(int values) {
+    return static_cast<Enum>(below(values));
+  }
+
+ private:
+  std::span<const std::uint8_t> bytes_;
+};
+
+ReplayOptions random_buffer(Choices& choices) {
+  return {.batches = 1 + choices.below(4),
+          .order = choices.any<ReplayOrder>(3),
+          .max_reuse = choices.below(4) - 1,
+          .key = 7};
+}
+
+Traits random_traits(Choices& choices, bool is_free) {
+  Traits traits;
+  traits.cut = choices.one_in(3);
+  traits.delay = traits.cut ? 0 : choices.below(4);
+  traits.learns = choices.one_in(4);
+  // A source that learns does so from what comes from above.
+  traits.from_above = !traits.cut || traits.learns || choices.one_in(3);
+  traits.own = choices.one_in(3);
+  if (!traits.cut && choices.one_in(3)) traits.reach = choices.below(4);
+  traits.rule = choices.any<ReachRule>(2);
+  traits.weights = choices.any<WeightsAtBackward>(4);
+  if (choices.one_in(2)) traits.order = Order::backward_first;
+  if (traits.learns) traits.target_delay = choices.below(4);
+  if (traits.learns && choices.one_in(3))
+    traits.lam_target = 0.5 * choices.below(3);
+  traits.needs.raw_input = choices.one_in(4);
+  traits.needs.first_layer_above =
+      traits.cut && traits.learns && choices.one_in(3);
+  traits.unlocks = !is_free && choices.one_in(6);
+  if (!is_free) return traits;
+  if (choices.one_in(4)) traits.replay = random_buffer(choices);
+  if (choices.one_in(4)) traits.slow_consumer = choices.any<SlowConsumer>(3);
+  return traits;
+}
+
+Costs random_costs(Choices& choices, std::size_t blocks) {
+  Costs costs;
+  const auto seconds = [&] { return 0.5 * choices.below(4); };
+  for (std::size_t k = 0; k < blocks; ++k)
+    costs.blocks.push_back({.forward = seconds(),
+                            .backward = seconds(),
+                            .update = seconds(),
+                            .learn = seconds(),
+                            .learn_input = seconds(),
+                            .slowness = 1.0 + choices.below(3)});
+  costs.latency = seconds();
+  if (choices.one_in(3)) costs.jitter = 0.5;
+  return costs;
+}
+
+struct Case {
+  std::vector<Traits> boundaries;
+  bool is_free = false;
+  std::int64_t accumulate = 1;
+  RunPlan plan;
+  Costs costs;
+  std::size_t slack = 0;
+  Grant grant;
+};
+
+/// Nothing for traits that don't go together.
+std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
+  Choices choices(bytes);
+  Case made;
+  made.is_free = choices.one_in(2);
+  const int boundaries = choices.below(6);
+  const bool model_norm = choices.one_in(8);
+  made.accumulate = 1 + choices.below(3);
+  const std::int64_t in_flight = choices.below(5);
+  const int barrier = choices.below(6);
+  made.slack = static_cast<std::size_t>(choices.below(3));
+  made.grant = {.end_turn = 1 + choices.below(12),
+                .drain = true,
+                .evaluation_batches = choices.below(3),
+                .checkpoint = choices.one_in(2)};
+  made.costs = random_costs(choices, static_cast<std::size_t>(boundaries) + 1);
+  for (int k = 0; k < boundaries; ++k)
+    made.boundaries.push_back(random_traits(choices, made.is_free));
+  try {
+    made.plan =
+        made.is_free
+            ? make_free_plan(made.boundaries, made.accumulate, in_flight)
+            : make_run_plan(made.boundaries, model_norm, made.accumulate);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+  if (!made.is_free && barrier < 3)
+    made.plan.barrier = static_cast<Barrier>(barrier);
+  return made;
+}
+
+/// How often a block did what, by kind and batch.
+using Done = std::map<std::pair<ActionKind, std::int64_t>, int>;
+
+std::vector<Done> what_was_done(const Case& made,
+                                const std::vector<TimedAction>& timeline) {
+  std::vector<Done> done(made.plan.blocks.size());
+  for (const TimedAction& timed : timeline)
+    ++done[static_cast<std::size_t>(timed.block) - 1]
+          [{timed.action.kind, timed.action.batch}];
+  return done;
+}
+
+std::int64_t count(const Done& done, ActionKind kind) {
+  return std::count_if(done.begin(), done.end(), [&](const auto& item) {
+    return item.first.first == kind;
+  });
+}
+
+std::string fault_of_block(const Case& made, const BlockPlan& block,
+                           const Done& done) {
+  for (const auto& [what, times] : done)
+    if (times != 1)
+      return fmt::format("does {} of batch {} {} times", name_of(what.first),
+                         what.second, times);
+  const std::int64_t forwards = count(done, ActionKind::forward);
+  if (!block.has_gaps && forwards != made.grant.end_turn)
+    return fmt::format("forwards {} of {} batches", forwards,
+                       made.grant.end_turn);
+  const auto for_each_forward = [&](ActionKind kind) {
+    return std::all_of(done.begin(), done.end(), [&](const auto& item) {
+      return item.first.first != ActionKind::forward ||
+             done.contains({kind, item.first.second});
+    });
+  };
+  if (!for_each_forward(ActionKind::backward) ||
+      count(done, ActionKind::backward) != forwards)
+    return "doesn't go backward through each batch";
+  if (block.learns && (!for_each_forward(ActionKind::learn) ||
+                       count(done, ActionKind::learn) != forwards))
+    return "doesn't learn from each batch";
+  if (block.unlocked && count(done, ActionKind::learn_input) != forwards)
+    return "doesn't learn from each input";
+  if (count(done, ActionKind::update) != forwards / made.accumulate)
+    return fmt::format("updates {} times for {} batches in windows of {}",
+                       count(done, ActionKind::update), forwards,
+                       made.accumulate);
+  if (count(done, ActionKind::evaluate) != made.grant.evaluation_batches)
+    return "doesn't evaluate each batch";
+  if (count(done, ActionKind::checkpoint) != (made.grant.checkpoint ? 1 : 0))
+    return "doesn't save once";
+  return "";
+}
+
+std::string to_text(const Case& made) {
+  std::string text = fmt::format(
+      "{} turns, accumulate {}, {}, barrier {}, slack {}; boundaries:",
+      made.grant.end_turn, made.accumulate, made.is_free ? "free" : "lockstep",
+      static_cast<int>(made.plan.barrier), made.slack);
+  for (const Traits& each : made.boundaries)
+    text += fmt::format(
+        " [delay {} cut {} from_above {} own {} reach {} rule {} weights {} "
+        "order {} learns {} target_delay {} lam_target {} unlocks {} "
+        "first_layer {} buffer {} slow_consumer {}]",
+        each.delay, each.cut, each.from_above, each.own, each.reach,
+        static_cast<int>(each.rule), static_cast<int>(each.weights),
+        static_cast<int>(each.order), each.learns, each.target_delay,
+        each.lam_target.value_or(-1), each.unlocks,
+        each.needs.first_layer_above,
+        each.replay ? fmt::format("{} x {}", each.replay->batches,
+                                  each.replay->max_reuse)
+                    : "none",
+        static_cast<int>(each.slow_consumer));
+  return text;
+}
+
+std::string fault_of(const Case& made,
+                     const std::vector<Capacity>& capacities) {
+  std::size_t most = made.slack + 4;
+  for (const BlockPlan& block : made.plan.blocks)
+    most = std::max(most, 4 + made.slack +
+                              static_cast<std::size_t>(std::max(
+                                  turns_in_flight(block), block.in_flight)));
+  for (const Capacity& capacity : capacities)
+    if (std::max(capacity.up, capacity.down) > most)
+      return fmt::format("a channel holds {} messages up and {} down",
+                         capacity.up, capacity.down);
+  const auto done = what_was_done(
+      made, simulate(made.plan, made.costs, capacities, made.grant));
+  for (const BlockPlan& block : made.plan.blocks) {
+    const std::string fault = fault_of_block(
+        made, block, done[static_cast<std::size_t>(block.block) - 1]);
+    if (!fault.empty()) return fmt::format("block {} {}", block.block, fault);
+  }
+  return "";
+}
+
+}  // namespace
+
+PlanVerdict judge_plan(std::span<const std::uint8_t> bytes) {
+  const std::optional<Case> made = case_of(bytes);
+  if (!made) return {};
+  PlanVerdict verdict{.is_accepted = true};
+  std::vector<Capacity> capacities;
+  try {
+    capacities = capacities_of(made->plan, made->slack);
+  } catch (const UserError&) {
+    verdict.waits_for_itself = true;
+    return verdict;
+  }
+  try {
+    verdict.fault = fault_of(*made, capacities);
+  } catch (const Error& error) {
+    verdict.fault = error.what();
+  }
+  if (!verdict.fault.empty()) verdict.fault += "; " + to_text(*made);
+  return verdict;
+}
+
+}  // namespace sluice

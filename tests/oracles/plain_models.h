@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include "lib/boundaries/policy.h"
+
+namespace sluice {
+
+/// Oracles: networks of LibTorch's own modules, written without anything of
+/// Sluice and never cut. Their parameters have Sluice's names.
+class PlainModel : public torch::nn::Module {
+ public:
+  virtual at::Tensor forward(const at::Tensor& x) = 0;
+
+  NamedTensors named() const;
+  /// Copies what has the same name. Throws unless the names are the same.
+  void take_weights(const NamedTensors& weights);
+
+ protected:
+  PlainModel() = default;
+
+  /// Registers the module as "layers.<layer>.<name>".
+  template <class Holder>
+  Holder add(std::int64_t layer, const std::string& name, Holder module) {
+    entry(layer, name).register_module(last_part(name), module);
+    return module;
+  }
+
+ private:
+  torch::nn::Module& entry(std::int64_t layer, const std::string& name);
+  static std::string last_part(const std::string& name);
+};
+
+class PlainResNet final : public PlainModel {
+ public:
+  PlainResNet(std::int64_t depth, std::int64_t width, std::int64_t channels,
+              std::int64_t classes);
+  at::Tensor forward(const at::Tensor& x) override;
+
+ private:
+  struct Residual {
+    std::int64_t stride;
+    torch::nn::Conv2d conv1, conv2;
+    torch::nn::BatchNorm2d norm1, norm2;
+  };
+  torch::nn::Conv2d conv_ = nullptr;
+  torch::nn::BatchNorm2d norm_ = nullptr;
+  std::vector<Residual> residuals_;
+  torch::nn::Linear linear_ = nullptr;
+};
+
+/// With biases, GELU by tanh and no dropout.
+class PlainGpt final : public PlainModel {
+ public:
+  struct Sizes {
+    std::int64_t layers, width, heads, context, vocabulary;
+    bool tied;
+  };
+  explicit PlainGpt(const Sizes& sizes);
+  at::Tensor forward(const at::Tensor& tokens) override;
+
+ private:
+  struct Layer {
+    torch::nn::LayerNorm norm1, norm2;
+    torch::nn::Linear qkv, attention_projection, hidden, projection;
+  };
+  at::Tensor attend(Layer& layer, const at::Tensor& x) const;
+
+  Sizes sizes_;
+  torch::nn::Embedding token_ = nullptr;
+  torch::nn::Embedding position_ = nullptr;
+  std::vector<Layer> layers_;
+  torch::nn::LayerNorm norm_ = nullptr;
+  torch::nn::Linear vocabulary_ = nullptr;
+};
+
+}  // namespace sluice

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice {
+
+/// What the oracle of synthetic gradients is told of a config, beside its
+/// first weights: a rate for everything, DNI's lambda of the signal and of the
+/// synthesizers' target, and whether blocks forward what input models predict.
+struct SyntheticOptions {
+  double lr = 0.05;
+  double lambda = 0;
+  std::optional<double> lam_target = {};  ///< nothing: lambda
+  bool unlocked = false;
+  double input_lr = 0.001;  ///< of the input models
+};
+
+/// Trains the small net of `lines` (three blocks of one linear layer each, two
+/// synthesizers of one hidden layer, input models of none) in plain autograd
+/// and plain SGD; all its weights at the end.
+NamedTensors plain_synthetic(const std::string& lines,
+                             const SyntheticOptions& options);
+
+}  // namespace sluice

@@ -1,3 +1,0 @@
-#pragma once
-
-#include "lib/block.h"  // the violation

@@ -1,0 +1,3 @@
+#pragma once
+
+#include "lib/blocks/block.h"  // the violation

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <boost/asio/awaitable.hpp>
+
+#include "lib/base/error.h"
+#include "transport/links/stream.h"
+#include "transport/wire/disagreement.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/handshake.h"
+
+namespace sluice {
+
+/// What both ends tell each other first, once they have proved who they are
+/// (handshake.h). Blocks count from 1; 0 is the launcher.
+struct Hello {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint32_t blocks = 0;
+  std::uint64_t capacity_send = 1;     ///< messages, of the sender of this
+  std::uint64_t capacity_receive = 1;  ///< messages
+  std::uint64_t reconnect_ms = 0;      ///< how long it tries to; 0: not at all
+  /// Of a link that goes on after its connection broke; else zeros.
+  Session session = {};
+  std::uint64_t received = 0;  ///< messages that came over the link so far
+  std::uint64_t taken = 0;     ///< of those, what its user has received
+  /// Of a worker: where it listens. Of the launcher: of all workers, block 1
+  /// first (one that has nobody below listens nowhere: "").
+  std::vector<std::string> addresses = {};
+  /// Between ranks: what the sender was started with, as its users compare it
+  /// (RendezvousOptions::run); opaque here. Else empty.
+  std::string run = {};
+  /// Why the sender, which was called, refuses the receiver; empty: it doesn't.
+  std::string refusal = {};
+};
+
+inline constexpr std::size_t kMaxRunText = std::size_t{512} << 10;
+inline constexpr std::size_t kMaxRefusal = 4096;
+
+/// The peer doesn't know the link that goes on here, or is in another one: one
+/// of the two processes was started anew.
+class Fenced final : public LinkError {
+ public:
+  using LinkError::LinkError;
+};
+
+/// "block 2" or "the launcher".
+std::string block_name(std::uint32_t block);
+
+/// A whole frame. Throws UserError for a `run` beyond kMaxRunText; a refusal is
+/// cut to kMaxRefusal.
+std::vector<std::byte> encode_hello(const Hello& hello);
+/// Throws LinkError.
+Hello decode_hello(std::span<const std::byte> block);
+
+/// Throws LinkError unless `theirs` answers `mine`: the same two ends, number
+/// of blocks, capacities, and reconnection; Fenced for another session.
+/// Throws Disagreement when `theirs` is a refusal.
+void check_agreement(const Hello& mine, const Hello& theirs);
+
+/// Throws LinkError unless the hello is of the one who proved itself.
+void check_identity(const Greeting& proved, const Hello& hello);
+
+/// On the I/O thread, each. Throw LinkError. The stream must outlive them.
+boost::asio::awaitable<void> write_hello(Stream& stream, Hello hello);
+boost::asio::awaitable<Hello> read_hello(Stream& stream);
+
+}  // namespace sluice

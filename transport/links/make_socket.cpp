@@ -1,0 +1,21 @@
+#include "transport/links/make_socket.h"
+
+#include <cerrno>
+#include <system_error>
+
+#include <sys/socket.h>
+
+#include "lib/base/errno_text.h"
+#include "lib/base/error.h"
+
+namespace sluice {
+
+int make_socket(int family, int type) {
+  const int socket = ::socket(family, type | SOCK_CLOEXEC, 0);
+  if (socket < 0) {
+    throw LinkError("no socket could be made: {}", errno_text());
+  }
+  return socket;
+}
+
+}  // namespace sluice

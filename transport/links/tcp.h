@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "lib/base/channel.h"
+#include "transport/links/stream.h"
+#include "transport/links/transport.h"
+
+// What the transports over TCP share.
+namespace sluice {
+
+/// "10.0.0.1:4000", "[::1]:4000", or without a port: 0.
+struct TcpAddress {
+  std::string host = {};
+  std::uint16_t port = 0;
+
+  bool operator==(const TcpAddress&) const = default;
+};
+
+/// Throws LinkError for a text that is no address.
+TcpAddress parse_tcp_address(std::string_view text);
+
+/// Which hosts may be at the other end.
+enum class Reach : std::uint8_t {
+  this_host,  ///< loopback only: nothing is encrypted
+  any_host,
+};
+
+/// Throws UserError: also for an address that `reach` doesn't allow.
+Listener listen_over_tcp(boost::asio::io_context& io, const Place& place,
+                         Reach reach);
+/// Throws UserError when no rank 0 can listen at `host`. Nobody can connect
+/// meanwhile, and take it for the one that will.
+void check_tcp_host(const std::string& host);
+/// Throws LinkError.
+boost::asio::awaitable<Socket> connect_over_tcp(std::string address,
+                                                Reach reach);
+
+/// Tries until somebody takes connections there, whose turn it may not have
+/// been yet. Throws LinkError when nobody does in time.
+void wait_for_listener(const std::string& address, Deadline patience);
+
+}  // namespace sluice

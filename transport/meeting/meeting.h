@@ -1,0 +1,91 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "transport/links/authenticate.h"
+#include "transport/links/guest.h"
+#include "transport/links/hello.h"
+#include "transport/links/io_thread.h"
+#include "transport/links/reunion.h"
+#include "transport/links/stream.h"
+#include "transport/meeting/transports.h"
+
+namespace sluice {
+
+class Hall;
+
+struct MeetingOptions {
+  /// Who we are to those who call; its secret goes for our own calls too.
+  Identity identity = {};
+  /// Who called and has not proved itself and said hello by then is sent away.
+  std::chrono::milliseconds greeting_time = std::chrono::seconds(2);
+  /// Whether a caller that has proved itself and begins a new link may take
+  /// part: why not, or "". What it says is told to the caller, to all that came
+  /// before it with a Hello::run, and to wait_for(). On the I/O thread.
+  std::function<std::string(const Hello&)> judge = nullptr;
+};
+
+/// Connections that were sent away. What closed its connection without a word
+/// is left out: that may be a look whether anybody listens.
+struct Refusals {
+  std::size_t count = 0;
+  std::string last = {};  ///< why the last of them was
+};
+
+/// Makes connections on the I/O thread, has their peers prove themselves and
+/// reads their hellos, while one other thread waits for those whom it expects.
+/// A stranger's mistakes are its own: it is sent away and counted. What was not
+/// fetched is closed with the meeting; it goes on listening for the links that
+/// have a reunion of it, while they live.
+class Meeting {
+ public:
+  /// Throws InternalError for an empty secret.
+  Meeting(IoThread& io, const Transport& transport, MeetingOptions options);
+  ~Meeting();
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  /// Lets peers connect; each must say hello first. Returns the address.
+  std::string listen(const Place& place);
+  /// Connects, says `mine` and reads the answer.
+  void call(std::string address, Hello mine);
+  /// Says `mine` to a peer that has proved itself, and reads its answer.
+  void greet(Stream stream, Hello mine);
+
+  /// Waits for the hello of `block` until `until`; meanwhile calls `check`
+  /// (where it isn't empty) every 50 ms, which may throw to end the wait.
+  /// Throws LinkError when time is up or a call failed, and Disagreement when
+  /// a process of the run is of another build, or was refused by a judge.
+  Guest wait_for(std::uint32_t block,
+                 std::chrono::steady_clock::time_point until,
+                 const std::function<void()>& check = nullptr);
+
+  /// The same, without fetching it: a guest that is fetched is not told when
+  /// one that comes later is refused.
+  void wait_to_meet(std::uint32_t block,
+                    std::chrono::steady_clock::time_point until,
+                    const std::function<void()>& check = nullptr);
+
+  /// Whether the hello of that block has come, fetched or not.
+  bool has_met(std::uint32_t block) const;
+  Refusals refusals() const;
+
+  /// For links that go on after their connection broke: of the one who called,
+  /// and of the one who was called. `mine` is what was said at first, with the
+  /// session of the guest.
+  std::shared_ptr<Reunion> reunion_of_caller(std::string address, Hello mine);
+  std::shared_ptr<Reunion> reunion_of_called(Hello mine);
+
+ private:
+  IoThread& io_;
+  const Transport transport_;
+  const std::shared_ptr<Hall> hall_;
+  const std::shared_ptr<Hall> open_;  // the last of these closes the hall
+};
+
+}  // namespace sluice

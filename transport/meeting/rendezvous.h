@@ -1,0 +1,115 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/channel.h"
+#include "lib/base/temporary_folder.h"
+#include "transport/links/io_thread.h"
+#include "transport/meeting/meeting.h"
+#include "transport/wire/link_options.h"
+#include "transport/wire/secret.h"
+#include "transport/wire/shared_options.h"
+
+namespace sluice {
+
+/// What both sides of a rendezvous are told.
+struct RendezvousOptions {
+  std::uint32_t blocks = 1;
+  /// What all processes of the run must prove to hold; no empty one.
+  Secret secret = {};
+  Capacity control = {};
+  /// How long all of the workers may take to come.
+  Deadline patience = std::chrono::minutes(1);
+  /// Of the links that are made: how long a send or receive waits while nothing
+  /// moves on the connection.
+  Deadline deadline = std::chrono::minutes(1);
+  /// Called about every 50 ms while waiting, on the waiting thread; throws when
+  /// there is nothing to wait for any more (a worker died).
+  std::function<void()> check = nullptr;
+  /// What this process says of its run to those that ask for it: a worker to
+  /// the launcher, which answers with its own; at most kMaxRunText bytes.
+  std::string run = {};
+  /// Of the launcher: why a block that said `run` must not take part, or "".
+  /// On the I/O thread.
+  std::function<std::string(std::uint32_t block, const std::string& run)>
+      judge = nullptr;
+  /// Of those links: how long each tries to get a new connection when one
+  /// broke; 0: a broken connection is the link's end.
+  Deadline reconnect = Deadline(0);
+  /// LinkOptions::reconnected of the link to block `to`.
+  std::function<void(std::uint32_t to, std::chrono::milliseconds)> reconnected =
+      nullptr;
+  std::string transport = "unix";  ///< a row of transports()
+  /// At which address of this host to listen, perhaps with a port; empty:
+  /// loopback, or, for a worker, that from which the launcher is reached.
+  std::string host = {};
+  FrameLimits limits = {};
+  BufferSource buffers = allocate_buffer;
+  SharedMemoryOptions shared_memory = {};
+  /// LinkOptions::damage of the link to block `to`.
+  std::function<void(std::uint32_t to, const Message& message,
+                     std::span<std::byte> frame)>
+      damage = nullptr;
+};
+
+/// The launcher's side: where the K workers of a run meet. Makes a folder of
+/// its own (mode 0700) in the system's temporary folder for the sockets, and
+/// removes it when it is closed or destroyed; the links stay.
+class Rendezvous {
+ public:
+  /// Throws UserError when no folder or socket can be made, and InternalError
+  /// without a secret.
+  Rendezvous(IoThread& io, RendezvousOptions options);
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  /// What the workers need for join().
+  const std::string& address() const { return address_; }
+
+  /// Waits until every block has joined, then tells each of them where the
+  /// others are. The control link to block k is at index k - 1. Once only.
+  /// Throws LinkError, Disagreement, and what `check` throws.
+  std::vector<Link> accept_workers();
+
+  /// The blocks that have not joined yet, and who was sent away meanwhile. For
+  /// `check`.
+  std::vector<std::uint32_t> awaited() const;
+  Refusals refusals() const { return meeting_.refusals(); }
+
+  /// Removes the folder: nobody can join any more, nor links over UNIX sockets
+  /// reconnect. Safe from any thread.
+  void close();
+
+ private:
+  IoThread& io_;
+  const RendezvousOptions options_;
+  Meeting meeting_;
+  std::mutex mutex_;  // guards folder_
+  std::optional<TemporaryFolder> folder_;
+  std::string address_;
+};
+
+/// A worker's links; those that its block doesn't have are empty.
+struct Neighbours {
+  Link control;
+  Link below;
+  Link above;
+  std::string run = {};  ///< what the launcher said of its run
+};
+
+/// The worker's side: `block` (from 1) joins the rendezvous at `address` and
+/// connects to its neighbours. `below` and `above` are the capacities of the
+/// boundaries under and over it. Throws LinkError, and Disagreement when the
+/// launcher refuses it.
+Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
+                Capacity below, Capacity above, RendezvousOptions options);
+
+}  // namespace sluice

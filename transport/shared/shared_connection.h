@@ -1,0 +1,147 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "lib/base/bell.h"
+#include "lib/base/message.h"
+#include "transport/links/doorbell.h"
+#include "transport/links/hello.h"
+#include "transport/links/spin.h"
+#include "transport/links/turn.h"
+#include "transport/shared/shared_area.h"
+#include "transport/shared/shared_frames.h"
+#include "transport/shared/shared_offer.h"
+#include "transport/shared/shared_slots.h"
+#include "transport/wire/link_options.h"
+#include "transport/wire/mailbox.h"
+
+namespace sluice {
+
+/// A link over shared memory. Whoever is there moves the frames: an end while
+/// it is in send() or receive(); else the I/O thread, when the ring is full and
+/// the peer has more. So a message that fits the ring costs no other thread.
+/// The socket says whether the peer lives.
+class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
+ public:
+  /// Throws UserError when there is no memory for the area.
+  SharedConnection(Socket socket, LinkOptions options,
+                   std::vector<std::byte> first);
+  /// What the constructor can't begin yet.
+  void start();
+
+  // For the ends, as in lib/base/channel.h; for the sending one first.
+  void send(Message message);
+  void close_sender();
+  void drop_sender();
+  const std::shared_ptr<SlotPool>& slots() const { return slots_; }
+
+  /// From now on also the I/O thread reads what the peer writes, as it comes,
+  /// and so rings the bell.
+  void ring(std::shared_ptr<Bell> bell);
+
+  std::optional<Message> receive();
+  bool can_send();
+  bool ready();
+  std::optional<MessageHead> next_head();
+  std::size_t waiting_bytes();
+  void drop_receiver();
+
+  /// Payload that this process copied into the ring, and out of it.
+  std::uint64_t copied_in() const { return writer_.copied_bytes(); }
+  std::uint64_t copied_out() const;
+
+ private:
+  using Self = std::shared_ptr<SharedConnection>;
+  using Clock = Mailbox::Clock;
+
+  // On any thread; they never block.
+  void read_frames();
+  void write_frames();
+  bool write_all();
+  void hand_over();
+  bool has_work() const;
+  void fail(const LinkEnd& end);
+  void fail();
+  void wake_sleepers() const;
+  void wake_peer(Doorbell Offer::*bell) const;
+  void note_progress();
+  void post_look();
+
+  // What an end waits with. It clears its bell itself, so that no other end can
+  // take a wake-up that was meant for it.
+  struct Waiter {
+    Waiter(Wanted what, Spin::Time start) : wanted(what), spin(start) {}
+
+    const Wanted wanted;
+    Spin spin;
+    Doorbell bell = {};
+    std::atomic<bool> sleeps = false;
+  };
+
+  // On an end's thread.
+  template <class Done>
+  bool await(Waiter& waiter, Done done);
+  template <class Done>
+  void sleep(Waiter& waiter, Done done, Clock::duration most);
+
+  // On the I/O thread.
+  static boost::asio::awaitable<void> watch_socket(Self self);
+  static boost::asio::awaitable<void> attend_bell(Self self);
+  static boost::asio::awaitable<void> attend_end_bell(Self self);
+  boost::asio::awaitable<void> greet();
+  boost::asio::awaitable<void> await_end();
+  void adopt(Offer offer);
+  void look();
+  void linger(Clock::duration left);
+  void close();
+
+  const LinkOptions options_;
+  const Socket::executor_type executor_;
+  Mailbox mailbox_;
+  Socket socket_;
+  std::vector<std::byte> first_;
+  FileDescriptor file_;  // of our area, until it is passed
+  const std::shared_ptr<SharedArea> own_area_;
+  const std::shared_ptr<SlotPool> slots_;
+  FrameWriter writer_;  // who has the turn
+  Turn write_turn_;
+  std::atomic<bool> is_blocked_ = false;  // more to write than there is room
+  Turn read_turn_;
+  boost::asio::posix::stream_descriptor io_bell_;
+  const Doorbell end_bell_;          // rung by the peer
+  std::atomic<bool> rings_ = false;  // bells of the ends
+  // The same bell, where the I/O thread attends to it too.
+  boost::asio::posix::stream_descriptor watched_end_bell_;
+  Waiter sender_;
+  Waiter receiver_;
+  boost::asio::steady_timer linger_;
+  bool greeted_ = false;
+  bool lingering_ = false;
+  std::atomic<bool> finished_ = false;  // nothing is left to write, ever
+  std::atomic<std::uint64_t> seen_head_ = 0;
+
+  // Made by the I/O thread before peer_ points there.
+  struct Peer {
+    Peer(Offer offered, SharedConnection& self);
+
+    Offer offer;
+    FrameReader reader;  // who has the turn
+  };
+  std::unique_ptr<Peer> peer_owner_;
+  std::atomic<Peer*> peer_ = nullptr;
+  std::atomic<bool> peer_gone_ = false;
+  std::atomic<bool> failed_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "lib/base/buffer.h"
+#include "lib/base/channel.h"
+#include "lib/base/message.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/shared_options.h"
+
+namespace sluice {
+
+class Reunion;
+
+/// How a link behaves. Both ends must agree on the capacities.
+struct LinkOptions {
+  std::string here = "this end";   ///< for messages: "block 1"
+  std::string there = "the peer";  ///< for messages: "block 2"
+  /// Messages that may be on their way or unread in each direction, >= 1.
+  std::size_t capacity_send = 1;
+  std::size_t capacity_receive = 1;
+  /// How long a send or receive waits while nothing moves: no bytes but
+  /// heartbeats', and no learner of the peer's process.
+  Deadline deadline = std::chrono::minutes(1);
+  /// How often the peer is told that this process lives, and whether its
+  /// learner moved.
+  std::chrono::milliseconds heartbeat = std::chrono::milliseconds(250);
+  /// Whether payloads that are sent carry a checksum; one that comes is always
+  /// compared.
+  bool checksum = false;
+  /// How long the link tries to get a new connection when one broke. It goes
+  /// on with that, without losing or repeating a message. 0: a broken
+  /// connection is the link's end.
+  Deadline reconnect = Deadline(0);
+  /// Where the new one comes from; needed unless `reconnect` is 0.
+  std::shared_ptr<Reunion> reunion = nullptr;
+  /// Called on the I/O thread with each new one: how long there was none.
+  std::function<void(std::chrono::milliseconds)> reconnected = nullptr;
+  FrameLimits limits = {};
+  /// Called on the I/O thread, or that of an end of a link over shared memory,
+  /// one call at a time; it must not block.
+  BufferSource buffers = allocate_buffer;
+  /// Links of other kinds don't look at it.
+  SharedMemoryOptions shared_memory = {};
+  /// For faults that are made on purpose: may change the header and block of a
+  /// data frame, whose checksums were computed. On the thread that sends. A
+  /// frame that is sent again, by a link that reconnects, is as it was before.
+  std::function<void(const Message& message, std::span<std::byte> frame)>
+      damage = nullptr;
+};
+
+}  // namespace sluice

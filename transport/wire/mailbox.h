@@ -1,0 +1,172 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/awake_clock.h"
+#include "lib/base/bell.h"
+#include "lib/base/channel.h"
+#include "lib/base/message.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/link_options.h"
+
+namespace sluice {
+
+/// What is to be written next: whole frames, the last of which may be a data
+/// frame whose payload is the message's tensors. Nothing when `head` is empty.
+struct Outgoing {
+  std::vector<std::byte> head = {};
+  std::vector<std::byte> damaged = {};  ///< what is written instead, once
+  Message message = {};
+  bool beats_only = false;  ///< nothing but a heartbeat
+};
+
+/// How far an end has come, in messages of the whole link.
+struct ResumePoint {
+  std::uint64_t received = 0;  ///< came
+  std::uint64_t taken = 0;     ///< of those, its user has
+};
+
+/// Why nothing more comes or goes.
+struct LinkEnd {
+  std::string reason = {};
+  bool peer_gone = false;  ///< because the peer went, and nothing else
+};
+LinkEnd end_after(const std::exception& error);
+
+/// Where the ends of a link meet who reads and writes: the queues, the credits
+/// and the reason why a link is dead. Knows no sockets, and nobody waits here.
+class Mailbox {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Called under the mailbox's mutex; neither may call it back.
+  struct Callbacks {
+    /// On an end's thread: there may be something to write. Who sends and who
+    /// receives knows that anyway.
+    std::function<void()> wake = [] {};
+    /// By who reads or writes: an end that waits looks again.
+    std::function<void()> changed = [] {};
+  };
+
+  Mailbox(LinkOptions options, Callbacks callbacks);
+
+  // For the ends, as in lib/base/channel.h, but that they wait themselves: for
+  // can_send() and ready(), while time is left, and then give the link up.
+
+  /// The frame of the message that is sent next: waits until its buffers are
+  /// ready, and may read all of it for its checksum.
+  Outgoing prepare(Message message) const;
+  /// Throws LinkError when the link is dead; misuse unless can_send().
+  void send(Outgoing frame);
+  void close();
+  void drop_sender();
+  /// Throws LinkError when none can come any more; misuse unless ready().
+  std::optional<Message> receive();
+  bool can_send() const;  ///< or send() throws
+  bool ready() const;
+  /// When a wait begins, and what is left of the deadline of one that began
+  /// then. To be asked every kAwakeLook at least: time in which this process
+  /// didn't run doesn't count.
+  Clock::time_point awake_now() { return awake_.now(); }
+  Clock::duration time_left(Clock::time_point since);
+  void give_up_sending();
+  void give_up_receiving();
+  std::optional<MessageHead> next_head() const;
+  void ring(std::shared_ptr<Bell> bell);
+  std::size_t waiting_bytes() const;
+  void drop_receiver();
+
+  // For who reads and writes; what the peer sent wrongly is thrown as
+  // LinkError.
+
+  void moved();  ///< bytes moved on the socket, either way, or a learner
+  void beat(std::uint64_t progress);  ///< a heartbeat of ours is due
+  void heard_beat(const FrameHeader& header);
+  Clock::time_point last_move() const;
+  enum class Credits : std::uint8_t {
+    all,
+    many  ///< fewer than half of them only with something else
+  };
+  /// Control frames and at most one message.
+  Outgoing next(Credits credits = Credits::all);
+  bool owes_credits() const;  ///< that next() has left
+  bool nothing_left() const;  ///< next() stays empty for ever
+  bool abandoned() const;     ///< both ends were destroyed
+  bool reading() const;       ///< false: the link is dead, or given up
+  /// A data frame's header came: may it? False: it is a message that came
+  /// before, to be thrown away.
+  bool admit(const FrameHeader& header);
+  void deliver(Message message);
+  void heard_credit(const FrameHeader& header);
+  void end_of_peer(FrameType type);  ///< bye, quit, stop or end
+  /// Of a link that reconnects: nothing is left to be said, either way.
+  bool over() const;
+  /// Its connection broke: what the peer must know to go on.
+  ResumePoint resume_point();
+  /// It has a new one, and the peer said that: what it didn't receive is sent
+  /// again. Throws LinkError when that can't be.
+  void resume(const ResumePoint& peer);
+  void sending_failed(const LinkEnd& end);
+  void reading_ended(const LinkEnd& end);
+
+ private:
+  using Lock = std::lock_guard<std::mutex>;
+
+  void give_up(const std::string& reason);
+  void tell();
+  bool reconnects() const { return options_.reconnect.count() > 0; }
+  void acknowledge(std::uint64_t received);
+  bool cannot_send() const { return stopped_ || is_dead(); }
+  bool is_dead() const { return !failure_.reason.empty(); }
+  bool has_answer() const { return !inbox_.empty() || no_more_ || !reading_; }
+
+  const LinkOptions options_;
+  const Callbacks callbacks_;
+  AwakeClock awake_;
+  // Sequence of the peer's last message. Only who reads moves it, and over
+  // shared memory another thread may write meanwhile.
+  std::atomic<std::uint64_t> received_ = 0;
+  // Of who reads and writes too: the progress that a heartbeat of ours is to
+  // tell, and the last one of the peer's.
+  std::optional<std::uint64_t> beat_;
+  std::uint64_t peers_progress_ = 0;
+  std::atomic<Clock::rep> last_move_;
+
+  mutable std::mutex mutex_;
+  // All below: under the mutex.
+  std::vector<std::shared_ptr<Bell>> bells_;
+  std::uint64_t sent_ = 0;  // last sequence; only the sending end moves it
+  std::deque<Outgoing> outbox_;
+  // Of a link that reconnects: messages that were written, and may have to be
+  // again. The first has the sequence acknowledged_ + 1.
+  std::deque<Outgoing> written_;
+  std::uint64_t acknowledged_ = 0;
+  std::deque<Message> inbox_;
+  std::size_t credits_;          // messages that may still be sent
+  std::uint64_t taken_ = 0;      // messages that our user has received
+  std::uint32_t to_credit_ = 0;  // credits that are not yet on the wire
+  bool closed_ = false;
+  bool sender_gone_ = false;
+  bool receiver_gone_ = false;
+  bool end_written_ = false;   // our bye or quit
+  bool stop_written_ = false;  // our stop
+  bool no_more_ = false;       // the peer's bye or quit came
+  bool quit_ = false;          // it was a quit
+  bool stopped_ = false;       // the peer's stop came
+  bool over_ = false;          // an end frame was written, or came
+  bool reading_ = true;
+  LinkEnd failure_;  // why the link is dead; no reason: it isn't
+};
+
+}  // namespace sluice
