@@ -44,7 +44,7 @@ std::unique_ptr<Crew> make_virtual_crew(const CrewParts& parts);
 /// A thread for each block.
 std::unique_ptr<Crew> make_thread_crew(const CrewParts& parts);
 /// A process for each block: `program` is started anew and finds its config
-/// in `folder` (worker_process.h).
+/// in `folder` (runs/worker_process.h).
 std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
                                         const std::string& program,
                                         const std::string& folder);

@@ -46,7 +46,7 @@ namespace sluice {
 class Network {
  public:
   /// Throws UserError in one line for whatever is wrong with the options.
-  /// engine = "processes" needs sluice::main() (main.h).
+  /// engine = "processes" needs sluice::main() (program.h).
   explicit Network(const NetworkOptions& options);
   ~Network();
   Network(const Network&) = delete;

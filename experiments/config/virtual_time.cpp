@@ -1,5 +1,6 @@
 #include "experiments/config/virtual_time.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "lib/base/message.h"
 #include "lib/boundaries/codecs/coded.h"
+#include "lib/schedules/op_table.h"
 
 namespace sluice {
 namespace {
@@ -39,6 +41,13 @@ void set_slowness(const std::vector<std::string>& slow, const Fields& top,
                              blocks.size(), text));
     blocks[found->first - 1].slowness = found->second;
   }
+}
+
+/// "learn_input".
+std::string key_of(const OpRow& row) {
+  std::string key(row.name);
+  std::replace(key.begin(), key.end(), ' ', '_');
+  return key;
 }
 
 /// Of h_k of one sample.
@@ -71,13 +80,12 @@ void VirtualOptions::describe(Fields& fields) {
                            std::string_view text) {
     fields.key(name, value, {.text = text, .unit = "s", .min = 0, .max = 1e6});
   };
-  seconds("forward", forward,
-          "of a batch: one for all blocks, or one for each");
-  seconds("backward", backward, "likewise, without what follows");
-  seconds("update", update, "likewise");
-  seconds("learn", learn, "likewise, what a synthesizer learns from a batch");
-  seconds("learn_input", learn_input,
-          "likewise, what the input model of an unlocked block learns from it");
+  bool given = false;
+  for (const OpRow& row : op_rows()) {
+    if (row.cost_text.empty()) continue;
+    seconds(key_of(row), this->seconds[row.op], row.cost_text);
+    given = given || !this->seconds[row.op].empty();
+  }
   seconds("head", head, "likewise, more per backward for an auxiliary head");
   fields.key("latency", latency,
              {.text = "of a message between blocks",
@@ -100,9 +108,7 @@ void VirtualOptions::describe(Fields& fields) {
   fields.key("calibrate", calibrate,
              {.text = "measure what the actions take in a few turns on this "
                       "machine, before the run"});
-  const bool given = !(forward.empty() && backward.empty() && update.empty() &&
-                       learn.empty() && learn_input.empty() && head.empty());
-  if (calibrate && given)
+  if (calibrate && (given || !head.empty()))
     fields.reject("calibrate",
                   "measures what forward, backward, update, learn, learn_input "
                   "and head give; leave those out");
@@ -118,8 +124,7 @@ Costs costs_of(const VirtualOptions& options, const Model& model,
               .jitter = options.jitter,
               .seed = static_cast<std::uint64_t>(options.seed)};
   const auto spread = [&](std::string_view name,
-                          const std::vector<double>& values,
-                          double BlockCosts::*member) {
+                          const std::vector<double>& values, auto member) {
     if (values.size() > 1 && values.size() != ranges.size())
       top.reject(
           "virtual",
@@ -127,14 +132,13 @@ Costs costs_of(const VirtualOptions& options, const Model& model,
                       "each block",
                       name, values.size(), ranges.size()));
     for (std::size_t k = 0; k < ranges.size() && !values.empty(); ++k)
-      costs.blocks[k].*member = values[values.size() == 1 ? 0 : k];
+      member(costs.blocks[k]) = values[values.size() == 1 ? 0 : k];
   };
-  spread("forward", options.forward, &BlockCosts::forward);
-  spread("backward", options.backward, &BlockCosts::backward);
-  spread("update", options.update, &BlockCosts::update);
-  spread("learn", options.learn, &BlockCosts::learn);
-  spread("learn_input", options.learn_input, &BlockCosts::learn_input);
-  spread("head", options.head, &BlockCosts::head);
+  for (const OpRow& row : op_rows())
+    spread(key_of(row), options.seconds[row.op],
+           [&](BlockCosts& block) -> double& { return block.seconds[row.op]; });
+  spread("head", options.head,
+         [](BlockCosts& block) -> double& { return block.head; });
   set_slowness(options.slow, top, costs.blocks);
   for (std::size_t k = 0; k + 1 < ranges.size(); ++k)
     costs.bytes.push_back(bytes_above(model, ranges[k], codecs.at(k).get(),

@@ -17,11 +17,7 @@ namespace sluice {
 /// of a run depends on it.
 struct VirtualOptions {
   // Seconds; one for all blocks, or one for each. Empty: nothing.
-  std::vector<double> forward = {};
-  std::vector<double> backward = {};
-  std::vector<double> update = {};
-  std::vector<double> learn = {};
-  std::vector<double> learn_input = {};
+  ByOp<std::vector<double>> seconds = {};
   std::vector<double> head = {};
   double latency = 0;    ///< s
   double bandwidth = 0;  ///< bytes/s; 0: unlimited

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/op_table.h"
 
 namespace sluice {
 namespace {
@@ -26,8 +27,8 @@ bool is_wait(const TracedAction& action) {
 }
 
 bool is_training(const TracedAction& action) {
-  return !is_wait(action) && action.category != name_of(ActionKind::evaluate) &&
-         action.category != name_of(ActionKind::checkpoint);
+  return !is_wait(action) && action.category != name_of(Op::evaluate) &&
+         action.category != name_of(Op::save);
 }
 
 std::size_t lane_in(const TracedAction& action) {
@@ -40,7 +41,7 @@ using TurnRange = std::pair<std::int64_t, std::int64_t>;  // without the end
 TurnRange all_turns_in(const TraceFile& trace, std::set<std::int64_t>& pauses) {
   TurnRange turns{std::numeric_limits<std::int64_t>::max(), 0};
   for (const TracedAction& action : trace.actions) {
-    if (action.category == name_of(ActionKind::forward)) {
+    if (action.category == name_of(Op::forward)) {
       turns.first = std::min(turns.first, action.turn);
       turns.second = std::max(turns.second, action.turn + 1);
     } else if (!is_training(action) && !is_wait(action)) {
@@ -138,12 +139,12 @@ std::vector<double> waits_in(const TraceFile& trace) {
   return seconds;
 }
 
-/// Of a block: by ActionKind, what each action took.
+/// Of a block: what each action took.
 using TimesOfBlock = Variation;
 
-std::optional<std::size_t> kind_of(const TracedAction& action) {
-  for (std::size_t kind = 0; kind < kActionKinds; ++kind)
-    if (action.category == name_of(static_cast<ActionKind>(kind))) return kind;
+std::optional<Op> op_of(const TracedAction& action) {
+  for (const OpRow& row : op_rows())
+    if (action.category == row.name) return row.op;
   return std::nullopt;
 }
 
@@ -154,15 +155,10 @@ double mean_of_times(const std::vector<double>& times) {
 }
 
 BlockCosts costs_of(const TimesOfBlock& times) {
-  const auto of = [&](ActionKind kind) {
-    return mean_of_times(times[static_cast<std::size_t>(kind)]);
-  };
-  return {.forward = of(ActionKind::forward),
-          .backward = of(ActionKind::backward),
-          .update = of(ActionKind::update),
-          .learn = of(ActionKind::learn),
-          .learn_input = of(ActionKind::learn_input),
-          .replay = 0};
+  BlockCosts costs{.replay = 0};
+  for (const OpRow& row : op_rows())
+    costs.seconds[row.op] = mean_of_times(times[row.op]);
+  return costs;
 }
 
 Variation variation_of(TimesOfBlock times) {
@@ -268,11 +264,11 @@ RecordedRun recorded_run(const TraceFile& trace, const RunPlan& plan,
   run.utilisation.resize(blocks);
   for (std::size_t i = 0; i < trace.actions.size(); ++i) {
     const TracedAction& action = trace.actions[i];
-    const auto kind = kind_of(action);
-    if (!kind || !is_looked_at(action, run)) continue;
+    const auto op = op_of(action);
+    if (!op || !is_looked_at(action, run)) continue;
     const double start = is_busy_between ? starts[i] : action.start;
     const double seconds = std::max(0., action.end - start - waits[i]);
-    times[lane_in(action)][*kind].push_back(seconds);
+    times[lane_in(action)][*op].push_back(seconds);
     if (all > 0) run.utilisation[lane_in(action)] += seconds / all;
   }
   for (const TimesOfBlock& of_block : times) {

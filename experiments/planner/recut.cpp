@@ -103,28 +103,33 @@ std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
   const RunPlan& plan = from.plans.front();
   const std::vector<Part> parts = parts_of(from);
   const BlockCosts& last = costs.back();
-  const double usual = last.forward > 0 ? last.backward / last.forward : 2;
+  const double usual =
+      last.seconds[Op::forward] > 0
+          ? last.seconds[Op::backward] / last.seconds[Op::forward]
+          : 2;
   Extra extra;
   double heads = 0;
   std::vector<BlockCosts> layers(parts.size());
   for (std::size_t k = 0; k < costs.size(); ++k) {
-    double backward = costs[k].backward;
+    const ByOp<double>& seconds = costs[k].seconds;
+    double backward = seconds[Op::backward];
     if (replays(plan.blocks[k]))
-      backward = std::max(0., backward - costs[k].forward);
+      backward = std::max(0., backward - seconds[Op::forward]);
     if (has_head(plan, k)) {
-      const double head = std::max(0., backward - usual * costs[k].forward);
+      const double head = std::max(0., backward - usual * seconds[Op::forward]);
       backward -= head;
       extra.head += head;
       ++heads;
     }
-    extra.learn += costs[k].learn;
-    extra.learn_input += costs[k].learn_input;
+    extra.learn += seconds[Op::learn];
+    extra.learn_input += seconds[Op::learn_input];
     const LayerRange& range = from.ranges[k];
     for (std::int64_t i = range.first; i <= range.last; ++i) {
       const auto layer = static_cast<std::size_t>(i);
-      layers[layer] = {.forward = costs[k].forward * parts[layer].work,
-                       .backward = backward * parts[layer].work,
-                       .update = costs[k].update * parts[layer].update};
+      layers[layer].seconds = {
+          {Op::forward, seconds[Op::forward] * parts[layer].work},
+          {Op::backward, backward * parts[layer].work},
+          {Op::update, seconds[Op::update] * parts[layer].update}};
     }
   }
   const auto boundaries =
@@ -135,15 +140,15 @@ std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
     const LayerRange& range = to.ranges[k];
     for (std::int64_t i = range.first; i <= range.last; ++i) {
       const BlockCosts& layer = layers[static_cast<std::size_t>(i)];
-      block.forward += layer.forward;
-      block.backward += layer.backward;
-      block.update += layer.update;
+      for (const Op op : {Op::forward, Op::backward, Op::update})
+        block.seconds[op] += layer.seconds[op];
     }
     const BlockPlan& mine = to.plans.front().blocks[k];
     if (has_head(to.plans.front(), k) && heads > 0)
       block.head = extra.head / heads;
-    if (mine.learns) block.learn = extra.learn / boundaries;
-    if (mine.unlocked) block.learn_input = extra.learn_input / boundaries;
+    if (mine.learns) block.seconds[Op::learn] = extra.learn / boundaries;
+    if (mine.unlocked)
+      block.seconds[Op::learn_input] = extra.learn_input / boundaries;
     made.push_back(block);
   }
   return made;

@@ -19,7 +19,7 @@ struct DataOrderArguments {
 };
 /// Prints a line per batch of the run: its number, the epoch, and the positions
 /// of its samples (Samples::position), with a space between. Then writes what
-/// else was asked for (keyed_tensors.h), and says so on stderr.
+/// else was asked for (runs/keyed_tensors.h), and says so on stderr.
 void data_order_command(const DataOrderArguments& arguments);
 
 struct DataFetchArguments {

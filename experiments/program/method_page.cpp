@@ -49,8 +49,9 @@ Experiment example(const PolicyRow& row, int blocks) {
 
 /// Equal blocks, a backward takes two forwards, nothing else takes time.
 Costs ideal_costs(int blocks, double latency) {
-  return {.blocks = std::vector<BlockCosts>(static_cast<std::size_t>(blocks),
-                                            {.forward = 1, .backward = 2}),
+  return {.blocks = std::vector<BlockCosts>(
+              static_cast<std::size_t>(blocks),
+              {.seconds = {{Op::forward, 1}, {Op::backward, 2}}}),
           .latency = latency};
 }
 
@@ -63,7 +64,7 @@ std::string timeline_of(const PolicyRow& row) {
   for (const TimedAction& timed :
        simulate(experiment.plans.front(), ideal_costs(3, 0),
                 experiment.capacities, actions))
-    if (timed.action.kind != ActionKind::update && timed.end <= kColumns)
+    if (timed.action.op != Op::update && timed.end <= kColumns)
       shown.push_back(timed);
   return draw_timeline(shown, 3, 1);
 }

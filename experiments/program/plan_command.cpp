@@ -171,8 +171,9 @@ Costs costs_to_plan_with(const Experiment& experiment,
   for (const double flops : work)
     if (flops > 0 && (least == 0 || flops < least)) least = flops;
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
-    costs.blocks[k].forward = least > 0 ? work[k] / least : 1;
-    costs.blocks[k].backward = 2 * costs.blocks[k].forward;
+    const double forward = least > 0 ? work[k] / least : 1;
+    costs.blocks[k].seconds = {{Op::forward, forward},
+                               {Op::backward, 2 * forward}};
   }
   return costs;
 }
@@ -185,7 +186,8 @@ double unit_of(const Costs& costs, double end) {
   double shortest = end;
   double longest = 0;
   for (const BlockCosts& block : costs.blocks)
-    for (const double seconds : {block.forward, block.backward}) {
+    for (const Op op : {Op::forward, Op::backward}) {
+      const double seconds = block.seconds[op];
       if (seconds == 0) continue;
       shortest = std::min(shortest, seconds * block.slowness);
       longest = std::max(longest, seconds * block.slowness);
@@ -215,8 +217,8 @@ void print_costs(const Costs& costs) {
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const BlockCosts& block = costs.blocks[k];
     fmt::print("{:>5}  {:>9.4g}  {:>10.4g}  {:>9.4g}  {:>9.4g}  {:>9.4g}{}\n",
-               k + 1, block.forward, block.backward, block.update, block.learn,
-               block.head,
+               k + 1, block.seconds[Op::forward], block.seconds[Op::backward],
+               block.seconds[Op::update], block.seconds[Op::learn], block.head,
                block.slowness == 1 ? std::string()
                                    : fmt::format("  x {:g}", block.slowness));
   }

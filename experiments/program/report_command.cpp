@@ -34,14 +34,15 @@ Costs counting_costs(const Experiment& experiment) {
   Costs costs{.bandwidth = 1, .bytes = experiment.costs.bytes};
   for (std::size_t k = 0; k < experiment.ranges.size(); ++k) {
     const double forward = kPerMultiplyAdd * multiply_adds_of(experiment, k);
-    costs.blocks.push_back({.forward = forward, .backward = 2 * forward});
+    costs.blocks.push_back(
+        {.seconds = {{Op::forward, forward}, {Op::backward, 2 * forward}}});
   }
   for (int block = 1; block < experiment.blocks(); ++block) {
     const auto k = static_cast<std::size_t>(block) - 1;
     const PolicyWork work = policy_work(experiment, block);
     costs.blocks[k].head = work.signal;
-    costs.blocks[k].learn = work.learn;
-    costs.blocks[k + 1].learn_input = work.learn_input;
+    costs.blocks[k].seconds[Op::learn] = work.learn;
+    costs.blocks[k + 1].seconds[Op::learn_input] = work.learn_input;
   }
   return costs;
 }

@@ -152,10 +152,12 @@ void print_blocks(const Costs& costs) {
   fmt::print("\nblock  forward ms  backward ms  update ms  learn ms\n");
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const BlockCosts& block = costs.blocks[k];
+    const ByOp<double>& seconds = block.seconds;
     fmt::print(
         "{:>5}  {:>10.3f}  {:>11.3f}  {:>9.3f}  {:>8.3f}{}\n", k + 1,
-        1e3 * block.forward, 1e3 * (block.backward + block.head),
-        1e3 * block.update, 1e3 * (block.learn + block.learn_input),
+        1e3 * seconds[Op::forward], 1e3 * (seconds[Op::backward] + block.head),
+        1e3 * seconds[Op::update],
+        1e3 * (seconds[Op::learn] + seconds[Op::learn_input]),
         block.slowness == 1 ? "" : fmt::format("  x {:g}", block.slowness));
   }
   for (std::size_t k = 0; k < costs.links.size(); ++k)

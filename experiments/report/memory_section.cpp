@@ -29,7 +29,7 @@ constexpr std::array<Purpose, 6> kPurposes = {{
 constexpr double kBarWidth = 220;
 
 /// The means over the runs of a cell, in bytes; NaN where none counted them.
-struct Ledger {
+struct MemoryUsed {
   std::array<double, kPurposes.size()> parts = {};
   double peak = 0;
   double forecast = 0;  ///< of the peak, made before the first turn
@@ -62,8 +62,8 @@ double mean_of(const StudyCell& cell, int block, const char* key,
   return spread_of(values).mean;
 }
 
-std::map<int, Ledger> ledgers_of(const StudyCell& cell) {
-  std::map<int, Ledger> ledgers;
+std::map<int, MemoryUsed> ledgers_of(const StudyCell& cell) {
+  std::map<int, MemoryUsed> ledgers;
   for (const RunRecord* run : cell.runs_to_draw())
     for (const auto& [block, record] : run->blocks) ledgers[block] = {};
   for (auto& [block, ledger] : ledgers) {
@@ -80,7 +80,7 @@ std::string mib_text(double bytes) {
   return std::isfinite(bytes) ? fmt::format("{:.2f}", bytes / (1 << 20)) : "-";
 }
 
-std::string bar_of(const Ledger& ledger, double longest) {
+std::string bar_of(const MemoryUsed& ledger, double longest) {
   std::string inside;
   double x = 0;
   const auto add = [&](double bytes, std::size_t shade, const char* title) {
@@ -145,7 +145,7 @@ std::string head(bool has_forecasts, bool has_processes) {
 
 std::string memory_section(const ReportInput& input) {
   if (input.only_numbers) return "";
-  std::vector<std::map<int, Ledger>> all;
+  std::vector<std::map<int, MemoryUsed>> all;
   double longest = 0;
   bool has_forecasts = false;
   bool has_processes = false;

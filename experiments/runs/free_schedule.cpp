@@ -6,6 +6,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/schedules/op_table.h"
 
 namespace sluice {
 
@@ -45,10 +46,8 @@ std::vector<std::vector<Action>> read_schedule(const std::string& path,
 std::vector<Action> with_turns(std::vector<Action> actions) {
   std::int64_t newest = -1;
   for (Action& action : actions) {
-    if (action.kind == ActionKind::forward) newest = action.batch;
-    const bool is_training = action.kind != ActionKind::evaluate &&
-                             action.kind != ActionKind::checkpoint;
-    action.turn = is_training ? newest : newest + 1;
+    if (action.op == Op::forward) newest = action.batch;
+    action.turn = row_of(action.op).is_training ? newest : newest + 1;
   }
   return actions;
 }

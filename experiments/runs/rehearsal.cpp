@@ -135,7 +135,7 @@ BlockCosts act_alone(LonelyBlock& block, std::deque<Action>& actions,
        actions.pop_front()) {
     const double seconds = block.act(actions.front());
     if (actions.front().turn >= turns.warm)
-      timings.add(actions.front().kind, seconds);
+      timings.add(actions.front().op, seconds);
   }
   return timings.medians();
 }

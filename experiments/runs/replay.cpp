@@ -77,8 +77,7 @@ class Replay {
     while (const std::optional<TimedAction> timed = simulation.next()) {
       Worker& worker = *workers_[at(timed->block)];
       worker.execute(timed->action);
-      if (timed->action.kind == ActionKind::checkpoint)
-        compare(worker, timed->action.batch);
+      if (timed->action.op == Op::save) compare(worker, timed->action.batch);
     }
     if (!simulation.finished()) refuse(simulation.stuck());
     check_end();

@@ -57,7 +57,7 @@ class ActingTogether {
            actions.pop_front()) {
         const double seconds = performer.block->act(actions.front());
         if (turn > 0 && not_done_ > 0)  // the first one warms up
-          timings.add(actions.front().kind, seconds);
+          timings.add(actions.front().op, seconds);
       }
     }
   }
@@ -74,16 +74,10 @@ class ActingTogether {
 }  // namespace
 
 BlockCosts Timings::medians() const {
-  const auto of = [&](ActionKind kind) {
-    const auto found = seconds_.find(kind);
-    return found == seconds_.end() ? 0 : median(found->second);
-  };
-  return {.forward = of(ActionKind::forward),
-          .backward = of(ActionKind::backward),
-          .update = of(ActionKind::update),
-          .learn = of(ActionKind::learn),
-          .learn_input = of(ActionKind::learn_input),
-          .replay = 0};
+  BlockCosts costs{.replay = 0};
+  for (const auto& [op, seconds] : seconds_)
+    costs.seconds[op] = median(seconds);
+  return costs;
 }
 
 std::vector<BlockCosts> act_side_by_side(std::vector<Performer>& performers,

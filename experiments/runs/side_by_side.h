@@ -16,14 +16,12 @@ namespace sluice {
 /// What a block's actions took, one by one.
 class Timings {
  public:
-  void add(ActionKind kind, double seconds) {
-    seconds_[kind].push_back(seconds);
-  }
+  void add(Op op, double seconds) { seconds_[op].push_back(seconds); }
   /// Heads and replays are part of a backward.
   BlockCosts medians() const;
 
  private:
-  std::map<ActionKind, std::vector<double>> seconds_;
+  std::map<Op, std::vector<double>> seconds_;
 };
 
 /// A block and what it is to do next.

@@ -65,13 +65,13 @@ void VirtualClock::trace(const TimedAction& timed) {
 void VirtualClock::watch(const TimedAction& timed) {
   const Action& action = timed.action;
   trace(timed);
-  if (timed.block == 1 && action.kind == ActionKind::forward) ++turns_;
+  if (timed.block == 1 && action.op == Op::forward) ++turns_;
   busy_[static_cast<std::size_t>(timed.block) - 1] += timed.end - timed.start;
-  if (action.kind == ActionKind::backward && timed.block > 1) {
+  if (action.op == Op::backward && timed.block > 1) {
     gradients_[{timed.block - 1, action.batch}] = timed.arrival;
     gradients_.erase({timed.block - 1, action.batch - kGradientsKept});
   }
-  if (action.kind == ActionKind::checkpoint) save(timed);
+  if (action.op == Op::save) save(timed);
 }
 
 void VirtualClock::save(const TimedAction& checkpoint) {

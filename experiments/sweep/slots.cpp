@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 using Kind = RunState::Kind;
 
 constexpr std::chrono::milliseconds kBetweenPolls{10};
-/// As stop_signals.cpp has it: stopped before there was something to save.
+/// As runs/stop_signals.h has it: stopped before there was something to save.
 constexpr int kEndedAtOnce = 130;
 
 /// The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES

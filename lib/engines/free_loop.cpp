@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "lib/base/error.h"
+
 namespace sluice {
 
 FreeLoop::FreeLoop(const BlockPlan& plan, Worker& worker, Executor executor)
@@ -12,7 +14,7 @@ FreeLoop::FreeLoop(const BlockPlan& plan, Worker& worker, Executor executor)
 
 std::optional<Action> FreeLoop::ready_choice() {
   if (const auto next = worker_.next_from_below()) chooser_.see(*next);
-  for (Action& choice : chooser_.choices())
+  for (Action& choice : chooser_.choices(worker_.ledger()))
     if (worker_.is_ready(choice)) return std::move(choice);
   return std::nullopt;
 }
@@ -20,19 +22,24 @@ std::optional<Action> FreeLoop::ready_choice() {
 void FreeLoop::execute(Action action) {
   executor_.execute(action, worker_);
   action.dropped = worker_.take_dropped();
-  chooser_.note(action);
+  chooser_.did(action);
   done_ += (done_.empty() ? "" : " ") + to_text(action);
 }
 
 std::string FreeLoop::carry_out(const Grant& grant) {
+  SLUICE_CHECK(chooser_.is_done(worker_.ledger()),
+               "block {} is given turns before it has done its last",
+               worker_.block());
   chooser_.give(grant);
-  while (!chooser_.is_done()) {
+  while (!chooser_.is_done(worker_.ledger())) {
     const std::uint64_t heard = bell_->rung();
     worker_.flush();
     if (std::optional<Action> choice = ready_choice())
       execute(std::move(*choice));
-    else if (!chooser_.is_done() && !executor_.wait(worker_, *bell_, heard))
-      execute(chooser_.choices().front());  // it says who is silent
+    else if (!chooser_.is_done(worker_.ledger()) &&
+             !executor_.wait(worker_, *bell_, heard))
+      execute(
+          chooser_.choices(worker_.ledger()).front());  // it says who is silent
   }
   return std::exchange(done_, {});
 }

@@ -1,27 +1,19 @@
 #include "lib/engines/progress_board.h"
 
 #include <algorithm>
-#include <array>
+#include <string_view>
 
 #include <fmt/format.h>
 
-#include "lib/schedules/action.h"
+#include "lib/schedules/op_table.h"
 
 namespace sluice {
 namespace {
 
-constexpr std::array<const char*, kActionKinds> kNames = {
-    "forward",
-    "backward",
-    "update",
-    "evaluation",
-    "learning",
-    "checkpoint",
-    "learning of its input"};
-
-const char* name_of(int action) {
-  const auto index = static_cast<std::size_t>(action);
-  return index < kNames.size() ? kNames[index] : "unknown";
+/// `op`: as another process says it.
+std::string_view name_of(int op) {
+  const auto index = static_cast<std::size_t>(op);
+  return index < kOps ? op_rows()[index].doing : "unknown";
 }
 
 std::string waited_for(int there) {

@@ -94,7 +94,7 @@ class HeartbeatSender final : public Sender {
 
 void Pulse::begins(const Action& action) {
   turn_ = action.turn;
-  action_ = static_cast<int>(action.kind);
+  action_ = static_cast<int>(action.op);
   moves();
 }
 

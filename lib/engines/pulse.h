@@ -36,7 +36,7 @@ class Pulse {
   void waited(std::chrono::nanoseconds time);
 
   /// What a message of kind `progress` says: "moves" (a counter), "waits" (for
-  /// whom), "turn", "action" (a number of ActionKind; -1: none yet).
+  /// whom), "turn", "action" (a number of Op; -1: none yet).
   Record record() const;
   /// For how long the worker has waited for others, all together.
   std::chrono::nanoseconds waited() const;

@@ -18,9 +18,9 @@ c10::Event GpuClock::now() const {
   return event;
 }
 
-void GpuClock::resume(ActionKind kind) {
-  kind_ = kind;
-  intervals_.push_back({kind, now(), c10::Event(device_.type())});
+void GpuClock::resume(Op op) {
+  op_ = op;
+  intervals_.push_back({op, now(), c10::Event(device_.type())});
   running_ = true;
 }
 
@@ -36,7 +36,7 @@ void GpuClock::collect(TimeSpent& spent, bool all) {
     const Interval& oldest = intervals_.front();
     if (is_open || (!all && !oldest.end.query())) return;
     oldest.end.synchronize();
-    spent.working[static_cast<std::size_t>(oldest.kind)] +=
+    spent.working[oldest.op] +=
         oldest.start.elapsedTime(oldest.end) / kMillisecondsPerSecond;
     intervals_.pop_front();
   }

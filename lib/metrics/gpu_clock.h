@@ -15,13 +15,13 @@ class GpuClock {
  public:
   explicit GpuClock(const c10::Device& device) : device_(device) {}
 
-  /// What is started from now on counts for that kind of action, until pause():
+  /// What is started from now on counts for that op, until pause():
   /// while the host waits for a message the GPU has nothing to do.
-  void resume(ActionKind kind);
+  void resume(Op op);
   /// Returns whether it was running.
   bool pause();
   /// Goes on after a pause within an action.
-  void resume() { resume(kind_); }
+  void resume() { resume(op_); }
 
   /// Adds the times of the work that is done by now; with `all` of all of it,
   /// which it waits for.
@@ -29,14 +29,14 @@ class GpuClock {
 
  private:
   struct Interval {
-    ActionKind kind;
+    Op op;
     c10::Event start;
     c10::Event end;
   };
   c10::Event now() const;
 
   c10::Device device_;
-  ActionKind kind_ = ActionKind::forward;
+  Op op_ = Op::forward;
   std::deque<Interval> intervals_;  // the last one is open while running
   bool running_ = false;
 };

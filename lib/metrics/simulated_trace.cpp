@@ -24,7 +24,7 @@ SimulatedTrace::SimulatedTrace(std::ostream& out, Plans plans)
 
 void SimulatedTrace::write(const TimedAction& timed) {
   const Action& action = timed.action;
-  trace_.slice(timed.block, to_text(action), name_of(action.kind), timed.start,
+  trace_.slice(timed.block, to_text(action), name_of(action.op), timed.start,
                timed.end, {{"batch", action.batch}, {"turn", action.turn}});
   const RunPlan& plan = plans_.at(static_cast<std::size_t>(action.phase));
   for (const Transfer& need : needs_of(plan, timed.block, action)) {

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <array>
 #include <chrono>
-#include <cstddef>
 
-#include "lib/schedules/action.h"
+#include "lib/schedules/op.h"
 
 namespace sluice {
 
@@ -37,32 +35,29 @@ class Stopwatch {
 
 /// Where the seconds of a worker go.
 struct TimeSpent {
-  std::array<double, kActionKinds> working = {};  ///< by ActionKind
+  ByOp<double> working = {};
   /// For messages, and for room for them; not part of `working`.
   double waiting = 0;
 
-  double of(ActionKind kind) const {
-    return working[static_cast<std::size_t>(kind)];
-  }
+  double of(Op op) const { return working[op]; }
 };
 
 /// Measures an action for the life of this object; what it waits meanwhile is
 /// not work.
 class ActionTimer {
  public:
-  ActionTimer(TimeSpent& spent, ActionKind kind)
-      : spent_(spent), kind_(kind), waited_before_(spent.waiting) {}
+  ActionTimer(TimeSpent& spent, Op op)
+      : spent_(spent), op_(op), waited_before_(spent.waiting) {}
   ~ActionTimer() {
     const double waited = spent_.waiting - waited_before_;
-    spent_.working[static_cast<std::size_t>(kind_)] +=
-        seconds_since(start_) - waited;
+    spent_.working[op_] += seconds_since(start_) - waited;
   }
   ActionTimer(const ActionTimer&) = delete;
   ActionTimer& operator=(const ActionTimer&) = delete;
 
  private:
   TimeSpent& spent_;
-  ActionKind kind_;
+  Op op_;
   double waited_before_;
   SteadyTime start_ = std::chrono::steady_clock::now();
 };

@@ -1,14 +1,14 @@
 #include "lib/schedules/action.h"
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 
 #include "lib/base/error.h"
+#include "lib/schedules/op_table.h"
 
 namespace sluice {
 namespace {
-
-constexpr std::string_view kLetters = "FBUELCI";
 
 /// Takes a number from the front of what is left of a word.
 bool take_number(std::string_view& left, std::int64_t& number) {
@@ -27,12 +27,14 @@ bool take_sign(std::string_view& left, char sign) {
 /// Reads "F5", "F5<7", "F5-3-4" or "F5<7-3-4"; false when the word is no
 /// action.
 bool parse(std::string_view word, Action& action) {
-  const std::size_t kind = kLetters.find(word.front());
-  if (kind == std::string_view::npos) return false;
-  action.kind = static_cast<ActionKind>(kind);
+  const auto row = std::find_if(
+      op_rows().begin(), op_rows().end(),
+      [&](const OpRow& each) { return each.letter == word.front(); });
+  if (row == op_rows().end()) return false;
+  action.op = row->op;
   std::string_view left = word.substr(1);
   if (!take_number(left, action.batch)) return false;
-  if (action.kind != ActionKind::forward) return left.empty();
+  if (action.op != Op::forward) return left.empty();
   if (take_sign(left, '<') &&
       (!take_number(left, action.arrived) || action.arrived == 0))
     return false;
@@ -41,31 +43,21 @@ bool parse(std::string_view word, Action& action) {
   return left.empty();
 }
 
-}  // namespace
-
-std::string_view name_of(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::forward:
-      return "forward";
-    case ActionKind::backward:
-      return "backward";
-    case ActionKind::update:
-      return "update";
-    case ActionKind::evaluate:
-      return "evaluate";
-    case ActionKind::learn:
-      return "learn";
-    case ActionKind::checkpoint:
-      return "checkpoint";
-    case ActionKind::learn_input:
-      return "learn input";
+/// "F, B, U"
+std::string letters() {
+  std::string all;
+  for (const OpRow& row : op_rows()) {
+    if (!all.empty()) all += ", ";
+    all += row.letter;
   }
-  return "";
+  return all;
 }
 
+}  // namespace
+
 std::string to_text(const Action& action) {
-  std::string text = fmt::format(
-      "{}{}", kLetters[static_cast<std::size_t>(action.kind)], action.batch);
+  std::string text =
+      fmt::format("{}{}", row_of(action.op).letter, action.batch);
   if (action.arrived > 0) text += fmt::format("<{}", action.arrived);
   for (const std::int64_t batch : action.dropped)
     text += fmt::format("-{}", batch);
@@ -79,10 +71,9 @@ std::vector<Action> actions_from_text(std::string_view line) {
     Action action;
     if (!parse(word, action))
       throw UserError(
-          "'{}' is no action; an action is one of F, B, U, E, L, C, I and a "
-          "batch "
-          "number, as in 'F0 B0 U0'",
-          word);
+          "'{}' is no action; an action is one of {} and a batch number, as in "
+          "'F0 B0 U0'",
+          word, letters());
     actions.push_back(action);
   }
   return actions;

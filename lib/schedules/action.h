@@ -1,32 +1,17 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lib/schedules/op.h"
+
 namespace sluice {
-
-/// What a block does in one step.
-enum class ActionKind : std::uint8_t {
-  forward,     ///< F: forward a training batch, send it up
-  backward,    ///< B: take the gradient of a batch, send the rest down
-  update,      ///< U: optimizer step with the gradients of a batch
-  evaluate,    ///< E: forward an evaluation batch
-  learn,       ///< L: a synthesizer learns from a batch
-  checkpoint,  ///< C: save the block; `batch` is the number of turns done
-  learn_input  ///< I: an input model learns from a batch
-};
-
-inline constexpr std::size_t kActionKinds = 7;
-
-/// For people: "learn input".
-std::string_view name_of(ActionKind kind);
 
 /// One step of one block, and the batch that it is for.
 struct Action {
-  ActionKind kind = ActionKind::forward;
+  Op op = Op::forward;
   std::int64_t batch = 0;
   /// The block's turn: t of the turn that forwards batch t. A drain's turns
   /// count on.

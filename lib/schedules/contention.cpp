@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "lib/schedules/op_table.h"
+
 namespace sluice {
 namespace {
 
@@ -45,10 +47,10 @@ double value_between(double alone, double beside, double crowding) {
 BlockCosts costs_between(const BlockCosts& alone, const BlockCosts& beside,
                          double crowding) {
   BlockCosts costs = alone;
-  for (const auto member :
-       {&BlockCosts::forward, &BlockCosts::backward, &BlockCosts::update,
-        &BlockCosts::learn, &BlockCosts::learn_input, &BlockCosts::head})
-    costs.*member = value_between(alone.*member, beside.*member, crowding);
+  for (const OpRow& row : op_rows())
+    costs.seconds[row.op] =
+        value_between(alone.seconds[row.op], beside.seconds[row.op], crowding);
+  costs.head = value_between(alone.head, beside.head, crowding);
   return costs;
 }
 

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "lib/base/random.h"
+#include "lib/schedules/op_table.h"
 
 namespace sluice {
 
@@ -23,29 +24,15 @@ BlockCosts costs_of(const Costs& costs, int block) {
                                          : BlockCosts{};
 }
 
-double backward_seconds(const BlockCosts& costs, const BlockPlan& plan) {
-  const double replay = costs.replay.value_or(costs.forward);
-  return costs.backward + costs.head + (replays(plan) ? replay : 0);
+double replay_seconds(const BlockCosts& costs, const BlockPlan& plan) {
+  return replays(plan) ? costs.replay.value_or(costs.seconds[Op::forward]) : 0;
 }
 
-double mean_seconds(const BlockCosts& costs, const BlockPlan& plan,
-                    ActionKind kind) {
-  switch (kind) {
-    case ActionKind::forward:
-    case ActionKind::evaluate:
-      return costs.forward;
-    case ActionKind::backward:
-      return backward_seconds(costs, plan);
-    case ActionKind::update:
-      return costs.update;
-    case ActionKind::learn:
-      return costs.learn;
-    case ActionKind::learn_input:
-      return costs.learn_input;
-    case ActionKind::checkpoint:
-      return 0;
-  }
-  return 0;
+double mean_seconds(const BlockCosts& costs, const BlockPlan& plan, Op op) {
+  const double seconds = costs.seconds[row_of(op).costs_as];
+  // In this order, which the last bits of a virtual time depend on.
+  return op == Op::backward ? seconds + costs.head + replay_seconds(costs, plan)
+                            : seconds;
 }
 
 double factor(const Costs& costs, std::initializer_list<std::int64_t> what) {
@@ -67,8 +54,9 @@ LinkCosts link_of(const Costs& costs, const Transfer& transfer) {
 bool takes_time(const Costs& costs) {
   const bool computes = std::any_of(
       costs.blocks.begin(), costs.blocks.end(), [](const BlockCosts& block) {
-        return block.forward > 0 || block.backward > 0 || block.update > 0 ||
-               block.learn > 0 || block.learn_input > 0 || block.head > 0;
+        return block.head > 0 ||
+               std::any_of(block.seconds.begin(), block.seconds.end(),
+                           [](double seconds) { return seconds > 0; });
       });
   const bool waits = std::any_of(
       costs.links.begin(), costs.links.end(), [](const LinkCosts& link) {
@@ -81,8 +69,7 @@ namespace {
 
 double variation_of(const Costs& costs, int block, const Action& action) {
   if (at(block) >= costs.variation.size()) return 1;
-  const std::vector<double>& factors =
-      costs.variation[at(block)][static_cast<std::size_t>(action.kind)];
+  const std::vector<double>& factors = costs.variation[at(block)][action.op];
   if (factors.empty()) return 1;
   return factors[static_cast<std::size_t>(action.turn) % factors.size()];
 }
@@ -92,9 +79,9 @@ double variation_of(const Costs& costs, int block, const Action& action) {
 double seconds_of(const Costs& costs, const BlockPlan& plan,
                   const Action& action) {
   const BlockCosts mine = costs_of(costs, plan.block);
-  return mean_seconds(mine, plan, action.kind) * mine.slowness *
+  return mean_seconds(mine, plan, action.op) * mine.slowness *
          variation_of(costs, plan.block, action) *
-         factor(costs, {plan.block, static_cast<std::int64_t>(action.kind),
+         factor(costs, {plan.block, static_cast<std::int64_t>(action.op),
                         action.batch, action.turn});
 }
 
@@ -132,8 +119,8 @@ double seconds_in_one_block(const Costs& costs, const RunPlan& plan) {
   double seconds = 0;
   for (const BlockPlan& block : plan.blocks) {
     const BlockCosts mine = costs_of(costs, block.block);
-    seconds += mine.forward + mine.backward +
-               mine.update / static_cast<double>(block.accumulate);
+    seconds += mine.seconds[Op::forward] + mine.seconds[Op::backward] +
+               mine.seconds[Op::update] / static_cast<double>(block.accumulate);
   }
   return seconds;
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -12,11 +11,9 @@ namespace sluice {
 
 /// Seconds that the actions of a block take on the virtual clock.
 struct BlockCosts {
-  double forward = 0;
-  double backward = 0;  ///< without what follows
-  double update = 0;
-  double learn = 0;
-  double learn_input = 0;
+  /// Of each op; a backward without what follows. Evaluations take what
+  /// forwards do.
+  ByOp<double> seconds = {};
   /// More per backward: the auxiliary head, both ways.
   double head = 0;
   /// More per backward of a method that forwards the batch again; nothing: as
@@ -39,9 +36,9 @@ struct LinkCosts {
   double bandwidth = 0;  ///< bytes/s of each direction; 0: unlimited
 };
 
-/// How a block's actions differed from turn to turn: for each ActionKind
-/// factors, of which that of turn t is element t modulo their number. Empty: 1.
-using Variation = std::array<std::vector<double>, kActionKinds>;
+/// How a block's actions differed from turn to turn: for each op factors, of
+/// which that of turn t is element t modulo their number. Empty: 1.
+using Variation = ByOp<std::vector<double>>;
 
 /// Blocks that share a device: no more than `cores` of them compute at a time,
 /// and who has waited longest comes first.

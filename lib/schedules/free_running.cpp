@@ -7,12 +7,22 @@
 
 namespace sluice {
 
+namespace {
+
+/// Batches that wait for something.
+std::int64_t waiting(const Ledger& ledger) {
+  return std::ssize(ledger.with(Mark::in_flight)) +
+         std::ssize(ledger.with(Mark::lesson));
+}
+
+}  // namespace
+
 FreeRunning::FreeRunning(BlockPlan plan) : plan_(std::move(plan)) {
   SLUICE_CHECK(plan_.in_flight > 0, "block {} doesn't run free", plan_.block);
 }
 
 void FreeRunning::give(const Grant& grant) {
-  SLUICE_CHECK(is_done() && grant.first_turn == next_,
+  SLUICE_CHECK(grant.first_turn == next_,
                "block {}: turns from {} on are granted after {}", plan_.block,
                grant.first_turn, next_);
   grant_ = grant;
@@ -20,67 +30,47 @@ void FreeRunning::give(const Grant& grant) {
   saved_ = !grant.checkpoint;
 }
 
-std::int64_t FreeRunning::waiting() const {
-  return std::ssize(flights_) + std::ssize(lessons_);
+bool FreeRunning::turns_are_over(const Ledger& ledger) const {
+  if (next_ < grant_.end_turn || is_due(ledger)) return false;
+  return waiting(ledger) < (grant_.drain ? 1 : plan_.in_flight);
 }
 
-bool FreeRunning::turns_are_over() const {
-  if (next_ < grant_.end_turn || due_) return false;
-  return waiting() < (grant_.drain ? 1 : plan_.in_flight);
+bool FreeRunning::is_due(const Ledger& ledger) const {
+  return std::ssize(ledger.with(Mark::summed)) == plan_.accumulate;
 }
 
-Action FreeRunning::action(ActionKind kind, std::int64_t batch) const {
-  return {kind, batch, turn_, grant_.phase};
+Action FreeRunning::action(Op op, std::int64_t batch) const {
+  return {op, batch, turn_, grant_.phase};
 }
 
-std::vector<Action> FreeRunning::choices() const {
-  if (due_) return {action(ActionKind::update, *due_)};
-  if (turns_are_over()) {
-    Action last = action(ActionKind::evaluate, evaluated_);
+std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {
+  if (is_due(ledger))
+    return {action(Op::update, *ledger.with(Mark::summed).rbegin())};
+  if (turns_are_over(ledger)) {
+    Action last = action(Op::evaluate, evaluated_);
     last.turn = grant_.end_turn;
     if (evaluated_ < grant_.evaluation_batches) return {last};
-    last.kind = ActionKind::checkpoint;
+    last.op = Op::save;
     last.batch = grant_.end_turn;
     return saved_ ? std::vector<Action>{} : std::vector<Action>{last};
   }
   std::vector<Action> all;
-  if (!flights_.empty())
-    all.push_back(action(ActionKind::backward, *flights_.begin()));
-  if (!lessons_.empty())
-    all.push_back(action(ActionKind::learn, *lessons_.begin()));
-  if (next_ < grant_.end_turn && waiting() < plan_.in_flight)
-    all.push_back({ActionKind::forward, next_, next_, grant_.phase});
+  for (const auto& [mark, op] :
+       {std::pair{Mark::in_flight, Op::backward}, {Mark::lesson, Op::learn}})
+    if (const auto& batches = ledger.with(mark); !batches.empty())
+      all.push_back(action(op, *batches.begin()));
+  if (next_ < grant_.end_turn && waiting(ledger) < plan_.in_flight)
+    all.push_back({Op::forward, next_, next_, grant_.phase});
   return all;
 }
 
-void FreeRunning::note(const Action& action) {
-  switch (action.kind) {
-    case ActionKind::forward:
-      flights_.insert(action.batch);
-      turn_ = action.batch;
-      next_ = action.batch + 1;
-      return;
-    case ActionKind::backward:
-      flights_.erase(action.batch);
-      if (plan_.learns) lessons_.insert(action.batch);
-      if (++since_update_ == plan_.accumulate) due_ = action.batch;
-      return;
-    case ActionKind::update:
-      due_.reset();
-      since_update_ = 0;
-      return;
-    case ActionKind::learn:
-      lessons_.erase(action.batch);
-      return;
-    case ActionKind::learn_input:  // refused by make_free_plan()
-      return;
-    case ActionKind::evaluate:
-      ++evaluated_;
-      return;
-    case ActionKind::checkpoint:
-      saved_ = true;
-      return;
+void FreeRunning::did(const Action& action) {
+  if (action.op == Op::forward) {
+    turn_ = action.batch;
+    next_ = action.batch + 1;
   }
+  if (action.op == Op::evaluate) ++evaluated_;
+  if (action.op == Op::save) saved_ = true;
 }
 
 void FreeRunning::see(const MessageHead& first) {

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <set>
 #include <vector>
 
 #include "lib/schedules/action.h"
+#include "lib/schedules/ledger.h"
 #include "lib/schedules/plan.h"
 
 namespace sluice {
@@ -25,12 +24,12 @@ class FreeRunning {
   /// Whether it has carried out its grant: all batches are forwarded, so many
   /// are applied that one more could be forwarded (in a drain: all of them),
   /// and what follows is done too.
-  bool is_done() const { return choices().empty(); }
-  /// What its own state allows, the best first: an update that is due, before
-  /// a backward, before a lesson, before a forward.
-  std::vector<Action> choices() const;
-  /// It did one of its choices.
-  void note(const Action& action);
+  bool is_done(const Ledger& ledger) const { return choices(ledger).empty(); }
+  /// What the block may do by what it has done, the best first: an update that
+  /// is due, before a backward, before a lesson, before a forward.
+  std::vector<Action> choices(const Ledger& ledger) const;
+  /// It did one of its choices, which is in its ledger too.
+  void did(const Action& action);
   /// What comes next from below. Where batches may be dropped there, it says
   /// which ones never come.
   void see(const MessageHead& first);
@@ -39,19 +38,16 @@ class FreeRunning {
 
  private:
   /// Whether only what follows the turns of its grant is left, or nothing.
-  bool turns_are_over() const;
-  std::int64_t waiting() const;
-  Action action(ActionKind kind, std::int64_t batch) const;
+  bool turns_are_over(const Ledger& ledger) const;
+  /// Whether a window is full.
+  bool is_due(const Ledger& ledger) const;
+  Action action(Op op, std::int64_t batch) const;
 
   BlockPlan plan_;
   Grant grant_ = {};
-  std::int64_t next_ = 0;            // the batch of its next forward
-  std::int64_t turn_ = -1;           // that of its last one
-  std::int64_t since_update_ = 0;    // batches applied
-  std::set<std::int64_t> flights_;   // batches that wait for their backward
-  std::set<std::int64_t> lessons_;   // ... for being learned from
-  std::optional<std::int64_t> due_;  // ... for their update
-  std::int64_t evaluated_ = 0;       // batches after the turns
+  std::int64_t next_ = 0;       // the batch of its next forward
+  std::int64_t turn_ = -1;      // that of its last one
+  std::int64_t evaluated_ = 0;  // batches after the turns
   bool saved_ = true;
 };
 

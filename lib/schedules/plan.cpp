@@ -1,25 +1,15 @@
 #include "lib/schedules/plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/error.h"
+#include "lib/schedules/op_table.h"
+#include "lib/schedules/program.h"
 #include "lib/schedules/reach.h"
 #include "lib/schedules/targets.h"
 
 namespace sluice {
-namespace {
-
-bool goes_up(ActionKind kind) {
-  return kind == ActionKind::forward || kind == ActionKind::evaluate;
-}
-
-MessageKind upward_kind(ActionKind kind) {
-  return kind == ActionKind::forward ? MessageKind::activation
-                                     : MessageKind::evaluation;
-}
-
-}  // namespace
-
 namespace {
 
 /// What the boundary above adds to a block's plan; `next` is that of the block
@@ -115,9 +105,9 @@ TurnPart part_of(const BlockPlan& plan, const Action& action) {
   // In order B the forward is the last of the turn, but for learning.
   const bool all_before_forward =
       plan.order == Order::backward_first && plan.delay > 0;
-  const bool plays = action.kind == ActionKind::forward ||
-                     (all_before_forward && action.kind != ActionKind::learn &&
-                      action.kind != ActionKind::learn_input);
+  const bool plays = action.op == Op::forward ||
+                     (all_before_forward && action.op != Op::learn &&
+                      action.op != Op::learn_input);
   return plays ? TurnPart::play : TurnPart::rest;
 }
 
@@ -126,43 +116,12 @@ std::int64_t turns_in_flight(const BlockPlan& plan) {
 }
 
 std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
-  std::vector<Action> actions;
-  // A turn: one forward, one backward and, when a window of accumulation is
-  // full, an update, in the block's order; no forward in the turns of a drain.
-  const auto append = [&](std::int64_t turn, bool has_forward) {
-    const Action forward{ActionKind::forward, turn, turn, grant.phase};
-    const bool backward_first =
-        plan.order == Order::backward_first && plan.delay > 0;
-    if (has_forward && !backward_first) actions.push_back(forward);
-    const std::int64_t applied = turn - plan.delay;
-    if (applied >= grant.first_batch && applied < grant.end_turn) {
-      actions.push_back({ActionKind::backward, applied, turn, grant.phase});
-      if ((applied - grant.first_batch + 1) % plan.accumulate == 0)
-        actions.push_back({ActionKind::update, applied, turn, grant.phase});
-    }
-    if (has_forward && backward_first) actions.push_back(forward);
-    if (has_forward && plan.unlocked)
-      actions.push_back({ActionKind::learn_input, turn, turn, grant.phase});
-    const std::int64_t lesson = turn - plan.learn_delay;
-    if (plan.learns && lesson >= grant.first_batch)
-      actions.push_back({ActionKind::learn, lesson, turn, grant.phase});
-  };
-  for (std::int64_t turn = grant.first_turn; turn < grant.end_turn; ++turn)
-    append(turn, true);
-  if (grant.drain)
-    for (std::int64_t extra = 0; extra < turns_in_flight(plan); ++extra)
-      append(grant.end_turn + extra, false);
-  if (grant.part != TurnPart::whole)
-    std::erase_if(actions, [&](const Action& action) {
-      return part_of(plan, action) != grant.part;
-    });
-  for (std::int64_t batch = 0; batch < grant.evaluation_batches; ++batch)
-    actions.push_back(
-        {ActionKind::evaluate, batch, grant.end_turn, grant.phase});
-  if (grant.checkpoint)
-    actions.push_back(
-        {ActionKind::checkpoint, grant.end_turn, grant.end_turn, grant.phase});
-  return actions;
+  BlockProgram program = turns_of(plan, grant);
+  program = with_followers(plan, grant, program);
+  program = with_lessons(plan, grant, program);
+  program = only_part(plan, grant.part, std::move(program));
+  program = with_evaluation(grant, std::move(program));
+  return with_saving(grant, std::move(program));
 }
 
 std::vector<Action> actions_of(const Plans& plans, int block,
@@ -179,36 +138,16 @@ std::optional<std::int64_t> gradient_taken_after(const BlockPlan& plan) {
 
 std::vector<Transfer> needs_of(const RunPlan& plan, int block,
                                const Action& action) {
-  const BlockPlan& mine = plan.blocks[static_cast<std::size_t>(block) - 1];
-  if (action.kind == ActionKind::learn_input)
-    return {{MessageKind::activation, block - 1, block, action.batch}};
-  if (action.kind == ActionKind::forward && mine.unlocked) return {};
-  // A replay buffer gives what it has.
-  if (action.kind == ActionKind::forward && mine.replay) return {};
-  if (goes_up(action.kind) && block > 1)
-    return {{upward_kind(action.kind), block - 1, block, action.batch}};
-  const bool takes_gradient = mine.gradient_from_above
-                                  ? action.kind == ActionKind::backward
-                                  : action.kind == ActionKind::learn;
-  if (takes_gradient)
-    return {{MessageKind::gradient, block + 1, block, action.batch}};
-  if (action.kind == ActionKind::update && plan.model_norm && block > 1)
-    return {{MessageKind::norm, block - 1, block, action.batch}};
-  return {};
+  const OpRow& row = row_of(action.op);
+  return row.in == nullptr ? std::vector<Transfer>()
+                           : row.in(plan, block, action);
 }
 
 std::vector<Transfer> yields_of(const RunPlan& plan, int block,
                                 const Action& action) {
-  const int count = static_cast<int>(plan.blocks.size());
-  const BlockPlan& mine = plan.blocks[static_cast<std::size_t>(block) - 1];
-  if (goes_up(action.kind) && block < count)
-    return {{upward_kind(action.kind), block, block + 1, action.batch}};
-  if (action.kind == ActionKind::backward &&
-      (mine.gradient_to_below() || mine.first_layer_to_below))
-    return {{MessageKind::gradient, block, block - 1, action.batch}};
-  if (action.kind == ActionKind::update && plan.model_norm && block < count)
-    return {{MessageKind::norm, block, block + 1, action.batch}};
-  return {};
+  const OpRow& row = row_of(action.op);
+  return row.out == nullptr ? std::vector<Transfer>()
+                            : row.out(plan, block, action);
 }
 
 std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,

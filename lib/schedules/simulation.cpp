@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/schedules/op_table.h"
 
 namespace sluice {
 namespace {
@@ -62,14 +63,8 @@ void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
   for (std::size_t k = 0; k < saved.blocks.size() && k < lanes_.size(); ++k)
     lanes_[k].clock = saved.blocks[k];
   latest_end_ = saved.latest();
-  for (const BlockPlan& plan : now.blocks) {
-    Lane& lane = lanes_[at(plan.block)];
-    std::int64_t batch = std::max(first_batch, turn - plan.learn_delay);
-    for (; batch < turn - plan.delay; ++batch) lane.lessons.insert(batch);
-    for (batch = std::max(first_batch, turn - plan.delay); batch < turn;
-         ++batch)
-      lane.forwarded.insert(batch);
-  }
+  for (const BlockPlan& plan : now.blocks)
+    lanes_[at(plan.block)].ledger.begin(plan, turn, first_batch);
 }
 
 void Simulation::extend(int block, const std::vector<Action>& actions) {
@@ -91,6 +86,8 @@ void Simulation::give(int block, const Grant& grant) {
   if (mine.in_flight == 0) return extend(block, actions_of(mine, grant));
   Lane& lane = lanes_[at(block)];
   if (!lane.chooser) lane.chooser.emplace(mine);
+  SLUICE_CHECK(lane.chooser->is_done(lane.ledger),
+               "block {} is given turns before it has done its last", block);
   lane.chooser->give(grant);
 }
 
@@ -120,8 +117,7 @@ std::optional<std::int64_t> Simulation::stage_of(int block) const {
   const Action& action = lane.actions.front();
   const RunPlan& now = plan(action.phase);
   if (now.barrier == Barrier::none) return std::nullopt;
-  if (action.kind == ActionKind::evaluate ||
-      action.kind == ActionKind::checkpoint)
+  if (!row_of(action.op).is_training)
     return std::nullopt;  // the turns before it are done
   const bool is_second =
       now.barrier == Barrier::play_and_replay &&
@@ -135,35 +131,6 @@ int Simulation::behind(int block) const {
   for (int other = 1; other <= std::ssize(lanes_); ++other)
     if (stage_of(other).value_or(*mine) < *mine) return other;
   return 0;
-}
-
-std::string Simulation::lacks(const Lane& lane, const Action& action) {
-  if (action.kind == ActionKind::backward &&
-      !lane.forwarded.contains(action.batch))
-    return fmt::format("a forward of batch {} before it", action.batch);
-  if (action.kind == ActionKind::update && !lane.pending.contains(action.batch))
-    return fmt::format("a backward of batch {} before it", action.batch);
-  if (action.kind == ActionKind::learn && !lane.lessons.contains(action.batch))
-    return fmt::format("a backward of batch {} before it", action.batch);
-  if (action.kind == ActionKind::learn_input &&
-      !lane.predicted.contains(action.batch))
-    return fmt::format("a forward of batch {} before it", action.batch);
-  return "";
-}
-
-void Simulation::note(const BlockPlan& plan, const Action& action, Lane& lane) {
-  if (action.kind == ActionKind::forward) lane.forwarded.insert(action.batch);
-  if (action.kind == ActionKind::forward && plan.unlocked)
-    lane.predicted.insert(action.batch);
-  if (action.kind == ActionKind::backward) {
-    lane.forwarded.erase(action.batch);
-    lane.pending.insert(action.batch);
-    if (plan.learns) lane.lessons.insert(action.batch);
-  }
-  if (action.kind == ActionKind::learn) lane.lessons.erase(action.batch);
-  if (action.kind == ActionKind::learn_input)
-    lane.predicted.erase(action.batch);
-  if (action.kind == ActionKind::update) lane.pending.clear();
 }
 
 const RunPlan& Simulation::plan_of(const Lane& lane) const {
@@ -198,7 +165,7 @@ bool Simulation::comes_first(int block, int other) const {
 
 std::optional<double> Simulation::ready_at(int block) const {
   const Lane& lane = lanes_[at(block)];
-  if (lane.actions.empty() || !lacks(lane, lane.actions.front()).empty())
+  if (lane.actions.empty() || !lane.ledger.may(lane.actions.front()))
     return std::nullopt;
   if (behind(block) != 0) return std::nullopt;
   double start = lane.clock;
@@ -225,7 +192,7 @@ std::optional<double> Simulation::ready_at(int block) const {
 std::optional<double> Simulation::input_since(int block) const {
   const Lane& lane = lanes_[at(block)];
   const bool reads_buffer = plan_of(lane).blocks[at(block)].replay &&
-                            lane.actions.front().kind == ActionKind::forward;
+                            lane.actions.front().op == Op::forward;
   if (!reads_buffer) return 0;
   const Direction& below = up_[at(block - 1)];
   if (lane.actions.front().arrived > 0)
@@ -296,11 +263,10 @@ void Simulation::write_buffer(int block, double now) {
 void Simulation::take_told(int block, double now, const Action& action) {
   const Direction& below = up_[at(block - 1)];
   const auto wants_more = [&] {
-    return action.kind == ActionKind::forward
-               ? below.buffer->written() < action.arrived
-               : action.kind == ActionKind::evaluate &&
-                     below.queue.front().transfer.kind ==
-                         MessageKind::activation;
+    return action.op == Op::forward ? below.buffer->written() < action.arrived
+                                    : action.op == Op::evaluate &&
+                                          below.queue.front().transfer.kind ==
+                                              MessageKind::activation;
   };
   while (!below.queue.empty() && wants_more()) write_buffer(block, now);
 }
@@ -310,9 +276,9 @@ void Simulation::read_buffer(int block, double now, Action& action) {
   for (const BlockPlan& each : plan(action.phase).blocks)
     if (each.replay && !is_told(each.block)) fill_buffer(each.block, now);
   if (!plan(action.phase).blocks[at(block)].replay) return;
-  const bool is_read = action.kind == ActionKind::forward;
+  const bool is_read = action.op == Op::forward;
   const bool is_recorded = action.arrived > 0;
-  if (is_recorded || (is_told(block) && action.kind == ActionKind::evaluate))
+  if (is_recorded || (is_told(block) && action.op == Op::evaluate))
     take_told(block, now, action);
   else if (is_read)
     fill_buffer(block, now);
@@ -332,7 +298,7 @@ void Simulation::choose(int block) {
     lane.chooser->see({first.kind, first.batch});
   }
   lane.actions.clear();
-  const std::vector<Action> choices = lane.chooser->choices();
+  const std::vector<Action> choices = lane.chooser->choices(lane.ledger);
   if (choices.empty()) return;
   Action best = choices.front();
   double earliest = std::numeric_limits<double>::infinity();
@@ -381,8 +347,8 @@ std::optional<TimedAction> Simulation::next() {
   lane.clock = end;
   if (end > earliest) occupy(chosen, end);
   if (stage) latest_end_ = std::max(latest_end_, end);
-  note(plan(action.phase).blocks[at(chosen)], action, lane);
-  if (lane.chooser) lane.chooser->note(action);
+  lane.ledger.did(plan(action.phase).blocks[at(chosen)], action);
+  if (lane.chooser) lane.chooser->did(action);
   for (const Transfer& need : needs_of(plan(action.phase), chosen, action)) {
     Direction& from = channel(need);
     const bool was_full = from.queue.size() == from.capacity;
@@ -431,7 +397,8 @@ void Simulation::put(Direction& to, const Transfer& transfer, double time) {
 
 bool Simulation::idle(int block) const {
   const Lane& lane = lanes_[at(block)];
-  return lane.chooser ? lane.chooser->is_done() : lane.actions.empty();
+  return lane.chooser ? lane.chooser->is_done(lane.ledger)
+                      : lane.actions.empty();
 }
 
 bool Simulation::finished() const {
@@ -444,7 +411,7 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
   const Lane& lane = lanes_[at(block)];
   if (lane.actions.empty()) return {0, ""};
   const std::string action = to_text(lane.actions.front());
-  const std::string missing = lacks(lane, lane.actions.front());
+  const std::string missing = lane.ledger.lacks(lane.actions.front());
   if (!missing.empty())
     return {block,
             fmt::format("block {} ({}) lacks {}", block, action, missing)};

@@ -13,6 +13,7 @@
 #include "lib/base/lossy_sender.h"
 #include "lib/schedules/costs.h"
 #include "lib/schedules/free_running.h"
+#include "lib/schedules/ledger.h"
 #include "lib/schedules/plan.h"
 #include "lib/schedules/replay_buffer.h"
 
@@ -98,17 +99,10 @@ class Simulation {
   struct Lane {
     std::deque<Action> actions;
     double clock = 0;
-    std::set<std::int64_t> forwarded;  ///< batches that wait for their backward
-    std::set<std::int64_t> pending;    ///< ... for their update
-    std::set<std::int64_t> lessons;    ///< ... for being learned from
-    std::set<std::int64_t> predicted;  ///< ... likewise, by an input model
+    Ledger ledger;
     /// Of a block that runs free; `actions` then holds what it would do next.
     std::optional<FreeRunning> chooser = {};
   };
-
-  /// What the action needs of its own block and lacks, or nothing.
-  static std::string lacks(const Lane& lane, const Action& action);
-  static void note(const BlockPlan& plan, const Action& action, Lane& lane);
 
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;

@@ -178,6 +178,7 @@ void Worker::enter(std::int64_t phase, std::int64_t turn) {
   first_batch_ = turn;
   sent_down_.clear();
   pending_ = {};
+  ledger_ = {};
   history_ = make_history(
       {.delayed = plan().delay > 0,
        .weights = plan().weights,
@@ -190,12 +191,12 @@ void Worker::execute(const Action& action) {
   if (parts_.witness) watch(action);
   timeline_.begins(action);
   if (gpu_clock_) {
-    gpu_clock_->resume(action.kind);
+    gpu_clock_->resume(action.op);
     perform(action);
     gpu_clock_->pause();
     gpu_clock_->collect(spent_, /*all=*/false);
   } else {
-    const ActionTimer timer(spent_, action.kind);
+    const ActionTimer timer(spent_, action.op);
     perform(action);
   }
   timeline_.ends(action, parts_.below, parts_.above);
@@ -216,35 +217,21 @@ void Worker::perform(const Action& action) {
   if (parts_.memory) memory.emplace(*parts_.memory);
   const PrecisionScope precision(settings_.precision, device().type());
   enter(action.phase, action.turn);
-  switch (action.kind) {
-    case ActionKind::forward:
-      forward(action);
-      break;
-    case ActionKind::backward:
-      backward(action);
-      break;
-    case ActionKind::update:
-      update(action);
-      break;
-    case ActionKind::learn:
-      learn(action);
-      break;
-    case ActionKind::evaluate:
-      evaluate(action);
-      break;
-    case ActionKind::checkpoint:
-      checkpoint(action);
-      break;
-    case ActionKind::learn_input:
-      learn_input(action);
-      break;
-  }
+  SLUICE_CHECK(ledger_.may(action), "block {} ({}) lacks {}", block(),
+               to_text(action), ledger_.lacks(action));
+  static const ByOp<void (Worker::*)(const Action&)> does = {
+      {Op::forward, &Worker::forward},        {Op::backward, &Worker::backward},
+      {Op::update, &Worker::update},          {Op::learn, &Worker::learn},
+      {Op::evaluate, &Worker::evaluate},      {Op::save, &Worker::checkpoint},
+      {Op::learn_input, &Worker::learn_input}};
+  if (const auto work = does[action.op]) (this->*work)(action);
+  ledger_.did(plan(), action);
 }
 
 /// Before the first action of a turn that is watched.
 void Worker::watch(const Action& action) {
   const bool is_training =
-      action.kind == ActionKind::forward || action.kind == ActionKind::backward;
+      action.op == Op::forward || action.op == Op::backward;
   const std::pair now{action.phase, action.turn};
   if (!is_training || watched_ == now || !parts_.witness->watches(action.turn))
     return;
@@ -406,10 +393,7 @@ void Worker::forward(const Action& action) {
 }
 
 Flight Worker::take_flight(const Action& action) {
-  auto node = flights_.extract(action.batch);
-  SLUICE_CHECK(!node.empty(), "block {} has no forward of batch {}", block(),
-               action.batch);
-  return std::move(node.mapped());
+  return std::move(flights_.extract(action.batch).mapped());
 }
 
 /// The gradients of a batch that block k+1 sent down, each for the losses that
@@ -642,10 +626,7 @@ double Worker::rate_of(const OptimizerOptions& options,
 
 void Worker::learn(const Action& action) {
   last_turn_ = action.turn;
-  auto node = lessons_.extract(action.batch);
-  SLUICE_CHECK(!node.empty(), "block {} has no backward of batch {}", block(),
-               action.batch);
-  ToLearn batch = std::move(node.mapped());
+  ToLearn batch = std::move(lessons_.extract(action.batch).mapped());
   if (!plan().gradient_from_above)
     batch.from_above = receive_gradients(action).at(0);
   const Unchanged unchanged({&batch.features, &batch.from_above});

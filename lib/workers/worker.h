@@ -28,6 +28,7 @@
 #include "lib/metrics/memory_use.h"
 #include "lib/metrics/sink.h"
 #include "lib/metrics/time_spent.h"
+#include "lib/schedules/ledger.h"
 #include "lib/schedules/plan.h"
 #include "lib/schedules/replay_buffer.h"
 #include "lib/tensors/precision.h"
@@ -130,6 +131,8 @@ class Worker {
   /// have a graph.
   std::size_t flights() const { return flights_.size(); }
   std::size_t graphs() const;
+  /// What it has done, and so what it may do next.
+  const Ledger& ledger() const { return ledger_; }
 
   // Of a block that runs free on a thread of its own (FreeLoop). In the virtual
   // engine and in a replay the simulation answers these questions.
@@ -281,11 +284,12 @@ class Worker {
   std::vector<Stage> stages_;  // by phase
   std::int64_t phase_ = 0;
   std::unique_ptr<History> history_;
-  std::optional<ReplayBuffer> buffer_;      // BlockPlan::replay
-  LossySender* lossy_ = nullptr;            // parts_.above.sender, if it is one
-  std::set<std::int64_t> skipped_;          // batches
-  std::size_t dropped_ = 0;                 // messages
-  std::map<std::int64_t, Flight> flights_;  // by batch
+  std::optional<ReplayBuffer> buffer_;  // BlockPlan::replay
+  LossySender* lossy_ = nullptr;        // parts_.above.sender, if it is one
+  std::set<std::int64_t> skipped_;      // batches
+  std::size_t dropped_ = 0;             // messages
+  Ledger ledger_;
+  std::map<std::int64_t, Flight> flights_;   // by batch
   std::map<std::int64_t, ToLearn> lessons_;  // by batch
   Predicted predicted_;
   /// By batch: gradients that may be under way.

@@ -35,7 +35,7 @@ std::optional<MessageHead> Worker::next_from_below() const {
 }
 
 bool Worker::is_ready(Action& action) {
-  if (buffer_ && action.kind == ActionKind::forward) {
+  if (buffer_ && action.op == Op::forward) {
     take_what_has_arrived();
     const bool is_gone =
         parts_.below.receiver->ready() && !next_from_below().has_value();

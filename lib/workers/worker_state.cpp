@@ -18,6 +18,18 @@
 namespace sluice {
 namespace {
 
+/// A checkpoint of another turn, or of another schedule, has others.
+template <class T>
+void check_batches(int block, std::string_view what,
+                   const std::map<std::int64_t, T>& saved,
+                   const std::set<std::int64_t>& due) {
+  std::set<std::int64_t> batches;
+  for (const auto& [batch, value] : saved) batches.insert(batch);
+  SLUICE_CHECK(batches == due,
+               "block {} has [{}] {} where its schedule has [{}]", block,
+               fmt::join(batches, ", "), what, fmt::join(due, ", "));
+}
+
 std::int64_t elements_of(const NamedTensors& tensors) {
   std::int64_t count = 0;
   for (const auto& [name, tensor] : tensors) count += tensor.numel();
@@ -197,6 +209,10 @@ void Worker::start(const Grant& first) {
     if (transfer.from == block())
       send_down({.batch = transfer.batch}, sent.at(transfer.batch));
   first_batch_ = first.first_batch;
+  ledger_ = {};
+  ledger_.begin(plan(), first.first_turn, first_batch_);
+  check_batches(block(), "in flight", flights_, ledger_.with(Mark::in_flight));
+  check_batches(block(), "to learn from", lessons_, ledger_.with(Mark::lesson));
   last_turn_ = first.first_turn - 1;
   // A window that was incomplete when the pipe was drained is not applied.
   if (pending_.first_batch < first_batch_) pending_ = {};
@@ -242,12 +258,11 @@ Record Worker::costs() const {
     optimizer_bytes += bytes_of(values_of(each.optimizer->state()));
   }
   record.set("parameters", parameters);
-  record.set("forward_s", spent_.of(ActionKind::forward));
-  record.set("backward_s", spent_.of(ActionKind::backward));
-  record.set("update_s", spent_.of(ActionKind::update));
-  record.set("learn_s",
-             spent_.of(ActionKind::learn) + spent_.of(ActionKind::learn_input));
-  record.set("evaluate_s", spent_.of(ActionKind::evaluate));
+  record.set("forward_s", spent_.of(Op::forward));
+  record.set("backward_s", spent_.of(Op::backward));
+  record.set("update_s", spent_.of(Op::update));
+  record.set("learn_s", spent_.of(Op::learn) + spent_.of(Op::learn_input));
+  record.set("evaluate_s", spent_.of(Op::evaluate));
   record.set("waiting_s", spent_.waiting);
   record.set("weights_bytes", bytes_of(values_of(weights())));
   record.set("optimizer_bytes", optimizer_bytes);

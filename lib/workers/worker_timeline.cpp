@@ -35,11 +35,11 @@ void WorkerTimeline::ends(const Action& action, const Link& below,
   record.set("turn", action.turn);
   record.set("batch", action.batch);
   record.set("name", to_text(action));
-  record.set("category", std::string(name_of(action.kind)));
+  record.set("category", std::string(name_of(action.op)));
   record.set("start", seconds(start_));
   record.set("end", steady_seconds());
   record.set("waiting_bytes", waiting_bytes(below) + waiting_bytes(above));
-  if (action.kind == ActionKind::backward)
+  if (action.op == Op::backward)
     record.set("staleness", action.turn - action.batch);
   sink_->write(record);
 }

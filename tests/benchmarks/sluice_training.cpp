@@ -56,7 +56,7 @@ void train_with_sluice(const SpeedCase& of, std::int64_t threads, bool bf16,
   Coordinator coordinator(length, 1, sink, nullptr);
   run_virtual(workers, experiment.plans, experiment.capacities, {}, coordinator,
               [&turns](const TimedAction& timed) {
-                if (timed.action.kind == ActionKind::update) turns.stepped();
+                if (timed.action.op == Op::update) turns.stepped();
               });
 }
 

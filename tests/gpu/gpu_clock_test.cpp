@@ -21,23 +21,23 @@ TEST(GpuClock, CountsTheWorkOfTheGpuAndNotTheWaitsOfTheHost) {
   work();  // cuBLAS starts
   GpuClock clock(kGpu);
   TimeSpent spent;
-  clock.resume(ActionKind::forward);
+  clock.resume(Op::forward);
   work();
   EXPECT_TRUE(clock.pause());
   EXPECT_FALSE(clock.pause());
   clock.collect(spent, /*all=*/true);
-  const double once = spent.of(ActionKind::forward);
+  const double once = spent.of(Op::forward);
   EXPECT_GT(once, 1e-4);
 
-  clock.resume(ActionKind::backward);
+  clock.resume(Op::backward);
   clock.pause();
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   clock.resume();
   work();
   clock.pause();
   clock.collect(spent, /*all=*/true);
-  EXPECT_LT(spent.of(ActionKind::backward), 5 * once + 0.1);
-  EXPECT_EQ(spent.of(ActionKind::forward), once);
+  EXPECT_LT(spent.of(Op::backward), 5 * once + 0.1);
+  EXPECT_EQ(spent.of(Op::forward), once);
 }
 
 }  // namespace sluice::gpu_clock_test

@@ -20,8 +20,8 @@ FLOORS = [
      "experiments/config/files", "experiments/data/files"},
     {"lib/memory", "lib/tensors", "transport/links"},
     {"lib/blocks", "lib/boundaries/codecs", "lib/metrics", "lib/updates",
-     "transport/meeting", "transport/shared"},
-    {"lib/boundaries", "modules"},
+     "transport/shared"},
+    {"lib/boundaries", "modules", "transport/meeting"},
     {"lib/boundaries/policies", "lib/checkpoints", "lib/weights",
      "auxiliary_heads", "experiments/data"},
     {"lib/workers", "auxiliary_heads/synthesizers"},
@@ -46,7 +46,9 @@ ONLY = {
     "auxiliary_heads": ["lib"],
 }
 LIBTORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
-NO_LIBTORCH = ["lib/base", "lib/kernels", "lib/schedules", "transport"]
+NO_LIBTORCH = ["lib/base", "lib/kernels", "lib/schedules", "transport",
+               "experiments/config/files", "experiments/data/files"]
+TOPS = {folder.split("/")[0] for folder in FLOOR_OF}
 BOOST = re.compile(r"boost/")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 ENDINGS = {".h", ".cpp", ".cu", ".cuh"}
@@ -63,7 +65,7 @@ def folder_of(path):
 def read_tree(root):
     """The includes of each source file, as paths from the root."""
     tree = {}
-    for top in {name.split("/")[0] for name in FLOOR_OF}:
+    for top in TOPS:
         for file in (root / top).rglob("*"):
             if file.suffix in ENDINGS:
                 name = file.relative_to(root).as_posix()
@@ -74,6 +76,10 @@ def read_tree(root):
 def wrong_way(file, included):
     """Why `file` may not include `included`, or None."""
     here, there = folder_of(file), folder_of(included)
+    if included.split("/")[0] in TOPS and there not in FLOOR_OF:
+        return f"{there} is no folder for sources"
+    if is_below(included, "lib/kernels") and not is_below(file, "lib"):
+        return "only lib may include lib/kernels"
     if there in FLOOR_OF and there != here:
         if FLOOR_OF[there] >= FLOOR_OF.get(here, 0):
             return f"{here} is not above {there}"

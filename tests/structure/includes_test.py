@@ -71,13 +71,27 @@ class Includes(unittest.TestCase):
 
     def test_a_meeting_of_processes_may_not_know_kernels(self):
         self.assert_refused("transport/meeting/hall.h", "lib/kernels/loops.h",
-                            "transport may not include lib/kernels")
+                            "only lib may include lib/kernels")
 
     def test_folders_of_a_floor_may_not_include_each_other(self):
         self.assert_refused("experiments/report/page.cpp",
                             "experiments/sweep/sweep.h",
                             "experiments/report is not above "
                             "experiments/sweep")
+
+    def test_heads_may_not_include_kernels(self):
+        self.assert_refused("auxiliary_heads/linear.cpp", "lib/kernels/loops.h",
+                            "only lib may include lib/kernels")
+
+    def test_what_lies_in_no_folder_for_sources_may_not_be_included(self):
+        self.assert_refused("transport/links/link.cpp",
+                            "lib/tensors/detail/x.hpp",
+                            "lib/tensors/detail is no folder for sources")
+
+    def test_readers_of_files_may_not_know_libtorch(self):
+        self.assert_refused("experiments/data/files/idx_file.cpp",
+                            "ATen/ATen.h",
+                            "experiments/data/files may not know LibTorch")
 
     def test_no_file_lies_flat(self):
         for file in ("lib/block.h", "experiments/run.cpp"):

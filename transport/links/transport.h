@@ -56,7 +56,6 @@ struct Transport {
 };
 
 Transport unix_transport();
-Transport shared_memory_transport();
 Transport tcp_transport();
 Transport tls_transport();
 

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "transport/shared/shared_memory.h"
+
 namespace sluice {
 
 std::span<const TransportRow> transports() {

@@ -8,6 +8,7 @@
 #include "lib/base/channel.h"
 #include "transport/links/io_thread.h"
 #include "transport/links/stream.h"
+#include "transport/links/transport.h"
 #include "transport/wire/link_options.h"
 
 namespace sluice {
@@ -35,5 +36,8 @@ BufferSource slots_of(const Sender& sender);
 /// of what went in slots. 0 for ends of other kinds.
 std::uint64_t copied_bytes(const Sender& sender);
 std::uint64_t copied_bytes(const Receiver& receiver);
+
+/// The row of the transports.
+Transport shared_memory_transport();
 
 }  // namespace sluice

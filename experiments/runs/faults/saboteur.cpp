@@ -11,6 +11,7 @@
 
 #include "experiments/runs/faults/delayed_sender.h"
 #include "lib/metrics/record.h"
+#include "lib/schedules/op_table.h"
 
 namespace sluice {
 namespace {
@@ -46,16 +47,13 @@ bool is_due(const Injection& injection, const Action& action) {
     case When::start:
       return false;
     case When::evaluation:
-      return action.kind == ActionKind::evaluate &&
-             action.turn >= injection.turn;
+      return action.op == Op::evaluate && action.turn >= injection.turn;
     case When::checkpoint:
-      return action.kind == ActionKind::checkpoint &&
-             action.turn >= injection.turn;
+      return action.op == Op::save && action.turn >= injection.turn;
     case When::turn:
       break;
   }
-  return action.kind != ActionKind::evaluate &&
-         action.kind != ActionKind::checkpoint && action.turn >= injection.turn;
+  return row_of(action.op).is_training && action.turn >= injection.turn;
 }
 
 int signal_of(What what) {
@@ -119,7 +117,7 @@ void Saboteur::before(const Action& action) {
 }
 
 bool Saboteur::fails(const Action& action) {
-  if (action.kind != ActionKind::checkpoint) return false;
+  if (action.op != Op::save) return false;
   for (Fault& fault : faults_) {
     if (fault.injection.what != What::fail_checkpoint || fault.is_over ||
         action.turn < fault.injection.turn)

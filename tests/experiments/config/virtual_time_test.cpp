@@ -36,8 +36,8 @@ TEST(VirtualOptions, GiveOneNumberForAllBlocksOrOneForEach) {
                        "virtual = {forward = 1, backward = [2, 3, 4], slow = "
                        "['2 x1.5']}\n")
           .costs;
-  EXPECT_EQ(costs.blocks[2].forward, 1);
-  EXPECT_EQ(costs.blocks[1].backward, 3);
+  EXPECT_EQ(costs.blocks[2].seconds[Op::forward], 1);
+  EXPECT_EQ(costs.blocks[1].seconds[Op::backward], 3);
   EXPECT_EQ(costs.blocks[1].slowness, 1.5);
   EXPECT_EQ(costs.blocks[0].slowness, 1);
 }
@@ -74,10 +74,10 @@ TEST(Calibration, MeasuresWhatEveryBlockDoes) {
       "slow = ['2x3']}\n");
   const Costs costs = calibrated(experiment, rehearse(experiment));
   for (const BlockCosts& block : costs.blocks) {
-    EXPECT_GT(block.forward, 0);
-    EXPECT_GT(block.backward, 0);
-    EXPECT_GT(block.update, 0);
-    EXPECT_EQ(block.learn, 0);
+    EXPECT_GT(block.seconds[Op::forward], 0);
+    EXPECT_GT(block.seconds[Op::backward], 0);
+    EXPECT_GT(block.seconds[Op::update], 0);
+    EXPECT_EQ(block.seconds[Op::learn], 0);
   }
   EXPECT_GT(costs.in_one_block, 0);
   EXPECT_EQ(costs.blocks[1].slowness, 3);
@@ -90,9 +90,11 @@ TEST(VirtualEngine, HoldsABlockThatWaitsForADecision) {
   Training training(small_experiment(
       "blocks = 2\nturns = 12\nboundary = {policy = 'local_loss'}\n" + kNet +
       "early_stop = {patience = 9}\n"));
-  EXPECT_NEAR(training.train({.blocks = {{.forward = 1, .backward = 2},
-                                         {.forward = 1, .backward = 2}}}),
-              33 + 7 + 2, 1e-9);
+  EXPECT_NEAR(
+      training.train(
+          {.blocks = {{.seconds = {{Op::forward, 1}, {Op::backward, 2}}},
+                      {.seconds = {{Op::forward, 1}, {Op::backward, 2}}}}}),
+      33 + 7 + 2, 1e-9);
 }
 
 class VirtualTime : public Program {

@@ -80,7 +80,7 @@ double Training::train(const Costs& costs) {
 Applications Training::train_and_record() {
   Applications applied;
   run({}, [&](const TimedAction& timed) {
-    if (timed.action.kind != ActionKind::update) return;
+    if (timed.action.op != Op::update) return;
     Applied update{timed.action.turn, timed.action.batch, {}};
     for (const at::Tensor& gradient : block(timed.block).gradients())
       update.gradients.push_back(gradient.defined() ? gradient.clone()

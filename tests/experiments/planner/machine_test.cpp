@@ -62,8 +62,8 @@ RunPlan plan_of(std::size_t blocks) {
 }
 
 Costs measured(std::size_t blocks) {
-  Costs costs{
-      .blocks = std::vector<BlockCosts>(blocks, {.forward = 1, .backward = 2})};
+  Costs costs{.blocks = std::vector<BlockCosts>(
+                  blocks, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}})};
   costs.bytes.resize(blocks - 1, {.activation = 100});
   costs.in_one_block = 3. * static_cast<double>(blocks);
   return costs;

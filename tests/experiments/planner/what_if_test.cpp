@@ -40,13 +40,16 @@ class RecordedRunTest : public Program {
 TEST_F(RecordedRunTest, OfASimulatedTraceIsPredictedAsItWas) {
   for (const Traits& traits : {kBackprop, kLocal, kDelayed, kReplay}) {
     const RunPlan plan = make_run_plan({traits, traits}, false);
-    const Costs costs{.blocks = {{.forward = 1, .backward = 2, .update = 0.1},
-                                 {.forward = 1.5, .backward = 2.5},
-                                 {.forward = 0.5, .backward = 1}},
-                      .latency = 0.25};
+    const Costs costs{
+        .blocks = {{.seconds = {{Op::forward, 1},
+                                {Op::backward, 2},
+                                {Op::update, 0.1}}},
+                   {.seconds = {{Op::forward, 1.5}, {Op::backward, 2.5}}},
+                   {.seconds = {{Op::forward, 0.5}, {Op::backward, 1}}}},
+        .latency = 0.25};
     const RecordedRun run = recorded(plan, costs);
-    EXPECT_NEAR(run.blocks[0].update, 0.1, 1e-6);
-    EXPECT_NEAR(run.blocks[1].forward, 1.5, 1e-6);
+    EXPECT_NEAR(run.blocks[0].seconds[Op::update], 0.1, 1e-6);
+    EXPECT_NEAR(run.blocks[1].seconds[Op::forward], 1.5, 1e-6);
     const Costs again{.blocks = run.blocks, .latency = 0.25};
     const Speed speed = steady_speed(plan, again, capacities_of(plan, 2));
     EXPECT_NEAR(speed.seconds_per_turn, run.seconds_per_turn, 1e-3);
@@ -57,9 +60,9 @@ TEST_F(RecordedRunTest, OfASimulatedTraceIsPredictedAsItWas) {
 
 TEST_F(RecordedRunTest, WithJitterIsPredictedWithTheSameJitter) {
   const RunPlan plan = make_run_plan({kDelayed, kDelayed}, false);
-  const Costs costs{
-      .blocks = std::vector<BlockCosts>(3, {.forward = 1, .backward = 2}),
-      .jitter = 0.2};
+  const Costs costs{.blocks = std::vector<BlockCosts>(
+                        3, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}}),
+                    .jitter = 0.2};
   const RecordedRun run = recorded(plan, costs, 100);
   const auto capacities = capacities_of(plan, 2);
   const Speed speed = steady_speed(
@@ -73,7 +76,10 @@ TEST_F(RecordedRunTest, WithJitterIsPredictedWithTheSameJitter) {
 
 TEST_F(RecordedRunTest, OfTooFewTurnsIsRefused) {
   const RunPlan plan = make_run_plan({kLocal}, false);
-  EXPECT_THROW(recorded(plan, {.blocks = {{.forward = 1}, {.forward = 1}}}, 4),
+  EXPECT_THROW(recorded(plan,
+                        {.blocks = {{.seconds = {{Op::forward, 1}}},
+                                    {.seconds = {{Op::forward, 1}}}}},
+                        4),
                UserError);
 }
 
@@ -102,8 +108,8 @@ TEST(RecordedRun, LeavesOutWhatActionsWaited) {
   }
   const RecordedRun run =
       recorded_run(trace, make_run_plan({kLocal}, false), "trace", false);
-  EXPECT_NEAR(run.blocks[0].forward, 3, 1e-9);
-  EXPECT_NEAR(run.blocks[1].forward, 2, 1e-9);
+  EXPECT_NEAR(run.blocks[0].seconds[Op::forward], 3, 1e-9);
+  EXPECT_NEAR(run.blocks[1].seconds[Op::forward], 2, 1e-9);
   EXPECT_NEAR(run.seconds_per_turn, 10, 1e-9);
   EXPECT_NEAR(run.latency.at(0), 1, 1e-9);
 }
@@ -129,7 +135,7 @@ TEST(RecordedRun, CountsWhatSendingTakesWhileTheOtherBlockWaitsForIt) {
   }
   const RecordedRun run =
       recorded_run(trace, make_run_plan({kLocal}, false), "trace", false);
-  EXPECT_NEAR(run.blocks[0].forward, 4, 0.1);
+  EXPECT_NEAR(run.blocks[0].seconds[Op::forward], 4, 0.1);
 }
 
 TEST(RecordedRun, CountsWhatPassesBetweenActionsWhereNobodyIsWaitedForThen) {
@@ -141,10 +147,12 @@ TEST(RecordedRun, CountsWhatPassesBetweenActionsWhereNobodyIsWaitedForThen) {
                              .end = 10. * turn + 8,
                              .turn = turn});
   const RunPlan plan = make_run_plan({}, false);
-  EXPECT_NEAR(recorded_run(trace, plan, "trace", false).blocks[0].forward, 5,
-              1e-9);
-  EXPECT_NEAR(recorded_run(trace, plan, "trace", true).blocks[0].forward, 10,
-              1e-9);
+  EXPECT_NEAR(
+      recorded_run(trace, plan, "trace", false).blocks[0].seconds[Op::forward],
+      5, 1e-9);
+  EXPECT_NEAR(
+      recorded_run(trace, plan, "trace", true).blocks[0].seconds[Op::forward],
+      10, 1e-9);
 }
 
 TEST(RecordedRun, KnowsThatAMessageIsThereBeforeItsSenderGoesOn) {
@@ -181,52 +189,55 @@ Experiment cut(const std::string& blocks, const std::string& policy) {
                          "");
 }
 
-double sum_of(const std::vector<BlockCosts>& costs,
-              double BlockCosts::*member) {
+double sum_of(const std::vector<BlockCosts>& costs, Op op) {
   double sum = 0;
-  for (const BlockCosts& block : costs) sum += block.*member;
+  for (const BlockCosts& block : costs) sum += block.seconds[op];
   return sum;
 }
 
 TEST(RecutCosts, OfTheSameCutAreTheSame) {
   const Experiment same = cut("['0-2', '3-']", "backprop");
   const std::vector<BlockCosts> costs = {
-      {.forward = 1, .backward = 2, .update = 0.5},
-      {.forward = 2, .backward = 5, .update = 0.25}};
+      {.seconds = {{Op::forward, 1}, {Op::backward, 2}, {Op::update, 0.5}}},
+      {.seconds = {{Op::forward, 2}, {Op::backward, 5}, {Op::update, 0.25}}}};
   const auto again = recut_costs(costs, same, same);
   for (std::size_t k = 0; k < 2; ++k) {
-    EXPECT_NEAR(again[k].forward, costs[k].forward, 1e-9);
-    EXPECT_NEAR(again[k].backward, costs[k].backward, 1e-9);
-    EXPECT_NEAR(again[k].update, costs[k].update, 1e-9);
+    EXPECT_NEAR(again[k].seconds[Op::forward], costs[k].seconds[Op::forward],
+                1e-9);
+    EXPECT_NEAR(again[k].seconds[Op::backward], costs[k].seconds[Op::backward],
+                1e-9);
+    EXPECT_NEAR(again[k].seconds[Op::update], costs[k].seconds[Op::update],
+                1e-9);
   }
 }
 
 TEST(RecutCosts, OfAnotherCutAreTheSameTogether) {
   const std::vector<BlockCosts> costs = {
-      {.forward = 1, .backward = 2, .update = 0.5},
-      {.forward = 2, .backward = 5, .update = 0.25}};
+      {.seconds = {{Op::forward, 1}, {Op::backward, 2}, {Op::update, 0.5}}},
+      {.seconds = {{Op::forward, 2}, {Op::backward, 5}, {Op::update, 0.25}}}};
   const auto four =
       recut_costs(costs, cut("2", "backprop"), cut("4", "backprop"));
   ASSERT_EQ(four.size(), 4U);
-  EXPECT_NEAR(sum_of(four, &BlockCosts::forward), 3, 1e-9);
-  EXPECT_NEAR(sum_of(four, &BlockCosts::backward), 7, 1e-9);
-  EXPECT_NEAR(sum_of(four, &BlockCosts::update), 0.75, 1e-9);
+  EXPECT_NEAR(sum_of(four, Op::forward), 3, 1e-9);
+  EXPECT_NEAR(sum_of(four, Op::backward), 7, 1e-9);
+  EXPECT_NEAR(sum_of(four, Op::update), 0.75, 1e-9);
   const auto one =
       recut_costs(costs, cut("2", "backprop"), cut("1", "backprop"));
-  EXPECT_NEAR(one.at(0).backward, 7, 1e-9);
+  EXPECT_NEAR(one.at(0).seconds[Op::backward], 7, 1e-9);
 }
 
 TEST(RecutCosts, GiveEachNewBoundaryItsHead) {
   // The last block's backward takes two forwards; what the first one's takes
   // more is its head.
-  const std::vector<BlockCosts> costs = {{.forward = 1, .backward = 2.5},
-                                         {.forward = 1, .backward = 2}};
+  const std::vector<BlockCosts> costs = {
+      {.seconds = {{Op::forward, 1}, {Op::backward, 2.5}}},
+      {.seconds = {{Op::forward, 1}, {Op::backward, 2}}}};
   const auto three =
       recut_costs(costs, cut("2", "local_loss"), cut("3", "local_loss"));
   EXPECT_NEAR(three[0].head, 0.5, 1e-9);
   EXPECT_NEAR(three[1].head, 0.5, 1e-9);
   EXPECT_NEAR(three[2].head, 0, 1e-9);
-  EXPECT_NEAR(sum_of(three, &BlockCosts::backward), 4, 1e-9);
+  EXPECT_NEAR(sum_of(three, Op::backward), 4, 1e-9);
 }
 
 TEST(CutAnew, RefusesBoundariesThatDifferWhereTheirNumberChanges) {
@@ -241,14 +252,14 @@ TEST(CutAnew, RefusesBoundariesThatDifferWhereTheirNumberChanges) {
 
 TEST(RecutVariation, IsThatOfTheBlockWithTheFirstLayer) {
   std::vector<Variation> variation(2);
-  variation[0][0] = {0.5, 1.5};
-  variation[1][0] = {0.9, 1.1};
+  variation[0][Op::forward] = {0.5, 1.5};
+  variation[1][Op::forward] = {0.9, 1.1};
   const auto three =
       recut_variation(variation, cut("['0-2', '3-']", "backprop"),
                       cut("['0', '1-2', '3-']", "backprop"));
   ASSERT_EQ(three.size(), 3U);
-  EXPECT_EQ(three[1][0], variation[0][0]);
-  EXPECT_EQ(three[2][0], variation[1][0]);
+  EXPECT_EQ(three[1][Op::forward], variation[0][Op::forward]);
+  EXPECT_EQ(three[2][Op::forward], variation[1][Op::forward]);
 }
 
 class WhatIf : public Program {

@@ -66,7 +66,7 @@ TEST_P(BufferedOn, DropOnlyWhatTheBufferHasNoUseFor) {
     ReplayBuffer replayed(*experiment.plans.front().blocks[block].replay);
     int reads = 0;
     for (const Action& action : schedule[block]) {
-      if (action.kind != ActionKind::forward) continue;
+      if (action.op != Op::forward) continue;
       for (; replayed.written() < action.arrived; replayed.write({}))
         EXPECT_TRUE(replayed.has_room())
             << "block " << block + 1 << ", " << to_text(action);

@@ -70,18 +70,17 @@ struct LoneBlock {
   std::unique_ptr<Worker> worker;
 };
 
-Message first_activation(const Experiment& experiment,
-                         ActionKind kind = ActionKind::forward) {
+Message first_activation(const Experiment& experiment, Op op = Op::forward) {
   LoneBlock block(experiment, 1);
-  block.worker->execute({kind, 0, 0});
+  block.worker->execute({op, 0, 0});
   return block.sent_up();
 }
 
 Message first_gradient(const Experiment& experiment) {
   LoneBlock block(experiment, 2);
   block.below.sender->send(first_activation(experiment));
-  for (const ActionKind kind : {ActionKind::forward, ActionKind::backward})
-    block.worker->execute({kind, 0, 0});
+  for (const Op op : {Op::forward, Op::backward})
+    block.worker->execute({op, 0, 0});
   return block.sent_down();
 }
 
@@ -125,13 +124,13 @@ TEST_P(CodecOnABoundary, ChangesOnlyTheBlockAboveUnderALocalLoss) {
 }
 
 TEST_P(CodecOnABoundary, SendsTheActivationsOfTrainingAndOfEvaluation) {
-  for (const ActionKind kind : {ActionKind::forward, ActionKind::evaluate}) {
+  for (const Op op : {Op::forward, Op::evaluate}) {
     const Experiment coded = experiment_of(with("backprop"));
     const Message plain =
-        first_activation(experiment_of(boundary("backprop", "none")), kind);
+        first_activation(experiment_of(boundary("backprop", "none")), op);
     const Codec* codec = codec_above(coded, 1).get();
     const at::Tensor received =
-        unpack(first_activation(coded, kind), "h", codec).at(0);
+        unpack(first_activation(coded, op), "h", codec).at(0);
     const Tensors sent = unpack(plain, "h");
     EXPECT_TRUE(received.equal(as_received(sent, codec).at(0)));
     EXPECT_FALSE(received.equal(sent.at(0)));
@@ -151,9 +150,8 @@ TEST_P(CodecOnABoundary, SendsTheBytesThatWerePredicted) {
   const MessageBytes& bytes = experiment.costs.bytes.at(0);
   EXPECT_EQ(bytes.activation,
             static_cast<double>(payload_bytes(first_activation(experiment))));
-  EXPECT_EQ(bytes.evaluation,
-            static_cast<double>(payload_bytes(
-                first_activation(experiment, ActionKind::evaluate))));
+  EXPECT_EQ(bytes.evaluation, static_cast<double>(payload_bytes(
+                                  first_activation(experiment, Op::evaluate))));
   EXPECT_EQ(bytes.gradient,
             static_cast<double>(payload_bytes(first_gradient(experiment))));
 }

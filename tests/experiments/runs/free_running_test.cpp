@@ -32,7 +32,8 @@ Costs costs_with(const std::vector<double>& slowness, double latency = 0,
                  double jitter = 0) {
   Costs costs{.latency = latency, .jitter = jitter, .seed = 3};
   for (const double slow : slowness)
-    costs.blocks.push_back({.forward = 1, .backward = 2, .slowness = slow});
+    costs.blocks.push_back(
+        {.seconds = {{Op::forward, 1}, {Op::backward, 2}}, .slowness = slow});
   return costs;
 }
 
@@ -124,7 +125,7 @@ TEST(FreeRun, X9_EveryBatchIsAppliedOnceByEveryBlock) {
       small_experiment(std::string(kNet) + "in_flight = 3\n" + kFree + kDdg));
   std::map<int, std::int64_t> next;
   training.watch = [&](const TimedAction& timed) {
-    if (timed.action.kind == ActionKind::update) {
+    if (timed.action.op == Op::update) {
       EXPECT_EQ(timed.action.batch, next[timed.block]++);
     }
   };
@@ -148,10 +149,9 @@ TEST(FreeRun, X5_NothingMovesBeforeTheFirstSignal) {
   int forwards = 0;
   bool updated = false;
   training.watch = [&](const TimedAction& timed) {
-    if (timed.block == 1 && timed.action.kind == ActionKind::update)
-      updated = true;
+    if (timed.block == 1 && timed.action.op == Op::update) updated = true;
     if (updated) return;
-    forwards += timed.block == 1 && timed.action.kind == ActionKind::forward;
+    forwards += timed.block == 1 && timed.action.op == Op::forward;
     EXPECT_EQ(
         difference(without_statistics(training.block(1).weights()), before),
         "");

@@ -35,7 +35,8 @@ std::string buffered(const std::string& buffer) {
 Costs costs_with(const std::vector<double>& slowness) {
   Costs costs;
   for (const double slow : slowness)
-    costs.blocks.push_back({.forward = 1, .backward = 2, .slowness = slow});
+    costs.blocks.push_back(
+        {.seconds = {{Op::forward, 1}, {Op::backward, 2}}, .slowness = slow});
   return costs;
 }
 

@@ -23,7 +23,7 @@ constexpr Deadline kNone = milliseconds(0);
 Record said(std::int64_t moves, int waits_for) {
   Pulse pulse;
   for (std::int64_t i = 1; i < moves; ++i) pulse.moves();
-  pulse.begins({ActionKind::backward, 7, 9});
+  pulse.begins({Op::backward, 7, 9});
   if (waits_for >= 0) pulse.waits_for(waits_for);
   return pulse.record();
 }
@@ -184,7 +184,7 @@ TEST(Pulse, CallsBackWheneverTheWorkerMoves) {
   Pulse pulse([&moves] { ++moves; });
   pulse.waits_for(2);
   EXPECT_EQ(moves, 0);
-  pulse.begins({ActionKind::forward, 3, 3});
+  pulse.begins({Op::forward, 3, 3});
   pulse.moves();
   EXPECT_EQ(moves, 2);
 }
@@ -194,7 +194,7 @@ TEST(Heartbeat, TellsThePulseWhileTheWorkerDoesNothing) {
   auto [worker, launcher] = memory_link(4, 4, kLong, "link");
   const auto sender =
       with_heartbeat(std::move(worker.sender), pulse, milliseconds(1));
-  pulse.begins({ActionKind::forward, 3, 3});
+  pulse.begins({Op::forward, 3, 3});
   double turn = -1;
   while (turn != 3) {
     const auto message = launcher.receiver->receive();

@@ -18,7 +18,8 @@ std::vector<TimedAction> timeline_of(const RunPlan& plan) {
     actions.push_back(actions_of(
         block, {.end_turn = 3, .drain = true, .evaluation_batches = 2}));
   const Costs costs{.blocks = std::vector<BlockCosts>(
-                        plan.blocks.size(), {.forward = 1, .backward = 2}),
+                        plan.blocks.size(),
+                        {.seconds = {{Op::forward, 1}, {Op::backward, 2}}}),
                     .latency = 0.5};
   return simulate(plan, costs, capacities_of(plan, 2), actions);
 }

@@ -18,8 +18,8 @@ RunPlan plan_with(const ReplayOptions& options) {
 }
 
 Costs costs_with(double first, double second) {
-  return {.blocks = {{.forward = 0.01, .slowness = first},
-                     {.forward = 0.01, .slowness = second}}};
+  return {.blocks = {{.seconds = {{Op::forward, 0.01}}, .slowness = first},
+                     {.seconds = {{Op::forward, 0.01}}, .slowness = second}}};
 }
 
 /// What block 2 does in turns that come in two grants; each block gets its
@@ -66,7 +66,7 @@ TEST_P(Room, IsThereForAllThatIsWrittenInTwoGrants) {
     ReplayBuffer buffer(options);
     int reads = 0;
     for (const Action& action : upper_actions(options, costs)) {
-      if (action.kind != ActionKind::forward) continue;
+      if (action.op != Op::forward) continue;
       while (buffer.written() < action.arrived) {
         EXPECT_TRUE(buffer.has_room()) << to_text(action);
         buffer.write({.batch = buffer.written()});

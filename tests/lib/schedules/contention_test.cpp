@@ -19,8 +19,8 @@ RunPlan plan_of(const Traits& traits, std::size_t blocks) {
 
 /// Equal blocks that share so many cores.
 Costs sharing(std::size_t blocks, std::int64_t cores) {
-  Costs costs{
-      .blocks = std::vector<BlockCosts>(blocks, {.forward = 1, .backward = 2})};
+  Costs costs{.blocks = std::vector<BlockCosts>(
+                  blocks, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}})};
   SharedCores shared{.cores = cores};
   for (std::size_t k = 1; k <= blocks; ++k)
     shared.blocks.push_back(static_cast<int>(k));
@@ -85,28 +85,30 @@ TEST(Links, CanDifferByBoundary) {
 
 TEST(Contention, CostsNothingToBlocksThatTakeTurns) {
   Costs costs = sharing(2, 2);
-  costs.beside = std::vector<BlockCosts>(2, {.forward = 2, .backward = 4});
+  costs.beside = std::vector<BlockCosts>(
+      2, {.seconds = {{Op::forward, 2}, {Op::backward, 4}}});
   const RunPlan plan = plan_of(kBackprop, 2);
   const Costs found = settled(plan, costs, capacities_of(plan, 2));
-  EXPECT_NEAR(found.blocks[0].forward, 1, 1e-9);
-  EXPECT_NEAR(found.blocks[1].backward, 2, 1e-9);
+  EXPECT_NEAR(found.blocks[0].seconds[Op::forward], 1, 1e-9);
+  EXPECT_NEAR(found.blocks[1].seconds[Op::backward], 2, 1e-9);
 }
 
 TEST(Contention, CostsAllOfItToBlocksThatAlwaysComputeTogether) {
   Costs costs = sharing(2, 2);
-  costs.beside = std::vector<BlockCosts>(2, {.forward = 1.1, .backward = 2.2});
+  costs.beside = std::vector<BlockCosts>(
+      2, {.seconds = {{Op::forward, 1.1}, {Op::backward, 2.2}}});
   const RunPlan plan = plan_of(kLocal, 2);
   const auto capacities = capacities_of(plan, 2);
   const Costs found = settled(plan, costs, capacities);
   // But for the first forward, when block 2 has nothing to do.
-  EXPECT_NEAR(found.blocks[0].forward, 1.1, 0.002);
+  EXPECT_NEAR(found.blocks[0].seconds[Op::forward], 1.1, 0.002);
   EXPECT_NEAR(steady_speed(plan, found, capacities).seconds_per_turn, 3.3,
               0.005);
 }
 
 TEST(Contention, IsThePartOfTheTimeInWhichTheOtherBlockComputesToo) {
   Costs costs = sharing(2, 2);
-  costs.blocks[1] = {.forward = 0.5, .backward = 1};
+  costs.blocks[1] = {.seconds = {{Op::forward, 0.5}, {Op::backward, 1}}};
   const RunPlan plan = plan_of(kLocal, 2);
   const auto timeline =
       simulate(plan, costs, capacities_of(plan, 2), Grant{.end_turn = 200});
@@ -118,7 +120,8 @@ TEST(Contention, IsThePartOfTheTimeInWhichTheOtherBlockComputesToo) {
 TEST(Contention, BetweenDevicesIsNone) {
   Costs costs = sharing(2, 2);
   costs.shared = {{.blocks = {1}, .cores = 2}, {.blocks = {2}, .cores = 2}};
-  costs.beside = std::vector<BlockCosts>(2, {.forward = 9, .backward = 9});
+  costs.beside = std::vector<BlockCosts>(
+      2, {.seconds = {{Op::forward, 9}, {Op::backward, 9}}});
   const RunPlan plan = plan_of(kLocal, 2);
   const auto capacities = capacities_of(plan, 2);
   EXPECT_NEAR(steady_speed(plan, settled(plan, costs, capacities), capacities)
@@ -127,15 +130,14 @@ TEST(Contention, BetweenDevicesIsNone) {
 }
 
 TEST(Variation, IsThatOfTheTurn) {
-  Costs costs{.blocks = {{.forward = 1, .backward = 2}}};
+  Costs costs{.blocks = {{.seconds = {{Op::forward, 1}, {Op::backward, 2}}}}};
   costs.variation.resize(1);
-  costs.variation[0][static_cast<std::size_t>(ActionKind::forward)] = {0.5,
-                                                                       1.5};
+  costs.variation[0][Op::forward] = {0.5, 1.5};
   const RunPlan plan = plan_of(kLocal, 1);
   const auto timeline = simulate(plan, costs, {}, Grant{.end_turn = 3});
   std::vector<double> forwards;
   for (const TimedAction& timed : timeline)
-    if (timed.action.kind == ActionKind::forward)
+    if (timed.action.op == Op::forward)
       forwards.push_back(timed.end - timed.start);
   EXPECT_EQ(forwards, std::vector<double>({0.5, 1.5, 0.5}));
 }

@@ -42,10 +42,30 @@ std::string text_of(const std::vector<Action>& actions) {
   return text;
 }
 
+/// A block that does what it is told of its choices.
+class Chooser {
+ public:
+  explicit Chooser(const BlockPlan& plan) : plan_(plan), chooser_(plan) {}
+
+  void give(const Grant& grant) { chooser_.give(grant); }
+  void see(const MessageHead& first) { chooser_.see(first); }
+  std::vector<Action> choices() const { return chooser_.choices(ledger_); }
+  bool is_done() const { return chooser_.is_done(ledger_); }
+  void note(const Action& action) {
+    ledger_.did(plan_, action);
+    chooser_.did(action);
+  }
+
+ private:
+  BlockPlan plan_;
+  Ledger ledger_;
+  FreeRunning chooser_;
+};
+
 /// The lower of two blocks, after it has done some of its choices.
-FreeRunning after(const Traits& boundary, const std::string& done,
-                  const Grant& grant, std::int64_t in_flight = 0) {
-  FreeRunning block(make_free_plan({boundary}, 1, in_flight).blocks[0]);
+Chooser after(const Traits& boundary, const std::string& done,
+              const Grant& grant, std::int64_t in_flight = 0) {
+  Chooser block(make_free_plan({boundary}, 1, in_flight).blocks[0]);
   block.give(grant);
   for (const Action& action : actions_from_text(done)) block.note(action);
   return block;
@@ -76,7 +96,7 @@ TEST(FreeRunning, ForwardsNoMoreBatchesThanMayBeInFlight) {
 }
 
 TEST(FreeRunning, ItsTurnIsTheNewestBatchThatItHasForwarded) {
-  const FreeRunning block = after(kDelayed, "F0 F1", {.end_turn = 9});
+  const Chooser block = after(kDelayed, "F0 F1", {.end_turn = 9});
   EXPECT_EQ(block.choices().at(0).turn, 1);
   EXPECT_EQ(block.choices().at(0).batch, 0);
 }
@@ -96,7 +116,7 @@ TEST(FreeRunning, AppliesThemInADrain) {
 }
 
 TEST(FreeRunning, UpdatesWhenAWindowOfAccumulationIsFull) {
-  FreeRunning block(make_free_plan({kLocal}, 2).blocks[0]);
+  Chooser block(make_free_plan({kLocal}, 2).blocks[0]);
   block.give({.end_turn = 3});
   for (const Action& action : actions_from_text("F0 B0")) block.note(action);
   EXPECT_EQ(text_of(block.choices()), "F1");
@@ -105,15 +125,15 @@ TEST(FreeRunning, UpdatesWhenAWindowOfAccumulationIsFull) {
 }
 
 /// The upper of two blocks below which activations may be dropped.
-FreeRunning with_gaps(const std::string& done, const Grant& grant) {
-  FreeRunning block(make_free_plan({lossy(SlowConsumer::latest)}).blocks[1]);
+Chooser with_gaps(const std::string& done, const Grant& grant) {
+  Chooser block(make_free_plan({lossy(SlowConsumer::latest)}).blocks[1]);
   block.give(grant);
   for (const Action& action : actions_from_text(done)) block.note(action);
   return block;
 }
 
 TEST(FreeRunning, ForwardsTheBatchesThatComeWhereSomeAreDropped) {
-  FreeRunning block = with_gaps("F0 B0 U0", {.end_turn = 9});
+  Chooser block = with_gaps("F0 B0 U0", {.end_turn = 9});
   block.see({MessageKind::activation, 4});
   EXPECT_EQ(text_of(block.choices()), "F4");
   EXPECT_EQ(block.choices().at(0).turn, 4);
@@ -121,17 +141,17 @@ TEST(FreeRunning, ForwardsTheBatchesThatComeWhereSomeAreDropped) {
 
 TEST(FreeRunning, HasDoneItsTurnsWhenWhatComesNextFollowsThem) {
   const Grant grant{.end_turn = 9, .evaluation_batches = 1};
-  FreeRunning block = with_gaps("F0 B0 U0", grant);
+  Chooser block = with_gaps("F0 B0 U0", grant);
   EXPECT_EQ(text_of(block.choices()), "F1");
   block.see({MessageKind::evaluation, 0});
   EXPECT_EQ(text_of(block.choices()), "E0");
-  FreeRunning other = with_gaps("F0 B0 U0", grant);
+  Chooser other = with_gaps("F0 B0 U0", grant);
   other.see({MessageKind::activation, 9});
   EXPECT_EQ(text_of(other.choices()), "E0");
 }
 
 TEST(FreeRunning, SkipsNothingWhereNothingIsDropped) {
-  FreeRunning block(make_free_plan({kLocal}).blocks[1]);
+  Chooser block(make_free_plan({kLocal}).blocks[1]);
   block.give({.end_turn = 9});
   block.see({MessageKind::activation, 4});
   EXPECT_EQ(text_of(block.choices()), "F0");
@@ -141,7 +161,8 @@ Costs costs_with(std::vector<double> slowness, double latency = 0,
                  double jitter = 0) {
   Costs costs{.latency = latency, .jitter = jitter, .seed = 3};
   for (const double slow : slowness)
-    costs.blocks.push_back({.forward = 1, .backward = 2, .slowness = slow});
+    costs.blocks.push_back(
+        {.seconds = {{Op::forward, 1}, {Op::backward, 2}}, .slowness = slow});
   return costs;
 }
 
@@ -164,8 +185,7 @@ std::vector<Action> done_by(int block, const Timeline& timeline) {
 std::vector<std::int64_t> staleness_of(int block, const Timeline& timeline) {
   std::vector<std::int64_t> found;
   for (const Action& action : done_by(block, timeline))
-    if (action.kind == ActionKind::backward)
-      found.push_back(action.turn - action.batch);
+    if (action.op == Op::backward) found.push_back(action.turn - action.batch);
   return found;
 }
 
@@ -222,17 +242,17 @@ TEST(FreeSchedule, X9_AppliesEveryBatchOnce) {
   for (int block = 1; block <= 4; ++block) {
     std::int64_t next = 0;
     for (const Action& action : done_by(block, timeline))
-      if (action.kind == ActionKind::update) {
+      if (action.op == Op::update) {
         EXPECT_EQ(action.batch, next++);
       }
     EXPECT_EQ(next, 12) << "block " << block;
   }
 }
 
-double end_of(int block, ActionKind kind, const Timeline& timeline) {
+double end_of(int block, Op op, const Timeline& timeline) {
   double end = 0;
   for (const TimedAction& timed : timeline)
-    if (timed.block == block && timed.action.kind == kind)
+    if (timed.block == block && timed.action.op == op)
       end = std::max(end, timed.end);
   return end;
 }
@@ -242,7 +262,7 @@ double end_of(int block, ActionKind kind, const Timeline& timeline) {
 TEST(FreeSchedule, BehindABufferABlockReusesAndDoesNotWait) {
   const Timeline timeline =
       timeline_of({buffered({.batches = 2})}, costs_with({10, 1}));
-  EXPECT_EQ(end_of(2, ActionKind::update, timeline), 10 + 12 * 3);
+  EXPECT_EQ(end_of(2, Op::update, timeline), 10 + 12 * 3);
   EXPECT_THAT(text_of(done_by(2, timeline)),
               HasSubstr("F9<1 B9 U9 F10<2 B10 U10 F11<2"));
 }
@@ -250,7 +270,7 @@ TEST(FreeSchedule, BehindABufferABlockReusesAndDoesNotWait) {
 TEST(FreeSchedule, BelowABufferABlockDoesNotWaitEither) {
   const Timeline timeline =
       timeline_of({buffered({.batches = 2})}, costs_with({1, 10}));
-  EXPECT_EQ(end_of(1, ActionKind::update, timeline), 12 * 3);
+  EXPECT_EQ(end_of(1, Op::update, timeline), 12 * 3);
   // The forward of turn 1 is at 1 + 30, when 11 batches have arrived.
   EXPECT_THAT(text_of(done_by(2, timeline)), HasSubstr("F0<1 B0 U0 F1<11"));
 }
@@ -258,7 +278,7 @@ TEST(FreeSchedule, BelowABufferABlockDoesNotWaitEither) {
 TEST(FreeSchedule, BehindABufferWithoutReuseABlockWaits) {
   const Timeline timeline = timeline_of(
       {buffered({.batches = 2, .max_reuse = 0})}, costs_with({10, 1}));
-  EXPECT_EQ(end_of(2, ActionKind::update, timeline), 10 + 11 * 30 + 3);
+  EXPECT_EQ(end_of(2, Op::update, timeline), 10 + 11 * 30 + 3);
 }
 
 TEST(FreeSchedule, BehindABufferABlockDoesNotRunOutOfInputs) {
@@ -280,7 +300,7 @@ TEST(FreeSchedule, BehindABufferABlockDoesNotRunOutOfInputs) {
 TEST(FreeSchedule, OfLatestForwardsTheNewestThatCould) {
   const Timeline timeline =
       timeline_of({lossy(SlowConsumer::latest)}, costs_with({1, 10}));
-  EXPECT_EQ(end_of(1, ActionKind::update, timeline), 12 * 3);
+  EXPECT_EQ(end_of(1, Op::update, timeline), 12 * 3);
   EXPECT_THAT(text_of(done_by(1, timeline)),
               HasSubstr("F2 B2 U2 F3-2 B3 U3 F4-3"));
   EXPECT_EQ(text_of(done_by(2, timeline)),
@@ -289,7 +309,7 @@ TEST(FreeSchedule, OfLatestForwardsTheNewestThatCould) {
 
 TEST(FreeSchedule, OfASlowConsumerThatBlocksDropsNothing) {
   const Timeline timeline = timeline_of({kLocal}, costs_with({1, 10}));
-  EXPECT_GT(end_of(1, ActionKind::update, timeline), 12 * 3);
+  EXPECT_GT(end_of(1, Op::update, timeline), 12 * 3);
   EXPECT_EQ(text_of(done_by(2, timeline)), lockstep({kLocal}, 2));
 }
 
@@ -310,15 +330,15 @@ TEST(FreeSchedule, DropOldestDropsFewerThanLatest) {
 TEST(FreeSchedule, BlocksAboveADropForwardTheSameBatches) {
   const Timeline timeline = timeline_of({lossy(SlowConsumer::latest), kDelayed},
                                         costs_with({1, 10, 2}), 3);
-  const auto batches = [&](int block, ActionKind kind) {
+  const auto batches = [&](int block, Op op) {
     std::vector<std::int64_t> found;
     for (const Action& action : done_by(block, timeline))
-      if (action.kind == kind) found.push_back(action.batch);
+      if (action.op == op) found.push_back(action.batch);
     return found;
   };
-  EXPECT_LT(batches(2, ActionKind::forward).size(), 12U);
-  EXPECT_EQ(batches(3, ActionKind::forward), batches(2, ActionKind::forward));
-  EXPECT_EQ(batches(2, ActionKind::update), batches(2, ActionKind::forward));
+  EXPECT_LT(batches(2, Op::forward).size(), 12U);
+  EXPECT_EQ(batches(3, Op::forward), batches(2, Op::forward));
+  EXPECT_EQ(batches(2, Op::update), batches(2, Op::forward));
 }
 
 /// What a simulation that is told all actions makes of them, without costs.

@@ -73,11 +73,11 @@ Costs random_costs(Choices& choices, std::size_t blocks) {
   Costs costs;
   const auto seconds = [&] { return 0.5 * choices.below(4); };
   for (std::size_t k = 0; k < blocks; ++k)
-    costs.blocks.push_back({.forward = seconds(),
-                            .backward = seconds(),
-                            .update = seconds(),
-                            .learn = seconds(),
-                            .learn_input = seconds(),
+    costs.blocks.push_back({.seconds = {{Op::forward, seconds()},
+                                        {Op::backward, seconds()},
+                                        {Op::update, seconds()},
+                                        {Op::learn, seconds()},
+                                        {Op::learn_input, seconds()}},
                             .slowness = 1.0 + choices.below(3)});
   costs.latency = seconds();
   if (choices.one_in(3)) costs.jitter = 0.5;
@@ -125,21 +125,21 @@ std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
   return made;
 }
 
-/// How often a block did what, by kind and batch.
-using Done = std::map<std::pair<ActionKind, std::int64_t>, int>;
+/// How often a block did what, by op and batch.
+using Done = std::map<std::pair<Op, std::int64_t>, int>;
 
 std::vector<Done> what_was_done(const Case& made,
                                 const std::vector<TimedAction>& timeline) {
   std::vector<Done> done(made.plan.blocks.size());
   for (const TimedAction& timed : timeline)
     ++done[static_cast<std::size_t>(timed.block) - 1]
-          [{timed.action.kind, timed.action.batch}];
+          [{timed.action.op, timed.action.batch}];
   return done;
 }
 
-std::int64_t count(const Done& done, ActionKind kind) {
+std::int64_t count(const Done& done, Op op) {
   return std::count_if(done.begin(), done.end(), [&](const auto& item) {
-    return item.first.first == kind;
+    return item.first.first == op;
   });
 }
 
@@ -149,31 +149,29 @@ std::string fault_of_block(const Case& made, const BlockPlan& block,
     if (times != 1)
       return fmt::format("does {} of batch {} {} times", name_of(what.first),
                          what.second, times);
-  const std::int64_t forwards = count(done, ActionKind::forward);
+  const std::int64_t forwards = count(done, Op::forward);
   if (!block.has_gaps && forwards != made.grant.end_turn)
     return fmt::format("forwards {} of {} batches", forwards,
                        made.grant.end_turn);
-  const auto for_each_forward = [&](ActionKind kind) {
+  const auto for_each_forward = [&](Op op) {
     return std::all_of(done.begin(), done.end(), [&](const auto& item) {
-      return item.first.first != ActionKind::forward ||
-             done.contains({kind, item.first.second});
+      return item.first.first != Op::forward ||
+             done.contains({op, item.first.second});
     });
   };
-  if (!for_each_forward(ActionKind::backward) ||
-      count(done, ActionKind::backward) != forwards)
+  if (!for_each_forward(Op::backward) || count(done, Op::backward) != forwards)
     return "doesn't go backward through each batch";
-  if (block.learns && (!for_each_forward(ActionKind::learn) ||
-                       count(done, ActionKind::learn) != forwards))
+  if (block.learns &&
+      (!for_each_forward(Op::learn) || count(done, Op::learn) != forwards))
     return "doesn't learn from each batch";
-  if (block.unlocked && count(done, ActionKind::learn_input) != forwards)
+  if (block.unlocked && count(done, Op::learn_input) != forwards)
     return "doesn't learn from each input";
-  if (count(done, ActionKind::update) != forwards / made.accumulate)
+  if (count(done, Op::update) != forwards / made.accumulate)
     return fmt::format("updates {} times for {} batches in windows of {}",
-                       count(done, ActionKind::update), forwards,
-                       made.accumulate);
-  if (count(done, ActionKind::evaluate) != made.grant.evaluation_batches)
+                       count(done, Op::update), forwards, made.accumulate);
+  if (count(done, Op::evaluate) != made.grant.evaluation_batches)
     return "doesn't evaluate each batch";
-  if (count(done, ActionKind::checkpoint) != (made.grant.checkpoint ? 1 : 0))
+  if (count(done, Op::save) != (made.grant.checkpoint ? 1 : 0))
     return "doesn't save once";
   return "";
 }

@@ -135,9 +135,9 @@ double seconds_per_batch(const Traits& traits, double latency,
                          bool has_barrier = false) {
   RunPlan plan = make_run_plan({traits, traits, traits}, false);
   if (has_barrier) plan.barrier = barrier_around_iterations(plan);
-  const Costs costs{
-      .blocks = std::vector<BlockCosts>(4, {.forward = 1, .backward = 2}),
-      .latency = latency};
+  const Costs costs{.blocks = std::vector<BlockCosts>(
+                        4, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}}),
+                    .latency = latency};
   std::vector<Capacity> roomy(3, {100, 100});
   const auto end = [&](std::int64_t turns) {
     std::vector<std::vector<Action>> actions;
@@ -184,11 +184,12 @@ std::string times_of(const RunPlan& plan, int block) {
   for (const BlockPlan& each : plan.blocks)
     actions.push_back(actions_of(each, {.end_turn = 3}));
   const Costs costs{.blocks = std::vector<BlockCosts>(
-                        plan.blocks.size(), {.forward = 1, .backward = 2})};
+                        plan.blocks.size(),
+                        {.seconds = {{Op::forward, 1}, {Op::backward, 2}}})};
   std::string text;
   for (const TimedAction& timed :
        simulate(plan, costs, std::vector<Capacity>(1, {9, 9}), actions))
-    if (timed.block == block && timed.action.kind != ActionKind::update)
+    if (timed.block == block && timed.action.op != Op::update)
       text += fmt::format("{}{} {:g}-{:g}", text.empty() ? "" : ", ",
                           to_text(timed.action), timed.start, timed.end);
   return text;
@@ -305,10 +306,11 @@ TEST(Drawing, ShowsWhoIsBusyWhen) {
   const RunPlan plan = make_run_plan({kBackprop}, false);
   const std::vector<std::vector<Action>> actions(2,
                                                  actions_from_text("F0 B0 U0"));
-  const auto timeline = simulate(
-      plan,
-      {.blocks = std::vector<BlockCosts>(2, {.forward = 1, .backward = 2})},
-      {{1, 1}}, actions);
+  const auto timeline =
+      simulate(plan,
+               {.blocks = std::vector<BlockCosts>(
+                    2, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}})},
+               {{1, 1}}, actions);
   EXPECT_EQ(draw_timeline(timeline, 2, 1),
             "block 2  | .    F0   B0   - U0 .    .\n"
             "block 1  | F0   .    .    .    B0   - U0\n");

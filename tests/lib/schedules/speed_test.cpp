@@ -21,8 +21,8 @@ RunPlan plan_of(const Traits& traits, std::size_t blocks) {
 }
 
 Costs equal_costs(std::size_t blocks) {
-  return {.blocks =
-              std::vector<BlockCosts>(blocks, {.forward = 1, .backward = 2})};
+  return {.blocks = std::vector<BlockCosts>(
+              blocks, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}})};
 }
 
 Speed steady(const Traits& traits, const Costs& costs) {
@@ -101,11 +101,13 @@ TEST(CostModel, P6_EqualsTheSimulationForRandomCosts) {
     double sum = 0;
     const std::size_t blocks = 1 + random.below(6);
     for (std::size_t k = 0; k < blocks; ++k) {
-      const BlockCosts block{.forward = random.uniform(0.1, 2),
-                             .backward = random.uniform(0.1, 4),
-                             .head = k + 1 < blocks ? random.uniform() : 0};
-      longest = std::max(longest, block.forward + block.backward + block.head);
-      sum += block.forward + block.backward;
+      const BlockCosts block{
+          .seconds = {{Op::forward, random.uniform(0.1, 2)},
+                      {Op::backward, random.uniform(0.1, 4)}},
+          .head = k + 1 < blocks ? random.uniform() : 0};
+      longest = std::max(longest, block.seconds[Op::forward] +
+                                      block.seconds[Op::backward] + block.head);
+      sum += block.seconds[Op::forward] + block.seconds[Op::backward];
       costs.blocks.push_back(block);
     }
     const Speed greedy = steady(kLocal, costs);
@@ -123,7 +125,7 @@ TEST(Costs, OfAMessageAreItsBytesAndTheLatency) {
   costs.bandwidth = 100;
   costs.bytes = {{.activation = 200}};
   for (const TimedAction& timed : timeline_of(kLocal, costs, 1)) {
-    if (timed.block == 2 && timed.action.kind == ActionKind::forward) {
+    if (timed.block == 2 && timed.action.op == Op::forward) {
       EXPECT_NEAR(timed.start, 1 + 2 + 0.5, 1e-12);
     }
   }
@@ -152,7 +154,7 @@ TEST(Jitter, StaysWithinItsPartAndChangesTheMeanLittle) {
   double sum = 0;
   const auto timeline = timeline_of(kLocal, costs, 1000);
   for (const TimedAction& timed : timeline) {
-    if (timed.action.kind != ActionKind::forward) continue;
+    if (timed.action.op != Op::forward) continue;
     const double seconds = timed.end - timed.start;
     EXPECT_GT(seconds, 0.8 - 1e-9);
     EXPECT_LT(seconds, 1.2 + 1e-9);

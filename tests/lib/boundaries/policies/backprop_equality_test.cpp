@@ -215,12 +215,19 @@ TEST(LearningRate, OfABlockIsItsOwn) {
   EXPECT_GT(moved(upper, training.block(2)), 1e-3);
 }
 
+BlockCosts block_costs(double forward, double backward, double update) {
+  return {.seconds = {{Op::forward, forward},
+                      {Op::backward, backward},
+                      {Op::update, update}}};
+}
+
 TEST(VirtualEngine, ReportsTheSecondsThatTheCostsSay) {
   Training training(small_experiment(
       std::string("blocks = 2\nevaluate_every = 0\n") + kMlpNoDropout));
   // 20 turns, each forward and backward through both blocks in a row, then two
   // batches of evaluation, whose second overlaps with the first.
-  EXPECT_NEAR(training.train({{{1, 2, 0.5}, {1, 2, 0.5}}, 0}),
+  EXPECT_NEAR(training.train(
+                  {.blocks = {block_costs(1, 2, 0.5), block_costs(1, 2, 0.5)}}),
               20 * (1 + 1 + 2 + 2 + 0.5) + 3, 1e-9);
 }
 
@@ -232,9 +239,12 @@ TEST(VirtualEngine, GivesTheSameBitsAtAnySpeed) {
     training.train(costs);
     return copies_of(training.weights());
   };
-  EXPECT_EQ(difference(weights_at({}),
-                       weights_at({{{3, 1, 0}, {1, 5, 1}, {2, 2, 0}}, 0.7})),
-            "");
+  EXPECT_EQ(
+      difference(weights_at({}), weights_at({.blocks = {block_costs(3, 1, 0),
+                                                        block_costs(1, 5, 1),
+                                                        block_costs(2, 2, 0)},
+                                             .latency = 0.7})),
+      "");
 }
 
 TEST(Bf16, DoesNotDependOnTheCut) {

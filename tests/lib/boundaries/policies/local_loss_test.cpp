@@ -133,16 +133,15 @@ TEST(LocalLoss, L4_WhatIsPassedUpIsFromBeforeTheUpdate) {
   const Experiment experiment = experiment_of(kGreedy, 1);
   Receiver* above = nullptr;
   const auto block = lone_block(experiment, &above);
-  block->execute({ActionKind::forward, 0, 0});
+  block->execute({Op::forward, 0, 0});
   const at::Tensor expected = unpack(*above->receive(), "h")[0].clone();
 
   Receiver* later = nullptr;
   const auto same = lone_block(experiment, &later);
-  for (const ActionKind kind :
-       {ActionKind::forward, ActionKind::backward, ActionKind::update})
+  for (const Op kind : {Op::forward, Op::backward, Op::update})
     same->execute({kind, 0, 0});
   EXPECT_TRUE(unpack(*later->receive(), "h")[0].equal(expected));
-  same->execute({ActionKind::forward, 0, 1});
+  same->execute({Op::forward, 0, 1});
   EXPECT_FALSE(unpack(*later->receive(), "h")[0].equal(expected))
       << "the update changed nothing";
 }

@@ -32,7 +32,7 @@ Experiment experiment_of(const std::string& lines) {
 }
 
 /// What block 1 sends up for its first batch, in training or evaluation.
-Message sent_by_block_1(const Experiment& experiment, ActionKind kind) {
+Message sent_by_block_1(const Experiment& experiment, Op kind) {
   auto [mine, theirs] = memory_link(10, 10, std::chrono::seconds(10));
   const auto worker =
       make_worker(experiment, 1, {.above = std::move(mine)}, nullptr, {});
@@ -50,7 +50,7 @@ const std::vector<std::string> kUsual = {"h.0", "label.0"};
 
 TEST(RawInput, TravelsToAHeadThatNeedsIt) {
   const Message message = sent_by_block_1(
-      experiment_of(boundaries(kLinear, kInfopro)), ActionKind::forward);
+      experiment_of(boundaries(kLinear, kInfopro)), Op::forward);
   const at::Tensor input = unpack(message, "input").at(0);
   EXPECT_EQ(input.sizes(), (std::vector<std::int64_t>{32, 1, 28, 28}));
   EXPECT_GE(input.min().item<double>(), 0);
@@ -61,16 +61,14 @@ TEST(RawInput, TravelsToAHeadThatNeedsIt) {
 TEST(RawInput, TravelsNoFurther) {
   for (const std::string& lines :
        {boundaries(kInfopro, kLinear), boundaries(kLinear, kLinear)})
-    EXPECT_EQ(
-        names_of(sent_by_block_1(experiment_of(lines), ActionKind::forward)),
-        kUsual);
+    EXPECT_EQ(names_of(sent_by_block_1(experiment_of(lines), Op::forward)),
+              kUsual);
 }
 
 TEST(RawInput, IsNoPartOfAnEvaluation) {
-  EXPECT_EQ(
-      names_of(sent_by_block_1(experiment_of(boundaries(kInfopro, kInfopro)),
-                               ActionKind::evaluate)),
-      kUsual);
+  EXPECT_EQ(names_of(sent_by_block_1(
+                experiment_of(boundaries(kInfopro, kInfopro)), Op::evaluate)),
+            kUsual);
 }
 
 NamedTensors weights_after(const std::string& boundaries) {

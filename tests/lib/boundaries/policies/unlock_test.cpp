@@ -89,11 +89,11 @@ std::vector<std::vector<double>> forwards(bool unlocks) {
   std::vector<std::vector<Action>> actions;
   for (const BlockPlan& block : plan.blocks)
     actions.push_back(actions_of(block, {.end_turn = 5}));
-  const Costs costs{
-      .blocks = std::vector<BlockCosts>(4, {.forward = 1, .backward = 2})};
+  const Costs costs{.blocks = std::vector<BlockCosts>(
+                        4, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}})};
   std::vector<std::vector<double>> starts(4);
   for (const TimedAction& timed : simulate(plan, costs, capacities, actions))
-    if (timed.action.kind == ActionKind::forward)
+    if (timed.action.op == Op::forward)
       starts[static_cast<std::size_t>(timed.block) - 1].push_back(timed.start);
   return starts;
 }

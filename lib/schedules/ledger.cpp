@@ -1,0 +1,54 @@
+#include "lib/schedules/ledger.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lib/schedules/op_table.h"
+#include "lib/schedules/plan.h"
+
+namespace sluice {
+namespace {
+
+/// The op that leaves a mark.
+std::string_view giver_of(Mark mark) {
+  return mark == Mark::summed || mark == Mark::lesson ? name_of(Op::backward)
+                                                      : name_of(Op::forward);
+}
+
+}  // namespace
+
+void Ledger::begin(const BlockPlan& plan, std::int64_t turn,
+                   std::int64_t first_batch) {
+  const auto from = [&](std::int64_t turns_ago) {
+    return std::max(first_batch, turn - turns_ago);
+  };
+  for (std::int64_t batch = from(plan.learn_delay); batch < turn - plan.delay;
+       ++batch)
+    marked(Mark::lesson).insert(batch);
+  for (std::int64_t batch = from(plan.delay); batch < turn; ++batch)
+    marked(Mark::in_flight).insert(batch);
+}
+
+bool Ledger::may(const Action& action) const {
+  const OpRow& row = row_of(action.op);
+  return !row.takes || with(*row.takes).contains(action.batch);
+}
+
+std::string Ledger::lacks(const Action& action) const {
+  if (may(action)) return "";
+  return fmt::format("a {} of batch {} before it",
+                     giver_of(*row_of(action.op).takes), action.batch);
+}
+
+void Ledger::did(const BlockPlan& plan, const Action& action) {
+  const OpRow& row = row_of(action.op);
+  if (row.takes && row.takes_all)
+    marked(*row.takes).clear();
+  else if (row.takes)
+    marked(*row.takes).erase(action.batch);
+  if (row.leaves != nullptr)
+    for (const Mark mark : row.leaves(plan)) marked(mark).insert(action.batch);
+}
+
+}  // namespace sluice

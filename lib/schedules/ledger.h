@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "lib/schedules/action.h"
+
+namespace sluice {
+
+struct BlockPlan;
+
+/// What has been done with a batch at a block and is still to be used there.
+enum class Mark : std::uint8_t {
+  in_flight,  ///< forwarded: waits for its backward
+  summed,     ///< went backward: waits for the update of its window
+  lesson,     ///< went backward: waits for being learned from
+  predicted   ///< an input model made it: it waits for being learned from
+};
+
+inline constexpr std::size_t kMarks = 4;
+
+/// What a block has done, and so what it may do next: the one account of it,
+/// which the block itself, simulations and free-running choices ask.
+class Ledger {
+ public:
+  /// As it is when the turns before `turn` are done, of a pipe that began with
+  /// `first_batch`.
+  void begin(const BlockPlan& plan, std::int64_t turn,
+             std::int64_t first_batch);
+  bool may(const Action& action) const;
+  /// What the action needs of its own block and lacks: "a forward of batch 3
+  /// before it"; empty: it may be done.
+  std::string lacks(const Action& action) const;
+  void did(const BlockPlan& plan, const Action& action);
+
+  /// Batches, the oldest first.
+  const std::set<std::int64_t>& with(Mark mark) const {
+    return marked_[static_cast<std::size_t>(mark)];
+  }
+
+ private:
+  std::set<std::int64_t>& marked(Mark mark) {
+    return marked_[static_cast<std::size_t>(mark)];
+  }
+
+  std::array<std::set<std::int64_t>, kMarks> marked_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+namespace sluice {
+
+/// What a block does in one step. What an op needs and leaves is said by its
+/// row in op_table.h. Their order is part of the keys of the virtual clock's
+/// jitter: new ones come last.
+enum class Op : std::uint8_t {
+  forward,     ///< F: forward a training batch, send it up
+  backward,    ///< B: take the gradient of a batch, send the rest down
+  update,      ///< U: optimizer step with the gradients of a batch
+  evaluate,    ///< E: forward an evaluation batch
+  learn,       ///< L: a synthesizer learns from a batch
+  save,        ///< C: save the block; `batch` is the number of turns done
+  learn_input  ///< I: an input model learns from a batch
+};
+
+inline constexpr std::size_t kOps = 7;
+
+/// For people and traces: "learn input".
+std::string_view name_of(Op op);
+
+/// A value for each op.
+template <class T>
+class ByOp {
+ public:
+  ByOp() = default;
+  ByOp(std::initializer_list<std::pair<Op, T>> values) {
+    for (const auto& [op, value] : values) (*this)[op] = value;
+  }
+
+  T& operator[](Op op) { return values_[static_cast<std::size_t>(op)]; }
+  const T& operator[](Op op) const {
+    return values_[static_cast<std::size_t>(op)];
+  }
+  auto begin() { return values_.begin(); }
+  auto end() { return values_.end(); }
+  auto begin() const { return values_.begin(); }
+  auto end() const { return values_.end(); }
+
+  bool operator==(const ByOp&) const = default;
+
+ private:
+  std::array<T, kOps> values_ = {};
+};
+
+}  // namespace sluice

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lib/schedules/ledger.h"
+#include "lib/schedules/op.h"
+#include "lib/schedules/plan.h"
+
+namespace sluice {
+
+/// What an op is to schedules. A new op is its name in op.h and its row; what a
+/// block does then, if anything, is in Worker::perform().
+struct OpRow {
+  Op op = Op::forward;
+  char letter = '?';           ///< in a schedule as text
+  std::string_view name = {};  ///< name_of()
+  /// Where it stands among what a block was at when it was last heard of.
+  std::string_view doing = {};
+  /// Whether it belongs to a turn; else it follows all turns of a grant.
+  bool is_training = true;
+  /// What must have been done with its batch, and is used up by it.
+  std::optional<Mark> takes = {};
+  bool takes_all = false;  ///< of all batches that have the mark
+  /// What it leaves its batch with.
+  std::vector<Mark> (*leaves)(const BlockPlan& plan) = nullptr;
+  /// The messages that it waits for and sends; nullptr: none.
+  std::vector<Transfer> (*in)(const RunPlan& plan, int block,
+                              const Action& action) = nullptr;
+  std::vector<Transfer> (*out)(const RunPlan& plan, int block,
+                               const Action& action) = nullptr;
+  /// The op after which it stands in a program, where is_due() says so of that
+  /// one's action; nullptr: always. Without it, others put it there.
+  std::optional<Op> follows = {};
+  bool (*is_due)(const BlockPlan& plan, const Grant& grant,
+                 const Action& followed) = nullptr;
+  /// The op whose seconds it takes.
+  Op costs_as = Op::forward;
+  /// Of the key of that name in [virtual]; empty: there is none.
+  std::string_view cost_text = {};
+};
+
+/// In the order of Op.
+std::span<const OpRow> op_rows();
+const OpRow& row_of(Op op);
+
+}  // namespace sluice
