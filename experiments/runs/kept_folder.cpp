@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/runs/run_entries.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -14,22 +15,28 @@ namespace fs = std::filesystem;
 
 // The state of the copy is its name, which changes at once: a process may be
 // killed between any two of these steps.
-constexpr const char* kMaking = ".before-making";  // not whole: dropped
-constexpr const char* kBefore = ".before";         // whole: to be put back
-constexpr const char* kPutting = ".before-putting-back";
-constexpr const char* kDropping = ".before-dropping";
+constexpr const char* kMaking = ".sluice-before-making";  // not whole: dropped
+constexpr const char* kBefore = ".sluice-before";  // whole: to be put back
+constexpr const char* kPutting = ".sluice-before-putting-back";
+constexpr const char* kDropping = ".sluice-before-dropping";
 
-bool is_ours(const fs::path& entry) {
-  const std::string name = entry.filename().string();
-  return name.starts_with(kBefore) || name == "lock";
-}
-
-/// Listed before any of them is removed or added.
+/// Of a run; listed before any of them is removed or added.
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder))
-    entries.push_back(entry.path());
+    if (is_entry_of_run(entry.path().filename().string()))
+      entries.push_back(entry.path());
   return entries;
+}
+
+void remove_entries(const fs::path& folder) {
+  for (const fs::path& entry : entries_of(folder)) fs::remove_all(entry);
+}
+
+void remove_new(const fs::path& folder) {
+  remove_entries(folder);
+  std::error_code somebody_elses;
+  fs::remove(folder, somebody_elses);
 }
 
 void copy_entry(const fs::path& from, const fs::path& to) {
@@ -44,7 +51,7 @@ void copy_entry(const fs::path& from, const fs::path& to) {
 void make_copy(const fs::path& folder) {
   fs::create_directory(folder / kMaking);
   for (const fs::path& entry : entries_of(folder))
-    if (!is_ours(entry)) copy_entry(entry, folder / kMaking / entry.filename());
+    copy_entry(entry, folder / kMaking / entry.filename());
   fs::rename(folder / kMaking, folder / kBefore);
 }
 
@@ -57,8 +64,7 @@ void drop_copy(const fs::path& folder) {
 
 void put_copy_back(const fs::path& folder) {
   if (fs::exists(folder / kBefore)) {
-    for (const fs::path& entry : entries_of(folder))
-      if (!is_ours(entry)) fs::remove_all(entry);
+    remove_entries(folder);
     fs::rename(folder / kBefore, folder / kPutting);
   }
   if (fs::exists(folder / kPutting))
@@ -92,7 +98,7 @@ KeptFolder::~KeptFolder() {
   if (is_kept_) return;
   try {
     if (is_new_)
-      fs::remove_all(folder_);
+      remove_new(folder_);
     else
       put_copy_back(folder_);
   } catch (const fs::filesystem_error&) {

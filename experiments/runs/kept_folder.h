@@ -7,16 +7,18 @@
 
 namespace sluice {
 
-/// What a run folder holds before a start that other ranks may still refuse:
-/// put back when this object goes, unless keep_changes() was called. A copy of
-/// hard links lies in the folder as `.before`; on file systems without them it
-/// is a copy. A file whose name was linked must not be written in place.
+/// What a run folder holds of a run (is_entry_of_run()) before a start that
+/// other ranks may still refuse: put back when this object goes, unless
+/// keep_changes() was called. All else there is not touched. A copy of hard
+/// links lies in the folder as `.sluice-before`; on file systems without them
+/// it is a copy. A file whose name was linked must not be written in place.
 ///
 /// A process that is killed meanwhile leaves the copy: put_back() is called by
 /// whoever takes the folder next.
 class KeptFolder {
  public:
-  /// A folder that was just made for the run is removed instead. Throws
+  /// A folder that was just made for the run is removed instead, unless
+  /// somebody has put something into it meanwhile. Throws
   /// UserError when the copy can't be made.
   KeptFolder(std::string folder, bool is_new, std::shared_ptr<FolderLock> lock);
   ~KeptFolder();

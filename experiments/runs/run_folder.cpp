@@ -1,6 +1,5 @@
 #include "experiments/runs/run_folder.h"
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,7 @@
 
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/provenance.h"
+#include "experiments/runs/run_entries.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
@@ -23,12 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-/// Everything that a run writes; an overwritten run loses these and no more.
-constexpr std::array kEntries = {
-    "config.toml",   "run.json",         "metrics.jsonl", "checkpoints",
-    "changes.patch", "trace.json",       "schedule.txt",  "status.json",
-    "done",          "model.safetensors"};
 
 class MetricsFile final : public Sink {
  public:
@@ -111,14 +105,6 @@ bool make_folders(const fs::path& path) {
   return is_new;
 }
 
-/// Of those that a run writes, what is there.
-std::vector<std::string> entries_in(const std::string& folder) {
-  std::vector<std::string> found;
-  for (const char* entry : kEntries)
-    if (fs::exists(folder + "/" + entry)) found.emplace_back(entry);
-  return found;
-}
-
 }  // namespace
 
 void RunFolder::keep_what_was(bool is_new) {
@@ -135,7 +121,7 @@ RunFolder RunFolder::make(std::string path, const Experiment& experiment,
   auto held = std::make_shared<FolderLock>(path, how.lock);
   RunFolder folder(std::move(path), std::move(held));
   if (!is_new) KeptFolder::put_back(folder.path_);
-  const std::vector<std::string> entries = entries_in(folder.path_);
+  const std::vector<std::string> entries = overwritten_entries_in(folder.path_);
   if (!entries.empty() && !how.overwrite)
     throw UserError(
         "{} holds a run already ({}); give another --dir, --resume to "

@@ -82,7 +82,7 @@ TEST_F(KeptFolderTest, IsPutBackByTheNextAfterAKill) {
   fs::copy(folder_, fs::path(scratch_.path()) / "copy",
            fs::copy_options::recursive);
   change();
-  fs::rename(fs::path(scratch_.path()) / "copy", folder_ / ".before");
+  fs::rename(fs::path(scratch_.path()) / "copy", folder_ / ".sluice-before");
   ASSERT_TRUE(KeptFolder::is_left_in(folder_));
   KeptFolder::put_back(folder_);
   EXPECT_FALSE(KeptFolder::is_left_in(folder_));
@@ -90,25 +90,47 @@ TEST_F(KeptFolderTest, IsPutBackByTheNextAfterAKill) {
 }
 
 TEST_F(KeptFolderTest, IsPutBackByTheNextAfterAKillWhileItWasPutBack) {
-  fs::create_directory(folder_ / ".before-putting-back");
+  fs::create_directory(folder_ / ".sluice-before-putting-back");
   fs::rename(folder_ / "checkpoints",
-             folder_ / ".before-putting-back/checkpoints");
+             folder_ / ".sluice-before-putting-back/checkpoints");
   ASSERT_TRUE(KeptFolder::is_left_in(folder_));
   KeptFolder::put_back(folder_);
   EXPECT_EQ(files(), old_);
 }
 
 TEST_F(KeptFolderTest, IsLeftAsItIsAfterAKillBeforeTheCopyWasWhole) {
-  write(folder_ / ".before-making/config.toml", "half");
+  write(folder_ / ".sluice-before-making/config.toml", "half");
   ASSERT_FALSE(KeptFolder::is_left_in(folder_));
   KeptFolder::put_back(folder_);
   EXPECT_EQ(files(), old_);
 }
 
 TEST_F(KeptFolderTest, IsLeftAsItIsAfterAKillWhileTheCopyWasDropped) {
-  write(folder_ / ".before-dropping/config.toml", "older");
+  write(folder_ / ".sluice-before-dropping/config.toml", "older");
   KeptFolder::put_back(folder_);
   EXPECT_EQ(files(), old_);
+}
+
+// Ranks may wait for minutes, in which somebody writes a note beside the run.
+TEST_F(KeptFolderTest, LeavesWhatIsNoRunsInAFolder) {
+  write(folder_ / "before.txt", "mine");
+  {
+    const KeptFolder kept(folder_, /*is_new=*/false, nullptr);
+    change();
+    write(folder_ / "notes.md", "mine too");
+  }
+  Files all = old_;
+  all["before.txt"] = "mine";
+  all["notes.md"] = "mine too";
+  EXPECT_EQ(files(), all);
+}
+
+TEST_F(KeptFolderTest, LeavesWhatIsNoRunsInANewFolder) {
+  {
+    const KeptFolder kept(folder_, /*is_new=*/true, nullptr);
+    write(folder_ / "notes.md", "mine");
+  }
+  EXPECT_EQ(files(), (Files{{"notes.md", "mine"}}));
 }
 
 }  // namespace
