@@ -1,5 +1,7 @@
 // A signal to all processes of a run, as a terminal or `timeout` sends it: the
 // launcher alone decides, and saves. Issue 18, item 8.
+#include "experiments/runs/stop_signals.h"
+
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/faults.h"
@@ -107,6 +110,24 @@ TEST_F(StopSignal, ThatComesAgainLaterEndsTheRunAtOnce) {
 }
 
 /// Signals at random moments, and --resume, until the run is done.
+// A process that ended while it made a temporary folder left one that nobody
+// could tell was left.
+TEST(StopSignals, WaitWhileTheyAreHeld) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        StopSignals signals;
+        {
+          const auto held = signals.hold();
+          ::kill(::getpid(), SIGTERM);
+          std::this_thread::sleep_for(milliseconds(300));
+          fmt::print(stderr, "done");
+        }
+        std::this_thread::sleep_for(std::chrono::seconds(20));
+      },
+      testing::ExitedWithCode(kInterruptedStatus), "done");
+}
+
 class RandomStops : public StopSignal {
  protected:
   /// How long a run takes here.
