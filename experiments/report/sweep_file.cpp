@@ -8,6 +8,7 @@
 #include "experiments/config/files/json_file.h"
 #include "experiments/report/methods.h"
 #include "lib/base/error.h"
+#include "lib/base/whole_number.h"
 
 namespace sluice {
 namespace {
@@ -55,7 +56,7 @@ StudyCell cell_of(const std::string& folder, const Study& study,
     cell.values.push_back(values.contains(axis) ? text_of(values[axis]) : "");
   const std::string below = folder + "/" + json.at("folder").get<std::string>();
   for (const Json& seed : json.at("seeds")) {
-    const auto number = seed.get<std::int64_t>();
+    const auto number = whole_number<std::int64_t>(seed);
     cell.runs.push_back(run_of_sweep(
         folder, below + "/seed-" + std::to_string(number), number));
   }

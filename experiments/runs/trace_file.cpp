@@ -9,6 +9,7 @@
 
 #include "experiments/config/files/json_file.h"
 #include "lib/base/error.h"
+#include "lib/base/whole_number.h"
 
 namespace sluice {
 namespace {
@@ -20,7 +21,7 @@ constexpr double kSeconds = 1e-6;  // of the file's unit
 TracedAction action_of(const Json& event) {
   const double start = event.at("ts").get<double>() * kSeconds;
   const Json arguments = event.value("args", Json::object());
-  return {.block = event.at("tid").get<int>(),
+  return {.block = whole_number<int>(event.at("tid")),
           .name = event.at("name").get<std::string>(),
           .category = event.value("cat", ""),
           .start = start,
@@ -36,8 +37,8 @@ class Arrows {
     const auto from = begun_.find(event.at("id").dump());
     if (from == begun_.end()) return;
     messages.push_back({.name = event.at("name").get<std::string>(),
-                        .from = from->second.at("tid").get<int>(),
-                        .to = event.at("tid").get<int>(),
+                        .from = whole_number<int>(from->second.at("tid")),
+                        .to = whole_number<int>(event.at("tid")),
                         .sent = from->second.at("ts").get<double>() * kSeconds,
                         .taken = event.at("ts").get<double>() * kSeconds});
     begun_.erase(from);

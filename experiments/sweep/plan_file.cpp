@@ -12,6 +12,7 @@
 #include "experiments/sweep/cell_label.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/whole_number.h"
 
 namespace sluice {
 namespace {
@@ -33,11 +34,10 @@ Json read_plan_file(const std::string& path) {
 }
 
 PlannedCell planned_cell_of(const Json& json) {
-  PlannedCell planned{
-      .id = json.at("id").get<std::string>(),
-      .folder = json.at("folder").get<std::string>(),
-      .cell = {.label = json.at("label").get<std::string>()},
-      .seeds = json.at("seeds").get<std::vector<std::int64_t>>()};
+  PlannedCell planned{.id = json.at("id").get<std::string>(),
+                      .folder = json.at("folder").get<std::string>(),
+                      .cell = {.label = json.at("label").get<std::string>()},
+                      .seeds = whole_numbers<std::int64_t>(json.at("seeds"))};
   for (const auto& [key, value] : json.at("values").items())
     planned.cell.values.emplace_back(key, config_of_json(value));
   return planned;
@@ -112,7 +112,7 @@ class Placement {
       PlannedCell cell = plan_.cells[i];
       if (!are_equal(before.at("values"), values_of(cell.cell))) continue;
       taken_[i] = true;
-      check_seeds(label, before.at("seeds").get<std::vector<std::int64_t>>(),
+      check_seeds(label, whole_numbers<std::int64_t>(before.at("seeds")),
                   cell.seeds);
       cell.id = before.at("id").get<std::string>();
       cell.folder = before.at("folder").get<std::string>();

@@ -10,6 +10,7 @@
 #include "experiments/config/files/json_file.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/whole_number.h"
 
 namespace sluice {
 namespace {
@@ -42,7 +43,7 @@ ArrayTask task_of(const Json& json) {
   return {.cell = json.at("cell").get<std::string>(),
           .folder = json.at("folder").get<std::string>(),
           .label = json.at("label").get<std::string>(),
-          .seed = json.at("seed").get<std::int64_t>(),
+          .seed = whole_number<std::int64_t>(json.at("seed")),
           .config = json.at("config").get<std::string>(),
           .rung = json.at("rung").get<double>()};
 }

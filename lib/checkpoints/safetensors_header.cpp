@@ -11,6 +11,7 @@
 
 #include "lib/base/crc32c.h"
 #include "lib/base/error.h"
+#include "lib/base/whole_number.h"
 
 namespace sluice {
 namespace {
@@ -55,9 +56,9 @@ SafetensorsEntry entry_of(const std::string& name, const Json& item,
                           const std::string& path, std::uint64_t data_bytes) {
   SafetensorsEntry entry{
       name, safetensors_dtype(item.at("dtype").get<std::string>(), path),
-      item.at("shape").get<std::vector<std::int64_t>>(),
-      item.at("data_offsets").at(0).get<std::uint64_t>(),
-      item.at("data_offsets").at(1).get<std::uint64_t>()};
+      whole_numbers<std::int64_t>(item.at("shape")),
+      whole_number<std::uint64_t>(item.at("data_offsets").at(0)),
+      whole_number<std::uint64_t>(item.at("data_offsets").at(1))};
   if (entry.sizes.size() > kMostSizes)
     throw UserError("{}: tensor '{}' has {} sizes, at most {} are allowed",
                     path, name, entry.sizes.size(), kMostSizes);

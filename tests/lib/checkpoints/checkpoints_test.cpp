@@ -84,6 +84,15 @@ TEST_F(Safetensors, NamesAFileThatIsNone) {
              R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 3),
          "needs 4 bytes"},
         {safetensors_bytes(
+             R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4e20]}})", 4),
+         "whole number from 0 of at most 8 bytes, found 4e+20"},
+        {safetensors_bytes(
+             R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[-1,3]}})", 4),
+         "found -1"},
+        {safetensors_bytes(
+             R"({"a":{"dtype":"U8","shape":[4.5],"data_offsets":[0,4]}})", 4),
+         "found 4.5"},
+        {safetensors_bytes(
              R"({"a":{"dtype":"F32","shape":[4611686018427387904,)"
              R"(4],"data_offsets":[0,0]}})",
              0),
