@@ -154,7 +154,8 @@ def against_rival(bench, cases, rounds):
 METHODS = {
     "fully_decoupled": ["boundary.policy=fully_decoupled"],
     "fully_decoupled, current": ["boundary.policy=fully_decoupled",
-                                 "boundary.weights=current"],
+                                 "boundary.weights=current",
+                                 "boundary.statistics=forward"],
     "delayed_gradient": ["boundary.policy=delayed_gradient"],
 }
 PARTS = ("forward_s", "backward_s", "update_s", "learn_s", "waiting_s")
