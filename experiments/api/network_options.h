@@ -8,7 +8,7 @@
 
 #include "experiments/api/layer_factory.h"
 #include "lib/base/config_node.h"
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 
 namespace sluice {
 
@@ -50,7 +50,7 @@ struct NetworkOptions {
   /// Policies of one's own, which `boundaries` can then name. A row is
   /// {"name", "what it is", function that reads its options}. What one draws
   /// from LibTorch's process-wide generator while it is made is the same on
-  /// every engine; what it draws later should come from Moment::pass.
+  /// every engine; what it draws later should come from BatchContext::pass.
   std::vector<PolicyRow> policies = {};
 };
 

@@ -36,7 +36,7 @@ NamedTensors noted_draws(const Experiment& experiment) {
       const auto boundary = static_cast<std::size_t>(block) - 1;
       if (goes_on(experiment, boundary, phase)) continue;
       states.emplace_back(name_of(boundary, phase), generator_state());
-      experiment.phases[phase][boundary].make(site_of(experiment, block));
+      experiment.phases[phase][boundary].make.lower(site_of(experiment, block));
     }
   return states;
 }
@@ -48,7 +48,7 @@ void draw_from(const NamedTensors& states,
   for (std::size_t phase = 0; phase < experiment.phases.size(); ++phase)
     for (std::size_t i = 0; i < experiment.phases[phase].size(); ++i) {
       if (goes_on(experiment, i, phase)) continue;
-      MakePolicy& make = experiment.phases[phase][i].make;
+      MakeLower& make = experiment.phases[phase][i].make.lower;
       make = [make, turn,
               state = by_name.at(name_of(i, phase))](const Site& site) {
         const std::lock_guard lock(*turn);

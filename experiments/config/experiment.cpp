@@ -199,6 +199,10 @@ void check_plan(const Settings& settings, const Experiment& experiment,
   if (plan.model_norm && settings.accumulate > 1)
     top.reject("accumulate",
                "can't go with clip.scope = 'model'; use clip.scope = 'block'");
+  if (plan.model_norm && settings.micro_batches > 1)
+    top.reject("pipeline",
+               "its micro_batches can't go with clip.scope = 'model'; use "
+               "clip.scope = 'block'");
   for (const BlockPlan& block : plan.blocks)
     if (block.delay > 0 && block.weights == WeightsAtBackward::mixed &&
         settings.precision == "bf16")
@@ -215,15 +219,18 @@ Plans plans_of(const Experiment& experiment, bool model_norm,
   for (const Boundaries& phase : experiment.phases) {
     std::vector<Traits> traits;
     for (int block = 1; block < experiment.blocks(); ++block) {
-      const auto policy = phase[static_cast<std::size_t>(block) - 1].make(
-          site_of(experiment, block));
-      traits.push_back(policy->traits());
-      policy->unlock();  // whether it can be
+      const MakeBoundary& make =
+          phase[static_cast<std::size_t>(block) - 1].make;
+      const Site site = site_of(experiment, block);
+      traits.push_back(make.lower(site)->traits());
+      // Whether it can be made.
+      if (traits.back().upper != UpperEnd::plain) make.upper(site);
     }
-    plans.push_back(
-        settings.schedule == "free"
-            ? make_free_plan(traits, settings.accumulate, settings.in_flight)
-            : make_run_plan(traits, model_norm, settings.accumulate));
+    plans.push_back(settings.schedule_row().make(
+        traits, {.model_norm = model_norm,
+                 .accumulate = settings.accumulate,
+                 .micro_batches = experiment.micro_batches,
+                 .in_flight = settings.in_flight}));
   }
   return plans;
 }
@@ -335,6 +342,29 @@ void apply_length(const Settings& settings, Experiment& experiment) {
     experiment.keep.best = Measure{settings.checkpoint.best};
 }
 
+void cut_turns(const Fields& top, const Settings& settings,
+               Experiment& experiment) {
+  if (settings.micro_batches == 1) return;
+  const std::int64_t samples = settings.batch_size;
+  if (samples % settings.micro_batches != 0)
+    top.reject("pipeline",
+               fmt::format("{} micro_batches can't be made of batch_size = {}: "
+                           "it must be a multiple of them",
+                           settings.micro_batches, samples));
+  if (settings.probe_every > 0)
+    top.reject("probe",
+               "compares whole turns: leave it out, or set "
+               "pipeline.micro_batches = 1");
+  const std::int64_t turns = experiment.turns_per_epoch;
+  const std::int64_t rest =
+      experiment.data->train.size() - (turns - 1) * samples;
+  experiment.micro_batches = {
+      .count = settings.micro_batches,
+      .samples = samples,
+      .turns_per_epoch = turns,
+      .last_samples = settings.drop_last ? samples : rest};
+}
+
 void check_reconnect(const Settings& settings, const Fields& top) {
   if (settings.reconnect_seconds > 0 &&
       !transport_of(settings.transport).reconnects)
@@ -369,11 +399,11 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
 
 /// What `sluice run` decides by these keys, a loop of one's own does by itself.
 constexpr const char* kLoopKeys[] = {
-    "name",     "epochs",      "batch_size", "drop_last", "evaluate_every",
-    "drain",    "checkpoint",  "early_stop", "allocator", "timetable",
-    "probe",    "barrier",     "virtual",    "schedule",  "in_flight",
-    "hashes",   "on_failure",  "restarts",   "on_nan",    "trace",
-    "forecast", "equal_builds"};
+    "name",     "epochs",       "batch_size", "drop_last", "evaluate_every",
+    "drain",    "checkpoint",   "early_stop", "allocator", "timetable",
+    "probe",    "barrier",      "virtual",    "schedule",  "in_flight",
+    "hashes",   "on_failure",   "restarts",   "on_nan",    "trace",
+    "forecast", "equal_builds", "pipeline"};
 
 void refuse_loop(const Fields& top) {
   for (const char* key : kLoopKeys)
@@ -386,7 +416,7 @@ void refuse_loop(const Fields& top) {
 void refuse_unlocked(const Fields& top, const Experiment& experiment) {
   for (const RunPlan& plan : experiment.plans)
     for (const BlockPlan& block : plan.blocks)
-      if (block.unlocked)
+      if (block.forwards_data())
         top.reject(
             "boundary",
             "unlock is for `sluice run`, where every block has the data; "
@@ -536,6 +566,7 @@ Experiment read_experiment(const ConfigNode& config,
   read_model(top, experiment);
   const Timetable timetable = read_rest(top, settings, experiment);
   apply_length(settings, experiment);
+  cut_turns(top, settings, experiment);
   experiment.length.switches = switches_of(
       timetable,
       [&](double epochs) {
@@ -543,9 +574,10 @@ Experiment read_experiment(const ConfigNode& config,
       },
       experiment.length.evaluate_every, top);
   make_plans(top, settings, experiment);
-  experiment.costs = costs_of(settings.virtual_time, experiment.model,
-                              experiment.ranges, experiment.codecs,
-                              experiment.batch_size, experiment.precision, top);
+  experiment.costs = costs_of(
+      settings.virtual_time, experiment.model, experiment.ranges,
+      experiment.codecs, experiment.batch_size / experiment.micro_batches.count,
+      experiment.precision, top);
   return experiment;
 }
 

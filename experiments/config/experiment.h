@@ -12,8 +12,8 @@
 #include "lib/blocks/block.h"
 #include "lib/blocks/layer.h"
 #include "lib/blocks/loss.h"
+#include "lib/boundaries/boundary.h"
 #include "lib/boundaries/codecs/codec.h"
-#include "lib/boundaries/policy.h"
 #include "lib/engines/coordinator.h"
 #include "lib/schedules/simulation.h"
 #include "lib/tensors/precision.h"
@@ -35,6 +35,8 @@ struct Experiment {
   bool drop_last = false;
   std::int64_t prefetch = 2;  ///< batches that are made ahead
   std::int64_t turns_per_epoch = 0;
+  /// How each turn is cut into batches.
+  MicroBatches micro_batches = {};
   RunLength length;
   std::int64_t validation_batches = 0;  ///< first of length.evaluation_batches
   KeepOptions keep;

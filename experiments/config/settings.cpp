@@ -25,6 +25,22 @@ void CheckpointSettings::describe(Fields& fields) {
               .allowed = {"none", "accuracy", "loss"}});
 }
 
+namespace {
+
+/// Of blocks in lockstep.
+std::vector<std::string> orders() {
+  std::vector<std::string> names = names_of(schedule_rows());
+  std::erase(names, "free");
+  return names;
+}
+
+}  // namespace
+
+const ScheduleRow& Settings::schedule_row() const {
+  return find_row(schedule_rows(), schedule == "free" ? schedule : order,
+                  "order");
+}
+
 void Settings::describe(Fields& fields) {
   fields.key("name", name, {.text = "of the experiment, and of its folder"});
   check_name(fields, name);
@@ -87,6 +103,19 @@ void Settings::describe(Fields& fields) {
                             {.text = "what becomes of their gradients",
                              .allowed = {"sum", "mean"}});
                  });
+  fields.section(
+      "pipeline", "turns cut into batches that follow each other",
+      [&](Fields& part) {
+        part.key("order", order,
+                 {.text = "in which the blocks do them; changes no number",
+                  .allowed = orders()});
+        part.key("micro_batches", micro_batches,
+                 {.text = "of a turn, each with its share of the loss; divides "
+                          "batch_size. 1 where a boundary delays",
+                  .unit = "batches",
+                  .min = 1,
+                  .max = 65536});
+      });
   fields.key("max_staleness", max_staleness,
              {.text = "a gradient that is older ends the run with an error; "
                       "-1: any age",

@@ -6,6 +6,7 @@
 #include "experiments/config/virtual_time.h"
 #include "lib/base/config.h"
 #include "lib/metrics/early_stop.h"
+#include "lib/schedules/rows.h"
 #include "lib/workers/worker_timeline.h"
 
 namespace sluice {
@@ -42,6 +43,8 @@ struct Settings {
   std::int64_t threads = 0;
   std::int64_t accumulate = 1;
   std::string accumulate_rule = "sum";
+  std::string order = "turns";
+  std::int64_t micro_batches = 1;
   std::int64_t max_staleness = -1;
   std::int64_t probe_every = 0;
   std::string precision = "fp32";
@@ -66,6 +69,7 @@ struct Settings {
   VirtualOptions virtual_time = {};
 
   void describe(Fields& fields);
+  const ScheduleRow& schedule_row() const;
 };
 
 }  // namespace sluice

@@ -5,8 +5,7 @@
 #include <fmt/format.h>
 
 #include "auxiliary_heads/heads.h"
-#include "auxiliary_heads/input_models/input_models.h"
-#include "auxiliary_heads/synthesizers/synthesizers.h"
+#include "auxiliary_heads/predictors/predictors.h"
 #include "experiments/config/files/extends.h"
 #include "experiments/config/numbered.h"
 #include "lib/base/plug_in.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lib/base/config.h"
+#include "lib/boundaries/boundary.h"
 #include "lib/boundaries/policies/plug_ins.h"
-#include "lib/boundaries/policy.h"
 #include "lib/engines/switch.h"
 
 namespace sluice {
@@ -17,7 +17,7 @@ namespace sluice {
 struct BoundaryPolicy {
   std::string name = {};   ///< "local_loss"
   ConfigNode config = {};  ///< with every default written out
-  MakePolicy make = nullptr;
+  MakeBoundary make = {};
 };
 /// Index k-1.
 using Boundaries = std::vector<BoundaryPolicy>;

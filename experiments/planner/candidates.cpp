@@ -12,7 +12,7 @@
 #include "experiments/planner/recut.h"
 #include "experiments/runs/assembly.h"
 #include "lib/base/error.h"
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 
 namespace sluice {
 namespace {

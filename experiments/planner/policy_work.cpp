@@ -5,8 +5,8 @@
 
 #include <ATen/ATen.h>
 
-#include "lib/boundaries/input_model.h"
-#include "lib/boundaries/policy.h"
+#include "experiments/runs/answer_above.h"
+#include "lib/boundaries/boundary.h"
 #include "lib/tensors/gradients.h"
 #include "lib/tensors/leaves.h"
 #include "lib/tensors/product_count.h"
@@ -34,9 +34,10 @@ class MadeUpBatch {
         block_(block),
         samples_(samples),
         site_(site_of(experiment, block)),
-        policy_(experiment.phases.front()
-                    .at(static_cast<std::size_t>(block) - 1)
-                    .make(site_)),
+        make_(experiment.phases.front()
+                  .at(static_cast<std::size_t>(block) - 1)
+                  .make),
+        lower_(make_.lower(site_)),
         labels_(labels_of(samples, experiment.model.sample)) {}
 
   PolicyWork work() {
@@ -49,16 +50,14 @@ class MadeUpBatch {
     if (is_asked(plan))
       work.signal = count_products([&] {
         const bool takes = plan.gradient_from_above && plan.is_merged();
-        policy_->signal(
-            moment(features, takes ? from_above(gradient) : Tensors()));
+        lower_->signal(context(features, takes ? gradient : Tensors()));
       });
     if (plan.learns)
       work.learn = count_products([&] {
-        policy_->learn(
-            moment(leaves_of(features, false), from_above(gradient)));
+        lower_->learn(context(leaves_of(features, false), gradient));
       });
-    if (const auto unlock = policy_->unlock())
-      work.learn_input = count_products([&] { teach(*unlock); });
+    if (lower_->traits().upper == UpperEnd::from_data)
+      work.learn_input = count_products([&] { teach(gradient); });
     return work;
   }
 
@@ -70,44 +69,49 @@ class MadeUpBatch {
                        [](const GradientPart& part) { return part.own; });
   }
 
-  Moment moment(const Tensors& features, Tensors from_above) {
+  BatchContext context(const Tensors& features, Tensors from_above) {
     features_ = features;
     from_above_ = std::move(from_above);
     return {.features = features_,
             .labels = labels_,
             .from_above = from_above_,
             .pass = {.seed = experiment_.seed},
-            .raw_input =
-                policy_->traits().needs.raw_input ? input() : at::Tensor()};
+            .attachments = attachments(),
+            .answer = answer()};
   }
 
   at::Tensor input() const {
     return samples_of(samples_, experiment_.model.sample.shape);
   }
 
-  /// A gradient, or the weights that come down in its place.
-  Tensors from_above(const Tensors& gradient) const {
-    const BlockPlan& above =
-        experiment_.plans.front().blocks[static_cast<std::size_t>(block_)];
-    if (!above.first_layer_to_below) return gradient;
-    const std::int64_t first =
-        experiment_.ranges[static_cast<std::size_t>(block_)].first;
-    return values_of(make_block(experiment_.model, block_ + 1, first, first,
-                                experiment_.seed, experiment_.memory_format)
-                         .parameters());
+  Attachments attachments() const {
+    Attachments all;
+    for (const std::string& name : lower_->traits().attachments)
+      all[name] = input();
+    return all;
   }
 
-  void teach(const Unlock& unlock) const {
-    const at::Tensor predicted = unlock.model->forward(
-        input(), labels_, {.seed = experiment_.seed, .training = true});
-    gradients_at(values_of(unlock.parameters), {predicted.sum()});
+  Tensors answer() const {
+    if (lower_->traits().upper != UpperEnd::answers) return {};
+    return answer_above(experiment_, block_);
+  }
+
+  void teach(const Tensors& features) const {
+    const auto upper = make_.upper(site_);
+    const Payload data{{input()}, labels_};
+    const InputContext context{
+        .pass = {.seed = experiment_.seed, .training = true},
+        .data = [&] { return data; }};
+    upper->inputs(context, {});
+    upper->learn(context, {features, labels_});
   }
 
   const Experiment& experiment_;
   int block_;
   std::int64_t samples_;
   Site site_;
-  std::unique_ptr<Policy> policy_;
+  const MakeBoundary& make_;
+  std::unique_ptr<Lower> lower_;
   at::Tensor labels_;
   Tensors features_;
   Tensors from_above_;

@@ -147,7 +147,7 @@ std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
     if (has_head(to.plans.front(), k) && heads > 0)
       block.head = extra.head / heads;
     if (mine.learns) block.seconds[Op::learn] = extra.learn / boundaries;
-    if (mine.unlocked)
+    if (mine.forwards_data())
       block.seconds[Op::learn_input] = extra.learn_input / boundaries;
     made.push_back(block);
   }

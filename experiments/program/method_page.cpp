@@ -7,7 +7,7 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/toml.h"
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 #include "lib/schedules/drawing.h"
 #include "lib/schedules/speed.h"
 

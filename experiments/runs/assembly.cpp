@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <set>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "experiments/data/prefetch.h"
 #include "experiments/runs/cut_again.h"
 #include "lib/base/memory_channel.h"
+#include "lib/blocks/micro_batch_source.h"
 #include "lib/boundaries/policies/top_loss.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/saved_state.h"
@@ -78,51 +80,49 @@ void set_first_weights(const Experiment& experiment, const RunFiles& files,
   }
 }
 
-/// By phase; one that says the same as the phase before it goes on.
-std::vector<std::shared_ptr<Policy>> policies_of(const Experiment& experiment,
-                                                 int block) {
-  std::vector<std::shared_ptr<Policy>> policies;
-  const auto index = static_cast<std::size_t>(block) - 1;
+/// An end of a boundary for each phase; one that says the same as the phase
+/// before it goes on.
+template <class End>
+std::vector<std::shared_ptr<End>> ends_of(
+    const Experiment& experiment, int boundary,
+    const std::function<std::shared_ptr<End>(const MakeBoundary&, const Site&)>&
+        make) {
+  std::vector<std::shared_ptr<End>> ends;
   const BoundaryPolicy* before = nullptr;
   for (const Boundaries& phase : experiment.phases) {
-    if (block == experiment.blocks()) {
-      policies.push_back(policies.empty() ? make_top_loss(experiment.loss)
-                                          : policies.front());
-      continue;
-    }
-    const BoundaryPolicy& now = phase.at(index);
-    const bool goes_on = before && now.config == before->config;
-    policies.push_back(goes_on ? policies.back()
-                               : now.make(site_of(experiment, block)));
-    before = &now;
-  }
-  return policies;
-}
-
-bool is_unlocked(const RunPlan& plan, int block) {
-  return plan.blocks.at(static_cast<std::size_t>(block) - 1).unlocked;
-}
-
-/// Likewise, of the boundary below the block; nullptr where it isn't unlocked.
-std::vector<std::shared_ptr<Unlock>> unlocks_of(const Experiment& experiment,
-                                                int block) {
-  std::vector<std::shared_ptr<Unlock>> unlocks;
-  const BoundaryPolicy* before = nullptr;
-  for (std::size_t phase = 0; phase < experiment.phases.size(); ++phase) {
-    if (!is_unlocked(experiment.plans[phase], block)) {
-      unlocks.push_back(nullptr);
-      before = nullptr;
-      continue;
-    }
     const BoundaryPolicy& now =
-        experiment.phases[phase].at(static_cast<std::size_t>(block) - 2);
+        phase.at(static_cast<std::size_t>(boundary) - 1);
     const bool goes_on = before && now.config == before->config;
-    unlocks.push_back(goes_on
-                          ? unlocks.back()
-                          : now.make(site_of(experiment, block - 1))->unlock());
+    ends.push_back(goes_on ? ends.back()
+                           : make(now.make, site_of(experiment, boundary)));
     before = &now;
   }
-  return unlocks;
+  return ends;
+}
+
+std::vector<std::shared_ptr<Lower>> lowers_of(const Experiment& experiment,
+                                              int block) {
+  if (block == experiment.blocks())
+    return std::vector<std::shared_ptr<Lower>>(
+        experiment.phases.size(),
+        std::shared_ptr<Lower>(make_top_loss(experiment.loss)));
+  return ends_of<Lower>(experiment, block,
+                        [](const MakeBoundary& make, const Site& site) {
+                          return std::shared_ptr<Lower>(make.lower(site));
+                        });
+}
+
+std::vector<std::shared_ptr<Upper>> uppers_of(const Experiment& experiment,
+                                              int block) {
+  if (block == 1) return {};
+  return ends_of<Upper>(experiment, block - 1,
+                        [](const MakeBoundary& make, const Site& site) {
+                          return std::shared_ptr<Upper>(make.upper(site));
+                        });
+}
+
+bool forwards_data(const RunPlan& plan, int block) {
+  return plan.blocks.at(static_cast<std::size_t>(block) - 1).forwards_data();
 }
 
 WorkerSettings settings_of(const Experiment& experiment, int block,
@@ -155,12 +155,17 @@ WorkerSettings settings_of(const Experiment& experiment, int block,
 
 namespace {
 
-/// Block 1's are needed for it and those above, an unlocked block's for itself.
+/// Block 1's are needed for it and those above, another's that forwards data
+/// for itself.
 bool needs_raw_inputs(const Plans& plans) {
   return std::any_of(plans.begin(), plans.end(), [](const RunPlan& plan) {
     return std::any_of(
         plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
-          return block.needs_raw_input || block.raw_input_to_above;
+          const auto has = [](const std::vector<std::string>& names) {
+            return std::find(names.begin(), names.end(), kRawInput) !=
+                   names.end();
+          };
+          return has(block.keeps) || has(block.relays);
         });
   });
 }
@@ -202,12 +207,13 @@ Sources sources_of(const Experiment& experiment, int block) {
   const bool trains_from_data =
       is_first || std::any_of(experiment.plans.begin(), experiment.plans.end(),
                               [&](const RunPlan& plan) {
-                                return is_unlocked(plan, block);
+                                return forwards_data(plan, block);
                               });
   Sources sources;
   if (trains_from_data)
-    sources.training =
-        prefetched(training_source(experiment), experiment.prefetch);
+    sources.training = in_micro_batches(
+        prefetched(training_source(experiment), experiment.prefetch),
+        experiment.micro_batches);
   if (is_first)
     sources.evaluation =
         prefetched(evaluation_source(experiment), experiment.prefetch);
@@ -248,8 +254,8 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
   const MemoryScope scope(*memory);
   WorkerParts parts{
       .block = block_of(experiment, block, device_of(experiment, block)),
-      .policies = policies_of(experiment, block),
-      .unlocks = unlocks_of(experiment, block)};
+      .lowers = lowers_of(experiment, block),
+      .uppers = uppers_of(experiment, block)};
   parts.below = std::move(ends.below);
   parts.above = std::move(ends.above);
   parts.codec_below = codec_above(experiment, block - 1);

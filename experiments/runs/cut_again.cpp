@@ -13,7 +13,7 @@
 #include "experiments/config/files/overrides.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
-#include "lib/boundaries/input_model.h"
+#include "lib/boundaries/predictor.h"
 #include "lib/checkpoints/checkpoint.h"
 
 namespace sluice {
@@ -210,12 +210,13 @@ std::set<std::string> sources_of(const Experiment& experiment) {
   NamedTensors all;
   for (const Boundaries& phase : experiment.phases)
     for (int block = 1; block < experiment.blocks(); ++block) {
-      const auto policy = phase[static_cast<std::size_t>(block) - 1].make(
-          site_of(experiment, block));
-      const auto unlock = policy->unlock();
+      const MakeBoundary& make =
+          phase[static_cast<std::size_t>(block) - 1].make;
+      const Site site = site_of(experiment, block);
+      const auto lower = make.lower(site);
       for (const NamedTensors& own :
-           {policy->parameters(), policy->learners(), policy->buffers(),
-            unlock ? unlock->parameters : NamedTensors{}})
+           {lower->parameters(), lower->learners(), lower->buffers(),
+            make.upper(site)->learners()})
         all.insert(all.end(), own.begin(), own.end());
     }
   return sources_in(all);

@@ -10,6 +10,7 @@
 
 #include "experiments/runs/assembly.h"
 #include "lib/blocks/block.h"
+#include "lib/blocks/micro_batch_source.h"
 #include "modules/dropout.h"
 #include "modules/label_in_sample.h"
 
@@ -84,7 +85,7 @@ void add_projections(const Experiment& experiment,
     for (int block = 1; block < experiment.blocks(); ++block) {
       const auto index = static_cast<std::size_t>(block) - 1;
       const auto last = static_cast<std::size_t>(experiment.ranges[index].last);
-      const auto policy = phase[index].make(site_of(experiment, block));
+      const auto policy = phase[index].make.lower(site_of(experiment, block));
       for (auto& named : policy->constants(outputs[last], batch.labels))
         if (seen.insert(named.first).second) all.push_back(std::move(named));
     }
@@ -96,20 +97,23 @@ NamedTensors keyed_tensors(const Experiment& experiment, std::int64_t turns,
                            const KeyedKinds& kinds) {
   const at::NoGradGuard no_grad;
   prepare_process(experiment);
-  const auto source = training_source(experiment);
+  const MicroBatches& cut = experiment.micro_batches;
+  const auto source = in_micro_batches(training_source(experiment), cut);
   UncutModel model(experiment);
   NamedTensors all;
   for (std::int64_t t = 0; t < turns; ++t) {
     const bool is_run = kinds.masks || (kinds.projections && t == 0);
     if (!is_run && !kinds.labels) break;
-    const Batch batch = source->batch(t);
-    if (kinds.labels) add_labels(experiment.model, batch, all);
-    if (!is_run) continue;
-    const std::vector<Tensors> outputs = model.forward(batch);
-    NamedTensors masks = model.take_masks();
-    if (kinds.masks) all.insert(all.end(), masks.begin(), masks.end());
-    if (kinds.projections && t == 0)
-      add_projections(experiment, outputs, batch, all);
+    for (std::int64_t i = 0; i < cut.batches_in(t); ++i) {
+      const Batch batch = source->batch(cut.first_of(t) + i);
+      if (kinds.labels) add_labels(experiment.model, batch, all);
+      if (!is_run) continue;
+      const std::vector<Tensors> outputs = model.forward(batch);
+      NamedTensors masks = model.take_masks();
+      if (kinds.masks) all.insert(all.end(), masks.begin(), masks.end());
+      if (kinds.projections && t == 0 && i == 0)
+        add_projections(experiment, outputs, batch, all);
+    }
   }
   return all;
 }

@@ -11,7 +11,7 @@ namespace sluice {
 struct KeyedKinds {
   bool masks = false;        ///< of dropouts in the model
   bool labels = false;       ///< of Forward-Forward the wrong ones too
-  bool projections = false;  ///< Policy::constants()
+  bool projections = false;  ///< Lower::constants()
 };
 
 /// That of the first turns of an experiment, by the names and in the shapes

@@ -9,6 +9,7 @@
 
 #include <ATen/ATen.h>
 
+#include "experiments/runs/answer_above.h"
 #include "experiments/runs/assembly.h"
 #include "lib/base/memory/cached_buffers.h"
 #include "lib/base/memory_channel.h"
@@ -25,8 +26,7 @@ namespace {
 constexpr auto kUnlimited = std::numeric_limits<std::size_t>::max();
 constexpr Deadline kPatience = std::chrono::seconds(60);
 
-/// The gradients at tensors like these, or at the layer whose weights come down
-/// in their place.
+/// The gradients at tensors like these.
 Message gradients_like(const Tensors& features, const RunPlan& plan, int ways,
                        const Codec* codec) {
   Message message{.kind = MessageKind::gradient};
@@ -136,20 +136,12 @@ const Message& LonelyBlock::gradient() {
   if (gradient_.tensors.empty()) {
     const BlockPlan& above = plan().blocks[static_cast<std::size_t>(block_)];
     const auto codec = codec_above(experiment_, block_);
-    gradient_ = above.first_layer_to_below
-                    ? gradients_like(first_layer_above(), plan(), 1, nullptr)
-                    : gradients_like(unpack(*sent_up_, "h", codec.get()),
-                                     plan(), above.leaving, codec.get());
+    gradient_ = gradients_like(unpack(*sent_up_, "h", codec.get()), plan(),
+                               above.leaving, codec.get());
+    if (above.answers())
+      pack(answer_above(experiment_, block_), kAnswer, gradient_);
   }
   return gradient_;
-}
-
-Tensors LonelyBlock::first_layer_above() const {
-  const std::int64_t first =
-      experiment_.ranges[static_cast<std::size_t>(block_)].first;
-  return values_of(make_block(experiment_.model, block_ + 1, first, first,
-                              experiment_.seed, experiment_.memory_format)
-                       .parameters());
 }
 
 void LonelyBlock::take_away() {

@@ -42,7 +42,6 @@ class LonelyBlock {
   void supply(const Action& action);
   void give(Sender& to, const Message& message, std::int64_t batch) const;
   const Message& gradient();
-  Tensors first_layer_above() const;
   void take_away();
 
   const Experiment& experiment_;

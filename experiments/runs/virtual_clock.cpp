@@ -67,7 +67,9 @@ void VirtualClock::watch(const TimedAction& timed) {
   trace(timed);
   if (timed.block == 1 && action.op == Op::forward) ++turns_;
   busy_[static_cast<std::size_t>(timed.block) - 1] += timed.end - timed.start;
-  if (action.op == Op::backward && timed.block > 1) {
+  const bool sends_down =
+      action.op == Op::backward || action.op == Op::backward_input;
+  if (sends_down && timed.block > 1) {
     gradients_[{timed.block - 1, action.batch}] = timed.arrival;
     gradients_.erase({timed.block - 1, action.batch - kGradientsKept});
   }

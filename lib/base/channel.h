@@ -32,6 +32,7 @@ class Sender {
 struct MessageHead {
   MessageKind kind = MessageKind::activation;
   std::int64_t batch = 0;
+  std::int64_t round = 0;
 
   bool operator==(const MessageHead&) const = default;
 };

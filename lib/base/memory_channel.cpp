@@ -125,7 +125,7 @@ class MemoryReceiver final : public Receiver {
     const std::lock_guard lock(pipe_->mutex);
     if (pipe_->queue.empty()) return std::nullopt;
     const Message& first = pipe_->queue.front();
-    return MessageHead{first.kind, first.batch};
+    return MessageHead{first.kind, first.batch, first.round};
   }
 
   void ring(std::shared_ptr<Bell> bell) override {

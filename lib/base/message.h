@@ -27,6 +27,8 @@ enum class MessageKind : std::uint8_t {
 std::string_view name_of(MessageKind kind);
 bool is_message_kind(std::uint8_t value);
 
+inline constexpr std::int64_t kMostRounds = 65535;
+
 /// A header and named tensors. Moves are cheap; copies share the buffers.
 struct Message {
   MessageKind kind = MessageKind::activation;
@@ -36,6 +38,8 @@ struct Message {
   std::int64_t turn = 0;
   /// Weight version of the sender's block that made the tensors.
   std::int64_t weight_version = 0;
+  /// The how-manieth visit of the batch, from 0; at most kMostRounds.
+  std::int64_t round = 0;
   std::vector<TensorView> tensors = {};
 };
 

@@ -31,6 +31,14 @@ struct Site {
   const Model* model = nullptr;
 };
 
+/// What a head must be given beside features and labels.
+struct Needs {
+  bool raw_input = false;  ///< the model's input, before it was normalised
+  /// The weights of block k+1's first layer when it has gone backward through
+  /// the batch, for follow().
+  bool first_layer_above = false;
+};
+
 /// What a head is given beside the features of a batch.
 struct Beside {
   at::Tensor labels = {};  ///< [N] int64, of texts [N, T]

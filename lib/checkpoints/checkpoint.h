@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 
 namespace sluice {
 

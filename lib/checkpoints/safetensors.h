@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 
 namespace sluice {
 

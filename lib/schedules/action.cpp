@@ -24,8 +24,8 @@ bool take_sign(std::string_view& left, char sign) {
   return true;
 }
 
-/// Reads "F5", "F5<7", "F5-3-4" or "F5<7-3-4"; false when the word is no
-/// action.
+/// Reads "F5", "F5.1", "F5<7", "F5-3-4" or "F5<7-3-4"; false when the word is
+/// no action.
 bool parse(std::string_view word, Action& action) {
   const auto row = std::find_if(
       op_rows().begin(), op_rows().end(),
@@ -34,6 +34,9 @@ bool parse(std::string_view word, Action& action) {
   action.op = row->op;
   std::string_view left = word.substr(1);
   if (!take_number(left, action.batch)) return false;
+  if (take_sign(left, '.') &&
+      (!take_number(left, action.round) || action.round == 0))
+    return false;
   if (action.op != Op::forward) return left.empty();
   if (take_sign(left, '<') &&
       (!take_number(left, action.arrived) || action.arrived == 0))
@@ -55,9 +58,18 @@ std::string letters() {
 
 }  // namespace
 
+std::string to_text(const BatchRound& visit) {
+  return visit.round == 0 ? fmt::format("{}", visit.batch)
+                          : fmt::format("{}.{}", visit.batch, visit.round);
+}
+
+BatchRound batch_round(const Action& action) {
+  return {action.batch, action.round};
+}
+
 std::string to_text(const Action& action) {
-  std::string text =
-      fmt::format("{}{}", row_of(action.op).letter, action.batch);
+  std::string text = fmt::format("{}{}", row_of(action.op).letter,
+                                 to_text(batch_round(action)));
   if (action.arrived > 0) text += fmt::format("<{}", action.arrived);
   for (const std::int64_t batch : action.dropped)
     text += fmt::format("-{}", batch);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,6 +9,17 @@
 #include "lib/schedules/op.h"
 
 namespace sluice {
+
+/// The how-manieth visit of a batch: what has been done is kept by both.
+struct BatchRound {
+  std::int64_t batch = 0;
+  std::int64_t round = 0;
+
+  auto operator<=>(const BatchRound&) const = default;
+};
+
+/// "3", of another round than the first "3.1".
+std::string to_text(const BatchRound& visit);
 
 /// One step of one block, and the batch that it is for.
 struct Action {
@@ -23,12 +35,17 @@ struct Action {
   /// Of a forward: the batches whose activations were dropped for it, because
   /// the block above was slow.
   std::vector<std::int64_t> dropped = {};
+  /// Of methods that visit a batch several times: which visit; from 0.
+  std::int64_t round = 0;
 
   bool operator==(const Action&) const = default;
 };
 
-/// "F0", "B3", "U3", "E1", "C100"; from a replay buffer into which 7 batches
-/// have been written, "F5<7"; with batches 3 and 4 dropped, "F5-3-4".
+BatchRound batch_round(const Action& action);
+
+/// "F0", "B3", "U3", "E1", "C100"; of round 1, "F5.1"; from a replay buffer
+/// into which 7 batches have been written, "F5<7"; with batches 3 and 4
+/// dropped, "F5-3-4".
 std::string to_text(const Action& action);
 /// The inverse for a line of actions between blanks; turns are not part of the
 /// text and stay 0. Throws UserError naming the word that is no action.

@@ -29,17 +29,22 @@ double replay_seconds(const BlockCosts& costs, const BlockPlan& plan) {
 }
 
 double mean_seconds(const BlockCosts& costs, const BlockPlan& plan, Op op) {
-  const double seconds = costs.seconds[row_of(op).costs_as];
-  // In this order, which the last bits of a virtual time depend on.
-  return op == Op::backward ? seconds + costs.head + replay_seconds(costs, plan)
-                            : seconds;
+  const OpRow& row = row_of(op);
+  const double seconds = costs.seconds[row.costs_as] * row.cost_share;
+  // Of a backward in two halves the first has both. In this order, which the
+  // last bits of a virtual time depend on.
+  const bool has_head = op == Op::backward || op == Op::backward_input;
+  return has_head ? seconds + costs.head + replay_seconds(costs, plan)
+                  : seconds;
 }
 
-double factor(const Costs& costs, std::initializer_list<std::int64_t> what) {
+double factor(const Costs& costs, std::initializer_list<std::int64_t> what,
+              std::int64_t round) {
   if (costs.jitter == 0) return 1;
   std::uint64_t key = random_key({costs.seed, key_part("virtual clock")});
   for (const std::int64_t part : what)
     key = random_key({key, static_cast<std::uint64_t>(part)});
+  if (round > 0) key = random_key({key, static_cast<std::uint64_t>(round)});
   return KeyedRandom(key).uniform(1 - costs.jitter, 1 + costs.jitter);
 }
 
@@ -81,8 +86,10 @@ double seconds_of(const Costs& costs, const BlockPlan& plan,
   const BlockCosts mine = costs_of(costs, plan.block);
   return mean_seconds(mine, plan, action.op) * mine.slowness *
          variation_of(costs, plan.block, action) *
-         factor(costs, {plan.block, static_cast<std::int64_t>(action.op),
-                        action.batch, action.turn});
+         factor(costs,
+                {plan.block, static_cast<std::int64_t>(action.op), action.batch,
+                 action.turn},
+                action.round);
 }
 
 double bytes_of(const Costs& costs, const Transfer& transfer) {
@@ -105,8 +112,10 @@ double bytes_of(const Costs& costs, const Transfer& transfer) {
 
 Transit transit_of(const Costs& costs, const Transfer& transfer) {
   const double jitter =
-      factor(costs, {transfer.from, -transfer.to,
-                     static_cast<std::int64_t>(transfer.kind), transfer.batch});
+      factor(costs,
+             {transfer.from, -transfer.to,
+              static_cast<std::int64_t>(transfer.kind), transfer.batch},
+             transfer.round);
   const LinkCosts link = link_of(costs, transfer);
   Transit transit{0, link.latency * jitter};
   if (link.bandwidth > 0)

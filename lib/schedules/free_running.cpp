@@ -45,7 +45,7 @@ Action FreeRunning::action(Op op, std::int64_t batch) const {
 
 std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {
   if (is_due(ledger))
-    return {action(Op::update, *ledger.with(Mark::summed).rbegin())};
+    return {action(Op::update, ledger.with(Mark::summed).rbegin()->batch)};
   if (turns_are_over(ledger)) {
     Action last = action(Op::evaluate, evaluated_);
     last.turn = grant_.end_turn;
@@ -58,7 +58,7 @@ std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {
   for (const auto& [mark, op] :
        {std::pair{Mark::in_flight, Op::backward}, {Mark::lesson, Op::learn}})
     if (const auto& batches = ledger.with(mark); !batches.empty())
-      all.push_back(action(op, *batches.begin()));
+      all.push_back(action(op, batches.begin()->batch));
   if (next_ < grant_.end_turn && waiting(ledger) < plan_.in_flight)
     all.push_back({Op::forward, next_, next_, grant_.phase});
   return all;
@@ -136,7 +136,7 @@ RunPlan make_free_plan(const std::vector<Traits>& boundaries,
   for (std::size_t k = 0; k < boundaries.size(); ++k) {
     check_replay(boundaries[k], static_cast<int>(k) + 1);
     check_slow_consumer(boundaries[k], static_cast<int>(k) + 1);
-    if (boundaries[k].unlocks)
+    if (boundaries[k].upper == UpperEnd::from_data)
       throw UserError(
           "boundary {}: an unlocked forward needs schedule = 'lockstep'",
           k + 1);

@@ -12,8 +12,15 @@ namespace {
 
 /// The op that leaves a mark.
 std::string_view giver_of(Mark mark) {
-  return mark == Mark::summed || mark == Mark::lesson ? name_of(Op::backward)
-                                                      : name_of(Op::forward);
+  switch (mark) {
+    case Mark::summed:
+    case Mark::lesson:
+      return name_of(Op::backward);
+    case Mark::halved:
+      return name_of(Op::backward_input);
+    default:
+      return name_of(Op::forward);
+  }
 }
 
 }  // namespace
@@ -25,20 +32,21 @@ void Ledger::begin(const BlockPlan& plan, std::int64_t turn,
   };
   for (std::int64_t batch = from(plan.learn_delay); batch < turn - plan.delay;
        ++batch)
-    marked(Mark::lesson).insert(batch);
+    marked(Mark::lesson).insert({batch, 0});
   for (std::int64_t batch = from(plan.delay); batch < turn; ++batch)
-    marked(Mark::in_flight).insert(batch);
+    marked(Mark::in_flight).insert({batch, 0});
 }
 
 bool Ledger::may(const Action& action) const {
   const OpRow& row = row_of(action.op);
-  return !row.takes || with(*row.takes).contains(action.batch);
+  return !row.takes || with(*row.takes).contains(batch_round(action));
 }
 
 std::string Ledger::lacks(const Action& action) const {
   if (may(action)) return "";
   return fmt::format("a {} of batch {} before it",
-                     giver_of(*row_of(action.op).takes), action.batch);
+                     giver_of(*row_of(action.op).takes),
+                     to_text(batch_round(action)));
 }
 
 void Ledger::did(const BlockPlan& plan, const Action& action) {
@@ -46,9 +54,10 @@ void Ledger::did(const BlockPlan& plan, const Action& action) {
   if (row.takes && row.takes_all)
     marked(*row.takes).clear();
   else if (row.takes)
-    marked(*row.takes).erase(action.batch);
+    marked(*row.takes).erase(batch_round(action));
   if (row.leaves != nullptr)
-    for (const Mark mark : row.leaves(plan)) marked(mark).insert(action.batch);
+    for (const Mark mark : row.leaves(plan))
+      marked(mark).insert(batch_round(action));
 }
 
 }  // namespace sluice

@@ -17,10 +17,11 @@ enum class Mark : std::uint8_t {
   in_flight,  ///< forwarded: waits for its backward
   summed,     ///< went backward: waits for the update of its window
   lesson,     ///< went backward: waits for being learned from
-  predicted   ///< an input model made it: it waits for being learned from
+  predicted,  ///< an input model made it: it waits for being learned from
+  halved      ///< its gradient went down: it waits for that of the weights
 };
 
-inline constexpr std::size_t kMarks = 4;
+inline constexpr std::size_t kMarks = 5;
 
 /// What a block has done, and so what it may do next: the one account of it,
 /// which the block itself, simulations and free-running choices ask.
@@ -36,17 +37,17 @@ class Ledger {
   std::string lacks(const Action& action) const;
   void did(const BlockPlan& plan, const Action& action);
 
-  /// Batches, the oldest first.
-  const std::set<std::int64_t>& with(Mark mark) const {
+  /// The oldest first.
+  const std::set<BatchRound>& with(Mark mark) const {
     return marked_[static_cast<std::size_t>(mark)];
   }
 
  private:
-  std::set<std::int64_t>& marked(Mark mark) {
+  std::set<BatchRound>& marked(Mark mark) {
     return marked_[static_cast<std::size_t>(mark)];
   }
 
-  std::array<std::set<std::int64_t>, kMarks> marked_;
+  std::array<std::set<BatchRound>, kMarks> marked_;
 };
 
 }  // namespace sluice

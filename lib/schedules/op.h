@@ -13,16 +13,18 @@ namespace sluice {
 /// row in op_table.h. Their order is part of the keys of the virtual clock's
 /// jitter: new ones come last.
 enum class Op : std::uint8_t {
-  forward,     ///< F: forward a training batch, send it up
-  backward,    ///< B: take the gradient of a batch, send the rest down
-  update,      ///< U: optimizer step with the gradients of a batch
-  evaluate,    ///< E: forward an evaluation batch
-  learn,       ///< L: a synthesizer learns from a batch
-  save,        ///< C: save the block; `batch` is the number of turns done
-  learn_input  ///< I: an input model learns from a batch
+  forward,          ///< F: forward a training batch, send it up
+  backward,         ///< B: take the gradient of a batch, send the rest down
+  update,           ///< U: optimizer step with the gradients of a batch
+  evaluate,         ///< E: forward an evaluation batch
+  learn,            ///< L: a synthesizer learns from a batch
+  save,             ///< C: save the block; `batch` is the number of turns done
+  learn_input,      ///< I: an input model learns from a batch
+  backward_input,   ///< D: of a backward what goes down
+  backward_weights  ///< W: the rest of it, the gradient of the weights
 };
 
-inline constexpr std::size_t kOps = 7;
+inline constexpr std::size_t kOps = 9;
 
 /// For people and traces: "learn input".
 std::string_view name_of(Op op);

@@ -17,24 +17,24 @@ bool is_last(const RunPlan& plan, int block) {
 
 Transfers from_below(MessageKind kind, int block, const Action& action) {
   if (block == 1) return {};
-  return {{kind, block - 1, block, action.batch}};
+  return {{kind, block - 1, block, action.batch, action.round}};
 }
 
 Transfers to_above(MessageKind kind, const RunPlan& plan, int block,
                    const Action& action) {
   if (is_last(plan, block)) return {};
-  return {{kind, block, block + 1, action.batch}};
+  return {{kind, block, block + 1, action.batch, action.round}};
 }
 
 std::vector<Mark> left_by_forward(const BlockPlan& plan) {
-  if (plan.unlocked) return {Mark::in_flight, Mark::predicted};
+  if (plan.forwards_data()) return {Mark::in_flight, Mark::predicted};
   return {Mark::in_flight};
 }
 
 Transfers into_forward(const RunPlan& plan, int block, const Action& action) {
   const BlockPlan& mine = plan_of(plan, block);
-  // An input model needs nobody, and a replay buffer gives what it has.
-  if (mine.unlocked || mine.replay) return {};
+  // Data need nobody, and a replay buffer gives what it has.
+  if (mine.forwards_data() || mine.replay) return {};
   return from_below(MessageKind::activation, block, action);
 }
 
@@ -47,8 +47,13 @@ std::vector<Mark> left_by_backward(const BlockPlan& plan) {
   return {Mark::summed};
 }
 
+std::vector<Mark> left_by_backward_input(const BlockPlan& /*plan*/) {
+  return {Mark::halved};
+}
+
 Transfers gradient_from_above(int block, const Action& action) {
-  return {{MessageKind::gradient, block + 1, block, action.batch}};
+  return {
+      {MessageKind::gradient, block + 1, block, action.batch, action.round}};
 }
 
 Transfers into_backward(const RunPlan& plan, int block, const Action& action) {
@@ -59,13 +64,16 @@ Transfers into_backward(const RunPlan& plan, int block, const Action& action) {
 Transfers out_of_backward(const RunPlan& plan, int block,
                           const Action& action) {
   const BlockPlan& mine = plan_of(plan, block);
-  if (!mine.gradient_to_below() && !mine.first_layer_to_below) return {};
-  return {{MessageKind::gradient, block, block - 1, action.batch}};
+  if (!mine.gradient_to_below() && !mine.answers()) return {};
+  return {
+      {MessageKind::gradient, block, block - 1, action.batch, action.round}};
 }
 
 bool fills_window(const BlockPlan& plan, const Grant& grant,
                   const Action& backward) {
-  return (backward.batch - grant.first_batch + 1) % plan.accumulate == 0;
+  const std::int64_t turn = plan.micro_batches.turn_of(backward.batch);
+  return plan.micro_batches.ends_turn(backward.batch) &&
+         (turn - grant.first_batch + 1) % plan.accumulate == 0;
 }
 
 // The norm of the whole model goes up, from block to block.
@@ -131,7 +139,7 @@ std::span<const OpRow> op_rows() {
             .takes_all = true,
             .in = into_update,
             .out = out_of_update,
-            .follows = Op::backward,
+            .follows = {Op::backward, Op::backward_weights},
             .is_due = fills_window,
             .costs_as = Op::update,
             .cost_text = "likewise"},
@@ -166,6 +174,24 @@ std::span<const OpRow> op_rows() {
             .costs_as = Op::learn_input,
             .cost_text = "likewise, what the input model of an unlocked block "
                          "learns from it"},
+      OpRow{.op = Op::backward_input,
+            .letter = 'D',
+            .name = "backward input",
+            .doing = "backward",
+            .takes = Mark::in_flight,
+            .leaves = left_by_backward_input,
+            .in = into_backward,
+            .out = out_of_backward,
+            .costs_as = Op::backward,
+            .cost_share = 0.5},
+      OpRow{.op = Op::backward_weights,
+            .letter = 'W',
+            .name = "backward weights",
+            .doing = "backward",
+            .takes = Mark::halved,
+            .leaves = left_by_backward,
+            .costs_as = Op::backward,
+            .cost_share = 0.5},
   };
   return rows;
 }

@@ -31,13 +31,14 @@ struct OpRow {
                               const Action& action) = nullptr;
   std::vector<Transfer> (*out)(const RunPlan& plan, int block,
                                const Action& action) = nullptr;
-  /// The op after which it stands in a program, where is_due() says so of that
-  /// one's action; nullptr: always. Without it, others put it there.
-  std::optional<Op> follows = {};
+  /// The ops after which it stands in a program, where is_due() says so of that
+  /// one's action; nullptr: always. Empty: others put it there.
+  std::vector<Op> follows = {};
   bool (*is_due)(const BlockPlan& plan, const Grant& grant,
                  const Action& followed) = nullptr;
-  /// The op whose seconds it takes.
+  /// The op whose seconds it takes, or such a part of them.
   Op costs_as = Op::forward;
+  double cost_share = 1;
   /// Of the key of that name in [virtual]; empty: there is none.
   std::string_view cost_text = {};
 };

@@ -1,6 +1,7 @@
 #include "lib/schedules/plan.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "lib/base/error.h"
@@ -11,6 +12,13 @@
 
 namespace sluice {
 namespace {
+
+std::vector<std::string> united(const std::vector<std::string>& left,
+                                const std::vector<std::string>& right) {
+  std::set<std::string> all(left.begin(), left.end());
+  all.insert(right.begin(), right.end());
+  return {all.begin(), all.end()};
+}
 
 /// What the boundary above adds to a block's plan; `next` is that of the block
 /// above it.
@@ -31,10 +39,10 @@ void set_boundary(const Traits& above, const BlockPlan& next, BlockPlan& mine) {
     mine.weights = above.weights;
     mine.statistics = above.statistics;
   }
-  mine.needs_raw_input = above.needs.raw_input;
-  // A block that is unlocked has the batch from its own source.
-  mine.raw_input_to_above =
-      !above.unlocks && (next.needs_raw_input || next.raw_input_to_above);
+  mine.keeps = above.attachments;
+  // A block that forwards data has the batch from its own source.
+  if (above.upper != UpperEnd::from_data)
+    mine.relays = united(next.keeps, next.relays);
   mine.learns = above.learns;
   if (above.learns)
     mine.learn_delay = above.target_delay + std::max(mine.delay, next.delay);
@@ -50,7 +58,8 @@ bool BlockPlan::is_merged() const {
 }
 
 RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
-                      std::int64_t accumulate) {
+                      std::int64_t accumulate,
+                      const MicroBatches& micro_batches) {
   const int count = static_cast<int>(boundaries.size()) + 1;
   LossPaths paths = loss_paths(boundaries);
   add_targets(boundaries, paths);
@@ -62,16 +71,18 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     BlockPlan& mine = plan.blocks[index];
     mine.block = block;
     mine.accumulate = accumulate;
+    mine.micro_batches = micro_batches;
     mine.parts = paths.parts[index];
     mine.leaving = paths.leaving[index];
     mine.target_from_above = paths.target_from_above[index];
-    if (block > 1) {
-      const Traits& below = boundaries[index - 1];
-      mine.first_layer_to_below = below.needs.first_layer_above;
-      mine.unlocked = below.unlocks;
-    }
+    if (block > 1) mine.upper = boundaries[index - 1].upper;
     if (block == count) continue;
     const Traits& above = boundaries[index];
+    if (micro_batches.count > 1 && (above.delay > 0 || above.target_delay > 0))
+      throw UserError(
+          "boundary {}: its delay counts turns, and goes with "
+          "pipeline.micro_batches = 1 only",
+          block);
     if (above.replay)
       throw UserError(
           "boundary {}: a buffer needs blocks that don't wait for each other: "
@@ -116,7 +127,7 @@ std::int64_t turns_in_flight(const BlockPlan& plan) {
 }
 
 std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
-  BlockProgram program = turns_of(plan, grant);
+  BlockProgram program = plan.program(plan, grant);
   program = with_followers(plan, grant, program);
   program = with_lessons(plan, grant, program);
   program = only_part(plan, grant.part, std::move(program));

@@ -8,6 +8,7 @@
 #include "lib/base/channel.h"
 #include "lib/base/message.h"
 #include "lib/schedules/action.h"
+#include "lib/schedules/micro_batches.h"
 #include "lib/schedules/traits.h"
 
 namespace sluice {
@@ -25,9 +26,24 @@ struct GradientPart {
   bool operator==(const GradientPart&) const = default;
 };
 
+struct BlockPlan;
+struct Grant;
+/// What a block does of a grant, in its order.
+using BlockProgram = std::vector<Action>;
+
+/// In turn t the forwards of its batches, each followed by its backward, or
+/// with a delay by that of turn t - delay, in the order of the plan; in a drain
+/// backwards alone.
+BlockProgram turns_of(const BlockPlan& plan, const Grant& grant);
+
 /// What a block's schedule is made from.
 struct BlockPlan {
   int block = 1;
+  /// Makes the forwards and backwards of a grant; what follows from them is put
+  /// in later (program.h).
+  BlockProgram (*program)(const BlockPlan& plan, const Grant& grant) = turns_of;
+  /// More than one only without delays, which count turns.
+  MicroBatches micro_batches = {};
   /// d_k: the sum of the delays of the boundaries k, k+1, ... up to the first
   /// cut. Turn t applies batch t - delay.
   std::int64_t delay = 0;
@@ -35,7 +51,7 @@ struct BlockPlan {
   /// What its backward sees when delay > 0.
   WeightsAtBackward weights = WeightsAtBackward::stash;
   std::optional<StatisticsAt> statistics = {};
-  /// Batches whose gradients are accumulated for an update.
+  /// Turns whose gradients are accumulated for an update.
   std::int64_t accumulate = 1;
   /// Whether backward waits for the gradient that block k+1 sends down.
   bool gradient_from_above = false;
@@ -53,17 +69,14 @@ struct BlockPlan {
   /// Whether all parts but a target go the same way, so that their sum is all
   /// one needs.
   bool is_merged() const;
-  /// Whether the batch's un-normalised input is kept for the policy above the
-  /// block, and whether it goes up with h_k, for the one of a block above.
-  bool needs_raw_input = false;
-  bool raw_input_to_above = false;
-  /// Its training forward takes what its input model predicts, and waits for
-  /// nobody; the activation from below is what that model learns from, in the
-  /// same turn.
-  bool unlocked = false;
-  /// With each backward the weights of the first layer go down, and no
-  /// gradient.
-  bool first_layer_to_below = false;
+  /// Attachments of a batch, by name: those that are kept for the lower end
+  /// above the block, and those that go up with h_k for ends further up.
+  std::vector<std::string> keeps = {};
+  std::vector<std::string> relays = {};
+  /// Of the boundary below.
+  UpperEnd upper = UpperEnd::plain;
+  bool answers() const { return upper == UpperEnd::answers; }
+  bool forwards_data() const { return upper == UpperEnd::from_data; }
   /// 0: the block does its actions in the order of actions_of(). Else it runs
   /// free (FreeRunning), and this is how many batches may wait for their
   /// backward or lesson at once.
@@ -73,6 +86,10 @@ struct BlockPlan {
   std::optional<ReplayOptions> replay = {};
   /// Of the boundary above, when the block runs free.
   SlowConsumer slow_consumer = SlowConsumer::block;
+  /// Batches that came between the one that is applied and the turn's own.
+  std::int64_t staleness_of(const Action& action) const {
+    return action.turn - micro_batches.turn_of(action.batch);
+  }
   /// Whether its batches may be fewer than the turns of the run, because
   /// activations are dropped below: it forwards those that come.
   bool has_gaps = false;
@@ -101,7 +118,8 @@ using Plans = std::vector<RunPlan>;
 /// boundaries: traits of the K-1 boundaries, bottom first. Throws UserError
 /// when they don't go together.
 RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
-                      std::int64_t accumulate = 1);
+                      std::int64_t accumulate = 1,
+                      const MicroBatches& micro_batches = {});
 
 /// The barrier around every iteration, as the published codes of the plan's
 /// methods have it: features replay has a second one before the replay.
@@ -120,7 +138,8 @@ struct Grant {
   std::int64_t first_turn = 0;
   std::int64_t end_turn = 0;
   std::int64_t phase = 0;  ///< of the timetable
-  /// Batches before it are none of the pipe's any more: it was drained there.
+  /// The turn that the pipe began with: batches of those before it are none of
+  /// its any more, for it was drained there.
   std::int64_t first_batch = 0;
   bool drain = false;  ///< apply the batches still in flight
   std::int64_t evaluation_batches = 0;
@@ -144,6 +163,7 @@ struct Transfer {
   int from = 0;
   int to = 0;
   std::int64_t batch = 0;
+  std::int64_t round = 0;
 
   bool operator==(const Transfer&) const = default;
 };

@@ -1,5 +1,8 @@
 #include "lib/schedules/program.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "lib/schedules/op_table.h"
 
 namespace sluice {
@@ -12,18 +15,37 @@ BlockProgram turns_of(const BlockPlan& plan, const Grant& grant) {
   const bool backward_first =
       plan.order == Order::backward_first && plan.delay > 0;
   BlockProgram program;
+  const MicroBatches& cut = plan.micro_batches;
   for (std::int64_t turn = grant.first_turn; turn < end_of_turns(plan, grant);
        ++turn) {
-    const Action forward{Op::forward, turn, turn, grant.phase};
-    const Action backward{Op::backward, turn - plan.delay, turn, grant.phase};
+    const std::int64_t applied = turn - plan.delay;
     const bool has_forward = turn < grant.end_turn;
     const bool has_backward =
-        backward.batch >= grant.first_batch && backward.batch < grant.end_turn;
-    if (has_forward && !backward_first) program.push_back(forward);
-    if (has_backward) program.push_back(backward);
-    if (has_forward && backward_first) program.push_back(forward);
+        applied >= grant.first_batch && applied < grant.end_turn;
+    for (std::int64_t i = 0; i < cut.batches_in(turn); ++i) {
+      const Action forward{Op::forward, cut.first_of(turn) + i, turn,
+                           grant.phase};
+      const Action backward{Op::backward, cut.first_of(applied) + i, turn,
+                            grant.phase};
+      if (has_forward && !backward_first) program.push_back(forward);
+      if (has_backward) program.push_back(backward);
+      if (has_forward && backward_first) program.push_back(forward);
+    }
   }
   return program;
+}
+
+BlockProgram with_split_backwards(BlockProgram program) {
+  BlockProgram all;
+  for (Action& action : program) {
+    const bool is_split = action.op == Op::backward;
+    if (is_split) action.op = Op::backward_input;
+    all.push_back(action);
+    if (!is_split) continue;
+    action.op = Op::backward_weights;
+    all.push_back(std::move(action));
+  }
+  return all;
 }
 
 namespace {
@@ -32,7 +54,9 @@ void append_with_followers(const BlockPlan& plan, const Grant& grant,
                            const Action& action, BlockProgram& program) {
   program.push_back(action);
   for (const OpRow& row : op_rows()) {
-    if (row.follows != action.op) continue;
+    if (std::find(row.follows.begin(), row.follows.end(), action.op) ==
+        row.follows.end())
+      continue;
     if (row.is_due != nullptr && !row.is_due(plan, grant, action)) continue;
     Action follower = action;
     follower.op = row.op;
@@ -52,17 +76,21 @@ BlockProgram with_followers(const BlockPlan& plan, const Grant& grant,
 
 BlockProgram with_lessons(const BlockPlan& plan, const Grant& grant,
                           const BlockProgram& program) {
+  const MicroBatches& cut = plan.micro_batches;
   BlockProgram all;
   auto next = program.begin();
   for (std::int64_t turn = grant.first_turn; turn < end_of_turns(plan, grant);
        ++turn) {
     for (; next != program.end() && next->turn == turn; ++next)
       all.push_back(*next);
-    if (plan.unlocked && turn < grant.end_turn)
-      all.push_back({Op::learn_input, turn, turn, grant.phase});
     const std::int64_t lesson = turn - plan.learn_delay;
-    if (plan.learns && lesson >= grant.first_batch)
-      all.push_back({Op::learn, lesson, turn, grant.phase});
+    for (std::int64_t i = 0; i < cut.batches_in(turn); ++i) {
+      if (plan.forwards_data() && turn < grant.end_turn)
+        all.push_back(
+            {Op::learn_input, cut.first_of(turn) + i, turn, grant.phase});
+      if (plan.learns && lesson >= grant.first_batch)
+        all.push_back({Op::learn, cut.first_of(lesson) + i, turn, grant.phase});
+    }
   }
   return all;
 }

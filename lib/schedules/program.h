@@ -8,17 +8,14 @@
 
 namespace sluice {
 
-/// What a block does of a grant, in its order: turns_of() makes one of forwards
-/// and backwards, and passes put in what follows from them.
-using BlockProgram = std::vector<Action>;
+// BlockPlan::program makes one of forwards and backwards; the passes here put
+// in what follows from them.
 
 /// The turn after the last one of a grant, those of its drain included.
 std::int64_t end_of_turns(const BlockPlan& plan, const Grant& grant);
 
-/// In turn t a forward of batch t and a backward of batch
-/// t - delay, in the order of the plan; in a drain backwards alone.
-BlockProgram turns_of(const BlockPlan& plan, const Grant& grant);
-
+/// Each backward in its two halves, one after the other.
+BlockProgram with_split_backwards(BlockProgram program);
 /// After each action those that follow from it (OpRow::follows): an update
 /// where a backward fills its window.
 BlockProgram with_followers(const BlockPlan& plan, const Grant& grant,

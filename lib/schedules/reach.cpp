@@ -48,8 +48,7 @@ class Paths {
   }
   /// A cut at which a synthesizer learns from what would have passed.
   bool wants_target(int k) const {
-    return k >= 1 && boundary(k).cut && boundary(k).learns &&
-           !boundary(k).needs.first_layer_above;
+    return k >= 1 && boundary(k).cut && boundary(k).learns_from_gradient();
   }
 
   void check() const {

@@ -18,7 +18,8 @@ std::size_t at(int one_based) {
 constexpr std::int64_t kStagesOfPhase = std::int64_t{1} << 42;
 
 std::string text_of(const Transfer& transfer) {
-  return fmt::format("{} {}", name_of(transfer.kind), transfer.batch);
+  return fmt::format("{} {}", name_of(transfer.kind),
+                     to_text(BatchRound{transfer.batch, transfer.round}));
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ bool passes(const Traits& boundary) {
 std::vector<bool> wanted_at(const std::vector<Traits>& boundaries) {
   std::vector<bool> wanted;
   for (const Traits& boundary : boundaries) {
-    const bool learns = boundary.learns && !boundary.needs.first_layer_above;
     const bool below = !wanted.empty() && wanted.back();
-    wanted.push_back(learns || (below && passes(boundary)));
+    wanted.push_back(boundary.learns_from_gradient() ||
+                     (below && passes(boundary)));
   }
   return wanted;
 }

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "lib/base/channel.h"
 #include "lib/schedules/replay_buffer.h"
@@ -31,14 +33,19 @@ enum class ReachRule : std::uint8_t { sum, furthest };
 inline constexpr std::int64_t kUnbounded =
     std::numeric_limits<std::int64_t>::max();
 
-/// What a head must be given beside features and labels. A cut is a cut for
-/// gradients, not for everything.
-struct Needs {
-  bool raw_input = false;  ///< the model's input, before it was normalised
-  /// The weights of block k+1's first layer when it goes backward through the
-  /// batch: they come down in place of a gradient, to follow().
-  bool first_layer_above = false;
+/// What the upper end of a boundary does at block k+1, as far as schedules are
+/// concerned.
+enum class UpperEnd : std::uint8_t {
+  plain,  ///< takes what comes from below, and sends gradients down
+  /// A training forward takes what the end makes of the data and waits for
+  /// nobody; what comes from below is learned from, in the same turn.
+  from_data,
+  /// With each backward something else goes down beside the gradients.
+  answers
 };
+
+/// An attachment: the model's input, before it was normalised.
+inline constexpr const char* kRawInput = "raw_input";
 
 /// The static answers of a policy: all that schedules are made from.
 struct Traits {
@@ -60,25 +67,30 @@ struct Traits {
   /// Must be said where the model has BatchNorm and the input is replayed.
   std::optional<StatisticsAt> statistics = {};
   Order order = Order::forward_first;
-  /// Whether learn() is called, with the gradient from above as a target, and
-  /// how many turns after the batch's backward.
+  /// Whether the lower end learns from what comes from above: from the gradient
+  /// as its target, or from what the upper end answers; and how many turns
+  /// after the batch's backward.
   bool learns = false;
   std::int64_t target_delay = 0;
-  /// What signal() must be given beside features and labels.
-  Needs needs = {};
+  UpperEnd upper = UpperEnd::plain;
+  /// What the lower end is given beside features and labels: names of what
+  /// block 1 attaches to a batch, which all blocks between relay. A cut is a
+  /// cut for gradients, not for everything.
+  std::vector<std::string> attachments = {};
   /// The weight of what comes from above in the target that the synthesizers
   /// below learn from (lambda of the target); nothing: they learn from what the
   /// signal makes of it.
   std::optional<double> lam_target = {};
-  /// Whether block k+1, when it trains, forwards what an input model predicts
-  /// in place of h_k, which the model then learns from (full unlock).
-  bool unlocks = false;
   /// The block above takes its inputs from such a buffer. A cut from which
   /// nothing comes down, in a free-running schedule.
   std::optional<ReplayOptions> replay = {};
   /// What becomes of activations when the block above is slow. Anything but
   /// `block` goes where a buffer goes.
   SlowConsumer slow_consumer = SlowConsumer::block;
+
+  bool learns_from_gradient() const {
+    return learns && upper != UpperEnd::answers;
+  }
 };
 
 }  // namespace sluice

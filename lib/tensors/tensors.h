@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,9 @@ using Tensors = std::vector<at::Tensor>;
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
+/// What travels with a batch beside features and labels, by name.
+using Attachments = std::map<std::string, at::Tensor>;
+
 inline Tensors values_of(const NamedTensors& named) {
   Tensors values;
   for (const auto& [name, tensor] : named) values.push_back(tensor);
@@ -24,6 +28,13 @@ inline std::int64_t bytes_of(const Tensors& tensors) {
   std::int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors)
     if (tensor.defined()) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+inline std::int64_t bytes_of(const Attachments& attachments) {
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : attachments)
+    bytes += static_cast<std::int64_t>(tensor.nbytes());
   return bytes;
 }
 

@@ -1,6 +1,10 @@
 #include "lib/updates/clipping.h"
 
+#include <cmath>
+
 #include <ATen/ATen.h>
+
+#include "lib/updates/transform.h"
 
 namespace sluice {
 
@@ -22,6 +26,30 @@ void clip_to(double limit, double norm, Tensors& gradients) {
   if (factor >= 1) return;
   for (at::Tensor& gradient : gradients)
     if (gradient.defined()) gradient = gradient * factor;
+}
+
+namespace {
+
+class Clip final : public Transform {
+ public:
+  explicit Clip(double limit) : limit_(limit) {}
+
+  void apply(Tensors& gradients, UpdateInfo& info) override {
+    const double norm = info.model_norm ? *info.model_norm
+                                        : std::sqrt(squared_norm(gradients, 0));
+    clip_to(limit_, norm, gradients);
+  }
+
+ private:
+  double limit_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transform> make_clip(const UpdateOptions& options,
+                                     const NamedTensors& /*parameters*/) {
+  if (options.optimizer.clip_norm <= 0) return nullptr;
+  return std::make_unique<Clip>(options.optimizer.clip_norm);
 }
 
 }  // namespace sluice

@@ -5,7 +5,7 @@
 
 #include "lib/blocks/block.h"
 #include "lib/blocks/layer.h"
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {
@@ -17,8 +17,8 @@ struct Flight {
       {};  ///< leaves; they ask for gradients if the block below wants
   at::Tensor labels = {};
   Pass pass = {};
-  std::int64_t version = 0;   ///< of the weights of its forward
-  at::Tensor raw_input = {};  ///< if the policy needs it
+  std::int64_t version = 0;      ///< of the weights of its forward
+  Attachments attachments = {};  ///< that the lower end above needs
 
   Tensors outputs = {};               ///< with the graph
   std::shared_ptr<Block> block = {};  ///< whose weights that graph refers to

@@ -25,22 +25,25 @@ Tensors sum_of(const std::vector<Tensors>& all) {
 }
 
 Pulled pull_back(const Graph& graph, const Tensors& inputs, int ways,
-                 const std::vector<Pull>& pulls) {
+                 const std::vector<Pull>& pulls, Half half) {
   Pulled pulled{Tensors(graph.parameters.size()),
                 std::vector<Tensors>(static_cast<std::size_t>(ways))};
   for (const Pull& one : pulls) {
+    const bool is_applied = one.applied && half != Half::inputs;
+    const bool leaves =
+        one.leaving != GradientPart::kStays && half != Half::weights;
+    if (!is_applied && !leaves) continue;
     Tensors targets;
-    if (one.applied) targets = graph.parameters;
+    if (is_applied) targets = graph.parameters;
     const auto parameters = std::ssize(targets);
-    if (one.leaving != GradientPart::kStays)
-      targets.insert(targets.end(), inputs.begin(), inputs.end());
+    if (leaves) targets.insert(targets.end(), inputs.begin(), inputs.end());
+    const bool keeps_graph = half == Half::inputs || &one != &pulls.back();
     const Tensors gradients =
-        gradients_at(targets, graph.outputs, one.signal,
-                     /*keep_graph=*/&one != &pulls.back());
-    if (one.applied)
+        gradients_at(targets, graph.outputs, one.signal, keeps_graph);
+    if (is_applied)
       add_to(pulled.parameters,
              {gradients.begin(), gradients.begin() + parameters});
-    if (one.leaving != GradientPart::kStays)
+    if (leaves)
       add_to(pulled.inputs[static_cast<std::size_t>(one.leaving)],
              {gradients.begin() + parameters, gradients.end()});
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,17 @@ struct Pulled {
   std::vector<Tensors> inputs;  ///< by GradientPart::leaving
 };
 
-/// One vector-Jacobian product for each pull; frees the graph. `ways`: how many
-/// gradients leave.
+/// What of a backward is done: the gradients at the inputs can go down before
+/// those of the parameters are computed.
+enum class Half : std::uint8_t { both, inputs, weights };
+
+/// One vector-Jacobian product for each pull. Frees the graph, unless the
+/// weights are still to come. `ways`: how many gradients leave.
 Pulled pull_back(const Graph& graph, const Tensors& inputs, int ways,
-                 const std::vector<Pull>& pulls);
+                 const std::vector<Pull>& pulls, Half half = Half::both);
+
+/// What an upper end answers, in messages.
+inline constexpr const char* kAnswer = "answer";
 
 /// What a gradient that leaves this way is called in messages and checkpoints.
 std::string gradient_name(std::size_t way);

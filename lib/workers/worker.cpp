@@ -66,7 +66,7 @@ NamedTensors copies_by_name(const NamedTensors& names, const Tensors& values) {
   return copies;
 }
 
-/// A policy is somebody's plug-in: what it answers is checked.
+/// An end is somebody's plug-in: what it answers is checked.
 void check_signal(const Signal& signal, const Tensors& features,
                   std::size_t parameters) {
   SLUICE_CHECK(signal.gradients.size() == features.size(),
@@ -82,16 +82,15 @@ void check_signal(const Signal& signal, const Tensors& features,
 }
 
 /// That of the synthesizers below, which moves no weights, if it is apart.
-void add_target(const BlockPlan& plan, const Moment& moment,
-                const Signal& signal, Policy& policy,
-                std::vector<Pull>& pulls) {
+void add_target(const BlockPlan& plan, const BatchContext& context,
+                const Signal& signal, Lower& lower, std::vector<Pull>& pulls) {
   const GradientPart& last = plan.parts.back();
   if (!last.target) return;
-  Tensors target = signal.targets.empty() ? policy.passed(moment.target_above)
+  Tensors target = signal.targets.empty() ? lower.passed(context.target_above)
                                           : signal.targets;
-  SLUICE_CHECK(target.size() == moment.features.size(),
+  SLUICE_CHECK(target.size() == context.features.size(),
                "the policy gave {} targets for {} features", target.size(),
-               moment.features.size());
+               context.features.size());
   pulls.push_back({std::move(target), last.applied, last.leaving});
 }
 
@@ -122,24 +121,45 @@ Worker::Worker(WorkerSettings settings, WorkerParts parts)
       trained_(parts_.block.parameters()),
       log_(parts_.block.index(), parts_.sink, settings_.turns_per_epoch),
       timeline_(parts_.block.index(), parts_.sink, settings_.traced) {
-  SLUICE_CHECK(parts_.policies.size() == settings_.plans.size(),
-               "{} policies for {} phases", parts_.policies.size(),
+  SLUICE_CHECK(parts_.lowers.size() == settings_.plans.size(),
+               "{} lower ends for {} phases", parts_.lowers.size(),
                settings_.plans.size());
   if (!device().is_cpu()) gpu_clock_.emplace(device());
-  for (const auto& policy : parts_.policies) add_stage(policy);
-  for (std::size_t i = 0; i < parts_.unlocks.size(); ++i)
-    if (parts_.unlocks[i]) add_unlock(i, parts_.unlocks[i]);
-  optimizer_ = make_optimizer(settings_.optimizer, unwatched(trained_));
+  parts_.uppers.resize(parts_.lowers.size());
+  for (std::size_t i = 0; i < parts_.lowers.size(); ++i)
+    add_stage(parts_.lowers[i],
+              parts_.uppers[i] ? parts_.uppers[i] : std::make_shared<Upper>());
+  // Of lower ends first: optimizer states lie in this order.
+  for (Stage& stage : stages_)
+    stage.upper_learners = add_learners(stage.upper->learners(),
+                                        stage.upper->learners_optimizer());
+  update_ = std::make_unique<UpdateChain>(
+      UpdateOptions{settings_.optimizer, settings_.accumulate_mean},
+      unwatched(trained_));
   enter(0, 0);
   if (plan().replay) buffer_.emplace(*plan().replay);
 }
 
-void Worker::add_stage(std::shared_ptr<Policy> policy) {
-  move_to(device(), policy->parameters());
-  move_to(device(), policy->learners());
-  move_to(device(), policy->buffers());
-  Stage stage{.policy = std::move(policy)};
-  for (auto& named : stage.policy->parameters()) {
+void Worker::bring_here(const BoundaryEnd& end) const {
+  move_to(device(), end.learners());
+  move_to(device(), end.buffers());
+}
+
+void Worker::add_stage(std::shared_ptr<Lower> lower,
+                       std::shared_ptr<Upper> upper) {
+  move_to(device(), lower->parameters());
+  bring_here(*lower);
+  bring_here(*upper);
+  Stage stage{.lower = std::move(lower), .upper = std::move(upper)};
+  train(stage, stage.lower->parameters());
+  stage.learners =
+      add_learners(stage.lower->learners(), stage.lower->learners_optimizer());
+  stages_.push_back(std::move(stage));
+}
+
+/// By the block's optimizer.
+void Worker::train(Stage& stage, NamedTensors parameters) {
+  for (auto& named : parameters) {
     const std::size_t index = index_of(named.first, trained_);
     // A head that an earlier phase has trained under that name goes on.
     if (index < trained_.size())
@@ -148,9 +168,6 @@ void Worker::add_stage(std::shared_ptr<Policy> policy) {
       trained_.push_back(named);
     stage.trained.push_back(index);
   }
-  stage.learners = add_learners(stage.policy->learners(),
-                                stage.policy->learners_optimizer());
-  stages_.push_back(std::move(stage));
 }
 
 /// Those of an earlier phase when they are the same.
@@ -164,14 +181,15 @@ std::size_t Worker::add_learners(NamedTensors tensors,
   }
   const OptimizerOptions& options =
       own_options == nullptr ? settings_.optimizer : *own_options;
-  auto optimizer = make_optimizer(options, unwatched(tensors));
-  learners_.push_back({std::move(tensors), options, std::move(optimizer)});
+  auto update =
+      std::make_unique<UpdateChain>(UpdateOptions{options}, unwatched(tensors));
+  learners_.push_back({std::move(tensors), std::move(update)});
   return learners_.size() - 1;
 }
 
 void Worker::enter(std::int64_t phase, std::int64_t turn) {
   if (history_ && phase == phase_) return;
-  SLUICE_CHECK(flights_.empty() && lessons_.empty(),
+  SLUICE_CHECK(flights_.empty() && lessons_.empty() && halves_.empty(),
                "block {}: phase {} begins with batches in flight", block(),
                phase);
   phase_ = phase;
@@ -199,7 +217,8 @@ void Worker::execute(const Action& action) {
     const ActionTimer timer(spent_, action.op);
     perform(action);
   }
-  timeline_.ends(action, parts_.below, parts_.above);
+  timeline_.ends(action, plan().staleness_of(action), parts_.below,
+                 parts_.above);
   if (settings_.status) tell_status(action);
   if (seen_) parts_.witness->applied(*std::exchange(seen_, std::nullopt));
 }
@@ -220,18 +239,24 @@ void Worker::perform(const Action& action) {
   SLUICE_CHECK(ledger_.may(action), "block {} ({}) lacks {}", block(),
                to_text(action), ledger_.lacks(action));
   static const ByOp<void (Worker::*)(const Action&)> does = {
-      {Op::forward, &Worker::forward},        {Op::backward, &Worker::backward},
-      {Op::update, &Worker::update},          {Op::learn, &Worker::learn},
-      {Op::evaluate, &Worker::evaluate},      {Op::save, &Worker::checkpoint},
-      {Op::learn_input, &Worker::learn_input}};
+      {Op::forward, &Worker::forward},
+      {Op::backward, &Worker::backward},
+      {Op::update, &Worker::update},
+      {Op::learn, &Worker::learn},
+      {Op::evaluate, &Worker::evaluate},
+      {Op::save, &Worker::checkpoint},
+      {Op::learn_input, &Worker::learn_input},
+      {Op::backward_input, &Worker::backward_input},
+      {Op::backward_weights, &Worker::backward_weights}};
   if (const auto work = does[action.op]) (this->*work)(action);
   ledger_.did(plan(), action);
 }
 
 /// Before the first action of a turn that is watched.
 void Worker::watch(const Action& action) {
-  const bool is_training =
-      action.op == Op::forward || action.op == Op::backward;
+  const bool is_training = action.op == Op::forward ||
+                           action.op == Op::backward ||
+                           action.op == Op::backward_input;
   const std::pair now{action.phase, action.turn};
   if (!is_training || watched_ == now || !parts_.witness->watches(action.turn))
     return;
@@ -261,15 +286,26 @@ Pass Worker::pass_for(const Action& action, bool training) const {
   return {.seed = settings_.seed, .batch = action.batch, .training = training};
 }
 
-Message Worker::receive(Receiver& from, MessageKind kind, std::int64_t batch) {
+Message Worker::receive(Receiver& from, MessageKind kind,
+                        const Action& action) {
   std::optional<Message> message = receive_any(from);
   if (!message)
     throw LinkError("block {}: the neighbour closed before it sent {} {}",
-                    block(), name_of(kind), batch);
-  SLUICE_CHECK(message->kind == kind && message->batch == batch,
+                    block(), name_of(kind), action.batch);
+  const BatchRound got{message->batch, message->round};
+  SLUICE_CHECK(message->kind == kind && got == batch_round(action),
                "block {} expected {} {}, got {} {}", block(), name_of(kind),
-               batch, name_of(message->kind), message->batch);
+               to_text(batch_round(action)), name_of(message->kind),
+               to_text(got));
   return std::move(*message);
+}
+
+Message Worker::message_of(MessageKind kind, const Action& action) const {
+  return {.kind = kind,
+          .batch = action.batch,
+          .turn = action.turn,
+          .weight_version = version_,
+          .round = action.round};
 }
 
 /// The next message that is not told to be skipped.
@@ -280,7 +316,7 @@ std::optional<Message> Worker::receive_any(Receiver& from) {
     const SteadyTime since = std::chrono::steady_clock::now();
     std::optional<Message> message = from.receive();
     if (message)
-      timeline_.taken({message->kind, message->batch},
+      timeline_.taken({message->kind, message->batch, message->round},
                       block() + (is_below ? -1 : 1), since);
     const bool is_skipped = message &&
                             message->kind == MessageKind::activation &&
@@ -292,32 +328,50 @@ std::optional<Message> Worker::receive_any(Receiver& from) {
 void Worker::send(Sender& to, Message message) {
   const Waiting waiting(spent_.waiting, gpu_clock_);
   const bool is_below = &to == parts_.below.sender.get();
-  const MessageHead head{message.kind, message.batch};
+  const MessageHead head{message.kind, message.batch, message.round};
   const SteadyTime since = std::chrono::steady_clock::now();
   to.send(std::move(message));
   timeline_.sent(head, block() + (is_below ? -1 : 1), since);
 }
 
-Worker::Fed Worker::take_inputs(const Action& action, MessageKind kind,
-                                Source* source) {
-  if (block() == 1) {
-    const Batch batch = source->batch(action.batch);
-    return {
-        {on_device(laid_out(batch.inputs, settings_.memory_format), device())},
-        batch.labels,
-        batch.raw_inputs};
-  }
+Payload Worker::read(Source& source, const Action& action) const {
+  const Batch batch = source.batch(action.batch);
+  Payload data{
+      {on_device(laid_out(batch.inputs, settings_.memory_format), device())},
+      batch.labels};
+  if (batch.raw_inputs.defined())
+    data.attachments[kRawInput] = batch.raw_inputs;
+  return data;
+}
+
+Payload Worker::take_payload(const Action& action, MessageKind kind,
+                             Source* source) {
+  if (block() == 1) return read(*source, action);
   const Message message = take_message(action, kind);
   const Tensors labels = unpack(message, "label");
   SLUICE_CHECK(labels.size() == 1, "{} came with {} label tensors",
                name_of(kind), labels.size());
-  const Tensors raw_input = unpack(message, "input");
-  return {unpack(message, "h", parts_.codec_below.get(), device()), labels[0],
-          raw_input.empty() ? at::Tensor() : raw_input[0]};
+  Payload payload{unpack(message, "h", parts_.codec_below.get(), device()),
+                  labels[0]};
+  for (const auto* names : {&plan().keeps, &plan().relays})
+    for (const std::string& name : *names)
+      if (const Tensors found = unpack(message, name); !found.empty())
+        payload.attachments[name] = found[0];
+  return payload;
+}
+
+InputContext Worker::input_context(const Action& action) {
+  InputContext context{.turn = action.turn,
+                       .batch = action.batch,
+                       .pass = pass_for(action, true),
+                       .device = device()};
+  if (plan().forwards_data())
+    context.data = [this, action] { return read(*parts_.training, action); };
+  return context;
 }
 
 Message Worker::take_message(const Action& action, MessageKind kind) {
-  if (!buffer_) return receive(*parts_.below.receiver, kind, action.batch);
+  if (!buffer_) return receive(*parts_.below.receiver, kind, action);
   if (kind == MessageKind::evaluation) return take_evaluation(action.batch);
   fill_buffer(action.arrived);
   std::optional<ReplayBuffer::Use> use = buffer_->read();
@@ -358,89 +412,95 @@ void Worker::write_to_buffer(Message message) {
 }
 
 void Worker::send_up(const Action& action, MessageKind kind,
-                     const Tensors& outputs, const Fed& fed) {
+                     const Tensors& outputs, const Payload& fed) {
   if (is_last()) return;
-  Message message{.kind = kind,
-                  .batch = action.batch,
-                  .turn = action.turn,
-                  .weight_version = version_};
+  Message message = message_of(kind, action);
   pack(outputs, "h", parts_.codec_above.get(), message);
   pack({fed.labels}, "label", message);
-  if (kind == MessageKind::activation && plan().raw_input_to_above)
-    pack({fed.raw_input}, "input", message);
+  if (kind == MessageKind::activation)
+    for (const std::string& name : plan().relays)
+      pack({fed.attachments.at(name)}, name, message);
   send(*parts_.above.sender, std::move(message));
 }
 
+/// On the block's device.
+Attachments Worker::kept_of(const Payload& fed) const {
+  Attachments kept;
+  for (const auto* names : {&plan().keeps, &plan().relays})
+    for (const std::string& name : *names)
+      SLUICE_CHECK(fed.attachments.contains(name),
+                   "block {} got no {}, which a boundary needs", block(), name);
+  for (const std::string& name : plan().keeps)
+    kept[name] = on_device(fed.attachments.at(name), device());
+  return kept;
+}
+
 void Worker::forward(const Action& action) {
-  const BlockPlan& mine = plan();
-  const Fed fed = mine.unlocked ? predict_inputs(action)
-                                : take_inputs(action, MessageKind::activation,
-                                              parts_.training.get());
-  if (mine.needs_raw_input || mine.raw_input_to_above)
-    SLUICE_CHECK(fed.raw_input.defined(),
-                 "block {} got no un-normalised input, which a policy needs",
-                 block());
-  Flight flight{.inputs = leaves_of(fed.inputs, mine.gradient_to_below()),
+  const Payload fed = upper().inputs(input_context(action), [&] {
+    return take_payload(action, MessageKind::activation, parts_.training.get());
+  });
+  Flight flight{.inputs = leaves_of(fed.features, plan().gradient_to_below()),
                 .labels = on_device(fed.labels, device()),
                 .pass = pass_for(action, true),
-                .version = version_};
-  if (mine.needs_raw_input)
-    flight.raw_input = on_device(fed.raw_input, device());
+                .version = version_,
+                .attachments = kept_of(fed)};
   const Tensors outputs = history_->forward(flight);
   send_up(action, MessageKind::activation, outputs, fed);
   flights_.emplace(action.batch, std::move(flight));
   note_memory();
 }
 
-Flight Worker::take_flight(const Action& action) {
-  return std::move(flights_.extract(action.batch).mapped());
+void Worker::learn_input(const Action& action) {
+  const Payload from_below =
+      take_payload(action, MessageKind::activation, nullptr);
+  Lesson lesson = upper().learn(input_context(action), from_below);
+  step(learners_[stages_[phase()].upper_learners], std::move(lesson.gradients),
+       action);
+  if (action.turn % settings_.log_every == 0)
+    log_.learned(action, lesson.loss_name, lesson.loss);
 }
 
-/// The gradients of a batch that block k+1 sent down, each for the losses that
-/// share their way.
-std::vector<Tensors> Worker::receive_gradients(const Action& action) {
+Worker::Arrived Worker::receive_from_above(const Action& action) {
   const Message message =
-      receive(*parts_.above.receiver, MessageKind::gradient, action.batch);
+      receive(*parts_.above.receiver, MessageKind::gradient, action);
   if (run_plan().model_norm)
     pending_.squared_norm_above = unpack(message, "norm").at(0).item<double>();
   const BlockPlan& above = run_plan().blocks[static_cast<std::size_t>(block())];
-  std::vector<Tensors> gradients;
-  const int ways = above.first_layer_to_below ? 1 : above.leaving;
-  const Codec* codec =
-      above.first_layer_to_below ? nullptr : parts_.codec_above.get();
-  gradients.reserve(static_cast<std::size_t>(ways));
-  for (int way = 0; way < ways; ++way)
-    gradients.push_back(unpack(message,
-                               gradient_name(static_cast<std::size_t>(way)),
-                               codec, device()));
-  return gradients;
+  Arrived arrived;
+  for (int way = 0; way < above.leaving; ++way)
+    arrived.gradients.push_back(
+        unpack(message, gradient_name(static_cast<std::size_t>(way)),
+               parts_.codec_above.get(), device()));
+  if (above.answers())
+    arrived.answer = unpack(message, kAnswer, nullptr, device());
+  return arrived;
 }
 
-Signal Worker::ask(const Moment& moment) {
-  Signal signal = policy().signal(moment);
-  check_signal(signal, moment.features, stages_[phase()].trained.size());
+Signal Worker::ask(const BatchContext& context) {
+  Signal signal = lower().signal(context);
+  check_signal(signal, context.features, stages_[phase()].trained.size());
   return signal;
 }
 
 /// Which gradients at the outputs are taken back, each by itself: usually the
 /// one that the policy answers.
-std::vector<Pull> Worker::pulls_of(const Moment& moment,
+std::vector<Pull> Worker::pulls_of(const BatchContext& context,
                                    const std::vector<Tensors>& arrived,
                                    Signal& signal) {
   const std::vector<GradientPart>& parts = plan().parts;
   if (plan().is_merged()) {
-    signal = ask(moment);
+    signal = ask(context);
     std::vector<Pull> pulls = {
         {signal.gradients, parts.front().applied, parts.front().leaving}};
-    add_target(plan(), moment, signal, policy(), pulls);
+    add_target(plan(), context, signal, lower(), pulls);
     return pulls;
   }
   std::vector<Pull> pulls;
   auto next = arrived.begin();
   for (const GradientPart& part : parts) {
-    if (part.own) signal = ask(moment);
+    if (part.own) signal = ask(context);
     const Tensors gradients =
-        part.own ? signal.gradients : policy().passed(*next++);
+        part.own ? signal.gradients : lower().passed(*next++);
     if (!part.applied && part.leaving == GradientPart::kStays) continue;
     const auto same =
         std::find_if(pulls.begin(), pulls.end(), [&](const Pull& pull) {
@@ -454,99 +514,125 @@ std::vector<Pull> Worker::pulls_of(const Moment& moment,
   return pulls;
 }
 
-void Worker::backward(const Action& action) {
+/// What comes from above, and what the end above the block makes of it.
+Worker::Asked Worker::ask_above(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);
-  std::vector<Tensors> arrived;
-  if (plan().gradient_from_above) arrived = receive_gradients(action);
+  Arrived arrived;
+  if (plan().gradient_from_above) arrived = receive_from_above(action);
   Tensors target_above;
   if (plan().target_from_above) {
-    target_above = std::move(arrived.back());
-    arrived.pop_back();
+    target_above = std::move(arrived.gradients.back());
+    arrived.gradients.pop_back();
   }
-  const bool is_one = plan().is_merged() && !arrived.empty();
-  const Tensors from_above = is_one ? arrived.front() : Tensors();
-  Flight flight = take_flight(action);
-  const Graph graph = history_->graph_of(flight, version_);
+  const bool is_one = plan().is_merged() && !arrived.gradients.empty();
+  const Tensors from_above = is_one ? arrived.gradients.front() : Tensors();
+  Asked asked{.flight = std::move(flights_.extract(action.batch).mapped())};
+  const Flight& flight = asked.flight;
+  asked.graph = history_->graph_of(asked.flight, version_);
   note_graphs(flight.graph_bytes);
-  const Tensors features = leaves_of(graph.outputs, true);
+  const Tensors features = leaves_of(asked.graph.outputs, true);
   const Unchanged unchanged({&from_above, &target_above, &features});
-  Signal signal;
-  const std::vector<Pull> pulls = pulls_of({.turn = action.turn,
-                                            .batch = action.batch,
-                                            .features = features,
-                                            .labels = flight.labels,
-                                            .from_above = from_above,
-                                            .pass = flight.pass,
-                                            .raw_input = flight.raw_input,
-                                            .target_above = target_above},
-                                           arrived, signal);
+  asked.pulls = pulls_of({.turn = action.turn,
+                          .batch = action.batch,
+                          .features = features,
+                          .labels = flight.labels,
+                          .from_above = from_above,
+                          .pass = flight.pass,
+                          .attachments = flight.attachments,
+                          .target_above = target_above,
+                          .share = plan().micro_batches.share_of(action.batch)},
+                         arrived.gradients, asked.signal);
   unchanged.check(fmt::format("the policy above block {}", block()));
+  if (plan().learns)
+    asked.lesson = {
+        leaves_of(features, false), flight.labels,
+        target_above.empty() ? sum_of(arrived.gradients) : target_above,
+        flight.pass, arrived.answer};
+  return asked;
+}
 
-  const Pulled pulled = pull_back(graph, flight.inputs, plan().leaving, pulls);
-  if (pending_.batches == 0) pending_.first_batch = action.batch;
-  accumulate(pulled.parameters, signal.parameter_gradients);
+/// The gradients are part of the next update.
+void Worker::apply(const Action& action, const Asked& asked,
+                   const Tensors& parameters) {
+  const Flight& flight = asked.flight;
+  const Signal& signal = asked.signal;
+  accumulate(action, parameters, signal.parameter_gradients);
+  pending_.in_batches.add(plan().staleness_of(action));
+  pending_.in_updates.add(version_ - flight.version);
   at::Tensor correct;
   if (signal.logits.defined() && is_logged(action))
     correct = correct_of(signal.logits, flight.labels);
-  log_.applied(action, version_ - flight.version,
+  log_.applied(action, plan().staleness_of(action), version_ - flight.version,
                {.loss = signal.loss,
                 .correct = correct,
                 .labels = flight.labels.numel(),
+                .share = plan().micro_batches.share_of(action.batch),
                 .figures = signal.figures});
   if (watched_ == std::pair{action.phase, action.turn})
     seen_ = {block(), action.phase, action.turn, action.batch,
-             copies_by_name(parts_.block.parameters(), pulled.parameters)};
-  if (plan().gradient_to_below()) send_down(action, pulled.inputs);
-  if (plan().first_layer_to_below) send_down(action, {first_layer()});
-  if (plan().learns)
-    lessons_[action.batch] = {
-        leaves_of(features, false), flight.labels,
-        target_above.empty() ? sum_of(arrived) : target_above, flight.pass};
+             copies_by_name(parts_.block.parameters(), parameters)};
+}
+
+void Worker::backward(const Action& action) {
+  Asked asked = ask_above(action);
+  const Pulled pulled =
+      pull_back(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls);
+  apply(action, asked, pulled.parameters);
+  send_down(action, pulled.inputs);
+  if (plan().learns) lessons_[action.batch] = std::move(asked.lesson);
+}
+
+void Worker::backward_input(const Action& action) {
+  SLUICE_CHECK(!run_plan().model_norm,
+               "block {}: the norm goes down with the gradients of the weights",
+               block());
+  Asked asked = ask_above(action);
+  const Pulled pulled = pull_back(asked.graph, asked.flight.inputs,
+                                  plan().leaving, asked.pulls, Half::inputs);
+  send_down(action, pulled.inputs);
+  halves_.emplace(action.batch, std::move(asked));
+}
+
+void Worker::backward_weights(const Action& action) {
+  Asked asked = std::move(halves_.extract(action.batch).mapped());
+  const Pulled pulled = pull_back(asked.graph, asked.flight.inputs,
+                                  plan().leaving, asked.pulls, Half::weights);
+  apply(action, asked, pulled.parameters);
+  if (plan().learns) lessons_[action.batch] = std::move(asked.lesson);
 }
 
 void Worker::check_staleness(const Action& action) const {
-  if (action.turn - action.batch <= settings_.max_staleness) return;
+  const std::int64_t staleness = plan().staleness_of(action);
+  if (staleness <= settings_.max_staleness) return;
   throw UserError(
       "block {}: in turn {} it would apply the gradient of batch {}, {} "
-      "batches "
-      "old; max_staleness is {}",
-      block(), action.turn, action.batch, action.turn - action.batch,
-      settings_.max_staleness);
-}
-
-/// Copies of its weights: the update writes them in place.
-Tensors Worker::first_layer() const {
-  const std::string layer =
-      fmt::format("layers.{}.", parts_.block.first_layer());
-  Tensors weights;
-  for (const auto& [name, weight] : parts_.block.parameters())
-    if (name.starts_with(layer)) weights.push_back(weight.detach().clone());
-  return weights;
+      "batches old; max_staleness is {}",
+      block(), action.turn, action.batch, staleness, settings_.max_staleness);
 }
 
 /// The sum over the batches of an update's window, in their order.
-void Worker::accumulate(const Tensors& own, const Tensors& of_policy) {
+void Worker::accumulate(const Action& action, const Tensors& own,
+                        const Tensors& of_lower) {
   Tensors gradients = own;
   gradients.resize(trained_.size());
-  for (std::size_t i = 0; i < of_policy.size(); ++i)
-    gradients[stages_[phase()].trained[i]] = of_policy[i];
+  for (std::size_t i = 0; i < of_lower.size(); ++i)
+    gradients[stages_[phase()].trained[i]] = of_lower[i];
+  if (pending_.batches == 0) pending_.first_batch = action.batch;
   if (pending_.batches++ == 0)
     pending_.gradients = std::move(gradients);
   else
     add_to(pending_.gradients, gradients);
+  if (plan().micro_batches.ends_turn(action.batch)) ++pending_.turns;
 }
 
 void Worker::send_down(const Action& action,
                        const std::vector<Tensors>& gradients) {
-  Message message{.kind = MessageKind::gradient,
-                  .batch = action.batch,
-                  .turn = action.turn,
-                  .weight_version = version_};
-  const Codec* codec =
-      plan().first_layer_to_below ? nullptr : parts_.codec_below.get();
+  if (!plan().gradient_to_below() && !plan().answers()) return;
+  Message message = message_of(MessageKind::gradient, action);
   for (std::size_t way = 0; way < gradients.size(); ++way)
-    pack(gradients[way], gradient_name(way), codec, message);
+    pack(gradients[way], gradient_name(way), parts_.codec_below.get(), message);
+  if (plan().answers()) pack(upper().answer(parts_.block), kAnswer, message);
   remember_sent(action.batch, gradients);
   if (run_plan().model_norm)
     pack({at::scalar_tensor(
@@ -570,43 +656,37 @@ void Worker::remember_sent(std::int64_t batch,
     sent_down_.erase(sent_down_.begin());
 }
 
-void Worker::clip(const Action& action) {
-  const double limit = settings_.optimizer.clip_norm;
-  double norm = 0;
-  if (run_plan().model_norm) {
-    // Block 1 ends the sum that came down with the gradients, and the norm of
-    // the whole model goes up.
-    norm = block() == 1 ? std::sqrt(squared_norm(pending_.gradients,
-                                                 pending_.squared_norm_above))
-                        : unpack(receive(*parts_.below.receiver,
-                                         MessageKind::norm, action.batch),
-                                 "norm")
-                              .at(0)
-                              .item<double>();
-    if (!is_last()) {
-      Message message{.kind = MessageKind::norm,
-                      .batch = action.batch,
-                      .turn = action.turn,
-                      .weight_version = version_};
-      pack({at::scalar_tensor(norm, at::kDouble)}, "norm", message);
-      send(*parts_.above.sender, std::move(message));
-    }
-  } else if (limit > 0) {
-    norm = std::sqrt(squared_norm(pending_.gradients, 0));
+/// The norm of the whole model, of which the sum came down with the gradients:
+/// block 1 ends it, and it goes up.
+double Worker::exchange_norm(const Action& action) {
+  const double norm =
+      block() == 1
+          ? std::sqrt(
+                squared_norm(pending_.gradients, pending_.squared_norm_above))
+          : unpack(receive(*parts_.below.receiver, MessageKind::norm, action),
+                   "norm")
+                .at(0)
+                .item<double>();
+  if (!is_last()) {
+    Message message = message_of(MessageKind::norm, action);
+    pack({at::scalar_tensor(norm, at::kDouble)}, "norm", message);
+    send(*parts_.above.sender, std::move(message));
   }
-  if (limit > 0) clip_to(limit, norm, pending_.gradients);
+  return norm;
 }
 
 void Worker::update(const Action& action) {
-  if (settings_.accumulate_mean && pending_.batches > 1)
-    for (at::Tensor& gradient : pending_.gradients)
-      if (gradient.defined())
-        gradient = gradient / static_cast<double>(pending_.batches);
-  clip(action);
-  const double rate = rate_of(settings_.optimizer, action);
-  optimizer_->step(pending_.gradients, rate);
+  UpdateInfo info{.turn = action.turn,
+                  .batches = pending_.batches,
+                  .turns = pending_.turns,
+                  .in_batches = pending_.in_batches,
+                  .in_updates = pending_.in_updates,
+                  .rate = rate_of(*update_, action)};
+  if (run_plan().model_norm) info.model_norm = exchange_norm(action);
+  const double rate = update_->apply(pending_.gradients, info);
   ++version_;
-  pending_.batches = 0;
+  // The gradients themselves are kept for those who look at them.
+  pending_ = {.gradients = std::move(pending_.gradients)};
   if (is_logged(action)) log_.updated(action, rate);
   if (settings_.hashes) hash(action);
 }
@@ -618,38 +698,44 @@ void Worker::hash(const Action& action) {
   log_.hashed(action, gradients, weights());
 }
 
-double Worker::rate_of(const OptimizerOptions& options,
-                       const Action& action) const {
-  return options.learning_rate.at(action.turn, settings_.turns,
-                                  settings_.turns_per_epoch);
+double Worker::rate_of(const UpdateChain& update, const Action& action) const {
+  return update.rate_at(action.turn, settings_.turns,
+                        settings_.turns_per_epoch);
 }
 
 void Worker::learn(const Action& action) {
   last_turn_ = action.turn;
   ToLearn batch = std::move(lessons_.extract(action.batch).mapped());
-  if (!plan().gradient_from_above)
-    batch.from_above = receive_gradients(action).at(0);
-  const Unchanged unchanged({&batch.features, &batch.from_above});
-  Lesson lesson = policy().learn({.turn = action.turn,
-                                  .batch = action.batch,
-                                  .features = batch.features,
-                                  .labels = batch.labels,
-                                  .from_above = batch.from_above,
-                                  .pass = batch.pass});
+  if (!plan().gradient_from_above) {
+    Arrived arrived = receive_from_above(action);
+    if (!arrived.gradients.empty())
+      batch.from_above = std::move(arrived.gradients.front());
+    batch.answer = std::move(arrived.answer);
+  }
+  const Unchanged unchanged(
+      {&batch.features, &batch.from_above, &batch.answer});
+  Lesson lesson =
+      lower().learn({.turn = action.turn,
+                     .batch = action.batch,
+                     .features = batch.features,
+                     .labels = batch.labels,
+                     .from_above = batch.from_above,
+                     .pass = batch.pass,
+                     .answer = batch.answer,
+                     .share = plan().micro_batches.share_of(action.batch)});
   unchanged.check(fmt::format("the policy above block {}", block()));
   step(learners(), std::move(lesson.gradients), action);
   if (action.turn % settings_.log_every == 0)
-    log_.learned(action, "synthesizer_loss", lesson.loss);
+    log_.learned(action, lesson.loss_name, lesson.loss);
 }
 
 void Worker::step(Learners& learners, Tensors gradients, const Action& action) {
   SLUICE_CHECK(gradients.size() == learners.tensors.size(),
                "the policy gave {} gradients for {} tensors that learn",
                gradients.size(), learners.tensors.size());
-  if (learners.options.clip_norm > 0)
-    clip_to(learners.options.clip_norm, std::sqrt(squared_norm(gradients, 0)),
-            gradients);
-  learners.optimizer->step(gradients, rate_of(learners.options, action));
+  learners.update->apply(
+      gradients,
+      {.turn = action.turn, .rate = rate_of(*learners.update, action)});
 }
 
 bool Worker::is_logged(const Action& action) const {
@@ -659,10 +745,10 @@ bool Worker::is_logged(const Action& action) const {
 void Worker::evaluate(const Action& action) {
   const at::NoGradGuard no_grad;
   if (action.batch == 0) evaluation_ = {};
-  const Fed fed =
-      take_inputs(action, MessageKind::evaluation, parts_.evaluation.get());
+  const Payload fed =
+      take_payload(action, MessageKind::evaluation, parts_.evaluation.get());
   const Tensors outputs =
-      parts_.block.forward(fed.inputs, pass_for(action, false));
+      parts_.block.forward(fed.features, pass_for(action, false));
   send_up(action, MessageKind::evaluation, outputs, fed);
   if (!is_last()) return;
   evaluation_.add(settings_.loss, outputs[0], on_device(fed.labels, device()));

@@ -19,9 +19,8 @@
 #include "lib/blocks/evaluation.h"
 #include "lib/blocks/loss.h"
 #include "lib/blocks/source.h"
+#include "lib/boundaries/boundary.h"
 #include "lib/boundaries/codecs/codec.h"
-#include "lib/boundaries/input_model.h"
-#include "lib/boundaries/policy.h"
 #include "lib/boundaries/witness.h"
 #include "lib/checkpoints/saved_state.h"
 #include "lib/metrics/gpu_clock.h"
@@ -32,7 +31,7 @@
 #include "lib/schedules/plan.h"
 #include "lib/schedules/replay_buffer.h"
 #include "lib/tensors/precision.h"
-#include "lib/updates/optimizer.h"
+#include "lib/updates/update_chain.h"
 #include "lib/weights/history.h"
 #include "lib/workers/pull.h"
 #include "lib/workers/worker_log.h"
@@ -74,15 +73,15 @@ struct WorkerSettings {
 struct WorkerParts {
   Block block;
   /// Of the boundary above the block, by phase; phases may share one.
-  std::vector<std::shared_ptr<Policy>> policies = {};
-  /// Of the boundary below, likewise; nullptr in phases that don't unlock the
-  /// block. Empty: in none.
-  std::vector<std::shared_ptr<Unlock>> unlocks = {};
+  std::vector<std::shared_ptr<Lower>> lowers = {};
+  /// Of the boundary below, likewise. Empty: plain ones.
+  std::vector<std::shared_ptr<Upper>> uppers = {};
   Link below = {};
   Link above = {};
   /// Of the boundaries below and above; nullptr: tensors go as they are.
   /// Through them go activations, of evaluations too, and all gradients at h_k.
-  /// The weights of a layer, norms, labels and un-normalised inputs don't.
+  /// What upper ends answer beside gradients, norms, labels and attachments
+  /// don't.
   std::shared_ptr<const Codec> codec_below = nullptr;
   std::shared_ptr<const Codec> codec_above = nullptr;
   std::shared_ptr<Source> training = nullptr;
@@ -93,8 +92,8 @@ struct WorkerParts {
   std::shared_ptr<Witness> witness = nullptr;
 };
 
-/// Executes the actions of one block, on its device: what its policies and
-/// input models hold is brought there. The only thing that owns weights,
+/// Executes the actions of one block, on its device: what the ends of
+/// its boundaries hold is brought there. The only thing that owns weights,
 /// optimizer and autograd graphs; one thread uses it.
 class Worker {
  public:
@@ -105,9 +104,9 @@ class Worker {
   void execute(const Action& action);
 
   int block() const { return parts_.block.index(); }
-  /// What the block trains and keeps: its own and its policy's.
+  /// What the block trains and keeps: its own and its ends'.
   NamedTensors weights() const;
-  /// What its policies copy from other blocks before they train, by the names
+  /// What its ends copy from other blocks before they train, by the names
   /// of what is copied.
   NamedTensors copied() const;
   /// What a checkpoint holds beside the weights: the optimizer's state,
@@ -174,66 +173,76 @@ class Worker {
   struct Pending {
     Tensors gradients;
     std::int64_t batches = 0;  // that they are the sum of
+    std::int64_t turns = 0;    // that they are all batches of
     std::int64_t first_batch = 0;
+    Staleness in_batches = {};
+    Staleness in_updates = {};
     double squared_norm_above = 0;
   };
   /// A batch between its backward and the lesson that a source takes from it.
   struct ToLearn {
-    Tensors features;
-    at::Tensor labels;
-    Tensors from_above;  // if backward has taken it
-    Pass pass;
+    Tensors features = {};
+    at::Tensor labels = {};
+    Tensors from_above = {};  // if backward has taken it
+    Pass pass = {};
+    Tensors answer = {};  // likewise
   };
-  struct Fed {
-    Tensors inputs;  // on the block's device
-    // As they go on to the block above: on the host.
-    at::Tensor labels;
-    at::Tensor raw_input = {};
+  /// What block k+1 sent down for a batch.
+  struct Arrived {
+    std::vector<Tensors> gradients = {};  // by way
+    Tensors answer = {};
   };
-  /// What the input model made of a batch, with its graph, until it learns.
-  struct Predicted {
-    std::int64_t batch = -1;
-    at::Tensor features = {};
+  /// A backward: what its signal is, before it is taken back.
+  struct Asked {
+    Flight flight;
+    Graph graph = {};
+    std::vector<Pull> pulls = {};
+    Signal signal = {};
+    ToLearn lesson = {};
   };
-  /// What a policy or input model trains apart from the block's optimizer.
+  /// What an end trains apart from the block's optimizer.
   struct Learners {
     NamedTensors tensors;
-    OptimizerOptions options;
-    std::unique_ptr<Optimizer> optimizer;
+    std::unique_ptr<UpdateChain> update;
   };
   /// A phase of the timetable.
   struct Stage {
-    std::shared_ptr<Policy> policy;
+    std::shared_ptr<Lower> lower;
+    std::shared_ptr<Upper> upper;
     std::vector<std::size_t> trained =
-        {};                    // where its parameters are in trained_
-    std::size_t learners = 0;  // index in learners_
-    std::shared_ptr<Unlock> unlock = {};
-    std::size_t input_learners = 0;  // index in learners_
+        {};  // where the lower end's parameters are in trained_
+    std::size_t learners = 0;        // of the lower end: index in learners_
+    std::size_t upper_learners = 0;  // likewise
   };
   void forward(const Action& action);
   void backward(const Action& action);
+  void backward_input(const Action& action);
+  void backward_weights(const Action& action);
   void update(const Action& action);
   void learn(const Action& action);
   void learn_input(const Action& action);
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
 
-  void add_stage(std::shared_ptr<Policy> policy);
-  void add_unlock(std::size_t phase, std::shared_ptr<Unlock> unlock);
+  void add_stage(std::shared_ptr<Lower> lower, std::shared_ptr<Upper> upper);
+  void train(Stage& stage, NamedTensors parameters);
+  void bring_here(const BoundaryEnd& end) const;
   std::size_t add_learners(NamedTensors tensors,
                            const OptimizerOptions* own_options);
   /// `turn`: with which the phase begins.
   void enter(std::int64_t phase, std::int64_t turn);
   const BlockPlan& plan() const;
   const RunPlan& run_plan() const;
-  Policy& policy() { return *stages_[phase()].policy; }
+  Lower& lower() { return *stages_[phase()].lower; }
+  Upper& upper() { return *stages_[phase()].upper; }
   Learners& learners() { return learners_[stages_[phase()].learners]; }
   std::size_t phase() const { return static_cast<std::size_t>(phase_); }
   bool is_last() const;
   Pass pass_for(const Action& action, bool training) const;
   const c10::Device& device() const { return parts_.block.device(); }
-  Fed take_inputs(const Action& action, MessageKind kind, Source* source);
-  Fed predict_inputs(const Action& action);
+  Payload take_payload(const Action& action, MessageKind kind, Source* source);
+  Payload read(Source& source, const Action& action) const;
+  InputContext input_context(const Action& action);
   /// From the block below, or from the replay buffer between the blocks.
   Message take_message(const Action& action, MessageKind kind);
   void fill_buffer(std::int64_t arrived);
@@ -241,24 +250,28 @@ class Worker {
   void take_what_has_arrived();
   std::optional<Message> receive_any(Receiver& from);
   Message take_evaluation(std::int64_t batch);
-  Message receive(Receiver& from, MessageKind kind, std::int64_t batch);
+  Message receive(Receiver& from, MessageKind kind, const Action& action);
+  Message message_of(MessageKind kind, const Action& action) const;
   void send(Sender& to, Message message);
   void perform(const Action& action);
   void tell_status(const Action& action);
   void send_up(const Action& action, MessageKind kind, const Tensors& outputs,
-               const Fed& fed);
-  Flight take_flight(const Action& action);
-  Signal ask(const Moment& moment);
-  std::vector<Pull> pulls_of(const Moment& moment,
+               const Payload& fed);
+  Attachments kept_of(const Payload& fed) const;
+  Signal ask(const BatchContext& context);
+  std::vector<Pull> pulls_of(const BatchContext& context,
                              const std::vector<Tensors>& arrived,
                              Signal& signal);
-  void accumulate(const Tensors& own, const Tensors& of_policy);
+  Asked ask_above(const Action& action);
+  void apply(const Action& action, const Asked& asked,
+             const Tensors& parameters);
+  void accumulate(const Action& action, const Tensors& own,
+                  const Tensors& of_lower);
   void remember_sent(std::int64_t batch, const std::vector<Tensors>& gradients);
   void send_down(const Action& action, const std::vector<Tensors>& gradients);
-  std::vector<Tensors> receive_gradients(const Action& action);
-  Tensors first_layer() const;
-  double rate_of(const OptimizerOptions& options, const Action& action) const;
-  void clip(const Action& action);
+  Arrived receive_from_above(const Action& action);
+  double rate_of(const UpdateChain& update, const Action& action) const;
+  double exchange_norm(const Action& action);
   void step(Learners& learners, Tensors gradients, const Action& action);
   /// A due turn, or the first update after one.
   bool is_logged(const Action& action) const;
@@ -279,7 +292,7 @@ class Worker {
   WorkerSettings settings_;
   WorkerParts parts_;
   NamedTensors trained_;  // the block's parameters, then the policies'
-  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<UpdateChain> update_;
   std::vector<Learners> learners_;
   std::vector<Stage> stages_;  // by phase
   std::int64_t phase_ = 0;
@@ -291,7 +304,7 @@ class Worker {
   Ledger ledger_;
   std::map<std::int64_t, Flight> flights_;   // by batch
   std::map<std::int64_t, ToLearn> lessons_;  // by batch
-  Predicted predicted_;
+  std::map<std::int64_t, Asked> halves_;     // by batch: sent down, not applied
   /// By batch: gradients that may be under way.
   std::map<std::int64_t, std::vector<Tensors>> sent_down_;
   Pending pending_;

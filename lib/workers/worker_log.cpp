@@ -9,6 +9,21 @@
 #include "lib/tensors/waiting_bytes.h"
 
 namespace sluice {
+namespace {
+
+at::Tensor sum_of(const at::Tensor& left, const at::Tensor& right) {
+  return left.defined() && right.defined() ? left + right : right;
+}
+
+/// What is said of two batches of a turn, losses being weighted already.
+Said together(const Said& before, Said now) {
+  now.loss = sum_of(before.loss, now.loss);
+  now.correct = sum_of(before.correct, now.correct);
+  now.labels += before.labels;
+  return now;
+}
+
+}  // namespace
 
 WorkerLog::WorkerLog(int block, std::shared_ptr<Sink> sink,
                      std::int64_t turns_per_epoch)
@@ -29,11 +44,15 @@ Record WorkerLog::record_of(std::string_view kind, const Action& action) const {
   return record;
 }
 
-void WorkerLog::applied(const Action& action, std::int64_t steps_between,
-                        Said said) {
+void WorkerLog::applied(const Action& action, std::int64_t staleness,
+                        std::int64_t steps_between, Said said) {
+  staleness_ = staleness;
   steps_between_ = steps_between;
-  said_ = std::move(said);
-  ++counts_["d_batch"][action.turn - action.batch];
+  if (said.share < 1 && said.loss.defined()) said.loss = said.loss * said.share;
+  const bool goes_on = said.share < 1 && said_turn_ == action.turn;
+  said_turn_ = action.turn;
+  said_ = goes_on ? together(said_, std::move(said)) : std::move(said);
+  ++counts_["d_batch"][staleness];
   ++counts_["d_upd"][steps_between];
 }
 
@@ -50,7 +69,7 @@ void WorkerLog::updated(const Action& action, double learning_rate) {
     record.set("accuracy", said_.correct.item<double>() /
                                static_cast<double>(said_.labels));
   record.set("lr", learning_rate);
-  record.set("d_batch", action.turn - action.batch);
+  record.set("d_batch", staleness_);
   record.set("d_upd", steps_between_);
   for (const auto& [name, value] : said_.figures) record.set(name, value);
   write(record);

@@ -24,6 +24,7 @@ struct Said {
   at::Tensor loss = {};
   at::Tensor correct = {};
   std::int64_t labels = 0;
+  double share = 1;  ///< of the batch in its turn: the loss of a turn is a mean
   Figures figures = {};
 };
 
@@ -33,9 +34,11 @@ class WorkerLog {
   WorkerLog(int block, std::shared_ptr<Sink> sink,
             std::int64_t turns_per_epoch);
 
-  /// A batch was applied; steps_between: the block's updates between its
-  /// forward and its backward. What is said is for the next updated().
-  void applied(const Action& action, std::int64_t steps_between, Said said);
+  /// A batch was applied. staleness: in batches; steps_between: the block's
+  /// updates between its forward and its backward. What is said of the batches
+  /// of a turn is for the next updated().
+  void applied(const Action& action, std::int64_t staleness,
+               std::int64_t steps_between, Said said);
   /// Of an input from a replay buffer: how many batches newer the newest is
   /// that was ever written into it, and how often the input was used before.
   void took(std::int64_t age, std::int64_t reuse);
@@ -46,10 +49,10 @@ class WorkerLog {
   /// validation: nullptr where there is no such split.
   void evaluated(const Action& action, const Evaluation& test,
                  const Evaluation* validation);
-  /// So many activations of the boundary above were dropped.
   /// What it has waited so far, in seconds, and what waits for it.
   void status(const Action& action, double waiting, const Link& below,
               const Link& above) const;
+  /// So many activations of the boundary above were dropped.
   void dropped(std::size_t messages) const;
   /// A hash of each gradient and tensor after an update.
   void hashed(const Action& action, const NamedTensors& gradients,
@@ -70,7 +73,9 @@ class WorkerLog {
   int block_;
   std::shared_ptr<Sink> sink_;
   std::int64_t turns_per_epoch_;
+  std::int64_t staleness_ = 0;
   std::int64_t steps_between_ = 0;
+  std::int64_t said_turn_ = -1;
   Said said_;
   Counts counts_;
 };

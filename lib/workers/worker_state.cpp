@@ -22,12 +22,25 @@ namespace {
 template <class T>
 void check_batches(int block, std::string_view what,
                    const std::map<std::int64_t, T>& saved,
-                   const std::set<std::int64_t>& due) {
-  std::set<std::int64_t> batches;
-  for (const auto& [batch, value] : saved) batches.insert(batch);
-  SLUICE_CHECK(batches == due,
+                   const std::set<BatchRound>& due) {
+  std::vector<std::int64_t> batches, wanted;
+  for (const auto& [batch, value] : saved) batches.push_back(batch);
+  for (const BatchRound& visit : due) wanted.push_back(visit.batch);
+  SLUICE_CHECK(batches == wanted,
                "block {} has [{}] {} where its schedule has [{}]", block,
-               fmt::join(batches, ", "), what, fmt::join(due, ", "));
+               fmt::join(batches, ", "), what, fmt::join(wanted, ", "));
+}
+
+void save_staleness(const Staleness& of, const std::string& name,
+                    NamedTensors& all) {
+  save_number(of.sum, name + ".sum", all);
+  save_number(of.most, name + ".most", all);
+}
+
+/// Checkpoints of earlier versions have none.
+Staleness saved_staleness(const SavedState& saved, const std::string& name) {
+  if (!saved.has(name + ".sum")) return {};
+  return {saved.number(name + ".sum"), saved.number(name + ".most")};
 }
 
 std::int64_t elements_of(const NamedTensors& tensors) {
@@ -51,19 +64,18 @@ NamedTensors Worker::weights() const {
   for (const auto& named : parts_.block.buffers()) all.push_back(named);
   std::set<std::string> seen;
   for (const Stage& stage : stages_)
-    for (auto& named : stage.policy->buffers())
+    for (auto& named : stage.lower->buffers())
       if (seen.insert(named.first).second) all.push_back(std::move(named));
   for (const Stage& stage : stages_)
-    if (stage.unlock)
-      for (const auto& named : stage.unlock->buffers)
-        if (seen.insert(named.first).second) all.push_back(named);
+    for (auto& named : stage.upper->buffers())
+      if (seen.insert(named.first).second) all.push_back(std::move(named));
   return all;
 }
 
 NamedTensors Worker::copied() const {
   NamedTensors all;
   for (const Stage& stage : stages_)
-    for (auto& named : stage.policy->copied()) all.push_back(std::move(named));
+    for (auto& named : stage.lower->copied()) all.push_back(std::move(named));
   return all;
 }
 
@@ -72,9 +84,9 @@ std::string Worker::name_in_state(std::string_view what) const {
 }
 
 NamedTensors Worker::state() const {
-  NamedTensors all = optimizer_->state();
+  NamedTensors all = update_->state();
   for (const Learners& each : learners_)
-    for (auto& named : each.optimizer->state()) all.push_back(std::move(named));
+    for (auto& named : each.update->state()) all.push_back(std::move(named));
   const std::string me = name_in_state("workers");
   save_number(version_, me + ".weight_version", all);
   save_number(first_batch_, me + ".first_batch", all);
@@ -88,8 +100,8 @@ NamedTensors Worker::state() const {
     save_list(flight.inputs, name + ".input", all);
     save_list({flight.labels}, name + ".label", all);
     save_list(history_->weights_of(flight), name + ".weight", all);
-    if (flight.raw_input.defined())
-      save_list({flight.raw_input}, name + ".raw_input", all);
+    for (const auto& [what, tensor] : flight.attachments)
+      save_list({tensor}, fmt::format("{}.{}", name, what), all);
   }
   for (const auto& [batch, lesson] : lessons_) {
     const std::string name =
@@ -113,6 +125,10 @@ NamedTensors Worker::state() const {
   if (pending_.batches > 0) {
     const std::string name = name_in_state("accumulated");
     save_number(pending_.batches, name + ".batches", all);
+    if (pending_.turns != pending_.batches)
+      save_number(pending_.turns, name + ".turns", all);
+    save_staleness(pending_.in_batches, name + ".d_batch", all);
+    save_staleness(pending_.in_updates, name + ".d_upd", all);
     save_number(pending_.first_batch, name + ".first_batch", all);
     save_list(pending_.gradients, name + ".gradient", all);
   }
@@ -122,9 +138,9 @@ NamedTensors Worker::state() const {
 void Worker::restore(const NamedTensors& weights, const NamedTensors& state,
                      std::string_view source) {
   copy_by_name(weights, this->weights(), source);
-  copy_by_name(state, optimizer_->state(), source);
+  copy_by_name(state, update_->state(), source);
   for (const Learners& each : learners_)
-    copy_by_name(state, each.optimizer->state(), source);
+    copy_by_name(state, each.update->state(), source);
   const SavedState saved(state, source);
   const std::string phase = name_in_state("workers") + ".phase";
   if (saved.has(phase)) enter(saved.number(phase), 0);
@@ -164,7 +180,11 @@ void Worker::restore_pending(const SavedState& saved) {
   const std::string name = name_in_state("accumulated");
   if (!saved.has(name + ".batches")) return;
   pending_.batches = saved.number(name + ".batches");
+  pending_.turns = saved.has(name + ".turns") ? saved.number(name + ".turns")
+                                              : pending_.batches;
   pending_.first_batch = saved.number(name + ".first_batch");
+  pending_.in_batches = saved_staleness(saved, name + ".d_batch");
+  pending_.in_updates = saved_staleness(saved, name + ".d_upd");
   pending_.gradients = on_device(saved.list(name + ".gradient"), device());
 }
 
@@ -181,8 +201,8 @@ void Worker::restore_flights(const SavedState& saved) {
         .labels = list(name + ".label").at(0),
         .pass = pass_for({.batch = batch}, true),
         .version = saved.number(name + ".version")};
-    if (plan().needs_raw_input)
-      flight.raw_input = list(name + ".raw_input").at(0);
+    for (const std::string& what : plan().keeps)
+      flight.attachments[what] = list(fmt::format("{}.{}", name, what)).at(0);
     history_->restore(flight, list(name + ".weight"));
     flights_.emplace(batch, std::move(flight));
   }
@@ -215,7 +235,8 @@ void Worker::start(const Grant& first) {
   check_batches(block(), "to learn from", lessons_, ledger_.with(Mark::lesson));
   last_turn_ = first.first_turn - 1;
   // A window that was incomplete when the pipe was drained is not applied.
-  if (pending_.first_batch < first_batch_) pending_ = {};
+  if (plan().micro_batches.turn_of(pending_.first_batch) < first_batch_)
+    pending_ = {};
 }
 
 /// What is in flight when it is most: after a forward.
@@ -223,13 +244,13 @@ void Worker::note_memory() {
   MemoryUse now;
   for (const auto& [batch, flight] : flights_) {
     now.stash += history_->stashed_bytes(flight);
-    now.history +=
-        bytes_of(flight.inputs) + bytes_of({flight.labels, flight.raw_input});
+    now.history += bytes_of(flight.inputs) + bytes_of({flight.labels}) +
+                   bytes_of(flight.attachments);
   }
   for (const auto& [batch, lesson] : lessons_)
     now.history += bytes_of(lesson.features) + bytes_of({lesson.labels}) +
                    bytes_of(lesson.from_above);
-  now.history += bytes_of({predicted_.features});
+  now.history += upper().kept_bytes();
   for (const auto& [batch, gradients] : sent_down_)
     for (const Tensors& each : gradients) now.history += bytes_of(each);
   if (buffer_) now.queue += static_cast<std::int64_t>(buffer_->bytes());
@@ -252,14 +273,16 @@ Record Worker::costs() const {
   record.set("kind", "block");
   record.set("block", std::int64_t{block()});
   std::int64_t parameters = elements_of(trained_);
-  std::int64_t optimizer_bytes = bytes_of(values_of(optimizer_->state()));
+  std::int64_t optimizer_bytes = bytes_of(values_of(update_->state()));
   for (const Learners& each : learners_) {
     parameters += elements_of(each.tensors);
-    optimizer_bytes += bytes_of(values_of(each.optimizer->state()));
+    optimizer_bytes += bytes_of(values_of(each.update->state()));
   }
   record.set("parameters", parameters);
   record.set("forward_s", spent_.of(Op::forward));
-  record.set("backward_s", spent_.of(Op::backward));
+  record.set("backward_s", spent_.of(Op::backward) +
+                               spent_.of(Op::backward_input) +
+                               spent_.of(Op::backward_weights));
   record.set("update_s", spent_.of(Op::update));
   record.set("learn_s", spent_.of(Op::learn) + spent_.of(Op::learn_input));
   record.set("evaluate_s", spent_.of(Op::evaluate));

@@ -26,8 +26,8 @@ void WorkerTimeline::begins(const Action& action) {
   if (is_on_) start_ = std::chrono::steady_clock::now();
 }
 
-void WorkerTimeline::ends(const Action& action, const Link& below,
-                          const Link& above) {
+void WorkerTimeline::ends(const Action& action, std::int64_t staleness,
+                          const Link& below, const Link& above) {
   if (!std::exchange(is_on_, false)) return;
   Record record;
   record.set("kind", "action");
@@ -39,8 +39,8 @@ void WorkerTimeline::ends(const Action& action, const Link& below,
   record.set("start", seconds(start_));
   record.set("end", steady_seconds());
   record.set("waiting_bytes", waiting_bytes(below) + waiting_bytes(above));
-  if (action.op == Op::backward)
-    record.set("staleness", action.turn - action.batch);
+  if (action.op == Op::backward || action.op == Op::backward_input)
+    record.set("staleness", staleness);
   sink_->write(record);
 }
 
@@ -54,6 +54,7 @@ void WorkerTimeline::tell_of(const char* kind, const MessageHead& head,
   record.set("peer", std::int64_t{peer});
   record.set("message", std::string(name_of(head.kind)));
   record.set("batch", head.batch);
+  if (head.round > 0) record.set("round", head.round);
   record.set("start", seconds(since));
   record.set("end", steady_seconds());
   sink_->write(record);

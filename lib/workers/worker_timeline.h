@@ -33,7 +33,9 @@ class WorkerTimeline {
   WorkerTimeline(int block, std::shared_ptr<Sink> sink, TracedTurns turns);
 
   void begins(const Action& action);
-  void ends(const Action& action, const Link& below, const Link& above);
+  /// staleness: of a backward, in batches.
+  void ends(const Action& action, std::int64_t staleness, const Link& below,
+            const Link& above);
   void taken(const MessageHead& head, int peer, SteadyTime since) const;
   void sent(const MessageHead& head, int peer, SteadyTime since) const;
 

@@ -9,8 +9,7 @@
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
-#include "auxiliary_heads/input_models/input_models.h"
-#include "auxiliary_heads/synthesizers/synthesizers.h"
+#include "auxiliary_heads/predictors/predictors.h"
 #include "modules/models.h"
 #include "tests/auxiliary_heads/site.h"
 
@@ -138,7 +137,7 @@ TEST(SynthesizerLayout, ItsSignalLiesAsTheFeaturesDo) {
       Fields fields(&options, "synthesizer");
       const auto synthesizer = configure_synthesizer(fields)(site_on_maps());
       const at::Tensor signal =
-          synthesizer->forward(features.detach(), six_labels());
+          synthesizer->forward(features.detach(), six_labels(), {});
       EXPECT_EQ(signal.strides(), features.strides()) << hidden << label;
     }
 }

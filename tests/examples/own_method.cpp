@@ -8,19 +8,19 @@
 
 namespace {
 
-class SignOnly final : public sluice::Policy {
+class SignOnly final : public sluice::Lower {
  public:
   sluice::Traits traits() const override { return {.delay = 1}; }
 
-  sluice::Signal signal(const sluice::Moment& moment) override {
+  sluice::Signal signal(const sluice::BatchContext& context) override {
     sluice::Signal signal;
-    for (const at::Tensor& gradient : moment.from_above)
+    for (const at::Tensor& gradient : context.from_above)
       signal.gradients.push_back(gradient.sign() * gradient.abs().mean());
     return signal;
   }
 };
 
-sluice::MakePolicy configure(sluice::Fields&, const sluice::PlugIns&) {
+sluice::MakeBoundary configure(sluice::Fields&, const sluice::PlugIns&) {
   return [](const sluice::Site&) { return std::make_unique<SignOnly>(); };
 }
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 
 namespace sluice {
 

@@ -10,7 +10,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "lib/blocks/layer.h"
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 
 namespace sluice {
 

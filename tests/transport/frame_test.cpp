@@ -31,6 +31,7 @@ Message two_tensors() {
           .batch = 7,
           .turn = 8,
           .weight_version = 9,
+          .round = 3,
           .tensors = {floats("h", {2, 3}, {1, 2}),
                       floats("labels", {5, 4}, {0, 1})}};
 }
@@ -180,6 +181,7 @@ TEST(MessageBlock, KeepsEveryField) {
   EXPECT_EQ(message.batch, 7);
   EXPECT_EQ(message.turn, 8);
   EXPECT_EQ(message.weight_version, 9);
+  EXPECT_EQ(message.round, 3);
   ASSERT_EQ(message.tensors.size(), 2u);
   EXPECT_EQ(message.tensors[0].name, "h");
   EXPECT_EQ(message.tensors[1].name, "labels");

@@ -64,7 +64,7 @@ def print_frames(stream):
         (magic, version, kind, flags, crc, block_crc, sequence, block_bytes,
          count, payload_bytes, payload_crc, received,
          progress) = struct.unpack_from("<4sBBHIIQIIQI4xQQ", header)
-        assert magic == b"\x9cSLC" and version == 3 and flags < 2
+        assert magic == b"\x9cSLC" and version == 4 and flags < 2
         assert crc == crc32c(header[:8] + bytes(4) + header[12:])
         block = stream[at + 64:at + 64 + block_bytes]
         assert block_crc == crc32c(block)
@@ -72,8 +72,9 @@ def print_frames(stream):
         if TYPES[kind] != "data":
             print(TYPES[kind], *(n for n in (count, received, progress) if n))
             continue
-        what, tensors, batch, turn, weights = struct.unpack_from(
-            "<B3xIqqq", block)
+        what, visit, tensors, batch, turn, weights = struct.unpack_from(
+            "<BxHIqqq", block)
+        batch = f"{batch}.{visit}" if visit else batch
         print(f"data {sequence}: {KINDS[what]} batch {batch} turn {turn}"
               f" weights {weights}")
         crc = print_tensors(block, tensors, stream[at - payload_bytes:at])

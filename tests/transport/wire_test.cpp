@@ -115,7 +115,7 @@ TEST(WireFormat, IsReadByAProgramThatKnowsOnlyTheTables) {
   EXPECT_EQ(output_of(SLUICE_TEST_PYTHON " " SLUICE_TEST_FOLDER
                                          "/transport/read_frames.py " +
                       path),
-            "greeting 1 to 2, side 1, versions 3 to 3\n"
+            "greeting 1 to 2, side 1, versions 4 to 4\n"
             "data 1: gradient batch 7 turn 8 weights 7\n"
             "  h float32 [2, 3] strides [0, 1]: 0000803f0000004000004040\n"
             "bye\n");

@@ -231,9 +231,13 @@ std::vector<std::byte> encode_message(const Message& message,
                message.tensors.size(), limits.max_tensors);
   SLUICE_CHECK(is_message_kind(static_cast<std::uint8_t>(message.kind)),
                "message of unknown kind {}", static_cast<int>(message.kind));
+  SLUICE_CHECK(message.round >= 0 && message.round <= kMostRounds,
+               "message of round {}; at most {} are allowed", message.round,
+               kMostRounds);
   ByteWriter out;
   out.put(static_cast<std::uint8_t>(message.kind));
-  out.pad_to(4);
+  out.put(std::uint8_t{0});
+  out.put(static_cast<std::uint16_t>(message.round));
   out.put(static_cast<std::uint32_t>(message.tensors.size()));
   out.put(message.batch);
   out.put(message.turn);
@@ -284,7 +288,8 @@ Message decode_message(std::span<const std::byte> block,
   if (!is_message_kind(kind)) {
     throw LinkError("message of unknown kind {}", kind);
   }
-  in.take_zeros(3);
+  in.take_zeros(1);
+  const auto round = in.take<std::uint16_t>();
   const auto tensors = in.take<std::uint32_t>();
   if (tensors > limits.max_tensors) {
     throw LinkError("message of {} tensors; at most {} are allowed", tensors,
@@ -295,6 +300,7 @@ Message decode_message(std::span<const std::byte> block,
   message.batch = in.take<std::int64_t>();
   message.turn = in.take<std::int64_t>();
   message.weight_version = in.take<std::int64_t>();
+  message.round = round;
   std::uint64_t payload = 0;
   for (std::uint32_t i = 0; i < tensors; ++i) {
     message.tensors.push_back(take_tensor(in, payload, limits));

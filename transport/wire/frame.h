@@ -14,7 +14,7 @@
 //   frame = header (64 bytes) | block (0 or more times 64 bytes) | payload
 namespace sluice {
 
-inline constexpr std::uint8_t kWireVersion = 3;
+inline constexpr std::uint8_t kWireVersion = 4;
 inline constexpr std::size_t kHeaderBytes = 64;
 
 enum class FrameType : std::uint8_t {

@@ -141,7 +141,8 @@ bool Mailbox::can_send() const {
 std::optional<MessageHead> Mailbox::next_head() const {
   const Lock lock(mutex_);
   if (inbox_.empty()) return std::nullopt;
-  return MessageHead{inbox_.front().kind, inbox_.front().batch};
+  const Message& first = inbox_.front();
+  return MessageHead{first.kind, first.batch, first.round};
 }
 
 void Mailbox::ring(std::shared_ptr<Bell> bell) {

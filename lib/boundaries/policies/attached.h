@@ -5,7 +5,7 @@
 
 #include <torch/nn/module.h>
 
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 
 namespace sluice {
 

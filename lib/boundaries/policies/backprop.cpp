@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-MakePolicy configure_backprop(Fields& options, const PlugIns&) {
+MakeBoundary configure_backprop(Fields& options, const PlugIns&) {
   Traits traits;
   std::int64_t reach = 0;
   options.key(

@@ -18,7 +18,7 @@ namespace {
 struct WeightedPolicy {
   double weight = 1;
   bool shadow = false;  // trains, and is measured against the others
-  std::unique_ptr<Policy> policy;
+  std::unique_ptr<Lower> policy;
 };
 
 bool same_way_down(const Traits& left, const Traits& right) {
@@ -26,7 +26,7 @@ bool same_way_down(const Traits& left, const Traits& right) {
          left.order == right.order && left.statistics == right.statistics;
 }
 
-class Blend final : public Policy {
+class Blend final : public Lower {
  public:
   explicit Blend(std::vector<WeightedPolicy> sources)
       : sources_(std::move(sources)) {}
@@ -42,8 +42,9 @@ class Blend final : public Policy {
       blended.own = blended.own || traits.own || traits.cut;
       blended.from_above = blended.from_above || traits.from_above;
       blended.learns = blended.learns || traits.learns;
-      blended.needs.raw_input |= traits.needs.raw_input;
-      if (traits.needs.first_layer_above)
+      for (const std::string& name : traits.attachments)
+        blended.attachments.push_back(name);
+      if (traits.upper == UpperEnd::answers)
         throw UserError(
             "a blend can't hold a head that follows the layer above (man): "
             "weights come down its boundary, and no gradients");
@@ -52,7 +53,7 @@ class Blend final : public Policy {
       blended.target_delay =
           std::max(blended.target_delay, traits.target_delay);
       if (traits.lam_target) blended.lam_target = traits.lam_target;
-      if (traits.unlocks)
+      if (traits.upper == UpperEnd::from_data)
         throw UserError(
             "a blend can't hold a source with an unlock: a gradient from above "
             "would be that of another input");
@@ -70,19 +71,19 @@ class Blend final : public Policy {
     return blended;
   }
 
-  Signal signal(const Moment& moment) override {
+  Signal signal(const BatchContext& context) override {
     Signal blended;
-    blended.gradients.resize(moment.features.size());
+    blended.gradients.resize(context.features.size());
     std::vector<Tensors> shadows;
     Tensors lam_targets;
     for (const WeightedPolicy& source : sources_) {
       if (source.weight == 0 && !source.policy->traits().cut) continue;
-      const Signal part = source.policy->signal(moment);
+      const Signal part = source.policy->signal(context);
       if (source.shadow) shadows.push_back(part.gradients);
       for (std::size_t i = 0; i < part.gradients.size(); ++i)
         add(part.gradients[i], source.weight, blended.gradients[i]);
       if (!part.targets.empty()) lam_targets = part.targets;
-      add_targets(source, part, moment, blended.targets);
+      add_targets(source, part, context, blended.targets);
       blended.parameter_gradients.insert(blended.parameter_gradients.end(),
                                          part.parameter_gradients.begin(),
                                          part.parameter_gradients.end());
@@ -111,11 +112,11 @@ class Blend final : public Policy {
     return blended;
   }
 
-  Lesson learn(const Moment& moment) override {
+  Lesson learn(const BatchContext& context) override {
     Lesson all;
     for (const WeightedPolicy& source : sources_) {
       if (!source.policy->traits().learns) continue;
-      Lesson one = source.policy->learn(moment);
+      Lesson one = source.policy->learn(context);
       all.gradients.insert(all.gradients.end(), one.gradients.begin(),
                            one.gradients.end());
       if (!all.loss.defined()) all.loss = one.loss;
@@ -124,17 +125,17 @@ class Blend final : public Policy {
   }
 
   NamedTensors parameters() const override {
-    return collect(&Policy::parameters);
+    return collect(&Lower::parameters);
   }
-  NamedTensors learners() const override { return collect(&Policy::learners); }
+  NamedTensors learners() const override { return collect(&Lower::learners); }
   const OptimizerOptions* learners_optimizer() const override {
     for (const WeightedPolicy& source : sources_)
       if (source.policy->learners_optimizer() != nullptr)
         return source.policy->learners_optimizer();
     return nullptr;
   }
-  NamedTensors buffers() const override { return collect(&Policy::buffers); }
-  NamedTensors copied() const override { return collect(&Policy::copied); }
+  NamedTensors buffers() const override { return collect(&Lower::buffers); }
+  NamedTensors copied() const override { return collect(&Lower::copied); }
   NamedTensors constants(const Tensors& features,
                          const at::Tensor& labels) override {
     NamedTensors all;
@@ -154,17 +155,17 @@ class Blend final : public Policy {
 
   /// The same sum over what came from above for synthesizers, if that is apart.
   static void add_targets(const WeightedPolicy& source, const Signal& part,
-                          const Moment& moment, Tensors& sums) {
-    if (moment.target_above.empty()) return;
+                          const BatchContext& context, Tensors& sums) {
+    if (context.target_above.empty()) return;
     const Tensors& terms = source.policy->traits().cut
                                ? part.gradients
-                               : source.policy->passed(moment.target_above);
+                               : source.policy->passed(context.target_above);
     sums.resize(terms.size());
     for (std::size_t i = 0; i < terms.size(); ++i)
       add(terms[i], source.weight, sums[i]);
   }
 
-  NamedTensors collect(NamedTensors (Policy::*which)() const) const {
+  NamedTensors collect(NamedTensors (Lower::*which)() const) const {
     NamedTensors all;
     for (const WeightedPolicy& source : sources_)
       for (auto& named : (source.policy.get()->*which)())
@@ -190,11 +191,11 @@ void check_names(const Blend& blend) {
 
 }  // namespace
 
-MakePolicy configure_blend(Fields& options, const PlugIns& plug_ins) {
+MakeBoundary configure_blend(Fields& options, const PlugIns& plug_ins) {
   struct Maker {
     double weight;
     bool shadow;
-    MakePolicy make;
+    MakeBoundary make;
   };
   std::vector<Maker> makers;
   options.list(
@@ -212,7 +213,7 @@ MakePolicy configure_blend(Fields& options, const PlugIns& plug_ins) {
             choose(fields, "policy", policies(), name, "policy");
         if (name == "blend")
           fields.reject("policy", "a blend can't hold a blend");
-        MakePolicy make = row.make.configure(fields, plug_ins);
+        MakeBoundary make = row.make.configure(fields, plug_ins);
         if (index >= 0) makers.push_back({weight, shadow, std::move(make)});
       });
   const bool some_weight =
@@ -224,7 +225,7 @@ MakePolicy configure_blend(Fields& options, const PlugIns& plug_ins) {
   return [makers](const Site& site) {
     std::vector<WeightedPolicy> sources;
     for (const Maker& maker : makers) {
-      sources.push_back({maker.weight, maker.shadow, maker.make(site)});
+      sources.push_back({maker.weight, maker.shadow, maker.make.lower(site)});
       if (maker.shadow && !sources.back().policy->traits().cut)
         throw UserError(
             "a blend's shadow must make a gradient of its own (local_loss, "

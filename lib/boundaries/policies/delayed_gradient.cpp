@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-MakePolicy configure_delayed_gradient(Fields& options, const PlugIns&) {
+MakeBoundary configure_delayed_gradient(Fields& options, const PlugIns&) {
   Traits traits{.delay = 1};
   read_weights(options, {"stash", "recompute", "mixed"}, traits.weights);
   return from_above(traits);

@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-MakePolicy configure_features_replay(Fields& options, const PlugIns&) {
+MakeBoundary configure_features_replay(Fields& options, const PlugIns&) {
   Traits traits{.delay = 1, .weights = WeightsAtBackward::current};
   read_statistics(options, traits.statistics);
   return from_above(traits);

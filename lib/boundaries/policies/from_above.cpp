@@ -10,15 +10,15 @@
 namespace sluice {
 namespace {
 
-class FromAbove final : public Policy {
+class FromAbove final : public Lower {
  public:
   FromAbove(Traits traits, double scale) : traits_(traits), scale_(scale) {}
 
   Traits traits() const override { return traits_; }
 
-  Signal signal(const Moment& moment) override {
+  Signal signal(const BatchContext& context) override {
     Signal signal;
-    signal.gradients = passed(moment.from_above);
+    signal.gradients = passed(context.from_above);
     return signal;
   }
 
@@ -55,7 +55,7 @@ void set_named(const Names& names, std::string_view name, Value& value) {
 
 }  // namespace
 
-MakePolicy from_above(const Traits& traits, double scale) {
+MakeBoundary from_above(const Traits& traits, double scale) {
   return
       [=](const Site&) { return std::make_unique<FromAbove>(traits, scale); };
 }

@@ -8,7 +8,7 @@ namespace sluice {
 
 /// The policies whose signal is the gradient that arrives from above, times
 /// `scale`: they differ in their traits.
-MakePolicy from_above(const Traits& traits, double scale = 1);
+MakeBoundary from_above(const Traits& traits, double scale = 1);
 
 /// The key "weights"; `allowed` are the names that fit the method, its default
 /// first.

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-MakePolicy configure_fully_decoupled(Fields& options, const PlugIns&) {
+MakeBoundary configure_fully_decoupled(Fields& options, const PlugIns&) {
   Traits traits{.delay = 2, .order = Order::backward_first};
   double beta = 1;
   std::string order = "B";

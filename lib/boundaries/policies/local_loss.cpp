@@ -12,54 +12,57 @@
 #include "lib/base/plug_in.h"
 #include "lib/base/random.h"
 #include "lib/boundaries/policies/attached.h"
+#include "lib/boundaries/policies/first_layer.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "lib/tensors/gradients.h"
 
 namespace sluice {
 namespace {
 
-class LocalLoss final : public Policy {
+class LocalLoss final : public Lower {
  public:
   LocalLoss(std::shared_ptr<Head> head, std::int64_t layer,
             const Traits& traits)
       : head_(std::move(head)),
         attached_(*head_, "heads", layer),
         traits_(traits) {
-    traits_.needs = head_->needs();
-    if (!traits_.needs.first_layer_above) return;
+    const Needs needs = head_->needs();
+    if (needs.raw_input) traits_.attachments = {kRawInput};
+    if (!needs.first_layer_above) return;
     if (!traits_.cut)
       throw UserError(
           "a head that follows the layer above its boundary goes with reach = "
           "0 only");
     traits_.from_above = true;
     traits_.learns = true;
+    traits_.upper = UpperEnd::answers;
   }
 
   Traits traits() const override { return traits_; }
 
-  Signal signal(const Moment& moment) override {
+  Signal signal(const BatchContext& context) override {
     const HeadResult result =
-        head_->forward(moment.features, {.labels = moment.labels,
-                                         .raw_input = moment.raw_input,
-                                         .pass = moment.pass});
-    Tensors targets = moment.features;
+        head_->forward(context.features, {.labels = context.labels,
+                                          .raw_input = raw_input_of(context),
+                                          .pass = context.pass});
+    Tensors targets = context.features;
     for (const auto& [name, parameter] : attached_.parameters)
       targets.push_back(parameter);
-    const Tensors gradients = gradients_at(targets, {result.loss});
-    const auto split = gradients.begin() + std::ssize(moment.features);
+    const Tensors gradients =
+        gradients_at(targets, {by_share(result.loss, context)});
+    const auto split = gradients.begin() + std::ssize(context.features);
     Signal signal;
     signal.gradients.assign(gradients.begin(), split);
-    for (std::size_t i = 0; !traits_.cut && i < moment.from_above.size(); ++i)
-      signal.gradients[i] = signal.gradients[i] + moment.from_above[i];
+    for (std::size_t i = 0; !traits_.cut && i < context.from_above.size(); ++i)
+      signal.gradients[i] = signal.gradients[i] + context.from_above[i];
     signal.parameter_gradients.assign(split, gradients.end());
     signal.loss = result.loss.detach();
     if (result.logits.defined()) signal.logits = result.logits.detach();
     return signal;
   }
 
-  /// What has come from above are weights for the head to follow.
-  Lesson learn(const Moment& moment) override {
-    head_->follow(moment.from_above);
+  Lesson learn(const BatchContext& context) override {
+    head_->follow(context.answer);
     return {};
   }
 
@@ -68,6 +71,11 @@ class LocalLoss final : public Policy {
   NamedTensors copied() const override { return head_->copied(); }
 
  private:
+  static at::Tensor raw_input_of(const BatchContext& context) {
+    const auto found = context.attachments.find(kRawInput);
+    return found == context.attachments.end() ? at::Tensor() : found->second;
+  }
+
   std::shared_ptr<Head> head_;
   Attached attached_;
   Traits traits_;
@@ -135,7 +143,7 @@ SlowConsumer read_slow_consumer(Fields& options) {
 
 }  // namespace
 
-MakePolicy configure_local_loss(Fields& options, const PlugIns& plug_ins) {
+MakeBoundary configure_local_loss(Fields& options, const PlugIns& plug_ins) {
   MakeHead make_head;
   options.section("head", "the auxiliary head", [&](Fields& fields) {
     std::string name = "linear";
@@ -157,13 +165,14 @@ MakePolicy configure_local_loss(Fields& options, const PlugIns& plug_ins) {
   Traits traits = traits_of(reach, rule);
   traits.replay = read_buffer(options);
   traits.slow_consumer = read_slow_consumer(options);
-  return [make_head, traits](const Site& site) {
+  const auto make_lower = [make_head, traits](const Site& site) {
     Traits here = traits;
     if (here.replay)
       here.replay->key = random_key({site.seed, key_part("replay buffer"),
                                      static_cast<std::uint64_t>(site.block)});
     return std::make_unique<LocalLoss>(make_head(site), site.layer, here);
   };
+  return {make_lower, make_first_layer_upper};
 }
 
 MethodPage describe_local_loss() {

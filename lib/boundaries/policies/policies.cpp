@@ -3,7 +3,7 @@
 
 namespace sluice {
 
-using Configure = MakePolicy(Fields& options, const PlugIns& plug_ins);
+using Configure = MakeBoundary(Fields& options, const PlugIns& plug_ins);
 using Describe = MethodPage();
 Configure configure_backprop, configure_delayed_gradient,
     configure_features_replay, configure_fully_decoupled, configure_local_loss,

@@ -22,13 +22,13 @@ struct Options {
   std::optional<double> lam_target = {};
   bool raw_target = false;
   std::optional<OptimizerOptions> optimizer = {};
-  std::function<std::shared_ptr<Unlock>()> unlock = {};  // empty: none
+  bool unlocks = false;
 };
 
-class SyntheticGradient final : public Policy {
+class SyntheticGradient final : public Lower {
  public:
-  SyntheticGradient(std::shared_ptr<Synthesizer> synthesizer,
-                    std::int64_t layer, Options options)
+  SyntheticGradient(std::shared_ptr<Predictor> synthesizer, std::int64_t layer,
+                    Options options)
       : synthesizer_(std::move(synthesizer)),
         attached_(*synthesizer_, "synthesizers", layer),
         options_(std::move(options)) {}
@@ -38,37 +38,33 @@ class SyntheticGradient final : public Policy {
             .own = true,
             .learns = true,
             .target_delay = options_.target_delay,
-            .lam_target = options_.lam_target,
-            .unlocks = options_.unlock != nullptr};
+            .upper = options_.unlocks ? UpperEnd::from_data : UpperEnd::plain,
+            .lam_target = options_.lam_target};
   }
 
-  Signal signal(const Moment& moment) override {
-    check_one(moment);
+  Signal signal(const BatchContext& context) override {
+    check_one(context);
     Signal signal;
-    signal.gradients = {predicted(moment) / scale(moment)};
+    signal.gradients = {predicted(context) / scale(context)};
     if (options_.lam_target)
       signal.targets =
-          targets_of(signal.gradients[0], moment.target_above.empty()
-                                              ? moment.from_above
-                                              : moment.target_above);
+          targets_of(signal.gradients[0], context.target_above.empty()
+                                              ? context.from_above
+                                              : context.target_above);
     return signal;
   }
 
   /// The loss of the regression is the sum over the features of a sample (or
   /// place), averaged over the batch.
-  Lesson learn(const Moment& moment) override {
-    check_one(moment);
-    const auto count = static_cast<double>(moment.labels.numel());
-    const at::Tensor error =
-        prediction_with_graph(moment) - moment.from_above.at(0) * scale(moment);
+  Lesson learn(const BatchContext& context) override {
+    check_one(context);
+    const auto count = static_cast<double>(context.labels.numel());
+    const at::Tensor error = prediction_with_graph(context) -
+                             context.from_above.at(0) * scale(context);
     const at::Tensor loss = error.square().sum() / count;
     ++lessons_;
     return {gradients_at(values_of(attached_.parameters), {loss}),
             loss.detach()};
-  }
-
-  std::shared_ptr<Unlock> unlock() const override {
-    return options_.unlock ? options_.unlock() : nullptr;
   }
 
   NamedTensors learners() const override { return attached_.parameters; }
@@ -87,32 +83,34 @@ class SyntheticGradient final : public Policy {
 
   /// The regression is on the gradient times the number of labels: Adam's steps
   /// don't shrink with a target of 1/N.
-  double scale(const Moment& moment) const {
-    return options_.raw_target ? 1 : static_cast<double>(moment.labels.numel());
+  double scale(const BatchContext& context) const {
+    if (options_.raw_target) return 1;
+    return static_cast<double>(context.labels.numel()) / context.share;
   }
 
-  at::Tensor predict(const Moment& moment) {
-    return synthesizer_->forward(moment.features[0].detach(), moment.labels);
+  at::Tensor predict(const BatchContext& context) {
+    return synthesizer_->forward(context.features[0].detach(), context.labels,
+                                 context.pass);
   }
 
-  at::Tensor predicted(const Moment& moment) {
+  at::Tensor predicted(const BatchContext& context) {
     if (!keeps_) {
       const at::NoGradGuard no_grad;
-      return predict(moment);
+      return predict(context);
     }
-    kept_ = {moment.batch, lessons_, predict(moment)};
+    kept_ = {context.batch, lessons_, predict(context)};
     return kept_.prediction.detach();
   }
 
   /// That of signal(), unless it has learned since from a batch before this
   /// one: with a target that comes turns later it always has, so that keeping
   /// graphs would be for nothing.
-  at::Tensor prediction_with_graph(const Moment& moment) {
+  at::Tensor prediction_with_graph(const BatchContext& context) {
     Kept kept = std::exchange(kept_, {});
-    if (kept.batch == moment.batch && kept.lessons == lessons_)
+    if (kept.batch == context.batch && kept.lessons == lessons_)
       return kept.prediction;
     if (kept.prediction.defined()) keeps_ = false;
-    return predict(moment);
+    return predict(context);
   }
 
   /// Empty when nothing comes from above: then nobody wants them.
@@ -123,14 +121,14 @@ class SyntheticGradient final : public Policy {
     return {synthetic * (1 - lambda) + above[0] * lambda};
   }
 
-  static void check_one(const Moment& moment) {
-    if (moment.features.size() == 1) return;
+  static void check_one(const BatchContext& context) {
+    if (context.features.size() == 1) return;
     throw UserError(
         "synthetic_gradient: the block has {} outputs; a synthesizer takes one",
-        moment.features.size());
+        context.features.size());
   }
 
-  std::shared_ptr<Synthesizer> synthesizer_;
+  std::shared_ptr<Predictor> synthesizer_;
   Attached attached_;
   Options options_;
   bool keeps_ = true;
@@ -155,8 +153,8 @@ void read_lam_target(Fields& options, std::optional<double>& lam_target) {
 
 }  // namespace
 
-MakePolicy configure_synthetic_gradient(Fields& options,
-                                        const PlugIns& plug_ins) {
+MakeBoundary configure_synthetic_gradient(Fields& options,
+                                          const PlugIns& plug_ins) {
   Options chosen;
   options.key(
       "target_delay", chosen.target_delay,
@@ -171,18 +169,19 @@ MakePolicy configure_synthetic_gradient(Fields& options,
               {.text = "the synthesizer learns the gradient itself, as in "
                        "published code, instead of the gradient times the "
                        "batch size: under Adam it then overshoots"});
-  MakeSynthesizer make;
+  MakePredictor make;
   options.section("synthesizer", "what predicts the gradient",
                   [&](Fields& fields) {
                     make = plug_ins.synthesizer(fields);
                     chosen.optimizer = read_own_optimizer(fields);
                   });
-  const MakeUnlock make_unlock = read_unlock(options, plug_ins);
-  return [=](const Site& site) {
-    Options mine = chosen;
-    if (make_unlock) mine.unlock = [=] { return make_unlock(site); };
-    return std::make_unique<SyntheticGradient>(make(site), site.layer, mine);
-  };
+  const MakeUpper make_unlock = read_unlock(options, plug_ins);
+  chosen.unlocks = make_unlock != nullptr;
+  MakeBoundary ends([=](const Site& site) {
+    return std::make_unique<SyntheticGradient>(make(site), site.layer, chosen);
+  });
+  if (make_unlock) ends.upper = make_unlock;
+  return ends;
 }
 
 MethodPage describe_synthetic_gradient() {

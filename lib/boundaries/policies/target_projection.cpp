@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-class TargetProjection final : public Policy {
+class TargetProjection final : public Lower {
  public:
   TargetProjection(const Site& site, double scale)
       : layer_(site.layer),
@@ -27,17 +27,18 @@ class TargetProjection final : public Policy {
     return {.cut = true, .from_above = false, .own = true};
   }
 
-  Signal signal(const Moment& moment) override {
-    const at::Tensor labels = moment.labels.flatten();
+  Signal signal(const BatchContext& context) override {
+    const at::Tensor labels = context.labels.flatten();
     Signal signal;
-    for (std::size_t i = 0; i < moment.features.size(); ++i) {
-      const at::Tensor& feature = moment.features[i];
+    for (std::size_t i = 0; i < context.features.size(); ++i) {
+      const at::Tensor& feature = context.features[i];
       const at::Tensor rows = projection(i, feature.numel() / labels.numel())
                                   .to(feature.device())
                                   .index_select(0, labels);
       // As of a mean over the labels, like every loss here.
       signal.gradients.push_back(at::empty_like(feature).copy_(
-          rows.view(feature.sizes()).div(labels.numel())));
+          rows.view(feature.sizes())
+              .div(static_cast<double>(labels.numel()) / context.share)));
     }
     return signal;
   }
@@ -76,7 +77,7 @@ class TargetProjection final : public Policy {
 
 }  // namespace
 
-MakePolicy configure_target_projection(Fields& options, const PlugIns&) {
+MakeBoundary configure_target_projection(Fields& options, const PlugIns&) {
   double scale = 1;
   options.key("scale", scale,
               {.text = "by which the random matrix is multiplied", .min = 0});

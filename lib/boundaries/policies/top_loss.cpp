@@ -8,21 +8,22 @@
 namespace sluice {
 namespace {
 
-class TopLoss final : public Policy {
+class TopLoss final : public Lower {
  public:
   explicit TopLoss(Loss loss) : loss_(std::move(loss)) {}
 
   Traits traits() const override { return {.from_above = false, .own = true}; }
 
-  Signal signal(const Moment& moment) override {
-    SLUICE_CHECK(moment.features.size() == 1,
+  Signal signal(const BatchContext& context) override {
+    SLUICE_CHECK(context.features.size() == 1,
                  "the last block has {} outputs; a loss takes one",
-                 moment.features.size());
-    const at::Tensor loss = loss_(moment.features[0], moment.labels);
+                 context.features.size());
+    const at::Tensor loss = loss_(context.features[0], context.labels);
     Signal signal;
-    signal.gradients = gradients_at(moment.features, {loss});
+    signal.gradients =
+        gradients_at(context.features, {by_share(loss, context)});
     signal.loss = loss.detach();
-    signal.logits = moment.features[0].detach();
+    signal.logits = context.features[0].detach();
     return signal;
   }
 
@@ -32,7 +33,7 @@ class TopLoss final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_top_loss(Loss loss) {
+std::unique_ptr<Lower> make_top_loss(Loss loss) {
   return std::make_unique<TopLoss>(std::move(loss));
 }
 

@@ -3,11 +3,11 @@
 #include <memory>
 
 #include "lib/blocks/loss.h"
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 
 namespace sluice {
 
 /// What stands above the last block: the run's loss, weight 1.
-std::unique_ptr<Policy> make_top_loss(Loss loss);
+std::unique_ptr<Lower> make_top_loss(Loss loss);
 
 }  // namespace sluice

@@ -1,10 +1,118 @@
 #include "lib/boundaries/policies/unlock.h"
 
+#include <map>
+#include <memory>
 #include <utility>
 
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
 #include "lib/boundaries/policies/attached.h"
+#include "lib/tensors/gradients.h"
+#include "lib/tensors/staging.h"
 
 namespace sluice {
+namespace {
+
+at::Tensor input_loss(const at::Tensor& predicted, const at::Tensor& features) {
+  const at::Tensor error = predicted.to(at::kFloat) - features.to(at::kFloat);
+  return error.square().sum() / static_cast<double>(features.size(0));
+}
+
+class InputModelEnd final : public Upper {
+ public:
+  InputModelEnd(std::shared_ptr<Predictor> model, const Site& site,
+                std::optional<OptimizerOptions> optimizer)
+      : model_(std::move(model)),
+        attached_(*model_, "input_models", site.layer),
+        optimizer_(std::move(optimizer)),
+        boundary_(site.block) {}
+
+  Payload inputs(const InputContext& context,
+                 const std::function<Payload()>& /*next*/) override {
+    Payload data = context.data();
+    Predicted predicted{.inputs = data.features.at(0),
+                        .labels = on_device(data.labels, context.device),
+                        .pass = context.pass,
+                        .lessons = lessons_};
+    predicted.features = predict(predicted);
+    data.features = {predicted.features.detach()};
+    predicted_[context.batch] = std::move(predicted);
+    return data;
+  }
+
+  Lesson learn(const InputContext& context,
+               const Payload& from_below) override {
+    auto kept = predicted_.extract(context.batch);
+    SLUICE_CHECK(!kept.empty(), "block {} has no forward of batch {}",
+                 boundary_ + 1, context.batch);
+    Predicted predicted = std::move(kept.mapped());
+    check(from_below.features, predicted.features, context.batch);
+    // Its graph is of the model as it was before other batches of its turn.
+    if (predicted.lessons != lessons_) predicted.features = predict(predicted);
+    const at::Tensor loss =
+        input_loss(predicted.features, from_below.features[0]);
+    ++lessons_;
+    return {gradients_at(values_of(attached_.parameters), {loss}),
+            loss.detach(), "input_loss"};
+  }
+
+  NamedTensors learners() const override { return attached_.parameters; }
+  NamedTensors buffers() const override { return attached_.buffers; }
+  const OptimizerOptions* learners_optimizer() const override {
+    return optimizer_ ? &*optimizer_ : nullptr;
+  }
+  std::int64_t kept_bytes() const override {
+    std::int64_t bytes = 0;
+    for (const auto& [batch, predicted] : predicted_)
+      bytes += bytes_of({predicted.features});
+    return bytes;
+  }
+
+ private:
+  /// What the model made of a batch, with its graph, until it learns.
+  struct Predicted {
+    at::Tensor inputs;
+    at::Tensor labels;
+    Pass pass = {};
+    std::int64_t lessons = 0;  // taken before it
+    at::Tensor features = {};
+  };
+
+  at::Tensor predict(const Predicted& batch) {
+    return model_->forward(batch.inputs, batch.labels, batch.pass);
+  }
+
+  void check(const Tensors& features, const at::Tensor& predicted,
+             std::int64_t batch) const {
+    if (features.size() != 1)
+      throw UserError(
+          "block {}: {} features come from below; an input model predicts one: "
+          "leave out the unlock of boundary {}",
+          boundary_ + 1, features.size(), boundary_);
+    if (features[0].sizes() != predicted.sizes())
+      throw UserError(
+          "block {}: its input model made [{}] of batch {}, the block below "
+          "[{}]",
+          boundary_ + 1, fmt::join(predicted.sizes(), ", "), batch,
+          fmt::join(features[0].sizes(), ", "));
+  }
+
+  std::shared_ptr<Predictor> model_;
+  Attached attached_;
+  std::optional<OptimizerOptions> optimizer_;
+  std::int64_t boundary_;
+  std::int64_t lessons_ = 0;
+  std::map<std::int64_t, Predicted> predicted_;  // by batch
+};
+
+}  // namespace
+
+std::unique_ptr<Upper> make_input_model_end(
+    std::shared_ptr<Predictor> model, const Site& site,
+    const std::optional<OptimizerOptions>& optimizer) {
+  return std::make_unique<InputModelEnd>(std::move(model), site, optimizer);
+}
 
 std::optional<OptimizerOptions> read_own_optimizer(Fields& options) {
   constexpr const char* kText =
@@ -25,7 +133,7 @@ std::optional<OptimizerOptions> read_own_optimizer(Fields& options) {
   return own;
 }
 
-MakeUnlock read_unlock(Fields& options, const PlugIns& plug_ins) {
+MakeUpper read_unlock(Fields& options, const PlugIns& plug_ins) {
   if (!options.has("unlock")) {
     ConfigNode none;
     options.key("unlock", none, "table",
@@ -36,7 +144,7 @@ MakeUnlock read_unlock(Fields& options, const PlugIns& plug_ins) {
                          "synthesizer"});
     return nullptr;
   }
-  MakeInputModel make;
+  MakePredictor make;
   std::optional<OptimizerOptions> optimizer;
   options.section("unlock", "what predicts the input of the block above",
                   [&](Fields& fields) {
@@ -46,13 +154,7 @@ MakeUnlock read_unlock(Fields& options, const PlugIns& plug_ins) {
                     optimizer = read_own_optimizer(fields);
                   });
   return [=](const Site& site) {
-    auto unlock = std::make_shared<Unlock>();
-    unlock->model = make(site);
-    const Attached attached(*unlock->model, "input_models", site.layer);
-    unlock->parameters = attached.parameters;
-    unlock->buffers = attached.buffers;
-    unlock->optimizer = optimizer;
-    return unlock;
+    return make_input_model_end(make(site), site, optimizer);
   };
 }
 

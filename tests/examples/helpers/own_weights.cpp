@@ -11,7 +11,7 @@
 
 namespace {
 
-class OwnHead final : public sluice::Policy {
+class OwnHead final : public sluice::Lower {
  public:
   explicit OwnHead(const sluice::Site& site)
       : name_("own." + std::to_string(site.layer)),
@@ -23,10 +23,10 @@ class OwnHead final : public sluice::Policy {
     return {.cut = true, .from_above = false, .own = true};
   }
 
-  sluice::Signal signal(const sluice::Moment& moment) override {
-    const at::Tensor& h = moment.features.at(0);
+  sluice::Signal signal(const sluice::BatchContext& context) override {
+    const at::Tensor& h = context.features.at(0);
     const at::Tensor loss = at::cross_entropy_loss(
-        classifier_(at::matmul(h * scale_, hidden_)), moment.labels);
+        classifier_(at::matmul(h * scale_, hidden_)), context.labels);
     const auto gradients =
         torch::autograd::grad({loss}, {h, classifier_->weight});
     sluice::Signal signal;
@@ -50,7 +50,7 @@ class OwnHead final : public sluice::Policy {
   at::Tensor hidden_;  // fixed
 };
 
-sluice::MakePolicy configure(sluice::Fields&, const sluice::PlugIns&) {
+sluice::MakeBoundary configure(sluice::Fields&, const sluice::PlugIns&) {
   return
       [](const sluice::Site& site) { return std::make_unique<OwnHead>(site); };
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 #include "lib/metrics/record.h"
 #include "tests/experiments/helpers/program.h"
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 
 namespace sluice {
 

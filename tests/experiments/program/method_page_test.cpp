@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/boundaries/policy.h"
+#include "lib/boundaries/boundary.h"
 #include "tests/experiments/helpers/program.h"
 
 namespace sluice::method_page_test {

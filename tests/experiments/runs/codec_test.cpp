@@ -179,7 +179,7 @@ TEST(CodecOfABoundary, LeavesUnnormalisedInputsAlone) {
       "boundary = {policy = 'local_loss', codec = 'int8', 2 = {policy = "
       "'local_loss', head = {name = 'infopro', lambda1 = [1, 0.5], lambda2 = "
       "[0.5, 1]}}}\n")));
-  EXPECT_EQ(types.at("input.0"), DType::float32);
+  EXPECT_EQ(types.at("raw_input.0"), DType::float32);
   EXPECT_EQ(types.at("h.0.0"), DType::int8);
 }
 
@@ -187,7 +187,7 @@ TEST(CodecOfABoundary, LeavesTheWeightsOfALayerAlone) {
   const auto types = types_in(first_gradient(small_experiment(
       "blocks = ['0', '1-']\nmodel = {hidden = [24, 20]}\nboundary = "
       "{policy = 'local_loss', head = {name = 'man'}, codec = 'int8'}\n")));
-  EXPECT_EQ(types.at("gradient.0"), DType::float32);
+  EXPECT_EQ(types.at("answer.0"), DType::float32);
 }
 
 TEST(CodecOfABoundary, MakesMessagesFasterInVirtualTime) {

@@ -118,21 +118,21 @@ TEST(ReplayedInputs, AreNeverUsedMoreOftenThanAllowed) {
 /// the turns.
 using Seen = std::vector<std::pair<at::Tensor, at::Tensor>>;
 
-class Observed final : public Policy {
+class Observed final : public Lower {
  public:
-  Observed(std::unique_ptr<Policy> policy, std::shared_ptr<Seen> seen)
+  Observed(std::unique_ptr<Lower> policy, std::shared_ptr<Seen> seen)
       : policy_(std::move(policy)), seen_(std::move(seen)) {}
   Traits traits() const override { return policy_->traits(); }
-  Signal signal(const Moment& moment) override {
-    seen_->emplace_back(moment.features[0].detach().clone(),
-                        moment.labels.clone());
-    return policy_->signal(moment);
+  Signal signal(const BatchContext& context) override {
+    seen_->emplace_back(context.features[0].detach().clone(),
+                        context.labels.clone());
+    return policy_->signal(context);
   }
   NamedTensors parameters() const override { return policy_->parameters(); }
   NamedTensors buffers() const override { return policy_->buffers(); }
 
  private:
-  std::unique_ptr<Policy> policy_;
+  std::unique_ptr<Lower> policy_;
   std::shared_ptr<Seen> seen_;
 };
 
@@ -143,7 +143,7 @@ Seen seen_above_block_2(const std::string& boundary, const Costs& costs) {
       "blocks = 3\nmodel = {hidden = [24, 20]}\noptimizer = {lr = 0}\n" +
       boundary);
   const auto seen = std::make_shared<Seen>();
-  MakePolicy& make = experiment.phases[0][1].make;
+  MakeLower& make = experiment.phases[0][1].make.lower;
   make = [make, seen](const Site& site) {
     return std::make_unique<Observed>(make(site), seen);
   };

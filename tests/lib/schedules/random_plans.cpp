@@ -11,6 +11,8 @@
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/plan.h"
+#include "lib/schedules/program.h"
+#include "lib/schedules/rows.h"
 #include "lib/schedules/simulation.h"
 
 namespace sluice {
@@ -59,14 +61,25 @@ Traits random_traits(Choices& choices, bool is_free) {
   if (traits.learns) traits.target_delay = choices.below(4);
   if (traits.learns && choices.one_in(3))
     traits.lam_target = 0.5 * choices.below(3);
-  traits.needs.raw_input = choices.one_in(4);
-  traits.needs.first_layer_above =
-      traits.cut && traits.learns && choices.one_in(3);
-  traits.unlocks = !is_free && choices.one_in(6);
+  if (choices.one_in(4)) traits.attachments = {kRawInput};
+  if (traits.learns && choices.one_in(3)) traits.upper = UpperEnd::answers;
+  if (!is_free && choices.one_in(6)) traits.upper = UpperEnd::from_data;
   if (!is_free) return traits;
   if (choices.one_in(4)) traits.replay = random_buffer(choices);
   if (choices.one_in(4)) traits.slow_consumer = choices.any<SlowConsumer>(3);
   return traits;
+}
+
+MicroBatches random_cut(Choices& choices) {
+  MicroBatches cut{.count = 1 + choices.below(4),
+                   .turns_per_epoch = choices.below(4)};
+  cut.samples = cut.count * (1 + choices.below(3));
+  cut.last_samples = 1 + choices.below(static_cast<int>(cut.samples));
+  return cut;
+}
+
+BlockProgram in_halves(const BlockPlan& plan, const Grant& grant) {
+  return with_split_backwards(turns_of(plan, grant));
 }
 
 Costs random_costs(Choices& choices, std::size_t blocks) {
@@ -87,7 +100,8 @@ Costs random_costs(Choices& choices, std::size_t blocks) {
 struct Case {
   std::vector<Traits> boundaries;
   bool is_free = false;
-  std::int64_t accumulate = 1;
+  ScheduleOptions options;
+  bool is_split = false;
   RunPlan plan;
   Costs costs;
   std::size_t slack = 0;
@@ -100,9 +114,12 @@ std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
   Case made;
   made.is_free = choices.one_in(2);
   const int boundaries = choices.below(6);
-  const bool model_norm = choices.one_in(8);
-  made.accumulate = 1 + choices.below(3);
-  const std::int64_t in_flight = choices.below(5);
+  made.options.model_norm = choices.one_in(8);
+  made.options.accumulate = 1 + choices.below(3);
+  made.options.in_flight = choices.below(5);
+  if (choices.one_in(4)) made.options.micro_batches = random_cut(choices);
+  made.is_split =
+      !made.is_free && !made.options.model_norm && choices.one_in(4);
   const int barrier = choices.below(6);
   made.slack = static_cast<std::size_t>(choices.below(3));
   made.grant = {.end_turn = 1 + choices.below(12),
@@ -114,14 +131,15 @@ std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
     made.boundaries.push_back(random_traits(choices, made.is_free));
   try {
     made.plan =
-        made.is_free
-            ? make_free_plan(made.boundaries, made.accumulate, in_flight)
-            : make_run_plan(made.boundaries, model_norm, made.accumulate);
+        find_row(schedule_rows(), made.is_free ? "free" : "turns", "order")
+            .make(made.boundaries, made.options);
   } catch (const UserError&) {
     return std::nullopt;
   }
   if (!made.is_free && barrier < 3)
     made.plan.barrier = static_cast<Barrier>(barrier);
+  if (made.is_split)
+    for (BlockPlan& block : made.plan.blocks) block.program = in_halves;
   return made;
 }
 
@@ -150,25 +168,32 @@ std::string fault_of_block(const Case& made, const BlockPlan& block,
       return fmt::format("does {} of batch {} {} times", name_of(what.first),
                          what.second, times);
   const std::int64_t forwards = count(done, Op::forward);
-  if (!block.has_gaps && forwards != made.grant.end_turn)
-    return fmt::format("forwards {} of {} batches", forwards,
-                       made.grant.end_turn);
+  std::int64_t batches = 0;
+  for (std::int64_t turn = 0; turn < made.grant.end_turn; ++turn)
+    batches += block.micro_batches.batches_in(turn);
+  if (!block.has_gaps && forwards != batches)
+    return fmt::format("forwards {} of {} batches", forwards, batches);
   const auto for_each_forward = [&](Op op) {
     return std::all_of(done.begin(), done.end(), [&](const auto& item) {
       return item.first.first != Op::forward ||
              done.contains({op, item.first.second});
     });
   };
-  if (!for_each_forward(Op::backward) || count(done, Op::backward) != forwards)
-    return "doesn't go backward through each batch";
+  for (const Op op : made.is_split
+                         ? std::vector{Op::backward_input, Op::backward_weights}
+                         : std::vector{Op::backward})
+    if (!for_each_forward(op) || count(done, op) != forwards)
+      return fmt::format("doesn't do {} of each batch", name_of(op));
   if (block.learns &&
       (!for_each_forward(Op::learn) || count(done, Op::learn) != forwards))
     return "doesn't learn from each batch";
-  if (block.unlocked && count(done, Op::learn_input) != forwards)
+  if (block.forwards_data() && count(done, Op::learn_input) != forwards)
     return "doesn't learn from each input";
-  if (count(done, Op::update) != forwards / made.accumulate)
-    return fmt::format("updates {} times for {} batches in windows of {}",
-                       count(done, Op::update), forwards, made.accumulate);
+  const std::int64_t turns =
+      block.micro_batches.count == 1 ? forwards : made.grant.end_turn;
+  if (count(done, Op::update) != turns / made.options.accumulate)
+    return fmt::format("updates {} times for {} turns in windows of {}",
+                       count(done, Op::update), turns, made.options.accumulate);
   if (count(done, Op::evaluate) != made.grant.evaluation_batches)
     return "doesn't evaluate each batch";
   if (count(done, Op::save) != (made.grant.checkpoint ? 1 : 0))
@@ -178,19 +203,21 @@ std::string fault_of_block(const Case& made, const BlockPlan& block,
 
 std::string to_text(const Case& made) {
   std::string text = fmt::format(
-      "{} turns, accumulate {}, {}, barrier {}, slack {}; boundaries:",
-      made.grant.end_turn, made.accumulate, made.is_free ? "free" : "lockstep",
+      "{} turns, accumulate {}, M {}, {}, {}, barrier {}, slack {}; "
+      "boundaries:",
+      made.grant.end_turn, made.options.accumulate,
+      made.options.micro_batches.count, made.is_free ? "free" : "lockstep",
+      made.is_split ? "backward in halves" : "backward whole",
       static_cast<int>(made.plan.barrier), made.slack);
   for (const Traits& each : made.boundaries)
     text += fmt::format(
         " [delay {} cut {} from_above {} own {} reach {} rule {} weights {} "
-        "order {} learns {} target_delay {} lam_target {} unlocks {} "
-        "first_layer {} buffer {} slow_consumer {}]",
+        "order {} learns {} target_delay {} lam_target {} upper {} "
+        "buffer {} slow_consumer {}]",
         each.delay, each.cut, each.from_above, each.own, each.reach,
         static_cast<int>(each.rule), static_cast<int>(each.weights),
         static_cast<int>(each.order), each.learns, each.target_delay,
-        each.lam_target.value_or(-1), each.unlocks,
-        each.needs.first_layer_above,
+        each.lam_target.value_or(-1), static_cast<int>(each.upper),
         each.replay ? fmt::format("{} x {}", each.replay->batches,
                                   each.replay->max_reuse)
                     : "none",
@@ -200,7 +227,8 @@ std::string to_text(const Case& made) {
 
 std::string fault_of(const Case& made,
                      const std::vector<Capacity>& capacities) {
-  std::size_t most = made.slack + 4;
+  std::size_t most = made.slack + 4 +
+                     static_cast<std::size_t>(made.options.micro_batches.count);
   for (const BlockPlan& block : made.plan.blocks)
     most = std::max(most, 4 + made.slack +
                               static_cast<std::size_t>(std::max(

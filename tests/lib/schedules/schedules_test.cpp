@@ -113,14 +113,14 @@ TEST(Plan, AddsDelaysUpToTheFirstCut) {
 
 TEST(Plan, SendsTheRawInputAsFarUpAsItIsNeeded) {
   Traits needs_input = kLocal;
-  needs_input.needs.raw_input = true;
+  needs_input.attachments = {kRawInput};
   const RunPlan plan =
       make_run_plan({kLocal, needs_input, kBackprop, kLocal}, false);
   std::string kept;
   std::string sent;
   for (const BlockPlan& block : plan.blocks) {
-    kept += block.needs_raw_input ? '1' : '0';
-    sent += block.raw_input_to_above ? '1' : '0';
+    kept += block.keeps.empty() ? '0' : '1';
+    sent += block.relays.empty() ? '0' : '1';
   }
   EXPECT_EQ(kept, "01000");
   EXPECT_EQ(sent, "10000");

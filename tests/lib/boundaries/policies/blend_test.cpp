@@ -136,10 +136,11 @@ at::Tensor& told() {
   return answer;
 }
 
-class ToldSynthesizer final : public Synthesizer {
+class ToldSynthesizer final : public Predictor {
  public:
   ToldSynthesizer() { weight_ = register_parameter("weight", at::zeros({1})); }
-  at::Tensor forward(const at::Tensor&, const at::Tensor& labels) override {
+  at::Tensor forward(const at::Tensor&, const at::Tensor& labels,
+                     const Pass&) override {
     return told() * static_cast<double>(labels.numel()) + weight_;
   }
 
@@ -147,11 +148,11 @@ class ToldSynthesizer final : public Synthesizer {
   at::Tensor weight_;
 };
 
-MakeSynthesizer configure_told(Fields&) {
+MakePredictor configure_told(Fields&) {
   return [](const Site&) { return std::make_shared<ToldSynthesizer>(); };
 }
 
-std::unique_ptr<Policy> blend(const std::string& sources) {
+std::unique_ptr<Lower> blend(const std::string& sources) {
   const ConfigNode config =
       parse_toml("sources = [" + sources + "]\n", "test.toml");
   Fields fields(&config, "boundary");
@@ -159,7 +160,8 @@ std::unique_ptr<Policy> blend(const std::string& sources) {
   site.features = {6};
   site.classes = 3;
   return find_row(policies(), "blend", "policy")
-      .make.configure(fields, {heads(), configure_told})(site);
+      .make.configure(fields, {heads(), configure_told})
+      .lower(site);
 }
 
 std::map<std::string, double> figures_for(const at::Tensor& shadow,

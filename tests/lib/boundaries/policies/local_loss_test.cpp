@@ -65,32 +65,32 @@ TEST(Backprop, L3_WeightsAboveChangeTheGradient) {
 }
 
 /// A head that is told other labels.
-class Mislabelled final : public Policy {
+class Mislabelled final : public Lower {
  public:
-  explicit Mislabelled(std::unique_ptr<Policy> policy)
+  explicit Mislabelled(std::unique_ptr<Lower> policy)
       : policy_(std::move(policy)) {}
   Traits traits() const override { return policy_->traits(); }
-  Signal signal(const Moment& moment) override {
-    const at::Tensor labels = (moment.labels + 1).remainder(10);
-    return policy_->signal({.turn = moment.turn,
-                            .batch = moment.batch,
-                            .features = moment.features,
+  Signal signal(const BatchContext& context) override {
+    const at::Tensor labels = (context.labels + 1).remainder(10);
+    return policy_->signal({.turn = context.turn,
+                            .batch = context.batch,
+                            .features = context.features,
                             .labels = labels,
-                            .from_above = moment.from_above,
-                            .pass = moment.pass});
+                            .from_above = context.from_above,
+                            .pass = context.pass});
   }
   NamedTensors parameters() const override { return policy_->parameters(); }
   NamedTensors buffers() const override { return policy_->buffers(); }
 
  private:
-  std::unique_ptr<Policy> policy_;
+  std::unique_ptr<Lower> policy_;
 };
 
 TEST(LocalLoss, B2_LabelsOfAHeadChangeTheGradientsOfItsBlockOnly) {
   Experiment experiment = experiment_of(kGreedy, 1);
   Training right(experiment);
   right.train();
-  MakePolicy& make = experiment.phases[0][1].make;
+  MakeLower& make = experiment.phases[0][1].make.lower;
   make = [make](const Site& site) {
     return std::make_unique<Mislabelled>(make(site));
   };

@@ -51,7 +51,7 @@ const std::vector<std::string> kUsual = {"h.0", "label.0"};
 TEST(RawInput, TravelsToAHeadThatNeedsIt) {
   const Message message = sent_by_block_1(
       experiment_of(boundaries(kLinear, kInfopro)), Op::forward);
-  const at::Tensor input = unpack(message, "input").at(0);
+  const at::Tensor input = unpack(message, kRawInput).at(0);
   EXPECT_EQ(input.sizes(), (std::vector<std::int64_t>{32, 1, 28, 28}));
   EXPECT_GE(input.min().item<double>(), 0);
   EXPECT_LE(input.max().item<double>(), 1);

@@ -9,7 +9,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "auxiliary_heads/heads.h"
-#include "auxiliary_heads/synthesizers/synthesizers.h"
+#include "auxiliary_heads/predictors/predictors.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "tests/experiments/helpers/training.h"
 
@@ -20,21 +20,21 @@ int& forwards() {
   return count;
 }
 
-class Counted final : public Synthesizer {
+class Counted final : public Predictor {
  public:
-  explicit Counted(std::shared_ptr<Synthesizer> synthesizer)
+  explicit Counted(std::shared_ptr<Predictor> synthesizer)
       : inner_(register_module("inner", std::move(synthesizer))) {}
-  at::Tensor forward(const at::Tensor& features,
-                     const at::Tensor& labels) override {
+  at::Tensor forward(const at::Tensor& features, const at::Tensor& labels,
+                     const Pass& pass) override {
     ++forwards();
-    return inner_->forward(features, labels);
+    return inner_->forward(features, labels, pass);
   }
 
  private:
-  std::shared_ptr<Synthesizer> inner_;
+  std::shared_ptr<Predictor> inner_;
 };
 
-MakeSynthesizer configure_counted(Fields& fields) {
+MakePredictor configure_counted(Fields& fields) {
   return [make = configure_synthesizer(fields)](const Site& site) {
     return std::make_shared<Counted>(make(site));
   };
@@ -52,13 +52,14 @@ class SynthesizerGraph : public testing::Test {
     site.features = {4, 5, 5};
     site.classes = 3;
     policy_ = find_row(policies(), "synthetic_gradient", "policy")
-                  .make.configure(fields, {heads(), configure_counted})(site);
+                  .make.configure(fields, {heads(), configure_counted})
+                  .lower(site);
     for (const auto& [name, tensor] : policy_->learners())
       if (name.find("last") != std::string::npos)
         tensor.detach().normal_(0, 0.1, Pass{}.generator("last"));
   }
 
-  Moment moment(std::int64_t batch) {
+  BatchContext context(std::int64_t batch) {
     features_ = {at::randn({6, 4, 5, 5}, Pass{.batch = batch}.generator("h"))};
     above_ = {at::randn({6, 4, 5, 5}, Pass{.batch = batch}.generator("g"))};
     return {.batch = batch,
@@ -67,9 +68,9 @@ class SynthesizerGraph : public testing::Test {
             .from_above = above_};
   }
   at::Tensor signal(std::int64_t batch) {
-    return policy_->signal(moment(batch)).gradients[0];
+    return policy_->signal(context(batch)).gradients[0];
   }
-  Lesson learn(std::int64_t batch) { return policy_->learn(moment(batch)); }
+  Lesson learn(std::int64_t batch) { return policy_->learn(context(batch)); }
   void step(const Lesson& lesson) {
     const at::NoGradGuard no_grad;
     const NamedTensors learners = policy_->learners();
@@ -77,7 +78,7 @@ class SynthesizerGraph : public testing::Test {
       learners[i].second.variable_data().sub_(lesson.gradients[i], 0.01);
   }
 
-  std::unique_ptr<Policy> policy_;
+  std::unique_ptr<Lower> policy_;
   Tensors features_;
   Tensors above_;
   at::Tensor labels_ = at::arange(6).remainder(3);

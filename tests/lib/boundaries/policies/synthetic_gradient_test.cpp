@@ -10,7 +10,7 @@
 #include <torch/autograd.h>
 
 #include "auxiliary_heads/heads.h"
-#include "auxiliary_heads/synthesizers/synthesizers.h"
+#include "auxiliary_heads/predictors/predictors.h"
 #include "experiments/data/sample_source.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "tests/experiments/helpers/training.h"
@@ -52,21 +52,21 @@ struct Seen {
   std::map<std::int64_t, double> losses;
 };
 
-class Watched final : public Policy {
+class Watched final : public Lower {
  public:
-  Watched(std::unique_ptr<Policy> policy, std::shared_ptr<Seen> seen)
+  Watched(std::unique_ptr<Lower> policy, std::shared_ptr<Seen> seen)
       : policy_(std::move(policy)), seen_(std::move(seen)) {}
   Traits traits() const override { return policy_->traits(); }
-  Signal signal(const Moment& moment) override {
-    Signal signal = policy_->signal(moment);
-    seen_->features[moment.batch] = moment.features[0].detach().clone();
-    seen_->signals[moment.batch] = signal.gradients[0].clone();
+  Signal signal(const BatchContext& context) override {
+    Signal signal = policy_->signal(context);
+    seen_->features[context.batch] = context.features[0].detach().clone();
+    seen_->signals[context.batch] = signal.gradients[0].clone();
     return signal;
   }
-  Lesson learn(const Moment& moment) override {
-    seen_->targets[moment.batch] = moment.from_above[0].clone();
-    Lesson lesson = policy_->learn(moment);
-    seen_->losses[moment.batch] = lesson.loss.item<double>();
+  Lesson learn(const BatchContext& context) override {
+    seen_->targets[context.batch] = context.from_above[0].clone();
+    Lesson lesson = policy_->learn(context);
+    seen_->losses[context.batch] = lesson.loss.item<double>();
     return lesson;
   }
   NamedTensors learners() const override { return policy_->learners(); }
@@ -76,34 +76,35 @@ class Watched final : public Policy {
   }
 
  private:
-  std::unique_ptr<Policy> policy_;
+  std::unique_ptr<Lower> policy_;
   std::shared_ptr<Seen> seen_;
 };
 
 void watch(Experiment& experiment, int boundary, std::shared_ptr<Seen> seen) {
-  MakePolicy& make =
-      experiment.phases[0].at(static_cast<std::size_t>(boundary) - 1).make;
-  make = [make, seen](const Site& site) -> std::unique_ptr<Policy> {
+  MakeLower& make = experiment.phases[0]
+                        .at(static_cast<std::size_t>(boundary) - 1)
+                        .make.lower;
+  make = [make, seen](const Site& site) -> std::unique_ptr<Lower> {
     return std::make_unique<Watched>(make(site), seen);
   };
 }
 
 /// Answers with what it has been told: an oracle, when that is the truth.
-class Told final : public Policy {
+class Told final : public Lower {
  public:
   explicit Told(std::map<std::int64_t, at::Tensor> signals)
       : signals_(std::move(signals)) {}
   Traits traits() const override {
     return {.cut = true, .own = true, .learns = true};
   }
-  Signal signal(const Moment& moment) override {
+  Signal signal(const BatchContext& context) override {
     Signal signal;
-    signal.gradients = {signals_.at(moment.batch)};
+    signal.gradients = {signals_.at(context.batch)};
     return signal;
   }
   /// The truth is told, so the targets are the truth as well.
-  Lesson learn(const Moment& moment) override {
-    EXPECT_TRUE(moment.from_above.at(0).equal(signals_.at(moment.batch)));
+  Lesson learn(const BatchContext& context) override {
+    EXPECT_TRUE(context.from_above.at(0).equal(signals_.at(context.batch)));
     return {};
   }
 
@@ -394,14 +395,15 @@ TEST(SyntheticGradient, ATargetDelayChangesTheResult) {
             1e-5);
 }
 
-std::unique_ptr<Policy> synthetic_policy(const SampleShape& features) {
+std::unique_ptr<Lower> synthetic_policy(const SampleShape& features) {
   const ConfigNode none;
   Fields fields(&none, "boundary");
   Site site;
   site.features = features;
   site.classes = 3;
   return find_row(policies(), "synthetic_gradient", "policy")
-      .make.configure(fields, {heads(), configure_synthesizer})(site);
+      .make.configure(fields, {heads(), configure_synthesizer})
+      .lower(site);
 }
 
 /// What a synthesizer, trained for ten steps of Adam on one batch that is
@@ -419,19 +421,19 @@ at::Tensor scaled_signal(std::int64_t times) {
   const Tensors features = {repeated(h)};
   const Tensors from_above = {repeated(target) / static_cast<double>(times)};
   const at::Tensor all_labels = repeated(labels);
-  const Moment moment{.features = features,
-                      .labels = all_labels,
-                      .from_above = from_above,
-                      .pass = {}};
+  const BatchContext context{.features = features,
+                             .labels = all_labels,
+                             .from_above = from_above,
+                             .pass = {}};
   OptimizerOptions adam;
   adam.name = "adam";
   const auto optimizer = make_optimizer(adam, policy->learners());
   for (int i = 0; i < 10; ++i) {
-    const Lesson lesson = policy->learn(moment);
+    const Lesson lesson = policy->learn(context);
     const at::NoGradGuard no_grad;
     optimizer->step(lesson.gradients, 0.01);
   }
-  return policy->signal(moment).gradients[0].narrow(0, 0, 8) *
+  return policy->signal(context).gradients[0].narrow(0, 0, 8) *
          static_cast<double>(all_labels.numel());
 }
 
@@ -463,16 +465,16 @@ TEST(SyntheticGradient, LearnsPlaceByPlaceOnTexts) {
   const Tensors features = {at::randn({4, 5, 6}, generator)};
   const Tensors from_above = {at::randn({4, 5, 6}, generator) / 20};
   const at::Tensor labels = at::zeros({4, 5}, at::kLong);
-  const Moment moment{.features = features,
-                      .labels = labels,
-                      .from_above = from_above,
-                      .pass = {}};
+  const BatchContext context{.features = features,
+                             .labels = labels,
+                             .from_above = from_above,
+                             .pass = {}};
   OptimizerOptions adam;
   adam.name = "adam";
   const auto optimizer = make_optimizer(adam, policy->learners());
   std::vector<double> losses;
   for (int i = 0; i < 200; ++i) {
-    const Lesson lesson = policy->learn(moment);
+    const Lesson lesson = policy->learn(context);
     losses.push_back(lesson.loss.item<double>());
     const at::NoGradGuard no_grad;
     optimizer->step(lesson.gradients, 0.003);

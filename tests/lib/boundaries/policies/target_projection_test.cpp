@@ -18,7 +18,8 @@ constexpr const char* kNet =
 at::Tensor gradient_at(const at::Tensor& features, const at::Tensor& labels,
                        const std::string& lines = "") {
   const Experiment experiment = small_experiment(kNet + lines);
-  const auto policy = experiment.phases[0][0].make(site_of(experiment, 1));
+  const auto policy =
+      experiment.phases[0][0].make.lower(site_of(experiment, 1));
   return policy
       ->signal({.turn = 0,
                 .batch = 0,

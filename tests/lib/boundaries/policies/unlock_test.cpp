@@ -1,5 +1,7 @@
 // Full unlock: blocks that train on what input models predict of the features
 // from below (methods, section 1.1), with label D7 of section 1.7.
+#include "lib/boundaries/policies/unlock.h"
+
 #include <map>
 #include <memory>
 #include <string>
@@ -10,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "auxiliary_heads/input_models/input_models.h"
+#include "auxiliary_heads/predictors/predictors.h"
 #include "lib/base/error.h"
 #include "lib/schedules/simulation.h"
 #include "tests/experiments/helpers/program.h"
@@ -83,7 +85,10 @@ TEST(Unlock, TrainsOnOtherInputsThanLockedBlocksDo) {
 /// When each block's forwards begin, at equal costs.
 std::vector<std::vector<double>> forwards(bool unlocks) {
   const Traits boundary{
-      .cut = true, .own = true, .learns = true, .unlocks = unlocks};
+      .cut = true,
+      .own = true,
+      .learns = true,
+      .upper = unlocks ? UpperEnd::from_data : UpperEnd::plain};
   const RunPlan plan = make_run_plan({boundary, boundary, boundary}, false);
   const std::vector<Capacity> capacities = capacities_of(plan, 0);
   std::vector<std::vector<Action>> actions;
@@ -105,7 +110,7 @@ TEST(Unlock, AllBlocksForwardABatchAtTheSameTime) {
 }
 
 TEST(Unlock, APlanByHandMustForwardBeforeItLearns) {
-  const Traits boundary{.cut = true, .own = true, .unlocks = true};
+  const Traits boundary{.cut = true, .own = true, .upper = UpperEnd::from_data};
   const RunPlan plan = make_run_plan({boundary}, false);
   const auto run = [&](const char* upper) {
     simulate(plan, {}, {{2, 2}},
@@ -118,7 +123,7 @@ TEST(Unlock, APlanByHandMustForwardBeforeItLearns) {
 /// Knows the features, or gradients, of every batch.
 using Truth = std::map<std::int64_t, at::Tensor>;
 
-class InputOracle final : public InputModel {
+class InputOracle final : public Predictor {
  public:
   explicit InputOracle(Truth truth) : truth_(std::move(truth)) {}
   at::Tensor forward(const at::Tensor&, const at::Tensor&,
@@ -131,16 +136,16 @@ class InputOracle final : public InputModel {
 };
 
 /// Writes down what passes a boundary of backprop.
-class Witnessing final : public Policy {
+class Witnessing final : public Lower {
  public:
   Witnessing(std::shared_ptr<Truth> features, std::shared_ptr<Truth> gradients)
       : features_(std::move(features)), gradients_(std::move(gradients)) {}
   Traits traits() const override { return {}; }
-  Signal signal(const Moment& moment) override {
-    (*features_)[moment.batch] = moment.features[0].detach().clone();
-    (*gradients_)[moment.batch] = moment.from_above[0].clone();
+  Signal signal(const BatchContext& context) override {
+    (*features_)[context.batch] = context.features[0].detach().clone();
+    (*gradients_)[context.batch] = context.from_above[0].clone();
     Signal signal;
-    signal.gradients = moment.from_above;
+    signal.gradients = context.from_above;
     return signal;
   }
 
@@ -150,30 +155,24 @@ class Witnessing final : public Policy {
 };
 
 /// Says them again.
-class Told final : public Policy {
+class Told final : public Lower {
  public:
-  Told(Truth features, Truth gradients)
-      : features_(std::move(features)), gradients_(std::move(gradients)) {}
+  explicit Told(Truth gradients) : gradients_(std::move(gradients)) {}
   Traits traits() const override {
-    return {.cut = true, .own = true, .learns = true, .unlocks = true};
+    return {
+        .cut = true, .own = true, .learns = true, .upper = UpperEnd::from_data};
   }
-  Signal signal(const Moment& moment) override {
+  Signal signal(const BatchContext& context) override {
     Signal signal;
-    signal.gradients = {gradients_.at(moment.batch)};
+    signal.gradients = {gradients_.at(context.batch)};
     return signal;
   }
-  Lesson learn(const Moment& moment) override {
-    EXPECT_TRUE(moment.from_above.at(0).equal(gradients_.at(moment.batch)));
+  Lesson learn(const BatchContext& context) override {
+    EXPECT_TRUE(context.from_above.at(0).equal(gradients_.at(context.batch)));
     return {};
-  }
-  std::shared_ptr<Unlock> unlock() const override {
-    auto unlock = std::make_shared<Unlock>();
-    unlock->model = std::make_shared<InputOracle>(features_);
-    return unlock;
   }
 
  private:
-  Truth features_;
   Truth gradients_;
 };
 
@@ -194,10 +193,11 @@ TEST(Unlock, D7_WithPerfectInputsAndSignalsIsBackprop) {
 
   Experiment unlocked = small_experiment(kNet + rate(0.1) + dni(kUnlock));
   for (std::size_t i = 0; i < 2; ++i)
-    unlocked.phases[0][i].make = [h = *features[i],
-                                  g = *gradients[i]](const Site&) {
-      return std::make_unique<Told>(h, g);
-    };
+    unlocked.phases[0][i].make = {
+        [g = *gradients[i]](const Site&) { return std::make_unique<Told>(g); },
+        [h = *features[i]](const Site& site) {
+          return make_input_model_end(std::make_shared<InputOracle>(h), site);
+        }};
   const auto kept = std::make_shared<Kept>();
   Training oracle(unlocked, kept);
   oracle.train();
@@ -278,7 +278,7 @@ TEST(Unlock, OfOneBoundaryLeavesTheOthersLocked) {
       "'synthetic_gradient', unlock = {}}}\n");
   std::string unlocked;
   for (const BlockPlan& block : experiment.plans[0].blocks)
-    unlocked += block.unlocked ? '1' : '0';
+    unlocked += block.forwards_data() ? '1' : '0';
   EXPECT_EQ(unlocked, "001");
   Training training(experiment);
   training.train();

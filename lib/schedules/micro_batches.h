@@ -1,0 +1,53 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace sluice {
+
+/// The cut of each turn into batches: batch n = turn * count + i. A short last
+/// turn of an epoch has batches of the same size, as many as it fills, and a
+/// rest; the numbers of those that it lacks are left out.
+struct MicroBatches {
+  std::int64_t count = 1;    ///< M, of a whole turn
+  std::int64_t samples = 0;  ///< of a whole turn, a multiple of M; for M > 1
+  std::int64_t turns_per_epoch = 0;  ///< 0: all turns are whole
+  std::int64_t last_samples = 0;     ///< of an epoch's last turn
+
+  std::int64_t turn_of(std::int64_t batch) const { return batch / count; }
+  std::int64_t first_of(std::int64_t turn) const { return turn * count; }
+  /// Samples of that turn; meaningful for M > 1.
+  std::int64_t samples_in(std::int64_t turn) const {
+    const bool is_last =
+        turns_per_epoch > 0 && (turn + 1) % turns_per_epoch == 0;
+    return is_last ? last_samples : samples;
+  }
+  /// Batches of that turn.
+  std::int64_t batches_in(std::int64_t turn) const {
+    if (count == 1) return 1;
+    const std::int64_t size = samples / count;
+    return (samples_in(turn) + size - 1) / size;
+  }
+  /// Where the batch's samples begin in its turn, and how many there are.
+  std::int64_t begin_of(std::int64_t batch) const {
+    return (batch - first_of(turn_of(batch))) * (samples / count);
+  }
+  std::int64_t size_of(std::int64_t batch) const {
+    return std::min(samples / count,
+                    samples_in(turn_of(batch)) - begin_of(batch));
+  }
+  /// The batch's share of its turn's samples: what its loss counts.
+  double share_of(std::int64_t batch) const {
+    if (count == 1) return 1;
+    return static_cast<double>(size_of(batch)) /
+           static_cast<double>(samples_in(turn_of(batch)));
+  }
+  bool ends_turn(std::int64_t batch) const {
+    const std::int64_t turn = turn_of(batch);
+    return batch + 1 == first_of(turn) + batches_in(turn);
+  }
+
+  bool operator==(const MicroBatches&) const = default;
+};
+
+}  // namespace sluice

@@ -1,0 +1,37 @@
+#include "lib/schedules/rows.h"
+
+#include "lib/base/error.h"
+#include "lib/schedules/free_running.h"
+
+namespace sluice {
+namespace {
+
+RunPlan plan_of_turns(const std::vector<Traits>& boundaries,
+                      const ScheduleOptions& options) {
+  return make_run_plan(boundaries, options.model_norm, options.accumulate,
+                       options.micro_batches);
+}
+
+RunPlan plan_of_free(const std::vector<Traits>& boundaries,
+                     const ScheduleOptions& options) {
+  if (options.micro_batches.count > 1)
+    throw UserError(
+        "schedule = 'free' goes with pipeline.micro_batches = 1 only: there "
+        "are no turns to cut");
+  return make_free_plan(boundaries, options.accumulate, options.in_flight);
+}
+
+constexpr ScheduleRow kRows[] = {
+    {"turns", "each batch goes forward and, when its delay is over, backward",
+     plan_of_turns},
+    {"free", "what is ready comes first, and the record says what was",
+     plan_of_free},
+};
+
+}  // namespace
+
+std::span<const ScheduleRow> schedule_rows() {
+  return kRows;
+}
+
+}  // namespace sluice

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/base/table.h"
+#include "lib/schedules/micro_batches.h"
+#include "lib/schedules/plan.h"
+#include "lib/schedules/traits.h"
+
+namespace sluice {
+
+/// What a schedule is made from, beside the traits of the boundaries.
+struct ScheduleOptions {
+  bool model_norm = false;  ///< RunPlan's
+  /// Turns whose gradients are accumulated for an update.
+  std::int64_t accumulate = 1;
+  MicroBatches micro_batches = {};
+  /// make_free_plan()'s.
+  std::int64_t in_flight = 0;
+};
+
+/// Makes the plan of a run whose blocks order their actions so. Throws
+/// UserError, in words, where the traits or options don't admit it.
+using MakePlan = RunPlan (*)(const std::vector<Traits>& boundaries,
+                             const ScheduleOptions& options);
+using ScheduleRow = Row<MakePlan>;
+
+/// Of a new one: its BlockPlan::program, in a source of its own, and its row.
+std::span<const ScheduleRow> schedule_rows();
+
+}  // namespace sluice

@@ -1,0 +1,26 @@
+#include <ATen/ATen.h>
+
+#include "lib/updates/transform.h"
+
+namespace sluice {
+namespace {
+
+class Mean final : public Transform {
+ public:
+  void apply(Tensors& gradients, UpdateInfo& info) override {
+    if (info.turns == 1) return;
+    for (at::Tensor& gradient : gradients)
+      if (gradient.defined())
+        gradient = gradient / static_cast<double>(info.turns);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Transform> make_mean(const UpdateOptions& options,
+                                     const NamedTensors& /*parameters*/) {
+  if (!options.mean) return nullptr;
+  return std::make_unique<Mean>();
+}
+
+}  // namespace sluice

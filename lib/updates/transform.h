@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "lib/base/table.h"
+#include "lib/tensors/tensors.h"
+#include "lib/updates/optimizer.h"
+
+namespace sluice {
+
+/// Staleness of the batches that an update applies.
+struct Staleness {
+  std::int64_t sum = 0;
+  std::int64_t most = 0;
+
+  void add(std::int64_t value) {
+    sum += value;
+    most = std::max(most, value);
+  }
+};
+
+/// What an update is of, and the rate that it will be applied with.
+struct UpdateInfo {
+  std::int64_t turn = 0;
+  std::int64_t batches = 1;  ///< of the window, which the gradients are sums of
+  std::int64_t turns = 1;    ///< likewise
+  Staleness in_batches = {};
+  Staleness in_updates = {};
+  /// Norm of the whole model's gradients, where blocks have exchanged it.
+  std::optional<double> model_norm = {};
+  double rate = 0;
+};
+
+/// What the links of a chain are made from.
+struct UpdateOptions {
+  OptimizerOptions optimizer = {};
+  bool mean = false;  ///< over the window's turns, instead of the sum
+};
+
+/// A link of an update: changes gradients, or the rate. Gradients are those of
+/// the optimizer's parameters, in their order; undefined ones are left so, and
+/// none is written in place, for others may hold it.
+class Transform {
+ public:
+  virtual ~Transform() = default;
+  virtual void apply(Tensors& gradients, UpdateInfo& info) = 0;
+  /// As of an optimizer.
+  virtual NamedTensors state() const { return {}; }
+};
+
+/// Makes the link for such parameters; nullptr where the options want none.
+using MakeTransform = std::unique_ptr<Transform> (*)(
+    const UpdateOptions& options, const NamedTensors& parameters);
+using TransformRow = Row<MakeTransform>;
+
+/// In the order in which they are applied, the optimizer after them. A new link
+/// is one source file and one row.
+std::span<const TransformRow> transforms();
+
+}  // namespace sluice

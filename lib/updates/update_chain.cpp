@@ -1,0 +1,47 @@
+#include "lib/updates/update_chain.h"
+
+#include <utility>
+
+namespace sluice {
+
+std::unique_ptr<Transform> make_mean(const UpdateOptions& options,
+                                     const NamedTensors& parameters);
+std::unique_ptr<Transform> make_clip(const UpdateOptions& options,
+                                     const NamedTensors& parameters);
+
+std::span<const TransformRow> transforms() {
+  static constexpr TransformRow kRows[] = {
+      {"mean", "of the turns of a window, instead of their sum", make_mean},
+      {"clip", "of the norm over the block, or the model", make_clip},
+  };
+  return kRows;
+}
+
+UpdateChain::UpdateChain(const UpdateOptions& options,
+                         const NamedTensors& parameters)
+    : rate_(options.optimizer.learning_rate) {
+  for (const TransformRow& row : transforms())
+    if (auto link = row.make(options, parameters))
+      links_.push_back(std::move(link));
+  optimizer_ = make_optimizer(options.optimizer, parameters);
+}
+
+double UpdateChain::apply(Tensors& gradients, UpdateInfo info) {
+  for (const auto& link : links_) link->apply(gradients, info);
+  optimizer_->step(gradients, info.rate);
+  return info.rate;
+}
+
+double UpdateChain::rate_at(std::int64_t turn, std::int64_t turns,
+                            std::int64_t turns_per_epoch) const {
+  return rate_.at(turn, turns, turns_per_epoch);
+}
+
+NamedTensors UpdateChain::state() const {
+  NamedTensors all = optimizer_->state();
+  for (const auto& link : links_)
+    for (auto& named : link->state()) all.push_back(std::move(named));
+  return all;
+}
+
+}  // namespace sluice

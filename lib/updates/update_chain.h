@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/tensors/tensors.h"
+#include "lib/updates/optimizer.h"
+#include "lib/updates/transform.h"
+
+namespace sluice {
+
+/// An update of parameters: the links that the options want, then the
+/// optimizer. Used by one thread.
+class UpdateChain {
+ public:
+  UpdateChain(const UpdateOptions& options, const NamedTensors& parameters);
+
+  /// gradients: sums over a window, as Optimizer::step() takes them; what is
+  /// left in them is what the optimizer got. Returns the rate that was used.
+  double apply(Tensors& gradients, UpdateInfo info);
+  /// The learning rate of a turn, before any link changes it.
+  double rate_at(std::int64_t turn, std::int64_t turns,
+                 std::int64_t turns_per_epoch) const;
+  /// Of all links.
+  NamedTensors state() const;
+
+ private:
+  LearningRate rate_;
+  std::vector<std::unique_ptr<Transform>> links_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+}  // namespace sluice
