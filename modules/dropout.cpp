@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "lib/base/error.h"
+#include "lib/tensors/philox_mask.h"
 
 namespace sluice {
 namespace {
@@ -22,18 +23,31 @@ std::vector<std::int64_t> mask_sizes(const at::Tensor& input,
   return sizes;
 }
 
-/// 0 or 1 / (1 - p) for each unit.
-at::Tensor draw_mask(const at::Tensor& input, double p, DropoutUnit unit,
-                     const at::Generator& generator) {
+/// Masks::generator: contiguous, on the CPU.
+at::Tensor draw_in_order(const at::Tensor& input, double p, DropoutUnit unit,
+                         const at::Generator& generator) {
   const at::Tensor drawn = at::empty(mask_sizes(input, unit), at::kFloat);
   return drawn.bernoulli_(1 - p, generator).div_(1 - p);
+}
+
+/// Masks::philox: on the device of the input; for elements laid out like it.
+at::Tensor draw_by_index(const at::Tensor& input, double p, DropoutUnit unit,
+                         std::uint64_t key) {
+  const auto options = input.options().dtype(at::kFloat);
+  at::Tensor drawn = unit == DropoutUnit::element
+                         ? at::empty_like(input, options)
+                         : at::empty(mask_sizes(input, unit), options);
+  fill_philox_mask(drawn, p, key);
+  return drawn;
 }
 
 /// Of the input's type; for elements shaped and laid out like it.
 at::Tensor as_input(const at::Tensor& drawn, const at::Tensor& input,
                     DropoutUnit unit) {
-  if (unit == DropoutUnit::channel || input.is_contiguous())
-    return drawn.to(input.options());
+  const bool is_laid_out = unit == DropoutUnit::channel ||
+                           input.is_contiguous() ||
+                           drawn.strides() == input.strides();
+  if (is_laid_out) return drawn.to(input.options());
   // A mask with other strides than the input would make the product slow.
   return at::empty_like(input).copy_(drawn);
 }
@@ -45,13 +59,18 @@ Dropout::Dropout(double p, DropoutUnit unit) : p_(p), unit_(unit) {
     throw UserError("dropout {}: must be at least 0 and below 1", p);
 }
 
+at::Tensor Dropout::draw(const at::Tensor& input, const Pass& pass) const {
+  if (pass.masks == Masks::generator)
+    return draw_in_order(input, p_, unit_, pass.generator("dropout"));
+  return draw_by_index(input, p_, unit_, pass.key("dropout"));
+}
+
 Tensors Dropout::forward(const Tensors& inputs, const Pass& pass) {
   if (p_ == 0 || !pass.training || !is_training()) return inputs;
   SLUICE_CHECK(inputs.size() == 1, "dropout takes one tensor, not {}",
                inputs.size());
   const at::Tensor& input = inputs.front();
-  const at::Tensor mask =
-      draw_mask(input, p_, unit_, pass.generator("dropout"));
+  const at::Tensor mask = draw(input, pass);
   if (watcher_) watcher_(mask);
   return {input * as_input(mask, input, unit_)};
 }

@@ -14,9 +14,8 @@ enum class DropoutUnit : std::uint8_t { element, channel };
 
 /// Sets each unit to 0 with probability p and scales the others by
 /// 1 / (1 - p); the identity in evaluation. The mask depends on (seed, layer,
-/// batch, name in the chain) and on the shape alone: it is drawn in the order
-/// of the logical indices, whatever the strides or device of the input, and
-/// only then laid out like the input.
+/// batch, name in the chain), on Pass::masks and on the shape alone: on neither
+/// strides nor device of the input, like which it is laid out.
 class Dropout final : public Layer {
  public:
   /// Throws UserError unless 0 <= p < 1.
@@ -29,6 +28,8 @@ class Dropout final : public Layer {
   }
 
  private:
+  at::Tensor draw(const at::Tensor& input, const Pass& pass) const;
+
   double p_;
   DropoutUnit unit_;
   std::function<void(const at::Tensor&)> watcher_;

@@ -43,7 +43,7 @@ struct NetworkOptions {
   /// [optimizer.2] holds for one block.
   Choice optimizer = "";
   /// Everything else that a config says and that is not about data, model and
-  /// loop, as TOML: "engine = 'threads'", "seed", "loss", "precision" ... See
+  /// loop, as TOML: "engine = 'threads'", "seed", "masks", "loss" ... See
   /// `sluice help config`. `turns` and `turns_per_epoch` are for schedules of
   /// the learning rate.
   std::string settings = {};

@@ -296,6 +296,7 @@ void apply(const Settings& settings, const Fields& top,
   experiment.name = settings.name;
   experiment.engine = settings.engine;
   experiment.seed = static_cast<std::uint64_t>(settings.seed);
+  experiment.masks = static_cast<Masks>(settings.masks);
   experiment.batch_size = settings.batch_size;
   experiment.drop_last = settings.drop_last;
   experiment.log_every = settings.log_every;

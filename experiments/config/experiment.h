@@ -30,6 +30,7 @@ struct Experiment {
   std::string name;
   std::string engine;  ///< virtual | threads | processes
   std::uint64_t seed = 0;
+  Masks masks = Masks::philox;
   std::int64_t batch_size = 0;
   std::int64_t threads = 1;  ///< intra-op threads of each block
   bool drop_last = false;

@@ -51,10 +51,20 @@ std::optional<Difference> difference(const ConfigNode* is,
   return std::nullopt;
 }
 
+/// Whether the model has a dropout; the heads have none but those of layers
+/// that are the model's.
+bool draws_masks(const ConfigNode& resolved) {
+  const ConfigNode* model = resolved.find("model");
+  const ConfigNode* dropout = model ? model->find("dropout") : nullptr;
+  return dropout != nullptr && *dropout != ConfigNode{.value = 0.0};
+}
+
 }  // namespace
 
 ConfigNode numbers_of(const ConfigNode& resolved) {
   ConfigNode numbers = without(resolved, kNoNumbers);
+  if (!draws_masks(resolved))
+    numbers = without(numbers, std::array<std::string_view, 1>{"masks"});
   if (const ConfigNode* data = numbers.find("data"))
     numbers.set("data", without(*data, kNoNumbersOfData));
   return numbers;

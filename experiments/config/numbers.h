@@ -9,7 +9,8 @@ namespace sluice {
 
 /// What of a resolved config (Experiment::resolved) determines the numbers that
 /// a run ends with: without its name, engine, paths, display, what is saved,
-/// and how memory and threads are used. (Threads move the last bits.)
+/// how memory and threads are used (threads move the last bits) and, where the
+/// model has no dropout, how masks are drawn.
 ConfigNode numbers_of(const ConfigNode& resolved);
 
 /// A key that two configs say different things of.

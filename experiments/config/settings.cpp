@@ -53,6 +53,12 @@ void Settings::describe(Fields& fields) {
                "the processes",
        .allowed = names_of(transports())});
   fields.key("seed", seed, {.text = "of weights, masks and orders", .min = 0});
+  fields.key("masks", masks,
+             {.text = "how dropouts draw; 2: by Philox4x32-10, each element by "
+                      "its index, the same on every device; 1: by LibTorch's "
+                      "generator on the CPU, as runs without this key did",
+              .min = 1,
+              .max = 2});
   fields.key("blocks", blocks, "integer | list of ranges",
              {.text = "how the model is cut: 4, or [\"0-3\", \"4-\"]"});
   fields.key("device", device, "text | list of texts",

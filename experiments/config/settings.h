@@ -29,6 +29,7 @@ struct Settings {
   std::string engine = "virtual";
   std::string transport = "unix";
   std::int64_t seed = 1;
+  std::int64_t masks = 2;
   ConfigNode blocks = {.value = std::int64_t{2}};
   ConfigNode device = {.value = std::string("cpu")};
   bool deterministic = true;

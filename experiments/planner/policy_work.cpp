@@ -38,7 +38,8 @@ class MadeUpBatch {
                   .at(static_cast<std::size_t>(block) - 1)
                   .make),
         lower_(make_.lower(site_)),
-        labels_(labels_of(samples, experiment.model.sample)) {}
+        labels_(labels_of(samples, experiment.model.sample)),
+        pass_{.seed = experiment.seed, .masks = experiment.masks} {}
 
   PolicyWork work() {
     const BlockPlan& plan =
@@ -75,7 +76,7 @@ class MadeUpBatch {
     return {.features = features_,
             .labels = labels_,
             .from_above = from_above_,
-            .pass = {.seed = experiment_.seed},
+            .pass = pass_,
             .attachments = attachments(),
             .answer = answer()};
   }
@@ -100,7 +101,7 @@ class MadeUpBatch {
     const auto upper = make_.upper(site_);
     const Payload data{{input()}, labels_};
     const InputContext context{
-        .pass = {.seed = experiment_.seed, .training = true},
+        .pass = pass_,
         .data = [&] { return data; }};
     upper->inputs(context, {});
     upper->learn(context, {features, labels_});
@@ -113,6 +114,7 @@ class MadeUpBatch {
   const MakeBoundary& make_;
   std::unique_ptr<Lower> lower_;
   at::Tensor labels_;
+  Pass pass_;
   Tensors features_;
   Tensors from_above_;
 };

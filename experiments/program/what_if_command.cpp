@@ -10,8 +10,8 @@
 #include <fmt/ranges.h>
 
 #include "experiments/config/experiment.h"
+#include "experiments/config/files/extends.h"
 #include "experiments/config/files/overrides.h"
-#include "experiments/config/files/toml.h"
 #include "experiments/planner/comparison.h"
 #include "experiments/planner/machine.h"
 #include "experiments/planner/recorded_run.h"
@@ -43,7 +43,7 @@ Recorded read_recorded(const std::string& folder) {
         "{}: has no trace.json; run it with engine=threads or "
         "engine=processes, and with trace.turns above 0",
         folder);
-  Recorded recorded{.config = read_toml_file(config)};
+  Recorded recorded{.config = read_config_file(config)};
   recorded.experiment = read_experiment(recorded.config, data_root());
   recorded.run =
       recorded_run(read_trace(trace, std::numeric_limits<std::int64_t>::max()),

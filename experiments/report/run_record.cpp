@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/config/files/toml.h"
+#include "experiments/config/files/extends.h"
 #include "lib/base/error.h"
 #include "lib/metrics/early_stop.h"
 
@@ -186,7 +186,7 @@ bool is_run_folder(const std::string& folder) {
 
 RunRecord read_run(const std::string& folder) {
   RunRecord run{.folder = folder, .state = RunRecord::State::unfinished};
-  run.config = read_toml_file(folder + "/config.toml");
+  run.config = read_config_file(folder + "/config.toml");
   run.seed = seed_of(*run.config);
   read_provenance(folder + "/run.json", run);
   const std::string metrics = folder + "/metrics.jsonl";

@@ -39,7 +39,8 @@ class UncutModel {
       values =
           layers_[i]->forward(values, {.seed = experiment_.seed,
                                        .batch = batch.index,
-                                       .layer = static_cast<std::int64_t>(i)});
+                                       .layer = static_cast<std::int64_t>(i),
+                                       .masks = experiment_.masks});
       outputs.push_back(values);
     }
     return outputs;

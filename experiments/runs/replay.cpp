@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "experiments/config/files/toml.h"
+#include "experiments/config/files/extends.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/free_schedule.h"
 #include "experiments/runs/run_folder.h"
@@ -30,7 +30,7 @@ Experiment recorded_experiment(const std::string& folder) {
   if (!std::filesystem::exists(config_of_run(folder)))
     throw UserError("{}: holds no run: it has no config.toml", folder);
   Experiment experiment =
-      read_experiment(read_toml_file(config_of_run(folder)), "");
+      read_experiment(read_config_file(config_of_run(folder)), "");
   if (!runs_free(experiment.plans.front()))
     throw UserError(
         "{}: ran in lockstep, where nothing is left to chance and recorded; "

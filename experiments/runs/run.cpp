@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/config/files/toml.h"
+#include "experiments/config/files/extends.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/attempt.h"
 #include "experiments/runs/console.h"
@@ -96,7 +96,7 @@ std::optional<RateChange> rate_change_in(const Experiment& experiment,
                                          const std::string& folder,
                                          std::int64_t turn) {
   try {
-    const ConfigNode before = read_toml_file(config_of_run(folder));
+    const ConfigNode before = read_config_file(config_of_run(folder));
     if (before == experiment.resolved) return std::nullopt;
     return rate_change(before, experiment, turn);
   } catch (const UserError&) {

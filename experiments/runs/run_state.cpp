@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "experiments/config/files/toml.h"
+#include "experiments/config/files/extends.h"
 #include "experiments/config/numbers.h"
 #include "experiments/runs/provenance.h"
 #include "experiments/runs/run_folder.h"
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 ConfigNode resolved_config(const std::string& folder,
                            const Experiment& experiment,
                            const std::string& data_root) {
-  ConfigNode config = read_toml_file(config_of_run(folder));
+  ConfigNode config = read_config_file(config_of_run(folder));
   if (const ConfigNode* data = experiment.resolved.find("data"))
     if (const ConfigNode* root = data->find("root"))
       config.set_path("data.root", *root);

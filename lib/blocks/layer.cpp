@@ -44,10 +44,13 @@ void set_bias(at::Tensor& bias, const at::Tensor* weight, std::uint64_t key) {
 
 }  // namespace
 
+std::uint64_t Pass::key(std::string_view purpose) const {
+  return random_key({seed, static_cast<std::uint64_t>(layer),
+                     static_cast<std::uint64_t>(batch), key_part(purpose)});
+}
+
 at::Generator Pass::generator(std::string_view purpose) const {
-  return at::make_generator<at::CPUGeneratorImpl>(
-      random_key({seed, static_cast<std::uint64_t>(layer),
-                  static_cast<std::uint64_t>(batch), key_part(purpose)}));
+  return at::make_generator<at::CPUGeneratorImpl>(key(purpose));
 }
 
 void Layer::initialise(std::uint64_t key) {

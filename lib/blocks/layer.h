@@ -14,6 +14,12 @@
 
 namespace sluice {
 
+/// How the masks of dropouts are drawn; the number that configs have for it.
+enum class Masks : std::uint8_t {
+  generator = 1,  ///< by LibTorch's generator on the CPU, in order
+  philox = 2,     ///< by Philox, each element by its index, on any device
+};
+
 /// What a forward is for. Passed explicitly, so that randomness never comes
 /// from a process-wide generator.
 struct Pass {
@@ -23,8 +29,11 @@ struct Pass {
   /// The layer's place in the uncut model; set by whoever runs the layers.
   std::int64_t layer = 0;
   bool training = true;
+  Masks masks = Masks::philox;
 
-  /// A generator for (seed, layer, batch, purpose), on the CPU.
+  /// The key of what is drawn for (seed, layer, batch, purpose).
+  std::uint64_t key(std::string_view purpose) const;
+  /// A generator with that key, on the CPU.
   at::Generator generator(std::string_view purpose) const;
 };
 

@@ -4,6 +4,7 @@
 
 #include "lib/kernels/codecs.h"
 #include "lib/kernels/cuda_failure.h"
+#include "lib/kernels/cuda_loops.cuh"
 #include "lib/kernels/element.h"
 
 namespace sluice {
@@ -11,47 +12,31 @@ namespace {
 
 using Stream = CodecKernels::Stream;
 
-constexpr std::int64_t kThreads = 256;
+constexpr const char* kFailure = "a codec's CUDA kernel can't be started";
 constexpr std::int64_t kWarp = 32;
-constexpr std::int64_t kMostBlocks = 4096;  // a thread takes several numbers
 constexpr std::int64_t kMostRows = 0x7fff'ffff;
-
-void check_start() {
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess)
-    cuda_failure("a codec's CUDA kernel can't be started",
-                 cudaGetErrorString(error));
-}
-
-/// Where a thread begins, and how far its numbers are apart.
-__device__ std::int64_t first() {
-  return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-}
-__device__ std::int64_t stride() {
-  return std::int64_t{gridDim.x} * blockDim.x;
-}
 
 __global__ void fp16_of_each(const float* values, std::int64_t count,
                              std::uint16_t* codes) {
-  for (std::int64_t i = first(); i < count; i += stride())
+  for (std::int64_t i = first_of_thread(); i < count; i += stride_of_threads())
     codes[i] = fp16_of(values[i]);
 }
 
 __global__ void float_of_each_fp16(const std::uint16_t* codes,
                                    std::int64_t count, float* values) {
-  for (std::int64_t i = first(); i < count; i += stride())
+  for (std::int64_t i = first_of_thread(); i < count; i += stride_of_threads())
     values[i] = float_of_fp16(codes[i]);
 }
 
 __global__ void bf16_of_each(const float* values, std::int64_t count,
                              std::uint16_t* codes) {
-  for (std::int64_t i = first(); i < count; i += stride())
+  for (std::int64_t i = first_of_thread(); i < count; i += stride_of_threads())
     codes[i] = bf16_of(values[i]);
 }
 
 __global__ void float_of_each_bf16(const std::uint16_t* codes,
                                    std::int64_t count, float* values) {
-  for (std::int64_t i = first(); i < count; i += stride())
+  for (std::int64_t i = first_of_thread(); i < count; i += stride_of_threads())
     values[i] = float_of_bf16(codes[i]);
 }
 
@@ -82,15 +67,9 @@ __global__ void float_of_int8_rows(const std::int8_t* codes,
     values[begin + i] = float_of_int8(codes[begin + i], scale);
 }
 
-unsigned blocks_for(std::int64_t count) {
-  return static_cast<unsigned>(
-      std::min((count + kThreads - 1) / kThreads, kMostBlocks));
-}
-
 void check_rows(std::int64_t rows) {
   if (rows > kMostRows)
-    cuda_failure("a codec's CUDA kernel can't be started",
-                 "it takes no more than 2^31 - 1 rows");
+    cuda_failure(kFailure, "it takes no more than 2^31 - 1 rows");
 }
 
 /// Whole warps, no more than a short row keeps busy.
@@ -106,7 +85,7 @@ void start(void (*kernel)(const From*, std::int64_t, To*), const From* from,
   if (count == 0) return;  // CUDA refuses an empty grid
   kernel<<<blocks_for(count), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
       from, count, to);
-  check_start();
+  check_start(kFailure);
 }
 
 void encode_fp16(const float* values, std::int64_t count, std::uint16_t* codes,
@@ -136,7 +115,7 @@ void encode_int8(const float* values, std::int64_t rows, std::int64_t length,
   int8_of_rows<<<static_cast<unsigned>(rows), threads_for(length), 0,
                  static_cast<cudaStream_t>(stream)>>>(values, length, codes,
                                                       scales);
-  check_start();
+  check_start(kFailure);
 }
 
 void decode_int8(const std::int8_t* codes, const float* scales,
@@ -147,7 +126,7 @@ void decode_int8(const std::int8_t* codes, const float* scales,
   float_of_int8_rows<<<static_cast<unsigned>(rows), threads_for(length), 0,
                        static_cast<cudaStream_t>(stream)>>>(codes, scales,
                                                             length, values);
-  check_start();
+  check_start(kFailure);
 }
 
 }  // namespace

@@ -4,14 +4,9 @@
 #include <cmath>
 #include <cstdint>
 
-/// One number through a codec. The loops of the CPU and those of CUDA are made
-/// of these functions, so that both give the same bits.
-#ifdef __CUDACC__
-#define SLUICE_ON_ANY_DEVICE __host__ __device__
-#else
-#define SLUICE_ON_ANY_DEVICE
-#endif
+#include "lib/kernels/any_device.h"
 
+/// One number through a codec: the same bits on every device.
 namespace sluice {
 
 inline constexpr std::uint32_t kSignBit = 0x8000'0000;

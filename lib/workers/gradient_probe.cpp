@@ -94,8 +94,10 @@ NamedTensors GradientProbe::back_propagate(std::int64_t batch,
   const PrecisionScope precision(parts_.precision);
   const Batch data = parts_.training->batch(batch);
   const Tensors outputs = parts_.model.forward(
-      {laid_out(data.inputs, parts_.memory_format)},
-      {.seed = parts_.seed, .batch = batch, .training = true});
+      {laid_out(data.inputs, parts_.memory_format)}, {.seed = parts_.seed,
+                                                      .batch = batch,
+                                                      .training = true,
+                                                      .masks = parts_.masks});
   const at::Tensor loss = parts_.loss(outputs.at(0), data.labels);
   const Tensors gradients =
       gradients_at(values_of(parts_.model.parameters()), {loss});

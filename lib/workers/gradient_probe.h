@@ -21,6 +21,7 @@ namespace sluice {
 struct ProbeParts {
   std::int64_t every = 1;  ///< turns
   std::uint64_t seed = 0;
+  Masks masks = Masks::philox;
   int blocks = 1;
   Block model;  ///< all layers of the model, uncut
   std::shared_ptr<Source> training = nullptr;

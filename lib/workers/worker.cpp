@@ -283,7 +283,10 @@ bool Worker::is_last() const {
 }
 
 Pass Worker::pass_for(const Action& action, bool training) const {
-  return {.seed = settings_.seed, .batch = action.batch, .training = training};
+  return {.seed = settings_.seed,
+          .batch = action.batch,
+          .training = training,
+          .masks = settings_.masks};
 }
 
 Message Worker::receive(Receiver& from, MessageKind kind,

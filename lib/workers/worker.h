@@ -43,6 +43,7 @@ namespace sluice {
 struct WorkerSettings {
   Plans plans = {};
   std::uint64_t seed = 0;
+  Masks masks = Masks::philox;
   std::int64_t turns = 0;
   std::int64_t turns_per_epoch = 1;
   std::int64_t evaluation_batches = 0;

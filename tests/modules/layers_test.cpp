@@ -1,5 +1,9 @@
+#include <vector>
+
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/dropout.h>
@@ -8,10 +12,13 @@
 #include "lib/base/error.h"
 #include "modules/chain.h"
 #include "modules/dropout.h"
+#include "tests/oracles/plain_philox.h"
 
 namespace sluice::layers_test {
 
 const Pass kPass = {.seed = 1, .batch = 2, .layer = 3};
+const Pass kOldPass = {
+    .seed = 1, .batch = 2, .layer = 3, .masks = Masks::generator};
 
 at::Tensor drop(const at::Tensor& input, const Pass& pass = kPass) {
   return Dropout(0.5).forward({input}, pass).front();
@@ -31,6 +38,60 @@ TEST(Dropout, AnotherBatchLayerOrSeedGivesAnotherMask) {
       at::equal(output, drop(input, {.seed = 1, .batch = 2, .layer = 9})));
   EXPECT_FALSE(
       at::equal(output, drop(input, {.seed = 9, .batch = 2, .layer = 3})));
+}
+
+TEST(Dropout, AnotherNameInTheChainGivesAnotherMask) {
+  const at::Tensor input = at::ones({4, 100});
+  EXPECT_FALSE(at::equal(drop(input, member_pass(kPass, "one")),
+                         drop(input, member_pass(kPass, "other"))));
+}
+
+/// By Philox, with the key of the pass.
+at::Tensor oracle(at::IntArrayRef sizes) {
+  return at::tensor(plain_mask(0.5, kPass.key("dropout"), 0,
+                               c10::multiply_integers(sizes)))
+      .view(sizes);
+}
+
+TEST(Dropout, MaskIsThatOfTheOracle) {
+  EXPECT_TRUE(at::equal(drop(at::ones({7, 33})), oracle({7, 33})));
+  const at::Tensor maps =
+      at::ones({2, 20, 5, 7}).contiguous(at::MemoryFormat::ChannelsLast);
+  EXPECT_TRUE(at::equal(drop(maps), oracle({2, 20, 5, 7})));
+}
+
+TEST(Dropout, MaskOfChannelsIsThatOfTheOracle) {
+  const at::Tensor output = Dropout(0.5, DropoutUnit::channel)
+                                .forward({at::ones({8, 16, 3, 5})}, kPass)
+                                .front();
+  EXPECT_TRUE(at::equal(output, oracle({8, 16, 1, 1}).expand({8, 16, 3, 5})));
+}
+
+TEST(Dropout, TakesOtherTypesThanFloat32) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kDouble}) {
+    const at::Tensor output = drop(at::ones({7, 33}, type));
+    EXPECT_EQ(output.scalar_type(), type);
+    EXPECT_TRUE(at::equal(output.to(at::kFloat), oracle({7, 33})));
+  }
+}
+
+/// What masks = 1 promises: the bits of runs before there were others.
+TEST(Dropout, OldMasksAreDrawnInOrderByTheGenerator) {
+  const at::Tensor drawn = at::empty({2, 3, 5, 7})
+                               .bernoulli_(0.7, kOldPass.generator("dropout"))
+                               .div_(0.7);
+  const at::Tensor input = at::ones({2, 3, 5, 7});
+  const auto old = [&](const at::Tensor& x) {
+    return Dropout(0.3).forward({x}, kOldPass).front();
+  };
+  EXPECT_TRUE(at::equal(old(input), drawn));
+  EXPECT_TRUE(
+      at::equal(old(input.contiguous(at::MemoryFormat::ChannelsLast)), drawn));
+}
+
+TEST(Dropout, OldMasksAreOthers) {
+  const at::Tensor input = at::ones({4, 100});
+  EXPECT_FALSE(at::equal(drop(input), drop(input, kOldPass)));
 }
 
 TEST(Dropout, KeepsTheMean) {
@@ -57,14 +118,17 @@ TEST(Dropout, IsTheIdentityInAnEvaluatedBlock) {
 
 TEST(Dropout, MaskDoesNotDependOnTheMemoryFormat) {
   const at::Tensor input = at::ones({2, 3, 5, 7});
-  EXPECT_TRUE(at::equal(drop(input.contiguous(at::MemoryFormat::ChannelsLast)),
-                        drop(input)));
+  for (const Pass& pass : {kPass, kOldPass})
+    EXPECT_TRUE(
+        at::equal(drop(input.contiguous(at::MemoryFormat::ChannelsLast), pass),
+                  drop(input, pass)));
 }
 
 TEST(Dropout, KeepsTheMemoryFormat) {
   const at::Tensor input =
       at::ones({2, 3, 5, 7}).contiguous(at::MemoryFormat::ChannelsLast);
-  EXPECT_EQ(drop(input).strides(), input.strides());
+  for (const Pass& pass : {kPass, kOldPass})
+    EXPECT_EQ(drop(input, pass).strides(), input.strides());
 }
 
 TEST(Dropout, DropsTheGradientOfWhatItDropped) {

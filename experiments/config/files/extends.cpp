@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "experiments/config/files/run_config.h"
 #include "experiments/config/files/toml.h"
 #include "lib/base/config.h"
 #include "lib/base/error.h"
@@ -56,6 +57,7 @@ ConfigNode read(const std::string& path, std::vector<std::string> chain) {
     }
     result = merged(result, read(file.string(), chain));
   }
+  if (is_config_of_run(path)) add_values_of_old_run(root);
   return merged(result, root);
 }
 

@@ -10,8 +10,9 @@ namespace sluice {
 /// file or a list of files relative to it, names what it starts from: later
 /// files win over earlier ones, the file itself over all; tables are merged key
 /// by key, everything else (lists too) is replaced. The key itself is gone from
-/// the result. Throws UserError as read_toml_file() does, and for a file that
-/// inherits from itself.
+/// the result. A run's config that is older than a key says what the run had in
+/// its place (run_config.h). Throws UserError as read_toml_file() does, and for
+/// a file that inherits from itself.
 ConfigNode read_config_file(const std::string& path);
 
 /// How a file is laid over what it extends: what is in `over` wins; tables are

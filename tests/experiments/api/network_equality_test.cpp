@@ -125,6 +125,18 @@ struct PlainNet : torch::nn::Module {
   }
 };
 
+TEST(Network, SettingsSayHowMasksAreDrawn) {
+  const auto trained = [](const std::string& settings) {
+    Network net(small_network({"backprop"}, settings));
+    train(net, 3);
+    return net.weights();
+  };
+  const NamedTensors old = trained("masks = 1\n");
+  EXPECT_EQ(difference(old, trained("masks = 1\nengine = 'threads'\n")), "");
+  EXPECT_NE(difference(old, trained("masks = 2\n")), "");
+  EXPECT_EQ(difference(trained(""), trained("masks = 2\n")), "");
+}
+
 TEST(Network, WithBackpropComputesTheBitsOfAPlainLoop) {
   at::set_num_threads(1);  // as the network's
   NetworkOptions options = small_network({"backprop"});

@@ -231,8 +231,25 @@ TEST_F(Cards, AcceptsARunOfAProgramThatHadFewerKeys) {
   config.replace(config.find(line), line.size(), "");
   const std::string drain = "\ndrain = true";
   config.replace(config.find(drain), drain.size(), "");
+  // Without dropout no number depends on it.
+  const std::string masks = "\nmasks = 2";
+  config.replace(config.find(masks), masks.size(), "");
   write("out/one/config.toml", config);
   EXPECT_THAT(run(file).text, HasSubstr("one: done before"));
+}
+
+TEST_F(Cards, RefusesARunThatDrewOtherMasks) {
+  const std::string file =
+      card("overrides = {model = {hidden = [16], dropout = 0.5}}", "");
+  run(file);
+  std::string config = slurp(path("out/one/config.toml"));
+  const std::string masks = "\nmasks = 2";
+  config.replace(config.find(masks), masks.size(), "");
+  write("out/one/config.toml", config);
+  const Outcome again = run(file);
+  EXPECT_EQ(again.status, kWrong);
+  EXPECT_THAT(again.text, HasSubstr("masks is 1, not 2"));
+  EXPECT_EQ(run(file, "masks=1 --only one").status, kNotAllDone);
 }
 
 struct BadCard {

@@ -128,6 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"UnknownSchedule", "optimizer = {schedule = {name = 'linear'}}",
                "cosine"},
         Misuse{"DropoutOfOne", "model = {dropout = 1.0}", "0.99"},
+        Misuse{"UnknownMasks", "masks = 3", "masks"},
         Misuse{"NoNumber", "optimizer = {lr = nan}", "finite number"},
         Misuse{"TableForAValue", "batch_size = {a = 1}", "batch_size"},
         Misuse{"ValueForATable", "model = 'mlp'", "model"},

@@ -104,10 +104,14 @@ double distance_to(const ByName& weights, const NamedTensors& trained) {
   return distance({weights.begin(), weights.end()}, trained);
 }
 
-TEST_F(OrderWith, MasksLabelsAndProjectionsRepeatsARunOfDrtpWithDropout) {
-  const ByName keyed_tensors = keyed(kDrtp);
+class OrderWithMasks : public OrderWith,
+                       public testing::WithParamInterface<int> {};
+
+TEST_P(OrderWithMasks, LabelsAndProjectionsRepeatsARunOfDrtpWithDropout) {
+  const std::string lines = fmt::format("masks = {}\n{}", GetParam(), kDrtp);
+  const ByName keyed_tensors = keyed(lines);
   EXPECT_EQ(keyed_tensors.size(), 2U * 3 + 3 + 1);
-  Training training(experiment_of(kDrtp));
+  Training training(experiment_of(lines));
   const NamedTensors first = copies_of(training.weights());
   training.train();
   const NamedTensors trained = copies_of(training.weights());
@@ -125,6 +129,9 @@ TEST_F(OrderWith, MasksLabelsAndProjectionsRepeatsARunOfDrtpWithDropout) {
         << other;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Masks, OrderWithMasks, testing::Values(1, 2),
+                         testing::PrintToStringParamName());
 
 TEST_F(OrderWith, LabelsTellTheWrongOnesOfForwardForward) {
   const std::string lines =

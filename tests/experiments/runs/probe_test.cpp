@@ -74,7 +74,9 @@ TEST(Likeness, OfWhatIsMissingIsThatOfZero) {
 class Probe : public testing::TestWithParam<const char*> {};
 
 TEST_P(Probe, X10_WithoutLearningEveryDelayedGradientIsTrue) {
-  for (const char* net : {kNet, kNormAndDropout}) {
+  const std::string old_masks = std::string("masks = 1\n") + kNormAndDropout;
+  for (const std::string& net :
+       {std::string(kNet), std::string(kNormAndDropout), old_masks}) {
     const auto records = probed(net + rate(0) + policy(GetParam()));
     // 12 turns of 3 blocks, without those of the drain: there is no turn of the
     // other blocks to compare with.

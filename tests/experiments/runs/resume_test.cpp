@@ -94,6 +94,43 @@ INSTANTIATE_TEST_SUITE_P(Engines, Resume,
                            return std::string(info.param);
                          });
 
+/// What its config says of masks is removed: a run of a program that didn't
+/// know the key.
+void make_old(const std::string& dir) {
+  std::string config = slurp(dir + "/config.toml");
+  const std::string line = "\nmasks = 1";
+  ASSERT_NE(config.find(line), config.npos) << config;
+  config.replace(config.find(line), line.size(), "");
+  std::ofstream(dir + "/config.toml") << config;
+}
+
+TEST_P(Resume, OfARunThatKnewNoMasksGoesOnWithItsOwn) {
+  engine_ = GetParam();
+  const std::string whole = run("whole", "masks=1");
+  const std::string part = run("part", "turns=7 masks=1");
+  make_old(part);
+  const Outcome resumed = sluice("run --resume " + part + " turns=12");
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+  EXPECT_EQ(difference(load_weights(checkpoint_of(whole, 12)),
+                       load_weights(checkpoint_of(part, 12))),
+            "");
+  EXPECT_THAT(slurp(part + "/config.toml"), HasSubstr("\nmasks = 1\n"));
+}
+
+TEST_F(Resume, TheConfigOfARunThatKnewNoMasksRepeatsIt) {
+  const std::string old = run("old", "masks=1");
+  const std::string newer = run("newer", "");
+  make_old(old);
+  const Outcome again =
+      sluice("run " + old + "/config.toml --dir " + path("again"));
+  EXPECT_EQ(again.status, 0) << again.text;
+  const auto weights_of = [](const std::string& dir) {
+    return load_weights(checkpoint_of(dir, 12));
+  };
+  EXPECT_EQ(difference(weights_of(old), weights_of(path("again"))), "");
+  EXPECT_NE(difference(weights_of(old), weights_of(newer)), "");
+}
+
 /// Methods that have batches in flight when a checkpoint is written.
 const char* const kDelaying[] = {
     "boundary.policy=delayed_gradient boundary.weights=stash",

@@ -1,16 +1,15 @@
 // The loops of CUDA against those of the CPU, bit for bit.
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
-#ifdef SLUICE_CUDA
-#include <cuda_runtime.h>
-#endif
 
 #include "lib/kernels/codecs.h"
 #include "tests/lib/kernels/numbers.h"
+#ifdef SLUICE_CUDA
+#include "tests/lib/kernels/on_gpu.h"
+#endif
 
 namespace sluice::cuda_codecs_test {
 
@@ -23,49 +22,6 @@ TEST(CudaCodecs, AreThereWhereTheyWereCompiled) {
 }
 
 #ifdef SLUICE_CUDA
-
-/// Numbers on the GPU.
-template <class T>
-class OnGpu {
- public:
-  explicit OnGpu(std::size_t count) : count_(count) {
-    EXPECT_EQ(cudaMalloc(reinterpret_cast<void**>(&data_), bytes()),
-              cudaSuccess);
-  }
-  explicit OnGpu(const std::vector<T>& values) : OnGpu(values.size()) {
-    EXPECT_EQ(cudaMemcpy(data_, values.data(), bytes(), cudaMemcpyDefault),
-              cudaSuccess);
-  }
-  ~OnGpu() { cudaFree(data_); }
-  OnGpu(const OnGpu&) = delete;
-  OnGpu& operator=(const OnGpu&) = delete;
-
-  T* data() const { return data_; }
-  /// Waits for what was started before.
-  std::vector<T> fetched() const {
-    std::vector<T> values(count_);
-    EXPECT_EQ(cudaMemcpy(values.data(), data_, bytes(), cudaMemcpyDefault),
-              cudaSuccess);
-    return values;
-  }
-
- private:
-  std::size_t bytes() const { return count_ * sizeof(T); }
-
-  std::size_t count_;
-  T* data_ = nullptr;
-};
-
-bool has_gpu() {
-  int devices = 0;
-  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
-}
-
-template <class T>
-bool same_bits(const std::vector<T>& left, const std::vector<T>& right) {
-  return left.size() == right.size() &&
-         std::memcmp(left.data(), right.data(), left.size() * sizeof(T)) == 0;
-}
 
 constexpr std::int64_t kRows = 37;
 constexpr std::int64_t kLength = 1009;

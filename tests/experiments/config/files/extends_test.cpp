@@ -94,6 +94,17 @@ TEST_F(Extends, AValueKeepsTheFileItWasWrittenIn) {
               EndsWith("base.toml:2"));
 }
 
+TEST_F(Extends, TheConfigOfARunWithoutMasksHasThoseThatItRanWith) {
+  const std::string path = write("config.toml", "seed = 3\n");
+  EXPECT_EQ(read_config_file(path).literal(), "{seed = 3}");
+  write("run.json", "{}");
+  EXPECT_EQ(read_config_file(path).literal(), "{seed = 3, masks = 1}");
+  EXPECT_EQ(read_config_file(write("other.toml", "a = 1\n")).literal(),
+            "{a = 1}");
+  write("config.toml", "masks = 2\n");
+  EXPECT_EQ(read_config_file(path).literal(), "{masks = 2}");
+}
+
 TEST_F(Extends, ACycleNamesTheChain) {
   write("b.toml", "extends = 'a.toml'\n");
   const std::string path = write("a.toml", "extends = 'b.toml'\n");

@@ -31,6 +31,7 @@ inline std::vector<RankKey> rank_keys() {
       {"blocks=[\"0-0\",\"1-\"]", "blocks is [", {"blocks=[\"0-1\",\"2-\"]"}},
       {"model.hidden=[12,11,12]", "model.hidden is [12, 11, 12]"},
       {"model.dropout=0.1", "model.dropout is 0.1"},
+      {"masks=1", "masks is 1"},
       {"boundary.policy=backprop", "boundary.1.policy is \"backprop\""},
       {"boundary.head={name=\"predsim\"}", "boundary.1.head", {local}},
       {"boundary.codec=fp16", "boundary.1.codec is \"fp16\""},

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "lib/kernels/cuda_failure.h"
+
+/// How the CUDA kernels of this folder are started, and share the elements of
+/// an array out among their threads.
+namespace sluice {
+
+inline constexpr std::int64_t kThreads = 256;
+inline constexpr std::int64_t kMostBlocks = 4096;  // a thread takes several
+
+/// Where a thread begins, and how far its elements are apart.
+__device__ inline std::int64_t first_of_thread() {
+  return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+}
+__device__ inline std::int64_t stride_of_threads() {
+  return std::int64_t{gridDim.x} * blockDim.x;
+}
+
+/// count > 0: CUDA refuses an empty grid.
+inline unsigned blocks_for(std::int64_t count) {
+  return static_cast<unsigned>(
+      std::min((count + kThreads - 1) / kThreads, kMostBlocks));
+}
+
+/// Throws InternalError `what` when the last kernel couldn't be started.
+inline void check_start(const char* what) {
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) cuda_failure(what, cudaGetErrorString(error));
+}
+
+}  // namespace sluice
