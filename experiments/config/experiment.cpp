@@ -503,9 +503,10 @@ Timetable read_rest(Fields& top, const Settings& settings,
 void make_plans(const Fields& top, const Settings& settings,
                 Experiment& experiment) {
   const bool model_norm = wants_model_norm(experiment, top);
-  check_free_schedule(settings, model_norm, experiment.phases.size() > 1, top);
+  check_free_schedule(settings, model_norm, top);
   check_reconnect(settings, top);
   experiment.plans = plans_of(experiment, model_norm, settings);
+  check_free_plans(settings, experiment.plans, top);
   for (RunPlan& plan : experiment.plans) {
     check_plan(settings, experiment, plan, top);
     if (settings.barrier == "iteration")

@@ -1,11 +1,33 @@
 #include "experiments/config/free_schedule_rules.h"
 
+#include <cstddef>
 #include <string>
 
+#include <fmt/format.h>
+
+#include "lib/schedules/free_running.h"
+
 namespace sluice {
+namespace {
+
+/// A block beside which a phase has another buffer, or another slow consumer,
+/// than the first phase; 0: none.
+int changed_block(const Plans& plans) {
+  for (const RunPlan& plan : plans)
+    for (std::size_t k = 0; k < plan.blocks.size(); ++k) {
+      const BlockPlan& now = plan.blocks[k];
+      const BlockPlan& first = plans.front().blocks[k];
+      if (now.replay != first.replay ||
+          now.slow_consumer != first.slow_consumer)
+        return now.block;
+    }
+  return 0;
+}
+
+}  // namespace
 
 void check_free_schedule(const Settings& settings, bool model_norm,
-                         bool has_timetable, const Fields& top) {
+                         const Fields& top) {
   if (settings.schedule != "free") {
     if (settings.in_flight > 0)
       top.reject(
@@ -18,16 +40,28 @@ void check_free_schedule(const Settings& settings, bool model_norm,
                         " needs turns that mean the same for all blocks: set "
                         "schedule = 'lockstep', or leave it out");
   };
-  if (settings.on_failure == "restart")
-    top.reject(
-        "on_failure",
-        "what blocks that run free had under way is in no checkpoint, so "
-        "that a restart can't go on where they were: set 'stop', or "
-        "schedule = 'lockstep'");
-  if (settings.probe_every > 0) refuse("probe", "a probe");
   if (settings.barrier != "none") refuse("barrier", "a barrier");
   if (model_norm) refuse("optimizer", "clip.scope = 'model'");
-  if (has_timetable) refuse("timetable", "a timetable");
+}
+
+void check_free_plans(const Settings& settings, const Plans& plans,
+                      const Fields& top) {
+  if (const int block = changed_block(plans); block != 0)
+    top.reject("timetable",
+               fmt::format("buffer and slow_consumer hold for the whole run: "
+                           "at block {} a phase changes them",
+                           block));
+  if (can_be_continued(plans.front())) return;
+  if (settings.on_failure == "restart")
+    top.reject("on_failure",
+               "what lies in a buffer, or waits to be sent or dropped, is in "
+               "no checkpoint, so that a restart can't go on where it was: set "
+               "'stop', or leave buffer and slow_consumer out");
+  if (settings.probe_every > 0)
+    top.reject("probe",
+               "where a boundary has a buffer, or drops activations, blocks "
+               "don't forward the batches of their turns, and there is no "
+               "model to compare with: leave buffer and slow_consumer out");
 }
 
 }  // namespace sluice

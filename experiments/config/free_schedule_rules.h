@@ -2,12 +2,19 @@
 
 #include "experiments/config/settings.h"
 #include "lib/base/config.h"
+#include "lib/schedules/plan.h"
 
 namespace sluice {
 
 /// Throws UserError when the settings ask for blocks that run free together
 /// with what needs turns that mean the same for all blocks.
 void check_free_schedule(const Settings& settings, bool model_norm,
-                         bool has_timetable, const Fields& top);
+                         const Fields& top);
+
+/// The same of what the boundaries say, by phase of the timetable: buffers, and
+/// slow consumers that drop activations, are of the whole run, lie in no
+/// checkpoint, and give blocks other batches than those of their turns.
+void check_free_plans(const Settings& settings, const Plans& plans,
+                      const Fields& top);
 
 }  // namespace sluice

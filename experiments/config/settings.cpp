@@ -132,8 +132,11 @@ void Settings::describe(Fields& fields) {
                  [&](Fields& part) {
                    part.key("every", probe_every,
                             {.text = "compare them with back-propagation of "
-                                     "the same batch through all blocks; 0: "
-                                     "never",
+                                     "the same batch through all blocks, each "
+                                     "with its weights before that turn: with "
+                                     "schedule = \"free\" those that forwarded "
+                                     "the turn's batch, which were never there "
+                                     "at one time; 0: never",
                              .unit = "turns",
                              .min = 0,
                              .max = 1e12});
@@ -214,7 +217,7 @@ void Settings::describe(Fields& fields) {
                       "can't be reached: end the run with an error, or start "
                       "all workers anew from the last checkpoint (the start, "
                       "when there is none), with the bits of an undisturbed "
-                      "run",
+                      "run, or with schedule = \"free\" those of its record",
               .allowed = {"stop", "restart"}});
   fields.key("restarts", restarts,
              {.text = "of on_failure = \"restart\": the most in a row without "

@@ -86,7 +86,7 @@ std::vector<TimedAction> timeline_of(const PlanArguments& arguments,
                                      const Costs& costs) {
   const RunPlan& plan = experiment.plans.front();
   if (!arguments.actions_file.empty())
-    return simulate(plan, costs, experiment.capacities,
+    return simulate(experiment.plans, costs, experiment.capacities,
                     read_schedule(arguments.actions_file, experiment.blocks()));
   Grant grant = sample_grant(plan, arguments.turns);
   grant.evaluation_batches = 0;
@@ -264,11 +264,11 @@ void print_memory(const std::vector<Rehearsal>& rehearsals) {
   }
 }
 
-void write_trace(const std::string& path, const RunPlan& plan,
+void write_trace(const std::string& path, const Plans& plans,
                  const std::vector<TimedAction>& timeline) {
   std::ofstream file(path);
   if (!file) throw UserError("--trace {}: can't be written", path);
-  SimulatedTrace trace(file, {plan});
+  SimulatedTrace trace(file, plans);
   for (const TimedAction& timed : timeline) trace.write(timed);
 }
 
@@ -332,7 +332,7 @@ void plan_command(const PlanArguments& arguments) {
   if (arguments.actions_file.empty()) print_speed(experiment, costs);
   print_memory(rehearsals);
   if (!arguments.trace.empty())
-    write_trace(arguments.trace, experiment.plans.front(), timeline);
+    write_trace(arguments.trace, experiment.plans, timeline);
 }
 
 }  // namespace sluice

@@ -317,18 +317,21 @@ std::int64_t first_batch_in(const SavedState& saved) {
   return first_batch;
 }
 
-/// Whether the plan's block left such batches in flight: its delay, and what
-/// its backward needs, are those of the block that was saved.
+/// Whether the plan's block left such batches in flight: its schedule, its
+/// delay, and what its backward needs, are those of the block that was saved.
 bool fits_in_flight(const BlockPlan& plan, const SavedState& saved) {
   const auto count = [&](const char* of) {
     return std::ssize(
         saved.numbers_below(fmt::format("{}.{}", of, plan.block)));
   };
-  const std::string weights = fmt::format("workers.{}.weights", plan.block);
+  const std::string me = fmt::format("workers.{}.", plan.block);
+  const bool is_free = plan.in_flight > 0;
+  if (saved.has(me + "in_flight") != is_free || !saved.has(me + "weights") ||
+      saved.number(me + "weights") != static_cast<std::int64_t>(plan.weights))
+    return false;
+  if (is_free) return count("flights") + count("lessons") < plan.in_flight;
   return count("flights") <= plan.delay &&
-         count("lessons") <= turns_in_flight(plan) - plan.delay &&
-         saved.has(weights) &&
-         saved.number(weights) == static_cast<std::int64_t>(plan.weights);
+         count("lessons") <= turns_in_flight(plan) - plan.delay;
 }
 
 }  // namespace

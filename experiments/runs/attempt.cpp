@@ -26,7 +26,8 @@ Attempt::Attempt(const Experiment& experiment, RunFolder& folder,
           std::make_shared<StatusFile>(experiment, folder.path(), timeline_)),
       schedule_(std::make_shared<ScheduleRecord>(experiment.blocks(), status_)),
       coordinator_(length(), experiment.blocks(), schedule_,
-                   [this](std::int64_t turn) { keeper_.saved(turn); }) {
+                   [this](std::int64_t turn) { saved(turn); }) {
+  if (is_free() && !start.checkpoint.empty()) schedule_->recall(folder.path());
   sink_->recall(folder.history());
   for (const Record& record : folder.history()) {
     coordinator_.recall(record);
@@ -36,6 +37,16 @@ Attempt::Attempt(const Experiment& experiment, RunFolder& folder,
 
 Attempt::~Attempt() {
   remove_partial_checkpoints(folder_.checkpoints());
+}
+
+bool Attempt::is_free() const {
+  return runs_free(experiment_.plans.front());
+}
+
+/// A checkpoint is whole only when the record of the way to it is on the disk.
+void Attempt::saved(std::int64_t turn) {
+  if (is_free()) schedule_->save_until(turn, folder_.path());
+  keeper_.saved(turn);
 }
 
 RunLength Attempt::length() const {
@@ -90,7 +101,7 @@ void Attempt::run(const std::string& program, const std::string& faults,
     throw;
   }
   timeline_->save(folder_.path());
-  if (runs_free(experiment_.plans.front())) schedule_->save(folder_.path());
+  if (is_free()) schedule_->save(folder_.path());
   status_->finish(coordinator_.interrupted() ? "stopped" : "done");
 }
 

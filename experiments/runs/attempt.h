@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,8 @@ class Attempt {
 
  private:
   RunLength length() const;
+  bool is_free() const;
+  void saved(std::int64_t turn);
   void tell_failure();
   std::vector<std::shared_ptr<Sink>> with_files(
       std::vector<std::shared_ptr<Sink>> others) const;

@@ -84,8 +84,9 @@ Drained drain_last_checkpoint(const std::string& folder,
                               const std::string& command) {
   if (runs_free(experiment.plans.front()))
     throw UserError(
-        "{}: ran with schedule = 'free', which can't be continued, nor its "
-        "checkpoint be drained; that can be another run's initial_weights",
+        "{}: ran with schedule = 'free', and its record says what was applied "
+        "before this checkpoint: continue the run, and what is in flight is "
+        "applied at its end",
         folder);
   const Resumed point = restart_point(experiment, folder);
   Drained drained{.checkpoint = point.checkpoint,

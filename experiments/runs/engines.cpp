@@ -74,7 +74,8 @@ void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
       [&](const TimedAction& timed) {
         if (clock) clock->watch(timed);
         if (is_recorded)
-          sink->write(actions_record(timed.block, to_text(timed.action)));
+          sink->write(actions_record(timed.block, timed.action.phase,
+                                     to_text(timed.action)));
       },
       clock ? clock->start() : SavedClock());
   if (clock) clock->report(seconds);

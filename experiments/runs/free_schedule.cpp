@@ -1,29 +1,127 @@
 #include "experiments/runs/free_schedule.h"
 
-#include <cstdint>
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <string_view>
+#include <system_error>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/schedules/op_table.h"
 
 namespace sluice {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw UserError("{}: can't be read", path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);)
+    lines.push_back(std::move(line));
+  return lines;
+}
+
+void check_blocks(std::size_t lines, int blocks, const std::string& path) {
+  if (lines != static_cast<std::size_t>(blocks))
+    throw UserError("{}: {} lines of actions, the model has {} blocks", path,
+                    lines, blocks);
+}
+
+/// A line up to its last checkpoint of that turn; nothing when it has none.
+std::optional<std::string> until(std::int64_t turn, std::string_view line) {
+  const std::string word = fmt::format("C{}", turn);
+  for (std::size_t at = line.rfind(word); at != line.npos;
+       at = at == 0 ? line.npos : line.rfind(word, at - 1)) {
+    const std::size_t end = at + word.size();
+    const bool is_word = (at == 0 || line[at - 1] == ' ') &&
+                         (end == line.size() || line[end] == ' ');
+    if (is_word) return std::string(line.substr(0, end));
+  }
+  return std::nullopt;
+}
+
+/// All lines up to there; nothing when one of them doesn't come so far.
+std::optional<std::vector<std::string>> until(
+    std::int64_t turn, const std::vector<std::string>& lines) {
+  std::vector<std::string> all;
+  for (const std::string& line : lines) {
+    std::optional<std::string> part = until(turn, line);
+    if (!part) return std::nullopt;
+    all.push_back(std::move(*part));
+  }
+  return all;
+}
+
+void write_lines(const std::vector<std::string>& lines,
+                 const std::string& folder) {
+  write_file_atomically(schedule_of_run(folder), [&](std::ostream& file) {
+    for (const std::string& line : lines) file << line << '\n';
+  });
+}
+
+/// The op of which a record of a block and a batch tells.
+std::optional<Op> told_op(const Record& record) {
+  const std::string kind = record.text("kind");
+  if (kind == "train" || kind == "hash") return Op::update;
+  if (kind == "probe") return Op::backward;
+  if (kind == "lesson") return Op::learn;
+  return std::nullopt;
+}
+
+/// The newest batch by op, -1: none. Batches are applied in their order.
+ByOp<std::int64_t> newest_of(const std::vector<Action>& actions) {
+  ByOp<std::int64_t> newest;
+  std::fill(newest.begin(), newest.end(), -1);
+  for (const Action& action : actions)
+    newest[action.op] = std::max(newest[action.op], action.batch);
+  return newest;
+}
+
+}  // namespace
 
 ScheduleRecord::ScheduleRecord(int blocks, std::shared_ptr<Sink> next)
     : lines_(static_cast<std::size_t>(blocks)), next_(std::move(next)) {}
 
 void ScheduleRecord::write(const Record& record) {
   if (record.text("kind") != "actions") return next_->write(record);
-  const auto block = static_cast<std::size_t>(record.number("block", 0));
-  std::string& line = lines_.at(block - 1);
-  line += (line.empty() ? "" : " ") + record.text("actions");
+  Line& line =
+      lines_.at(static_cast<std::size_t>(record.integer("block", 0)) - 1);
+  const std::int64_t phase = record.integer("phase", 0);
+  if (std::exchange(line.phase, phase) != phase)
+    line.text += fmt::format("{}P{}", line.text.empty() ? "" : " ", phase);
+  line.text += (line.text.empty() ? "" : " ") + record.text("actions");
+}
+
+void ScheduleRecord::recall(const std::string& folder) {
+  const std::string path = schedule_of_run(folder);
+  const std::vector<std::string> texts = lines_of(path);
+  check_blocks(texts.size(), static_cast<int>(lines_.size()), path);
+  for (std::size_t k = 0; k < texts.size(); ++k) {
+    const std::vector<Action> actions = actions_from_text(texts[k]);
+    lines_[k] = {texts[k], actions.empty() ? 0 : actions.back().phase};
+  }
+}
+
+std::vector<std::string> ScheduleRecord::texts() const {
+  std::vector<std::string> all;
+  all.reserve(lines_.size());
+  for (const Line& line : lines_) all.push_back(line.text);
+  return all;
 }
 
 void ScheduleRecord::save(const std::string& folder) const {
-  write_file_atomically(schedule_of_run(folder), [&](std::ostream& file) {
-    for (const std::string& line : lines_) file << line << '\n';
-  });
+  write_lines(texts(), folder);
+}
+
+void ScheduleRecord::save_until(std::int64_t turn,
+                                const std::string& folder) const {
+  const auto lines = until(turn, texts());
+  SLUICE_CHECK(lines, "a block has saved turn {} and didn't tell", turn);
+  write_lines(*lines, folder);
 }
 
 std::string schedule_of_run(const std::string& folder) {
@@ -32,14 +130,10 @@ std::string schedule_of_run(const std::string& folder) {
 
 std::vector<std::vector<Action>> read_schedule(const std::string& path,
                                                int blocks) {
-  std::ifstream file(path);
-  if (!file) throw UserError("{}: can't be read", path);
   std::vector<std::vector<Action>> actions;
-  for (std::string line; std::getline(file, line);)
+  for (const std::string& line : lines_of(path))
     actions.push_back(actions_from_text(line));
-  if (std::ssize(actions) != blocks)
-    throw UserError("{}: {} lines of actions, the model has {} blocks", path,
-                    actions.size(), blocks);
+  check_blocks(actions.size(), blocks, path);
   return actions;
 }
 
@@ -50,6 +144,40 @@ std::vector<Action> with_turns(std::vector<Action> actions) {
     action.turn = row_of(action.op).is_training ? newest : newest + 1;
   }
   return actions;
+}
+
+bool is_recorded_until(std::int64_t turn, int blocks,
+                       const std::string& folder) {
+  const std::string path = schedule_of_run(folder);
+  if (!std::filesystem::exists(path)) return false;
+  const std::vector<std::string> lines = lines_of(path);
+  return std::ssize(lines) == blocks && until(turn, lines);
+}
+
+void cut_schedule(std::optional<std::int64_t> turn, const std::string& folder) {
+  const std::string path = schedule_of_run(folder);
+  if (!std::filesystem::exists(path)) return;
+  std::optional<std::vector<std::string>> lines;
+  if (turn) lines = until(*turn, lines_of(path));
+  if (lines) return write_lines(*lines, folder);
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  if (error) throw UserError("{}: can't be removed: {}", path, error.message());
+}
+
+void leave_out_undone(const std::string& folder, std::vector<Record>& records) {
+  const std::string path = schedule_of_run(folder);
+  if (!std::filesystem::exists(path)) return;
+  std::vector<ByOp<std::int64_t>> newest;
+  for (const std::string& line : lines_of(path))
+    newest.push_back(newest_of(actions_from_text(line)));
+  std::erase_if(records, [&](const Record& record) {
+    const std::optional<Op> op = told_op(record);
+    const std::int64_t block = record.integer("block", 0);
+    if (!op || block < 1 || block > std::ssize(newest)) return false;
+    return record.integer("batch", -1) >
+           newest[static_cast<std::size_t>(block) - 1][*op];
+  });
 }
 
 }  // namespace sluice

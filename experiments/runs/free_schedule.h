@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/action.h"
 
@@ -16,12 +19,23 @@ class ScheduleRecord final : public Sink {
   ScheduleRecord(int blocks, std::shared_ptr<Sink> next);
 
   void write(const Record& record) override;
+  /// Goes on from what the folder's schedule.txt says. Throws UserError when it
+  /// is none of so many blocks.
+  void recall(const std::string& folder);
   /// Into the folder's schedule.txt, a line per block, block 1 first; see
-  /// to_text() for an action. Throws UserError when that can't be written.
+  /// to_text() for actions. Throws UserError when that can't be written.
   void save(const std::string& folder) const;
+  /// The same up to the checkpoint of that turn, which all blocks have saved.
+  void save_until(std::int64_t turn, const std::string& folder) const;
 
  private:
-  std::vector<std::string> lines_;  // index k-1
+  struct Line {
+    std::string text = {};
+    std::int64_t phase = 0;  ///< of its last action
+  };
+  std::vector<std::string> texts() const;
+
+  std::vector<Line> lines_;  // index k-1
   std::shared_ptr<Sink> next_;
 };
 
@@ -35,5 +49,20 @@ std::vector<std::vector<Action>> read_schedule(const std::string& path,
 /// The same with the turns that the blocks counted, which the file leaves out:
 /// a turn is that of the newest batch that was forwarded.
 std::vector<Action> with_turns(std::vector<Action> actions);
+
+/// Whether a run's schedule.txt is of so many blocks, and all of them come to
+/// the checkpoint of that turn.
+bool is_recorded_until(std::int64_t turn, int blocks,
+                       const std::string& folder);
+
+/// Cuts a run's schedule.txt behind the checkpoint of that turn, to which the
+/// run goes back. Removes it when the run goes back to its start (no turn), or
+/// it doesn't come to that checkpoint; nothing happens where there is none.
+void cut_schedule(std::optional<std::int64_t> turn, const std::string& folder);
+
+/// Leaves out records of batches that a block had not applied by what the run's
+/// schedule.txt says, if there is one: a checkpoint comes in the middle of a
+/// turn of blocks that run free.
+void leave_out_undone(const std::string& folder, std::vector<Record>& records);
 
 }  // namespace sluice

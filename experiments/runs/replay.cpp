@@ -46,8 +46,8 @@ Schedule recorded_schedule(const std::string& folder, int blocks) {
   const std::string path = schedule_of_run(folder);
   if (!std::filesystem::exists(path))
     throw UserError(
-        "{}: has no schedule.txt, which is written when a run ends; a run that "
-        "failed can't be replayed",
+        "{}: has no schedule.txt, which is written with every checkpoint, and "
+        "when a run ends",
         folder);
   Schedule schedule = read_schedule(path, blocks);
   for (auto& actions : schedule) actions = with_turns(std::move(actions));

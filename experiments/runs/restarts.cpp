@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/free_schedule.h"
+#include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/schedules/free_running.h"
 
@@ -21,16 +23,34 @@ Resumed restart_point(const Experiment& experiment, const std::string& folder) {
 
 std::string way_to_continue(const Experiment& experiment,
                             const std::string& folder) {
-  if (!runs_free(experiment.plans.front()))
+  if (can_be_continued(experiment.plans.front()))
     return "sluice run --resume " + folder;
   const auto found = find_checkpoints(checkpoints_of_run(folder));
   const std::string again = "sluice run " + config_of_run(folder);
   return found.empty() ? again
                        : fmt::format(
-                             "{} initial_weights={} (a run with "
-                             "schedule = 'free' can only lend its "
-                             "weights to another one)",
+                             "{} initial_weights={} (a run with buffers, or a "
+                             "slow_consumer that drops activations, can only "
+                             "lend its weights to another one)",
                              again, found.rbegin()->second);
+}
+
+void check_continuable(const Experiment& experiment,
+                       const std::string& folder) {
+  if (!can_be_continued(experiment.plans.front()))
+    throw UserError(
+        "{}: what lies in buffers, or waits to be sent or dropped, is in no "
+        "checkpoint, so that this run can't be continued. Its checkpoint can "
+        "be another run's initial_weights: {}",
+        folder, way_to_continue(experiment, folder));
+  if (!runs_free(experiment.plans.front())) return;
+  const std::int64_t turn = last_checkpoint(folder).turn;
+  if (!is_recorded_until(turn, experiment.blocks(), folder))
+    throw UserError(
+        "{}: isn't the record of {} blocks up to turn {}, without which they "
+        "can't go on with schedule = 'free': the run had another schedule or "
+        "cut, or is of an older version of this program",
+        schedule_of_run(folder), experiment.blocks(), turn);
 }
 
 Restarts::Restarts(const Experiment& experiment, std::string folder)

@@ -41,6 +41,11 @@ class Restarts {
 /// its start when there is none.
 Resumed restart_point(const Experiment& experiment, const std::string& folder);
 
+/// Throws UserError where a run in that folder, which has a checkpoint, can't
+/// go on from it: its blocks ran free, and their record is missing, or they had
+/// more under way than a checkpoint holds.
+void check_continuable(const Experiment& experiment, const std::string& folder);
+
 /// The command that goes on from the last checkpoint of a run in that folder.
 std::string way_to_continue(const Experiment& experiment,
                             const std::string& folder);

@@ -26,7 +26,6 @@
 #include "lib/base/error.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/coordinator.h"
-#include "lib/schedules/free_running.h"
 
 namespace sluice {
 namespace {
@@ -66,12 +65,8 @@ Resumed starting_point(const Experiment& experiment,
       check_weights(experiment, experiment.initial_weights);
     return {};
   }
-  if (runs_free(experiment.plans.front()))
-    throw UserError(
-        "{}: ran with schedule = 'free'; only a run in lockstep can be "
-        "continued. Its checkpoint can be another run's initial_weights: {}",
-        options.folder, way_to_continue(experiment, options.folder));
   last_checkpoint(options.folder);  // there is one
+  check_continuable(experiment, options.folder);
   Resumed resumed = restart_point(experiment, options.folder);
   if (resumed.turn >= experiment.length.turns)
     throw UserError(

@@ -3,12 +3,14 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "experiments/config/files/toml.h"
+#include "experiments/runs/free_schedule.h"
 #include "experiments/runs/provenance.h"
 #include "experiments/runs/run_entries.h"
 #include "lib/base/errno_text.h"
@@ -142,6 +144,9 @@ RunFolder RunFolder::make(std::string path, const Experiment& experiment,
 void RunFolder::rewind(const Resumed& to) {
   const std::string metrics = path_ + "/metrics.jsonl";
   history_ = records_until(to, metrics);
+  cut_schedule(to.checkpoint.empty() ? std::nullopt : std::optional(to.turn),
+               path_);
+  leave_out_undone(path_, history_);
   write_file_atomically(metrics, [&](std::ostream& file) {
     for (const Record& record : history_) file << to_json(record) << '\n';
   });

@@ -40,7 +40,8 @@ struct Resumed {
 ///   trace.json     the timeline of its first turns; the virtual engine's only
 ///                  when actions take time there
 ///   schedule.txt   the actions of blocks that ran free, a line per block, as
-///                  `sluice replay` and `sluice plan --actions` read them
+///                  `sluice replay` and `sluice plan --actions` read them:
+///                  written with every checkpoint, up to it, and at the end
 ///   checkpoints/   turn-000120/block-1.safetensors ...
 ///   lock           while a process works there: lib/base/folder_lock.h
 ///   done           written last, when the run is complete

@@ -1,10 +1,12 @@
 #include "experiments/runs/virtual_clock.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/free_running.h"
 
 namespace sluice {
 namespace {
@@ -20,12 +22,25 @@ std::string block_key(std::string_view what, int block) {
   return fmt::format("{}_{}", what, block);
 }
 
+/// Gradients that may be on their way at a checkpoint of that turn. Of blocks
+/// that run free the checkpoint itself knows which.
+std::vector<Transfer> on_their_way(const RunPlan& plan, std::int64_t turn) {
+  if (!runs_free(plan)) return in_flight(plan, turn, 0);
+  std::vector<Transfer> all;
+  for (const BlockPlan& block : plan.blocks)
+    for (std::int64_t batch = std::max<std::int64_t>(0, turn - block.in_flight);
+         batch < turn; ++batch)
+      all.push_back(
+          {MessageKind::gradient, block.block + 1, block.block, batch});
+  return all;
+}
+
 SavedClock clock_in(const Record& saved, const RunPlan& plan) {
   SavedClock clock;
   if (saved.values.empty()) return clock;
   for (const BlockPlan& block : plan.blocks)
     clock.blocks.push_back(saved.number(block_key("at", block.block), 0));
-  for (const Transfer& sent : in_flight(plan, saved.integer("turn"), 0)) {
+  for (const Transfer& sent : on_their_way(plan, saved.integer("turn"))) {
     const std::string key = gradient_key(sent.to, sent.batch);
     if (saved.find(key) != nullptr)
       clock.gradients[{sent.to, sent.batch}] = saved.number(key, 0);
@@ -90,7 +105,7 @@ void VirtualClock::save(const TimedAction& checkpoint) {
   record.set("phase", checkpoint.action.phase);
   const RunPlan& plan =
       experiment_.plans.at(static_cast<std::size_t>(checkpoint.action.phase));
-  for (const Transfer& sent : in_flight(plan, turn, 0))
+  for (const Transfer& sent : on_their_way(plan, turn))
     if (const auto came = gradients_.find({sent.to, sent.batch});
         came != gradients_.end())
       record.set(gradient_key(sent.to, sent.batch), came->second);

@@ -28,10 +28,11 @@ bool is_better(double left, double right) {
 }  // namespace
 
 std::int64_t turn_of_rung(const Experiment& experiment, double epochs) {
-  if (runs_free(experiment.plans.front()))
+  if (!can_be_continued(experiment.plans.front()))
     throw UserError(
-        "sweep.halving: schedule = 'free' can't be continued after a rung; "
-        "set schedule = 'lockstep'");
+        "sweep.halving: what lies in buffers, or waits to be sent or dropped, "
+        "is in no checkpoint, so that a run can't be continued after a rung: "
+        "leave buffer and slow_consumer out");
   const std::int64_t every = experiment.length.evaluate_every;
   if (every < 1)
     throw UserError(

@@ -131,10 +131,12 @@ Message clock_answer() {
   return control_message(MessageKind::clock, record);
 }
 
-Record actions_record(int block, const std::string& actions) {
+Record actions_record(int block, std::int64_t phase,
+                      const std::string& actions) {
   Record record;
   record.set("kind", "actions");
   record.set("block", std::int64_t{block});
+  record.set("phase", phase);
   record.set("actions", actions);
   return record;
 }

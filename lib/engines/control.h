@@ -43,8 +43,10 @@ Message clock_answer();
 Message control_message(MessageKind kind, const Record& record);
 Record record_of(const Message& message);
 
-/// What a block that runs free has done, as a record of the kind "actions".
-Record actions_record(int block, const std::string& actions);
+/// What a block that runs free has done in a phase, as a record of the kind
+/// "actions".
+Record actions_record(int block, std::int64_t phase,
+                      const std::string& actions);
 
 Record to_record(const Grant& grant);
 Grant grant_from(const Record& record);

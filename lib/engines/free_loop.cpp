@@ -7,8 +7,10 @@
 
 namespace sluice {
 
-FreeLoop::FreeLoop(const BlockPlan& plan, Worker& worker, Executor executor)
-    : worker_(worker), chooser_(plan), executor_(std::move(executor)) {
+FreeLoop::FreeLoop(const Plans& plans, Worker& worker, Executor executor)
+    : worker_(worker),
+      chooser_(phases_of(plans, worker.block())),
+      executor_(std::move(executor)) {
   worker_.run_free(bell_);
 }
 

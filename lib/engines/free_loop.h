@@ -17,7 +17,7 @@ namespace sluice {
 class FreeLoop {
  public:
   /// The worker has not begun, and outlives it.
-  FreeLoop(const BlockPlan& plan, Worker& worker, Executor executor = {});
+  FreeLoop(const Plans& plans, Worker& worker, Executor executor = {});
 
   /// Returns the actions that it has done, as to_text() writes them, a blank
   /// between. Throws what the worker throws; a neighbour that is silent is

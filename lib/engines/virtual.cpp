@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/schedules/free_running.h"
 
 namespace sluice {
 namespace {
@@ -42,6 +43,22 @@ class Progress {
   bool waited_ = false;
 };
 
+/// What blocks that run free have in flight is no function of the turn: their
+/// workers say it.
+void begin_all(const Grant& first,
+               const std::vector<std::unique_ptr<Worker>>& workers,
+               const Plans& plans, const SavedClock& saved,
+               Simulation& simulation) {
+  for (const auto& worker : workers) worker->start(first);
+  if (!runs_free(plans.at(0)))
+    return simulation.begin_at(first.phase, first.first_turn, first.first_batch,
+                               saved);
+  std::vector<Ledger> ledgers;
+  ledgers.reserve(workers.size());
+  for (const auto& worker : workers) ledgers.push_back(worker->ledger());
+  simulation.begin_free_at(first.phase, ledgers, saved);
+}
+
 }  // namespace
 
 double run_virtual(const std::vector<std::unique_ptr<Worker>>& workers,
@@ -50,9 +67,7 @@ double run_virtual(const std::vector<std::unique_ptr<Worker>>& workers,
                    const std::function<void(const TimedAction&)>& watch,
                    const SavedClock& saved) {
   Simulation simulation(plans, costs, capacities);
-  const Grant first = coordinator.ask(0).grant;
-  simulation.begin_at(first.phase, first.first_turn, first.first_batch, saved);
-  for (const auto& worker : workers) worker->start(first);
+  begin_all(coordinator.ask(0).grant, workers, plans, saved, simulation);
   std::vector<Progress> progress;
   for (int block = 1; block <= std::ssize(workers); ++block)
     progress.emplace_back(block, coordinator);

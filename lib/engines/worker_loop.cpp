@@ -7,6 +7,7 @@
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
 #include "lib/engines/free_loop.h"
+#include "lib/schedules/free_running.h"
 
 namespace sluice {
 namespace {
@@ -22,19 +23,18 @@ class ControlSink final : public Sink {
   Sender& control_;
 };
 
-/// What blocks that run free have chosen.
-void report_done(int block, const std::string& actions, Sender& control) {
+/// What blocks that run free have chosen in a phase.
+void report_done(int block, std::int64_t phase, const std::string& actions,
+                 Sender& control) {
   if (!actions.empty())
-    control.send(
-        control_message(MessageKind::record, actions_record(block, actions)));
+    control.send(control_message(MessageKind::record,
+                                 actions_record(block, phase, actions)));
 }
 
 void carry_out_grants(int block, const Plans& plans, Link& control,
                       Worker& worker, const Executor& executor) {
-  const BlockPlan& plan =
-      plans.at(0).blocks.at(static_cast<std::size_t>(block) - 1);
   std::optional<FreeLoop> free;
-  if (plan.in_flight > 0) free.emplace(plan, worker, executor);
+  if (runs_free(plans.at(0))) free.emplace(plans, worker, executor);
   std::optional<std::int64_t> pipe;
   while (true) {
     const std::optional<Message> message = control.receiver->receive();
@@ -48,7 +48,7 @@ void carry_out_grants(int block, const Plans& plans, Link& control,
     if (pipe != grant.first_batch) worker.start(grant);
     pipe = grant.first_batch;
     if (free)
-      report_done(block, free->carry_out(grant), *control.sender);
+      report_done(block, grant.phase, free->carry_out(grant), *control.sender);
     else
       for (const Action& action : actions_of(plans, block, grant))
         executor.execute(action, worker);

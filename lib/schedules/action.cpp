@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <utility>
 
 #include "lib/base/error.h"
 #include "lib/schedules/op_table.h"
@@ -46,6 +47,11 @@ bool parse(std::string_view word, Action& action) {
   return left.empty();
 }
 
+/// Reads "P1".
+bool begins_phase(std::string_view word, std::int64_t& phase) {
+  return take_sign(word, 'P') && take_number(word, phase) && word.empty();
+}
+
 /// "F, B, U"
 std::string letters() {
   std::string all;
@@ -76,11 +82,24 @@ std::string to_text(const Action& action) {
   return text;
 }
 
+std::string to_text(const std::vector<Action>& actions) {
+  std::string text;
+  std::int64_t phase = 0;
+  for (const Action& action : actions) {
+    if (std::exchange(phase, action.phase) != action.phase)
+      text += fmt::format("{}P{}", text.empty() ? "" : " ", action.phase);
+    text += (text.empty() ? "" : " ") + to_text(action);
+  }
+  return text;
+}
+
 std::vector<Action> actions_from_text(std::string_view line) {
   std::vector<Action> actions;
+  std::int64_t phase = 0;
   std::istringstream words{std::string(line)};
   for (std::string word; words >> word;) {
-    Action action;
+    if (begins_phase(word, phase)) continue;
+    Action action{.phase = phase};
     if (!parse(word, action))
       throw UserError(
           "'{}' is no action; an action is one of {} and a batch number, as in "

@@ -47,8 +47,11 @@ BatchRound batch_round(const Action& action);
 /// into which 7 batches have been written, "F5<7"; with batches 3 and 4
 /// dropped, "F5-3-4".
 std::string to_text(const Action& action);
-/// The inverse for a line of actions between blanks; turns are not part of the
-/// text and stay 0. Throws UserError naming the word that is no action.
+/// A line of them, a blank between; "P1" stands before the first action of
+/// phase 1. What comes before any such word is of phase 0.
+std::string to_text(const std::vector<Action>& actions);
+/// The inverse of that line; turns are not part of the text and stay 0. Throws
+/// UserError naming the word that is no action.
 std::vector<Action> actions_from_text(std::string_view line);
 
 }  // namespace sluice

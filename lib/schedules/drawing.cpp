@@ -58,12 +58,7 @@ std::string draw_timeline(const std::vector<TimedAction>& timeline, int blocks,
 
 std::string list_actions(const std::vector<std::vector<Action>>& actions) {
   std::string text;
-  for (const std::vector<Action>& row : actions) {
-    std::string line;
-    for (const Action& action : row)
-      line += (line.empty() ? "" : " ") + to_text(action);
-    text += line + "\n";
-  }
+  for (const std::vector<Action>& row : actions) text += to_text(row) + "\n";
   return text;
 }
 

@@ -1,6 +1,9 @@
 #include "lib/schedules/free_running.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "lib/base/error.h"
@@ -17,33 +20,64 @@ std::int64_t waiting(const Ledger& ledger) {
 
 }  // namespace
 
-FreeRunning::FreeRunning(BlockPlan plan) : plan_(std::move(plan)) {
-  SLUICE_CHECK(plan_.in_flight > 0, "block {} doesn't run free", plan_.block);
+FreeRunning::FreeRunning(std::vector<BlockPlan> phases)
+    : phases_(std::move(phases)) {
+  for (const BlockPlan& phase : phases_)
+    SLUICE_CHECK(phase.in_flight > 0, "block {} doesn't run free", phase.block);
+}
+
+const BlockPlan& FreeRunning::plan() const {
+  return phases_.at(static_cast<std::size_t>(grant_.phase));
 }
 
 void FreeRunning::give(const Grant& grant) {
-  SLUICE_CHECK(grant.first_turn == next_,
-               "block {}: turns from {} on are granted after {}", plan_.block,
-               grant.first_turn, next_);
+  if (!std::exchange(has_begun_, true)) {
+    next_ = grant.first_turn;
+    turn_ = next_ - 1;
+  }
   grant_ = grant;
+  SLUICE_CHECK(grant.first_turn == next_,
+               "block {}: turns from {} on are granted after {}", plan().block,
+               grant.first_turn, next_);
   evaluated_ = 0;
   saved_ = !grant.checkpoint;
 }
 
 bool FreeRunning::turns_are_over(const Ledger& ledger) const {
   if (next_ < grant_.end_turn || is_due(ledger)) return false;
-  return waiting(ledger) < (grant_.drain ? 1 : plan_.in_flight);
+  // A backward that waits for nobody belongs to the turn of its forward.
+  if (!plan().gradient_from_above && !ledger.with(Mark::in_flight).empty())
+    return false;
+  return waiting(ledger) < (grant_.drain ? 1 : plan().in_flight);
 }
 
+/// A window that was incomplete when the pipe was drained is not applied.
 bool FreeRunning::is_due(const Ledger& ledger) const {
-  return std::ssize(ledger.with(Mark::summed)) == plan_.accumulate;
+  const std::set<BatchRound>& summed = ledger.with(Mark::summed);
+  if (std::ssize(summed) < plan().accumulate) return false;
+  return std::distance(summed.lower_bound({grant_.first_batch, 0}),
+                       summed.end()) >= plan().accumulate;
 }
 
 Action FreeRunning::action(Op op, std::int64_t batch) const {
   return {op, batch, turn_, grant_.phase};
 }
 
+std::vector<Action> FreeRunning::overdue(const Ledger& ledger) const {
+  using Waits = std::pair<Mark, Op>;
+  constexpr Waits kBackward{Mark::in_flight, Op::backward};
+  constexpr Waits kLesson{Mark::lesson, Op::learn};
+  const bool has_target = plan().learns && plan().gradient_from_above;
+  std::vector<Action> all;
+  for (const auto& [mark, op] : has_target ? std::array{kLesson, kBackward}
+                                           : std::array{kBackward, kLesson})
+    if (const auto& batches = ledger.with(mark); !batches.empty())
+      all.push_back(action(op, batches.begin()->batch));
+  return all;
+}
+
 std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {
+  if (!has_begun_) return {};
   if (is_due(ledger))
     return {action(Op::update, ledger.with(Mark::summed).rbegin()->batch)};
   if (turns_are_over(ledger)) {
@@ -54,12 +88,8 @@ std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {
     last.batch = grant_.end_turn;
     return saved_ ? std::vector<Action>{} : std::vector<Action>{last};
   }
-  std::vector<Action> all;
-  for (const auto& [mark, op] :
-       {std::pair{Mark::in_flight, Op::backward}, {Mark::lesson, Op::learn}})
-    if (const auto& batches = ledger.with(mark); !batches.empty())
-      all.push_back(action(op, batches.begin()->batch));
-  if (next_ < grant_.end_turn && waiting(ledger) < plan_.in_flight)
+  std::vector<Action> all = overdue(ledger);
+  if (next_ < grant_.end_turn && waiting(ledger) < plan().in_flight)
     all.push_back({Op::forward, next_, next_, grant_.phase});
   return all;
 }
@@ -74,7 +104,7 @@ void FreeRunning::did(const Action& action) {
 }
 
 void FreeRunning::see(const MessageHead& first) {
-  if (!plan_.has_gaps) return;
+  if (!plan().has_gaps) return;
   // What follows the turns of a grant, and what belongs to the next one, lies
   // behind all batches of this one.
   const std::int64_t batch =
@@ -84,6 +114,48 @@ void FreeRunning::see(const MessageHead& first) {
 
 bool runs_free(const RunPlan& plan) {
   return plan.blocks.front().in_flight > 0;
+}
+
+bool can_be_continued(const RunPlan& plan) {
+  return std::none_of(
+      plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
+        return block.replay || block.slow_consumer != SlowConsumer::block;
+      });
+}
+
+std::vector<BlockPlan> phases_of(const Plans& plans, int block) {
+  std::vector<BlockPlan> phases;
+  phases.reserve(plans.size());
+  for (const RunPlan& plan : plans)
+    phases.push_back(plan.blocks.at(static_cast<std::size_t>(block) - 1));
+  return phases;
+}
+
+namespace {
+
+/// Visits of batches of which a block waits for the gradient from above.
+std::set<BatchRound> awaited(const BlockPlan& plan, const Ledger& ledger) {
+  if (!gradient_taken_after(plan)) return {};
+  std::set<BatchRound> batches = ledger.with(Mark::in_flight);
+  if (!plan.gradient_from_above)
+    batches.merge(std::set(ledger.with(Mark::lesson)));
+  return batches;
+}
+
+}  // namespace
+
+std::vector<Transfer> under_way(const RunPlan& plan,
+                                const std::vector<Ledger>& ledgers) {
+  std::vector<Transfer> sent;
+  for (std::size_t k = 0; k + 1 < plan.blocks.size(); ++k) {
+    const BlockPlan& below = plan.blocks[k];
+    const auto& not_yet = ledgers.at(k + 1).with(Mark::in_flight);
+    for (const BatchRound& visit : awaited(below, ledgers.at(k)))
+      if (!not_yet.contains(visit))
+        sent.push_back({MessageKind::gradient, below.block + 1, below.block,
+                        visit.batch, visit.round});
+  }
+  return sent;
 }
 
 namespace {
@@ -121,11 +193,26 @@ bool leaves_gaps(const Traits& boundary, bool below, int block) {
   return false;
 }
 
-/// Without delay and lesson every batch is applied at once.
+/// Whether a block may be ahead of what it waits for. Without a delay the graph
+/// of a batch is that of its forward, and it is applied before the next one.
+bool may_run_ahead(const BlockPlan& plan) {
+  return plan.delay > 0 || (plan.learns && !plan.gradient_from_above);
+}
+
 std::int64_t most_in_flight(const BlockPlan& plan, std::int64_t wanted) {
-  const bool may_choose =
-      plan.delay > 0 || (plan.learns && !plan.gradient_from_above);
-  return wanted > 0 && may_choose ? wanted : turns_in_flight(plan) + 1;
+  if (!may_run_ahead(plan)) return 1;
+  return wanted > 0 ? wanted : turns_in_flight(plan) + 1;
+}
+
+/// A block may have as many in flight as the one that sends it gradients: so at
+/// the end of a grant it waits for none that is sent after that grant, and
+/// checkpoints of the same turn belong together.
+void follow_those_above(RunPlan& plan) {
+  for (std::size_t k = plan.blocks.size() - 1; k-- > 0;) {
+    BlockPlan& block = plan.blocks[k];
+    if (may_run_ahead(block) && gradient_taken_after(block))
+      block.in_flight = std::max(block.in_flight, plan.blocks[k + 1].in_flight);
+  }
 }
 
 }  // namespace
@@ -155,6 +242,7 @@ RunPlan make_free_plan(const std::vector<Traits>& boundaries,
     block.has_gaps =
         leaves_gaps(below, plan.blocks[above - 1].has_gaps, block.block - 1);
   }
+  follow_those_above(plan);
   return plan;
 }
 

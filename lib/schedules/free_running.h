@@ -16,17 +16,19 @@ namespace sluice {
 /// ready.
 class FreeRunning {
  public:
-  /// plan.in_flight > 0.
-  explicit FreeRunning(BlockPlan plan);
+  /// Its plan in each phase of the timetable, with in_flight > 0.
+  explicit FreeRunning(std::vector<BlockPlan> phases);
 
   /// The turns that it may do next, and what follows them. Only when is_done().
+  /// The first grant says with which turn it begins.
   void give(const Grant& grant);
   /// Whether it has carried out its grant: all batches are forwarded, so many
   /// are applied that one more could be forwarded (in a drain: all of them),
   /// and what follows is done too.
   bool is_done(const Ledger& ledger) const { return choices(ledger).empty(); }
   /// What the block may do by what it has done, the best first: an update that
-  /// is due, before a backward, before a lesson, before a forward.
+  /// is due, before a backward, before a lesson, before a forward. A lesson
+  /// whose gradient came with its backward goes before the next backward.
   std::vector<Action> choices(const Ledger& ledger) const;
   /// It did one of its choices, which is in its ledger too.
   void did(const Action& action);
@@ -42,9 +44,13 @@ class FreeRunning {
   /// Whether a window is full.
   bool is_due(const Ledger& ledger) const;
   Action action(Op op, std::int64_t batch) const;
+  const BlockPlan& plan() const;
+  /// The oldest batch of each kind that waits for something.
+  std::vector<Action> overdue(const Ledger& ledger) const;
 
-  BlockPlan plan_;
+  std::vector<BlockPlan> phases_;
   Grant grant_ = {};
+  bool has_begun_ = false;
   std::int64_t next_ = 0;       // the batch of its next forward
   std::int64_t turn_ = -1;      // that of its last one
   std::int64_t evaluated_ = 0;  // batches after the turns
@@ -53,6 +59,19 @@ class FreeRunning {
 
 /// Whether the blocks of a run choose by themselves.
 bool runs_free(const RunPlan& plan);
+
+/// Whether a checkpoint holds all that its blocks need to go on. What lies in a
+/// replay buffer, or waits to be sent or dropped, is in none.
+bool can_be_continued(const RunPlan& plan);
+
+/// The plan of a block in each phase.
+std::vector<BlockPlan> phases_of(const Plans& plans, int block);
+
+/// Gradients that were sent and not yet taken when blocks that run free have
+/// done what their ledgers (index k-1) say: per boundary, in the order in which
+/// they were sent.
+std::vector<Transfer> under_way(const RunPlan& plan,
+                                const std::vector<Ledger>& ledgers);
 
 /// The plan of blocks that run free. in_flight: how many batches a block with a
 /// delay, or one that learns from what comes later, may have in flight; 0: as

@@ -54,7 +54,22 @@ double SavedClock::latest() const {
 void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
                           std::int64_t first_batch, const SavedClock& saved) {
   const RunPlan& now = plan(phase);
-  for (const Transfer& sent : in_flight(now, turn, first_batch)) {
+  begin_with(in_flight(now, turn, first_batch), saved);
+  for (const BlockPlan& plan : now.blocks)
+    lanes_[at(plan.block)].ledger.begin(plan, turn, first_batch);
+}
+
+void Simulation::begin_free_at(std::int64_t phase,
+                               const std::vector<Ledger>& ledgers,
+                               const SavedClock& saved) {
+  begin_with(under_way(plan(phase), ledgers), saved);
+  for (std::size_t k = 0; k < lanes_.size(); ++k)
+    lanes_[k].ledger = ledgers.at(k);
+}
+
+void Simulation::begin_with(const std::vector<Transfer>& gradients,
+                            const SavedClock& saved) {
+  for (const Transfer& sent : gradients) {
     const auto came = saved.gradients.find({sent.to, sent.batch});
     const double arrival = came == saved.gradients.end() ? 0 : came->second;
     Direction& to = channel(sent);
@@ -64,14 +79,15 @@ void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
   for (std::size_t k = 0; k < saved.blocks.size() && k < lanes_.size(); ++k)
     lanes_[k].clock = saved.blocks[k];
   latest_end_ = saved.latest();
-  for (const BlockPlan& plan : now.blocks)
-    lanes_[at(plan.block)].ledger.begin(plan, turn, first_batch);
 }
 
 void Simulation::extend(int block, const std::vector<Action>& actions) {
   std::deque<Action>& queue = lanes_[at(block)].actions;
   queue.insert(queue.end(), actions.begin(), actions.end());
   for (const Action& action : actions) {
+    if (action.phase >= std::ssize(plans_))
+      throw UserError("block {} ({}) is of phase {}, and there are {}", block,
+                      to_text(action), action.phase, plans_.size());
     if (action.dropped.empty()) continue;
     if (block == std::ssize(lanes_) || !up_[at(block)].waiting)
       throw UserError(
@@ -86,7 +102,7 @@ void Simulation::give(int block, const Grant& grant) {
   const BlockPlan& mine = plan(grant.phase).blocks[at(block)];
   if (mine.in_flight == 0) return extend(block, actions_of(mine, grant));
   Lane& lane = lanes_[at(block)];
-  if (!lane.chooser) lane.chooser.emplace(mine);
+  if (!lane.chooser) lane.chooser.emplace(phases_of(plans_, block));
   SLUICE_CHECK(lane.chooser->is_done(lane.ledger),
                "block {} is given turns before it has done its last", block);
   lane.chooser->give(grant);
@@ -623,11 +639,19 @@ std::vector<TimedAction> simulate(
     const RunPlan& plan, const Costs& costs,
     const std::vector<Capacity>& capacities,
     const std::vector<std::vector<Action>>& actions) {
-  SLUICE_CHECK(actions.size() == plan.blocks.size(),
+  return simulate(Plans{plan}, costs, capacities, actions);
+}
+
+std::vector<TimedAction> simulate(
+    const Plans& plans, const Costs& costs,
+    const std::vector<Capacity>& capacities,
+    const std::vector<std::vector<Action>>& actions) {
+  const std::vector<BlockPlan>& blocks = plans.at(0).blocks;
+  SLUICE_CHECK(actions.size() == blocks.size(),
                "actions for {} blocks, the plan has {}", actions.size(),
-               plan.blocks.size());
-  Simulation simulation({plan}, costs, capacities);
-  for (const BlockPlan& block : plan.blocks)
+               blocks.size());
+  Simulation simulation(plans, costs, capacities);
+  for (const BlockPlan& block : blocks)
     simulation.extend(block.block, actions[at(block.block)]);
   return run_to_end(simulation);
 }

@@ -55,9 +55,13 @@ class Simulation {
   /// forgotten.
   void begin_at(std::int64_t phase, std::int64_t turn, std::int64_t first_batch,
                 const SavedClock& saved = {});
+  /// The same where blocks run free: their ledgers (index k-1) say what each
+  /// had done.
+  void begin_free_at(std::int64_t phase, const std::vector<Ledger>& ledgers,
+                     const SavedClock& saved = {});
   /// Gives a block more to do. What actions say of messages that were dropped,
   /// or written into a buffer, holds: they are a record. Throws UserError when
-  /// that can't be.
+  /// that can't be, or an action is of a phase that there is not.
   void extend(int block, const std::vector<Action>& actions);
   /// The same for a grant, in the way of the plan: in lockstep or free. Only to
   /// a block that is idle.
@@ -104,6 +108,9 @@ class Simulation {
     std::optional<FreeRunning> chooser = {};
   };
 
+  /// Gradients that were on their way, and where the blocks' clocks were.
+  void begin_with(const std::vector<Transfer>& gradients,
+                  const SavedClock& saved);
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
   /// When the block's next action has all that it waits for, but for a core.
@@ -181,6 +188,11 @@ std::vector<TimedAction> simulate(const RunPlan& plan, const Costs& costs,
 /// when they would wait for each other for ever.
 std::vector<TimedAction> simulate(
     const RunPlan& plan, const Costs& costs,
+    const std::vector<Capacity>& capacities,
+    const std::vector<std::vector<Action>>& actions);
+/// The same of all phases of a timetable.
+std::vector<TimedAction> simulate(
+    const Plans& plans, const Costs& costs,
     const std::vector<Capacity>& capacities,
     const std::vector<std::vector<Action>>& actions);
 

@@ -34,8 +34,10 @@ struct ProbeParts {
 /// Compares, every so many turns, the gradient that each block applies with the
 /// true one: back-propagation of the batch that it applies through all blocks,
 /// at the weights that they had before that turn, in training mode and with
-/// that batch's masks. Writes a record of kind "probe" for each. Safe to use
-/// from several threads.
+/// that batch's masks. Writes a record of kind "probe" for each. Blocks that
+/// run free come to a turn when they forward its batch: the model compared with
+/// is the one through which that batch went up, though its blocks never had
+/// those weights at one time. Safe to use from several threads.
 class GradientProbe final : public Witness {
  public:
   explicit GradientProbe(ProbeParts parts);

@@ -463,13 +463,13 @@ void Worker::learn_input(const Action& action) {
     log_.learned(action, lesson.loss_name, lesson.loss);
 }
 
-Worker::Arrived Worker::receive_from_above(const Action& action) {
+Worker::Down Worker::receive_from_above(const Action& action) {
   const Message message =
       receive(*parts_.above.receiver, MessageKind::gradient, action);
   if (run_plan().model_norm)
     pending_.squared_norm_above = unpack(message, "norm").at(0).item<double>();
   const BlockPlan& above = run_plan().blocks[static_cast<std::size_t>(block())];
-  Arrived arrived;
+  Down arrived;
   for (int way = 0; way < above.leaving; ++way)
     arrived.gradients.push_back(
         unpack(message, gradient_name(static_cast<std::size_t>(way)),
@@ -521,7 +521,7 @@ std::vector<Pull> Worker::pulls_of(const BatchContext& context,
 Worker::Asked Worker::ask_above(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);
-  Arrived arrived;
+  Down arrived;
   if (plan().gradient_from_above) arrived = receive_from_above(action);
   Tensors target_above;
   if (plan().target_from_above) {
@@ -582,7 +582,7 @@ void Worker::backward(const Action& action) {
   const Pulled pulled =
       pull_back(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls);
   apply(action, asked, pulled.parameters);
-  send_down(action, pulled.inputs);
+  send_down(action, down_of(pulled.inputs));
   if (plan().learns) lessons_[action.batch] = std::move(asked.lesson);
 }
 
@@ -593,7 +593,7 @@ void Worker::backward_input(const Action& action) {
   Asked asked = ask_above(action);
   const Pulled pulled = pull_back(asked.graph, asked.flight.inputs,
                                   plan().leaving, asked.pulls, Half::inputs);
-  send_down(action, pulled.inputs);
+  send_down(action, down_of(pulled.inputs));
   halves_.emplace(action.batch, std::move(asked));
 }
 
@@ -629,14 +629,20 @@ void Worker::accumulate(const Action& action, const Tensors& own,
   if (plan().micro_batches.ends_turn(action.batch)) ++pending_.turns;
 }
 
-void Worker::send_down(const Action& action,
-                       const std::vector<Tensors>& gradients) {
+Worker::Down Worker::down_of(std::vector<Tensors> gradients) {
+  Down down{std::move(gradients)};
+  if (plan().answers()) down.answer = upper().answer(parts_.block);
+  return down;
+}
+
+void Worker::send_down(const Action& action, const Down& down) {
   if (!plan().gradient_to_below() && !plan().answers()) return;
   Message message = message_of(MessageKind::gradient, action);
-  for (std::size_t way = 0; way < gradients.size(); ++way)
-    pack(gradients[way], gradient_name(way), parts_.codec_below.get(), message);
-  if (plan().answers()) pack(upper().answer(parts_.block), kAnswer, message);
-  remember_sent(action.batch, gradients);
+  for (std::size_t way = 0; way < down.gradients.size(); ++way)
+    pack(down.gradients[way], gradient_name(way), parts_.codec_below.get(),
+         message);
+  if (plan().answers()) pack(down.answer, kAnswer, message);
+  remember_sent(action.batch, down);
   if (run_plan().model_norm)
     pack({at::scalar_tensor(
              squared_norm(pending_.gradients, pending_.squared_norm_above),
@@ -647,14 +653,16 @@ void Worker::send_down(const Action& action,
 
 /// Of what was sent down, as much as the block below may not have taken yet
 /// when both have done the same turns.
-void Worker::remember_sent(std::int64_t batch,
-                           const std::vector<Tensors>& gradients) {
+void Worker::remember_sent(std::int64_t batch, const Down& down) {
   const BlockPlan& below =
       run_plan().blocks[static_cast<std::size_t>(block()) - 2];
+  // A block that runs free may have taken none of those it waits for.
   const std::int64_t under_way =
-      gradient_taken_after(below).value_or(0) - plan().delay;
+      below.in_flight > 0
+          ? below.in_flight - 1
+          : gradient_taken_after(below).value_or(0) - plan().delay;
   if (settings_.checkpoint_folder.empty() || under_way <= 0) return;
-  sent_down_[batch] = gradients;
+  sent_down_[batch] = down;
   while (std::ssize(sent_down_) > under_way)
     sent_down_.erase(sent_down_.begin());
 }
@@ -710,7 +718,7 @@ void Worker::learn(const Action& action) {
   last_turn_ = action.turn;
   ToLearn batch = std::move(lessons_.extract(action.batch).mapped());
   if (!plan().gradient_from_above) {
-    Arrived arrived = receive_from_above(action);
+    Down arrived = receive_from_above(action);
     if (!arrived.gradients.empty())
       batch.from_above = std::move(arrived.gradients.front());
     batch.answer = std::move(arrived.answer);

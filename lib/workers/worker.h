@@ -188,8 +188,8 @@ class Worker {
     Pass pass = {};
     Tensors answer = {};  // likewise
   };
-  /// What block k+1 sent down for a batch.
-  struct Arrived {
+  /// What goes down a boundary for a batch.
+  struct Down {
     std::vector<Tensors> gradients = {};  // by way
     Tensors answer = {};
   };
@@ -268,9 +268,11 @@ class Worker {
              const Tensors& parameters);
   void accumulate(const Action& action, const Tensors& own,
                   const Tensors& of_lower);
-  void remember_sent(std::int64_t batch, const std::vector<Tensors>& gradients);
-  void send_down(const Action& action, const std::vector<Tensors>& gradients);
-  Arrived receive_from_above(const Action& action);
+  void remember_sent(std::int64_t batch, const Down& down);
+  void start_free(const Grant& first);
+  Down down_of(std::vector<Tensors> gradients);
+  void send_down(const Action& action, const Down& down);
+  Down receive_from_above(const Action& action);
   double rate_of(const UpdateChain& update, const Action& action) const;
   double exchange_norm(const Action& action);
   void step(Learners& learners, Tensors gradients, const Action& action);
@@ -283,6 +285,7 @@ class Worker {
   std::string name_in_state(std::string_view what) const;
   void restore_flights(const SavedState& saved);
   void restore_lessons(const SavedState& saved);
+  std::vector<std::int64_t> awaited_below(const SavedState& saved) const;
   void restore_sent(const SavedState& saved);
   void restore_pending(const SavedState& saved);
   void restore_counts(const SavedState& saved);
@@ -306,8 +309,8 @@ class Worker {
   std::map<std::int64_t, Flight> flights_;   // by batch
   std::map<std::int64_t, ToLearn> lessons_;  // by batch
   std::map<std::int64_t, Asked> halves_;     // by batch: sent down, not applied
-  /// By batch: gradients that may be under way.
-  std::map<std::int64_t, std::vector<Tensors>> sent_down_;
+  /// By batch: what may be under way.
+  std::map<std::int64_t, Down> sent_down_;
   Pending pending_;
   std::int64_t version_ = 0;
   std::int64_t first_batch_ = 0;  // Grant's

@@ -1,11 +1,43 @@
 // What a worker does by itself when its block runs free: it looks at its
-// channels.
+// channels, and goes on with what a checkpoint had in flight.
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "lib/checkpoints/saved_state.h"
 #include "lib/workers/worker.h"
 
 namespace sluice {
+
+/// What is in flight is what was restored, and no function of the turn.
+void Worker::start_free(const Grant& first) {
+  first_batch_ = first.first_batch;
+  last_turn_ = first.first_turn - 1;
+  for (const auto& [batch, down] : std::exchange(sent_down_, {}))
+    send_down({.batch = batch}, down);
+  ledger_ = {};
+  for (const auto& [batch, flight] : flights_)
+    ledger_.set(Mark::in_flight, batch);
+  for (const auto& [batch, lesson] : lessons_) ledger_.set(Mark::lesson, batch);
+  for (std::int64_t i = 0; i < pending_.batches; ++i)
+    ledger_.set(Mark::summed, pending_.first_batch + i);
+}
+
+/// Batches whose gradients the block below had not taken when it was saved: of
+/// those that went down, they were under way.
+std::vector<std::int64_t> Worker::awaited_below(const SavedState& saved) const {
+  if (block() == 1) return {};
+  const auto below = static_cast<std::size_t>(block()) - 2;
+  const auto batches = [&](const char* what) {
+    return saved.numbers_below(fmt::format("{}.{}", what, below + 1));
+  };
+  std::vector<std::int64_t> awaited = batches("flights");
+  if (run_plan().blocks[below].gradient_from_above) return awaited;
+  const std::vector<std::int64_t> lessons = batches("lessons");
+  awaited.insert(awaited.begin(), lessons.begin(), lessons.end());
+  return awaited;
+}
 
 void Worker::run_free(const std::shared_ptr<Bell>& bell) {
   const SlowConsumer policy = plan().slow_consumer;

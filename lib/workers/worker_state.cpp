@@ -93,6 +93,8 @@ NamedTensors Worker::state() const {
   save_number(phase_, me + ".phase", all);
   save_number(parts_.block.first_layer(), me + ".first_layer", all);
   save_number(static_cast<std::int64_t>(plan().weights), me + ".weights", all);
+  if (plan().in_flight > 0)
+    save_number(plan().in_flight, me + ".in_flight", all);
   const std::string flights = name_in_state("flights");
   for (const auto& [batch, flight] : flights_) {
     const std::string name = fmt::format("{}.{}", flights, batch);
@@ -110,12 +112,13 @@ NamedTensors Worker::state() const {
     save_list({lesson.labels}, name + ".label", all);
     save_list(lesson.from_above, name + ".gradient", all);
   }
-  for (const auto& [batch, gradients] : sent_down_)
-    for (std::size_t way = 0; way < gradients.size(); ++way)
-      save_list(gradients[way],
-                fmt::format("{}.{}.{}", name_in_state("sent"), batch,
-                            gradient_name(way)),
-                all);
+  for (const auto& [batch, down] : sent_down_) {
+    const std::string name =
+        fmt::format("{}.{}.", name_in_state("sent"), batch);
+    for (std::size_t way = 0; way < down.gradients.size(); ++way)
+      save_list(down.gradients[way], name + gradient_name(way), all);
+    if (!down.answer.empty()) save_list(down.answer, name + kAnswer, all);
+  }
   for (const auto& [counter, counts] : log_.counts())
     for (const auto& [value, times] : counts)
       save_number(times,
@@ -154,13 +157,25 @@ void Worker::restore(const NamedTensors& weights, const NamedTensors& state,
 
 void Worker::restore_sent(const SavedState& saved) {
   const std::string sent = name_in_state("sent");
-  for (const std::int64_t batch : saved.numbers_below(sent)) {
-    const auto name_of = [&](std::size_t way) {
-      return fmt::format("{}.{}.{}", sent, batch, gradient_name(way));
+  std::vector<std::int64_t> batches = saved.numbers_below(sent);
+  if (plan().in_flight > 0) {
+    const std::vector<std::int64_t> awaited = awaited_below(saved);
+    std::erase_if(batches, [&](std::int64_t batch) {
+      return !std::binary_search(awaited.begin(), awaited.end(), batch);
+    });
+  }
+  for (const std::int64_t batch : batches) {
+    const std::string name = fmt::format("{}.{}.", sent, batch);
+    const auto has = [&](const std::string& what) {
+      return saved.has(name + what + ".count");
     };
-    for (std::size_t way = 0; saved.has(name_of(way) + ".count"); ++way)
-      sent_down_[batch].push_back(
-          on_device(saved.list(name_of(way)), device()));
+    const auto list = [&](const std::string& what) {
+      return on_device(saved.list(name + what), device());
+    };
+    Down& down = sent_down_[batch];
+    for (std::size_t way = 0; has(gradient_name(way)); ++way)
+      down.gradients.push_back(list(gradient_name(way)));
+    if (has(kAnswer)) down.answer = list(kAnswer);
   }
 }
 
@@ -222,6 +237,7 @@ void Worker::restore_lessons(const SavedState& saved) {
 
 void Worker::start(const Grant& first) {
   enter(first.phase, first.first_turn);
+  if (plan().in_flight > 0) return start_free(first);
   const auto sent = std::move(sent_down_);
   sent_down_.clear();
   for (const Transfer& transfer :
@@ -251,8 +267,10 @@ void Worker::note_memory() {
     now.history += bytes_of(lesson.features) + bytes_of({lesson.labels}) +
                    bytes_of(lesson.from_above);
   now.history += upper().kept_bytes();
-  for (const auto& [batch, gradients] : sent_down_)
-    for (const Tensors& each : gradients) now.history += bytes_of(each);
+  for (const auto& [batch, down] : sent_down_) {
+    for (const Tensors& each : down.gradients) now.history += bytes_of(each);
+    now.history += bytes_of(down.answer);
+  }
   if (buffer_) now.queue += static_cast<std::int64_t>(buffer_->bytes());
   for (const Link* link : {&parts_.below, &parts_.above})
     if (link->receiver)

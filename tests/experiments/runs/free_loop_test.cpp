@@ -24,7 +24,7 @@ class LonelyBlock : public testing::Test {
     std::vector<Ends> ends = memory_ends(experiment);
     below_ = std::move(ends[0].above);
     worker_ = make_worker(experiment, 2, std::move(ends[1]), nullptr, {});
-    loop_ = std::make_unique<FreeLoop>(experiment.plans[0].blocks[1], *worker_);
+    loop_ = std::make_unique<FreeLoop>(experiment.plans, *worker_);
   }
 
   Link below_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -27,6 +28,10 @@ constexpr const char* kNet =
     "evaluate_every = 0.7\n";
 constexpr const char* kFree = "schedule = 'free'\n";
 constexpr const char* kDdg = "boundary = {policy = 'delayed_gradient'}\n";
+/// Switches in the middle of a window of three batches.
+constexpr const char* kPhases =
+    "timetable = [{turn = 7, boundary = {policy = 'local_loss'}}, "
+    "{turn = 14, boundary = {policy = 'synthetic_gradient'}}]\n";
 
 Costs costs_with(const std::vector<double>& slowness, double latency = 0,
                  double jitter = 0) {
@@ -80,6 +85,34 @@ TEST(FreeRun, WithOneBatchInFlightIsBackprop) {
       "");
   EXPECT_GT(distance(trained(std::string(kFree) + kDdg, costs), backprop),
             1e-4);
+}
+
+TEST(FreeRun, OfATimetableWhenNothingTakesTimeHasTheBitsOfLockstep) {
+  for (const char* window : {"", "accumulate = {batches = 3}\n"}) {
+    const std::string lines = std::string(kDdg) + kPhases + window;
+    const NamedTensors free = trained(kFree + lines);
+    EXPECT_EQ(difference(free, trained(lines)), "") << window;
+    EXPECT_NE(difference(free, trained(kDdg + std::string(window))), "");
+  }
+}
+
+TEST(FreeRun, OfATimetableAppliesEveryBatchOnceInThePhaseOfItsForward) {
+  Training training(small_experiment(std::string(kNet) + "in_flight = 4\n" +
+                                     kFree + kDdg + kPhases));
+  std::map<std::pair<int, std::int64_t>, std::int64_t> phases;
+  std::map<int, std::int64_t> next;
+  training.watch = [&](const TimedAction& timed) {
+    const Action& action = timed.action;
+    if (action.op == Op::forward)
+      phases[{timed.block, action.batch}] = action.phase;
+    if (action.op != Op::update) return;
+    EXPECT_EQ(action.batch, next[timed.block]++);
+    const std::int64_t phase = action.batch < 7 ? 0 : action.batch < 14 ? 1 : 2;
+    EXPECT_EQ(action.phase, phase);
+    EXPECT_EQ((phases[{timed.block, action.batch}]), phase);
+  };
+  training.train(costs_with({1, 4, 2}, 1.5, 0.8));
+  EXPECT_EQ(next, (std::map<int, std::int64_t>{{1, 20}, {2, 20}, {3, 20}}));
 }
 
 /// What a run measures: times by block, counter and value.
@@ -170,14 +203,14 @@ struct Recorded {
 
 Recorded recorded(const std::string& config, const Costs& costs) {
   Training training(small_experiment(config));
-  Recorded run{.lines = std::vector<std::string>(training.workers.size()),
-               .weights = {}};
+  std::vector<std::vector<Action>> done(training.workers.size());
   training.watch = [&](const TimedAction& timed) {
-    run.lines[static_cast<std::size_t>(timed.block) - 1] +=
-        to_text(timed.action) + " ";
+    done[static_cast<std::size_t>(timed.block) - 1].push_back(timed.action);
   };
   training.train(costs);
-  run.weights = training.weights();
+  Recorded run{.lines = {}, .weights = training.weights()};
+  for (const std::vector<Action>& actions : done)
+    run.lines.push_back(to_text(actions));
   return run;
 }
 
@@ -196,13 +229,14 @@ NamedTensors replayed(const std::string& config,
 }
 
 TEST(FreeRun, IsRepeatedFromItsRecordWithoutCosts) {
-  const std::string config =
-      std::string(kNet) + "in_flight = 4\n" + kFree + kDdg;
-  const Recorded run = recorded(config, costs_with({2, 1, 3}, 0.5, 0.9));
-  EXPECT_EQ(difference(replayed(config, run.lines), run.weights), "");
-  EXPECT_NE(difference(trained(std::string("in_flight = 4\n") + kFree + kDdg),
-                       run.weights),
-            "");
+  for (const char* timetable : {"", kPhases}) {
+    const std::string lines =
+        std::string("in_flight = 4\n") + kFree + kDdg + timetable;
+    const Recorded run =
+        recorded(kNet + lines, costs_with({2, 1, 3}, 0.5, 0.9));
+    EXPECT_EQ(difference(replayed(kNet + lines, run.lines), run.weights), "");
+    EXPECT_NE(difference(trained(lines), run.weights), "");
+  }
 }
 
 std::string refusal(const std::string& lines) {
@@ -218,13 +252,28 @@ TEST(FreeRun, RefusesWhatNeedsTurnsThatAllBlocksShare) {
   const std::string free = kFree;
   EXPECT_EQ(refusal(free), "accepted");
   EXPECT_EQ(refusal(free + "engine = 'threads'\n"), "accepted");
-  EXPECT_THAT(refusal(free + "probe = {every = 3}\n"), HasSubstr("a probe"));
+  EXPECT_EQ(refusal(free + kDdg + kPhases + "probe = {every = 3}\n"),
+            "accepted");
   EXPECT_THAT(refusal(free + "barrier = 'iteration'\n"),
               HasSubstr("a barrier"));
-  EXPECT_THAT(refusal(free + "timetable = [{turn = 5, boundary = {policy = "
-                             "'local_loss'}}]\n"),
-              HasSubstr("a timetable"));
   EXPECT_THAT(refusal("in_flight = 3\n"), HasSubstr("schedule = 'free'"));
+}
+
+TEST(FreeRun, RefusesWithBuffersWhatNeedsTheBatchesOfTurns) {
+  const std::string free =
+      std::string(kFree) +
+      "boundary = {policy = 'local_loss', buffer = {batches = 2}}\n";
+  EXPECT_EQ(refusal(free), "accepted");
+  EXPECT_THAT(refusal(free + "probe = {every = 3}\n"),
+              HasSubstr("leave buffer and slow_consumer out"));
+  EXPECT_THAT(refusal(free + "on_failure = 'restart'\n"),
+              HasSubstr("in no checkpoint"));
+  EXPECT_EQ(refusal(free + "timetable = [{turn = 5, boundary = {head = {name = "
+                           "'linear'}}}]\n"),
+            "accepted");
+  EXPECT_THAT(refusal(free + "timetable = [{turn = 5, boundary = {2 = {policy "
+                             "= 'backprop'}}}]\n"),
+              HasSubstr("hold for the whole run"));
 }
 
 TEST(FreeRun, RefusesToClipOverTheModel) {
@@ -258,15 +307,33 @@ TEST_F(FreeRunProgram, LeavesARecordThatPlanReads) {
   EXPECT_EQ(list.text, record);
 }
 
-TEST_F(FreeRunProgram, IsNotContinued) {
-  const std::string config =
-      write("config.toml", config_with("blocks = 2\nmodel = {hidden = [24]}\n"
-                                       "schedule = 'free'\n"));
+TEST_F(FreeRunProgram, LeavesARecordOfItsPhases) {
+  const std::string config = write(
+      "config.toml", config_with("blocks = 3\nmodel = {hidden = [24, 16]}\n"
+                                 "schedule = 'free'\nin_flight = 3\n"
+                                 "boundary = {policy = 'delayed_gradient'}\n"
+                                 "timetable = [{turn = 5, boundary = {policy = "
+                                 "'local_loss'}}]\n"));
+  const std::string dir = path("run");
+  const Outcome run = sluice("run " + config + " --dir " + dir);
+  ASSERT_EQ(run.status, 0) << run.text;
+  const std::string record = slurp(dir + "/schedule.txt");
+  EXPECT_THAT(record, HasSubstr("B4 U4 P1 F5 B5 U5 F6"));
+  const Outcome list =
+      sluice("plan " + config + " --list --actions " + dir + "/schedule.txt");
+  EXPECT_EQ(list.text, record);
+}
+
+TEST_F(FreeRunProgram, WithBuffersIsNotContinued) {
+  const std::string config = write(
+      "config.toml", config_with("blocks = 2\nmodel = {hidden = [24]}\n"
+                                 "schedule = 'free'\nboundary = {policy = "
+                                 "'local_loss', buffer = {batches = 2}}\n"));
   const std::string dir = path("run");
   ASSERT_EQ(sluice("run " + config + " --dir " + dir).status, 0);
   const Outcome resumed = sluice("run --resume " + dir + " turns=20");
   EXPECT_EQ(resumed.status, 2);
-  EXPECT_THAT(resumed.text, HasSubstr("only a run in lockstep"));
+  EXPECT_THAT(resumed.text, HasSubstr("can't be continued"));
 }
 
 }  // namespace sluice::free_running_test

@@ -53,7 +53,21 @@ constexpr std::pair<const char*, const char*> kConfigs[] = {
      "'latest', 2 = {policy = 'delayed_gradient'}}\n"},
     {"DropOldestIntoABuffer",
      "boundary = {policy = 'local_loss', slow_consumer = 'drop_oldest', buffer "
-     "= {batches = 2}}\n"}};
+     "= {batches = 2}}\n"},
+    {"Timetable",
+     "in_flight = 4\nboundary = {policy = 'delayed_gradient'}\n"
+     "timetable = [{turn = 5, boundary = {policy = 'local_loss'}}, "
+     "{turn = 8, boundary = {1 = {policy = 'fully_decoupled'}}}]\n"},
+    {"TimetableAboveABuffer",
+     "in_flight = 3\naccumulate = {batches = 2}\n"
+     "boundary = {policy = 'local_loss', 1 = {buffer = {batches = 3}}}\n"
+     "timetable = [{turn = 5, boundary = {2 = {policy = "
+     "'delayed_gradient'}}}]\n"},
+    {"TimetableAboveLatest",
+     "in_flight = 3\n"
+     "boundary = {policy = 'local_loss', 1 = {slow_consumer = 'latest'}}\n"
+     "timetable = [{accuracy = 0.01, boundary = {2 = {policy = "
+     "'synthetic_gradient'}}}]\n"}};
 
 const char* lines_of(std::string_view name) {
   for (const auto& [of, lines] : kConfigs)
@@ -235,6 +249,19 @@ INSTANTIATE_TEST_SUITE_P(Engines, SlowConsumerOn,
                          [](const auto& info) {
                            return std::string(info.param);
                          });
+
+TEST_F(FreeFolder, WithoutItsPhasesIsRefused) {
+  run_free("threads", lines_of("Timetable"));
+  std::vector<std::string> lines = record();
+  for (std::string& line : lines)
+    for (const std::string_view phase : {" P1", " P2"}) {
+      const std::size_t at = line.find(phase);
+      ASSERT_NE(at, std::string::npos) << line;
+      line.erase(at, phase.size());
+    }
+  set_record(lines);
+  EXPECT_THAT(refusal(), HasSubstr("is no record of this run"));
+}
 
 TEST_F(FreeFolder, TamperedCheckpointDiffers) {
   run_free("threads", lines_of("DelayedGradient"));

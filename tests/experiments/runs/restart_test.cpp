@@ -4,6 +4,7 @@
 #include <cctype>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
@@ -15,12 +16,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/runs/assembly.h"
+#include "experiments/runs/free_schedule.h"
+#include "experiments/runs/replay.h"
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/faults.h"
 
 namespace sluice::restart_test {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -129,11 +136,125 @@ TEST_F(Restart, IsNoAnswerToWhatTheUserCanMend) {
   EXPECT_THAT(outcome.text, Not(HasSubstr("Restart")));
 }
 
-TEST_F(Restart, IsRefusedForBlocksThatRunFree) {
+TEST_F(Restart, IsRefusedWhereABufferLiesBetweenBlocks) {
   const Outcome outcome =
-      run("disturbed", "engine=virtual schedule=free on_failure=restart");
+      run("disturbed",
+          "engine=virtual schedule=free boundary.policy=local_loss "
+          "boundary.buffer.batches=2 on_failure=restart");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.text, HasSubstr("on_failure"));
+}
+
+constexpr const char* kFree = "schedule=free in_flight=4 ";
+
+/// Which batches a block has applied, as the metrics say, in any order.
+std::vector<std::int64_t> applied_by(int block, const std::string& dir) {
+  std::vector<std::int64_t> batches;
+  for (const Record& record : records_of(dir, "train"))
+    if (record.integer("block") == block)
+      batches.push_back(record.integer("batch"));
+  std::sort(batches.begin(), batches.end());
+  return batches;
+}
+
+/// Blocks that run free: no undisturbed run has their bits, but the replay of
+/// all that they have done, before and after restarts.
+class FreeRestart : public Faults,
+                    public testing::WithParamInterface<const char*> {
+ protected:
+  void expect_replayed(std::int64_t window = 1) {
+    const std::string dir = path("disturbed");
+    const Replayed replayed = replay(dir);
+    EXPECT_EQ(replayed.difference(), "");
+    EXPECT_EQ(replayed.compared.size(), 5U * 3) << "checkpoints 4, 8, ... 20";
+    std::vector<std::int64_t> once;
+    for (std::int64_t batch = window - 1; batch < 20; batch += window)
+      once.push_back(batch);
+    for (int block = 1; block <= 3; ++block)
+      EXPECT_EQ(applied_by(block, dir), once) << "block " << block;
+    for (const auto& actions : read_schedule(schedule_of_run(dir), 3))
+      EXPECT_EQ(std::count_if(actions.begin(), actions.end(),
+                              [](const Action& action) {
+                                return action.op == Op::forward;
+                              }),
+                20);
+    expect_nothing_left("disturbed");
+  }
+};
+
+TEST_F(FreeRestart, GoesOnWithWhatWasInFlight) {
+  const Outcome outcome = run_with("kill block 2 @ turn 10", kFree);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("of block 2 was ended by signal 9"));
+  const auto restarts = records_of(path("disturbed"), "restart");
+  ASSERT_EQ(restarts.size(), 1U);
+  const std::int64_t turn = restarts[0].integer("turn");
+  EXPECT_THAT(turn, AnyOf(4, 8));
+  // A restart that forgets it can't have the bits of the replay.
+  const auto saved = find_checkpoints(path("disturbed/checkpoints"));
+  EXPECT_GE(in_flight_in(saved.at(turn)).batches, 1);
+  expect_replayed();
+}
+
+TEST_P(FreeRestart, HasTheBitsOfItsRecord) {
+  const Outcome outcome =
+      run_with(GetParam(), std::string(kFree) + "accumulate.batches=3");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("Restart 1"));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("before this could happen")));
+  expect_replayed(3);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, FreeRestart,
+    testing::Values("kill block 2 @ start", "kill block 1 @ turn 2",
+                    "kill block 1 @ evaluation 6",
+                    "kill block 3 @ checkpoint 8", "kill block 1 @ turn 19",
+                    "kill block 3 @ turn 5; kill block 1 @ turn 13"),
+    [](const auto& info) {
+      std::string name;
+      for (const char c : std::string(info.param))
+        if (std::isalnum(static_cast<unsigned char>(c))) name += c;
+      return name;
+    });
+
+TEST_F(FreeRestart, GoesOnInThePhaseOfItsTimetable) {
+  const Outcome outcome = run_with(
+      "kill block 2 @ turn 6; kill block 3 @ turn 13",
+      std::string(kFree) +
+          "'timetable=[{turn=7,boundary={policy=\"synthetic_gradient\"}}]'");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(records_of(path("disturbed"), "restart").size(), 2U);
+  EXPECT_EQ(records_of(path("disturbed"), "phase").size(), 1U);
+  expect_replayed();
+}
+
+TEST_F(FreeRestart, OfARunThatEndedIsMadeByHand) {
+  const Outcome killed = run(
+      "disturbed", std::string(kFree) + "--inject 'kill block 2 @ turn 14'");
+  EXPECT_EQ(killed.status, 1);
+  EXPECT_THAT(killed.text, HasSubstr("sluice run --resume"));
+  EXPECT_EQ(replay(path("disturbed")).difference(), "")
+      << "the record comes to the last checkpoint";
+  const Outcome resumed = sluice("run --resume " + path("disturbed"));
+  ASSERT_EQ(resumed.status, 0) << resumed.text;
+  expect_replayed();
+}
+
+TEST_F(FreeRestart, WithoutWhatItDidBeforeIsRefused) {
+  const Outcome outcome = run_with("kill block 2 @ turn 10", kFree);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const std::string record = slurp(path("disturbed/schedule.txt"));
+  std::string rest;
+  for (std::size_t at = 0; at < record.size();) {
+    const std::size_t end = record.find('\n', at);
+    const std::size_t saved = record.find("C4", at);
+    ASSERT_LT(saved, end);
+    rest += record.substr(saved + 2, end + 1 - saved - 2);
+    at = end + 1;
+  }
+  write("disturbed/schedule.txt", rest);
+  EXPECT_THROW(replay(path("disturbed")), UserError);
 }
 
 /// A number from the environment, where it is given.

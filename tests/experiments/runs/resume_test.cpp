@@ -189,6 +189,72 @@ INSTANTIATE_TEST_SUITE_P(Engines, ResumeInFlight,
                            return std::string(info.param);
                          });
 
+/// As blocks do the same then as in lockstep, but find it out by themselves.
+TEST_F(ResumeInFlight, RunningFreeWhenNothingTakesTimeHasTheBitsOfLockstep) {
+  int number = 0;
+  for (const std::string method :
+       {"boundary.policy=delayed_gradient",
+        "boundary.policy=delayed_gradient boundary.weights=mixed",
+        "boundary.policy=features_replay boundary.statistics=both",
+        "boundary.policy=delayed_gradient accumulate.batches=3",
+        "boundary.policy=synthetic_gradient boundary.synthesizer.hidden=1"}) {
+    const std::string name = std::to_string(number++);
+    const std::string whole = run_delaying("whole" + name, method);
+    const std::string part = run_delaying(
+        "part" + name, "schedule=free turns=7 drain=false " + method);
+    const Outcome resumed =
+        sluice("run --resume " + part + " turns=12 drain=true");
+    EXPECT_EQ(resumed.status, 0) << resumed.text;
+    EXPECT_EQ(difference(load_weights(checkpoint_of(whole, 12)),
+                         load_weights(checkpoint_of(part, 12))),
+              "")
+        << method;
+    EXPECT_EQ(sluice("replay " + part).status, 0) << method;
+  }
+}
+
+TEST_F(ResumeInFlight, RunningFreeHasTheBitsOfItsWholeRecord) {
+  int number = 0;
+  for (const auto& [engine, how] :
+       {std::pair("virtual",
+                  "boundary.policy=delayed_gradient 'virtual.forward=[0.01]' "
+                  "'virtual.slow=[\"2x3\"]'"),
+        std::pair("threads",
+                  "boundary.policy=delayed_gradient accumulate.batches=3"),
+        std::pair("threads", "boundary.policy=synthetic_gradient"),
+        std::pair("processes",
+                  "boundary.policy=features_replay "
+                  "boundary.statistics=forward")}) {
+    engine_ = engine;
+    const std::string part = run_delaying(
+        "part" + std::to_string(number++),
+        std::string("schedule=free in_flight=4 turns=5 drain=false ") + how);
+    for (const char* more : {"turns=8", "turns=12 drain=true", "turns=14"}) {
+      const Outcome resumed = sluice("run --resume " + part + " " + more);
+      EXPECT_EQ(resumed.status, 0) << resumed.text;
+    }
+    const Outcome replayed = sluice("replay " + part);
+    EXPECT_EQ(replayed.status, 0) << engine << how << "\n" << replayed.text;
+    EXPECT_THAT(replayed.text, HasSubstr("    14  "));
+  }
+}
+
+TEST_F(ResumeInFlight, InAnotherScheduleIsRefused) {
+  const std::string delayed =
+      "boundary.policy=delayed_gradient turns=7 drain=false ";
+  const std::string lockstep = run_delaying("lockstep", delayed);
+  Outcome resumed =
+      sluice("run --resume " + lockstep + " turns=12 schedule=free");
+  EXPECT_EQ(resumed.status, 2);
+  EXPECT_THAT(resumed.text, HasSubstr("isn't the record"));
+  const std::string free =
+      run_delaying("free", delayed + "schedule=free in_flight=3");
+  resumed = sluice("run --resume " + free +
+                   " turns=12 schedule=lockstep in_flight=0");
+  EXPECT_EQ(resumed.status, 2);
+  EXPECT_THAT(resumed.text, HasSubstr("in flight"));
+}
+
 TEST_F(ResumeInFlight, InAnyPhaseOfATimetableGivesTheSameBits) {
   const std::string config = write(
       "timetable.toml",

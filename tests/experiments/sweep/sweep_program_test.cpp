@@ -249,9 +249,23 @@ TEST_F(Sweeps, HalvingWithoutEvaluationsIsAnError) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-TEST_F(Sweeps, BlocksThatRanFreeBeginAnew) {
+TEST_F(Sweeps, BlocksThatRanFreeGoOn) {
   const std::string free =
-      "optimizer.lr=0.1,0.01 schedule=free engine=threads turns=400";
+      "optimizer.lr=0.1,0.01 schedule=free engine=threads turns=4000 "
+      "boundary.policy=delayed_gradient";
+  const std::string run = "out/cells/001-0.1/seed-1";
+  EXPECT_THAT(interrupted(free, "out", run + "/metrics.jsonl", "\n", SIGTERM),
+              HasSubstr("status 4"));
+  const Outcome rest = sweep(free);
+  EXPECT_EQ(rest.status, kDone) << rest.text;
+  EXPECT_THAT(slurp(path(run + "/run.json")), HasSubstr("continued"));
+  EXPECT_THAT(sluice("replay " + path(run)).text, HasSubstr(": same bits"));
+}
+
+TEST_F(Sweeps, BlocksWithBuffersBeginAnew) {
+  const std::string free =
+      "optimizer.lr=0.1,0.01 schedule=free engine=threads turns=400 "
+      "boundary.policy=local_loss boundary.buffer.batches=2";
   ASSERT_EQ(sweep(free).status, kDone);
   fs::remove(path("out/cells/001-0.1/seed-1/done"));
   fs::remove(path("out/cells/001-0.1/seed-1/metrics.jsonl"));

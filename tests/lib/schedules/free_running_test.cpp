@@ -45,9 +45,13 @@ std::string text_of(const std::vector<Action>& actions) {
 /// A block that does what it is told of its choices.
 class Chooser {
  public:
-  explicit Chooser(const BlockPlan& plan) : plan_(plan), chooser_(plan) {}
+  explicit Chooser(const BlockPlan& plan) : Chooser(std::vector{plan}) {}
+  explicit Chooser(const std::vector<BlockPlan>& phases)
+      : plan_(phases.front()), chooser_(phases) {}
 
   void give(const Grant& grant) { chooser_.give(grant); }
+  /// What it had done before it begins.
+  void set(Mark mark, std::int64_t batch) { ledger_.set(mark, batch); }
   void see(const MessageHead& first) { chooser_.see(first); }
   std::vector<Action> choices() const { return chooser_.choices(ledger_); }
   bool is_done() const { return chooser_.is_done(ledger_); }
@@ -122,6 +126,70 @@ TEST(FreeRunning, UpdatesWhenAWindowOfAccumulationIsFull) {
   EXPECT_EQ(text_of(block.choices()), "F1");
   for (const Action& action : actions_from_text("F1 B1")) block.note(action);
   EXPECT_EQ(text_of(block.choices()), "U1");
+}
+
+TEST(FreeRunning, BeginsWithTheTurnOfItsFirstGrant) {
+  Chooser block(make_free_plan({kDelayed}).blocks[0]);
+  block.set(Mark::in_flight, 6);
+  EXPECT_TRUE(block.is_done());
+  block.give({.first_turn = 7, .end_turn = 7});
+  EXPECT_TRUE(block.is_done());
+  block.give({.first_turn = 7, .end_turn = 9});
+  EXPECT_EQ(text_of(block.choices()), "B6 F7");
+  EXPECT_EQ(block.choices().at(0).turn, 6);
+}
+
+TEST(FreeRunning, CountsWhatItsWindowHeldBeforeItBegan) {
+  Chooser block(make_free_plan({kLocal}, 3).blocks[0]);
+  for (const std::int64_t batch : {3, 4}) block.set(Mark::summed, batch);
+  block.give({.first_turn = 5, .end_turn = 9});
+  for (const Action& action : actions_from_text("F5 B5")) block.note(action);
+  EXPECT_EQ(text_of(block.choices()), "U5");
+}
+
+TEST(FreeRunning, GoesBackwardBeforeAGrantEndsWhereItWaitsForNobody) {
+  const Grant grant{.end_turn = 1, .checkpoint = true};
+  EXPECT_EQ(text_of(after(kSynthetic, "F0", grant, 3).choices()), "B0");
+  EXPECT_EQ(text_of(after(kSynthetic, "F0 B0 U0", grant, 3).choices()), "C1");
+}
+
+TEST(FreeRunning, LearnsAtOnceFromAGradientThatItHasApplied) {
+  const Traits both{.delay = 1, .own = true, .learns = true};
+  EXPECT_EQ(text_of(after(both, "F0 F1 B0 U0", {.end_turn = 9}, 3).choices()),
+            "L0 B1 F2");
+}
+
+/// A block in a phase with a delay, and then in one without.
+Chooser of_two_phases(std::int64_t accumulate) {
+  return Chooser({make_free_plan({kDelayed}, accumulate, 3).blocks[0],
+                  make_free_plan({kLocal}, accumulate, 3).blocks[0]});
+}
+
+TEST(FreeRunning, TakesThePlanOfAPhaseWhenItsPipeIsDrained) {
+  Chooser block = of_two_phases(1);
+  block.give({.end_turn = 2, .drain = true});
+  for (const Action& action : actions_from_text("F0 F1 B0 U0"))
+    block.note(action);
+  EXPECT_EQ(text_of(block.choices()), "B1");
+  for (const Action& action : actions_from_text("B1 U1")) block.note(action);
+  ASSERT_TRUE(block.is_done());
+  block.give({.first_turn = 2, .end_turn = 9, .phase = 1, .first_batch = 2});
+  EXPECT_EQ(text_of(block.choices()), "F2");
+  EXPECT_EQ(block.choices().at(0).phase, 1);
+  for (const Action& action : actions_from_text("F2")) block.note(action);
+  EXPECT_EQ(text_of(block.choices()), "B2") << "of a cut no batch waits";
+}
+
+TEST(FreeRunning, BeginsANewWindowInAPhase) {
+  Chooser block = of_two_phases(2);
+  block.give({.end_turn = 1, .drain = true});
+  for (const Action& action : actions_from_text("F0 B0")) block.note(action);
+  ASSERT_TRUE(block.is_done());
+  block.give({.first_turn = 1, .end_turn = 9, .phase = 1, .first_batch = 1});
+  for (const Action& action : actions_from_text("F1 B1")) block.note(action);
+  EXPECT_EQ(text_of(block.choices()), "F2");
+  for (const Action& action : actions_from_text("F2 B2")) block.note(action);
+  EXPECT_EQ(text_of(block.choices()), "U2");
 }
 
 /// The upper of two blocks below which activations may be dropped.
@@ -426,6 +494,16 @@ TEST(FreeSchedule, DropsNothingBelowABufferThatCouldRunOut) {
   Traits any = buffered({});
   any.slow_consumer = SlowConsumer::latest;
   EXPECT_EQ(refusal(any, true), "accepted");
+}
+
+TEST(Action, OfAPhaseIsReadBackFromItsText) {
+  const std::vector<Action> actions = actions_from_text("F0 B0 P1 F1 P3 F2");
+  EXPECT_EQ(actions.at(1).phase, 0);
+  EXPECT_EQ(actions.at(2).phase, 1);
+  EXPECT_EQ(actions.at(3).phase, 3);
+  EXPECT_EQ(to_text(actions), "F0 B0 P1 F1 P3 F2");
+  for (const char* text : {"P", "Px", "P-1", "P1x", "P1<2"})
+    EXPECT_THROW(actions_from_text(text), UserError) << text;
 }
 
 TEST(Action, ThatDropsOthersIsReadBackFromItsText) {

@@ -14,6 +14,7 @@
 #include "lib/schedules/program.h"
 #include "lib/schedules/rows.h"
 #include "lib/schedules/simulation.h"
+#include "tests/lib/schedules/interrupted.h"
 
 namespace sluice {
 namespace {
@@ -155,6 +156,21 @@ std::vector<Done> what_was_done(const Case& made,
   return done;
 }
 
+/// The same when a run goes back to a checkpoint half way, and then nothing
+/// takes time.
+std::vector<Done> what_was_done_at_last(
+    const Case& made, const std::vector<Capacity>& capacities) {
+  std::vector<Done> done;
+  for (const std::vector<Action>& actions :
+       actions_of_interrupted(made.plan, capacities, made.costs, {},
+                              made.grant.end_turn / 2, made.grant)) {
+    done.emplace_back();
+    for (const Action& action : actions)
+      ++done.back()[{action.op, action.batch}];
+  }
+  return done;
+}
+
 std::int64_t count(const Done& done, Op op) {
   return std::count_if(done.begin(), done.end(), [&](const auto& item) {
     return item.first.first == op;
@@ -225,6 +241,15 @@ std::string to_text(const Case& made) {
   return text;
 }
 
+std::string fault_of(const Case& made, const std::vector<Done>& done) {
+  for (const BlockPlan& block : made.plan.blocks) {
+    const std::string fault = fault_of_block(
+        made, block, done[static_cast<std::size_t>(block.block) - 1]);
+    if (!fault.empty()) return fmt::format("block {} {}", block.block, fault);
+  }
+  return "";
+}
+
 std::string fault_of(const Case& made,
                      const std::vector<Capacity>& capacities) {
   std::size_t most = made.slack + 4 +
@@ -237,14 +262,14 @@ std::string fault_of(const Case& made,
     if (std::max(capacity.up, capacity.down) > most)
       return fmt::format("a channel holds {} messages up and {} down",
                          capacity.up, capacity.down);
-  const auto done = what_was_done(
-      made, simulate(made.plan, made.costs, capacities, made.grant));
-  for (const BlockPlan& block : made.plan.blocks) {
-    const std::string fault = fault_of_block(
-        made, block, done[static_cast<std::size_t>(block.block) - 1]);
-    if (!fault.empty()) return fmt::format("block {} {}", block.block, fault);
-  }
-  return "";
+  const std::string fault = fault_of(
+      made, what_was_done(
+                made, simulate(made.plan, made.costs, capacities, made.grant)));
+  if (!fault.empty() || !made.is_free || !can_be_continued(made.plan))
+    return fault;
+  const std::string later =
+      fault_of(made, what_was_done_at_last(made, capacities));
+  return later.empty() ? "" : "after an interruption " + later;
 }
 
 }  // namespace
