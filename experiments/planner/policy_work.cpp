@@ -100,9 +100,7 @@ class MadeUpBatch {
   void teach(const Tensors& features) const {
     const auto upper = make_.upper(site_);
     const Payload data{{input()}, labels_};
-    const InputContext context{
-        .pass = pass_,
-        .data = [&] { return data; }};
+    const InputContext context{.pass = pass_, .data = [&] { return data; }};
     upper->inputs(context, {});
     upper->learn(context, {features, labels_});
   }
