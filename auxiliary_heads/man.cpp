@@ -8,6 +8,7 @@
 // Parameters follow, BatchNorm statistics don't, as in the authors' code. EMA
 // begins as the layer does, LB with weights of its own.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -76,13 +77,15 @@ class ManHead final : public Head {
     return all;
   }
 
-  void follow(const Tensors& first_layer_above) override {
+  void follow(const Tensors& first_layer_above, double share) override {
     SLUICE_CHECK(first_layer_above.size() == averaged_.size(),
                  "[man] got {} weights to follow, has {}",
                  first_layer_above.size(), averaged_.size());
     const at::NoGradGuard no_grad;
+    // The batches of a turn together count as one.
+    const double momentum = std::pow(momentum_, share);
     for (std::size_t i = 0; i < averaged_.size(); ++i)
-      averaged_[i].mul_(momentum_).add_(first_layer_above[i], 1 - momentum_);
+      averaged_[i].mul_(momentum).add_(first_layer_above[i], 1 - momentum);
   }
 
  private:

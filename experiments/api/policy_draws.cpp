@@ -13,6 +13,7 @@ namespace sluice {
 namespace {
 
 constexpr const char* kAtConfig = "config";
+constexpr const char* kUpper = ".upper";
 
 std::string name_of(std::size_t boundary, std::size_t phase) {
   return fmt::format("boundary.{}.phase.{}", boundary + 1, phase);
@@ -26,6 +27,19 @@ bool goes_on(const Experiment& experiment, std::size_t boundary,
                           experiment.phases[phase - 1][boundary].config;
 }
 
+/// The end is made while the generator is in that state.
+template <class Make>
+Make drawing_from(const at::Tensor& state,
+                  const std::shared_ptr<std::recursive_mutex>& turn,
+                  const Make& make) {
+  return [=](const Site& site) {
+    const std::lock_guard lock(*turn);
+    const GeneratorKept kept;
+    set_generator_state(state);
+    return make(site);
+  };
+}
+
 }  // namespace
 
 NamedTensors noted_draws(const Experiment& experiment) {
@@ -36,7 +50,10 @@ NamedTensors noted_draws(const Experiment& experiment) {
       const auto boundary = static_cast<std::size_t>(block) - 1;
       if (goes_on(experiment, boundary, phase)) continue;
       states.emplace_back(name_of(boundary, phase), generator_state());
-      experiment.phases[phase][boundary].make.lower(site_of(experiment, block));
+      const MakeBoundary& make = experiment.phases[phase][boundary].make;
+      make.lower(site_of(experiment, block));
+      states.emplace_back(name_of(boundary, phase) + kUpper, generator_state());
+      make.upper(site_of(experiment, block));
     }
   return states;
 }
@@ -48,14 +65,11 @@ void draw_from(const NamedTensors& states,
   for (std::size_t phase = 0; phase < experiment.phases.size(); ++phase)
     for (std::size_t i = 0; i < experiment.phases[phase].size(); ++i) {
       if (goes_on(experiment, i, phase)) continue;
-      MakeLower& make = experiment.phases[phase][i].make.lower;
-      make = [make, turn,
-              state = by_name.at(name_of(i, phase))](const Site& site) {
-        const std::lock_guard lock(*turn);
-        const GeneratorKept kept;
-        set_generator_state(state);
-        return make(site);
-      };
+      MakeBoundary& make = experiment.phases[phase][i].make;
+      make.lower =
+          drawing_from(by_name.at(name_of(i, phase)), turn, make.lower);
+      make.upper = drawing_from(by_name.at(name_of(i, phase) + kUpper), turn,
+                                make.upper);
     }
 }
 

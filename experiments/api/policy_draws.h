@@ -13,7 +13,7 @@ namespace sluice {
 /// in any order, and shall draw the same everywhere, registered as parameters
 /// or not: so the generator's states are noted once and shipped.
 
-/// Its states where the config is read, and before the policy of each boundary
+/// Its states where the config is read, and before each end of a boundary
 /// is made, one after the other from where it stands now. Leaves it there.
 NamedTensors noted_draws(const Experiment& experiment);
 

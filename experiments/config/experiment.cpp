@@ -223,6 +223,12 @@ Plans plans_of(const Experiment& experiment, bool model_norm,
           phase[static_cast<std::size_t>(block) - 1].make;
       const Site site = site_of(experiment, block);
       traits.push_back(make.lower(site)->traits());
+      for (const std::string& name : traits.back().attachments)
+        if (name != kRawInput)
+          throw UserError(
+              "boundary {}: nothing called '{}' comes with a batch; there is: "
+              "{}",
+              block, name, kRawInput);
       // Whether it can be made.
       if (traits.back().upper != UpperEnd::plain) make.upper(site);
     }
@@ -579,7 +585,7 @@ Experiment read_experiment(const ConfigNode& config,
   experiment.costs = costs_of(
       settings.virtual_time, experiment.model, experiment.ranges,
       experiment.codecs, experiment.batch_size / experiment.micro_batches.count,
-      experiment.precision, top);
+      experiment.micro_batches.count, experiment.precision, top);
   return experiment;
 }
 

@@ -18,6 +18,8 @@ constexpr std::array<std::string_view, 18> kNoNumbers = {
 constexpr std::array<std::string_view, 2> kNoNumbersOfData = {"root",
                                                               "prefetch"};
 
+constexpr std::array<std::string_view, 1> kNoNumbersOfPipeline = {"order"};
+
 template <class Names>
 ConfigNode without(const ConfigNode& node, const Names& names) {
   ConfigNode rest = node;
@@ -51,6 +53,11 @@ std::optional<Difference> difference(const ConfigNode* is,
   return std::nullopt;
 }
 
+bool cuts_turns(const ConfigNode& pipeline) {
+  const ConfigNode* count = pipeline.find("micro_batches");
+  return count != nullptr && *count != ConfigNode{.value = std::int64_t{1}};
+}
+
 /// Whether the model has a dropout; the heads have none but those of layers
 /// that are the model's.
 bool draws_masks(const ConfigNode& resolved) {
@@ -65,6 +72,11 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
   ConfigNode numbers = without(resolved, kNoNumbers);
   if (!draws_masks(resolved))
     numbers = without(numbers, std::array<std::string_view, 1>{"masks"});
+  const ConfigNode* pipeline = numbers.find("pipeline");
+  if (pipeline != nullptr && !cuts_turns(*pipeline))
+    numbers = without(numbers, std::array<std::string_view, 1>{"pipeline"});
+  else if (pipeline != nullptr)
+    numbers.set("pipeline", without(*pipeline, kNoNumbersOfPipeline));
   if (const ConfigNode* data = numbers.find("data"))
     numbers.set("data", without(*data, kNoNumbersOfData));
   return numbers;

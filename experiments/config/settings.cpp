@@ -117,10 +117,11 @@ void Settings::describe(Fields& fields) {
                   .allowed = orders()});
         part.key("micro_batches", micro_batches,
                  {.text = "of a turn, each with its share of the loss; divides "
-                          "batch_size. 1 where a boundary delays",
+                          "batch_size. 1 where a boundary delays. Synthesizers "
+                          "and input models learn from each",
                   .unit = "batches",
                   .min = 1,
-                  .max = 65536});
+                  .max = 256});
       });
   fields.key("max_staleness", max_staleness,
              {.text = "a gradient that is older ends the run with an error; "

@@ -63,14 +63,17 @@ double bytes_of_sample(const SampleShape& shape, Precision precision,
 
 MessageBytes bytes_above(const Model& model, const LayerRange& range,
                          const Codec* codec, std::int64_t batch_size,
-                         Precision precision) {
+                         std::int64_t micro_batches, Precision precision) {
   const SampleShape& shape =
       model.layers[static_cast<std::size_t>(range.last)].output;
   const auto samples = static_cast<double>(batch_size);
   const std::int64_t labels = model.sample.is_text ? model.sample.shape[0] : 1;
   const double features = samples * bytes_of_sample(shape, precision, codec);
   const double up = features + samples * 8 * static_cast<double>(labels);
-  return {.activation = up, .gradient = features, .evaluation = up, .norm = 8};
+  return {.activation = up,
+          .gradient = features,
+          .evaluation = up * static_cast<double>(micro_batches),
+          .norm = 8};
 }
 
 }  // namespace
@@ -116,8 +119,8 @@ void VirtualOptions::describe(Fields& fields) {
 
 Costs costs_of(const VirtualOptions& options, const Model& model,
                const Partition& ranges, const Codecs& codecs,
-               std::int64_t batch_size, Precision precision,
-               const Fields& top) {
+               std::int64_t batch_size, std::int64_t micro_batches,
+               Precision precision, const Fields& top) {
   Costs costs{.blocks = std::vector<BlockCosts>(ranges.size()),
               .latency = options.latency,
               .bandwidth = options.bandwidth,
@@ -142,7 +145,7 @@ Costs costs_of(const VirtualOptions& options, const Model& model,
   set_slowness(options.slow, top, costs.blocks);
   for (std::size_t k = 0; k + 1 < ranges.size(); ++k)
     costs.bytes.push_back(bytes_above(model, ranges[k], codecs.at(k).get(),
-                                      batch_size, precision));
+                                      batch_size, micro_batches, precision));
   return costs;
 }
 

@@ -39,7 +39,10 @@ class MadeUpBatch {
                   .make),
         lower_(make_.lower(site_)),
         labels_(labels_of(samples, experiment.model.sample)),
-        pass_{.seed = experiment.seed, .masks = experiment.masks} {}
+        pass_{.seed = experiment.seed, .masks = experiment.masks} {
+    if (lower_->traits().upper == UpperEnd::answers)
+      answer_ = answer_above(experiment, block);
+  }
 
   PolicyWork work() {
     const BlockPlan& plan =
@@ -78,7 +81,7 @@ class MadeUpBatch {
             .from_above = from_above_,
             .pass = pass_,
             .attachments = attachments(),
-            .answer = answer()};
+            .answer = answer_};
   }
 
   at::Tensor input() const {
@@ -90,11 +93,6 @@ class MadeUpBatch {
     for (const std::string& name : lower_->traits().attachments)
       all[name] = input();
     return all;
-  }
-
-  Tensors answer() const {
-    if (lower_->traits().upper != UpperEnd::answers) return {};
-    return answer_above(experiment_, block_);
   }
 
   void teach(const Tensors& features) const {
@@ -115,6 +113,7 @@ class MadeUpBatch {
   Pass pass_;
   Tensors features_;
   Tensors from_above_;
+  Tensors answer_;
 };
 
 }  // namespace
@@ -128,7 +127,8 @@ PolicyWork policy_work(const Experiment& experiment, int block) {
     const auto n = static_cast<double>(kFew);
     const double b = (twice.*which - 2 * (few.*which)) / (2 * n * n);
     const double a = few.*which / n - b * n;
-    return a + b * static_cast<double>(experiment.batch_size);
+    return a + b * static_cast<double>(experiment.batch_size /
+                                       experiment.micro_batches.count);
   };
   return {.signal = for_sample(&PolicyWork::signal),
           .learn = for_sample(&PolicyWork::learn),

@@ -56,7 +56,8 @@ TurnWork work_of(const Experiment& experiment) {
   for (const BlockPlan& block : plan.blocks)
     for (const Action& action :
          actions_of(block, {.end_turn = turns, .drain = true})) {
-      operations += seconds_of(costs, block, action);
+      operations += seconds_of(costs, block, action) *
+                    block.micro_batches.share_of(action.batch);
       for (const Transfer& sent : yields_of(plan, block.block, action))
         bytes += transit_of(costs, sent).occupies;
     }

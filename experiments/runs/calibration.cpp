@@ -9,8 +9,9 @@ Experiment in_one_block(const Experiment& experiment) {
       {experiment.ranges.front().first, experiment.ranges.back().last}};
   whole.phases = {Boundaries{}};
   whole.optimizers.resize(1);
-  whole.plans = {
-      make_run_plan({}, false, experiment.plans.front().blocks[0].accumulate)};
+  whole.plans = {make_run_plan({}, false,
+                               experiment.plans.front().blocks[0].accumulate,
+                               experiment.micro_batches)};
   whole.capacities.clear();
   return whole;
 }

@@ -80,7 +80,9 @@ void VirtualClock::trace(const TimedAction& timed) {
 void VirtualClock::watch(const TimedAction& timed) {
   const Action& action = timed.action;
   trace(timed);
-  if (timed.block == 1 && action.op == Op::forward) ++turns_;
+  if (timed.block == 1 && action.op == Op::forward &&
+      experiment_.micro_batches.ends_turn(action.batch))
+    ++turns_;
   busy_[static_cast<std::size_t>(timed.block) - 1] += timed.end - timed.start;
   const bool sends_down =
       action.op == Op::backward || action.op == Op::backward_input;

@@ -65,8 +65,8 @@ class Head : public torch::nn::Module {
   virtual Needs needs() const { return {}; }
   /// Called for each batch after its forward(), with what
   /// needs().first_layer_above asked for, in the order of the layer's
-  /// parameters. The tensors must not be kept.
-  virtual void follow(const Tensors& /*first_layer_above*/) {}
+  /// parameters. The tensors must not be kept. share: of the batch in its turn.
+  virtual void follow(const Tensors& /*first_layer_above*/, double /*share*/) {}
   /// What begins as a copy of weights of the model, by their names in it
   /// ("layers.3.weight"): set when those are loaded before training.
   virtual NamedTensors copied() const { return {}; }

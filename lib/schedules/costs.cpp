@@ -34,8 +34,11 @@ double mean_seconds(const BlockCosts& costs, const BlockPlan& plan, Op op) {
   // Of a backward in two halves the first has both. In this order, which the
   // last bits of a virtual time depend on.
   const bool has_head = op == Op::backward || op == Op::backward_input;
-  return has_head ? seconds + costs.head + replay_seconds(costs, plan)
-                  : seconds;
+  if (has_head) return seconds + costs.head + replay_seconds(costs, plan);
+  // Batches of an evaluation are as large as a whole turn's.
+  return op == Op::evaluate
+             ? seconds * static_cast<double>(plan.micro_batches.count)
+             : seconds;
 }
 
 double factor(const Costs& costs, std::initializer_list<std::int64_t> what,
@@ -128,8 +131,10 @@ double seconds_in_one_block(const Costs& costs, const RunPlan& plan) {
   double seconds = 0;
   for (const BlockPlan& block : plan.blocks) {
     const BlockCosts mine = costs_of(costs, block.block);
-    seconds += mine.seconds[Op::forward] + mine.seconds[Op::backward] +
-               mine.seconds[Op::update] / static_cast<double>(block.accumulate);
+    const auto batches = static_cast<double>(block.micro_batches.count);
+    seconds +=
+        (mine.seconds[Op::forward] + mine.seconds[Op::backward]) * batches +
+        mine.seconds[Op::update] / static_cast<double>(block.accumulate);
   }
   return seconds;
 }

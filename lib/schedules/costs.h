@@ -59,7 +59,7 @@ struct Costs {
   /// 1 +- jitter, 0 <= jitter < 1, keyed by the seed and what it is.
   double jitter = 0;
   std::uint64_t seed = 0;
-  /// Seconds of a batch when one block does it all by back-propagation; 0:
+  /// Seconds of a turn when one block does it all by back-propagation; 0:
   /// the sum of the blocks' forwards, backwards and updates at slowness 1.
   double in_one_block = 0;
   /// Index k-1 for boundary k; missing: `latency` and `bandwidth`.

@@ -83,6 +83,11 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
           "boundary {}: its delay counts turns, and goes with "
           "pipeline.micro_batches = 1 only",
           block);
+    if (above.upper == UpperEnd::answers && !above.learns)
+      throw UserError(
+          "boundary {}: what its upper end answers is for learn(), so its "
+          "traits must say that it learns",
+          block);
     if (above.replay)
       throw UserError(
           "boundary {}: a buffer needs blocks that don't wait for each other: "

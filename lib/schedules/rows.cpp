@@ -4,6 +4,10 @@
 #include "lib/schedules/free_running.h"
 
 namespace sluice {
+
+RunPlan plan_of_gpipe(const std::vector<Traits>& boundaries,
+                      const ScheduleOptions& options);
+
 namespace {
 
 RunPlan plan_of_turns(const std::vector<Traits>& boundaries,
@@ -24,6 +28,8 @@ RunPlan plan_of_free(const std::vector<Traits>& boundaries,
 constexpr ScheduleRow kRows[] = {
     {"turns", "each batch goes forward and, when its delay is over, backward",
      plan_of_turns},
+    {"gpipe", "all batches of a turn go forward, then all backward",
+     plan_of_gpipe},
     {"free", "what is ready comes first, and the record says what was",
      plan_of_free},
 };

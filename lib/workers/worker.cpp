@@ -119,7 +119,8 @@ Worker::Worker(WorkerSettings settings, WorkerParts parts)
     : settings_(std::move(settings)),
       parts_(std::move(parts)),
       trained_(parts_.block.parameters()),
-      log_(parts_.block.index(), parts_.sink, settings_.turns_per_epoch),
+      log_(parts_.block.index(), parts_.sink, settings_.turns_per_epoch,
+           settings_.plans.at(0).blocks.at(0).micro_batches),
       timeline_(parts_.block.index(), parts_.sink, settings_.traced) {
   SLUICE_CHECK(parts_.lowers.size() == settings_.plans.size(),
                "{} lower ends for {} phases", parts_.lowers.size(),
@@ -236,6 +237,8 @@ void Worker::perform(const Action& action) {
   if (parts_.memory) memory.emplace(*parts_.memory);
   const PrecisionScope precision(settings_.precision, device().type());
   enter(action.phase, action.turn);
+  SLUICE_CHECK(action.round == 0, "block {} ({}): no method has rounds yet",
+               block(), to_text(action));
   SLUICE_CHECK(ledger_.may(action), "block {} ({}) lacks {}", block(),
                to_text(action), ledger_.lacks(action));
   static const ByOp<void (Worker::*)(const Action&)> does = {
@@ -432,7 +435,9 @@ Attachments Worker::kept_of(const Payload& fed) const {
   for (const auto* names : {&plan().keeps, &plan().relays})
     for (const std::string& name : *names)
       SLUICE_CHECK(fed.attachments.contains(name),
-                   "block {} got no {}, which a boundary needs", block(), name);
+                   "block {} got no {} with its batch, which the policy of a "
+                   "boundary needs",
+                   block(), name);
   for (const std::string& name : plan().keeps)
     kept[name] = on_device(fed.attachments.at(name), device());
   return kept;
@@ -621,7 +626,8 @@ void Worker::accumulate(const Action& action, const Tensors& own,
   gradients.resize(trained_.size());
   for (std::size_t i = 0; i < of_lower.size(); ++i)
     gradients[stages_[phase()].trained[i]] = of_lower[i];
-  if (pending_.batches == 0) pending_.first_batch = action.batch;
+  if (pending_.batches == 0)
+    pending_.first_turn = plan().micro_batches.turn_of(action.batch);
   if (pending_.batches++ == 0)
     pending_.gradients = std::move(gradients);
   else

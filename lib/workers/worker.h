@@ -173,9 +173,9 @@ class Worker {
   /// Gradients between a backward and its update.
   struct Pending {
     Tensors gradients;
-    std::int64_t batches = 0;  // that they are the sum of
-    std::int64_t turns = 0;    // that they are all batches of
-    std::int64_t first_batch = 0;
+    std::int64_t batches = 0;     // that they are the sum of
+    std::int64_t turns = 0;       // that they are all batches of
+    std::int64_t first_turn = 0;  // whose batches they are
     Staleness in_batches = {};
     Staleness in_updates = {};
     double squared_norm_above = 0;
@@ -295,7 +295,7 @@ class Worker {
 
   WorkerSettings settings_;
   WorkerParts parts_;
-  NamedTensors trained_;  // the block's parameters, then the policies'
+  NamedTensors trained_;  // the block's parameters, then the lower ends'
   std::unique_ptr<UpdateChain> update_;
   std::vector<Learners> learners_;
   std::vector<Stage> stages_;  // by phase

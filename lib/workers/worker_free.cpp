@@ -21,7 +21,7 @@ void Worker::start_free(const Grant& first) {
     ledger_.set(Mark::in_flight, batch);
   for (const auto& [batch, lesson] : lessons_) ledger_.set(Mark::lesson, batch);
   for (std::int64_t i = 0; i < pending_.batches; ++i)
-    ledger_.set(Mark::summed, pending_.first_batch + i);
+    ledger_.set(Mark::summed, pending_.first_turn + i);
 }
 
 /// Batches whose gradients the block below had not taken when it was saved: of

@@ -26,10 +26,12 @@ Said together(const Said& before, Said now) {
 }  // namespace
 
 WorkerLog::WorkerLog(int block, std::shared_ptr<Sink> sink,
-                     std::int64_t turns_per_epoch)
+                     std::int64_t turns_per_epoch,
+                     const MicroBatches& micro_batches)
     : block_(block),
       sink_(std::move(sink)),
-      turns_per_epoch_(turns_per_epoch) {}
+      turns_per_epoch_(turns_per_epoch),
+      micro_batches_(micro_batches) {}
 
 void WorkerLog::write(const Record& record) const {
   if (sink_) sink_->write(record);
@@ -40,7 +42,8 @@ Record WorkerLog::record_of(std::string_view kind, const Action& action) const {
   record.set("kind", std::string(kind));
   record.set("turn", action.turn);
   record.set("block", std::int64_t{block_});
-  record.set("batch", action.batch);
+  // Whose samples they were: readers know turns, not how they were cut.
+  record.set("batch", micro_batches_.turn_of(action.batch));
   return record;
 }
 

@@ -14,6 +14,7 @@
 #include "lib/metrics/likeness.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/action.h"
+#include "lib/schedules/micro_batches.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {
@@ -31,8 +32,8 @@ struct Said {
 /// The metric records of a block. Without a sink it only counts.
 class WorkerLog {
  public:
-  WorkerLog(int block, std::shared_ptr<Sink> sink,
-            std::int64_t turns_per_epoch);
+  WorkerLog(int block, std::shared_ptr<Sink> sink, std::int64_t turns_per_epoch,
+            const MicroBatches& micro_batches);
 
   /// A batch was applied. staleness: in batches; steps_between: the block's
   /// updates between its forward and its backward. What is said of the batches
@@ -73,6 +74,7 @@ class WorkerLog {
   int block_;
   std::shared_ptr<Sink> sink_;
   std::int64_t turns_per_epoch_;
+  MicroBatches micro_batches_;
   std::int64_t staleness_ = 0;
   std::int64_t steps_between_ = 0;
   std::int64_t said_turn_ = -1;

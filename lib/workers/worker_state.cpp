@@ -111,6 +111,8 @@ NamedTensors Worker::state() const {
     save_list(lesson.features, name + ".feature", all);
     save_list({lesson.labels}, name + ".label", all);
     save_list(lesson.from_above, name + ".gradient", all);
+    if (!lesson.answer.empty())
+      save_list(lesson.answer, fmt::format("{}.{}", name, kAnswer), all);
   }
   for (const auto& [batch, down] : sent_down_) {
     const std::string name =
@@ -132,7 +134,7 @@ NamedTensors Worker::state() const {
       save_number(pending_.turns, name + ".turns", all);
     save_staleness(pending_.in_batches, name + ".d_batch", all);
     save_staleness(pending_.in_updates, name + ".d_upd", all);
-    save_number(pending_.first_batch, name + ".first_batch", all);
+    save_number(pending_.first_turn, name + ".first_batch", all);
     save_list(pending_.gradients, name + ".gradient", all);
   }
   return all;
@@ -197,7 +199,7 @@ void Worker::restore_pending(const SavedState& saved) {
   pending_.batches = saved.number(name + ".batches");
   pending_.turns = saved.has(name + ".turns") ? saved.number(name + ".turns")
                                               : pending_.batches;
-  pending_.first_batch = saved.number(name + ".first_batch");
+  pending_.first_turn = saved.number(name + ".first_batch");
   pending_.in_batches = saved_staleness(saved, name + ".d_batch");
   pending_.in_updates = saved_staleness(saved, name + ".d_upd");
   pending_.gradients = on_device(saved.list(name + ".gradient"), device());
@@ -232,6 +234,9 @@ void Worker::restore_lessons(const SavedState& saved) {
     };
     lessons_[batch] = {list(".feature"), list(".label").at(0),
                        list(".gradient"), pass_for({.batch = batch}, true)};
+    const std::string answer = fmt::format(".{}", kAnswer);
+    if (saved.has(name + answer + ".count"))
+      lessons_[batch].answer = list(answer.c_str());
   }
 }
 
@@ -251,8 +256,7 @@ void Worker::start(const Grant& first) {
   check_batches(block(), "to learn from", lessons_, ledger_.with(Mark::lesson));
   last_turn_ = first.first_turn - 1;
   // A window that was incomplete when the pipe was drained is not applied.
-  if (plan().micro_batches.turn_of(pending_.first_batch) < first_batch_)
-    pending_ = {};
+  if (pending_.first_turn < first_batch_) pending_ = {};
 }
 
 /// What is in flight when it is most: after a forward.
@@ -265,7 +269,7 @@ void Worker::note_memory() {
   }
   for (const auto& [batch, lesson] : lessons_)
     now.history += bytes_of(lesson.features) + bytes_of({lesson.labels}) +
-                   bytes_of(lesson.from_above);
+                   bytes_of(lesson.from_above) + bytes_of(lesson.answer);
   now.history += upper().kept_bytes();
   for (const auto& [batch, down] : sent_down_) {
     for (const Tensors& each : down.gradients) now.history += bytes_of(each);

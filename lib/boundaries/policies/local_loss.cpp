@@ -62,7 +62,7 @@ class LocalLoss final : public Lower {
   }
 
   Lesson learn(const BatchContext& context) override {
-    head_->follow(context.answer);
+    head_->follow(context.answer, context.share);
     return {};
   }
 

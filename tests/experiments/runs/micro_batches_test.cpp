@@ -2,11 +2,16 @@
 // networks learn by them.
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "auxiliary_heads/heads.h"
+#include "auxiliary_heads/predictors/predictors.h"
 #include "lib/base/error.h"
+#include "lib/boundaries/policies/plug_ins.h"
 #include "lib/schedules/program.h"
 #include "tests/experiments/helpers/training.h"
 
@@ -75,6 +80,17 @@ TEST_P(EveryBoundary, IsTheSameWithBackwardsInTwoHalves) {
   }
 }
 
+TEST_P(EveryBoundary, HasTheSameBitsInEveryOrder) {
+  for (const char* net : {kNet, kMaps}) {
+    const auto in_order = [&](const char* order) {
+      return trained(
+          net + rate(0.05) + "batch_size = 16\nboundary = " + GetParam() +
+          "\npipeline = {micro_batches = 4, order = '" + order + "'}\n");
+    };
+    EXPECT_EQ(difference(in_order("gpipe"), in_order("turns")), "") << net;
+  }
+}
+
 TEST(MicroBatchRuns, HaveTheGradientOfTheUndividedTurn) {
   const std::string net =
       "blocks = 2\nmodel = {hidden = [24]}\nturns = 5\nbatch_size = 12\n" +
@@ -91,26 +107,56 @@ TEST(MicroBatchRuns, HaveTheGradientOfTheUndividedTurn) {
 }
 
 TEST(MicroBatchRuns, WeighTheBatchesOfAShortTurnByTheirSamples) {
-  // 20 samples: a turn of 12 in batches of 4, and one of 8, in two.
+  // 21 samples: a turn of 12 in batches of 4, and one of 9 in 4, 4 and 1.
   const std::string net =
-      "blocks = 2\ndata = {name = 'drawn_digits', train = 20, test = 8}\n"
+      "blocks = 2\ndata = {name = 'drawn_digits', train = 21, test = 8}\n"
       "model = {hidden = [24]}\nturns = 6\nbatch_size = 12\n" +
       rate(0.1) + "boundary = {policy = 'backprop'}\n";
   EXPECT_LT(
       distance(trained(net + "pipeline.micro_batches = 3\n"), trained(net)),
       1e-5);
-  // A rest of one sample: batches of 5, 5, 2 and of 5, 3.
   EXPECT_LT(
       distance(trained(net + "pipeline.micro_batches = 6\n"), trained(net)),
       1e-5);
 }
 
-TEST(MicroBatchRuns, MoveBatchNormOncePerBatch) {
+TEST(MicroBatchRuns, SeeTheStatisticsOfTheirOwnBatch) {
   const std::string rest =
       rate(0.05) + "batch_size = 16\nboundary = {policy = 'backprop'}\n";
   EXPECT_GT(distance(trained(kMaps + rest + "pipeline.micro_batches = 2\n"),
                      trained(kMaps + rest)),
             1e-4);
+}
+
+TEST(MicroBatchRuns, ScaleWhatASynthesizerSaysByTheirShare) {
+  const ConfigNode none;
+  Fields fields(&none, "boundary");
+  Site site;
+  site.features = {6};
+  site.classes = 3;
+  const auto lower =
+      find_row(policies(), "synthetic_gradient", "policy")
+          .make.configure(fields, {heads(), configure_synthesizer})
+          .lower(site);
+  for (const auto& [name, weight] : lower->learners())
+    weight.detach().normal_(0, 0.1, Pass{}.generator(name));
+  const Tensors features = {at::randn({4, 6}, Pass{}.generator("h"))};
+  const at::Tensor labels = at::arange(4).remainder(3);
+  const Tensors target = {at::randn({4, 6}, Pass{}.generator("g"))};
+  const auto of_share = [&](double share) {
+    const Tensors from_above = {target[0] * share};
+    const BatchContext context{.features = features,
+                               .labels = labels,
+                               .from_above = from_above,
+                               .share = share};
+    const Signal signal = lower->signal(context);
+    return std::pair(signal.gradients[0], lower->learn(context).loss);
+  };
+  const auto [whole, loss] = of_share(1);
+  const auto [quarter, loss_of_quarter] = of_share(0.25);
+  EXPECT_TRUE(quarter.equal(whole * 0.25));
+  EXPECT_GT(whole.abs().max().item<double>(), 0);
+  EXPECT_TRUE(loss_of_quarter.equal(loss)) << "it learns the whole gradient";
 }
 
 TEST(MicroBatchRuns, TrainSynthesizersAndInputModels) {

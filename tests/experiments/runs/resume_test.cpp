@@ -189,8 +189,9 @@ INSTANTIATE_TEST_SUITE_P(Engines, ResumeInFlight,
                            return std::string(info.param);
                          });
 
-/// As blocks do the same then as in lockstep, but find it out by themselves.
-TEST_F(ResumeInFlight, RunningFreeWhenNothingTakesTimeHasTheBitsOfLockstep) {
+/// In virtual time, where blocks choose the same again; a grant ends where the
+/// other run stopped, because gradients arrive while blocks save.
+TEST_F(ResumeInFlight, RunningFreeGivesTheBitsOfTheUninterruptedRun) {
   int number = 0;
   for (const std::string method :
        {"boundary.policy=delayed_gradient",
@@ -199,7 +200,8 @@ TEST_F(ResumeInFlight, RunningFreeWhenNothingTakesTimeHasTheBitsOfLockstep) {
         "boundary.policy=delayed_gradient accumulate.batches=3",
         "boundary.policy=synthetic_gradient boundary.synthesizer.hidden=1"}) {
     const std::string name = std::to_string(number++);
-    const std::string whole = run_delaying("whole" + name, method);
+    const std::string whole = run_delaying(
+        "whole" + name, "schedule=free checkpoint.every_turns=7 " + method);
     const std::string part = run_delaying(
         "part" + name, "schedule=free turns=7 drain=false " + method);
     const Outcome resumed =

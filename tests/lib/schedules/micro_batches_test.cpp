@@ -36,7 +36,7 @@ std::string text_of(const std::vector<Action>& actions) {
 }
 
 TEST(MicroBatches, HaveTheSamplesOfTheirTurn) {
-  // An epoch of 40 samples: turns of 16, 16 and 8, cut into 5, 5 and 3.
+  // An epoch of 41 samples: turns of 16, 16 and 9, cut into 4, 4 and 3.
   const MicroBatches cut{
       .count = 4, .samples = 16, .turns_per_epoch = 3, .last_samples = 9};
   EXPECT_EQ(cut.batches_in(0), 4);

@@ -63,7 +63,7 @@ Traits random_traits(Choices& choices, bool is_free) {
   if (traits.learns && choices.one_in(3))
     traits.lam_target = 0.5 * choices.below(3);
   if (choices.one_in(4)) traits.attachments = {kRawInput};
-  if (traits.learns && choices.one_in(3)) traits.upper = UpperEnd::answers;
+  if (choices.one_in(6)) traits.upper = UpperEnd::answers;
   if (!is_free && choices.one_in(6)) traits.upper = UpperEnd::from_data;
   if (!is_free) return traits;
   if (choices.one_in(4)) traits.replay = random_buffer(choices);
