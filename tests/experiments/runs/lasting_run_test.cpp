@@ -70,9 +70,21 @@ TEST_F(LastingRun, WithoutRoomForACheckpointSaysSo) {
   expect_nothing_left("disturbed");
 }
 
-TEST_F(LastingRun, ThatRanFreeAndFailedIsFollowedByAnother) {
+TEST_F(LastingRun, ThatRanFreeAndFailedCanBeContinued) {
   const Outcome outcome =
       run("free", "schedule=free --inject 'kill block 2 @ turn 10'");
+  EXPECT_EQ(outcome.status, 1) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("run --resume " + path("free")));
+  const Outcome resumed = sluice("run --resume " + path("free"));
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+  EXPECT_EQ(sluice("replay " + path("free")).status, 0);
+}
+
+TEST_F(LastingRun, ThatRanFreeWithABufferAndFailedIsFollowedByAnother) {
+  const Outcome outcome =
+      run("free",
+          "schedule=free 'boundary={policy=\"local_loss\",buffer={batches=2}}' "
+          "--inject 'kill block 2 @ turn 10'");
   EXPECT_EQ(outcome.status, 1) << outcome.text;
   EXPECT_THAT(outcome.text, Not(HasSubstr("--resume")));
   const std::string first = "sluice run ";

@@ -189,32 +189,8 @@ INSTANTIATE_TEST_SUITE_P(Engines, ResumeInFlight,
                            return std::string(info.param);
                          });
 
-/// In virtual time, where blocks choose the same again; a grant ends where the
-/// other run stopped, because gradients arrive while blocks save.
-TEST_F(ResumeInFlight, RunningFreeGivesTheBitsOfTheUninterruptedRun) {
-  int number = 0;
-  for (const std::string method :
-       {"boundary.policy=delayed_gradient",
-        "boundary.policy=delayed_gradient boundary.weights=mixed",
-        "boundary.policy=features_replay boundary.statistics=both",
-        "boundary.policy=delayed_gradient accumulate.batches=3",
-        "boundary.policy=synthetic_gradient boundary.synthesizer.hidden=1"}) {
-    const std::string name = std::to_string(number++);
-    const std::string whole = run_delaying(
-        "whole" + name, "schedule=free checkpoint.every_turns=7 " + method);
-    const std::string part = run_delaying(
-        "part" + name, "schedule=free turns=7 drain=false " + method);
-    const Outcome resumed =
-        sluice("run --resume " + part + " turns=12 drain=true");
-    EXPECT_EQ(resumed.status, 0) << resumed.text;
-    EXPECT_EQ(difference(load_weights(checkpoint_of(whole, 12)),
-                         load_weights(checkpoint_of(part, 12))),
-              "")
-        << method;
-    EXPECT_EQ(sluice("replay " + part).status, 0) << method;
-  }
-}
-
+/// A run that stops and goes on makes other choices than one that doesn't:
+/// while blocks save, gradients arrive. Its record says which.
 TEST_F(ResumeInFlight, RunningFreeHasTheBitsOfItsWholeRecord) {
   int number = 0;
   for (const auto& [engine, how] :
@@ -223,6 +199,9 @@ TEST_F(ResumeInFlight, RunningFreeHasTheBitsOfItsWholeRecord) {
                   "'virtual.slow=[\"2x3\"]'"),
         std::pair("threads",
                   "boundary.policy=delayed_gradient accumulate.batches=3"),
+        std::pair("virtual",
+                  "boundary.policy=delayed_gradient "
+                  "boundary.weights=mixed"),
         std::pair("threads", "boundary.policy=synthetic_gradient"),
         std::pair("processes",
                   "boundary.policy=features_replay "
