@@ -41,6 +41,7 @@ void check_free_schedule(const Settings& settings, bool model_norm,
                         "schedule = 'lockstep', or leave it out");
   };
   if (settings.barrier != "none") refuse("barrier", "a barrier");
+  if (settings.order != "turns") refuse("pipeline", "an order");
   if (model_norm) refuse("optimizer", "clip.scope = 'model'");
 }
 

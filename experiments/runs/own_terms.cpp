@@ -22,7 +22,7 @@ namespace sluice {
 namespace {
 
 /// Keys that change no number, but that both ends of a link must agree on.
-constexpr std::array kOfLinks = {"transport", "slack", "reconnect"};
+constexpr std::array kOfLinks = {"transport", "slack", "reconnect", "pipeline"};
 
 /// JSON has no number that isn't finite.
 ConfigNode without_infinities(ConfigNode node) {

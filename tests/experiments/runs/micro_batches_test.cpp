@@ -186,6 +186,8 @@ TEST(MicroBatchRuns, AreRefusedInWords) {
   EXPECT_THAT(refused("pipeline.micro_batches = 2\n"
                       "boundary = {policy = 'delayed_gradient'}\n"),
               ThrowsMessage<UserError>(HasSubstr("its delay counts turns")));
+  EXPECT_THAT(refused("schedule = 'free'\npipeline.order = 'gpipe'\n"),
+              ThrowsMessage<UserError>(HasSubstr("an order needs turns")));
   EXPECT_THAT(refused("pipeline.micro_batches = 2\nprobe = {every = 1}\n"),
               ThrowsMessage<UserError>(HasSubstr("probe")));
   EXPECT_THAT(

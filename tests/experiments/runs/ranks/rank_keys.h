@@ -52,6 +52,12 @@ inline std::vector<RankKey> rank_keys() {
       {"evaluate_every=0.5", "evaluate_every is 0.5"},
       {"max_staleness=5", "max_staleness is 5"},
       {"memory_format=contiguous", "memory_format is \"contiguous\""},
+      {"pipeline.micro_batches=2",
+       "pipeline.micro_batches is 2",
+       {"boundary.policy=backprop"}},
+      {"pipeline.order=gpipe",
+       "pipeline.order is \"gpipe\"",
+       {"boundary.policy=backprop", "pipeline.micro_batches=2"}},
       {"slack=3", "slack is 3"},
       {"reconnect=2", "reconnect is 2"},
   };
