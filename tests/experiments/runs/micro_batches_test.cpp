@@ -42,10 +42,10 @@ NamedTensors trained(const std::string& lines) {
   return trained(small_experiment(lines));
 }
 
-const char* kCut = "batch_size = 32\nturns = 6\npipeline.micro_batches = 4\n";
+const char* const kCut = "batch_size = 32\nturns = 6\npipeline.micro_batches = 4\n";
 // A quarter is a power of two: a mean of four gradients has the bits of a sum
 // of four whose losses count a quarter.
-const char* kAccumulated =
+const char* const kAccumulated =
     "batch_size = 8\nturns = 24\naccumulate = {batches = 4, rule = 'mean'}\n";
 
 class EveryBoundary : public testing::TestWithParam<const char*> {};
