@@ -179,8 +179,7 @@ bool has_batch_norm(const Experiment& experiment, const LayerRange& range) {
 /// it twice changes what an evaluation says, so nobody should guess.
 void check_statistics(const Experiment& experiment, const BlockPlan& block,
                       const Fields& top) {
-  const bool replays =
-      block.delay > 0 && block.weights == WeightsAtBackward::current;
+  const bool replays = block.delay > 0 && block.weights.replays();
   if (!replays || block.statistics) return;
   const auto index = static_cast<std::size_t>(block.block) - 1;
   if (has_batch_norm(experiment, experiment.ranges.at(index)))
@@ -204,8 +203,8 @@ void check_plan(const Settings& settings, const Experiment& experiment,
                "its micro_batches can't go with clip.scope = 'model'; use "
                "clip.scope = 'block'");
   for (const BlockPlan& block : plan.blocks)
-    if (block.delay > 0 && block.weights == WeightsAtBackward::mixed &&
-        settings.precision == "bf16")
+    if (block.delay > 0 && block.weights.of_today &&
+        !block.weights.forwards_again && settings.precision == "bf16")
       top.reject("precision",
                  fmt::format("bf16 can't go with weights = 'mixed' above block "
                              "{}: its graphs hold bf16 copies of the weights, "

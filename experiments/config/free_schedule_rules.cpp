@@ -17,8 +17,8 @@ int changed_block(const Plans& plans) {
     for (std::size_t k = 0; k < plan.blocks.size(); ++k) {
       const BlockPlan& now = plan.blocks[k];
       const BlockPlan& first = plans.front().blocks[k];
-      if (now.replay != first.replay ||
-          now.slow_consumer != first.slow_consumer)
+      if (now.inbox_below != first.inbox_below ||
+          now.inbox_above != first.inbox_above)
         return now.block;
     }
   return 0;

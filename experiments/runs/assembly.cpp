@@ -264,8 +264,7 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
   parts.sink = std::move(sink);
   parts.memory = memory;
   parts.witness = std::move(witness);
-  parts.training = std::move(sources.training);
-  parts.evaluation = std::move(sources.evaluation);
+  parts.sources = std::move(sources);
   auto worker = std::make_unique<Worker>(
       settings_of(experiment, block, files.checkpoints), std::move(parts));
   set_first_weights(experiment, files, *worker);
@@ -327,7 +326,7 @@ bool fits_in_flight(const BlockPlan& plan, const SavedState& saved) {
   const std::string me = fmt::format("workers.{}.", plan.block);
   const bool is_free = plan.in_flight > 0;
   if (saved.has(me + "in_flight") != is_free || !saved.has(me + "weights") ||
-      saved.number(me + "weights") != static_cast<std::int64_t>(plan.weights))
+      saved.number(me + "weights") != number_of(plan.weights))
     return false;
   if (is_free) return count("flights") + count("lessons") < plan.in_flight;
   return count("flights") <= plan.delay &&
@@ -413,8 +412,7 @@ std::vector<Ends> memory_ends(const Experiment& experiment) {
     // been sent: the worker fetches them later.
     const auto& blocks = experiment.plans.front().blocks;
     const bool waits_for_its_time =
-        blocks[boundary + 1].replay ||
-        blocks[boundary].slow_consumer != SlowConsumer::block;
+        !blocks[boundary + 1].inbox_below.is_plain();
     if (waits_for_its_time && experiment.engine == "virtual")
       capacity.up = std::numeric_limits<std::size_t>::max();
     auto [below, above] =

@@ -35,13 +35,6 @@ struct RunFiles {
   std::string resume = {};       ///< the checkpoint that the run continues from
 };
 
-/// Where block 1 takes its batches, and an unlocked block those that it trains
-/// with.
-struct Sources {
-  std::shared_ptr<Source> training = nullptr;
-  std::shared_ptr<Source> evaluation = nullptr;
-};
-
 /// The worker of block k: its layers with their first weights, its policies,
 /// its optimizer, and the sources that it needs. Throws UserError when the
 /// weights that it shall start with don't fit.

@@ -112,7 +112,7 @@ const Record& LonelyBlock::record() const {
 /// Sends what the action waits for.
 void LonelyBlock::supply(const Action& action) {
   const auto& mine = plan().blocks[static_cast<std::size_t>(block_) - 1];
-  if (mine.replay && action.op == Op::forward)
+  if (mine.inbox_below.buffer && action.op == Op::forward)
     for (; arrived_ < action.arrived; ++arrived_)
       give(*below_.sender, *activation_, arrived_);
   for (const Transfer& need : needs_of(plan(), block_, action)) {

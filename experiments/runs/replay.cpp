@@ -95,7 +95,7 @@ class Replay {
     simulation.extend(block, actions);
     for (const Action& action : actions)
       if (!action.dropped.empty())
-        workers_[at(block + 1)]->skip(action.dropped);
+        workers_[at(block + 1)]->ports().skip(action.dropped);
     workers_[at(block)]->start({});
   }
 

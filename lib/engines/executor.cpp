@@ -21,7 +21,7 @@ bool Executor::wait(Worker& worker, const Bell& bell,
                     std::uint64_t heard) const {
   std::optional<Waiting> waiting;
   if (pulse_ != nullptr) waiting.emplace(*pulse_, kAnyNeighbour);
-  return worker.wait(bell, heard);
+  return worker.ports().wait(bell, heard);
 }
 
 }  // namespace sluice

@@ -24,7 +24,7 @@ class Executor {
   explicit Executor(Pulse& pulse, Around around = nullptr);
 
   void execute(const Action& action, Worker& worker) const;
-  /// Worker::wait().
+  /// Ports::wait().
   bool wait(Worker& worker, const Bell& bell, std::uint64_t heard) const;
 
  private:

@@ -11,11 +11,11 @@ FreeLoop::FreeLoop(const Plans& plans, Worker& worker, Executor executor)
     : worker_(worker),
       chooser_(phases_of(plans, worker.block())),
       executor_(std::move(executor)) {
-  worker_.run_free(bell_);
+  worker_.ports().run_free(bell_);
 }
 
 std::optional<Action> FreeLoop::ready_choice() {
-  if (const auto next = worker_.next_from_below()) chooser_.see(*next);
+  if (const auto next = worker_.ports().next_from_below()) chooser_.see(*next);
   for (Action& choice : chooser_.choices(worker_.ledger()))
     if (worker_.is_ready(choice)) return std::move(choice);
   return std::nullopt;
@@ -23,7 +23,7 @@ std::optional<Action> FreeLoop::ready_choice() {
 
 void FreeLoop::execute(Action action) {
   executor_.execute(action, worker_);
-  action.dropped = worker_.take_dropped();
+  action.dropped = worker_.ports().take_dropped();
   chooser_.did(action);
   done_ += (done_.empty() ? "" : " ") + to_text(action);
 }
@@ -35,7 +35,7 @@ std::string FreeLoop::carry_out(const Grant& grant) {
   chooser_.give(grant);
   while (!chooser_.is_done(worker_.ledger())) {
     const std::uint64_t heard = bell_->rung();
-    worker_.flush();
+    worker_.ports().flush();
     if (std::optional<Action> choice = ready_choice())
       execute(std::move(*choice));
     else if (!chooser_.is_done(worker_.ledger()) &&

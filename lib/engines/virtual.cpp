@@ -93,8 +93,8 @@ double run_virtual(const std::vector<std::unique_ptr<Worker>>& workers,
     const auto index = static_cast<std::size_t>(timed->block) - 1;
     workers[index]->execute(timed->action);
     if (const auto& dropped = timed->action.dropped; !dropped.empty()) {
-      workers[index]->count_dropped(dropped.size());
-      workers[index + 1]->skip(dropped);
+      workers[index]->ports().count_dropped(dropped.size());
+      workers[index + 1]->ports().skip(dropped);
     }
     seconds = std::max(seconds, timed->end);
     if (watch) watch(*timed);

@@ -54,7 +54,7 @@ void carry_out_grants(int block, const Plans& plans, Link& control,
         executor.execute(action, worker);
     if (grant.finish) {
       worker.finish();
-      worker.outlast_neighbours();
+      worker.ports().outlast_neighbours();
     }
     control.sender->send(control_message(MessageKind::reached, {}));
     if (grant.finish) return;

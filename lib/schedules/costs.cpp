@@ -9,8 +9,7 @@
 namespace sluice {
 
 bool replays(const BlockPlan& plan) {
-  return plan.delay > 0 && (plan.weights == WeightsAtBackward::current ||
-                            plan.weights == WeightsAtBackward::recompute);
+  return plan.delay > 0 && plan.weights.forwards_again;
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/schedules/combinations.h"
 
 namespace sluice {
 
@@ -119,7 +120,7 @@ bool runs_free(const RunPlan& plan) {
 bool can_be_continued(const RunPlan& plan) {
   return std::none_of(
       plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
-        return block.replay || block.slow_consumer != SlowConsumer::block;
+        return !block.inbox_below.is_plain() || !block.inbox_above.is_plain();
       });
 }
 
@@ -160,37 +161,10 @@ std::vector<Transfer> under_way(const RunPlan& plan,
 
 namespace {
 
-void check_replay(const Traits& boundary, int block) {
-  if (!boundary.replay) return;
-  if (!boundary.cut || boundary.from_above)
-    throw UserError(
-        "boundary {}: a buffer lies at a cut from which nothing comes down: "
-        "reach = 0, and no head that follows the layer above",
-        block);
-}
-
-void check_slow_consumer(const Traits& boundary, int block) {
-  if (boundary.slow_consumer == SlowConsumer::block) return;
-  if (!boundary.cut || boundary.from_above)
-    throw UserError(
-        "boundary {}: slow_consumer drops activations only at a cut from which "
-        "nothing comes down: reach = 0, and no head that follows the layer "
-        "above; elsewhere it is 'block'",
-        block);
-}
-
 /// Whether fewer batches than turns may come through a boundary, of whose lower
 /// block that is known.
-bool leaves_gaps(const Traits& boundary, bool below, int block) {
-  const bool any = below || boundary.slow_consumer != SlowConsumer::block;
-  if (!any || !boundary.replay) return any;
-  if (boundary.replay->max_reuse >= 0)
-    throw UserError(
-        "boundary {}: where activations are dropped at or below a buffer, its "
-        "block above could run out of inputs: buffer.max_reuse must be -1, or "
-        "slow_consumer 'block'",
-        block);
-  return false;
+bool leaves_gaps(const InboxTraits& inbox, bool below) {
+  return !inbox.buffer && (below || inbox.drops());
 }
 
 /// Whether a block may be ahead of what it waits for. Without a delay the graph
@@ -219,28 +193,18 @@ void follow_those_above(RunPlan& plan) {
 
 RunPlan make_free_plan(const std::vector<Traits>& boundaries,
                        std::int64_t accumulate, std::int64_t in_flight) {
-  std::vector<Traits> without_buffers = boundaries;
-  for (std::size_t k = 0; k < boundaries.size(); ++k) {
-    check_replay(boundaries[k], static_cast<int>(k) + 1);
-    check_slow_consumer(boundaries[k], static_cast<int>(k) + 1);
-    if (boundaries[k].upper == UpperEnd::from_data)
-      throw UserError(
-          "boundary {}: an unlocked forward needs schedule = 'lockstep'",
-          k + 1);
-    without_buffers[k].replay.reset();
-    without_buffers[k].slow_consumer = SlowConsumer::block;
-  }
-  RunPlan plan = make_run_plan(without_buffers, false, accumulate);
+  check_free(boundaries);
+  std::vector<Traits> plain = boundaries;
+  for (Traits& boundary : plain) boundary.inbox = {};
+  RunPlan plan = make_run_plan(plain, false, accumulate);
   for (BlockPlan& block : plan.blocks) {
     block.in_flight = most_in_flight(block, in_flight);
     const auto above = static_cast<std::size_t>(block.block) - 1;
-    if (above < boundaries.size())
-      block.slow_consumer = boundaries[above].slow_consumer;
+    if (above < boundaries.size()) block.inbox_above = boundaries[above].inbox;
     if (block.block == 1) continue;
-    const Traits& below = boundaries[above - 1];
-    block.replay = below.replay;
+    block.inbox_below = boundaries[above - 1].inbox;
     block.has_gaps =
-        leaves_gaps(below, plan.blocks[above - 1].has_gaps, block.block - 1);
+        leaves_gaps(block.inbox_below, plan.blocks[above - 1].has_gaps);
   }
   follow_those_above(plan);
   return plan;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/schedules/combinations.h"
 #include "lib/schedules/op_table.h"
 #include "lib/schedules/program.h"
 #include "lib/schedules/reach.h"
@@ -60,6 +61,7 @@ bool BlockPlan::is_merged() const {
 RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
                       std::int64_t accumulate,
                       const MicroBatches& micro_batches) {
+  check_lockstep(boundaries, model_norm, micro_batches);
   const int count = static_cast<int>(boundaries.size()) + 1;
   LossPaths paths = loss_paths(boundaries);
   add_targets(boundaries, paths);
@@ -78,31 +80,6 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     if (block > 1) mine.upper = boundaries[index - 1].upper;
     if (block == count) continue;
     const Traits& above = boundaries[index];
-    if (micro_batches.count > 1 && (above.delay > 0 || above.target_delay > 0))
-      throw UserError(
-          "boundary {}: its delay counts turns, and goes with "
-          "pipeline.micro_batches = 1 only",
-          block);
-    if (above.upper == UpperEnd::answers && !above.learns)
-      throw UserError(
-          "boundary {}: what its upper end answers is for learn(), so its "
-          "traits must say that it learns",
-          block);
-    if (above.replay)
-      throw UserError(
-          "boundary {}: a buffer needs blocks that don't wait for each other: "
-          "schedule = 'free'",
-          block);
-    if (above.slow_consumer != SlowConsumer::block)
-      throw UserError(
-          "boundary {}: slow_consumer needs blocks that don't wait for each "
-          "other: schedule = 'free'",
-          block);
-    if (model_norm && (above.cut || above.delay > 0 || !above.from_above))
-      throw UserError(
-          "clip.scope = 'model' needs backprop at every boundary: boundary "
-          "{} has another policy; use clip.scope = 'block'",
-          block);
     set_boundary(above, plan.blocks[index + 1], mine);
   }
   return plan;
@@ -112,7 +89,7 @@ Barrier barrier_around_iterations(const RunPlan& plan) {
   const bool replays = std::any_of(
       plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
         return block.delay > 0 && block.order == Order::forward_first &&
-               block.weights == WeightsAtBackward::current;
+               block.weights.replays();
       });
   return replays ? Barrier::play_and_replay : Barrier::turn;
 }

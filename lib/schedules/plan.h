@@ -49,7 +49,7 @@ struct BlockPlan {
   std::int64_t delay = 0;
   Order order = Order::forward_first;
   /// What its backward sees when delay > 0.
-  WeightsAtBackward weights = WeightsAtBackward::stash;
+  WeightsAtBackward weights = {};
   std::optional<StatisticsAt> statistics = {};
   /// Turns whose gradients are accumulated for an update.
   std::int64_t accumulate = 1;
@@ -81,11 +81,10 @@ struct BlockPlan {
   /// free (FreeRunning), and this is how many batches may wait for their
   /// backward or lesson at once.
   std::int64_t in_flight = 0;
-  /// What lies at the boundary below, when the block runs free: where its
-  /// forwards take their inputs, as often as the run has turns.
-  std::optional<ReplayOptions> replay = {};
-  /// Of the boundary above, when the block runs free.
-  SlowConsumer slow_consumer = SlowConsumer::block;
+  /// Of the boundaries around a block that runs free. From a buffer below it
+  /// takes as many inputs as the run has turns.
+  InboxTraits inbox_below = {};
+  InboxTraits inbox_above = {};
   /// Batches that came between the one that is applied and the turn's own.
   std::int64_t staleness_of(const Action& action) const {
     return action.turn - micro_batches.turn_of(action.batch);

@@ -41,9 +41,10 @@ Simulation::Simulation(Plans plans, Costs costs,
     cores_.emplace_back(std::max<std::int64_t>(1, shared.cores), 0);
   }
   for (const BlockPlan& block : plans_.at(0).blocks) {
-    if (block.replay) up_[at(block.block - 1)].buffer.emplace(*block.replay);
-    if (block.slow_consumer != SlowConsumer::block)
-      up_[at(block.block)].waiting.emplace(block.slow_consumer);
+    if (block.inbox_below.buffer)
+      up_[at(block.block - 1)].buffer.emplace(*block.inbox_below.buffer);
+    if (block.inbox_above.drops())
+      up_[at(block.block)].waiting.emplace(block.inbox_above.slow_consumer);
   }
 }
 
@@ -208,8 +209,9 @@ std::optional<double> Simulation::ready_at(int block) const {
 
 std::optional<double> Simulation::input_since(int block) const {
   const Lane& lane = lanes_[at(block)];
-  const bool reads_buffer = plan_of(lane).blocks[at(block)].replay &&
-                            lane.actions.front().op == Op::forward;
+  const bool reads_buffer =
+      plan_of(lane).blocks[at(block)].inbox_below.buffer &&
+      lane.actions.front().op == Op::forward;
   if (!reads_buffer) return 0;
   const Direction& below = up_[at(block - 1)];
   if (lane.actions.front().arrived > 0)
@@ -291,8 +293,9 @@ void Simulation::take_told(int block, double now, const Action& action) {
 /// When the block begins an action.
 void Simulation::read_buffer(int block, double now, Action& action) {
   for (const BlockPlan& each : plan(action.phase).blocks)
-    if (each.replay && !is_told(each.block)) fill_buffer(each.block, now);
-  if (!plan(action.phase).blocks[at(block)].replay) return;
+    if (each.inbox_below.buffer && !is_told(each.block))
+      fill_buffer(each.block, now);
+  if (!plan(action.phase).blocks[at(block)].inbox_below.buffer) return;
   const bool is_read = action.op == Op::forward;
   const bool is_recorded = action.arrived > 0;
   if (is_recorded || (is_told(block) && action.op == Op::evaluate))
@@ -555,8 +558,8 @@ std::vector<Capacity> free_capacities(const RunPlan& plan, std::size_t slack) {
   RunPlan lockstep = plan;
   for (BlockPlan& block : lockstep.blocks) {
     block.in_flight = 0;
-    block.replay.reset();
-    block.slow_consumer = SlowConsumer::block;
+    block.inbox_below = {};
+    block.inbox_above = {};
     block.has_gaps = false;
   }
   std::vector<Capacity> capacities = capacities_of(lockstep, slack);
@@ -565,8 +568,7 @@ std::vector<Capacity> free_capacities(const RunPlan& plan, std::size_t slack) {
     capacities[k] = {std::max(capacities[k].up, most),
                      std::max(capacities[k].down, most)};
     // What has reached the channel is not dropped: as little as can be.
-    if (plan.blocks[k].slow_consumer != SlowConsumer::block)
-      capacities[k].up = 1;
+    if (plan.blocks[k].inbox_above.drops()) capacities[k].up = 1;
   }
   return capacities;
 }

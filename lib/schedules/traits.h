@@ -4,19 +4,24 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "lib/base/channel.h"
-#include "lib/schedules/replay_buffer.h"
+#include "lib/schedules/inbox.h"
 
 namespace sluice {
 
-/// Which weights the backward of a batch sees when updates came between.
-enum class WeightsAtBackward : std::uint8_t {
-  stash,
-  recompute,
-  mixed,
-  current
+/// Which weights the backward of a batch sees when updates came between: what a
+/// row of weight_views() is to schedules.
+struct WeightsAtBackward {
+  std::string_view view = "stash";  ///< the row's name
+  /// The backward forwards the batch once more.
+  bool forwards_again = false;
+  /// Its gradients are taken at the weights that the block then has.
+  bool of_today = false;
+
+  bool replays() const { return forwards_again && of_today; }
+  bool operator==(const WeightsAtBackward&) const = default;
 };
 
 /// Which pass of a batch that is forwarded twice moves BatchNorm's statistics.
@@ -63,7 +68,7 @@ struct Traits {
   /// passes; no matter for a cut.
   std::int64_t reach = kUnbounded;
   ReachRule rule = ReachRule::sum;
-  WeightsAtBackward weights = WeightsAtBackward::stash;
+  WeightsAtBackward weights = {};
   /// Must be said where the model has BatchNorm and the input is replayed.
   std::optional<StatisticsAt> statistics = {};
   Order order = Order::forward_first;
@@ -81,12 +86,9 @@ struct Traits {
   /// below learn from (lambda of the target); nothing: they learn from what the
   /// signal makes of it.
   std::optional<double> lam_target = {};
-  /// The block above takes its inputs from such a buffer. A cut from which
-  /// nothing comes down, in a free-running schedule.
-  std::optional<ReplayOptions> replay = {};
-  /// What becomes of activations when the block above is slow. Anything but
-  /// `block` goes where a buffer goes.
-  SlowConsumer slow_consumer = SlowConsumer::block;
+  /// How activations wait for the block above. Other than plain only at a cut
+  /// from which nothing comes down, in a free-running schedule.
+  InboxTraits inbox = {};
 
   bool learns_from_gradient() const {
     return learns && upper != UpperEnd::answers;

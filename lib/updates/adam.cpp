@@ -51,6 +51,15 @@ class Adam final : public Optimizer {
     }
   }
 
+  Tensors direction(double learning_rate) const override {
+    Tensors changes(parameters_.size());
+    for (const FusedGroup& group : groups_)
+      for (const std::size_t i : group.members)
+        changes[i] =
+            direction_of(i, learning_rate * group.lr_scale, group.weight_decay);
+    return changes;
+  }
+
   NamedTensors state() const override {
     NamedTensors named;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -63,6 +72,23 @@ class Adam final : public Optimizer {
   }
 
  private:
+  /// By the bias-corrected mean over the root of the variance; a parameter that
+  /// was never stepped doesn't move. The step is not read: the host would wait.
+  at::Tensor direction_of(std::size_t i, double rate, double decay) const {
+    const at::Tensor steps = step_[i].to(at::kDouble);
+    const at::Tensor counted = steps.clamp_min(1);
+    const auto correction = [&](double beta) {
+      return 1 - at::pow(at::scalar_tensor(beta, counted.options()), counted);
+    };
+    const at::Tensor root = (variance_[i] / correction(options_.beta2)).sqrt_();
+    at::Tensor change = mean_[i] / correction(options_.beta1) /
+                        root.add_(options_.epsilon) * -rate;
+    if (decay_ == Decay::decoupled && decay > 0)
+      change.sub_(parameters_[i].second.detach() * steps.clamp_max(1),
+                  rate * decay);
+    return change;
+  }
+
   using Fused = void(at::TensorList, at::TensorList, at::TensorList,
                      at::TensorList, at::TensorList, at::TensorList, double,
                      double, double, double, double, bool, bool,

@@ -1,5 +1,7 @@
 #include "lib/updates/optimizer.h"
 
+#include "lib/base/error.h"
+
 namespace sluice {
 
 std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options,
@@ -16,6 +18,12 @@ std::span<const OptimizerRow> optimizers() {
       {"sgd", "with momentum, Nesterov, weight decay", make_sgd},
   };
   return kRows;
+}
+
+Tensors Optimizer::direction(double /*learning_rate*/) const {
+  throw UserError(
+      "weights = 'predict' goes by the velocity of the optimizer, and this one "
+      "has none: set optimizer.name = 'adamw', or 'sgd' with a momentum");
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,

@@ -49,6 +49,10 @@ class Optimizer {
   /// gradients: one per parameter, in the order of construction; an undefined
   /// one skips its parameter. They may be overwritten.
   virtual void step(const Tensors& gradients, double learning_rate) = 0;
+  /// What a step would add to each parameter by the state as it is, without a
+  /// new gradient: its velocity, with this learning rate. Throws UserError
+  /// where the rule keeps none.
+  virtual Tensors direction(double learning_rate) const;
   /// "<parameter>.momentum", "<parameter>.step" ...: shares the storage, so
   /// copying into these tensors restores a state.
   virtual NamedTensors state() const = 0;

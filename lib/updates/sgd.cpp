@@ -42,6 +42,15 @@ class Sgd final : public Optimizer {
     }
   }
 
+  Tensors direction(double learning_rate) const override {
+    if (velocity_.empty()) return Optimizer::direction(learning_rate);
+    Tensors changes(parameters_.size());
+    for (const FusedGroup& group : groups_)
+      for (const std::size_t i : group.members)
+        changes[i] = velocity_[i] * (-learning_rate * group.lr_scale);
+    return changes;
+  }
+
   NamedTensors state() const override {
     NamedTensors named;
     for (std::size_t i = 0; i < velocity_.size(); ++i)

@@ -37,6 +37,10 @@ double UpdateChain::rate_at(std::int64_t turn, std::int64_t turns,
   return rate_.at(turn, turns, turns_per_epoch);
 }
 
+Tensors UpdateChain::direction(double learning_rate) const {
+  return optimizer_->direction(learning_rate);
+}
+
 NamedTensors UpdateChain::state() const {
   NamedTensors all = optimizer_->state();
   for (const auto& link : links_)

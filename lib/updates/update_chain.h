@@ -21,6 +21,8 @@ class UpdateChain {
   /// The learning rate of a turn, before any link changes it.
   double rate_at(std::int64_t turn, std::int64_t turns,
                  std::int64_t turns_per_epoch) const;
+  /// Optimizer::direction().
+  Tensors direction(double learning_rate) const;
   /// Of all links.
   NamedTensors state() const;
 

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "lib/base/error.h"
-#include "lib/weights/histories.h"
+#include "lib/weights/block_weights.h"
 
 namespace sluice {
 namespace {
 
-class KeptGraph final : public History {
+class KeptGraph final : public WeightView {
  public:
   KeptGraph(Block& block, bool mixed, bool saved)
       : block_(block), mixed_(mixed), saved_(saved) {}
@@ -50,12 +50,12 @@ class KeptGraph final : public History {
 
 }  // namespace
 
-std::unique_ptr<History> make_kept_graph(Block& block) {
-  return std::make_unique<KeptGraph>(block, false, false);
+std::unique_ptr<WeightView> make_kept_graph(const WeightViewSite& site) {
+  return std::make_unique<KeptGraph>(site.block, false, false);
 }
 
-std::unique_ptr<History> make_mixed(Block& block, bool saved) {
-  return std::make_unique<KeptGraph>(block, true, saved);
+std::unique_ptr<WeightView> make_mixed(const WeightViewSite& site) {
+  return std::make_unique<KeptGraph>(site.block, true, site.saved);
 }
 
 }  // namespace sluice

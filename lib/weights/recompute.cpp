@@ -4,12 +4,12 @@
 
 #include <ATen/ATen.h>
 
-#include "lib/weights/histories.h"
+#include "lib/weights/block_weights.h"
 
 namespace sluice {
 namespace {
 
-class Recompute final : public History {
+class Recompute final : public WeightView {
  public:
   explicit Recompute(Block& block) : block_(block), twin_(block.twin()) {}
 
@@ -41,8 +41,8 @@ class Recompute final : public History {
 
 }  // namespace
 
-std::unique_ptr<History> make_recompute(Block& block) {
-  return std::make_unique<Recompute>(block);
+std::unique_ptr<WeightView> make_recompute(const WeightViewSite& site) {
+  return std::make_unique<Recompute>(site.block);
 }
 
 }  // namespace sluice

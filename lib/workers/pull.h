@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "lib/boundaries/boundary.h"
 #include "lib/schedules/plan.h"
 #include "lib/tensors/tensors.h"
-#include "lib/weights/history.h"
+#include "lib/weights/weight_view.h"
 
 namespace sluice {
 
@@ -17,6 +17,14 @@ struct Pull {
   bool applied = true;                 ///< to the block's weights
   int leaving = GradientPart::kStays;  ///< GradientPart's
 };
+
+/// Which gradients at the outputs are taken back, each by itself: usually the
+/// one that the lower end answers, which is put into `signal`. `arrived`: from
+/// above, by way; the end trains so many `parameters`. Throws InternalError
+/// where the end, which is somebody's plug-in, answers other shapes.
+std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
+                           const std::vector<Tensors>& arrived, Lower& lower,
+                           std::size_t parameters, Signal& signal);
 
 /// What became of it.
 struct Pulled {
@@ -32,12 +40,6 @@ enum class Half : std::uint8_t { both, inputs, weights };
 /// weights are still to come. `ways`: how many gradients leave.
 Pulled pull_back(const Graph& graph, const Tensors& inputs, int ways,
                  const std::vector<Pull>& pulls, Half half = Half::both);
-
-/// What an upper end answers, in messages.
-inline constexpr const char* kAnswer = "answer";
-
-/// What a gradient that leaves this way is called in messages and checkpoints.
-std::string gradient_name(std::size_t way);
 
 /// Adds term by term; undefined tensors are nothing, and `sums` may be empty.
 void add_to(Tensors& sums, const Tensors& terms);

@@ -1,5 +1,6 @@
 #include "tests/oracles/delay_oracle.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <ATen/ATen.h>
@@ -81,7 +82,27 @@ void DelayOracle::forward(int block, std::int64_t batch) {
                        weights_of_forward_.at({block - 1, batch}))
                        .detach();
   inputs_[{block, batch}] = input;
-  weights_of_forward_[{block, batch}] = leaves(now(block));
+  weights_of_forward_[{block, batch}] =
+      leaves(method_.predicts ? predicted(block, batch) : now(block));
+}
+
+/// None before the first batch has come back.
+std::int64_t DelayOracle::updates_until_backward(int block,
+                                                 std::int64_t batch) const {
+  const std::int64_t delay = delay_of(block);
+  const bool is_first = method_.backward_first && delay > 0;
+  return std::min(batch, is_first ? delay - 1 : delay);
+}
+
+DelayOracle::Parameters DelayOracle::predicted(int block,
+                                               std::int64_t batch) const {
+  Parameters weights = weights_.at(block);
+  if (!velocities_.contains(block)) return weights;
+  const auto steps = static_cast<double>(updates_until_backward(block, batch));
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    weights[i] = weights[i] - velocities_.at(block)[i] * method_.rate * steps;
+  return weights;
 }
 
 DelayOracle::Backward DelayOracle::of_forward(int block, std::int64_t batch) {
@@ -167,8 +188,11 @@ void DelayOracle::apply(int block, std::int64_t turn, std::int64_t batch,
   Parameters gradients;
   for (const at::Tensor& gradient : backward.gradients)
     gradients.push_back(gradient.contiguous());
-  at::_fused_sgd_(weights, gradients, {}, 0, 0, method_.rate, 0, false, false,
-                  true);
+  if (method_.momentum > 0 && !velocities_.contains(block))
+    for (const at::Tensor& weight : weights)
+      velocities_[block].push_back(at::zeros_like(weight));
+  at::_fused_sgd_(weights, gradients, velocities_[block], 0, method_.momentum,
+                  method_.rate, 0, false, false, method_.momentum == 0);
 }
 
 Applications DelayOracle::train() {

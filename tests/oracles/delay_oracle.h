@@ -29,10 +29,14 @@ class DelayOracle {
     Weights weights = Weights::of_forward;
     double beta = 1;
     double rate = 0;
+    double momentum = 0;
+    /// The weights of a forward are those that the velocity predicts for the
+    /// turn of its backward.
+    bool predicts = false;
   };
 
   /// Blocks as `of` has them: MLPs of linear layers, BatchNorm or none, and
-  /// ReLU. Plain SGD.
+  /// ReLU. SGD, with a velocity v = momentum v + g.
   DelayOracle(const Training& of, Method method);
 
   Applications train();
@@ -49,6 +53,8 @@ class DelayOracle {
   };
 
   std::int64_t delay_of(int block) const;
+  std::int64_t updates_until_backward(int block, std::int64_t batch) const;
+  Parameters predicted(int block, std::int64_t batch) const;
   Parameters& now(int block) { return weights_.at(block); }
   at::Tensor run(int block, const at::Tensor& input,
                  const Parameters& weights) const;
@@ -67,6 +73,7 @@ class DelayOracle {
   std::vector<int> layers_;  // per block
   std::vector<Batch> batches_;
   std::map<int, Parameters> weights_;
+  std::map<int, Parameters> velocities_;
   // By (block, batch).
   std::map<std::pair<int, std::int64_t>, Parameters> weights_of_forward_;
   std::map<std::pair<int, std::int64_t>, at::Tensor> inputs_;

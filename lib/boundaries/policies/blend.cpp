@@ -48,7 +48,7 @@ class Blend final : public Lower {
         throw UserError(
             "a blend can't hold a head that follows the layer above (man): "
             "weights come down its boundary, and no gradients");
-      if (traits.replay)
+      if (traits.inbox.buffer)
         throw UserError("a blend can't hold a source with a buffer");
       blended.target_delay =
           std::max(blended.target_delay, traits.target_delay);

@@ -1,9 +1,11 @@
 #include "lib/boundaries/policies/from_above.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "lib/base/error.h"
 
@@ -34,13 +36,6 @@ class FromAbove final : public Lower {
   double scale_;
 };
 
-constexpr std::array<std::pair<const char*, WeightsAtBackward>, 4> kWeights = {{
-    {"stash", WeightsAtBackward::stash},
-    {"recompute", WeightsAtBackward::recompute},
-    {"mixed", WeightsAtBackward::mixed},
-    {"current", WeightsAtBackward::current},
-}};
-
 constexpr std::array<std::pair<const char*, StatisticsAt>, 3> kStatistics = {{
     {"forward", StatisticsAt::forward},
     {"replay", StatisticsAt::replay},
@@ -60,17 +55,25 @@ MakeBoundary from_above(const Traits& traits, double scale) {
       [=](const Site&) { return std::make_unique<FromAbove>(traits, scale); };
 }
 
+std::vector<std::string> views_without_replay() {
+  std::vector<std::string> names;
+  for (const WeightViewRow& row : weight_views())
+    if (!row.make.forwards_again || !row.make.of_today)
+      names.emplace_back(row.name);
+  return names;
+}
+
 void read_weights(Fields& options, std::vector<std::string> allowed,
                   WeightsAtBackward& weights) {
   std::string name = allowed.front();
-  options.key(
-      "weights", name,
-      {.text = "those that the backward of a delayed batch sees: of its "
-               "forward, kept (stash) or with the graph built anew "
-               "(recompute); today's under the activations of then "
-               "(mixed), or with the input replayed (current)",
-       .allowed = std::move(allowed)});
-  set_named(kWeights, name, weights);
+  std::string text = "those that the backward of a delayed batch sees:";
+  for (const WeightViewRow& row : weight_views())
+    if (std::count(allowed.begin(), allowed.end(), row.name) > 0)
+      text += fmt::format("{} {} ({})", text.ends_with(':') ? "" : ",",
+                          row.summary, row.name);
+  options.key("weights", name,
+              {.text = std::move(text), .allowed = std::move(allowed)});
+  weights = weights_at_backward(name);
 }
 
 void read_statistics(Fields& options, std::optional<StatisticsAt>& statistics) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lib/boundaries/policies/plug_ins.h"
+#include "lib/weights/weight_view.h"
 
 namespace sluice {
 
@@ -10,7 +12,10 @@ namespace sluice {
 /// `scale`: they differ in their traits.
 MakeBoundary from_above(const Traits& traits, double scale = 1);
 
-/// The key "weights"; `allowed` are the names that fit the method, its default
+/// The weight views that don't forward the input through today's weights, which
+/// is features replay.
+std::vector<std::string> views_without_replay();
+/// The key "weights"; `allowed` are the views that fit the method, its default
 /// first.
 void read_weights(Fields& options, std::vector<std::string> allowed,
                   WeightsAtBackward& weights);

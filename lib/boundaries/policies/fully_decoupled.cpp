@@ -21,10 +21,8 @@ MakeBoundary configure_fully_decoupled(Fields& options, const PlugIns&) {
                        "backward, update, forward",
                .allowed = {"A", "B"}});
   if (order == "A") traits.order = Order::forward_first;
-  read_weights(options, {"stash", "recompute", "mixed", "current"},
-               traits.weights);
-  if (traits.weights == WeightsAtBackward::current)
-    read_statistics(options, traits.statistics);
+  read_weights(options, names_of(weight_views()), traits.weights);
+  if (traits.weights.replays()) read_statistics(options, traits.statistics);
   return from_above(traits, beta);
 }
 

@@ -163,13 +163,14 @@ MakeBoundary configure_local_loss(Fields& options, const PlugIns& plug_ins) {
                        "sum (overlapping) or the furthest (interlocking)",
                .allowed = {"sum", "furthest"}});
   Traits traits = traits_of(reach, rule);
-  traits.replay = read_buffer(options);
-  traits.slow_consumer = read_slow_consumer(options);
+  traits.inbox.buffer = read_buffer(options);
+  traits.inbox.slow_consumer = read_slow_consumer(options);
   const auto make_lower = [make_head, traits](const Site& site) {
     Traits here = traits;
-    if (here.replay)
-      here.replay->key = random_key({site.seed, key_part("replay buffer"),
-                                     static_cast<std::uint64_t>(site.block)});
+    if (here.inbox.buffer)
+      here.inbox.buffer->key =
+          random_key({site.seed, key_part("replay buffer"),
+                      static_cast<std::uint64_t>(site.block)});
     return std::make_unique<LocalLoss>(make_head(site), site.layer, here);
   };
   return {make_lower, make_first_layer_upper};

@@ -17,7 +17,7 @@ namespace sluice::planner_what_if_test {
 
 constexpr Traits kLocal = {.cut = true, .from_above = false};
 constexpr Traits kDelayed = {.delay = 1};
-constexpr Traits kReplay = {.delay = 1, .weights = WeightsAtBackward::current};
+constexpr Traits kReplay = {.delay = 1, .weights = {"current", true, true}};
 constexpr Traits kBackprop = {};
 
 class RecordedRunTest : public Program {

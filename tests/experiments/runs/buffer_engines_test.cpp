@@ -63,7 +63,8 @@ TEST_P(BufferedOn, DropOnlyWhatTheBufferHasNoUseFor) {
       read_experiment(parse_toml(config_with(lines), "test.toml"), "");
   const auto schedule = read_schedule(schedule_of_run(path("run")), 3);
   for (std::size_t block = 1; block < schedule.size(); ++block) {
-    ReplayBuffer replayed(*experiment.plans.front().blocks[block].replay);
+    ReplayBuffer replayed(
+        *experiment.plans.front().blocks[block].inbox_below.buffer);
     int reads = 0;
     for (const Action& action : schedule[block]) {
       if (action.op != Op::forward) continue;

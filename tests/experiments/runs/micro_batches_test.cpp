@@ -42,7 +42,8 @@ NamedTensors trained(const std::string& lines) {
   return trained(small_experiment(lines));
 }
 
-const char* const kCut = "batch_size = 32\nturns = 6\npipeline.micro_batches = 4\n";
+const char* const kCut =
+    "batch_size = 32\nturns = 6\npipeline.micro_batches = 4\n";
 // A quarter is a power of two: a mean of four gradients has the bits of a sum
 // of four whose losses count a quarter.
 const char* const kAccumulated =

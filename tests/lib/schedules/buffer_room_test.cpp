@@ -13,8 +13,10 @@
 namespace sluice::buffer_room_test {
 
 RunPlan plan_with(const ReplayOptions& options) {
-  return make_free_plan(
-      {{.cut = true, .from_above = false, .own = true, .replay = options}});
+  return make_free_plan({{.cut = true,
+                          .from_above = false,
+                          .own = true,
+                          .inbox = {.buffer = options}}});
 }
 
 Costs costs_with(double first, double second) {

@@ -25,13 +25,13 @@ constexpr Traits kSynthetic = {.cut = true, .own = true, .learns = true};
 
 Traits buffered(const ReplayOptions& options) {
   Traits traits = kLocal;
-  traits.replay = options;
+  traits.inbox.buffer = options;
   return traits;
 }
 
 Traits lossy(SlowConsumer policy) {
   Traits traits = kLocal;
-  traits.slow_consumer = policy;
+  traits.inbox.slow_consumer = policy;
   return traits;
 }
 
@@ -474,7 +474,7 @@ TEST(FreeSchedule, RefusesABufferWhereGradientsComeDown) {
   EXPECT_EQ(refusal(buffered({}), true), "accepted");
   EXPECT_THAT(refusal(buffered({}), false), HasSubstr("schedule = 'free'"));
   Traits synthetic = kSynthetic;
-  synthetic.replay.emplace();
+  synthetic.inbox.buffer.emplace();
   EXPECT_THAT(refusal(synthetic, true), HasSubstr("nothing comes down"));
 }
 
@@ -483,16 +483,16 @@ TEST(FreeSchedule, DropsOnlyWhereNothingComesDown) {
   EXPECT_EQ(refusal(latest, true), "accepted");
   EXPECT_THAT(refusal(latest, false), HasSubstr("schedule = 'free'"));
   Traits synthetic = kSynthetic;
-  synthetic.slow_consumer = SlowConsumer::latest;
+  synthetic.inbox.slow_consumer = SlowConsumer::latest;
   EXPECT_THAT(refusal(synthetic, true), HasSubstr("nothing comes down"));
 }
 
 TEST(FreeSchedule, DropsNothingBelowABufferThatCouldRunOut) {
   Traits once = buffered({.max_reuse = 0});
-  once.slow_consumer = SlowConsumer::latest;
+  once.inbox.slow_consumer = SlowConsumer::latest;
   EXPECT_THAT(refusal(once, true), HasSubstr("could run out"));
   Traits any = buffered({});
-  any.slow_consumer = SlowConsumer::latest;
+  any.inbox.slow_consumer = SlowConsumer::latest;
   EXPECT_EQ(refusal(any, true), "accepted");
 }
 

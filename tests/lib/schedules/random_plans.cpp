@@ -57,7 +57,7 @@ Traits random_traits(Choices& choices, bool is_free) {
   traits.own = choices.one_in(3);
   if (!traits.cut && choices.one_in(3)) traits.reach = choices.below(4);
   traits.rule = choices.any<ReachRule>(2);
-  traits.weights = choices.any<WeightsAtBackward>(4);
+  traits.weights = {"any", choices.one_in(2), choices.one_in(2)};
   if (choices.one_in(2)) traits.order = Order::backward_first;
   if (traits.learns) traits.target_delay = choices.below(4);
   if (traits.learns && choices.one_in(3))
@@ -66,8 +66,9 @@ Traits random_traits(Choices& choices, bool is_free) {
   if (choices.one_in(6)) traits.upper = UpperEnd::answers;
   if (!is_free && choices.one_in(6)) traits.upper = UpperEnd::from_data;
   if (!is_free) return traits;
-  if (choices.one_in(4)) traits.replay = random_buffer(choices);
-  if (choices.one_in(4)) traits.slow_consumer = choices.any<SlowConsumer>(3);
+  if (choices.one_in(4)) traits.inbox.buffer = random_buffer(choices);
+  if (choices.one_in(4))
+    traits.inbox.slow_consumer = choices.any<SlowConsumer>(3);
   return traits;
 }
 
@@ -231,13 +232,13 @@ std::string to_text(const Case& made) {
         "order {} learns {} target_delay {} lam_target {} upper {} "
         "buffer {} slow_consumer {}]",
         each.delay, each.cut, each.from_above, each.own, each.reach,
-        static_cast<int>(each.rule), static_cast<int>(each.weights),
+        static_cast<int>(each.rule), each.weights.forwards_again,
         static_cast<int>(each.order), each.learns, each.target_delay,
         each.lam_target.value_or(-1), static_cast<int>(each.upper),
-        each.replay ? fmt::format("{} x {}", each.replay->batches,
-                                  each.replay->max_reuse)
-                    : "none",
-        static_cast<int>(each.slow_consumer));
+        each.inbox.buffer ? fmt::format("{} x {}", each.inbox.buffer->batches,
+                                        each.inbox.buffer->max_reuse)
+                          : "none",
+        static_cast<int>(each.inbox.slow_consumer));
   return text;
 }
 

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 constexpr Traits kBackprop = {};
 constexpr Traits kLocal = {.cut = true, .from_above = false};
 constexpr Traits kDelayed = {.delay = 1};
-constexpr Traits kReplay = {.delay = 1, .weights = WeightsAtBackward::current};
+constexpr Traits kReplay = {.delay = 1, .weights = {"current", true, true}};
 constexpr Traits kFullyDecoupled = {.delay = 2, .order = Order::backward_first};
 
 std::string schedule_of(const Traits& traits, int blocks, int block,

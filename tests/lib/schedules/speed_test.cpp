@@ -14,7 +14,7 @@ namespace sluice::speed_test {
 constexpr Traits kBackprop = {};
 constexpr Traits kLocal = {.cut = true, .from_above = false};
 constexpr Traits kDelayed = {.delay = 1};
-constexpr Traits kReplay = {.delay = 1, .weights = WeightsAtBackward::current};
+constexpr Traits kReplay = {.delay = 1, .weights = {"current", true, true}};
 
 RunPlan plan_of(const Traits& traits, std::size_t blocks) {
   return make_run_plan(std::vector<Traits>(blocks - 1, traits), false);

@@ -149,13 +149,14 @@ TEST(FeaturesReplay, R8_AReplayWithUnchangedWeightsGivesThePlayedBits) {
   const Experiment experiment = small_experiment(kDropout + rate(0) + replay());
   Block block =
       make_block(experiment.model, 1, 0, 2, 1, MemoryFormat::contiguous);
-  const auto history = make_history(
-      {.delayed = true, .weights = WeightsAtBackward::current}, block);
+  const UpdateChain update({}, block.parameters());
+  const auto view = make_weight_view(weights_at_backward("current"), true,
+                                     {.block = block, .update = update});
   Flight flight{.inputs = {at::randn({8, 1, 28, 28})},
                 .pass = {.seed = 1, .batch = 3}};
-  const at::Tensor played = history->forward(flight).at(0);
+  const at::Tensor played = view->forward(flight).at(0);
   EXPECT_FALSE(played.requires_grad());
-  const at::Tensor replayed = history->graph_of(flight, 1).outputs.at(0);
+  const at::Tensor replayed = view->graph_of(flight, 1).outputs.at(0);
   EXPECT_TRUE(replayed.requires_grad());
   EXPECT_TRUE(replayed.equal(played));
 }

@@ -172,7 +172,7 @@ TEST(FullyDecoupled, F6_ABackpropBoundaryBelowKeepsTheWeightsOfItsForwards) {
                             "{policy = 'delayed_gradient'}}\n";
   const Experiment experiment = small_experiment(lines);
   EXPECT_EQ(experiment.plans[0].blocks[0].delay, 1);
-  EXPECT_EQ(experiment.plans[0].blocks[0].weights, WeightsAtBackward::stash);
+  EXPECT_EQ(experiment.plans[0].blocks[0].weights.view, "stash");
   // With a block that ends nowhere, DDG in two blocks.
   const std::string joined = std::string("blocks = ['0-2', '3-']\n") +
                              "model = {hidden = [24, 20, 24], batch_norm = "

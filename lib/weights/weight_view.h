@@ -2,16 +2,20 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string_view>
 
+#include "lib/base/table.h"
 #include "lib/blocks/block.h"
 #include "lib/blocks/layer.h"
-#include "lib/boundaries/boundary.h"
+#include "lib/schedules/traits.h"
 #include "lib/tensors/tensors.h"
+#include "lib/updates/update_chain.h"
 
 namespace sluice {
 
 /// A batch between its forward and its backward. Which of the lower members are
-/// used is the history's affair.
+/// used is the weight view's affair.
 struct Flight {
   Tensors inputs =
       {};  ///< leaves; they ask for gradients if the block below wants
@@ -19,6 +23,10 @@ struct Flight {
   Pass pass = {};
   std::int64_t version = 0;      ///< of the weights of its forward
   Attachments attachments = {};  ///< that the lower end above needs
+  /// Updates that the block will make between its forward and its backward, as
+  /// far as the batches in flight tell; their learning rate.
+  std::int64_t updates_ahead = 0;
+  double rate = 0;
 
   Tensors outputs = {};               ///< with the graph
   std::shared_ptr<Block> block = {};  ///< whose weights that graph refers to
@@ -33,16 +41,16 @@ struct Graph {
   Tensors parameters;
 };
 
-/// What a block keeps of the batches that it has forwarded and not yet applied,
-/// and so which weights their backward sees (WeightsAtBackward). Used by the
-/// block's worker.
-class History {
+/// Which weights the forward and the backward of a batch see, and so what a
+/// block keeps of the batches between the two. Used by the block's thread.
+class WeightView {
  public:
-  virtual ~History() = default;
+  virtual ~WeightView() = default;
   /// A training forward. Returns h_k, and keeps what the backward will need.
   virtual Tensors forward(Flight& flight) = 0;
   /// The graph of that batch; called once. `version` is what the block's
-  /// weights have now.
+  /// weights have now. Throws InternalError where the graph would run against
+  /// other weights than those of its forward, unless that is what the view is.
   virtual Graph graph_of(Flight& flight, std::int64_t version) = 0;
   /// The weights of the batch's forward, for a checkpoint; empty when its
   /// backward does without.
@@ -55,19 +63,39 @@ class History {
   virtual void restore(Flight& flight, const Tensors& weights) = 0;
 };
 
-/// How a block treats its history.
-struct HistoryOptions {
-  /// Whether updates come between the forward and the backward of a batch.
-  bool delayed = false;
-  WeightsAtBackward weights = WeightsAtBackward::stash;
+/// What a view is made from; all that is referred to must outlive it.
+struct WeightViewSite {
+  Block& block;
+  /// Of the block: its own parameters come first.
+  const UpdateChain& update;
   StatisticsAt statistics = StatisticsAt::forward;
   /// Whether batches in flight will be saved: `mixed` then keeps copies of
   /// weights that it would not need otherwise.
   bool saved = false;
 };
 
-/// The block must outlive it.
-std::unique_ptr<History> make_history(const HistoryOptions& options,
-                                      Block& block);
+/// How a view is made, and what it is to schedules.
+struct WeightViewKind {
+  std::unique_ptr<WeightView> (*make)(const WeightViewSite& site) = nullptr;
+  bool forwards_again = false;  ///< WeightsAtBackward's
+  bool of_today = false;        ///< likewise
+};
+using WeightViewRow = Row<WeightViewKind>;
+
+/// Of blocks where updates come between a batch's forward and backward. A new
+/// one is one source file and one row, at the end: checkpoints name a view by
+/// its place.
+std::span<const WeightViewRow> weight_views();
+
+/// The row's traits. Throws UserError when there is none of that name.
+WeightsAtBackward weights_at_backward(std::string_view view);
+/// The place of its row.
+std::int64_t number_of(const WeightsAtBackward& weights);
+
+/// delayed: whether updates come between the forward and the backward of a
+/// batch; else its graph is kept, whatever the view.
+std::unique_ptr<WeightView> make_weight_view(const WeightsAtBackward& weights,
+                                             bool delayed,
+                                             const WeightViewSite& site);
 
 }  // namespace sluice

@@ -4,14 +4,14 @@
 
 #include <ATen/ATen.h>
 
-#include "lib/weights/histories.h"
+#include "lib/weights/block_weights.h"
 
 namespace sluice {
 namespace {
 
-class Replay final : public History {
+class Current final : public WeightView {
  public:
-  Replay(Block& block, StatisticsAt statistics)
+  Current(Block& block, StatisticsAt statistics)
       : block_(block), statistics_(statistics) {}
 
   Tensors forward(Flight& flight) override {
@@ -41,8 +41,8 @@ class Replay final : public History {
 
 }  // namespace
 
-std::unique_ptr<History> make_replay(Block& block, StatisticsAt statistics) {
-  return std::make_unique<Replay>(block, statistics);
+std::unique_ptr<WeightView> make_current(const WeightViewSite& site) {
+  return std::make_unique<Current>(site.block, site.statistics);
 }
 
 }  // namespace sluice

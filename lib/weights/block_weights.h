@@ -1,14 +1,8 @@
 #pragma once
 
-#include "lib/weights/history.h"
+#include "lib/weights/weight_view.h"
 
 namespace sluice {
-
-std::unique_ptr<History> make_kept_graph(Block& block);
-std::unique_ptr<History> make_mixed(Block& block, bool saved);
-std::unique_ptr<History> make_stash(Block& block);
-std::unique_ptr<History> make_recompute(Block& block);
-std::unique_ptr<History> make_replay(Block& block, StatisticsAt statistics);
 
 /// Forwards the batch with a graph, and counts in the flight what that keeps.
 Tensors forward_with_graph(Block& block, Flight& flight);

@@ -1,4 +1,4 @@
-#include "lib/weights/histories.h"
+#include "lib/weights/block_weights.h"
 
 #include <ATen/ATen.h>
 
@@ -6,26 +6,6 @@
 #include "lib/base/memory/account.h"
 
 namespace sluice {
-
-std::unique_ptr<History> make_history(const HistoryOptions& options,
-                                      Block& block) {
-  if (!options.delayed) return make_kept_graph(block);
-  switch (options.weights) {
-    case WeightsAtBackward::stash:
-      return make_stash(block);
-    case WeightsAtBackward::recompute:
-      return make_recompute(block);
-    case WeightsAtBackward::mixed:
-      return make_mixed(block, options.saved);
-    case WeightsAtBackward::current:
-      return make_replay(block, options.statistics);
-  }
-  throw InternalError("no such weights at backward");
-}
-
-std::int64_t History::stashed_bytes(const Flight& flight) const {
-  return bytes_of(flight.weights);
-}
 
 Tensors forward_with_graph(Block& block, Flight& flight) {
   const std::int64_t before = charged_by_this_thread();

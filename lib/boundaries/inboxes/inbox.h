@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "lib/base/channel.h"
+#include "lib/base/message.h"
+#include "lib/schedules/action.h"
+#include "lib/schedules/inbox.h"
+
+namespace sluice {
+
+/// What lies between a block's channel from below and its forwards: the tensors
+/// of what InboxTraits are the rule of. One thread uses it.
+class Inbox {
+ public:
+  /// Waits for the next message from below; nothing when there will be none.
+  using Next = std::function<std::optional<Message>()>;
+
+  struct Input {
+    Message message;
+    /// How many batches newer the newest is that was ever written.
+    std::int64_t age = 0;
+    std::int64_t reuse = 0;  ///< how often it was taken before
+  };
+
+  virtual ~Inbox() = default;
+  /// What a training forward takes, which says how much has come before it.
+  /// Throws LinkError when the neighbour closed too early.
+  virtual Input input(const Action& forward, const Next& next) = 0;
+  /// The evaluation batch, which lies behind all that was forwarded before it.
+  virtual Message evaluation(std::int64_t batch, const Next& next) = 0;
+  /// Takes what has come and finds room. Whether there is an input for a
+  /// forward, or never will be one; sets how much has come in the action.
+  virtual bool is_ready(Action& forward, const Receiver& from,
+                        const Next& next) = 0;
+  virtual std::size_t bytes() const = 0;
+};
+
+/// Of a block's boundary below; nullptr: the channel alone.
+std::unique_ptr<Inbox> make_inbox(const InboxTraits& traits, int block);
+
+}  // namespace sluice

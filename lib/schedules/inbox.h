@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+
+#include "lib/base/channel.h"
+#include "lib/schedules/replay_buffer.h"
+
+namespace sluice {
+
+/// How activations wait at a boundary whose blocks don't wait for each other,
+/// as far as schedules are concerned: what comes next, what is dropped.
+struct InboxTraits {
+  /// The block above takes its inputs from such a buffer.
+  std::optional<ReplayOptions> buffer = {};
+  /// What becomes of those for which the block above has no time.
+  SlowConsumer slow_consumer = SlowConsumer::block;
+
+  bool operator==(const InboxTraits&) const = default;
+  bool drops() const { return slow_consumer != SlowConsumer::block; }
+  /// One after the other, all of them.
+  bool is_plain() const { return !buffer && !drops(); }
+};
+
+}  // namespace sluice

@@ -1,0 +1,43 @@
+// Linear weight prediction: a batch is forwarded, and goes backward, at
+// w + s d, where d is what the optimizer would do with its present state and s
+// the updates between the two (SpecTrain: Chen, Yang, Cheng 2018,
+// arXiv:1809.02839; XPipe: arXiv:1911.04610; Kosson et al., MLSys 2021,
+// arXiv:2003.11666, equation 14). The weights themselves are untouched.
+#include <tuple>
+
+#include <ATen/ATen.h>
+
+#include "lib/weights/own_weights.h"
+
+namespace sluice {
+namespace {
+
+class Predict final : public OwnWeights {
+ public:
+  Predict(Block& block, const UpdateChain& update)
+      : OwnWeights(block), update_(update) {
+    std::ignore = update_.direction(0);  // refuses an optimizer without
+  }
+
+ private:
+  Tensors weights_for(const Flight& flight) const override {
+    const at::NoGradGuard no_grad;
+    Tensors weights = values_of(block().parameters());
+    if (flight.updates_ahead == 0) return weights;
+    const Tensors changes = update_.direction(flight.rate);
+    const auto steps = static_cast<double>(flight.updates_ahead);
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      weights[i] = at::add(weights[i], changes.at(i), steps);
+    return weights;
+  }
+
+  const UpdateChain& update_;
+};
+
+}  // namespace
+
+std::unique_ptr<WeightView> make_predict(const WeightViewSite& site) {
+  return std::make_unique<Predict>(site.block, site.update);
+}
+
+}  // namespace sluice

@@ -1,0 +1,58 @@
+#include <algorithm>
+
+#include "lib/weights/weight_view.h"
+
+namespace sluice {
+
+using MadeView = std::unique_ptr<WeightView>;
+MadeView make_kept_graph(const WeightViewSite& site);
+MadeView make_stash(const WeightViewSite& site);
+MadeView make_recompute(const WeightViewSite& site);
+MadeView make_mixed(const WeightViewSite& site);
+MadeView make_current(const WeightViewSite& site);
+MadeView make_predict(const WeightViewSite& site);
+
+std::span<const WeightViewRow> weight_views() {
+  static constexpr WeightViewRow kRows[] = {
+      {"stash", "of its forward, kept", {.make = make_stash}},
+      {"recompute",
+       "of its forward, with the graph built anew",
+       {.make = make_recompute, .forwards_again = true}},
+      {"mixed",
+       "today's under the activations of then",
+       {.make = make_mixed, .of_today = true}},
+      {"current",
+       "today's, with the input replayed",
+       {.make = make_current, .forwards_again = true, .of_today = true}},
+      {"predict",
+       "those that the optimizer's velocity predicted at its forward",
+       {.make = make_predict}},
+  };
+  return kRows;
+}
+
+WeightsAtBackward weights_at_backward(std::string_view view) {
+  const WeightViewRow& row = find_row(weight_views(), view, "weight view");
+  return {row.name, row.make.forwards_again, row.make.of_today};
+}
+
+std::int64_t number_of(const WeightsAtBackward& weights) {
+  const auto rows = weight_views();
+  return std::find_if(rows.begin(), rows.end(),
+                      [&](const WeightViewRow& row) {
+                        return row.name == weights.view;
+                      }) -
+         rows.begin();
+}
+
+MadeView make_weight_view(const WeightsAtBackward& weights, bool delayed,
+                          const WeightViewSite& site) {
+  if (!delayed) return make_kept_graph(site);
+  return find_row(weight_views(), weights.view, "weight view").make.make(site);
+}
+
+std::int64_t WeightView::stashed_bytes(const Flight& flight) const {
+  return bytes_of(flight.weights);
+}
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/boundaries/boundary.h"
+#include "lib/checkpoints/saved_state.h"
+#include "lib/metrics/memory_use.h"
+#include "lib/schedules/ledger.h"
+#include "lib/weights/weight_view.h"
+#include "lib/workers/pull.h"
+
+namespace sluice {
+
+/// A batch between its backward and the lesson that an end takes from it.
+struct ToLearn {
+  Tensors features = {};
+  at::Tensor labels = {};
+  Tensors from_above = {};  ///< if backward has taken it
+  Pass pass = {};
+  Tensors answer = {};  ///< likewise
+};
+
+/// A backward: what its signal is, before it is taken back.
+struct Asked {
+  Flight flight;
+  Graph graph = {};
+  std::vector<Pull> pulls = {};
+  Signal signal = {};
+  ToLearn lesson = {};
+};
+
+/// What a block holds of the batches that its ledger has marked.
+struct BatchesInFlight {
+  std::map<std::int64_t, Flight> flights = {};   ///< Mark::in_flight
+  std::map<std::int64_t, ToLearn> lessons = {};  ///< Mark::lesson
+  std::map<std::int64_t, Asked> halves = {};     ///< Mark::halved
+
+  bool empty() const;
+  std::size_t graphs() const;
+  /// Of one that is taken out.
+  Flight take_flight(std::int64_t batch);
+  ToLearn take_lesson(std::int64_t batch);
+  Asked take_half(std::int64_t batch);
+
+  /// What is kept; a graph whose batch is no flight any more counts too.
+  MemoryUse memory(const WeightView& view, std::int64_t other_graphs) const;
+  /// Marks what there is.
+  void mark_in(Ledger& ledger) const;
+  /// Throws InternalError unless there is what the ledger has marked: a
+  /// checkpoint of another turn or schedule has other batches.
+  void check_against(const Ledger& ledger, int block) const;
+
+  /// As "flights.<k>.<batch>.*" and "lessons.<k>.<batch>.*". Throws
+  /// InternalError between two halves of a backward: no checkpoint is taken
+  /// there.
+  void save(int block, const WeightView& view, NamedTensors& all) const;
+  void restore(int block, const SavedState& saved, const BlockPlan& plan,
+               const c10::Device& device, WeightView& view,
+               const std::function<Pass(std::int64_t batch)>& pass_for);
+};
+
+}  // namespace sluice

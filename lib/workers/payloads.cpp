@@ -1,0 +1,60 @@
+#include "lib/workers/payloads.h"
+
+#include <fmt/format.h>
+
+#include "lib/base/error.h"
+#include "lib/boundaries/codecs/coded.h"
+#include "lib/tensors/pack.h"
+#include "lib/tensors/staging.h"
+
+namespace sluice {
+
+std::int64_t Down::bytes() const {
+  std::int64_t bytes = bytes_of(answer);
+  for (const Tensors& each : gradients) bytes += bytes_of(each);
+  return bytes;
+}
+
+std::string gradient_name(std::size_t way) {
+  return way == 0 ? "gradient" : fmt::format("gradient{}", way);
+}
+
+void pack_up(const Tensors& outputs, const Payload& fed,
+             const std::vector<std::string>& attachments, const Codec* codec,
+             Message& message) {
+  pack(outputs, "h", codec, message);
+  pack({fed.labels}, "label", message);
+  for (const std::string& name : attachments)
+    pack({fed.attachments.at(name)}, name, message);
+}
+
+Payload unpack_up(const Message& message, const BlockPlan& plan,
+                  const Codec* codec, const c10::Device& device) {
+  const Tensors labels = unpack(message, "label");
+  SLUICE_CHECK(labels.size() == 1, "{} came with {} label tensors",
+               name_of(message.kind), labels.size());
+  Payload payload{unpack(message, "h", codec, device), labels[0]};
+  for (const auto* names : {&plan.keeps, &plan.relays})
+    for (const std::string& name : *names)
+      if (const Tensors found = unpack(message, name); !found.empty())
+        payload.attachments[name] = found[0];
+  return payload;
+}
+
+void pack_down(const Down& down, const Codec* codec, Message& message) {
+  for (std::size_t way = 0; way < down.gradients.size(); ++way)
+    pack(down.gradients[way], gradient_name(way), codec, message);
+  if (!down.answer.empty()) pack(down.answer, kAnswer, message);
+}
+
+Down unpack_down(const Message& message, const BlockPlan& sender,
+                 const Codec* codec, const c10::Device& device) {
+  Down down;
+  for (int way = 0; way < sender.leaving; ++way)
+    down.gradients.push_back(unpack(
+        message, gradient_name(static_cast<std::size_t>(way)), codec, device));
+  if (sender.answers()) down.answer = unpack(message, kAnswer, nullptr, device);
+  return down;
+}
+
+}  // namespace sluice

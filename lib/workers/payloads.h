@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <c10/core/Device.h>
+
+#include "lib/base/message.h"
+#include "lib/boundaries/boundary.h"
+#include "lib/boundaries/codecs/codec.h"
+#include "lib/schedules/plan.h"
+#include "lib/tensors/tensors.h"
+
+namespace sluice {
+
+/// What goes down a boundary for a batch.
+struct Down {
+  std::vector<Tensors> gradients = {};  ///< by GradientPart::leaving
+  Tensors answer = {};                  ///< Upper::answer()
+
+  std::int64_t bytes() const;
+};
+
+/// What an upper end answers, in messages and checkpoints.
+inline constexpr const char* kAnswer = "answer";
+/// What a gradient that leaves this way is called there.
+std::string gradient_name(std::size_t way);
+
+// Messages of a boundary. A codec is the boundary's, nullptr: tensors go as
+// they are. Through it go activations, of evaluations too, and all gradients at
+// h_k; what upper ends answer beside them, labels and attachments don't.
+
+/// Puts h_k, the labels and the attachments of those names into a message.
+void pack_up(const Tensors& outputs, const Payload& fed,
+             const std::vector<std::string>& attachments, const Codec* codec,
+             Message& message);
+/// The inverse; features on the device. `plan` of the block that takes it says
+/// which attachments.
+Payload unpack_up(const Message& message, const BlockPlan& plan,
+                  const Codec* codec, const c10::Device& device);
+
+void pack_down(const Down& down, const Codec* codec, Message& message);
+/// `sender`: the plan of the block above.
+Down unpack_down(const Message& message, const BlockPlan& sender,
+                 const Codec* codec, const c10::Device& device);
+
+}  // namespace sluice

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include <c10/core/Device.h>
+
+#include "lib/metrics/gpu_clock.h"
+#include "lib/metrics/time_spent.h"
+
+namespace sluice {
+
+/// What the actions and waits of a block cost, in seconds: on a GPU the time
+/// that it works, elsewhere that of the thread. Used by one thread.
+class SeatClock {
+ public:
+  explicit SeatClock(const c10::Device& device);
+
+  /// Does the work, which counts for that op but for what it waits meanwhile.
+  void measure(Op op, const std::function<void()>& work);
+  const TimeSpent& spent() const { return spent_; }
+  /// Of work on a GPU all that was started, which it waits for.
+  void collect();
+
+  /// Counts as waiting for its life.
+  class Waiting {
+   public:
+    explicit Waiting(SeatClock& clock);
+    ~Waiting();
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    Stopwatch stopwatch_;
+    std::optional<GpuClock>& gpu_;
+    bool was_running_;
+  };
+
+ private:
+  TimeSpent spent_;
+  std::optional<GpuClock> gpu_;  // of a block on a GPU
+};
+
+}  // namespace sluice

@@ -1,0 +1,162 @@
+#include "lib/workers/trained.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/tensors/staging.h"
+
+namespace sluice {
+namespace {
+
+/// The same storage, written behind the back of autograd: it would refuse the
+/// graphs of methods that want old activations and new weights.
+NamedTensors unwatched(const NamedTensors& parameters) {
+  NamedTensors aliases;
+  for (const auto& [name, parameter] : parameters)
+    aliases.emplace_back(name, parameter.variable_data());
+  return aliases;
+}
+
+std::vector<std::string> names_of(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+/// Their number when it isn't there.
+std::size_t index_of(const std::string& name, const NamedTensors& tensors) {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(),
+                   [&](const auto& named) { return named.first == name; });
+  return static_cast<std::size_t>(found - tensors.begin());
+}
+
+/// From now on `later` is the very tensor that `earlier` is.
+void continue_with(const std::pair<std::string, at::Tensor>& earlier,
+                   std::pair<std::string, at::Tensor>& later) {
+  if (earlier.second.is_same(later.second)) return;
+  if (earlier.second.sizes() != later.second.sizes())
+    throw UserError(
+        "the timetable has two policies that train '{}' in different shapes",
+        earlier.first);
+  later.second.set_data(earlier.second.variable_data());
+}
+
+void append(NamedTensors more, NamedTensors& all) {
+  for (auto& named : more) all.push_back(std::move(named));
+}
+
+std::int64_t elements_of(const NamedTensors& tensors) {
+  std::int64_t count = 0;
+  for (const auto& [name, tensor] : tensors) count += tensor.numel();
+  return count;
+}
+
+}  // namespace
+
+Trained::Trained(const Block& block, const UpdateOptions& options,
+                 const std::vector<std::shared_ptr<Lower>>& lowers,
+                 const std::vector<std::shared_ptr<Upper>>& uppers)
+    : block_(block), options_(options), tensors_(block.parameters()) {
+  for (std::size_t i = 0; i < lowers.size(); ++i) {
+    const bool is_plain = i >= uppers.size() || !uppers[i];
+    add_ends(lowers[i], is_plain ? std::make_shared<Upper>() : uppers[i]);
+  }
+  // Of lower ends first: optimizer states lie in this order.
+  for (PhaseEnds& ends : ends_) ends.upper_learners = add_learners(*ends.upper);
+  update_ = std::make_unique<UpdateChain>(options_, unwatched(tensors_));
+}
+
+void Trained::add_ends(std::shared_ptr<Lower> lower,
+                       std::shared_ptr<Upper> upper) {
+  NamedTensors parameters = lower->parameters();
+  move_to(block_.device(), parameters);
+  for (const BoundaryEnd* end : {static_cast<BoundaryEnd*>(lower.get()),
+                                 static_cast<BoundaryEnd*>(upper.get())}) {
+    move_to(block_.device(), end->learners());
+    move_to(block_.device(), end->buffers());
+  }
+  PhaseEnds ends{.lower = std::move(lower), .upper = std::move(upper)};
+  for (auto& named : parameters) {
+    const std::size_t index = index_of(named.first, tensors_);
+    // A head that an earlier phase has trained under that name goes on.
+    if (index < tensors_.size())
+      continue_with(tensors_[index], named);
+    else
+      tensors_.push_back(named);
+    ends.trained.push_back(index);
+  }
+  ends.learners = add_learners(*ends.lower);
+  ends_.push_back(std::move(ends));
+}
+
+/// Those of an earlier phase when they are the same.
+std::size_t Trained::add_learners(const BoundaryEnd& end) {
+  NamedTensors tensors = end.learners();
+  for (std::size_t i = 0; i < learners_.size(); ++i) {
+    if (names_of(learners_[i].tensors) != names_of(tensors)) continue;
+    for (std::size_t j = 0; j < tensors.size(); ++j)
+      continue_with(learners_[i].tensors[j], tensors[j]);
+    return i;
+  }
+  const OptimizerOptions* own = end.learners_optimizer();
+  const UpdateOptions options{own == nullptr ? options_.optimizer : *own};
+  auto update = std::make_unique<UpdateChain>(options, unwatched(tensors));
+  learners_.push_back({std::move(tensors), std::move(update)});
+  return learners_.size() - 1;
+}
+
+Tensors Trained::in_order(const Tensors& own, const Tensors& of_lower,
+                          std::size_t phase) const {
+  Tensors gradients = own;
+  gradients.resize(tensors_.size());
+  for (std::size_t i = 0; i < of_lower.size(); ++i)
+    gradients[ends(phase).trained[i]] = of_lower[i];
+  return gradients;
+}
+
+NamedTensors Trained::weights() const {
+  NamedTensors all = tensors_;
+  for (const Learners& each : learners_) append(each.tensors, all);
+  append(block_.buffers(), all);
+  std::set<std::string> seen;
+  const auto add_buffers = [&](const BoundaryEnd& end) {
+    for (auto& named : end.buffers())
+      if (seen.insert(named.first).second) all.push_back(std::move(named));
+  };
+  for (const PhaseEnds& ends : ends_) add_buffers(*ends.lower);
+  for (const PhaseEnds& ends : ends_) add_buffers(*ends.upper);
+  return all;
+}
+
+NamedTensors Trained::copied() const {
+  NamedTensors all;
+  for (const PhaseEnds& ends : ends_) append(ends.lower->copied(), all);
+  return all;
+}
+
+NamedTensors Trained::state() const {
+  NamedTensors all = update_->state();
+  for (const Learners& each : learners_) append(each.update->state(), all);
+  return all;
+}
+
+void Trained::restore(const NamedTensors& weights, const NamedTensors& state,
+                      std::string_view source) {
+  copy_by_name(weights, this->weights(), source);
+  copy_by_name(state, this->state(), source);
+}
+
+std::int64_t Trained::elements() const {
+  std::int64_t count = elements_of(tensors_);
+  for (const Learners& each : learners_) count += elements_of(each.tensors);
+  return count;
+}
+
+}  // namespace sluice

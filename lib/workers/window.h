@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <c10/core/Device.h>
+
+#include "lib/checkpoints/saved_state.h"
+#include "lib/schedules/micro_batches.h"
+#include "lib/tensors/tensors.h"
+#include "lib/updates/transform.h"
+
+namespace sluice {
+
+/// The batches that the next update applies, and the sum of their gradients.
+struct Window {
+  Tensors gradients = {};
+  std::int64_t batches = 0;     ///< that they are the sum of
+  std::int64_t turns = 0;       ///< that they are all batches of
+  std::int64_t first_turn = 0;  ///< whose batches they are
+  Staleness in_batches = {};
+  Staleness in_updates = {};
+  /// What of the whole model's norm came down with the last gradients.
+  double squared_norm_above = 0;
+
+  /// One more batch, after those before it: sums depend on their order.
+  void add(Tensors batch_gradients, std::int64_t batch,
+           const MicroBatches& micro_batches);
+  /// What is known of the update, but for its turn and rate.
+  UpdateInfo info() const;
+  /// Empty again. The gradients themselves are kept for those who look at them.
+  void clear();
+
+  /// Under `name`: nothing of an empty window.
+  void save(const std::string& name, NamedTensors& all) const;
+  void restore(const std::string& name, const SavedState& saved,
+               const c10::Device& device);
+};
+
+}  // namespace sluice
