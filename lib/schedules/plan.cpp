@@ -49,6 +49,15 @@ void set_boundary(const Traits& above, const BlockPlan& next, BlockPlan& mine) {
     mine.learn_delay = above.target_delay + std::max(mine.delay, next.delay);
 }
 
+void place_in_segments(std::vector<BlockPlan>& blocks) {
+  for (std::size_t k = 1; k < blocks.size(); ++k)
+    if (blocks[k - 1].gradient_from_above)
+      blocks[k].segment.below = blocks[k - 1].segment.below + 1;
+  for (std::size_t k = blocks.size() - 1; k-- > 0;)
+    if (blocks[k].gradient_from_above)
+      blocks[k].segment.above = blocks[k + 1].segment.above + 1;
+}
+
 }  // namespace
 
 bool BlockPlan::is_merged() const {
@@ -82,6 +91,7 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     const Traits& above = boundaries[index];
     set_boundary(above, plan.blocks[index + 1], mine);
   }
+  place_in_segments(plan.blocks);
   return plan;
 }
 

@@ -26,6 +26,15 @@ struct GradientPart {
   bool operator==(const GradientPart&) const = default;
 };
 
+/// Where a block stands in its segment, the blocks between two cuts: how many
+/// of them are below it, and how many above, the nearest of which sends it the
+/// gradient that its backward waits for.
+struct Segment {
+  int below = 0;
+  int above = 0;
+  int blocks() const { return below + 1 + above; }
+};
+
 struct BlockPlan;
 struct Grant;
 /// What a block does of a grant, in its order.
@@ -55,6 +64,7 @@ struct BlockPlan {
   std::int64_t accumulate = 1;
   /// Whether backward waits for the gradient that block k+1 sends down.
   bool gradient_from_above = false;
+  Segment segment = {};
   /// Whether a source learns from that gradient. When backward doesn't wait for
   /// it, learning does. Turn t learns from batch t - learn_delay.
   bool learns = false;

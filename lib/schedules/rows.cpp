@@ -7,6 +7,8 @@ namespace sluice {
 
 RunPlan plan_of_gpipe(const std::vector<Traits>& boundaries,
                       const ScheduleOptions& options);
+RunPlan plan_of_one_f_one_b(const std::vector<Traits>& boundaries,
+                            const ScheduleOptions& options);
 
 namespace {
 
@@ -30,6 +32,10 @@ constexpr ScheduleRow kRows[] = {
      plan_of_turns},
     {"gpipe", "all batches of a turn go forward, then all backward",
      plan_of_gpipe},
+    {"1f1b",
+     "a block goes as many batches ahead as there are blocks above it, then "
+     "forwards and backwards alternate",
+     plan_of_one_f_one_b},
     {"free", "what is ready comes first, and the record says what was",
      plan_of_free},
 };

@@ -1,0 +1,56 @@
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/error.h"
+#include "tests/lib/schedules/pipeline_plans.h"
+
+namespace sluice::one_f_one_b_test {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(OneForwardOneBackward, RunsAheadByTheBlocksAbove) {
+  const RunPlan plan = pipeline_plan("1f1b", {{}, {}}, 4);
+  EXPECT_EQ(first_turn_of(plan, 1), "F0 F1 F2 B0 F3 B1 B2 B3 U3");
+  EXPECT_EQ(first_turn_of(plan, 2), "F0 F1 B0 F2 B1 F3 B2 B3 U3");
+  EXPECT_EQ(first_turn_of(plan, 3), "F0 B0 F1 B1 F2 B2 F3 B3 U3");
+}
+
+TEST(OneForwardOneBackward, RunsAheadByNoMoreThanItHas) {
+  const RunPlan plan = pipeline_plan("1f1b", {{}, {}, {}}, 2);
+  EXPECT_EQ(first_turn_of(plan, 1), "F0 F1 B0 B1 U1");
+  EXPECT_EQ(first_turn_of(plan, 3), "F0 F1 B0 B1 U1") << "one block above it";
+}
+
+TEST(OneForwardOneBackward, CountsNoBlocksAboveACut) {
+  const Traits cut{.cut = true, .from_above = false};
+  const RunPlan plan = pipeline_plan("1f1b", {{}, cut, {}}, 4);
+  EXPECT_EQ(first_turn_of(plan, 1), "F0 F1 B0 F2 B1 F3 B2 B3 U3");
+  EXPECT_EQ(first_turn_of(plan, 2), first_turn_of(plan, 4));
+  EXPECT_EQ(first_turn_of(plan, 3), first_turn_of(plan, 1));
+}
+
+TEST(OneForwardOneBackward, CountsNoBlocksThatOnlyTeachASynthesizer) {
+  const Traits synthetic{.cut = true, .learns = true};
+  const RunPlan plan = pipeline_plan("1f1b", {synthetic}, 2);
+  EXPECT_EQ(first_turn_of(plan, 1), "F0 B0 F1 B1 U1 L0 L1");
+}
+
+TEST(OneForwardOneBackward, OfAShortTurnIsThatOfItsBatches) {
+  const MicroBatches cut{
+      .count = 4, .samples = 8, .turns_per_epoch = 2, .last_samples = 3};
+  const RunPlan plan = pipeline_plan("1f1b", {{}, {}, {}}, cut);
+  EXPECT_EQ(
+      to_text(actions_of(plan.blocks[1], {.first_turn = 1, .end_turn = 2})),
+      "F4 F5 B4 B5 U5");
+}
+
+TEST(OneForwardOneBackward, IsRefusedWhereABoundaryDelays) {
+  EXPECT_THAT([] { pipeline_plan("1f1b", {{.delay = 1}}, 1); },
+              ThrowsMessage<UserError>(
+                  HasSubstr("boundary 1: order = '1f1b' goes without delays")));
+}
+
+}  // namespace sluice::one_f_one_b_test

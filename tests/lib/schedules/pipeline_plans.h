@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/schedules/plan.h"
+#include "lib/schedules/rows.h"
+#include "lib/schedules/traits.h"
+
+namespace sluice {
+
+inline RunPlan pipeline_plan(const std::string& order,
+                             const std::vector<Traits>& boundaries,
+                             const MicroBatches& micro_batches) {
+  return find_row(schedule_rows(), order, "order")
+      .make(boundaries, {.micro_batches = micro_batches});
+}
+
+/// Whole turns of two samples a batch.
+inline RunPlan pipeline_plan(const std::string& order,
+                             const std::vector<Traits>& boundaries,
+                             std::int64_t micro_batches) {
+  return pipeline_plan(
+      order, boundaries,
+      MicroBatches{.count = micro_batches, .samples = 2 * micro_batches});
+}
+
+inline std::string first_turn_of(const RunPlan& plan, int block) {
+  return to_text(actions_of(plan.blocks.at(static_cast<std::size_t>(block) - 1),
+                            {.end_turn = 1}));
+}
+
+}  // namespace sluice
