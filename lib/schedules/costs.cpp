@@ -8,6 +8,17 @@
 
 namespace sluice {
 
+double op_seconds(const BlockCosts& costs, Op op) {
+  const OpRow& row = row_of(op);
+  const bool is_half = row.cost_share < 1;
+  if (is_half && costs.seconds[op] > 0) return costs.seconds[op];
+  double seconds = costs.seconds[row.costs_as];
+  if (op == Op::backward && seconds == 0)
+    seconds =
+        costs.seconds[Op::backward_input] + costs.seconds[Op::backward_weights];
+  return seconds * row.cost_share;
+}
+
 bool replays(const BlockPlan& plan) {
   return plan.delay > 0 && plan.weights.forwards_again;
 }
@@ -28,8 +39,7 @@ double replay_seconds(const BlockCosts& costs, const BlockPlan& plan) {
 }
 
 double mean_seconds(const BlockCosts& costs, const BlockPlan& plan, Op op) {
-  const OpRow& row = row_of(op);
-  const double seconds = costs.seconds[row.costs_as] * row.cost_share;
+  const double seconds = op_seconds(costs, op);
   // Of a backward in two halves the first has both. In this order, which the
   // last bits of a virtual time depend on.
   const bool has_head = op == Op::backward || op == Op::backward_input;
@@ -132,7 +142,7 @@ double seconds_in_one_block(const Costs& costs, const RunPlan& plan) {
     const BlockCosts mine = costs_of(costs, block.block);
     const auto batches = static_cast<double>(block.micro_batches.count);
     seconds +=
-        (mine.seconds[Op::forward] + mine.seconds[Op::backward]) * batches +
+        (mine.seconds[Op::forward] + op_seconds(mine, Op::backward)) * batches +
         mine.seconds[Op::update] / static_cast<double>(block.accumulate);
   }
   return seconds;

@@ -11,8 +11,8 @@ namespace sluice {
 
 /// Seconds that the actions of a block take on the virtual clock.
 struct BlockCosts {
-  /// Of each op; a backward without what follows. Evaluations take what
-  /// forwards do.
+  /// Of each op; a backward without what follows. op_seconds() says what those
+  /// take that have none.
   ByOp<double> seconds = {};
   /// More per backward: the auxiliary head, both ways.
   double head = 0;
@@ -70,6 +70,11 @@ struct Costs {
   std::vector<BlockCosts> beside = {};
   std::vector<Variation> variation = {};  ///< index k-1; missing: none
 };
+
+/// Of an op of a block, without its slowness, head and replay. A backward of
+/// which only the halves are known takes what both do; a half of which nothing
+/// is known half of a backward; an evaluation what a forward does.
+double op_seconds(const BlockCosts& costs, Op op);
 
 /// Whether any action or message takes time.
 bool takes_time(const Costs& costs);

@@ -183,7 +183,9 @@ std::span<const OpRow> op_rows() {
             .in = into_backward,
             .out = out_of_backward,
             .costs_as = Op::backward,
-            .cost_share = 0.5},
+            .cost_share = 0.5,
+            .cost_text = "likewise, of a backward in two halves the first, "
+                         "which sends down; 0: half of it"},
       OpRow{.op = Op::backward_weights,
             .letter = 'W',
             .name = "backward weights",
@@ -191,7 +193,8 @@ std::span<const OpRow> op_rows() {
             .takes = Mark::halved,
             .leaves = left_by_backward,
             .costs_as = Op::backward,
-            .cost_share = 0.5},
+            .cost_share = 0.5,
+            .cost_text = "likewise, the second, of the weights"},
   };
   return rows;
 }

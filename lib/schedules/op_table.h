@@ -36,7 +36,7 @@ struct OpRow {
   std::vector<Op> follows = {};
   bool (*is_due)(const BlockPlan& plan, const Grant& grant,
                  const Action& followed) = nullptr;
-  /// The op whose seconds it takes, or such a part of them.
+  /// The op whose seconds it takes, or such a part of them: op_seconds().
   Op costs_as = Op::forward;
   double cost_share = 1;
   /// Of the key of that name in [virtual]; empty: there is none.

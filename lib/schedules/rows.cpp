@@ -9,6 +9,8 @@ RunPlan plan_of_gpipe(const std::vector<Traits>& boundaries,
                       const ScheduleOptions& options);
 RunPlan plan_of_one_f_one_b(const std::vector<Traits>& boundaries,
                             const ScheduleOptions& options);
+RunPlan plan_of_zb_h1(const std::vector<Traits>& boundaries,
+                      const ScheduleOptions& options);
 
 namespace {
 
@@ -36,6 +38,10 @@ constexpr ScheduleRow kRows[] = {
      "a block goes as many batches ahead as there are blocks above it, then "
      "forwards and backwards alternate",
      plan_of_one_f_one_b},
+    {"zb-h1",
+     "1f1b with backwards in halves: what goes down goes first, the gradients "
+     "of the weights fill the time in which it would wait",
+     plan_of_zb_h1},
     {"free", "what is ready comes first, and the record says what was",
      plan_of_free},
 };

@@ -78,6 +78,7 @@ MemoryUse BatchesInFlight::memory(const WeightView& view,
   }
   for (const auto& [batch, half] : halves) {
     now.history += kept_bytes(half.flight);
+    for (const Pull& pull : half.pulls) now.history += bytes_of(pull.signal);
     now.graph += half.flight.graph_bytes;
   }
   for (const auto& [batch, lesson] : lessons) now.history += kept_bytes(lesson);

@@ -124,8 +124,8 @@ class Worker {
   /// tests and probes. Undefined where a parameter got none.
   const Tensors& gradients() const { return window_.gradients; }
   std::int64_t weight_version() const { return version_; }
-  /// Batches between their forward and their backward, and how many of them
-  /// have a graph.
+  /// Batches between their forward and their backward, and how many batches
+  /// have a graph: of those, and between the halves of their backward.
   std::size_t flights() const { return held_.flights.size(); }
   std::size_t graphs() const { return held_.graphs(); }
   /// What it has done, and so what it may do next.
