@@ -507,6 +507,10 @@ std::vector<std::pair<int, bool>> Simulation::full_channels() const {
   return full;
 }
 
+void Simulation::widen(int boundary, bool is_up) {
+  ++(is_up ? up_ : down_)[at(boundary)].capacity;
+}
+
 Grant sample_grant(const RunPlan& plan, std::int64_t steady_turns) {
   std::int64_t longest = 0;
   for (const BlockPlan& block : plan.blocks)
@@ -524,9 +528,9 @@ namespace {
 
 constexpr std::int64_t kTurnsAfterEvaluation = 4;
 
-/// Runs the sample to its end, or to where it waits for itself.
-Simulation sampled(const RunPlan& plan, const Grant& grant,
-                   const std::vector<Capacity>& capacities) {
+/// The sample, as it is before its first action.
+Simulation sample(const RunPlan& plan, const Grant& grant,
+                  const std::vector<Capacity>& capacities) {
   Simulation simulation({plan}, {}, capacities);
   // An evaluation in mid-run finds gradients under way.
   Grant first = grant;
@@ -537,9 +541,20 @@ Simulation sampled(const RunPlan& plan, const Grant& grant,
   for (const BlockPlan& block : plan.blocks)
     for (const Grant& each : {first, second})
       simulation.extend(block.block, actions_of(block, each));
+  return simulation;
+}
+
+/// To its end, or to where it waits for itself.
+void run(Simulation& simulation) {
   while (simulation.next()) {
   }
-  return simulation;
+}
+
+bool suffice(const RunPlan& plan, const Grant& grant,
+             const std::vector<Capacity>& capacities) {
+  Simulation simulation = sample(plan, grant, capacities);
+  run(simulation);
+  return simulation.finished();
 }
 
 std::size_t& side(std::vector<Capacity>& capacities, int boundary, bool is_up) {
@@ -547,9 +562,35 @@ std::size_t& side(std::vector<Capacity>& capacities, int boundary, bool is_up) {
   return is_up ? capacity.up : capacity.down;
 }
 
-}  // namespace
+/// Every channel that was full when the sample could not go on holds one more,
+/// until it comes to its end. What has been done is done with more room too.
+std::vector<Capacity> widened(const RunPlan& plan, const Grant& grant) {
+  std::vector<Capacity> capacities(plan.blocks.size() - 1);
+  Simulation simulation = sample(plan, grant, capacities);
+  for (run(simulation); !simulation.finished(); run(simulation)) {
+    const auto full = simulation.full_channels();
+    if (full.empty())
+      throw UserError("this schedule waits for itself: {}", simulation.stuck());
+    for (const auto& [boundary, is_up] : full) {
+      ++side(capacities, boundary, is_up);
+      simulation.widen(boundary, is_up);
+    }
+  }
+  return capacities;
+}
 
-namespace {
+/// The least one of a channel, the others being as they are.
+void narrow(const RunPlan& plan, const Grant& grant, int boundary, bool is_up,
+            std::vector<Capacity>& capacities) {
+  std::size_t& capacity = side(capacities, boundary, is_up);
+  std::size_t too_small = 0;
+  std::size_t enough = capacity;
+  while (enough - too_small > 1) {
+    capacity = too_small + (enough - too_small) / 2;
+    (suffice(plan, grant, capacities) ? enough : too_small) = capacity;
+  }
+  capacity = enough;
+}
 
 /// A block that runs free never waits for room to send a gradient: so those
 /// below it can't keep it from what they wait for. Nor does it for room to send
@@ -577,26 +618,12 @@ std::vector<Capacity> free_capacities(const RunPlan& plan, std::size_t slack) {
 
 std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack) {
   if (runs_free(plan)) return free_capacities(plan, slack);
-  std::vector<Capacity> capacities(plan.blocks.size() - 1);
   const Grant grant = sample_grant(plan, 8);
-  for (;;) {
-    const Simulation simulation = sampled(plan, grant, capacities);
-    if (simulation.finished()) break;
-    const auto full = simulation.full_channels();
-    if (full.empty())
-      throw UserError("this schedule waits for itself: {}", simulation.stuck());
-    for (const auto& [boundary, is_up] : full)
-      ++side(capacities, boundary, is_up);
-  }
+  std::vector<Capacity> capacities = widened(plan, grant);
   // Not every channel that was full was the reason.
   for (int boundary = 1; boundary <= std::ssize(capacities); ++boundary)
     for (const bool is_up : {true, false})
-      while (side(capacities, boundary, is_up) > 1) {
-        --side(capacities, boundary, is_up);
-        if (sampled(plan, grant, capacities).finished()) continue;
-        ++side(capacities, boundary, is_up);
-        break;
-      }
+      narrow(plan, grant, boundary, is_up, capacities);
   for (Capacity& capacity : capacities) {
     capacity.up += slack;
     capacity.down += slack;

@@ -81,6 +81,8 @@ class Simulation {
   /// Boundaries whose channels kept a block from acting: what must grow.
   /// Entries are (boundary, is_up).
   std::vector<std::pair<int, bool>> full_channels() const;
+  /// From now on that channel holds one message more.
+  void widen(int boundary, bool is_up);
 
  private:
   struct Queued {
@@ -172,9 +174,9 @@ class Simulation {
 };
 
 /// The least capacities without deadlock plus `slack` each, found by simulating
-/// a pipe that fills, some steady turns, an evaluation and the drain. Throws
-/// UserError with the cycle when the plan would wait for itself whatever the
-/// capacities.
+/// a pipe that fills, some steady turns, an evaluation and the drain: larger
+/// ones never hinder blocks in lockstep. Throws UserError with the cycle when
+/// the plan would wait for itself whatever the capacities.
 std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack);
 /// Those that do for every phase of a timetable.
 std::vector<Capacity> capacities_of(const Plans& plans, std::size_t slack);

@@ -1,6 +1,7 @@
 #include "lib/schedules/speed.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace sluice {
 namespace {
@@ -14,6 +15,12 @@ constexpr std::int64_t kWarmUp = 120;
 constexpr std::int64_t kWindow = 840;  // the least multiple of 1 .. 8
 
 }  // namespace
+
+double bubble_of(const Speed& speed) {
+  const double busy = std::accumulate(speed.utilisation.begin(),
+                                      speed.utilisation.end(), 0.);
+  return 1 - busy / static_cast<double>(speed.utilisation.size());
+}
 
 Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,
                const Costs& costs, std::int64_t first_turn,

@@ -19,6 +19,9 @@ struct Speed {
   double bytes_per_turn = 0;
 };
 
+/// The part of their time in which the blocks wait, on average: 0..1.
+double bubble_of(const Speed& speed);
+
 /// Of the turns [first_turn, end_turn): from when all blocks have done the
 /// turns before them to when all have done these.
 Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -102,6 +103,7 @@ Costs random_costs(Choices& choices, std::size_t blocks) {
 struct Case {
   std::vector<Traits> boundaries;
   bool is_free = false;
+  std::string order = "turns";
   ScheduleOptions options;
   bool is_split = false;
   RunPlan plan;
@@ -109,6 +111,8 @@ struct Case {
   std::size_t slack = 0;
   Grant grant;
 };
+
+constexpr const char* kPipelines[] = {"gpipe", "1f1b", "zb-h1"};
 
 /// Nothing for traits that don't go together.
 std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
@@ -120,8 +124,12 @@ std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
   made.options.accumulate = 1 + choices.below(3);
   made.options.in_flight = choices.below(5);
   if (choices.one_in(4)) made.options.micro_batches = random_cut(choices);
+  if (made.is_free)
+    made.order = "free";
+  else if (choices.one_in(3))
+    made.order = kPipelines[choices.below(3)];
   made.is_split =
-      !made.is_free && !made.options.model_norm && choices.one_in(4);
+      made.order == "turns" && !made.options.model_norm && choices.one_in(4);
   const int barrier = choices.below(6);
   made.slack = static_cast<std::size_t>(choices.below(3));
   made.grant = {.end_turn = 1 + choices.below(12),
@@ -132,9 +140,8 @@ std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
   for (int k = 0; k < boundaries; ++k)
     made.boundaries.push_back(random_traits(choices, made.is_free));
   try {
-    made.plan =
-        find_row(schedule_rows(), made.is_free ? "free" : "turns", "order")
-            .make(made.boundaries, made.options);
+    made.plan = find_row(schedule_rows(), made.order, "order")
+                    .make(made.boundaries, made.options);
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -196,11 +203,17 @@ std::string fault_of_block(const Case& made, const BlockPlan& block,
              done.contains({op, item.first.second});
     });
   };
-  for (const Op op : made.is_split
-                         ? std::vector{Op::backward_input, Op::backward_weights}
-                         : std::vector{Op::backward})
-    if (!for_each_forward(op) || count(done, op) != forwards)
-      return fmt::format("doesn't do {} of each batch", name_of(op));
+  for (const auto& [what, times] : done) {
+    const auto does = [&, batch = what.second](Op op) {
+      return done.contains({op, batch});
+    };
+    if (what.first != Op::forward) continue;
+    if (does(Op::backward) == does(Op::backward_input) ||
+        does(Op::backward_input) != does(Op::backward_weights))
+      return fmt::format("goes not once backward with batch {}", what.second);
+  }
+  if (count(done, Op::backward) + count(done, Op::backward_input) != forwards)
+    return "goes backward with a batch that it didn't forward";
   if (block.learns &&
       (!for_each_forward(Op::learn) || count(done, Op::learn) != forwards))
     return "doesn't learn from each batch";
@@ -220,10 +233,10 @@ std::string fault_of_block(const Case& made, const BlockPlan& block,
 
 std::string to_text(const Case& made) {
   std::string text = fmt::format(
-      "{} turns, accumulate {}, M {}, {}, {}, barrier {}, slack {}; "
+      "{} turns, accumulate {}, M {}, order {}, {}, barrier {}, slack {}; "
       "boundaries:",
       made.grant.end_turn, made.options.accumulate,
-      made.options.micro_batches.count, made.is_free ? "free" : "lockstep",
+      made.options.micro_batches.count, made.order,
       made.is_split ? "backward in halves" : "backward whole",
       static_cast<int>(made.plan.barrier), made.slack);
   for (const Traits& each : made.boundaries)
