@@ -35,6 +35,23 @@ struct Segment {
   int blocks() const { return below + 1 + above; }
 };
 
+/// Where the blocks have their seats: executor e of E, from 0, has the blocks
+/// e+1, e+1+E, ... of the network.
+struct Seating {
+  int executors = 0;  ///< 0: one for each block
+  int chunks = 1;     ///< blocks of an executor
+
+  int executor_of(int block) const {
+    return executors == 0 ? block - 1 : (block - 1) % executors;
+  }
+};
+
+/// An action of one of an executor's blocks.
+struct SeatAction {
+  int block = 1;
+  Action action = {};
+};
+
 struct BlockPlan;
 struct Grant;
 /// What a block does of a grant, in its order.
@@ -65,6 +82,7 @@ struct BlockPlan {
   /// Whether backward waits for the gradient that block k+1 sends down.
   bool gradient_from_above = false;
   Segment segment = {};
+  Seating seating = {};
   /// Whether a source learns from that gradient. When backward doesn't wait for
   /// it, learning does. Turn t learns from batch t - learn_delay.
   bool learns = false;
@@ -115,6 +133,10 @@ enum class Barrier : std::uint8_t {
 /// What every schedule of a phase of a run is made from.
 struct RunPlan {
   std::vector<BlockPlan> blocks;  ///< index k-1
+  /// Of executors with several blocks: the forwards and backwards of a grant in
+  /// the executor's order; BlockPlan::program makes the same of each block.
+  std::vector<SeatAction> (*order)(const RunPlan& plan, int executor,
+                                   const Grant& grant) = nullptr;
   /// clip.scope = "model": an update waits for the whole model's norm.
   bool model_norm = false;
   Barrier barrier = Barrier::none;

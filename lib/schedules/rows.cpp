@@ -11,6 +11,8 @@ RunPlan plan_of_one_f_one_b(const std::vector<Traits>& boundaries,
                             const ScheduleOptions& options);
 RunPlan plan_of_zb_h1(const std::vector<Traits>& boundaries,
                       const ScheduleOptions& options);
+RunPlan plan_of_interleaved(const std::vector<Traits>& boundaries,
+                            const ScheduleOptions& options);
 
 namespace {
 
@@ -38,6 +40,9 @@ constexpr ScheduleRow kRows[] = {
      "a block goes as many batches ahead as there are blocks above it, then "
      "forwards and backwards alternate",
      plan_of_one_f_one_b},
+    {"interleaved",
+     "1f1b of executors that have several blocks each, every E-th of all",
+     plan_of_interleaved},
     {"zb-h1",
      "1f1b with backwards in halves: what goes down goes first, the gradients "
      "of the weights fill the time in which it would wait",

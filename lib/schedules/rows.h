@@ -17,6 +17,8 @@ struct ScheduleOptions {
   /// Turns whose gradients are accumulated for an update.
   std::int64_t accumulate = 1;
   MicroBatches micro_batches = {};
+  /// That blocks are dealt out to; 0: one for each.
+  int executors = 0;
   /// make_free_plan()'s.
   std::int64_t in_flight = 0;
 };

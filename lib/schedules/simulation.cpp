@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/schedules/executors.h"
 #include "lib/schedules/op_table.h"
 
 namespace sluice {
@@ -29,6 +30,7 @@ Simulation::Simulation(Plans plans, Costs costs,
     : plans_(std::move(plans)), costs_(std::move(costs)) {
   const std::size_t blocks = plans_.at(0).blocks.size();
   lanes_.resize(blocks);
+  done_.resize(blocks);
   SLUICE_CHECK(capacities.size() + 1 == blocks, "{} capacities for {} blocks",
                capacities.size(), blocks);
   for (const Capacity& capacity : capacities) {
@@ -101,12 +103,48 @@ void Simulation::extend(int block, const std::vector<Action>& actions) {
 
 void Simulation::give(int block, const Grant& grant) {
   const BlockPlan& mine = plan(grant.phase).blocks[at(block)];
+  if (mine.seating.chunks > 1) return give_shared(block, grant);
   if (mine.in_flight == 0) return extend(block, actions_of(mine, grant));
   Lane& lane = lanes_[at(block)];
   if (!lane.chooser) lane.chooser.emplace(phases_of(plans_, block));
   SLUICE_CHECK(lane.chooser->is_done(lane.ledger),
                "block {} is given turns before it has done its last", block);
   lane.chooser->give(grant);
+}
+
+/// Every block of the executor is given the same grants in the same order.
+void Simulation::give_shared(int block, const Grant& grant) {
+  Lane& lane = lanes_[at(block)];
+  std::vector<Action> mine;
+  for (SeatAction& each :
+       executor_actions(plan(grant.phase), executor_of(block), grant)) {
+    const std::int64_t place = lane.given++;
+    if (each.block != block) continue;
+    lane.places.push_back(place);
+    mine.push_back(std::move(each.action));
+  }
+  extend(block, mine);
+}
+
+int Simulation::executor_of(int block) const {
+  return plans_.front().blocks[at(block)].seating.executor_of(block);
+}
+
+std::vector<int> Simulation::of_same_executor(int block) const {
+  return blocks_of(plans_.front(), executor_of(block));
+}
+
+bool Simulation::is_its_turn(int block) const {
+  const Lane& lane = lanes_[at(block)];
+  return lane.places.empty() ||
+         lane.places.front() ==
+             done_[static_cast<std::size_t>(executor_of(block))];
+}
+
+int Simulation::comes_before(int block) const {
+  for (const int other : of_same_executor(block))
+    if (!lanes_[at(other)].places.empty() && is_its_turn(other)) return other;
+  return 0;
 }
 
 Simulation::Direction& Simulation::channel(const Transfer& transfer) {
@@ -125,8 +163,10 @@ const RunPlan& Simulation::plan(std::int64_t phase) const {
 }
 
 void Simulation::hold(int block, double until) {
-  Lane& lane = lanes_[at(block)];
-  lane.clock = std::max(lane.clock, until);
+  for (const int each : of_same_executor(block)) {
+    Lane& lane = lanes_[at(each)];
+    lane.clock = std::max(lane.clock, until);
+  }
 }
 
 std::optional<std::int64_t> Simulation::stage_of(int block) const {
@@ -185,7 +225,7 @@ std::optional<double> Simulation::ready_at(int block) const {
   const Lane& lane = lanes_[at(block)];
   if (lane.actions.empty() || !lane.ledger.may(lane.actions.front()))
     return std::nullopt;
-  if (behind(block) != 0) return std::nullopt;
+  if (!is_its_turn(block) || behind(block) != 0) return std::nullopt;
   double start = lane.clock;
   if (const auto stage = stage_of(block))
     start = std::max(start, *stage > stage_ ? latest_end_ : stage_start_);
@@ -364,7 +404,11 @@ std::optional<TimedAction> Simulation::next() {
   const double end =
       earliest +
       seconds_of(costs_, plan(action.phase).blocks[at(chosen)], action);
-  lane.clock = end;
+  for (const int each : of_same_executor(chosen)) lanes_[at(each)].clock = end;
+  if (!lane.places.empty()) {
+    lane.places.pop_front();
+    ++done_[static_cast<std::size_t>(executor_of(chosen))];
+  }
   if (end > earliest) occupy(chosen, end);
   if (stage) latest_end_ = std::max(latest_end_, end);
   lane.ledger.did(plan(action.phase).blocks[at(chosen)], action);
@@ -435,6 +479,11 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
   if (!missing.empty())
     return {block,
             fmt::format("block {} ({}) lacks {}", block, action, missing)};
+  if (!is_its_turn(block))
+    return {comes_before(block),
+            fmt::format("block {} ({}) waits for block {}, which its executor "
+                        "does first",
+                        block, action, comes_before(block))};
   if (const int other = behind(block))
     return {other, fmt::format("block {} ({}) waits at the barrier for block "
                                "{}",
@@ -540,7 +589,7 @@ Simulation sample(const RunPlan& plan, const Grant& grant,
   second.first_turn = first.end_turn;
   for (const BlockPlan& block : plan.blocks)
     for (const Grant& each : {first, second})
-      simulation.extend(block.block, actions_of(block, each));
+      simulation.give(block.block, each);
   return simulation;
 }
 

@@ -106,6 +106,10 @@ class Simulation {
     std::deque<Action> actions;
     double clock = 0;
     Ledger ledger;
+    /// Of a block that shares its executor: where its actions stand among the
+    /// executor's, and how many of those were given.
+    std::deque<std::int64_t> places = {};
+    std::int64_t given = 0;
     /// Of a block that runs free; `actions` then holds what it would do next.
     std::optional<FreeRunning> chooser = {};
   };
@@ -113,6 +117,14 @@ class Simulation {
   /// Gradients that were on their way, and where the blocks' clocks were.
   void begin_with(const std::vector<Transfer>& gradients,
                   const SavedClock& saved);
+  /// One that shares its executor with others.
+  void give_shared(int block, const Grant& grant);
+  /// Whether the executor has done what comes before the block's next action.
+  bool is_its_turn(int block) const;
+  /// Whose turn it is at the block's executor; 0: of one that has none.
+  int comes_before(int block) const;
+  std::vector<int> of_same_executor(int block) const;
+  int executor_of(int block) const;
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
   /// When the block's next action has all that it waits for, but for a core.
@@ -164,6 +176,7 @@ class Simulation {
   Plans plans_;
   Costs costs_;
   std::vector<Lane> lanes_;                       // index k-1
+  std::vector<std::int64_t> done_;                // by executor: its actions
   std::vector<Direction> up_;                     // index of the boundary - 1
   std::vector<Direction> down_;                   // likewise
   std::vector<std::vector<double>> cores_;        // as Costs::shared

@@ -17,8 +17,8 @@ constexpr std::int64_t kWindow = 840;  // the least multiple of 1 .. 8
 }  // namespace
 
 double bubble_of(const Speed& speed) {
-  const double busy = std::accumulate(speed.utilisation.begin(),
-                                      speed.utilisation.end(), 0.);
+  const double busy =
+      std::accumulate(speed.utilisation.begin(), speed.utilisation.end(), 0.);
   return 1 - busy / static_cast<double>(speed.utilisation.size());
 }
 
