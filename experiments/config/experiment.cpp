@@ -19,6 +19,7 @@
 #include "lib/base/plug_in.h"
 #include "lib/schedules/free_running.h"
 #include "lib/tensors/device.h"
+#include "lib/weights/weight_view.h"
 #include "modules/models.h"
 #include "transport/meeting/transports.h"
 
@@ -232,10 +233,17 @@ Plans plans_of(const Experiment& experiment, bool model_norm,
       if (traits.back().upper != UpperEnd::plain) make.upper(site);
     }
     plans.push_back(settings.schedule_row().make(
-        traits, {.model_norm = model_norm,
-                 .accumulate = settings.accumulate,
-                 .micro_batches = experiment.micro_batches,
-                 .in_flight = settings.in_flight}));
+        traits,
+        {.model_norm = model_norm,
+         .accumulate = settings.accumulate,
+         .micro_batches = experiment.micro_batches,
+         .window_weights = settings.window_weights == "latest"
+                               ? WeightsAtBackward()
+                               : weights_at_backward(settings.window_weights),
+         .flush = settings.flush,
+         .recompute = settings.recompute,
+         .executors = static_cast<int>(settings.executors),
+         .in_flight = settings.in_flight}));
   }
   return plans;
 }
@@ -514,6 +522,10 @@ void make_plans(const Fields& top, const Settings& settings,
   check_free_plans(settings, experiment.plans, top);
   for (RunPlan& plan : experiment.plans) {
     check_plan(settings, experiment, plan, top);
+    if (settings.barrier != "none" && !settings.flush)
+      top.reject("barrier",
+                 "every turn ends at it, and pipeline.flush = false has none "
+                 "end before the next: leave one of them out");
     if (settings.barrier == "iteration")
       plan.barrier = barrier_around_iterations(plan);
     experiment.length.barriers.push_back(plan.barrier);

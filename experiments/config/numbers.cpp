@@ -18,7 +18,8 @@ constexpr std::array<std::string_view, 18> kNoNumbers = {
 constexpr std::array<std::string_view, 2> kNoNumbersOfData = {"root",
                                                               "prefetch"};
 
-constexpr std::array<std::string_view, 1> kNoNumbersOfPipeline = {"order"};
+constexpr std::array<std::string_view, 4> kNoNumbersOfPipeline = {
+    "order", "executors", "flush", "recompute"};
 
 template <class Names>
 ConfigNode without(const ConfigNode& node, const Names& names) {
@@ -53,9 +54,21 @@ std::optional<Difference> difference(const ConfigNode* is,
   return std::nullopt;
 }
 
-bool cuts_turns(const ConfigNode& pipeline) {
-  const ConfigNode* count = pipeline.find("micro_batches");
-  return count != nullptr && *count != ConfigNode{.value = std::int64_t{1}};
+bool is_default(const ConfigNode& table, std::string_view key,
+                const ConfigNode& value) {
+  const ConfigNode* found = table.find(key);
+  return found == nullptr || *found == value;
+}
+
+/// What of a pipeline changes numbers.
+ConfigNode numbers_of_pipeline(const ConfigNode& pipeline) {
+  ConfigNode numbers = without(pipeline, kNoNumbersOfPipeline);
+  if (is_default(pipeline, "weights", {.value = std::string("latest")}))
+    numbers = without(numbers, std::array<std::string_view, 1>{"weights"});
+  if (is_default(pipeline, "micro_batches", {.value = std::int64_t{1}}))
+    numbers =
+        without(numbers, std::array<std::string_view, 1>{"micro_batches"});
+  return numbers;
 }
 
 /// Whether the model has a dropout; the heads have none but those of layers
@@ -73,10 +86,13 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
   if (!draws_masks(resolved))
     numbers = without(numbers, std::array<std::string_view, 1>{"masks"});
   const ConfigNode* pipeline = numbers.find("pipeline");
-  if (pipeline != nullptr && !cuts_turns(*pipeline))
-    numbers = without(numbers, std::array<std::string_view, 1>{"pipeline"});
-  else if (pipeline != nullptr)
-    numbers.set("pipeline", without(*pipeline, kNoNumbersOfPipeline));
+  if (pipeline != nullptr) {
+    const ConfigNode rest = numbers_of_pipeline(*pipeline);
+    if (std::get<ConfigNode::Table>(rest.value).empty())
+      numbers = without(numbers, std::array<std::string_view, 1>{"pipeline"});
+    else
+      numbers.set("pipeline", rest);
+  }
   if (const ConfigNode* data = numbers.find("data"))
     numbers.set("data", without(*data, kNoNumbersOfData));
   return numbers;

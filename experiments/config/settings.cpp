@@ -1,6 +1,9 @@
 #include "experiments/config/settings.h"
 
+#include <fmt/format.h>
+
 #include "experiments/config/run_name.h"
+#include "lib/weights/weight_view.h"
 #include "transport/meeting/transports.h"
 
 namespace sluice {
@@ -26,6 +29,22 @@ void CheckpointSettings::describe(Fields& fields) {
 }
 
 namespace {
+
+std::vector<std::string> window_views() {
+  std::vector<std::string> names = {"latest"};
+  for (const WeightViewRow& row : weight_views())
+    if (row.make.by_window) names.emplace_back(row.name);
+  return names;
+}
+
+std::string summaries_of_windows() {
+  std::string text;
+  for (const WeightViewRow& row : weight_views())
+    if (row.make.by_window)
+      text += fmt::format("{}{}, {}", text.empty() ? "" : "; ", row.name,
+                          row.summary);
+  return text;
+}
 
 /// Of blocks in lockstep.
 std::vector<std::string> orders() {
@@ -122,6 +141,30 @@ void Settings::describe(Fields& fields) {
                   .unit = "batches",
                   .min = 1,
                   .max = 256});
+        part.key("flush", flush,
+                 {.text = "whether the pipe is empty after each turn; without, "
+                          "order = '1f1b' goes on with the next one, which "
+                          "changes no number"});
+        part.key("weights", window_weights,
+                 {.text = "those that the batches of an update see: latest, of "
+                          "the update before; " +
+                          summaries_of_windows(),
+                  .allowed = window_views()});
+        part.key("recompute", recompute,
+                 {.text = "keep only the input of a batch, and build the graph "
+                          "of its backward anew: less memory for a second "
+                          "forward. Changes no number"});
+        part.key("executors", executors,
+                 {.text = "threads or processes that the blocks are dealt out "
+                          "to, with order = 'interleaved': block k goes where "
+                          "k - executors went. 0: one for each block",
+                  .min = 0,
+                  .max = 4096});
+        if (executors > 0 && order != "interleaved")
+          part.reject("executors",
+                      fmt::format("order = '{}' has one for each block: leave "
+                                  "it out, or set order = 'interleaved'",
+                                  order));
       });
   fields.key("max_staleness", max_staleness,
              {.text = "a gradient that is older ends the run with an error; "

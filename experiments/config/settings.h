@@ -46,6 +46,10 @@ struct Settings {
   std::string accumulate_rule = "sum";
   std::string order = "turns";
   std::int64_t micro_batches = 1;
+  std::int64_t executors = 0;
+  bool flush = true;
+  bool recompute = false;
+  std::string window_weights = "latest";
   std::int64_t max_staleness = -1;
   std::int64_t probe_every = 0;
   std::string precision = "fp32";

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/boundaries/boundary.h"
+#include "lib/tensors/tensors.h"
 
 namespace sluice {
 

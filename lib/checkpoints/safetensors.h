@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/boundaries/boundary.h"
+#include "lib/tensors/tensors.h"
 
 namespace sluice {
 

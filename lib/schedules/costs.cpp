@@ -20,7 +20,7 @@ double op_seconds(const BlockCosts& costs, Op op) {
 }
 
 bool replays(const BlockPlan& plan) {
-  return plan.delay > 0 && plan.weights.forwards_again;
+  return plan.sees_old_weights() ? plan.weights.forwards_again : plan.recompute;
 }
 
 namespace {

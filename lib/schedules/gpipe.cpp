@@ -6,7 +6,7 @@
 namespace sluice {
 namespace {
 
-void gpipe(PipelineTurn& turn) {
+void gpipe(PipelineRun& turn) {
   turn.add({Op::forward}, turn.batches());
   turn.add({Op::backward}, turn.batches());
 }
@@ -15,7 +15,7 @@ void gpipe(PipelineTurn& turn) {
 
 RunPlan plan_of_gpipe(const std::vector<Traits>& boundaries,
                       const ScheduleOptions& options) {
-  return make_pipeline("gpipe", turn_by_turn<gpipe>, boundaries, options);
+  return make_pipeline("gpipe", flush_by_flush<gpipe>, boundaries, options);
 }
 
 }  // namespace sluice

@@ -4,25 +4,87 @@
 
 namespace sluice {
 
-PipelineTurn::PipelineTurn(const BlockPlan& plan, std::int64_t turn,
-                           std::int64_t phase, BlockProgram& program)
+PipelineRun::PipelineRun(const BlockPlan& plan, std::int64_t first,
+                         std::int64_t end, std::int64_t phase,
+                         BlockProgram& program)
     : plan_(plan),
-      turn_(turn),
+      first_(plan.micro_batches.first_of(first)),
       phase_(phase),
-      batches_(plan.micro_batches.batches_in(turn)),
+      batches_(plan.micro_batches.first_of(end - 1) - first_ +
+               plan.micro_batches.batches_in(end - 1)),
       program_(program) {}
 
-void PipelineTurn::add(std::initializer_list<Op> ops, std::int64_t times) {
-  const std::int64_t first = plan_.micro_batches.first_of(turn_);
+void PipelineRun::add(std::initializer_list<Op> ops, std::int64_t times) {
   for (std::int64_t i = 0; i < times; ++i)
-    for (const Op op : ops)
-      program_.push_back({op, first + done_[op]++, turn_, phase_});
+    for (const Op op : ops) {
+      const std::int64_t batch = first_ + done_[op]++;
+      program_.push_back(
+          {op, batch, plan_.micro_batches.turn_of(batch), phase_});
+    }
+}
+
+namespace {
+
+/// Batches of a window j + 1 are forwarded before update j by as many blocks as
+/// are above: two versions of weights do only for a window that is as long.
+void check_without_flush(const RunPlan& plan, const ScheduleOptions& options) {
+  const MicroBatches& cut = options.micro_batches;
+  if (!options.window_weights.by_window)
+    throw UserError(
+        "pipeline.flush = false has a turn begin before the update of the one "
+        "before: set pipeline.weights = 'double_buffer', or flush = true");
+  if (cut.count > 1 && cut.turns_per_epoch > 0 &&
+      cut.last_samples != cut.samples)
+    throw UserError(
+        "pipeline.flush = false wants turns of one size: set drop_last = true");
+  for (const BlockPlan& block : plan.blocks) {
+    if (block.learns || block.forwards_data())
+      throw UserError(
+          "boundary {}: what learns from batches does so at the end of a turn, "
+          "which pipeline.flush = false doesn't have: set flush = true",
+          block.block);
+    if (cut.count * options.accumulate < block.segment.blocks() - 1)
+      throw UserError(
+          "pipeline.flush = false keeps two versions of the weights, which "
+          "{} blocks between two cuts need {} batches for one update for: "
+          "there are {}; raise pipeline.micro_batches, or set flush = true",
+          block.segment.blocks(), block.segment.blocks() - 1,
+          cut.count * options.accumulate);
+  }
+}
+
+}  // namespace
+
+void set_windows(std::string_view order, const ScheduleOptions& options,
+                 bool may_flow, RunPlan& plan) {
+  if (!options.flush && !may_flow)
+    throw UserError(
+        "order = '{}' flushes the pipe after each turn: set order = '1f1b', or "
+        "leave pipeline.flush out",
+        order);
+  for (BlockPlan& block : plan.blocks) {
+    if (options.window_weights.by_window && block.delay > 0)
+      throw UserError(
+          "boundary {}: pipeline.weights = '{}' is for boundaries that don't "
+          "delay",
+          block.block, options.window_weights.view);
+    if (options.recompute && options.window_weights.by_window)
+      throw UserError(
+          "pipeline.recompute builds graphs on the latest weights, and "
+          "pipeline.weights = '{}' wants others: leave one of them out",
+          options.window_weights.view);
+    block.recompute = options.recompute;
+    block.flush = options.flush;
+    if (options.window_weights.by_window)
+      block.weights = options.window_weights;
+  }
+  if (!options.flush) check_without_flush(plan, options);
 }
 
 RunPlan make_pipeline(std::string_view order,
                       BlockProgram (*program)(const BlockPlan&, const Grant&),
                       const std::vector<Traits>& boundaries,
-                      const ScheduleOptions& options) {
+                      const ScheduleOptions& options, bool may_flow) {
   RunPlan plan = make_run_plan(boundaries, options.model_norm,
                                options.accumulate, options.micro_batches);
   for (BlockPlan& block : plan.blocks) {
@@ -32,6 +94,7 @@ RunPlan make_pipeline(std::string_view order,
           block.block, order);
     block.program = program;
   }
+  set_windows(order, options, may_flow, plan);
   return plan;
 }
 

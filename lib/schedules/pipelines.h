@@ -15,13 +15,15 @@ namespace sluice {
 // began with, and each op takes the batches as they come. They change no
 // number.
 
-/// The forwards and backwards of one turn of one block, on their way.
-class PipelineTurn {
+/// The forwards and backwards of a block between two flushes, on their way:
+/// those of a turn, or of several where they follow each other without one.
+class PipelineRun {
  public:
-  PipelineTurn(const BlockPlan& plan, std::int64_t turn, std::int64_t phase,
-               BlockProgram& program);
+  /// Of the turns [first, end).
+  PipelineRun(const BlockPlan& plan, std::int64_t first, std::int64_t end,
+              std::int64_t phase, BlockProgram& program);
 
-  /// Where the block stands, and M: how many batches the turn has.
+  /// Where the block stands, and how many batches there are: M of a turn.
   const Segment& segment() const { return plan_.segment; }
   std::int64_t batches() const { return batches_; }
   /// So many times these ops, each of its own next batch.
@@ -29,32 +31,40 @@ class PipelineTurn {
 
  private:
   const BlockPlan& plan_;
-  std::int64_t turn_;
+  std::int64_t first_;  // batch
   std::int64_t phase_;
   std::int64_t batches_;
   BlockProgram& program_;
   ByOp<std::int64_t> done_ = {};
 };
 
-/// BlockPlan::program of an order that is told turn by turn.
-template <void (*kTell)(PipelineTurn&)>
-BlockProgram turn_by_turn(const BlockPlan& plan, const Grant& grant) {
+/// BlockPlan::program of an order that is told from flush to flush.
+template <void (*kTell)(PipelineRun&)>
+BlockProgram flush_by_flush(const BlockPlan& plan, const Grant& grant) {
   BlockProgram program;
-  for (std::int64_t turn = grant.first_turn; turn < grant.end_turn; ++turn) {
-    PipelineTurn told(plan, turn, grant.phase, program);
+  const std::int64_t turns = plan.flush ? 1 : grant.end_turn - grant.first_turn;
+  for (std::int64_t turn = grant.first_turn; turn < grant.end_turn;
+       turn += turns) {
+    PipelineRun told(plan, turn, turn + turns, grant.phase, program);
     kTell(told);
   }
   return program;
 }
 
-/// A turn of 1F1B, which is also that of other orders where they don't fit.
-void one_forward_one_backward(PipelineTurn& turn);
+/// 1F1B, which is also what other orders do where they don't fit.
+void one_forward_one_backward(PipelineRun& run);
+
+/// Has the blocks of a plan see the weights that the options want, build graphs
+/// anew, and go on without a flush, where the order may. Throws
+/// UserError, naming the order, where that can't be.
+void set_windows(std::string_view order, const ScheduleOptions& options,
+                 bool may_flow, RunPlan& plan);
 
 /// The plan of a run in that order. Throws UserError, naming the order, where a
-/// boundary delays.
+/// boundary delays; and what set_windows() throws.
 RunPlan make_pipeline(std::string_view order,
                       BlockProgram (*program)(const BlockPlan&, const Grant&),
                       const std::vector<Traits>& boundaries,
-                      const ScheduleOptions& options);
+                      const ScheduleOptions& options, bool may_flow = false);
 
 }  // namespace sluice

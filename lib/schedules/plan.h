@@ -77,6 +77,13 @@ struct BlockPlan {
   /// What its backward sees when delay > 0.
   WeightsAtBackward weights = {};
   std::optional<StatisticsAt> statistics = {};
+  /// Whether the pipe is empty at the end of a turn, else only at that of a
+  /// grant.
+  bool flush = true;
+  /// Whether a backward without delay builds its graph anew, from the input.
+  bool recompute = false;
+  /// Whether updates come between a batch's forward and its backward.
+  bool sees_old_weights() const { return delay > 0 || weights.by_window; }
   /// Turns whose gradients are accumulated for an update.
   std::int64_t accumulate = 1;
   /// Whether backward waits for the gradient that block k+1 sends down.

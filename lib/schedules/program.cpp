@@ -76,6 +76,7 @@ BlockProgram with_followers(const BlockPlan& plan, const Grant& grant,
 
 BlockProgram with_lessons(const BlockPlan& plan, const Grant& grant,
                           const BlockProgram& program) {
+  if (!plan.learns && !plan.forwards_data()) return program;
   const MicroBatches& cut = plan.micro_batches;
   BlockProgram all;
   auto next = program.begin();

@@ -2,6 +2,7 @@
 
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
+#include "lib/schedules/pipelines.h"
 
 namespace sluice {
 
@@ -18,8 +19,10 @@ namespace {
 
 RunPlan plan_of_turns(const std::vector<Traits>& boundaries,
                       const ScheduleOptions& options) {
-  return make_run_plan(boundaries, options.model_norm, options.accumulate,
-                       options.micro_batches);
+  RunPlan plan = make_run_plan(boundaries, options.model_norm,
+                               options.accumulate, options.micro_batches);
+  set_windows("turns", options, /*may_flow=*/false, plan);
+  return plan;
 }
 
 RunPlan plan_of_free(const std::vector<Traits>& boundaries,

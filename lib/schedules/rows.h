@@ -17,6 +17,11 @@ struct ScheduleOptions {
   /// Turns whose gradients are accumulated for an update.
   std::int64_t accumulate = 1;
   MicroBatches micro_batches = {};
+  /// Of a pipeline: which weights its windows see, where that isn't those that
+  /// the window begins with; and whether the pipe is empty after each turn.
+  WeightsAtBackward window_weights = {};
+  bool flush = true;
+  bool recompute = false;  ///< BlockPlan's
   /// That blocks are dealt out to; 0: one for each.
   int executors = 0;
   /// make_free_plan()'s.

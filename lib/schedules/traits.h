@@ -19,6 +19,9 @@ struct WeightsAtBackward {
   bool forwards_again = false;
   /// Its gradients are taken at the weights that the block then has.
   bool of_today = false;
+  /// Which ones follows from the window that a batch is of, whenever the block
+  /// forwards it: of pipelines, not of delays.
+  bool by_window = false;
 
   bool replays() const { return forwards_again && of_today; }
   bool operator==(const WeightsAtBackward&) const = default;

@@ -11,7 +11,7 @@ namespace sluice {
 namespace {
 
 /// Where nobody below waits the halves would follow each other at once.
-void zb_h1(PipelineTurn& turn) {
+void zb_h1(PipelineRun& turn) {
   const Segment& at = turn.segment();
   if (at.below == 0 || turn.batches() < at.blocks())
     return one_forward_one_backward(turn);
@@ -46,7 +46,7 @@ void check_segment(const BlockPlan& top, const ScheduleOptions& options) {
 RunPlan plan_of_zb_h1(const std::vector<Traits>& boundaries,
                       const ScheduleOptions& options) {
   RunPlan plan =
-      make_pipeline("zb-h1", turn_by_turn<zb_h1>, boundaries, options);
+      make_pipeline("zb-h1", flush_by_flush<zb_h1>, boundaries, options);
   for (const BlockPlan& block : plan.blocks)
     if (block.segment.above == 0) check_segment(block, options);
   return plan;

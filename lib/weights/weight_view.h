@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "lib/base/table.h"
 #include "lib/blocks/block.h"
 #include "lib/blocks/layer.h"
-#include "lib/schedules/traits.h"
+#include "lib/checkpoints/saved_state.h"
+#include "lib/schedules/plan.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/update_chain.h"
 
@@ -21,7 +23,9 @@ struct Flight {
       {};  ///< leaves; they ask for gradients if the block below wants
   at::Tensor labels = {};
   Pass pass = {};
-  std::int64_t version = 0;      ///< of the weights of its forward
+  /// Of the weights of its forward: the block's, unless the view takes others
+  /// and says so.
+  std::int64_t version = 0;
   Attachments attachments = {};  ///< that the lower end above needs
   /// Updates that the block will make between its forward and its backward, as
   /// far as the batches in flight tell; their learning rate.
@@ -52,6 +56,8 @@ class WeightView {
   /// weights have now. Throws InternalError where the graph would run against
   /// other weights than those of its forward, unless that is what the view is.
   virtual Graph graph_of(Flight& flight, std::int64_t version) = 0;
+  /// The block's weights, which are of that version, are about to change.
+  virtual void before_update(std::int64_t /*version*/) {}
   /// The weights of the batch's forward, for a checkpoint; empty when its
   /// backward does without.
   virtual Tensors weights_of(const Flight&) const { return {}; }
@@ -61,6 +67,13 @@ class WeightView {
   /// inputs, labels, pass and version are set, `weights` are those of its
   /// forward. Moves no BatchNorm statistics.
   virtual void restore(Flight& flight, const Tensors& weights) = 0;
+  /// Bytes of weights that are kept for no single batch.
+  virtual std::int64_t kept_bytes() const { return 0; }
+  /// These weights as "<name>.*", for a checkpoint; the inverse comes before
+  /// any batch is restored.
+  virtual void save(const std::string& /*name*/, NamedTensors& /*all*/) const {}
+  virtual void restore(const std::string& /*name*/,
+                       const SavedState& /*saved*/) {}
 };
 
 /// What a view is made from; all that is referred to must outlive it.
@@ -79,6 +92,7 @@ struct WeightViewKind {
   std::unique_ptr<WeightView> (*make)(const WeightViewSite& site) = nullptr;
   bool forwards_again = false;  ///< WeightsAtBackward's
   bool of_today = false;        ///< likewise
+  bool by_window = false;       ///< likewise
 };
 using WeightViewRow = Row<WeightViewKind>;
 
@@ -92,10 +106,10 @@ WeightsAtBackward weights_at_backward(std::string_view view);
 /// The place of its row.
 std::int64_t number_of(const WeightsAtBackward& weights);
 
-/// delayed: whether updates come between the forward and the backward of a
-/// batch; else its graph is kept, whatever the view.
-std::unique_ptr<WeightView> make_weight_view(const WeightsAtBackward& weights,
-                                             bool delayed,
+/// That of the block's row. Where no updates come between the forward and the
+/// backward of a batch it is the latest weights, whatever the row: the graph is
+/// kept, or built anew where the plan wants it.
+std::unique_ptr<WeightView> make_weight_view(const BlockPlan& plan,
                                              const WeightViewSite& site);
 
 }  // namespace sluice

@@ -6,11 +6,13 @@ namespace sluice {
 
 using MadeView = std::unique_ptr<WeightView>;
 MadeView make_kept_graph(const WeightViewSite& site);
+MadeView make_rebuilt(const WeightViewSite& site);
 MadeView make_stash(const WeightViewSite& site);
 MadeView make_recompute(const WeightViewSite& site);
 MadeView make_mixed(const WeightViewSite& site);
 MadeView make_current(const WeightViewSite& site);
 MadeView make_predict(const WeightViewSite& site);
+MadeView make_double_buffer(const WeightViewSite& site);
 
 std::span<const WeightViewRow> weight_views() {
   static constexpr WeightViewRow kRows[] = {
@@ -27,13 +29,17 @@ std::span<const WeightViewRow> weight_views() {
       {"predict",
        "those that the optimizer's velocity predicted at its forward",
        {.make = make_predict}},
+      {"double_buffer",
+       "after the updates of all windows but the last one before its own",
+       {.make = make_double_buffer, .by_window = true}},
   };
   return kRows;
 }
 
 WeightsAtBackward weights_at_backward(std::string_view view) {
   const WeightViewRow& row = find_row(weight_views(), view, "weight view");
-  return {row.name, row.make.forwards_again, row.make.of_today};
+  return {row.name, row.make.forwards_again, row.make.of_today,
+          row.make.by_window};
 }
 
 std::int64_t number_of(const WeightsAtBackward& weights) {
@@ -45,10 +51,11 @@ std::int64_t number_of(const WeightsAtBackward& weights) {
          rows.begin();
 }
 
-MadeView make_weight_view(const WeightsAtBackward& weights, bool delayed,
-                          const WeightViewSite& site) {
-  if (!delayed) return make_kept_graph(site);
-  return find_row(weight_views(), weights.view, "weight view").make.make(site);
+MadeView make_weight_view(const BlockPlan& plan, const WeightViewSite& site) {
+  if (!plan.sees_old_weights())
+    return plan.recompute ? make_rebuilt(site) : make_kept_graph(site);
+  return find_row(weight_views(), plan.weights.view, "weight view")
+      .make.make(site);
 }
 
 std::int64_t WeightView::stashed_bytes(const Flight& flight) const {

@@ -70,7 +70,7 @@ Asked BatchesInFlight::take_half(std::int64_t batch) {
 
 MemoryUse BatchesInFlight::memory(const WeightView& view,
                                   std::int64_t other_graphs) const {
-  MemoryUse now{.graph = other_graphs};
+  MemoryUse now{.stash = view.kept_bytes(), .graph = other_graphs};
   for (const auto& [batch, flight] : flights) {
     now.stash += view.stashed_bytes(flight);
     now.history += kept_bytes(flight);

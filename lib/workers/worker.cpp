@@ -48,11 +48,10 @@ void Worker::enter(std::int64_t phase, std::int64_t turn) {
   window_ = {};
   ledger_ = {};
   view_ = make_weight_view(
-      plan().weights, plan().delay > 0,
-      {.block = block_,
-       .update = trained_.update(),
-       .statistics = plan().statistics.value_or(StatisticsAt::forward),
-       .saved = !settings_.checkpoint_folder.empty()});
+      plan(), {.block = block_,
+               .update = trained_.update(),
+               .statistics = plan().statistics.value_or(StatisticsAt::forward),
+               .saved = !settings_.checkpoint_folder.empty()});
 }
 
 void Worker::execute(const Action& action) {
@@ -194,12 +193,13 @@ Attachments Worker::kept_of(const Payload& fed) const {
 /// All that is in flight is applied before it, in the order of the batches.
 Flight Worker::flight_of(const Action& action, const Payload& fed) const {
   const std::int64_t before = window_.batches + std::ssize(held_.flights);
+  const std::int64_t in_window = plan().accumulate * plan().micro_batches.count;
   return {.inputs = leaves_of(fed.features, plan().gradient_to_below()),
           .labels = on_device(fed.labels, device()),
           .pass = pass_for(action.batch, true),
           .version = version_,
           .attachments = kept_of(fed),
-          .updates_ahead = before / plan().accumulate,
+          .updates_ahead = before / in_window,
           .rate = rate_of(trained_.update(), action.turn)};
 }
 
@@ -393,6 +393,7 @@ void Worker::update(const Action& action) {
   info.turn = action.turn;
   info.rate = rate_of(trained_.update(), action.turn);
   if (run_plan().model_norm) info.model_norm = exchange_norm(action);
+  view_->before_update(version_);
   const double rate = trained_.update().apply(window_.gradients, info);
   ++version_;
   window_.clear();

@@ -27,6 +27,7 @@ NamedTensors Worker::state() const {
   save_number(number_of(plan().weights), me + ".weights", all);
   if (plan().in_flight > 0)
     save_number(plan().in_flight, me + ".in_flight", all);
+  view_->save(name_in_state("views"), all);
   held_.save(block(), *view_, all);
   sent_down_.save(name_in_state("sent"), all);
   for (const auto& [counter, counts] : log_.counts())
@@ -47,6 +48,7 @@ void Worker::restore(const NamedTensors& weights, const NamedTensors& state,
   if (saved.has(me + ".phase")) enter(saved.number(me + ".phase"), 0);
   version_ = saved.number(me + ".weight_version");
   const PrecisionScope precision(settings_.precision, device().type());
+  view_->restore(name_in_state("views"), saved);
   held_.restore(block(), saved, plan(), device(), *view_,
                 [&](std::int64_t batch) { return pass_for(batch, true); });
   sent_down_.restore(name_in_state("sent"), saved, sent_in(saved), device());

@@ -7,7 +7,7 @@ namespace sluice {
 
 MakeBoundary configure_delayed_gradient(Fields& options, const PlugIns&) {
   Traits traits{.delay = 1};
-  read_weights(options, views_without_replay(), traits.weights);
+  read_weights(options, views_of_delays(/*with_replay=*/false), traits.weights);
   return from_above(traits);
 }
 

@@ -55,10 +55,11 @@ MakeBoundary from_above(const Traits& traits, double scale) {
       [=](const Site&) { return std::make_unique<FromAbove>(traits, scale); };
 }
 
-std::vector<std::string> views_without_replay() {
+std::vector<std::string> views_of_delays(bool with_replay) {
   std::vector<std::string> names;
   for (const WeightViewRow& row : weight_views())
-    if (!row.make.forwards_again || !row.make.of_today)
+    if (!row.make.by_window &&
+        (with_replay || !row.make.forwards_again || !row.make.of_today))
       names.emplace_back(row.name);
   return names;
 }

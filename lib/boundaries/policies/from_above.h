@@ -12,9 +12,9 @@ namespace sluice {
 /// `scale`: they differ in their traits.
 MakeBoundary from_above(const Traits& traits, double scale = 1);
 
-/// The weight views that don't forward the input through today's weights, which
-/// is features replay.
-std::vector<std::string> views_without_replay();
+/// The weight views of boundaries that delay; without those that forward the
+/// input through today's weights, which is features replay.
+std::vector<std::string> views_of_delays(bool with_replay);
 /// The key "weights"; `allowed` are the views that fit the method, its default
 /// first.
 void read_weights(Fields& options, std::vector<std::string> allowed,

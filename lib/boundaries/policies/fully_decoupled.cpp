@@ -21,7 +21,7 @@ MakeBoundary configure_fully_decoupled(Fields& options, const PlugIns&) {
                        "backward, update, forward",
                .allowed = {"A", "B"}});
   if (order == "A") traits.order = Order::forward_first;
-  read_weights(options, names_of(weight_views()), traits.weights);
+  read_weights(options, views_of_delays(/*with_replay=*/true), traits.weights);
   if (traits.weights.replays()) read_statistics(options, traits.statistics);
   return from_above(traits, beta);
 }

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/simulation.h"
 #include "tests/lib/schedules/pipeline_plans.h"
 
 namespace sluice::one_f_one_b_test {
@@ -45,6 +47,36 @@ TEST(OneForwardOneBackward, OfAShortTurnIsThatOfItsBatches) {
   EXPECT_EQ(
       to_text(actions_of(plan.blocks[1], {.first_turn = 1, .end_turn = 2})),
       "F4 F5 B4 B5 U5");
+}
+
+/// Of three blocks, without a flush between turns.
+RunPlan flowing_plan(std::int64_t micro_batches) {
+  return find_row(schedule_rows(), "1f1b", "order")
+      .make({{}, {}}, {.micro_batches = {.count = micro_batches,
+                                         .samples = 2 * micro_batches},
+                       .window_weights = {.view = "any", .by_window = true},
+                       .flush = false});
+}
+
+TEST(OneForwardOneBackward, WithoutAFlushGoesOnWithTheNextTurn) {
+  const RunPlan plan = flowing_plan(2);
+  const Grant grant{.end_turn = 2};
+  EXPECT_EQ(to_text(actions_of(plan.blocks[0], grant)),
+            "F0 F1 F2 B0 F3 B1 U1 B2 B3 U3");
+  EXPECT_EQ(to_text(actions_of(plan.blocks[2], grant)),
+            "F0 B0 F1 B1 U1 F2 B2 F3 B3 U3");
+}
+
+TEST(OneForwardOneBackward, WithoutAFlushFillsThePipeOnce) {
+  const RunPlan plan = flowing_plan(4);
+  Costs costs;
+  costs.blocks.assign(3,
+                      {.seconds = {{Op::forward, 2.0}, {Op::backward, 3.0}}});
+  double end = 0;
+  for (const TimedAction& timed :
+       simulate(plan, costs, capacities_of(plan, 2), Grant{.end_turn = 5}))
+    end = std::max(end, timed.end);
+  EXPECT_EQ(end, (5 * 4 + 2) * (2.0 + 3.0));
 }
 
 TEST(OneForwardOneBackward, IsRefusedWhereABoundaryDelays) {

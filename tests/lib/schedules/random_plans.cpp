@@ -112,14 +112,26 @@ struct Case {
   Grant grant;
 };
 
-constexpr const char* kPipelines[] = {"gpipe", "1f1b", "zb-h1"};
+constexpr const char* kPipelines[] = {"gpipe", "1f1b", "zb-h1", "interleaved"};
+
+/// Blocks to executors, as many batches as they can take; returns how many
+/// boundaries there are.
+int deal_out(Choices& choices, ScheduleOptions& options) {
+  options.executors = 1 + choices.below(3);
+  MicroBatches& cut = options.micro_batches;
+  cut.count = options.executors * (1 + choices.below(2));
+  cut.samples = cut.count * (1 + choices.below(2));
+  cut.turns_per_epoch = choices.below(4);
+  cut.last_samples = 1 + choices.below(static_cast<int>(cut.samples));
+  return options.executors * (1 + choices.below(3)) - 1;
+}
 
 /// Nothing for traits that don't go together.
 std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
   Choices choices(bytes);
   Case made;
   made.is_free = choices.one_in(2);
-  const int boundaries = choices.below(6);
+  int boundaries = choices.below(6);
   made.options.model_norm = choices.one_in(8);
   made.options.accumulate = 1 + choices.below(3);
   made.options.in_flight = choices.below(5);
@@ -127,7 +139,8 @@ std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
   if (made.is_free)
     made.order = "free";
   else if (choices.one_in(3))
-    made.order = kPipelines[choices.below(3)];
+    made.order = kPipelines[choices.below(4)];
+  if (made.order == "interleaved") boundaries = deal_out(choices, made.options);
   made.is_split =
       made.order == "turns" && !made.options.model_norm && choices.one_in(4);
   const int barrier = choices.below(6);

@@ -51,8 +51,9 @@ struct Stepped {
   }
   /// Those that a batch is forwarded with which has so many updates ahead.
   Tensors predicted(std::int64_t updates_ahead) {
-    const auto view = make_weight_view(weights_at_backward("predict"), true,
-                                       {.block = block, .update = update});
+    const auto view = make_weight_view(
+        {.delay = 1, .weights = weights_at_backward("predict")},
+        {.block = block, .update = update});
     Flight flight{.inputs = {at::ones({2, 1, 28, 28})},
                   .updates_ahead = updates_ahead,
                   .rate = kRate};

@@ -58,6 +58,10 @@ inline std::vector<RankKey> rank_keys() {
       {"pipeline.order=gpipe",
        "pipeline.order is \"gpipe\"",
        {"boundary.policy=backprop", "pipeline.micro_batches=2"}},
+      {"pipeline.executors=2",
+       "pipeline.executors is 2",
+       {"boundary.policy=backprop", "pipeline.micro_batches=2",
+        "pipeline.order=interleaved", "pipeline.executors=1"}},
       {"slack=3", "slack is 3"},
       {"reconnect=2", "reconnect is 2"},
   };

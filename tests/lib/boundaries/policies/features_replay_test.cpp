@@ -150,8 +150,9 @@ TEST(FeaturesReplay, R8_AReplayWithUnchangedWeightsGivesThePlayedBits) {
   Block block =
       make_block(experiment.model, 1, 0, 2, 1, MemoryFormat::contiguous);
   const UpdateChain update({}, block.parameters());
-  const auto view = make_weight_view(weights_at_backward("current"), true,
-                                     {.block = block, .update = update});
+  const auto view =
+      make_weight_view({.delay = 1, .weights = weights_at_backward("current")},
+                       {.block = block, .update = update});
   Flight flight{.inputs = {at::randn({8, 1, 28, 28})},
                 .pass = {.seed = 1, .batch = 3}};
   const at::Tensor played = view->forward(flight).at(0);

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "lib/schedules/plan.h"
+
+namespace sluice {
+
+/// The blocks of one executor, each with a thread of its own: they do their
+/// actions one at a time, in the executor's order. Safe to use from those
+/// threads.
+class SeatOrder {
+ public:
+  /// The plans outlive it.
+  SeatOrder(const Plans& plans, int executor);
+
+  /// The block's next actions are those of the grant. All blocks of the
+  /// executor are given the same grants.
+  void begin(int block, const Grant& grant);
+  /// Waits until all that comes before the block's next action is done, then
+  /// does it. Throws PeerGone when another block of the executor has failed.
+  void execute(int block, const std::function<void()>& action);
+  /// A block has failed: the others don't wait for it.
+  void fail();
+
+ private:
+  struct Seat {
+    std::deque<std::int64_t> places;  // of its actions, among the executor's
+    std::int64_t given = 0;           // actions of the executor
+  };
+  bool is_turn_of(const Seat& seat) const;
+
+  const Plans& plans_;
+  const int executor_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::map<int, Seat> seats_;  // by block
+  std::int64_t done_ = 0;      // actions of the executor
+  bool has_failed_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,151 @@
+// PipeDream-2BW (methods, C4): every window is trained at the weights before
+// the last update, whatever the number of blocks, their order and the flushes.
+#include <string>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+
+#include "experiments/data/sample_source.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::double_buffer_test {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::string net(const std::string& blocks, double lr) {
+  return "blocks = " + blocks +
+         "\nmodel = {hidden = [24, 20, 16]}\nbatch_size = 16\nturns = 12\n"
+         "drop_last = true\noptimizer = {lr = " +
+         std::to_string(lr) + ", momentum = 0.9}\n" +
+         "boundary = {policy = 'backprop'}\n";
+}
+
+constexpr const char* kFour = "['0', '1', '2', '3']";
+constexpr const char* kDouble =
+    "pipeline = {order = '1f1b', micro_batches = 4, weights = "
+    "'double_buffer'}\n";
+constexpr const char* kFlowing =
+    "pipeline = {order = '1f1b', micro_batches = 4, weights = "
+    "'double_buffer', flush = false}\n";
+constexpr const char* kLatest =
+    "pipeline = {order = '1f1b', micro_batches = 4}\n";
+
+NamedTensors trained(const std::string& lines) {
+  Training training(small_experiment(lines));
+  training.train();
+  return training.weights();
+}
+
+/// w_{j+1} = w_j - rate v, v = 0.9 v + gradient(w_{j-1}): plain autograd over
+/// the whole net, of which Sluice gives the data and the first weights.
+NamedTensors by_hand(const std::string& lines) {
+  const Training of(small_experiment(lines));
+  NamedTensors named = copies_of(of.weights());
+  SampleSource source(
+      of.experiment.data->train.samples(),
+      {.batch_size = of.experiment.batch_size, .seed = of.experiment.seed});
+  const auto find = [&](int layer, const char* member) {
+    const std::string name =
+        "layers." + std::to_string(layer) + ".linear." + member;
+    for (std::size_t i = 0; i < named.size(); ++i)
+      if (named[i].first == name) return i;
+    throw InternalError("no {}", name);
+  };
+  Tensors now, before, velocity;
+  for (const auto& [name, weight] : named) {
+    now.push_back(weight.clone());
+    before.push_back(weight.clone());
+    velocity.push_back(at::zeros_like(weight));
+  }
+  for (std::int64_t turn = 0; turn < of.experiment.length.turns; ++turn) {
+    const Batch batch = source.batch(turn);
+    Tensors leaves;
+    for (const at::Tensor& weight : before)
+      leaves.push_back(weight.detach().clone().requires_grad_());
+    at::Tensor x = batch.inputs.flatten(1);
+    for (int layer = 0; layer < 4; ++layer) {
+      x = at::linear(x, leaves[find(layer, "weight")],
+                     leaves[find(layer, "bias")]);
+      if (layer < 3) x = at::relu(x);
+    }
+    const auto gradients = torch::autograd::grad(
+        {at::cross_entropy_loss(x, batch.labels)}, leaves);
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      before[i] = now[i].clone();
+      velocity[i] = velocity[i] * 0.9 + gradients[i];
+      now[i] = now[i] - velocity[i] * 0.05;
+    }
+  }
+  for (std::size_t i = 0; i < now.size(); ++i) named[i].second = now[i];
+  return named;
+}
+
+TEST(DoubleBuffer, TrainsAtTheWeightsBeforeTheLastUpdate) {
+  const NamedTensors expected = by_hand(net("1", 0.05) + kDouble);
+  EXPECT_LT(distance(trained(net(kFour, 0.05) + kFlowing), expected), 1e-5);
+  EXPECT_GT(distance(trained(net(kFour, 0.05) + kLatest), expected), 1e-3);
+}
+
+TEST(DoubleBuffer, HasTheSameBitsForEveryCutAndFlush) {
+  const NamedTensors one = trained(net("1", 0.05) + kDouble);
+  for (const char* blocks : {"['0-1', '2-3']", "['0', '1-2', '3']", kFour})
+    for (const char* pipeline : {kDouble, kFlowing})
+      EXPECT_EQ(difference(trained(net(blocks, 0.05) + pipeline), one), "")
+          << blocks << " " << pipeline;
+}
+
+TEST(DoubleBuffer, HasTheSameBitsInEveryOrder) {
+  const NamedTensors one = trained(net("1", 0.05) + kDouble);
+  for (const char* order : {"turns", "gpipe", "zb-h1"})
+    EXPECT_EQ(
+        difference(trained(net(kFour, 0.05) + "pipeline = {order = '" + order +
+                           "', micro_batches = 4, weights = "
+                           "'double_buffer'}\n"),
+                   one),
+        "")
+        << order;
+}
+
+TEST(DoubleBuffer, HasTheSameBitsWhereverItIsEvaluated) {
+  const std::string rest = net(kFour, 0.05) + kFlowing;
+  EXPECT_EQ(
+      difference(trained(rest + "evaluate_every = 0.01\n"), trained(rest)), "");
+}
+
+TEST(DoubleBuffer, IsBackpropAtLearningRateZeroAndNotAbove) {
+  const auto applied = [](double lr, const char* pipeline) {
+    return Training(small_experiment(net(kFour, lr) + pipeline))
+        .train_and_record();
+  };
+  const Applications still = applied(0, kFlowing);
+  const Applications plain = applied(0, kLatest);
+  for (const auto& [block, updates] : still)
+    EXPECT_EQ(difference(updates, plain.at(block)), "") << block;
+  EXPECT_NE(
+      difference(applied(0.05, kFlowing).at(1), applied(0.05, kLatest).at(1)),
+      "");
+}
+
+TEST(DoubleBuffer, RefusesWhatItDoesNotFit) {
+  const auto refused = [](const std::string& lines) {
+    return [lines] { small_experiment(net(kFour, 0.1) + lines); };
+  };
+  EXPECT_THAT(refused("pipeline = {order = '1f1b', micro_batches = 4, flush = "
+                      "false}\n"),
+              ThrowsMessage<UserError>(HasSubstr("'double_buffer'")));
+  EXPECT_THAT(refused("pipeline = {order = 'gpipe', micro_batches = 4, flush = "
+                      "false, weights = 'double_buffer'}\n"),
+              ThrowsMessage<UserError>(HasSubstr("order = '1f1b'")));
+  EXPECT_THAT(refused("pipeline = {order = '1f1b', micro_batches = 2, flush = "
+                      "false, weights = 'double_buffer'}\n"),
+              ThrowsMessage<UserError>(HasSubstr("raise")));
+  EXPECT_THAT(refused("pipeline.weights = 'double_buffer'\n"
+                      "boundary.policy = 'delayed_gradient'\n"),
+              ThrowsMessage<UserError>(HasSubstr("don't delay")));
+}
+
+}  // namespace sluice::double_buffer_test
