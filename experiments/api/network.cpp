@@ -10,11 +10,10 @@
 #include <ATen/ATen.h>
 
 #include "experiments/api/generator_kept.h"
-#include "experiments/api/linked_crew.h"
-#include "experiments/api/network_process.h"
 #include "experiments/api/policy_draws.h"
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/crews.h"
 #include "experiments/runs/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/base/output_file.h"
@@ -22,6 +21,7 @@
 #include "lib/base/temporary_folder.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
+#include "lib/engines/linked_crew.h"
 
 namespace sluice {
 namespace {
@@ -75,16 +75,16 @@ std::int64_t longest_delay(const RunPlan& plan) {
 }  // namespace
 
 Network::Network(const NetworkOptions& options)
-    : Network(options, config_of(options), "") {}
+    : Network(options, config_of(options), {}) {}
 
 Network::Network(const NetworkOptions& options, const ConfigNode& config,
-                 std::string program)
+                 WorkerProgram program)
     : own_(make_own_model(options.layers, options.example)),
       experiment_(read_quietly(
           config, {.model = own_.model, .policies = options.policies})),
       program_(std::move(program)),
       whole_(experiment_, initialised(own_, experiment_.seed).layers) {
-  if (experiment_.engine == "processes" && program_.empty())
+  if (experiment_.engine == "processes" && program_.file.empty())
     throw UserError(
         "engine = 'processes' starts this program anew for each block: let "
         "sluice::main() make the network (experiments/api/program.h)");
@@ -107,14 +107,18 @@ void Network::start(const std::string& resume) {
       .experiment = experiment_,
       .files = {.checkpoints = checkpoints_of_run(scratch_.path()),
                 .resume = resume},
-      .on_record = [this](const Record& record) { collect(record); }};
+      .events = {.record = [this](const Record& record) { collect(record); }},
+      .batches = Batches::with_grants,
+      .ahead = grants_ahead(blocks())};
   crew_.reset();
   if (experiment_.engine == "processes") {
     write_config();
-    crew_ = make_process_crew(parts, program_, scratch_.path());
+    crew_ = make_process_crew(parts,
+                              {.folder = scratch_.path(), .program = program_});
+  } else if (experiment_.engine == "threads") {
+    crew_ = make_thread_crew(parts);
   } else {
-    crew_ = experiment_.engine == "threads" ? make_thread_crew(parts)
-                                            : make_virtual_crew(parts);
+    crew_ = make_virtual_crew(parts);
   }
   failed_ = false;
   whole_is_fresh_ = false;
@@ -157,8 +161,12 @@ void Network::give(Grant grant, const Batch* batch) {
 
 void Network::wait(std::size_t ahead) {
   if (failed_) return;
+  const auto left = [this] {
+    const CrewProgress now = crew_->progress();
+    return now.given - now.slowest;
+  };
   try {
-    crew_->wait(ahead);
+    while (left() > ahead) crew_->wait();
   } catch (...) {
     failed_ = true;
     throw;
@@ -209,7 +217,7 @@ void Network::check_labels(const at::Tensor& labels,
 Step Network::step(const at::Tensor& inputs, const at::Tensor& labels) {
   check_inputs(inputs);
   check_labels(labels, inputs.size(0));
-  const std::size_t ahead = grants_ahead(blocks());
+  const std::size_t ahead = crew_->progress().ahead;
   const auto records = std::make_shared<Step::Records>();
   records_[turn_] = records;
   std::erase_if(records_, [&](const auto& item) {

@@ -6,14 +6,15 @@
 #include <memory>
 #include <string>
 
-#include "experiments/api/crew.h"
 #include "experiments/api/network_options.h"
 #include "experiments/api/own_model.h"
 #include "experiments/api/step.h"
 #include "experiments/config/experiment.h"
 #include "experiments/runs/whole_model.h"
+#include "experiments/runs/worker_process.h"
 #include "lib/base/temporary_folder.h"
 #include "lib/blocks/evaluation.h"
+#include "lib/engines/crew.h"
 
 namespace sluice {
 
@@ -88,9 +89,10 @@ class Network {
   friend int main(int, char**, const NetworkOptions&,
                   const std::function<void(Network&)>&);
 
-  /// program: what worker processes are started from; empty: they can't be.
+  /// program: what worker processes are started from; without a file they
+  /// can't be.
   Network(const NetworkOptions& options, const ConfigNode& config,
-          std::string program);
+          WorkerProgram program);
 
   void start(const std::string& resume);
   void write_config() const;
@@ -106,7 +108,7 @@ class Network {
   OwnModel own_;
   Experiment experiment_;
   NamedTensors draws_;  ///< of policies of one's own; policy_draws.h
-  std::string program_;
+  WorkerProgram program_;
   WholeModel whole_;  ///< for evaluation
   bool whole_is_fresh_ = false;
   std::unique_ptr<Crew> crew_;

@@ -73,6 +73,10 @@ void draw_from(const NamedTensors& states,
     }
 }
 
+std::string draws_of_network(const std::string& folder) {
+  return folder + "/draws.safetensors";
+}
+
 const at::Tensor& state_at_config(const NamedTensors& states) {
   for (const auto& [name, state] : states)
     if (name == kAtConfig) return state;

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "experiments/config/experiment.h"
 #include "lib/tensors/tensors.h"
@@ -23,6 +24,9 @@ NamedTensors noted_draws(const Experiment& experiment);
 void draw_from(const NamedTensors& states,
                const std::shared_ptr<std::recursive_mutex>& turn,
                Experiment& experiment);
+
+/// Where a launcher leaves them for its workers.
+std::string draws_of_network(const std::string& folder);
 
 /// The state under which the config is to be read. Throws InternalError when
 /// there is none.

@@ -17,11 +17,13 @@ namespace sluice {
 ///
 /// The command line replaces keys of the settings: "engine=processes",
 /// "optimizer.lr=0.1". Under `processes` this program is started anew for each
-/// block: there, this function is the block's worker and never calls `train`,
-/// so nothing before it should take long or have effects. The factories
-/// must be the same; the weights, which they draw from LibTorch's process-wide
-/// generator or load, come from the launcher's. A pause of more than
-/// settings' `timeout` between two steps ends such workers.
+/// block, with the same command line and SLUICE_WORKER in its environment:
+/// there, this function is the block's worker and never calls `train`, so
+/// nothing before it should take long or have effects. The factories must be
+/// the same; the weights, which they draw from LibTorch's process-wide
+/// generator or load, come from the launcher's. A worker that hangs for
+/// settings' `timeout` while the program waits for it is named in the error, as
+/// in `sluice run`; how long a program takes between two steps doesn't matter.
 ///
 /// Installs the fast allocator (lib/memory/allocator.h) for the whole process,
 /// so that no other thread should use LibTorch when it is called.

@@ -203,7 +203,16 @@ std::unique_ptr<Source> evaluation_source(const Experiment& experiment) {
   return chained(source_in_order(experiment, data.validation), std::move(test));
 }
 
-Sources sources_of(const Experiment& experiment, int block) {
+/// Where block 1 takes its batches, and an unlocked block those that it trains
+/// with.
+struct Sources {
+  std::shared_ptr<Source> training = nullptr;
+  std::shared_ptr<Source> evaluation = nullptr;
+};
+
+Sources sources_of(const Experiment& experiment, int block,
+                   std::shared_ptr<Source> fed) {
+  if (fed) return {.training = std::move(fed)};
   const bool is_first = block == 1;
   const bool trains_from_data =
       is_first || std::any_of(experiment.plans.begin(), experiment.plans.end(),
@@ -242,15 +251,8 @@ void prepare_process(const Experiment& experiment) {
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,
                                     const RunFiles& files,
-                                    std::shared_ptr<Witness> witness) {
-  return make_worker(experiment, block, std::move(ends), std::move(sink), files,
-                     sources_of(experiment, block), std::move(witness));
-}
-
-std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
-                                    Ends ends, std::shared_ptr<Sink> sink,
-                                    const RunFiles& files, Sources sources,
-                                    std::shared_ptr<Witness> witness) {
+                                    std::shared_ptr<Witness> witness,
+                                    std::shared_ptr<Source> fed) {
   const auto memory = ends.memory ? ends.memory : memory_of_block(block);
   const MemoryScope scope(*memory);
   WorkerParts parts{
@@ -264,7 +266,7 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
   parts.sink = std::move(sink);
   parts.memory = memory;
   parts.witness = std::move(witness);
-  parts.sources = std::move(sources);
+  parts.sources = sources_of(experiment, block, std::move(fed));
   auto worker = std::make_unique<Worker>(
       settings_of(experiment, block, files.checkpoints), std::move(parts));
   set_first_weights(experiment, files, *worker);

@@ -36,18 +36,14 @@ struct RunFiles {
 };
 
 /// The worker of block k: its layers with their first weights, its policies,
-/// its optimizer, and the sources that it needs. Throws UserError when the
-/// weights that it shall start with don't fit.
+/// its optimizer, and the sources that it needs: those of the experiment's
+/// data, or where it is given batches, `fed`. Throws UserError when the weights
+/// that it shall start with don't fit.
 std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
                                     Ends ends, std::shared_ptr<Sink> sink,
                                     const RunFiles& files,
-                                    std::shared_ptr<Witness> witness = nullptr);
-
-/// The same with other sources than the experiment's data.
-std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
-                                    Ends ends, std::shared_ptr<Sink> sink,
-                                    const RunFiles& files, Sources sources,
-                                    std::shared_ptr<Witness> witness = nullptr);
+                                    std::shared_ptr<Witness> witness = nullptr,
+                                    std::shared_ptr<Source> fed = nullptr);
 
 /// What compares gradients with the true ones; nullptr when the experiment asks
 /// for no probe.

@@ -34,7 +34,7 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  /// Arguments as RunPlace has them. Throws what run_engine() throws, and
+  /// Arguments as ProcessPlace has them. Throws what run_engine() throws, and
   /// Diverged.
   void run(const std::string& program, const std::string& faults,
            const std::optional<Rank>& rank);

@@ -69,10 +69,9 @@ void drain(const Experiment& experiment, const RunFolder& folder,
   Coordinator coordinator(drain_at(experiment, point), experiment.blocks(),
                           sink, [&](std::int64_t turn) { keeper.saved(turn); });
   run_engine(experiment,
-             {.folder = folder.path(),
-              .files = {.checkpoints = folder.checkpoints(),
+             {.files = {.checkpoints = folder.checkpoints(),
                         .resume = point.checkpoint},
-              .program = {}},  // it starts none
+              .processes = {.folder = folder.path()}},  // it starts none
              coordinator);
 }
 

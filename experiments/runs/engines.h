@@ -1,12 +1,8 @@
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <string>
-
 #include "experiments/config/experiment.h"
 #include "experiments/runs/assembly.h"
-#include "experiments/runs/ranks/rank.h"
+#include "experiments/runs/crews.h"
 #include "lib/engines/coordinator.h"
 #include "lib/metrics/record.h"
 
@@ -14,14 +10,8 @@ namespace sluice {
 
 /// Where a run is, and how its worker processes are started.
 struct RunPlace {
-  std::string folder;  ///< workers read their config there
   RunFiles files;
-  std::string program;      ///< the file that worker processes are started from
-  std::string faults = {};  ///< that worker processes make happen
-  std::optional<Rank> rank = {};  ///< our 0, when others started the workers
-  /// Called once all workers have joined, whom ranks may refuse until then;
-  /// under `processes` only.
-  std::function<void()> on_begin = nullptr;
+  ProcessPlace processes;    ///< its folder on every engine
   bool is_forecast = false;  ///< the blocks' memory was, in an earlier part
   /// Where the virtual clock was, as saved_clock_in() finds it.
   Record clock = {};

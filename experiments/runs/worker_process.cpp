@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <span>
 #include <utility>
@@ -17,11 +18,13 @@
 #include "experiments/runs/faults/saboteur.h"
 #include "experiments/runs/gpu_links.h"
 #include "experiments/runs/run_folder.h"
+#include "lib/base/error.h"
 #include "lib/base/memory/cached_buffers.h"
 #include "lib/base/own_image.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/executor.h"
+#include "lib/engines/linked_crew.h"
 #include "lib/engines/pulse.h"
 #include "lib/engines/remote_witness.h"
 #include "lib/engines/worker_loop.h"
@@ -37,7 +40,7 @@ RendezvousOptions rendezvous_options(const Experiment& experiment,
   constexpr Deadline kStart = std::chrono::minutes(1);
   return {.blocks = static_cast<std::uint32_t>(experiment.blocks()),
           .secret = secret,
-          .control = kControlCapacity,
+          .control = control_capacity(experiment.blocks()),
           .patience = std::max(deadline, kStart),
           .deadline = deadline,
           .reconnect = std::chrono::milliseconds(
@@ -51,19 +54,72 @@ Secret secret_from_launcher() {
   return parse_secret(text, "the worker's standard input");
 }
 
-std::vector<std::string> worker_command(const std::string& program,
-                                        const std::string& folder, int block,
-                                        const std::string& address,
-                                        const std::string& resume,
-                                        const std::string& faults) {
-  std::vector<std::string> command = {program,    "worker",
-                                      "--dir",    folder,
-                                      "--block",  std::to_string(block),
-                                      "--join",   address,
-                                      "--parent", std::to_string(::getpid())};
-  if (!resume.empty()) command.insert(command.end(), {"--resume", resume});
-  if (!faults.empty()) command.insert(command.end(), {"--inject", faults});
+namespace {
+
+/// A record (WorkerArguments), in the environment of a worker.
+constexpr const char* kWorkerVariable = "SLUICE_WORKER";
+
+std::string to_text(const WorkerArguments& arguments) {
+  Record record;
+  record.set("dir", arguments.folder);
+  record.set("block", std::int64_t{arguments.block});
+  record.set("join", arguments.address);
+  record.set("parent", std::int64_t{arguments.parent});
+  record.set("resume", arguments.resume);
+  record.set("inject", arguments.faults);
+  return to_json(record);
+}
+
+std::vector<std::string> sluice_worker(const std::string& program,
+                                       const WorkerArguments& arguments) {
+  std::vector<std::string> command = {
+      program,    "worker",
+      "--dir",    arguments.folder,
+      "--block",  std::to_string(arguments.block),
+      "--join",   arguments.address,
+      "--parent", std::to_string(arguments.parent)};
+  if (!arguments.resume.empty())
+    command.insert(command.end(), {"--resume", arguments.resume});
+  if (!arguments.faults.empty())
+    command.insert(command.end(), {"--inject", arguments.faults});
   return command;
+}
+
+}  // namespace
+
+ChildCommand worker_command(const WorkerProgram& program,
+                            WorkerArguments arguments) {
+  arguments.parent = ::getpid();
+  if (program.arguments.empty())
+    return {.arguments = sluice_worker(program.file, arguments)};
+  return {.arguments = program.arguments,
+          .file = program.file,
+          .environment = {
+              fmt::format("{}={}", kWorkerVariable, to_text(arguments))}};
+}
+
+std::shared_ptr<FedSource> fed_by(Batches batches) {
+  return batches == Batches::with_grants ? std::make_shared<FedSource>()
+                                         : nullptr;
+}
+
+std::optional<WorkerArguments> take_worker_arguments() {
+  const char* const text = std::getenv(kWorkerVariable);
+  if (text == nullptr) return std::nullopt;
+  Record record;
+  try {
+    record = record_from_json(text);
+  } catch (const std::exception&) {
+    throw UserError("{} is for Sluice's own worker processes: unset it",
+                    kWorkerVariable);
+  }
+  ::unsetenv(kWorkerVariable);
+  return WorkerArguments{.folder = record.text("dir"),
+                         .block = static_cast<int>(record.integer("block")),
+                         .address = record.text("join"),
+                         .parent = static_cast<int>(record.integer("parent")),
+                         .resume = record.text("resume"),
+                         .faults = record.text("inject")};
 }
 
 namespace {
@@ -149,18 +205,27 @@ Neighbours with_pulse(Neighbours links, Pulse& pulse, int block,
 
 }  // namespace
 
-int run_worker_process(const WorkerArguments& arguments) {
+int run_worker_process(
+    const WorkerArguments& arguments,
+    const std::function<Experiment(const ConfigNode& config)>& read,
+    Batches batches) {
   die_with_parent(arguments.parent);
   show_own_name();
   leave_signals_to_launcher();
   const Secret secret = secret_from_launcher();
-  return work_in_run(
-      read_experiment(read_toml_file(config_of_run(arguments.folder)), ""),
-      arguments, secret);
+  return work_in_run(read(read_toml_file(config_of_run(arguments.folder))),
+                     arguments, secret, {}, batches);
+}
+
+int run_worker_process(const WorkerArguments& arguments) {
+  return run_worker_process(
+      arguments,
+      [](const ConfigNode& config) { return read_experiment(config, ""); },
+      Batches::of_data);
 }
 
 int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
-                const Secret& secret, const RankHooks& rank) {
+                const Secret& secret, const RankHooks& rank, Batches batches) {
   const int block = arguments.block;
   prepare_process(experiment);
   const auto memory = memory_of_block(block);
@@ -183,6 +248,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
                  pulse, block, heartbeat_period(options.deadline)));
   if (rank.joined) rank.joined(links.run);
   saboteur.tell(control_sink(*links.control.sender));
+  const auto fed = fed_by(batches);
   const auto make = [&] {
     saboteur.starts();
     return make_worker(
@@ -194,11 +260,12 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
          .resume = arguments.resume},
         experiment.probe_every > 0
             ? remote_witness(*links.control.sender, experiment.probe_every)
-            : nullptr);
+            : nullptr,
+        fed);
   };
   try {
     run_worker(block, experiment.plans, links.control, make,
-               Executor(pulse, saboteur.around()));
+               Executor(pulse, saboteur.around()), fed.get());
   } catch (const std::exception& error) {
     // run_worker() has told the launcher, who says it; but the launcher of a
     // rank may be what was lost, and its terminal another one.

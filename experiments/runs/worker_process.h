@@ -1,10 +1,16 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "experiments/config/experiment.h"
+#include "lib/base/config_node.h"
+#include "lib/engines/child_processes.h"
+#include "lib/engines/fed_source.h"
 #include "transport/meeting/rendezvous.h"
 #include "transport/wire/secret.h"
 
@@ -20,29 +26,53 @@ RendezvousOptions rendezvous_options(const Experiment& experiment,
 /// UserError.
 Secret secret_from_launcher();
 
-/// The command line that starts `program` as the worker of a block of the run
-/// in `folder`, whose launcher is this process, at `address`. `resume` is the
-/// checkpoint that the run continues from, or empty; `faults` are those that it
-/// shall make happen, as parse_injections() has them.
-std::vector<std::string> worker_command(const std::string& program,
-                                        const std::string& folder, int block,
-                                        const std::string& address,
-                                        const std::string& resume,
-                                        const std::string& faults = {});
+/// How the worker processes of a run are started.
+struct WorkerProgram {
+  std::string file = {};  ///< what is executed
+  /// The command line of a program of one's own: its workers get the same, and
+  /// a variable of their environment says what they are. Empty: that of `sluice
+  /// worker`.
+  std::vector<std::string> arguments = {};
+};
 
-/// What that command line says.
+/// What the worker of a block must know.
 struct WorkerArguments {
-  std::string folder = {};
+  std::string folder = {};  ///< of the run
   int block = 1;
-  std::string address = {};
+  std::string address = {};  ///< of its launcher
   /// The launcher's process, whose end ends this one; 0: something else has
   /// started this one, and nobody supervises it.
   int parent = 0;
-  std::string resume = {};
+  std::string resume = {};  ///< the checkpoint that the run continues from
+  /// Those that it shall make happen, as parse_injections() has them.
   std::string faults = {};
 };
 
-/// What that command does. Returns the exit status.
+/// Starts the program as that worker, whose parent is this process.
+ChildCommand worker_command(const WorkerProgram& program,
+                            WorkerArguments arguments);
+
+/// In a program of one's own: what its launcher says, if this process is a
+/// worker. Once only: children of this process are none. Throws UserError.
+std::optional<WorkerArguments> take_worker_arguments();
+
+/// Where the batches of the training come from.
+enum class Batches : std::uint8_t {
+  of_data,     ///< the experiment's data set
+  with_grants  ///< the launcher's program
+};
+/// Where a worker finds those that come with the grants; else nullptr.
+std::shared_ptr<FedSource> fed_by(Batches batches);
+
+/// What a worker process does that its launcher has started, from its first act
+/// to the end of its control link. `read` makes the experiment of the run's
+/// config. Returns the exit status; throws what goes wrong before it has joined
+/// the others.
+int run_worker_process(
+    const WorkerArguments& arguments,
+    const std::function<Experiment(const ConfigNode& config)>& read,
+    Batches batches);
+/// The same of `sluice run`.
 int run_worker_process(const WorkerArguments& arguments);
 
 /// What a worker that is a rank does beside.
@@ -55,6 +85,7 @@ struct RankHooks {
 /// What a worker does, from joining the others to the last grant. Returns the
 /// exit status; throws what goes wrong before it has joined.
 int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
-                const Secret& secret, const RankHooks& rank = {});
+                const Secret& secret, const RankHooks& rank = {},
+                Batches batches = Batches::of_data);
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -11,6 +12,10 @@ constexpr const char* kOwnImage = "/proc/self/exe";
 
 /// Where that program lies, or lay; for others to start it, and to be shown.
 std::string path_of_own_image();
+
+/// The command line that this process was started with, whatever its main() has
+/// made of it.
+std::vector<std::string> own_command_line();
 
 /// Lets `ps` and `top` show this process under the name of its program, which
 /// it has lost when it was started from kOwnImage.

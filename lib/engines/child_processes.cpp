@@ -1,10 +1,10 @@
 #include "lib/engines/child_processes.h"
 
 #include <cerrno>
-#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -59,6 +59,18 @@ sigset_t stopping_signals() {
   return set;
 }
 
+/// As exec() takes them: those texts, then the others, and an end.
+std::vector<char*> pointers_to(const std::vector<std::string>& texts,
+                               char* const* others) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts)
+    pointers.push_back(const_cast<char*>(text.c_str()));
+  for (; others != nullptr && *others != nullptr; ++others)
+    pointers.push_back(*others);
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 /// Real-time signals have no names.
 std::string name_of_signal(int signal) {
   const char* const name = ::sigdescr_np(signal);
@@ -68,26 +80,22 @@ std::string name_of_signal(int signal) {
 }  // namespace
 
 ChildProcesses::~ChildProcesses() {
-  if (grace_.joinable()) {
-    grace_.request_stop();
-    grace_.join();
-  }
   kill_all();
   const std::lock_guard lock(mutex_);
   for (Child& child : children_) reap(child, 0);
 }
 
-void ChildProcesses::start(int block, const std::vector<std::string>& argv,
+void ChildProcesses::start(int block, const ChildCommand& command,
                            const std::string& input) {
   const FilledPipe pipe(input);
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_adddup2(&files, pipe.reading(), STDIN_FILENO);
-  std::vector<char*> arguments;
-  arguments.reserve(argv.size() + 1);
-  for (const std::string& argument : argv)
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
+  const std::string& file =
+      command.file.empty() ? command.arguments.at(0) : command.file;
+  const std::vector<char*> arguments = pointers_to(command.arguments, nullptr);
+  const std::vector<char*> environment =
+      pointers_to(command.environment, environ);
   // A signal to all processes of the run may come before the child can say that
   // it leaves them to this one.
   posix_spawnattr_t attributes;
@@ -96,13 +104,13 @@ void ChildProcesses::start(int block, const std::vector<std::string>& argv,
   ::posix_spawnattr_setsigmask(&attributes, &held);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, argv[0].c_str(), &files, &attributes,
-                                   arguments.data(), environ);
+  const int failed = ::posix_spawn(&pid, file.c_str(), &files, &attributes,
+                                   arguments.data(), environment.data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
   if (failed != 0)
     throw UserError("the worker of block {} can't be started: {}: {}", block,
-                    argv[0], std::generic_category().message(failed));
+                    file, std::generic_category().message(failed));
   const std::lock_guard lock(mutex_);
   children_.push_back({block, pid});
 }
@@ -202,21 +210,6 @@ void ChildProcesses::kill(int block) {
 void ChildProcesses::kill_all() {
   const std::lock_guard lock(mutex_);
   for (Child& child : children_) kill(child);
-}
-
-void ChildProcesses::kill_after(std::chrono::milliseconds grace) {
-  std::call_once(grace_once_, [&] {
-    grace_ = std::jthread([this, grace](const std::stop_token& stop) {
-      std::mutex mutex;
-      std::unique_lock lock(mutex);
-      std::condition_variable_any over;
-      AwakeClock clock;
-      const auto end = clock.now() + grace;
-      while (!stop.stop_requested() && clock.now() < end)
-        over.wait_for(lock, stop, kAwakeLook, [] { return false; });
-      if (!stop.stop_requested()) kill_all();
-    });
-  });
 }
 
 bool ChildProcesses::some_run() {

@@ -4,7 +4,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <sys/types.h>
@@ -26,6 +25,14 @@ class WorkerLost : public LinkError {
   int block_;
 };
 
+/// What a child process is started with.
+struct ChildCommand {
+  std::vector<std::string> arguments = {};  ///< argv
+  std::string file = {};  ///< what is executed; empty: the first argument
+  /// "NAME=value" of its environment, beside this process's.
+  std::vector<std::string> environment = {};
+};
+
 /// The worker processes of a run on this host. They are started anew (no fork
 /// once LibTorch has threads) and none outlives this object: what still runs is
 /// killed and waited for. Safe to use from several threads.
@@ -36,12 +43,11 @@ class ChildProcesses {
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;
 
-  /// Starts argv[0] with those arguments and this process's environment as the
-  /// worker of a block. SIGINT and SIGTERM are blocked in it until it calls
-  /// leave_signals_to_launcher(). `input` is all that it reads on its standard
-  /// input: no other process sees it, as it would see the arguments. At most
-  /// 4096 bytes. Throws UserError when it can't start.
-  void start(int block, const std::vector<std::string>& argv,
+  /// Starts the worker of a block. SIGINT and SIGTERM are blocked in it until
+  /// it calls leave_signals_to_launcher(). `input` is all that it reads on its
+  /// standard input: no other process sees it, as it would see the arguments.
+  /// At most 4096 bytes. Throws UserError when it can't start.
+  void start(int block, const ChildCommand& command,
              const std::string& input = "");
   /// Throws when one has failed: WorkerLost, or UserError when it said what the
   /// user can mend.
@@ -58,9 +64,6 @@ class ChildProcesses {
   /// Asks that one to stop at once (SIGKILL), or all of them.
   void kill(int block);
   void kill_all();
-  /// Kills what still runs after so long, unless this object goes first. Only
-  /// the first call counts.
-  void kill_after(std::chrono::milliseconds grace);
   /// Waits until all have ended; what hasn't after `grace` is killed. Says
   /// which one was ended by a signal that was not ours.
   std::optional<WorkerLost> wait(std::chrono::milliseconds grace);
@@ -83,8 +86,6 @@ class ChildProcesses {
 
   std::mutex mutex_;  // guards children_
   std::vector<Child> children_;
-  std::once_flag grace_once_;
-  std::jthread grace_;
 };
 
 /// For a worker: SIGINT and SIGTERM, which a terminal or `timeout` sends to all

@@ -1,29 +1,21 @@
 #pragma once
 
-#include <cstddef>
+#include <chrono>
+#include <cstdint>
 #include <exception>
-#include <functional>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "lib/base/channel.h"
-#include "lib/boundaries/witness.h"
-#include "lib/engines/coordinator.h"
-#include "lib/engines/progress_board.h"
+#include "lib/blocks/source.h"
 #include "lib/metrics/record.h"
-#include "lib/metrics/sink.h"
 #include "lib/schedules/plan.h"
 
 namespace sluice {
 
-// What workers and the coordinator say to each other over a control link, when
-// they are not in one thread. The worker's side of it is `worker_loop.h`.
-
-/// Messages that a control link holds: records and reached grants go up.
-inline constexpr Capacity kControlCapacity = {.up = 64, .down = 4};
+// What workers and their crew say to each other over a control link, when they
+// are not in one thread: `linked_crew.h` at one end, `worker_loop.h` at the
+// other.
 
 /// A control link may be silent for as long as a grant takes, so its waits are
 /// not what finds a failure: a worker that ends closes its link, and one that
@@ -51,6 +43,11 @@ Record actions_record(int block, std::int64_t phase,
 Record to_record(const Grant& grant);
 Grant grant_from(const Record& record);
 
+/// A grant on its way to a worker, with the batch of its turn, if any.
+Message grant_message(const Grant& grant, const Batch* batch = nullptr);
+/// The batch in such a message.
+std::optional<Batch> batch_of(const Message& message);
+
 /// What an exception says, on one line: LibTorch's without their stack.
 std::string text_of(const std::exception& error);
 
@@ -73,41 +70,5 @@ Record to_record(const Failure& failure);
 Failure failure_from(const Record& record, int block);
 /// Throws it as UserError, or LinkError.
 [[noreturn]] void throw_failure(const Failure& failure);
-
-/// The coordinator's side: serves one control link per block (index k-1), each
-/// from a thread of its own, until every worker has carried out the last grant.
-/// Grants are sent ahead so that no worker waits for one.
-class ControlServer {
- public:
-  /// `witness`, if any, is told what workers send for it; `board`, if any, is
-  /// told of their progress. With a board they are processes, maybe of other
-  /// hosts: then each is asked for its time before its first grant, and what
-  /// follows is a record of kind "clock_offset" (lib/metrics/clock_offset.h).
-  ControlServer(std::vector<Link> links, Coordinator& coordinator,
-                std::shared_ptr<Witness> witness = nullptr,
-                ProgressBoard* board = nullptr);
-
-  /// Returns when all is done. When workers fail, waits for all links to end;
-  /// on_failure is called once, at the first failure, from a serving thread: it
-  /// should make the other workers end. Then throws the failure that caused the
-  /// others, naming its block.
-  void serve(const std::function<void()>& on_failure);
-  /// The block that serve() named when it threw; 0: none.
-  int failed_block() const { return failed_block_; }
-
- private:
-  void serve_block(int block);
-  void converse(int block, Link& link);
-  void fail(Failure failure);
-
-  std::vector<Link> links_;
-  Coordinator& coordinator_;
-  std::shared_ptr<Witness> witness_;
-  ProgressBoard* board_;
-  int failed_block_ = 0;
-  std::function<void()> on_failure_;
-  std::mutex mutex_;  // guards failures_
-  std::vector<Failure> failures_;
-};
 
 }  // namespace sluice

@@ -167,7 +167,8 @@ bool Coordinator::must_wait() const {
   return (is_asked_for && is_evaluated) || barrier() != Barrier::none;
 }
 
-Coordinator::Asked Coordinator::ask_locked(std::size_t n) {
+Coordinator::Asked Coordinator::ask(std::size_t n) {
+  const std::lock_guard lock(mutex_);
   SLUICE_CHECK(n <= decided_.size(), "grant {} asked for, {} were decided", n,
                decided_.size());
   if (n == decided_.size()) {
@@ -179,30 +180,6 @@ Coordinator::Asked Coordinator::ask_locked(std::size_t n) {
   return {Answer::granted, decided_[n]};
 }
 
-Coordinator::Asked Coordinator::ask(std::size_t n) {
-  const std::lock_guard lock(mutex_);
-  return ask_locked(n);
-}
-
-std::optional<Grant> Coordinator::wait_for(std::size_t n) {
-  std::unique_lock lock(mutex_);
-  Asked asked = ask_locked(n);
-  while (asked.answer == Answer::later && !abandoned_) {
-    changed_.wait(lock);
-    asked = ask_locked(n);
-  }
-  if (asked.answer == Answer::later)
-    throw PeerGone("another block failed before its evaluation was over");
-  if (asked.answer == Answer::over) return std::nullopt;
-  return asked.grant;
-}
-
-void Coordinator::abandon() {
-  const std::lock_guard lock(mutex_);
-  abandoned_ = true;
-  changed_.notify_all();
-}
-
 void Coordinator::reached(int block, std::size_t n) {
   const std::lock_guard lock(mutex_);
   SLUICE_CHECK(n < decided_.size(), "block {} reached grant {} of {}", block, n,
@@ -212,7 +189,6 @@ void Coordinator::reached(int block, std::size_t n) {
   if (n == 0) all_there_ = last_reached_;
   if (decided_[n].checkpoint && on_checkpoint_)
     on_checkpoint_(decided_[n].end_turn);
-  changed_.notify_all();
 }
 
 double Coordinator::seconds() {

@@ -2,13 +2,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "lib/engines/switch.h"
@@ -62,11 +60,6 @@ class Coordinator {
   };
   /// Asks for grant n of the run.
   Asked ask(std::size_t n);
-  /// Grant n, or nothing after the last one. Waits while the answer is `later`;
-  /// throws LinkError when the run is abandoned meanwhile.
-  std::optional<Grant> wait_for(std::size_t n);
-  /// The run has failed: nobody shall wait any longer.
-  void abandon();
 
   /// A block has carried out its n-th grant.
   void reached(int block, std::size_t n);
@@ -98,7 +91,6 @@ class Coordinator {
   Grant rest_of(const Grant& play) const;
   void decide_end(Grant& grant) const;
   bool must_wait() const;
-  Asked ask_locked(std::size_t n);
 
   RunLength length_;
   std::size_t blocks_;
@@ -108,8 +100,6 @@ class Coordinator {
   std::atomic<bool> interrupted_ = false;
 
   std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  bool abandoned_ = false;
   EarlyStop early_stop_;
   std::int64_t phase_ = 0;
   bool switch_is_due_ = false;  // an evaluation has said so

@@ -39,33 +39,14 @@ ProgressBoard::Worker& ProgressBoard::at(int block) {
   return workers_.at(static_cast<std::size_t>(block) - 1);
 }
 
-void ProgressBoard::pause(Worker& worker) {
-  if (worker.is_watched) worker.rests_since = clock_.now();
-  worker.is_watched = false;
-}
-
-void ProgressBoard::go_on(Worker& worker) {
-  worker.heard = clock_.now();
-  if (!worker.is_watched) worker.moved += worker.heard - worker.rests_since;
-  worker.is_watched = true;
-  worker.is_served = false;
-}
-
 void ProgressBoard::heard(int block, bool has_moved) {
-  const std::lock_guard lock(mutex_);
   Worker& worker = at(block);
-  go_on(worker);
+  worker.heard = clock_.now();
   worker.was_heard = true;
   if (has_moved) worker.moved = worker.heard;
 }
 
-void ProgressBoard::goes_on(int block) {
-  const std::lock_guard lock(mutex_);
-  go_on(at(block));
-}
-
 void ProgressBoard::progress(int block, const Record& record) {
-  const std::lock_guard lock(mutex_);
   Worker& worker = at(block);
   const std::int64_t moves = record.integer("moves");
   if (moves != worker.moves) worker.moved = clock_.now();
@@ -75,24 +56,11 @@ void ProgressBoard::progress(int block, const Record& record) {
   worker.action = static_cast<int>(record.integer("action"));
 }
 
-void ProgressBoard::rests(int block) {
-  const std::lock_guard lock(mutex_);
-  pause(at(block));
-  at(block).is_served = false;
-}
-
-void ProgressBoard::is_served(int block) {
-  const std::lock_guard lock(mutex_);
-  pause(at(block));
-  at(block).is_served = true;
-}
-
 void ProgressBoard::ended(int block) {
-  rests(block);
+  at(block).has_ended = true;
 }
 
 bool ProgressBoard::all_heard() const {
-  const std::lock_guard lock(mutex_);
   return std::all_of(workers_.begin(), workers_.end(),
                      [](const Worker& worker) { return worker.was_heard; });
 }
@@ -112,12 +80,11 @@ std::string ProgressBoard::why(const Worker& worker, Clock::time_point now,
 }
 
 std::optional<Stalled> ProgressBoard::stalled(Deadline deadline) const {
-  const std::lock_guard lock(mutex_);
   const Clock::time_point now = clock_.now();
   std::optional<Stalled> longest;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = workers_[i];
-    if (!worker.is_watched) continue;
+    if (worker.has_ended) continue;
     // What a silent process said last doesn't tell whether it still waits.
     const auto silent =
         std::chrono::duration_cast<Deadline>(now - worker.heard);
@@ -132,18 +99,17 @@ std::optional<Stalled> ProgressBoard::stalled(Deadline deadline) const {
   return longest ? longest : all_wait(deadline, now);
 }
 
-/// A message was lost between them, or the schedule is a circle. One that rests
-/// may have sent what another still waits for.
+/// A message was lost between them, or the schedule is a circle. One that has
+/// ended may have sent what another still waits for.
 std::optional<Stalled> ProgressBoard::all_wait(Deadline deadline,
                                                Clock::time_point now) const {
   Clock::time_point moved = Clock::time_point::min();
   std::string who;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = workers_[i];
-    const bool works = worker.is_watched && worker.waits_for == kNobody;
-    if (works || worker.is_served) return std::nullopt;
+    if (!worker.has_ended && worker.waits_for == kNobody) return std::nullopt;
     moved = std::max(moved, worker.moved);
-    if (worker.is_watched)
+    if (!worker.has_ended)
       who += fmt::format("{}block {} for {}", who.empty() ? "" : ", ", i + 1,
                          waited_for(worker.waits_for));
   }

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,14 +24,15 @@ struct Stalled {
 
 /// What the launcher knows of the workers' progress, to name the one that
 /// hangs: others that don't move only wait for it. That is why the launcher
-/// judges, and no worker its neighbour: who is waited for may wait itself. Safe
-/// to use from several threads.
+/// judges, and no worker its neighbour: who is waited for may wait itself. Used
+/// by one thread, which must have taken all that workers said when it asks who
+/// has stalled.
 class ProgressBoard {
  public:
   using Clock = AwakeClock::Clock;
 
-  /// A longer time between two calls of anything here counts as so much: this
-  /// process was suspended then, and the workers too, maybe.
+  /// A longer time between two calls of anything here counts as so much: nobody
+  /// listened then, or this process was suspended, and the workers too, maybe.
   explicit ProgressBoard(int blocks,
                          Clock::duration most_between_looks = AwakeClock::kMost,
                          const AwakeClock::Source& clock = Clock::now);
@@ -42,14 +42,6 @@ class ProgressBoard {
   void heard(int block, bool has_moved = false);
   /// One of kind `progress` (Pulse::record()).
   void progress(int block, const Record& record);
-  /// Nobody listens to the worker, because it can have nothing to do before
-  /// others have done something: that time doesn't count.
-  void rests(int block);
-  /// The same, because the launcher works on what it said: nobody is judged by
-  /// what he waits for meanwhile.
-  void is_served(int block);
-  /// Its worker is listened to again.
-  void goes_on(int block);
   /// Its link has ended.
   void ended(int block);
 
@@ -63,26 +55,21 @@ class ProgressBoard {
  private:
   struct Worker {
     bool was_heard = false;
-    bool is_watched = true;
-    bool is_served = false;
+    bool has_ended = false;
     int waits_for = kNobody;
     std::int64_t moves = -1;
     std::int64_t turn = -1;
     int action = -1;
     Clock::time_point heard = {};
     Clock::time_point moved = {};
-    Clock::time_point rests_since = {};
   };
   Worker& at(int block);
-  void pause(Worker& worker);
-  void go_on(Worker& worker);
   static std::string why(const Worker& worker, Clock::time_point now,
                          bool is_silent);
   std::optional<Stalled> all_wait(Deadline deadline,
                                   Clock::time_point now) const;
 
   mutable AwakeClock clock_;
-  mutable std::mutex mutex_;  // guards workers_
   std::vector<Worker> workers_;
 };
 

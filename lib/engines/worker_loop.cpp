@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
@@ -32,7 +33,8 @@ void report_done(int block, std::int64_t phase, const std::string& actions,
 }
 
 void carry_out_grants(int block, const Plans& plans, Link& control,
-                      Worker& worker, const Executor& executor) {
+                      Worker& worker, const Executor& executor,
+                      FedSource* fed) {
   std::optional<FreeLoop> free;
   if (runs_free(plans.at(0))) free.emplace(plans, worker, executor);
   std::optional<std::int64_t> pipe;
@@ -44,6 +46,8 @@ void carry_out_grants(int block, const Plans& plans, Link& control,
       continue;
     }
     const Grant grant = grant_from(record_of(*message));
+    if (fed)
+      if (auto batch = batch_of(*message)) fed->put(std::move(*batch));
     // A pipe that was drained starts anew.
     if (pipe != grant.first_batch) worker.start(grant);
     pipe = grant.first_batch;
@@ -79,10 +83,10 @@ std::shared_ptr<Sink> control_sink(Sender& control) {
 
 void run_worker(int block, const Plans& plans, Link& control,
                 const std::function<std::unique_ptr<Worker>()>& make,
-                const Executor& executor) {
+                const Executor& executor, FedSource* fed) {
   try {
     const std::unique_ptr<Worker> worker = make();
-    carry_out_grants(block, plans, control, *worker, executor);
+    carry_out_grants(block, plans, control, *worker, executor, fed);
     control.sender->close();
   } catch (const std::exception& error) {
     report(control, {block, cause_of(error), text_of(error)});

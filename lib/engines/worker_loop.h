@@ -5,21 +5,22 @@
 
 #include "lib/base/channel.h"
 #include "lib/engines/executor.h"
+#include "lib/engines/fed_source.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/plan.h"
 #include "lib/workers/worker.h"
 
 namespace sluice {
 
-/// Records that go to the coordinator over a worker's control link.
+/// Records that go to the crew over a worker's control link.
 std::shared_ptr<Sink> control_sink(Sender& control);
 
-/// A worker with a thread or process of its own: takes the coordinator's grants
-/// and executes their actions, until the last one. `make` builds the
-/// worker; what it or the worker throws is reported to the coordinator and
-/// thrown on.
+/// A worker with a thread or process of its own: takes its crew's grants
+/// (linked_crew.h) and executes their actions, until the last one. `make`
+/// builds the worker; what it or the worker throws is reported to the crew and
+/// thrown on. Batches that come with grants are put into `fed`.
 void run_worker(int block, const Plans& plans, Link& control,
                 const std::function<std::unique_ptr<Worker>()>& make,
-                const Executor& executor = {});
+                const Executor& executor = {}, FedSource* fed = nullptr);
 
 }  // namespace sluice

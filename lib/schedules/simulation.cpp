@@ -62,6 +62,14 @@ void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
     lanes_[at(plan.block)].ledger.begin(plan, turn, first_batch);
 }
 
+void Simulation::begin_pipe(int block, const Grant& first) {
+  const BlockPlan& mine = plan(first.phase).blocks[at(block)];
+  if (mine.in_flight > 0) return;  // what it chooses from is its own
+  Ledger& ledger = lanes_[at(block)].ledger;
+  ledger = {};
+  ledger.begin(mine, first.first_turn, first.first_batch);
+}
+
 void Simulation::begin_free_at(std::int64_t phase,
                                const std::vector<Ledger>& ledgers,
                                const SavedClock& saved) {

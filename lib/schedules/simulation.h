@@ -59,6 +59,9 @@ class Simulation {
   /// had done.
   void begin_free_at(std::int64_t phase, const std::vector<Ledger>& ledgers,
                      const SavedClock& saved = {});
+  /// The block, which is idle, begins anew with a grant of a pipe that follows
+  /// one that was drained.
+  void begin_pipe(int block, const Grant& first);
   /// Gives a block more to do. What actions say of messages that were dropped,
   /// or written into a buffer, holds: they are a record. Throws UserError when
   /// that can't be, or an action is of a phase that there is not.

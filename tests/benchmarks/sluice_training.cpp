@@ -6,7 +6,7 @@
 
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/assembly.h"
-#include "lib/engines/virtual.h"
+#include "lib/engines/virtual_crew.h"
 #include "tests/benchmarks/speed_training.h"
 
 namespace sluice {
@@ -48,16 +48,21 @@ void train_with_sluice(const SpeedCase& of, std::int64_t threads, bool bf16,
   const Experiment experiment = experiment_of(of, threads, bf16, root);
   prepare_process(experiment);
   const auto sink = std::make_shared<JsonSink>();
-  std::vector<std::unique_ptr<Worker>> workers;
-  workers.push_back(make_worker(
-      experiment, 1, std::move(memory_ends(experiment)[0]), sink, {}));
+  const Workers workers = {make_worker(
+      experiment, 1, std::move(memory_ends(experiment)[0]), sink, {})};
   RunLength length = experiment.length;
   length.evaluation_batches = 0;
   Coordinator coordinator(length, 1, sink, nullptr);
-  run_virtual(workers, experiment.plans, experiment.capacities, {}, coordinator,
-              [&turns](const TimedAction& timed) {
-                if (timed.action.op == Op::update) turns.stepped();
-              });
+  VirtualCrew crew(workers,
+                   {.plans = experiment.plans,
+                    .capacities = experiment.capacities,
+                    .threads = threads,
+                    .watch =
+                        [&turns](const TimedAction& timed) {
+                          if (timed.action.op == Op::update) turns.stepped();
+                        }},
+                   events_for(coordinator));
+  run_to_end(crew, coordinator);
 }
 
 double forward_flops(const SpeedCase& of, const std::string& root) {

@@ -20,7 +20,7 @@
 #include "experiments/runs/assembly.h"
 #include "lib/base/channel_around.h"
 #include "lib/base/random.h"
-#include "lib/engines/virtual.h"
+#include "lib/engines/virtual_crew.h"
 #include "tests/ratchet/limits.h"
 #include "tests/ratchet/operations.h"
 
@@ -101,7 +101,7 @@ std::vector<PerTurn> counted(const Experiment& experiment) {
       std::make_unique<CountedSender>(std::move(ends[0].above.sender), sent[0]);
   ends[1].below.sender =
       std::make_unique<CountedSender>(std::move(ends[1].below.sender), sent[1]);
-  std::vector<std::unique_ptr<Worker>> workers;
+  Workers workers;
   for (int block = 1; block <= 2; ++block)
     workers.push_back(make_worker(
         experiment, block, std::move(ends[static_cast<std::size_t>(block) - 1]),
@@ -115,16 +115,22 @@ std::vector<PerTurn> counted(const Experiment& experiment) {
   const OperationsCounted counter;
   Operations before = counter.so_far();
   std::vector<std::int64_t> sent_before = sent;
-  run_virtual(workers, experiment.plans, experiment.capacities, {}, coordinator,
-              [&](const TimedAction& timed) {
-                const auto block = static_cast<std::size_t>(timed.block) - 1;
-                if (timed.action.turn >= kFirst && timed.action.turn < kTurns) {
-                  operations[block] += counter.so_far() - before;
-                  messages[block] += sent[block] - sent_before[block];
-                }
-                before = counter.so_far();
-                sent_before = sent;
-              });
+  const auto count = [&](const TimedAction& timed) {
+    const auto block = static_cast<std::size_t>(timed.block) - 1;
+    if (timed.action.turn >= kFirst && timed.action.turn < kTurns) {
+      operations[block] += counter.so_far() - before;
+      messages[block] += sent[block] - sent_before[block];
+    }
+    before = counter.so_far();
+    sent_before = sent;
+  };
+  VirtualCrew crew(workers,
+                   {.plans = experiment.plans,
+                    .capacities = experiment.capacities,
+                    .threads = 1,
+                    .watch = count},
+                   events_for(coordinator));
+  run_to_end(crew, coordinator);
   std::vector<PerTurn> result;
   const auto per_turn = [](std::int64_t value, std::int64_t unit = 1) {
     const std::int64_t parts = (kTurns - kFirst) * unit;

@@ -1,12 +1,12 @@
 // A program whose modules begin with other weights in its worker processes.
-#include <string>
+#include <cstdlib>
 
 #include <torch/nn/modules/linear.h>
 
 #include "experiments/api/sluice.h"
 
 int main(int argc, char** argv) {
-  const bool is_worker = argc > 1 && std::string(argv[1]) == "worker";
+  const bool is_worker = std::getenv("SLUICE_WORKER") != nullptr;
   torch::manual_seed(is_worker ? 2 : 1);
   const sluice::NetworkOptions options = {
       .layers = {[] { return torch::nn::Linear(6, 5); }, torch::relu,

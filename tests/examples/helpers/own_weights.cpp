@@ -1,6 +1,7 @@
 // A method with weights of its own that LibTorch draws: some are parameters,
 // some a buffer, and some nobody is told of. Its worker processes would draw
 // others.
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -58,7 +59,7 @@ sluice::MakeBoundary configure(sluice::Fields&, const sluice::PlugIns&) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool is_worker = argc > 1 && std::string(argv[1]) == "worker";
+  const bool is_worker = std::getenv("SLUICE_WORKER") != nullptr;
   torch::manual_seed(is_worker ? 2 : 1);
   const sluice::NetworkOptions options = {
       .layers = {[] { return torch::nn::Linear(6, 5); }, torch::relu,

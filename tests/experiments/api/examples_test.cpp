@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -15,7 +16,9 @@
 
 namespace sluice::examples_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string slurp(const std::string& path) {
   std::ifstream file(path);
@@ -112,6 +115,46 @@ TEST_F(Examples, PoliciesOfOnesOwnDrawTheSameOnEveryEngine) {
   EXPECT_GT(distance(load_weights(checkpoint_folder(folder_ + "/saved", 6)),
                      reference),
             0);
+}
+
+// What worker processes of `sluice run` have had all along.
+TEST_F(Examples, AStoppedWorkerIsNamedNotOneThatWaitsForIt) {
+  EXPECT_EQ(run("faulty_network", "stop engine=processes timeout=3"), 1);
+  EXPECT_THAT(output_, AllOf(HasSubstr("of block 2 hangs"), HasSubstr("silent"),
+                             Not(HasSubstr("done"))));
+}
+
+TEST_F(Examples, AWorkerThatGetsNowhereIsNamedNotOneThatWaitsForIt) {
+  EXPECT_EQ(run("faulty_network", "hang engine=processes timeout=3"), 1);
+  EXPECT_THAT(output_, AllOf(HasSubstr("of block 2 hangs"),
+                             HasSubstr("made no progress"),
+                             HasSubstr("timeout is 3 s")));
+}
+
+TEST_F(Examples, AKilledWorkerIsNamed) {
+  EXPECT_EQ(run("faulty_network", "kill engine=processes"), 1);
+  EXPECT_THAT(output_, HasSubstr("of block 2 was ended by signal 9"));
+}
+
+TEST_F(Examples, AProgramMayTakeItsTimeBetweenSteps) {
+  EXPECT_EQ(run("faulty_network", "pause engine=processes timeout=2"), 0)
+      << output_;
+  EXPECT_THAT(output_, HasSubstr("done"));
+}
+
+TEST_F(Examples, WorkersHaveTheCommandLineOfTheirProgram) {
+  EXPECT_EQ(run("faulty_network", "none engine=processes seed=7"), 0)
+      << output_;
+  const std::string line =
+      SLUICE_EXAMPLES "/faulty_network|none|engine=processes|seed=7|\n";
+  EXPECT_EQ(slurp(folder_ + "/command_lines"), line + line + line);
+}
+
+TEST_F(Examples, AnEnvironmentThatIsNoWorkersIsRefused) {
+  ::setenv("SLUICE_WORKER", "yes", 1);
+  EXPECT_EQ(run("faulty_network", "none engine=virtual"), 2);
+  ::unsetenv("SLUICE_WORKER");
+  EXPECT_THAT(output_, HasSubstr("unset it"));
 }
 
 TEST_F(Examples, MistakesOnTheCommandLineAreOneLine) {

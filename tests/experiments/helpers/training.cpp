@@ -10,7 +10,7 @@
 
 #include "experiments/config/files/toml.h"
 #include "lib/base/error.h"
-#include "lib/engines/virtual.h"
+#include "lib/engines/virtual_crew.h"
 
 namespace sluice {
 namespace {
@@ -66,11 +66,19 @@ double Training::run(const Costs& costs,
   Coordinator coordinator(experiment.length, experiment.blocks(), sink,
                           nullptr);
   if (relay_) relay_->coordinator = &coordinator;
-  const double seconds =
-      run_virtual(workers, experiment.plans, experiment.capacities, costs,
-                  coordinator, seen);
+  Workers borrowed;  // they are asked afterwards
+  for (const auto& worker : workers)
+    borrowed.emplace_back(std::shared_ptr<void>(), worker.get());
+  VirtualCrew crew(std::move(borrowed),
+                   {.plans = experiment.plans,
+                    .capacities = experiment.capacities,
+                    .costs = costs,
+                    .threads = experiment.threads,
+                    .watch = seen},
+                   events_for(coordinator));
+  run_to_end(crew, coordinator);
   if (relay_) relay_->coordinator = nullptr;
-  return seconds;
+  return crew.seconds();
 }
 
 double Training::train(const Costs& costs) {

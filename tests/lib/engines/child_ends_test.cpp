@@ -10,8 +10,7 @@
 
 #include "lib/base/peer_missing.h"
 #include "lib/engines/child_processes.h"
-#include "lib/engines/coordinator.h"
-#include "lib/engines/processes.h"
+#include "lib/engines/process_crew.h"
 
 namespace sluice::child_ends_test {
 
@@ -22,7 +21,7 @@ using testing::ThrowsMessage;
 
 TEST(ChildEnd, BeforeItHasJoinedIsALossHoweverWell) {
   ChildProcesses children;
-  children.start(3, {"/bin/true"});
+  children.start(3, {{"/bin/true"}});
   children.wait(60s);
   EXPECT_NO_THROW(children.check());
   EXPECT_THAT(
@@ -45,7 +44,7 @@ class IgnoredSigchld {
 TEST(ChildEnd, IsFoundWhereSigchldIsIgnored) {
   const IgnoredSigchld ignored;
   ChildProcesses children;
-  children.start(2, {"/bin/false"});
+  children.start(2, {{"/bin/false"}});
   children.wait(60s);
   EXPECT_THAT([&] { children.check_joining(); },
               ThrowsMessage<WorkerLost>(
@@ -54,7 +53,7 @@ TEST(ChildEnd, IsFoundWhereSigchldIsIgnored) {
 
 TEST(ChildEnd, OfOneThatHoldsSignalsComesByItsLauncherOnly) {
   ChildProcesses children;
-  children.start(1, {"/bin/sh", "-c", "kill -TERM $$; kill -INT $$; exit 0"});
+  children.start(1, {{"/bin/sh", "-c", "kill -TERM $$; kill -INT $$; exit 0"}});
   EXPECT_FALSE(children.wait(60s));
 }
 
@@ -69,18 +68,17 @@ bool is_found_stopped(ChildProcesses& children, int block) {
 
 TEST(StoppedChild, IsFoundAndNamedWhenItDoesNotCome) {
   ChildProcesses children;
-  children.start(1, {"/bin/sleep", "60"});
+  children.start(1, {{"/bin/sleep", "60"}});
   EXPECT_EQ(children.stopped(), 0);
-  children.start(2, {"/bin/sh", "-c", "kill -STOP $$"});
+  children.start(2, {{"/bin/sh", "-c", "kill -STOP $$"}});
   EXPECT_TRUE(is_found_stopped(children, 2));
 }
 
 TEST(StoppedChild, ThatDoesNotJoinIsLostAfterTheDeadline) {
-  Coordinator coordinator({}, 1, nullptr, nullptr);
   const ProcessHooks hooks{
       .command =
           [](int) {
-            return std::vector<std::string>{"/bin/sh", "-c", "kill -STOP $$"};
+            return ChildCommand{{"/bin/sh", "-c", "kill -STOP $$"}};
           },
       .input = "",
       .meet = [](const std::function<void()>& check) -> std::vector<Link> {
@@ -91,7 +89,7 @@ TEST(StoppedChild, ThatDoesNotJoinIsLostAfterTheDeadline) {
         return {};
       },
       .deadline = 200ms};
-  EXPECT_THAT([&] { run_processes(1, hooks, coordinator); },
+  EXPECT_THAT([&] { make_process_crew(1, hooks, {}); },
               ThrowsMessage<WorkerLost>(
                   AllOf(HasSubstr("the worker process"),
                         HasSubstr("of block 1 has not joined the others: it is "
@@ -99,17 +97,16 @@ TEST(StoppedChild, ThatDoesNotJoinIsLostAfterTheDeadline) {
 }
 
 TEST(MissingChild, IsNamedWithItsProcess) {
-  Coordinator coordinator({}, 1, nullptr, nullptr);
   const ProcessHooks hooks{
       .command =
           [](int) {
-            return std::vector<std::string>{"/bin/sleep", "60"};
+            return ChildCommand{{"/bin/sleep", "60"}};
           },
       .input = "",
       .meet = [](const std::function<void()>&) -> std::vector<Link> {
         throw PeerMissing(1, "block 1 did not come in time");
       }};
-  EXPECT_THAT([&] { run_processes(1, hooks, coordinator); },
+  EXPECT_THAT([&] { make_process_crew(1, hooks, {}); },
               ThrowsMessage<WorkerLost>(
                   AllOf(HasSubstr("the worker process"),
                         HasSubstr("of block 1 has not joined the others (block "

@@ -17,7 +17,7 @@ using testing::ThrowsMessage;
 // A child that ends well only when it reads that text, and no more.
 void expect_read(const std::string& text, const std::string& input) {
   ChildProcesses children;
-  children.start(1, {"/bin/sh", "-c", "test \"$(cat)\" = '" + text + "'"},
+  children.start(1, {{"/bin/sh", "-c", "test \"$(cat)\" = '" + text + "'"}},
                  input);
   children.wait(60s);
   children.check();
@@ -33,17 +33,26 @@ TEST(ChildProcess, ReadsNoOtherInput) {
 
 TEST(ChildProcess, EachReadsAnInputOfItsOwn) {
   ChildProcesses children;
-  const std::vector<std::string> command{"/bin/sh", "-c",
-                                         "test \"$(cat)\" = hello"};
+  const ChildCommand command{{"/bin/sh", "-c", "test \"$(cat)\" = hello"}};
   children.start(1, command, "hello");
   children.start(2, command, "hello");
   children.wait(60s);
   EXPECT_NO_THROW(children.check());
 }
 
+TEST(ChildProcess, HasTheNameAndTheVariablesThatItIsGiven) {
+  ChildProcesses children;
+  children.start(1, {.arguments = {"worker", "-c",
+                                   "test $0 = worker && test $ROLE = below"},
+                     .file = "/bin/sh",
+                     .environment = {"ROLE=below"}});
+  children.wait(60s);
+  EXPECT_NO_THROW(children.check());
+}
+
 TEST(ChildProcess, WithTooMuchInputIsABug) {
   ChildProcesses children;
-  EXPECT_THROW(children.start(1, {"/bin/true"}, std::string(4097, 'x')),
+  EXPECT_THROW(children.start(1, {{"/bin/true"}}, std::string(4097, 'x')),
                InternalError);
 }
 
@@ -51,13 +60,13 @@ TEST(ChildProcess, WithTooMuchInputIsABug) {
 // called that their failure.
 TEST(ChildProcess, ThatIsSlowToLeaveIsEndedAndNotCalledLost) {
   ChildProcesses children;
-  children.start(1, {"/bin/sleep", "60"});
+  children.start(1, {{"/bin/sleep", "60"}});
   EXPECT_FALSE(children.wait(1ms));
 }
 
 TEST(ChildProcess, ThatSomebodyElseKilledIsCalledLost) {
   ChildProcesses children;
-  children.start(7, {"/bin/sh", "-c", "kill -9 $$"});
+  children.start(7, {{"/bin/sh", "-c", "kill -9 $$"}});
   const auto lost = children.wait(60s);
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->block(), 7);
@@ -66,7 +75,7 @@ TEST(ChildProcess, ThatSomebodyElseKilledIsCalledLost) {
 
 TEST(ChildProcess, ThatEndsWithAnErrorIsFoundByACheck) {
   ChildProcesses children;
-  children.start(2, {"/bin/false"});
+  children.start(2, {{"/bin/false"}});
   children.wait(60s);
   EXPECT_THAT([&] { children.check(); },
               ThrowsMessage<WorkerLost>(HasSubstr("of block 2 ended with")));

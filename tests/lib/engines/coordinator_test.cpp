@@ -1,16 +1,13 @@
 #include "lib/engines/coordinator.h"
 
 #include <cmath>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/base/memory_channel.h"
 #include "lib/engines/control.h"
 #include "lib/metrics/clock_offset.h"
 
@@ -20,11 +17,12 @@ namespace sluice::coordinator_test {
 std::vector<Grant> grants_of(const RunLength& length) {
   Coordinator coordinator(length, 1, nullptr, nullptr);
   std::vector<Grant> grants;
-  while (const auto grant = coordinator.wait_for(grants.size())) {
+  while (true) {
+    const Coordinator::Asked asked = coordinator.ask(grants.size());
+    if (asked.answer == Coordinator::Answer::over) return grants;
     coordinator.reached(1, grants.size());
-    grants.push_back(*grant);
+    grants.push_back(asked.grant);
   }
-  return grants;
 }
 
 Record evaluation(double accuracy) {
@@ -194,12 +192,12 @@ std::int64_t end_with(const std::vector<double>& accuracies) {
   std::size_t evaluated = 0;
   std::int64_t end = 0;
   for (std::size_t n = 0;; ++n) {
-    const auto grant = coordinator.wait_for(n);
-    if (!grant) return end;
-    if (grant->evaluation_batches > 0 && evaluated < accuracies.size())
+    const auto [answer, grant] = coordinator.ask(n);
+    if (answer == Coordinator::Answer::over) return end;
+    if (grant.evaluation_batches > 0 && evaluated < accuracies.size())
       coordinator.write(evaluation(accuracies[evaluated++]));
     coordinator.reached(1, n);
-    end = grant->end_turn;
+    end = grant.end_turn;
   }
 }
 
@@ -217,14 +215,6 @@ TEST(Coordinator, GrantsNothingBeyondAnEvaluationThatMayEndTheRun) {
   EXPECT_EQ(coordinator.ask(2).answer, Coordinator::Answer::later);
   coordinator.reached(2, 1);
   EXPECT_EQ(coordinator.ask(2).answer, Coordinator::Answer::granted);
-}
-
-TEST(Coordinator, LetsNobodyWaitWhenTheRunIsAbandoned) {
-  Coordinator coordinator(kStopsEarly, 2, nullptr, nullptr);
-  coordinator.ask(0);
-  coordinator.ask(1);
-  const std::jthread other([&] { coordinator.abandon(); });
-  EXPECT_THROW(coordinator.wait_for(2), LinkError);
 }
 
 TEST(Coordinator, FinishesACheckpointWhenAllBlocksHaveSaved) {
@@ -252,45 +242,6 @@ TEST(ControlMessage, CarriesAGrant) {
             grant);
 }
 
-/// A worker that says `kind` after its first grant.
-void answer(Link link, MessageKind kind, const std::string& text, Cause cause) {
-  link.receiver->receive();
-  link.sender->send(control_message(kind, to_record(Failure{1, cause, text})));
-  link.sender->close();
-}
-
-TEST(ControlServer, ThrowsTheFailureThatCausedTheOthers) {
-  Coordinator coordinator({.turns = 5}, 2, nullptr, nullptr);
-  auto [worker1, server1] = memory_link(4, 4, std::chrono::seconds(5));
-  auto [worker2, server2] = memory_link(4, 4, std::chrono::seconds(5));
-  std::jthread first(answer, std::move(worker1), MessageKind::failure,
-                     "the neighbour is gone", Cause::peer_gone);
-  std::jthread second(answer, std::move(worker2), MessageKind::failure,
-                      "the disk is full", Cause::own);
-  std::vector<Link> links;
-  links.push_back(std::move(server1));
-  links.push_back(std::move(server2));
-  ControlServer server(std::move(links), coordinator);
-  EXPECT_THAT([&] { server.serve(nullptr); },
-              testing::ThrowsMessage<UserError>("block 2: the disk is full"));
-}
-
-TEST(ControlServer, TellsTheLinkThatBrokeNotThatSomebodyWent) {
-  Coordinator coordinator({.turns = 5}, 2, nullptr, nullptr);
-  auto [worker1, server1] = memory_link(4, 4, std::chrono::seconds(5));
-  auto [worker2, server2] = memory_link(4, 4, std::chrono::seconds(5));
-  std::jthread first(answer, std::move(worker1), MessageKind::failure,
-                     "nobody is there", Cause::peer_gone);
-  std::jthread second(answer, std::move(worker2), MessageKind::failure,
-                      "it is gone, says a damaged frame", Cause::link);
-  std::vector<Link> links;
-  links.push_back(std::move(server1));
-  links.push_back(std::move(server2));
-  ControlServer server(std::move(links), coordinator);
-  EXPECT_THROW(server.serve(nullptr), LinkError);
-  EXPECT_EQ(server.failed_block(), 2);
-}
-
 TEST(Cause, OfAnErrorIsItsTypeWhateverItSays) {
   EXPECT_EQ(cause_of(PeerGone("closed")), Cause::peer_gone);
   EXPECT_EQ(cause_of(LinkError("it is gone")), Cause::link);
@@ -304,54 +255,6 @@ TEST(Failure, IsTheSameOnTheOtherSide) {
   EXPECT_EQ(other.text, "cut");
 }
 
-/// Answers with a clock that is ahead, then stops.
-void tell_time(Link link, double ahead) {
-  for (int i = 0; i < ClockExchange::kQuestions; ++i) {
-    EXPECT_EQ(link.receiver->receive()->kind, MessageKind::clock);
-    Record record = record_of(clock_answer());
-    record.set("time", record.number("time", 0) + ahead);
-    link.sender->send(control_message(MessageKind::clock, record));
-  }
-  link.sender->close();
-}
-
-class KeptClock final : public Sink {
- public:
-  void write(const Record& record) override {
-    if (record.text("kind") == "clock_offset")
-      clock = clock_offset_from(record);
-  }
-  ClockOffset clock;
-};
-
-ClockOffset offset_of_worker(double ahead) {
-  const auto kept = std::make_shared<KeptClock>();
-  Coordinator coordinator({.turns = 5}, 1, kept, nullptr);
-  auto [worker, server_end] = memory_link(4, 4, std::chrono::seconds(5));
-  std::jthread thread(tell_time, std::move(worker), ahead);
-  std::vector<Link> links;
-  links.push_back(std::move(server_end));
-  ProgressBoard board(1);
-  ControlServer server(std::move(links), coordinator, nullptr, &board);
-  EXPECT_THROW(server.serve(nullptr), LinkError);
-  return kept->clock;
-}
-
-TEST(ControlServer, MeasuresByHowMuchAWorkersClockIsAhead) {
-  for (const double ahead : {3600.0, -0.5}) {
-    const ClockOffset clock = offset_of_worker(ahead);
-    EXPECT_LT(clock.uncertainty, 0.1);
-    EXPECT_NEAR(clock.offset, ahead, clock.uncertainty);
-    EXPECT_EQ(clock.correction(), clock.offset);
-  }
-}
-
-TEST(ControlServer, CorrectsNoClockThatItShares) {
-  const ClockOffset clock = offset_of_worker(0);
-  EXPECT_LE(std::abs(clock.offset), clock.uncertainty);
-  EXPECT_EQ(clock.correction(), 0);
-}
-
 TEST(ClockExchange, TakesTheQuestionThatWasAnsweredFastest) {
   ClockExchange exchange;
   for (const double took : {0.5, 0.01, 0.3}) {
@@ -361,16 +264,6 @@ TEST(ClockExchange, TakesTheQuestionThatWasAnsweredFastest) {
   EXPECT_NEAR(exchange.best().offset, 7 + 0.0025, 1e-9);
   EXPECT_NEAR(exchange.best().uncertainty, 0.005, 1e-9);
   EXPECT_FALSE(exchange.is_over());
-}
-
-TEST(ControlServer, ReportsAWorkerThatEndsEarly) {
-  Coordinator coordinator({.turns = 5}, 1, nullptr, nullptr);
-  auto [worker, server_end] = memory_link(4, 4, std::chrono::seconds(5));
-  worker.sender->close();
-  std::vector<Link> links;
-  links.push_back(std::move(server_end));
-  ControlServer server(std::move(links), coordinator);
-  EXPECT_THROW(server.serve(nullptr), LinkError);
 }
 
 }  // namespace sluice::coordinator_test

@@ -75,20 +75,18 @@ TEST(ProgressBoard, ProgressStartsTheDeadlineAnew) {
   EXPECT_TRUE(board.stalled(kNone));
 }
 
-TEST(ProgressBoard, NamesNobodyWhoIsLeftAlone) {
+TEST(ProgressBoard, NamesNobodyWhoHasEnded) {
   ProgressBoard board(1);
-  board.rests(1);
-  EXPECT_FALSE(board.stalled(kNone));
-  board.heard(1);
   EXPECT_TRUE(board.stalled(kNone));
+  board.ended(1);
+  EXPECT_FALSE(board.stalled(kNone));
 }
 
-TEST(ProgressBoard, TimeAtRestDoesNotCount) {
-  ProgressBoard board(1);
+// Nobody listened meanwhile: a program of one's own does something else.
+TEST(ProgressBoard, TimeWithoutALookDoesNotCount) {
+  ProgressBoard board(1, milliseconds(1));
   board.progress(1, said(5, -1));
-  board.rests(1);
   std::this_thread::sleep_for(milliseconds(30));
-  board.goes_on(1);
   EXPECT_FALSE(board.stalled(milliseconds(25)));
 }
 
@@ -97,9 +95,7 @@ TEST(ProgressBoard, MessagesWithoutProgressDoNotStartTheDeadlineAnew) {
   board.progress(1, said(5, -1));
   std::this_thread::sleep_for(milliseconds(30));
   board.heard(1);
-  board.is_served(1);
   board.progress(1, said(5, -1));
-  board.goes_on(1);
   EXPECT_TRUE(board.stalled(milliseconds(25)));
 }
 
@@ -125,24 +121,13 @@ TEST(ProgressBoard, NamesAllWhenEachWaitsForAnother) {
               HasSubstr("all wait: block 1 for block 2, block 2 for block 1"));
 }
 
-TEST(ProgressBoard, NamesNobodyForWaitingWhileTheLauncherServesABlock) {
-  ProgressBoard board(2);
-  board.progress(1, said(5, 2));
-  std::this_thread::sleep_for(milliseconds(30));
-  board.heard(1);
-  board.is_served(2);
-  EXPECT_FALSE(board.stalled(milliseconds(25)));
-  board.rests(2);
-  EXPECT_TRUE(board.stalled(milliseconds(25)));
-}
-
-TEST(ProgressBoard, NamesNobodyForWaitingForOneThatHasJustMovedAndRests) {
+TEST(ProgressBoard, NamesNobodyForWaitingForOneThatHasJustEnded) {
   ProgressBoard board(2);
   board.progress(1, said(5, 2));
   std::this_thread::sleep_for(milliseconds(30));
   board.heard(1);
   board.progress(2, said(6, -1));
-  board.rests(2);
+  board.ended(2);
   EXPECT_FALSE(board.stalled(milliseconds(25)));
 }
 

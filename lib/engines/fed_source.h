@@ -1,13 +1,14 @@
 #pragma once
 
 #include <map>
+#include <utility>
 
 #include "lib/base/error.h"
 #include "lib/blocks/source.h"
 
 namespace sluice {
 
-/// Batches that somebody brings, one for each turn, before it is taken.
+/// Batches that come with the grants, each before it is taken.
 class FedSource final : public Source {
  public:
   void put(Batch batch) { batches_[batch.index] = std::move(batch); }

@@ -1,0 +1,170 @@
+#include "experiments/runs/crews.h"
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "experiments/runs/ranks.h"
+#include "experiments/runs/ranks/note.h"
+#include "experiments/runs/ranks/wait_notice.h"
+#include "experiments/runs/roll_call.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/engines/control.h"
+#include "lib/engines/process_crew.h"
+#include "lib/engines/thread_crew.h"
+#include "lib/engines/worker_loop.h"
+#include "transport/links/io_thread.h"
+#include "transport/meeting/rendezvous.h"
+#include "transport/wire/secret.h"
+
+namespace sluice {
+namespace {
+
+std::size_t at(int block) {
+  return static_cast<std::size_t>(block) - 1;
+}
+
+std::unique_ptr<Worker> worker_of(const CrewParts& parts, int block, Ends ends,
+                                  std::shared_ptr<Sink> sink,
+                                  std::shared_ptr<FedSource> fed) {
+  return make_worker(parts.experiment, block, std::move(ends), std::move(sink),
+                     parts.files, parts.events.witness, std::move(fed));
+}
+
+/// Where the worker processes of a crew meet, and the thread of their links.
+class MeetingPlace {
+ public:
+  MeetingPlace(const CrewParts& parts, const ProcessPlace& place)
+      : place_(place),
+        secret_(place.rank ? secret_of(*place.rank) : make_secret()) {
+    RendezvousOptions options = rendezvous_options(parts.experiment, secret_);
+    deadline_ = options.deadline;
+    patience_ = options.patience;
+    if (place.rank) {
+      options.host = host_of(*place.rank);
+      ranks_.emplace(parts.experiment, turn_of(parts.files.resume).value_or(0));
+      ranks_->judge_in(options);
+    } else {
+      options.deadline = kSupervisedDeadline;
+    }
+    options.check = [this] {
+      check_children_();
+      if (place_.check) place_.check();
+    };
+    rendezvous_.emplace(io_, std::move(options));
+    if (place.rank && place.rank->one_host)
+      note_.emplace(place.rank->job,
+                    Note{.address = rendezvous_->address(),
+                         .secret = secret_,
+                         .folder = std::filesystem::absolute(place.folder),
+                         .resume = parts.files.resume,
+                         .faults = place.faults});
+  }
+
+  std::string address() const { return rendezvous_->address(); }
+  std::string secret() const { return secret_.text(); }
+  Deadline deadline() const { return deadline_; }
+
+  std::vector<Link> meet(const std::function<void()>& check_children) {
+    check_children_ = check_children;
+    return ranks_ ? meet_ranks() : rendezvous_->accept_workers();
+  }
+
+  void all_joined() {
+    rendezvous_->close();
+    note_.reset();
+    if (place_.on_begin) place_.on_begin();
+  }
+
+ private:
+  /// Says for whom it waits.
+  std::vector<Link> meet_ranks() {
+    RefusalsTold refusals(*rendezvous_);
+    std::vector<Link> links;
+    {
+      const WaitNotice notice([&] { return awaited_text(*rendezvous_); },
+                              patience_, [&] { return refusals.next(); });
+      links = rendezvous_->accept_workers();
+    }
+    ranks_->record_builds(place_.folder);
+    return links;
+  }
+
+  const ProcessPlace place_;
+  const Secret secret_;
+  Deadline deadline_ = {};
+  Deadline patience_ = {};
+  std::function<void()> check_children_;
+  std::optional<RollCall> ranks_;  // judges for as long as `io` runs
+  IoThread io_;
+  std::optional<Rendezvous> rendezvous_;
+  std::optional<PostedNote> note_;
+};
+
+}  // namespace
+
+std::unique_ptr<VirtualCrew> make_virtual_crew(const CrewParts& parts,
+                                               VirtualTime time) {
+  const Experiment& experiment = parts.experiment;
+  const auto sink = sink_for(parts.events);
+  const auto fed = fed_by(parts.batches);
+  std::vector<Ends> ends = memory_ends(experiment);
+  Workers workers;
+  for (int block = 1; block <= experiment.blocks(); ++block)
+    workers.push_back(
+        worker_of(parts, block, std::move(ends[at(block)]), sink, fed));
+  return std::make_unique<VirtualCrew>(
+      std::move(workers),
+      VirtualParts{.plans = experiment.plans,
+                   .capacities = experiment.capacities,
+                   .costs = std::move(time.costs),
+                   .threads = experiment.threads,
+                   .watch = std::move(time.watch),
+                   .saved = std::move(time.saved),
+                   .fed = fed,
+                   .names_blocks = fed != nullptr},
+      parts.events);
+}
+
+std::unique_ptr<Crew> make_thread_crew(const CrewParts& parts) {
+  const Experiment& experiment = parts.experiment;
+  std::vector<Ends> ends = memory_ends(experiment);
+  const auto prepare = [&](int block, Sender& control) -> ThreadWorker {
+    const auto fed = fed_by(parts.batches);
+    const auto make = [parts, block, fed, &control,
+                       mine =
+                           std::make_shared<Ends>(std::move(ends[at(block)]))] {
+      return worker_of(parts, block, std::move(*mine), control_sink(control),
+                       fed);
+    };
+    if (!fed) return {.make = make};
+    return {.make = [made = std::make_shared<std::unique_ptr<Worker>>(
+                         make())] { return std::move(*made); },
+            .fed = fed};
+  };
+  return make_thread_crew(experiment.plans, experiment.threads, prepare,
+                          parts.events, parts.ahead);
+}
+
+std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
+                                        const ProcessPlace& place) {
+  const auto meeting = std::make_shared<MeetingPlace>(parts, place);
+  const auto command = [=, resume = parts.files.resume](int block) {
+    if (place.rank && block > 1) return ChildCommand();
+    return worker_command(place.program, {.folder = place.folder,
+                                          .block = block,
+                                          .address = meeting->address(),
+                                          .resume = resume,
+                                          .faults = place.faults});
+  };
+  return make_process_crew(
+      parts.experiment.blocks(),
+      {.command = command,
+       .input = meeting->secret(),
+       .meet = [=](const auto& check) { return meeting->meet(check); },
+       .all_joined = [=] { meeting->all_joined(); },
+       .deadline = meeting->deadline()},
+      parts.events, parts.ahead);
+}
+
+}  // namespace sluice

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "lib/blocks/source.h"
+#include "lib/boundaries/witness.h"
+#include "lib/engines/coordinator.h"
+#include "lib/metrics/record.h"
+#include "lib/metrics/sink.h"
+#include "lib/schedules/plan.h"
+#include "lib/tensors/tensors.h"
+
+namespace sluice {
+
+/// What a crew tells, on the thread that calls wait(); each may be empty.
+struct CrewEvents {
+  std::function<void(const Record&)> record = nullptr;
+  /// The block has carried out its n-th grant, from 0.
+  std::function<void(int block, std::size_t n)> reached = nullptr;
+  /// Told what workers send for it; of workers in this process, the one that
+  /// they were made with is told by themselves.
+  std::shared_ptr<Witness> witness = nullptr;
+};
+
+/// Grants, counted.
+struct CrewProgress {
+  std::size_t given = 0;
+  std::size_t fastest = 0;  ///< that some block has carried out
+  std::size_t slowest = 0;  ///< that all have
+  /// So many should lie ready beside the one that a block is at, so that it
+  /// needn't wait for the next; 0 where blocks work only while wait() is
+  /// called.
+  std::size_t ahead = 0;
+};
+
+/// The executors of a run or a network on some engine. Used by one thread.
+/// After an exception it is good for nothing but its destructor, which ends
+/// them.
+class Crew {
+ public:
+  virtual ~Crew() = default;
+  /// Every block shall carry out the grant, after those before it; `batch` is
+  /// that of its only turn, where no block has a source of its own; else
+  /// nullptr. Doesn't wait.
+  virtual void give(const Grant& grant, const Batch* batch = nullptr) = 0;
+  /// Waits until some block has carried out a grant; returns at once when all
+  /// have carried out all. Throws UserError with the block that failed and why;
+  /// of worker processes that are lost, WorkerLost (child_processes.h).
+  virtual void wait() = 0;
+  virtual CrewProgress progress() const = 0;
+  /// The workers' own tensors, as they are when all that was given is carried
+  /// out; nothing when they are in other processes.
+  virtual std::optional<NamedTensors> weights() const = 0;
+};
+
+/// Tells the coordinator, which must outlive the crew.
+CrewEvents events_for(Coordinator& coordinator);
+
+/// Writes records where those of a crew go.
+std::shared_ptr<Sink> sink_for(const CrewEvents& events);
+
+/// Gives what the coordinator grants until it grants no more and all is carried
+/// out. The crew has events_for() the same coordinator. Throws what wait()
+/// throws.
+void run_to_end(Crew& crew, Coordinator& coordinator);
+
+}  // namespace sluice

@@ -1,0 +1,48 @@
+#include "lib/engines/grant_book.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lib/base/error.h"
+
+namespace sluice {
+
+void GrantBook::give(const Grant& grant, const Batch* batch) {
+  kept_.push_back({grant, batch ? std::optional(*batch) : std::nullopt});
+  for (const std::size_t all = progress().slowest;
+       forgotten_ < all && kept_.size() > 1; ++forgotten_)
+    kept_.pop_front();
+}
+
+const GrantBook::Entry& GrantBook::at(std::size_t n) const {
+  SLUICE_CHECK(n >= forgotten_ && n < given(), "grant {} of {} to {}", n,
+               forgotten_, given());
+  return kept_[n - forgotten_];
+}
+
+std::size_t GrantBook::reach(int block) {
+  std::size_t& reached = reached_.at(static_cast<std::size_t>(block) - 1);
+  SLUICE_CHECK(reached < given(), "block {} reached grant {} of {}", block,
+               reached, given());
+  return reached++;
+}
+
+std::size_t GrantBook::reached(int block) const {
+  return reached_.at(static_cast<std::size_t>(block) - 1);
+}
+
+std::size_t GrantBook::all_reached() const {
+  return std::accumulate(reached_.begin(), reached_.end(), std::size_t{0});
+}
+
+bool GrantBook::is_over(int block) const {
+  return reached(block) == given() && given() > 0 && kept_.back().grant.finish;
+}
+
+CrewProgress GrantBook::progress() const {
+  const auto [slowest, fastest] =
+      std::minmax_element(reached_.begin(), reached_.end());
+  return {given(), *fastest, *slowest, ahead_};
+}
+
+}  // namespace sluice

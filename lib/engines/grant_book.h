@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "lib/blocks/source.h"
+#include "lib/engines/crew.h"
+#include "lib/schedules/plan.h"
+
+namespace sluice {
+
+/// The grants of a crew, numbered from 0, and how many each block has carried
+/// out. Those that all have carried out are forgotten.
+class GrantBook {
+ public:
+  struct Entry {
+    Grant grant = {};
+    std::optional<Batch> batch = {};
+  };
+
+  /// ahead: CrewProgress::ahead.
+  GrantBook(std::size_t blocks, std::size_t ahead)
+      : reached_(blocks), ahead_(ahead) {}
+
+  void give(const Grant& grant, const Batch* batch);
+  std::size_t given() const { return forgotten_ + kept_.size(); }
+  const Entry& at(std::size_t n) const;
+
+  /// The block has carried out its next one; returns which.
+  std::size_t reach(int block);
+  std::size_t reached(int block) const;
+  /// Summed over the blocks.
+  std::size_t all_reached() const;
+  bool all_done() const { return all_reached() == given() * reached_.size(); }
+  /// Whether nothing comes after what the block has carried out.
+  bool is_over(int block) const;
+  CrewProgress progress() const;
+
+ private:
+  std::deque<Entry> kept_;  // the last one always
+  std::size_t forgotten_ = 0;
+  std::vector<std::size_t> reached_;  // index k-1
+  std::size_t ahead_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,185 @@
+#include "lib/engines/linked_crew.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/error.h"
+#include "lib/engines/remote_witness.h"
+
+namespace sluice {
+namespace {
+
+/// How often a wait for threads looks for what rings no bell: nothing does.
+constexpr std::chrono::minutes kUnwatched(1);
+
+}  // namespace
+
+LinkedCrew::LinkedCrew(std::vector<Link> links, CrewEvents events,
+                       std::size_t ahead, Supervision supervision)
+    : events_(std::move(events)),
+      supervision_(std::move(supervision)),
+      book_(links.size(), ahead) {
+  for (Link& link : links) {
+    link.receiver->ring(bell_);
+    talks_.push_back({.block = static_cast<int>(talks_.size()) + 1,
+                      .link = std::move(link)});
+  }
+  if (supervision_.board == nullptr) return;
+  for (Talk& talk : talks_) {
+    talk.clock.emplace();
+    ask_time(talk);
+  }
+}
+
+/// Without a word when the worker is gone: what it said before is there to be
+/// taken.
+void LinkedCrew::send(Talk& talk, Message message) {
+  try {
+    talk.link.sender->send(std::move(message));
+  } catch (const LinkError&) {
+  }
+}
+
+void LinkedCrew::ask_time(Talk& talk) {
+  talk.clock->asks(steady_seconds());
+  send(talk, clock_question());
+}
+
+void LinkedCrew::send_ahead(Talk& talk) {
+  if (!talk.link.sender || talk.clock || is_failing()) return;
+  const std::size_t end =
+      book_.reached(talk.block) + book_.progress().ahead + 1;
+  for (; talk.sent < std::min(book_.given(), end); ++talk.sent) {
+    const auto& [grant, batch] = book_.at(talk.sent);
+    // Block 1 is the only one that takes batches.
+    const bool brings = talk.block == 1 && batch;
+    send(talk, grant_message(grant, brings ? &*batch : nullptr));
+  }
+}
+
+void LinkedCrew::give(const Grant& grant, const Batch* batch) {
+  book_.give(grant, batch);
+  for (Talk& talk : talks_) send_ahead(talk);
+}
+
+bool LinkedCrew::has_ended() const {
+  return std::all_of(talks_.begin(), talks_.end(),
+                     [](const Talk& talk) { return !talk.link.receiver; });
+}
+
+void LinkedCrew::wait() {
+  const std::size_t before = book_.all_reached();
+  while (is_failing() || book_.all_reached() == before) {
+    const std::uint64_t rung = bell_->rung();
+    if (take_some()) continue;
+    if (is_failing() && has_ended()) throw_cause();
+    if (book_.all_done()) return;
+    // Nobody is judged by what he has said and nobody has taken yet.
+    bell_->wait(rung, supervision_.look ? supervision_.look() : kUnwatched);
+  }
+}
+
+/// A message of each worker that has sent one.
+bool LinkedCrew::take_some() {
+  bool any = false;
+  for (Talk& talk : talks_) {
+    if (!talk.link.receiver || !talk.link.receiver->ready()) continue;
+    any = true;
+    try {
+      take(talk);
+    } catch (const std::exception& error) {
+      fail(talk, {talk.block, cause_of(error), text_of(error)});
+    }
+  }
+  return any;
+}
+
+void LinkedCrew::take(Talk& talk) {
+  const std::optional<Message> message = talk.link.receiver->receive();
+  if (!message)
+    throw PeerGone("the worker of block {} ended before its work", talk.block);
+  if (supervision_.board)
+    supervision_.board->heard(talk.block,
+                              message->kind != MessageKind::progress);
+  heard(talk, *message);
+}
+
+void LinkedCrew::heard(Talk& talk, const Message& message) {
+  if (message.kind == MessageKind::record) {
+    if (events_.record) events_.record(record_of(message));
+  } else if (message.kind == MessageKind::witness && events_.witness) {
+    tell(message, *events_.witness);
+  } else if (message.kind == MessageKind::progress && supervision_.board) {
+    supervision_.board->progress(talk.block, record_of(message));
+  } else if (message.kind == MessageKind::reached) {
+    reached(talk);
+  } else if (message.kind == MessageKind::clock && talk.clock) {
+    const double here = steady_seconds();
+    talk.clock->hears(record_of(message).number("time", 0), here);
+    if (!talk.clock->is_over()) return ask_time(talk);
+    if (events_.record)
+      events_.record(to_record(talk.clock->best(), talk.block));
+    talk.clock.reset();
+    send_ahead(talk);
+  } else if (message.kind == MessageKind::failure) {
+    fail(talk, failure_from(record_of(message), talk.block));
+  }
+}
+
+void LinkedCrew::reached(Talk& talk) {
+  const std::size_t n = book_.reach(talk.block);
+  if (events_.reached) events_.reached(talk.block, n);
+  if (book_.is_over(talk.block))
+    end(talk);
+  else
+    send_ahead(talk);
+}
+
+void LinkedCrew::end(Talk& talk) {
+  if (supervision_.board) supervision_.board->ended(talk.block);
+  if (talk.link.sender) talk.link.sender->close();
+  talk.link = {};
+}
+
+void LinkedCrew::fail(Talk& talk, Failure failure) {
+  const bool is_first = !is_failing();
+  failures_.push_back(std::move(failure));
+  end(talk);
+  if (!is_first) return;
+  if (supervision_.on_failure) supervision_.on_failure();
+  // What the others have been given they may finish.
+  for (Talk& other : talks_)
+    if (other.link.sender) other.link.sender->close();
+}
+
+void LinkedCrew::give_up(int block, Failure failure) {
+  Talk& talk = talks_.at(static_cast<std::size_t>(block) - 1);
+  if (talk.link.receiver) fail(talk, std::move(failure));
+}
+
+void LinkedCrew::give_up_all(const Failure& failure) {
+  for (const Talk& talk : talks_) give_up(talk.block, failure);
+}
+
+void LinkedCrew::throw_cause() {
+  const Failure& first =
+      *std::min_element(failures_.begin(), failures_.end(),
+                        [](const Failure& left, const Failure& right) {
+                          return left.cause < right.cause;
+                        });
+  failed_block_ = first.block;
+  throw_failure(first);
+}
+
+std::size_t grants_ahead(int blocks) {
+  return 4 * static_cast<std::size_t>(blocks);
+}
+
+Capacity control_capacity(int blocks) {
+  // A turn's train record, lesson and "reached"; some more for heartbeats, and
+  // for grants of many turns.
+  const std::size_t down = grants_ahead(blocks) + 1;
+  return {.up = 4 * down + 64, .down = down};
+}
+
+}  // namespace sluice

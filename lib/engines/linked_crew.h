@@ -1,0 +1,96 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/bell.h"
+#include "lib/base/channel.h"
+#include "lib/engines/control.h"
+#include "lib/engines/crew.h"
+#include "lib/engines/grant_book.h"
+#include "lib/engines/progress_board.h"
+#include "lib/metrics/clock_offset.h"
+
+namespace sluice {
+
+/// Who watches workers that are processes.
+struct Supervision {
+  /// Told what is heard of them; nullptr: they are threads of this process.
+  ProgressBoard* board = nullptr;
+  /// Called when all that came from the workers has been taken; returns after
+  /// how long it wants to be called again if nothing comes until then.
+  std::function<std::chrono::milliseconds()> look = nullptr;
+  /// Called once, when the first worker has failed.
+  std::function<void()> on_failure = nullptr;
+};
+
+/// Workers with a thread or process each, on the other ends of their control
+/// links (index k-1; worker_loop.h). Grants go down; records and reached grants
+/// come up, taken while wait() is called. Processes, maybe of other hosts, are
+/// asked for their time before their first grant, and what follows is a record
+/// of kind "clock_offset" (lib/metrics/clock_offset.h).
+///
+/// When a worker fails, the others are told to end; once all links have ended,
+/// wait() throws the failure that caused the others, naming its block.
+class LinkedCrew final : public Crew {
+ public:
+  /// ahead: CrewProgress::ahead; at most what control_capacity() allows.
+  LinkedCrew(std::vector<Link> links, CrewEvents events, std::size_t ahead,
+             Supervision supervision = {});
+
+  void give(const Grant& grant, const Batch* batch = nullptr) override;
+  void wait() override;
+  CrewProgress progress() const override { return book_.progress(); }
+  std::optional<NamedTensors> weights() const override { return std::nullopt; }
+
+  /// For Supervision::look: nobody listens to the block's worker any more.
+  void give_up(int block, Failure failure);
+  /// The same of all whose links have not ended.
+  void give_up_all(const Failure& failure);
+  /// Whether a worker has failed.
+  bool is_failing() const { return !failures_.empty(); }
+  /// The block that wait() named when it threw; 0: none.
+  int failed_block() const { return failed_block_; }
+  /// Whether all links have ended: after the last grant, or a failure.
+  bool has_ended() const;
+
+ private:
+  struct Talk {
+    int block = 1;
+    Link link;  ///< empty when it has ended
+    std::size_t sent = 0;
+    std::optional<ClockExchange> clock = {};  ///< until the first grant
+  };
+
+  bool take_some();
+  void take(Talk& talk);
+  void heard(Talk& talk, const Message& message);
+  void ask_time(Talk& talk);
+  void send_ahead(Talk& talk);
+  static void send(Talk& talk, Message message);
+  void reached(Talk& talk);
+  void end(Talk& talk);
+  void fail(Talk& talk, Failure failure);
+  [[noreturn]] void throw_cause();
+
+  std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
+  std::vector<Talk> talks_;
+  const CrewEvents events_;
+  const Supervision supervision_;
+  GrantBook book_;
+  std::vector<Failure> failures_;
+  int failed_block_ = 0;
+};
+
+/// What control links hold, on both sides: up to grants_ahead() grants and what
+/// is to be said of them, whoever gives them.
+Capacity control_capacity(int blocks);
+/// The most grants that may lie ready at a block beside the one it is at.
+std::size_t grants_ahead(int blocks);
+
+}  // namespace sluice

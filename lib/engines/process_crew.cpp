@@ -1,0 +1,174 @@
+#include "lib/engines/process_crew.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lib/base/awake_clock.h"
+#include "lib/base/error.h"
+#include "lib/base/peer_missing.h"
+#include "lib/engines/control.h"
+#include "lib/engines/linked_crew.h"
+#include "lib/engines/progress_board.h"
+#include "lib/engines/pulse.h"
+
+namespace sluice {
+namespace {
+
+/// How long workers have to end by themselves, and say why, after one failed
+/// or after the last grant.
+constexpr std::chrono::seconds kGrace(5);
+
+/// How often it is looked whether all have joined, or have ended.
+constexpr std::chrono::milliseconds kOften(20);
+
+/// Looks at the workers until all have joined.
+class Joining {
+ public:
+  Joining(ChildProcesses& children, Deadline deadline)
+      : children_(children), deadline_(deadline) {}
+
+  void check() {
+    children_.check_joining();
+    const int stopped = children_.stopped();
+    const AwakeClock::Clock::time_point now = clock_.now();
+    if (std::exchange(stopped_, stopped) != stopped) since_ = now;
+    if (stopped != 0 && now - since_ >= deadline_)
+      throw children_.missing(stopped);
+  }
+
+ private:
+  ChildProcesses& children_;
+  const Deadline deadline_;
+  AwakeClock clock_;
+  int stopped_ = 0;
+  AwakeClock::Clock::time_point since_ = {};
+};
+
+std::vector<Link> meet(const ProcessHooks& hooks, ChildProcesses& children) {
+  Joining joining(children, hooks.deadline);
+  try {
+    return hooks.meet([&] { joining.check(); });
+  } catch (const WorkerLost&) {
+    throw;
+  } catch (const PeerMissing& missing) {
+    throw children.missing(static_cast<int>(missing.block()), missing.what());
+  } catch (const LinkError& error) {
+    throw WorkerLost(0, error.what());
+  }
+}
+
+class ProcessCrew final : public Crew {
+ public:
+  ProcessCrew(int blocks, ProcessHooks hooks, CrewEvents events,
+              std::size_t ahead)
+      : hooks_(std::move(hooks)),
+        // It is looked at twice as often.
+        board_(blocks, 2 * heartbeat_period(hooks_.deadline)) {
+    for (int block = 1; block <= blocks; ++block)
+      if (const ChildCommand command = hooks_.command(block);
+          !command.arguments.empty())
+        children_.start(block, command, hooks_.input);
+    std::vector<Link> links = meet(hooks_, children_);
+    linked_.emplace(std::move(links), std::move(events), ahead,
+                    Supervision{.board = &board_,
+                                .look = [this] { return look(); },
+                                .on_failure = [this] { one_failed(); }});
+  }
+
+  void give(const Grant& grant, const Batch* batch) override {
+    linked_->give(grant, batch);
+  }
+  CrewProgress progress() const override { return linked_->progress(); }
+  std::optional<NamedTensors> weights() const override { return std::nullopt; }
+
+  void wait() override {
+    try {
+      linked_->wait();
+    } catch (const LinkError& error) {
+      if (const auto killed = children_.wait(kGrace)) throw *killed;
+      if (lost_) throw *lost_;
+      throw WorkerLost(linked_->failed_block(), error.what());
+    }
+    if (linked_->has_ended()) leave();
+  }
+
+ private:
+  std::chrono::milliseconds look() {
+    if (!joined_ && board_.all_heard()) {
+      joined_ = true;
+      if (hooks_.all_joined) hooks_.all_joined();
+    }
+    kill_stalled(hooks_.deadline);
+    if (linked_->is_failing() && clock_.now() >= grace_ends_) {
+      children_.kill_all();
+      linked_->give_up_all({.cause = Cause::peer_gone});
+    }
+    return joined_ && !linked_->is_failing() ? heartbeat_period(hooks_.deadline)
+                                             : kOften;
+  }
+
+  void one_failed() {
+    grace_ends_ = clock_.now() + kGrace;
+    // Its neighbours may have given it up a little before the board does.
+    kill_stalled(hooks_.deadline / 2);
+  }
+
+  /// Kills whoever has stalled for so long, once: then the others find it gone.
+  void kill_stalled(Deadline deadline) {
+    if (lost_) return;
+    std::optional<Stalled> stalled = board_.stalled(deadline);
+    if (!stalled) return;
+    // Before they have their links, others are silent because it is.
+    if (stalled->is_silent && !board_.all_heard())
+      if (const int stopped = children_.stopped()) stalled->block = stopped;
+    const int block = stalled->block;
+    lost_.emplace(block, reason(*stalled));
+    const Failure failure = {block, Cause::link, lost_->what()};
+    if (block == 0) {
+      children_.kill_all();
+      linked_->give_up_all(failure);
+    } else {
+      children_.kill(block);
+      linked_->give_up(block, failure);
+    }
+  }
+
+  std::string reason(const Stalled& stalled) {
+    if (stalled.block == 0) return stalled.why;
+    const std::string what =
+        fmt::format("{} {}", children_.name_of(stalled.block), stalled.why);
+    if (stalled.is_silent) return what;
+    return fmt::format(
+        "{}; timeout is {:g} s: set it above what any single action may take",
+        what, std::chrono::duration<double>(hooks_.deadline).count());
+  }
+
+  /// All is done and written; how a worker ends now changes nothing.
+  void leave() {
+    if (const auto ended = children_.wait(kGrace))
+      fmt::print(stderr, "sluice: after its work was done, {}\n",
+                 ended->what());
+  }
+
+  const ProcessHooks hooks_;  // outlives what it made
+  ChildProcesses children_;
+  ProgressBoard board_;
+  AwakeClock clock_;
+  AwakeClock::Clock::time_point grace_ends_ = {};
+  bool joined_ = false;
+  std::optional<WorkerLost> lost_;
+  std::optional<LinkedCrew> linked_;
+};
+
+}  // namespace
+
+std::unique_ptr<Crew> make_process_crew(int blocks, ProcessHooks hooks,
+                                        CrewEvents events, std::size_t ahead) {
+  return std::make_unique<ProcessCrew>(blocks, std::move(hooks),
+                                       std::move(events), ahead);
+}
+
+}  // namespace sluice

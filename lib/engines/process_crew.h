@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/channel.h"
+#include "lib/engines/child_processes.h"
+#include "lib/engines/crew.h"
+
+namespace sluice {
+
+/// What the engine is given, so that it knows no transport.
+struct ProcessHooks {
+  /// How the worker of a block is started; empty: something else starts it, and
+  /// it comes by itself.
+  std::function<ChildCommand(int block)> command;
+  /// What each worker reads on its standard input: the run's secret.
+  std::string input;
+  /// Waits until all workers have come, and gives their control links (index
+  /// k-1). Calls `check` meanwhile, which throws when a worker has died.
+  std::function<std::vector<Link>(const std::function<void()>& check)> meet;
+  /// Called once, in wait(), when all workers have their links to each other.
+  std::function<void()> all_joined = nullptr;
+  /// A worker that makes no progress for so long, and waits for nobody, hangs.
+  Deadline deadline = std::chrono::minutes(10);
+};
+
+/// Each block in a process of its own on this host; none is left when the crew
+/// is gone. While the caller doesn't wait, nobody is judged. This and wait()
+/// throw WorkerLost, naming the worker that died, hung or couldn't be reached,
+/// not one that waited for it; what a worker reported that failed for another
+/// reason is thrown as UserError. The hooks live as long as the crew.
+std::unique_ptr<Crew> make_process_crew(int blocks, ProcessHooks hooks,
+                                        CrewEvents events,
+                                        std::size_t ahead = 1);
+
+}  // namespace sluice

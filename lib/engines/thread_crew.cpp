@@ -1,0 +1,82 @@
+#include "lib/engines/thread_crew.h"
+
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <ATen/Parallel.h>
+
+#include "lib/base/memory_channel.h"
+#include "lib/engines/control.h"
+#include "lib/engines/linked_crew.h"
+#include "lib/engines/worker_loop.h"
+
+namespace sluice {
+namespace {
+
+class ThreadCrew final : public Crew {
+ public:
+  ThreadCrew(const Plans& plans, std::int64_t threads,
+             const PrepareWorker& prepare, CrewEvents events, std::size_t ahead)
+      : plans_(plans), threads_(threads), workers_(plans.at(0).blocks.size()) {
+    const Capacity capacity =
+        control_capacity(static_cast<int>(workers_.size()));
+    std::vector<Link> links;
+    for (const BlockPlan& plan : plans.at(0).blocks) {
+      auto [control, crew] = memory_link(capacity.up, capacity.down,
+                                         kControlDeadline, "control link");
+      links.push_back(std::move(crew));
+      ThreadWorker worker = prepare(plan.block, *control.sender);
+      running_.emplace_back(&ThreadCrew::run, this, plan.block,
+                            std::move(control), std::move(worker));
+    }
+    linked_.emplace(std::move(links), std::move(events), ahead);
+  }
+
+  void give(const Grant& grant, const Batch* batch) override {
+    linked_->give(grant, batch);
+  }
+  void wait() override { linked_->wait(); }
+  CrewProgress progress() const override { return linked_->progress(); }
+
+  std::optional<NamedTensors> weights() const override {
+    NamedTensors all;
+    for (const Worker* worker : workers_)
+      for (auto& named : worker->weights()) all.push_back(std::move(named));
+    return all;
+  }
+
+ private:
+  /// On the block's thread.
+  void run(int block, Link control, const ThreadWorker& prepared) {
+    at::set_num_threads(static_cast<int>(threads_));
+    const auto make = [&] {
+      auto worker = prepared.make();
+      workers_[static_cast<std::size_t>(block) - 1] = worker.get();
+      return worker;
+    };
+    try {
+      run_worker(block, plans_, control, make, {}, prepared.fed.get());
+    } catch (const std::exception&) {
+      // run_worker() has told the crew, which throws it.
+    }
+  }
+
+  const Plans& plans_;
+  const std::int64_t threads_;
+  /// Alive until their links end; set before their first grant is reached.
+  std::vector<const Worker*> workers_;
+  std::vector<std::jthread> running_;
+  std::optional<LinkedCrew> linked_;  // goes first, which ends the threads
+};
+
+}  // namespace
+
+std::unique_ptr<Crew> make_thread_crew(const Plans& plans, std::int64_t threads,
+                                       const PrepareWorker& prepare,
+                                       CrewEvents events, std::size_t ahead) {
+  return std::make_unique<ThreadCrew>(plans, threads, prepare,
+                                      std::move(events), ahead);
+}
+
+}  // namespace sluice

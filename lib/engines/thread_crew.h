@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "lib/base/channel.h"
+#include "lib/engines/crew.h"
+#include "lib/engines/fed_source.h"
+#include "lib/workers/worker.h"
+
+namespace sluice {
+
+/// What a thread of a crew works with.
+struct ThreadWorker {
+  /// Called on that thread, once.
+  std::function<std::unique_ptr<Worker>()> make;
+  /// Where batches go that come with the grants; nullptr: none come.
+  std::shared_ptr<FedSource> fed = nullptr;
+};
+
+/// `control` is where the block's records go. Called on the thread that makes
+/// the crew, for one block after the other.
+using PrepareWorker = std::function<ThreadWorker(int block, Sender& control)>;
+
+/// Each block in a thread of its own, with `threads` intra-op threads. The
+/// plans must outlive it.
+std::unique_ptr<Crew> make_thread_crew(const Plans& plans, std::int64_t threads,
+                                       const PrepareWorker& prepare,
+                                       CrewEvents events,
+                                       std::size_t ahead = 1);
+
+}  // namespace sluice

@@ -1,0 +1,150 @@
+#include "lib/engines/virtual_crew.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+
+#include "lib/base/error.h"
+#include "lib/engines/control.h"
+#include "lib/schedules/free_running.h"
+
+namespace sluice {
+namespace {
+
+std::size_t at(int block) {
+  return static_cast<std::size_t>(block) - 1;
+}
+
+/// The caller's intra-op threads are the crew's while it works.
+class ThreadsKept {
+ public:
+  explicit ThreadsKept(std::int64_t threads) : before_(at::get_num_threads()) {
+    at::set_num_threads(static_cast<int>(threads));
+  }
+  ~ThreadsKept() { at::set_num_threads(before_); }
+  ThreadsKept(const ThreadsKept&) = delete;
+  ThreadsKept& operator=(const ThreadsKept&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace
+
+VirtualCrew::VirtualCrew(Workers workers, VirtualParts parts, CrewEvents events)
+    : workers_(std::move(workers)),
+      parts_(std::move(parts)),
+      events_(std::move(events)),
+      simulation_(parts_.plans, parts_.costs, parts_.capacities),
+      book_(workers_.size(), 0),
+      places_(workers_.size()),
+      seconds_(parts_.saved.latest()) {}
+
+void VirtualCrew::give(const Grant& grant, const Batch* batch) {
+  if (batch) parts_.fed->put(*batch);
+  if (book_.given() == 0) begin(grant);
+  book_.give(grant, nullptr);
+}
+
+/// What blocks that run free have in flight is no function of the turn: their
+/// workers say it.
+void VirtualCrew::begin(const Grant& first) {
+  std::vector<Ledger> ledgers;
+  for (std::size_t k = 0; k < workers_.size(); ++k) {
+    workers_[k]->start(first);
+    places_[k].pipe = first.first_batch;
+    ledgers.push_back(workers_[k]->ledger());
+  }
+  if (runs_free(parts_.plans.at(0)))
+    simulation_.begin_free_at(first.phase, ledgers, parts_.saved);
+  else
+    simulation_.begin_at(first.phase, first.first_turn, first.first_batch,
+                         parts_.saved);
+}
+
+std::optional<NamedTensors> VirtualCrew::weights() const {
+  NamedTensors all;
+  for (const auto& worker : workers_)
+    for (auto& named : worker->weights()) all.push_back(std::move(named));
+  return all;
+}
+
+/// A pipe that was drained starts anew.
+void VirtualCrew::take_up(int block, const Grant& grant) {
+  Place& place = places_[at(block)];
+  if (std::exchange(place.pipe, grant.first_batch) != grant.first_batch) {
+    workers_[at(block)]->start(grant);
+    simulation_.begin_pipe(block, grant);
+  }
+  // One that had to wait for its grant has done nothing meanwhile.
+  if (std::exchange(place.waited, false)) simulation_.hold(block, seconds_);
+  simulation_.give(block, grant);
+}
+
+/// An idle block has carried out its grant, and takes up the next, if it is
+/// there. Grants without actions for it are passed over. Returns whether that
+/// changed anything.
+bool VirtualCrew::refill(int block) {
+  Place& place = places_[at(block)];
+  bool changed = false;
+  while (simulation_.idle(block)) {
+    if (place.at_grant) {
+      place.at_grant = false;
+      changed = true;
+      const std::size_t n = book_.reach(block);
+      if (events_.reached) events_.reached(block, n);
+    }
+    if (book_.reached(block) == book_.given()) break;
+    take_up(block, book_.at(book_.reached(block)).grant);
+    place.at_grant = changed = true;
+  }
+  return changed;
+}
+
+bool VirtualCrew::refill() {
+  bool changed = false;
+  for (int block = 1; block <= std::ssize(workers_); ++block)
+    changed = refill(block) || changed;
+  return changed;
+}
+
+void VirtualCrew::wait() {
+  const c10::AutoGradMode gradients(true);
+  const ThreadsKept threads(parts_.threads);
+  const std::size_t before = book_.all_reached();
+  refill();
+  // What is not there now was asked for in vain.
+  if (book_.all_reached() == before)
+    for (Place& place : places_) place.waited = place.waited || !place.at_grant;
+  while (book_.all_reached() == before) {
+    if (book_.all_done()) return;
+    if (const std::optional<TimedAction> timed = simulation_.next()) {
+      execute(*timed);
+      if (simulation_.idle(timed->block)) refill();
+    } else if (!refill()) {
+      // A block may also be done because it sees that no more batches come.
+      throw UserError("the run waits for itself: {}", simulation_.stuck());
+    }
+  }
+  if (book_.all_done() && book_.is_over(1))
+    for (const auto& worker : workers_) worker->finish();
+}
+
+void VirtualCrew::execute(const TimedAction& timed) {
+  try {
+    workers_[at(timed.block)]->execute(timed.action);
+  } catch (const std::exception& error) {
+    if (!parts_.names_blocks) throw;
+    throw UserError("block {}: {}", timed.block, text_of(error));
+  }
+  if (const auto& dropped = timed.action.dropped; !dropped.empty()) {
+    workers_[at(timed.block)]->ports().count_dropped(dropped.size());
+    workers_[at(timed.block) + 1]->ports().skip(dropped);
+  }
+  seconds_ = std::max(seconds_, timed.end);
+  if (parts_.watch) parts_.watch(timed);
+}
+
+}  // namespace sluice

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lib/engines/crew.h"
+#include "lib/engines/fed_source.h"
+#include "lib/engines/grant_book.h"
+#include "lib/schedules/simulation.h"
+#include "lib/workers/worker.h"
+
+namespace sluice {
+
+/// Index k-1.
+using Workers = std::vector<std::shared_ptr<Worker>>;
+
+/// What the virtual engine works with.
+struct VirtualParts {
+  const Plans& plans;  ///< outlive the crew
+  /// The workers' channels hold at least so many messages.
+  const std::vector<Capacity>& capacities;
+  Costs costs = {};
+  std::int64_t threads = 1;  ///< intra-op, while wait() is called
+  /// Sees every action with its times, when it was executed; may be empty.
+  std::function<void(const TimedAction&)> watch = nullptr;
+  /// Where a run is continued, its clock goes on from there.
+  SavedClock saved = {};
+  /// Where batches go that come with the grants; nullptr: none come.
+  std::shared_ptr<FedSource> fed = nullptr;
+  /// Whether what a worker throws is told as other engines do: as a UserError,
+  /// "block 2: ...".
+  bool names_blocks = false;
+};
+
+/// All workers in the thread that calls wait(), their actions in the order of
+/// virtual time. Real numerics; with zero costs, the sequential reference.
+class VirtualCrew final : public Crew {
+ public:
+  VirtualCrew(Workers workers, VirtualParts parts, CrewEvents events);
+
+  void give(const Grant& grant, const Batch* batch = nullptr) override;
+  /// Throws what a worker throws, and UserError when the schedule waits for
+  /// itself.
+  void wait() override;
+  CrewProgress progress() const override { return book_.progress(); }
+  std::optional<NamedTensors> weights() const override;
+
+  /// What the virtual clock shows.
+  double seconds() const { return seconds_; }
+
+ private:
+  /// Where a block is in its grants.
+  struct Place {
+    bool at_grant = false;
+    bool waited = false;  ///< for a grant
+    std::int64_t pipe = 0;
+  };
+
+  void begin(const Grant& first);
+  bool refill();
+  bool refill(int block);
+  void take_up(int block, const Grant& grant);
+  void execute(const TimedAction& timed);
+
+  Workers workers_;
+  const VirtualParts parts_;
+  const CrewEvents events_;
+  Simulation simulation_;
+  GrantBook book_;
+  std::vector<Place> places_;  // index k-1
+  double seconds_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,241 @@
+// The crew's end of control links: grants, failures, clocks, and who is judged.
+#include "lib/engines/linked_crew.h"
+
+#include <cmath>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/error.h"
+#include "lib/base/memory_channel.h"
+#include "lib/metrics/clock_offset.h"
+
+namespace sluice::linked_crew_test {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+
+/// Control links of so many blocks, and their other ends.
+class Ends {
+ public:
+  explicit Ends(int blocks) {
+    for (int block = 1; block <= blocks; ++block) {
+      auto [worker, crew] =
+          memory_link(16, 16, std::chrono::seconds(20), "control link");
+      workers.push_back(std::move(worker));
+      crews.push_back(std::move(crew));
+    }
+  }
+  std::vector<Link> workers;
+  std::vector<Link> crews;
+};
+
+Grant turn(std::int64_t t) {
+  return {.first_turn = t, .end_turn = t + 1};
+}
+
+Grant last_turn(std::int64_t t) {
+  Grant grant = turn(t);
+  grant.finish = true;
+  return grant;
+}
+
+std::int64_t first_turn_taken(const Link& worker) {
+  return grant_from(record_of(*worker.receiver->receive())).first_turn;
+}
+
+void say_reached(const Link& worker) {
+  worker.sender->send(control_message(MessageKind::reached, {}));
+}
+
+void say_failed(const Link& worker, Cause cause, const std::string& text) {
+  worker.sender->send(control_message(MessageKind::failure,
+                                      to_record(Failure{1, cause, text})));
+  worker.sender->close();
+}
+
+TEST(LinkedCrew, HandsOutNoMoreGrantsThanShallLieReady) {
+  Ends ends(1);
+  LinkedCrew crew(std::move(ends.crews), {}, 1);
+  for (int t = 0; t < 4; ++t) crew.give(turn(t));
+  EXPECT_EQ(first_turn_taken(ends.workers[0]), 0);
+  EXPECT_EQ(first_turn_taken(ends.workers[0]), 1);
+  EXPECT_FALSE(ends.workers[0].receiver->ready());
+  say_reached(ends.workers[0]);
+  crew.wait();
+  EXPECT_EQ(first_turn_taken(ends.workers[0]), 2);
+  EXPECT_FALSE(ends.workers[0].receiver->ready());
+}
+
+TEST(LinkedCrew, KeepsAGrantForABlockThatIsSlow) {
+  Ends ends(2);
+  LinkedCrew crew(std::move(ends.crews), {}, 0);
+  for (int t = 0; t < 2; ++t) crew.give(turn(t));
+  say_reached(ends.workers[0]);
+  crew.wait();
+  crew.give(turn(2));
+  EXPECT_EQ(crew.progress().fastest, 1U);
+  EXPECT_EQ(crew.progress().slowest, 0U);
+  say_reached(ends.workers[1]);
+  crew.wait();
+  EXPECT_EQ(first_turn_taken(ends.workers[1]), 0);
+  EXPECT_EQ(first_turn_taken(ends.workers[1]), 1);
+}
+
+TEST(LinkedCrew, TellsWhichBlockHasReachedWhat) {
+  Ends ends(2);
+  std::vector<std::pair<int, std::size_t>> told;
+  LinkedCrew crew(std::move(ends.crews),
+                  {.reached =
+                       [&](int block, std::size_t n) {
+                         told.push_back({block, n});
+                       }},
+                  1);
+  crew.give(turn(0));
+  crew.give(last_turn(1));
+  for (const int k : {1, 0, 0, 1}) {
+    say_reached(ends.workers[static_cast<std::size_t>(k)]);
+    crew.wait();
+  }
+  using Pair = std::pair<int, std::size_t>;
+  EXPECT_THAT(told,
+              ElementsAre(Pair(2, 0), Pair(1, 0), Pair(1, 1), Pair(2, 1)));
+  EXPECT_TRUE(crew.has_ended());
+}
+
+TEST(LinkedCrew, BringsBatchesToTheFirstBlockAlone) {
+  Ends ends(2);
+  LinkedCrew crew(std::move(ends.crews), {}, 1);
+  const Batch batch{7, at::rand({3, 2}), at::zeros({3}, at::kLong)};
+  crew.give(turn(7), &batch);
+  const auto brought = batch_of(*ends.workers[0].receiver->receive());
+  ASSERT_TRUE(brought);
+  EXPECT_EQ(brought->index, 7);
+  EXPECT_TRUE(brought->inputs.equal(batch.inputs));
+  EXPECT_FALSE(batch_of(*ends.workers[1].receiver->receive()));
+}
+
+TEST(LinkedCrew, ThrowsTheFailureThatCausedTheOthers) {
+  Ends ends(2);
+  say_failed(ends.workers[0], Cause::peer_gone, "the neighbour is gone");
+  say_failed(ends.workers[1], Cause::own, "the disk is full");
+  LinkedCrew crew(std::move(ends.crews), {}, 1);
+  crew.give(turn(0));
+  EXPECT_THAT([&] { crew.wait(); },
+              testing::ThrowsMessage<UserError>("block 2: the disk is full"));
+}
+
+TEST(LinkedCrew, TellsTheLinkThatBrokeNotThatSomebodyWent) {
+  Ends ends(2);
+  say_failed(ends.workers[0], Cause::peer_gone, "nobody is there");
+  say_failed(ends.workers[1], Cause::link, "it is gone, says a damaged frame");
+  LinkedCrew crew(std::move(ends.crews), {}, 1);
+  crew.give(turn(0));
+  EXPECT_THROW(crew.wait(), LinkError);
+  EXPECT_EQ(crew.failed_block(), 2);
+}
+
+TEST(LinkedCrew, ReportsAWorkerThatEndsEarly) {
+  Ends ends(1);
+  ends.workers[0].sender->close();
+  LinkedCrew crew(std::move(ends.crews), {}, 1);
+  crew.give(turn(0));
+  EXPECT_THROW(crew.wait(), LinkError);
+}
+
+TEST(LinkedCrew, EndsTheOthersWhenOneFails) {
+  Ends ends(2);
+  LinkedCrew crew(std::move(ends.crews), {}, 1);
+  crew.give(turn(0));
+  say_failed(ends.workers[0], Cause::own, "the disk is full");
+  auto other = std::async(std::launch::async, [&] {
+    while (ends.workers[1].receiver->receive()) continue;
+    ends.workers[1] = {};
+  });
+  EXPECT_THROW(crew.wait(), UserError);
+}
+
+// What its own side throws is a failure of the block that it was told by.
+TEST(LinkedCrew, NamesTheBlockWhoseRecordCouldNotBeWritten) {
+  Ends ends(1);
+  LinkedCrew crew(
+      std::move(ends.crews),
+      {.record = [](const Record&) { throw UserError("the disk is full"); }},
+      1);
+  crew.give(turn(0));
+  ends.workers[0].sender->send(control_message(MessageKind::record, {}));
+  EXPECT_THAT([&] { crew.wait(); },
+              testing::ThrowsMessage<UserError>("block 1: the disk is full"));
+}
+
+TEST(LinkedCrew, JudgesNobodyBeforeItHasTakenWhatWasSaid) {
+  Ends ends(1);
+  ProgressBoard board(1);
+  int records = 0;
+  std::vector<int> seen;
+  const auto look = [&] {
+    seen.push_back(records);
+    if (seen.size() == 1) say_reached(ends.workers[0]);
+    return milliseconds(1);
+  };
+  LinkedCrew crew(std::move(ends.crews),
+                  {.record = [&](const Record&) { ++records; }}, 1,
+                  {.board = &board, .look = look});
+  for (int i = 0; i < ClockExchange::kQuestions; ++i)
+    ends.workers[0].sender->send(clock_answer());
+  for (int i = 0; i < 3; ++i)
+    ends.workers[0].sender->send(control_message(MessageKind::record, {}));
+  crew.give(turn(0));
+  crew.wait();
+  EXPECT_THAT(seen, ElementsAre(4));  // the clock's is one
+}
+
+/// Answers with a clock that is ahead, then stops.
+void tell_time(Link link, double ahead) {
+  for (int i = 0; i < ClockExchange::kQuestions; ++i) {
+    EXPECT_EQ(link.receiver->receive()->kind, MessageKind::clock);
+    Record record = record_of(clock_answer());
+    record.set("time", record.number("time", 0) + ahead);
+    link.sender->send(control_message(MessageKind::clock, record));
+  }
+  link.sender->close();
+}
+
+ClockOffset offset_of_worker(double ahead) {
+  Ends ends(1);
+  ClockOffset offset;
+  std::jthread thread(tell_time, std::move(ends.workers[0]), ahead);
+  ProgressBoard board(1);
+  LinkedCrew crew(std::move(ends.crews),
+                  {.record =
+                       [&](const Record& record) {
+                         if (record.text("kind") == "clock_offset")
+                           offset = clock_offset_from(record);
+                       }},
+                  1, {.board = &board});
+  crew.give(turn(0));
+  EXPECT_THROW(crew.wait(), LinkError);
+  return offset;
+}
+
+TEST(LinkedCrew, MeasuresByHowMuchAWorkersClockIsAhead) {
+  for (const double ahead : {3600.0, -0.5}) {
+    const ClockOffset clock = offset_of_worker(ahead);
+    EXPECT_LT(clock.uncertainty, 0.1);
+    EXPECT_NEAR(clock.offset, ahead, clock.uncertainty);
+    EXPECT_EQ(clock.correction(), clock.offset);
+  }
+}
+
+TEST(LinkedCrew, CorrectsNoClockThatItShares) {
+  const ClockOffset clock = offset_of_worker(0);
+  EXPECT_LE(std::abs(clock.offset), clock.uncertainty);
+  EXPECT_EQ(clock.correction(), 0);
+}
+
+}  // namespace sluice::linked_crew_test
