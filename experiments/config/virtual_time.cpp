@@ -113,8 +113,8 @@ void VirtualOptions::describe(Fields& fields) {
                       "machine, before the run"});
   if (calibrate && (given || !head.empty()))
     fields.reject("calibrate",
-                  "measures what forward, backward, update, learn, learn_input "
-                  "and head give; leave those out");
+                  "measures what forward, backward and its halves, update, "
+                  "learn, learn_input and head give; leave those out");
 }
 
 Costs costs_of(const VirtualOptions& options, const Model& model,

@@ -105,14 +105,15 @@ std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
   const BlockCosts& last = costs.back();
   const double usual =
       last.seconds[Op::forward] > 0
-          ? last.seconds[Op::backward] / last.seconds[Op::forward]
+          ? op_seconds(last, Op::backward) / last.seconds[Op::forward]
           : 2;
   Extra extra;
   double heads = 0;
   std::vector<BlockCosts> layers(parts.size());
   for (std::size_t k = 0; k < costs.size(); ++k) {
     const ByOp<double>& seconds = costs[k].seconds;
-    double backward = seconds[Op::backward];
+    const double whole = op_seconds(costs[k], Op::backward);
+    double backward = whole;
     if (replays(plan.blocks[k]))
       backward = std::max(0., backward - seconds[Op::forward]);
     if (has_head(plan, k)) {
@@ -123,12 +124,18 @@ std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
     }
     extra.learn += seconds[Op::learn];
     extra.learn_input += seconds[Op::learn_input];
+    const double of_layers = whole > 0 ? backward / whole : 1;
     const LayerRange& range = from.ranges[k];
     for (std::int64_t i = range.first; i <= range.last; ++i) {
       const auto layer = static_cast<std::size_t>(i);
+      const auto half = [&](Op op) {
+        return op_seconds(costs[k], op) * of_layers * parts[layer].work;
+      };
       layers[layer].seconds = {
           {Op::forward, seconds[Op::forward] * parts[layer].work},
           {Op::backward, backward * parts[layer].work},
+          {Op::backward_input, half(Op::backward_input)},
+          {Op::backward_weights, half(Op::backward_weights)},
           {Op::update, seconds[Op::update] * parts[layer].update}};
     }
   }
@@ -140,7 +147,8 @@ std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
     const LayerRange& range = to.ranges[k];
     for (std::int64_t i = range.first; i <= range.last; ++i) {
       const BlockCosts& layer = layers[static_cast<std::size_t>(i)];
-      for (const Op op : {Op::forward, Op::backward, Op::update})
+      for (const Op op : {Op::forward, Op::backward, Op::backward_input,
+                          Op::backward_weights, Op::update})
         block.seconds[op] += layer.seconds[op];
     }
     const BlockPlan& mine = to.plans.front().blocks[k];

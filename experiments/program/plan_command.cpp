@@ -186,7 +186,8 @@ double unit_of(const Costs& costs, double end) {
   double shortest = end;
   double longest = 0;
   for (const BlockCosts& block : costs.blocks)
-    for (const Op op : {Op::forward, Op::backward}) {
+    for (const Op op : {Op::forward, Op::backward, Op::backward_input,
+                        Op::backward_weights}) {
       const double seconds = block.seconds[op];
       if (seconds == 0) continue;
       shortest = std::min(shortest, seconds * block.slowness);
@@ -196,6 +197,12 @@ double unit_of(const Costs& costs, double end) {
   return unit > 0 ? unit : 1;
 }
 
+bool has_halves(const std::vector<TimedAction>& timeline) {
+  return std::any_of(timeline.begin(), timeline.end(), [](const auto& timed) {
+    return timed.action.op == Op::backward_input;
+  });
+}
+
 void print_timeline(const std::vector<TimedAction>& timeline,
                     const Experiment& experiment, const Costs& costs) {
   double end = 0;
@@ -203,12 +210,25 @@ void print_timeline(const std::vector<TimedAction>& timeline,
   const double unit = unit_of(costs, end);
   fmt::print(
       "\n{}\nF forward, B backward, U update of a batch, L what a synthesizer "
-      "learns from it,\nI what an input model does; - busy, . waiting; a "
+      "learns from it,\n{}I what an input model does; - busy, . waiting; a "
       "column is {:.4g} s, a message "
       "takes "
       "{:g} s. It ends after {:.4g} s.\n",
-      draw_timeline(timeline, experiment.blocks(), unit), unit, costs.latency,
-      end);
+      draw_timeline(timeline, experiment.blocks(), unit),
+      has_halves(timeline)
+          ? "D and W a backward in halves: what goes down, and the weights,\n"
+          : "",
+      unit, costs.latency, end);
+}
+
+std::string remark_of(const BlockCosts& block) {
+  std::string remark;
+  if (block.slowness != 1) remark += fmt::format("  x {:g}", block.slowness);
+  if (block.seconds[Op::backward_input] > 0)
+    remark += fmt::format("  in halves {:.4g} + {:.4g}",
+                          op_seconds(block, Op::backward_input),
+                          op_seconds(block, Op::backward_weights));
+  return remark;
 }
 
 void print_costs(const Costs& costs) {
@@ -217,10 +237,9 @@ void print_costs(const Costs& costs) {
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const BlockCosts& block = costs.blocks[k];
     fmt::print("{:>5}  {:>9.4g}  {:>10.4g}  {:>9.4g}  {:>9.4g}  {:>9.4g}{}\n",
-               k + 1, block.seconds[Op::forward], block.seconds[Op::backward],
-               block.seconds[Op::update], block.seconds[Op::learn], block.head,
-               block.slowness == 1 ? std::string()
-                                   : fmt::format("  x {:g}", block.slowness));
+               k + 1, block.seconds[Op::forward],
+               op_seconds(block, Op::backward), block.seconds[Op::update],
+               block.seconds[Op::learn], block.head, remark_of(block));
   }
 }
 
@@ -240,6 +259,8 @@ void print_speed(const Experiment& experiment, const Costs& costs) {
   for (std::size_t k = speed.utilisation.size(); k >= 1; --k)
     fmt::print("block {}  computes {:5.1f} % of the time\n", k,
                100 * speed.utilisation[k - 1]);
+  fmt::print("bubble   {:5.1f} % of the blocks' time\n",
+             100 * bubble_of(speed));
 }
 
 /// In processes of their own; one that runs blocks in threads shares messages.

@@ -155,7 +155,8 @@ void print_blocks(const Costs& costs) {
     const ByOp<double>& seconds = block.seconds;
     fmt::print(
         "{:>5}  {:>10.3f}  {:>11.3f}  {:>9.3f}  {:>8.3f}{}\n", k + 1,
-        1e3 * seconds[Op::forward], 1e3 * (seconds[Op::backward] + block.head),
+        1e3 * seconds[Op::forward],
+        1e3 * (op_seconds(block, Op::backward) + block.head),
         1e3 * seconds[Op::update],
         1e3 * (seconds[Op::learn] + seconds[Op::learn_input]),
         block.slowness == 1 ? "" : fmt::format("  x {:g}", block.slowness));

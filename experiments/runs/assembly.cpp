@@ -203,13 +203,6 @@ std::unique_ptr<Source> evaluation_source(const Experiment& experiment) {
   return chained(source_in_order(experiment, data.validation), std::move(test));
 }
 
-/// Where block 1 takes its batches, and an unlocked block those that it trains
-/// with.
-struct Sources {
-  std::shared_ptr<Source> training = nullptr;
-  std::shared_ptr<Source> evaluation = nullptr;
-};
-
 Sources sources_of(const Experiment& experiment, int block,
                    std::shared_ptr<Source> fed) {
   if (fed) return {.training = std::move(fed)};

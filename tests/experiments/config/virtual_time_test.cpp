@@ -42,6 +42,18 @@ TEST(VirtualOptions, GiveOneNumberForAllBlocksOrOneForEach) {
   EXPECT_EQ(costs.blocks[0].slowness, 1);
 }
 
+TEST(VirtualOptions, KnowABackwardInHalves) {
+  const Experiment experiment =
+      small_experiment("blocks = 2\n" + kNet +
+                       "virtual = {backward = 4, backward_input = [0, 3]}\n");
+  const auto seconds = [&](std::size_t block, Op op) {
+    return op_seconds(experiment.costs.blocks[block], op);
+  };
+  EXPECT_EQ(seconds(0, Op::backward_input), 2);
+  EXPECT_EQ(seconds(1, Op::backward_input), 3);
+  EXPECT_EQ(seconds(1, Op::backward_weights), 2) << "half, where nobody says";
+}
+
 TEST(VirtualOptions, AreNoCostsByDefault) {
   EXPECT_FALSE(takes_time(small_experiment("blocks = 2\n" + kNet).costs));
 }

@@ -101,6 +101,23 @@ TEST_P(VerifyCut, OfLocalLossesHasTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Blocks, VerifyCut, testing::Values(2, 4),
                          testing::PrintToStringParamName());
 
+class VerifyOrder : public testing::TestWithParam<const char*> {};
+
+TEST_P(VerifyOrder, HasTheSameBitsInThreeBlocks) {
+  for (const std::string& net :
+       {std::string(kMlp), std::string("model = {name = 'conv3', channels "
+                                       "= 8, dropout = 0.2}\n")})
+    EXPECT_EQ(differences(verified(blocks(3) + net +
+                                   "boundary = {policy = 'backprop'}\n"
+                                   "pipeline = {micro_batches = 4, order = '" +
+                                   GetParam() + "'}\n")),
+              kSame)
+        << net;
+}
+
+INSTANTIATE_TEST_SUITE_P(Pipelines, VerifyOrder,
+                         testing::Values("gpipe", "1f1b", "zb-h1"));
+
 TEST(VerifyModel, ConvNetWithBatchNormAndDropoutHasTheSameBits) {
   EXPECT_EQ(differences(verified(
                 "blocks = 3\nmodel = {name = 'conv3', channels = 8, dropout = "
