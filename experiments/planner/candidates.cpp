@@ -49,8 +49,8 @@ void leave_out_seconds(ConfigNode& config) {
   if (written == nullptr) return;
   ConfigNode kept = *written;
   for (const char* key :
-       {"forward", "backward", "update", "learn", "learn_input", "head",
-        "jitter", "seed", "slow", "calibrate"})
+       {"forward", "backward", "backward_input", "backward_weights", "update",
+        "learn", "learn_input", "head", "jitter", "seed", "slow", "calibrate"})
     leave_out(kept, key);
   config.set("virtual", kept);
 }
@@ -107,10 +107,13 @@ ConfigNode config_with_method(const ConfigNode& config,
                          : ConfigNode{.value = blocks});
   for (const char* key : {"timetable", "probe"}) leave_out(made, key);
   leave_out_seconds(made);
+  const bool is_own = method.boundary.value.index() == 0 && blocks > 1;
   if (blocks == 1)
     leave_out(made, "boundary");
-  else if (method.boundary.value.index() != 0)
+  else if (!is_own)
     made.set("boundary", with_codec_of(config, method.boundary));
+  if (!is_own) leave_out(made, "pipeline");
+  if (method.pipeline.value.index() != 0) made.set("pipeline", method.pipeline);
   if (std::ssize(ranges) != blocks)
     for (const char* path : {"boundary", "optimizer"})
       merge_numbered(made, path);

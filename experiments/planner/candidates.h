@@ -14,6 +14,9 @@ struct PlannedMethod {
   std::string label = {};
   /// The table [boundary]; empty: the one of the config.
   ConfigNode boundary = {};
+  /// The table [pipeline]; empty: the one of the config where the boundaries
+  /// are, else blocks take turns.
+  ConfigNode pipeline = {};
 };
 
 /// The config's own boundaries, then the methods that most models can have,
@@ -29,9 +32,9 @@ PlannedMethod planned_method(const std::string& text,
 
 /// The config with that method at every boundary of so many blocks. What
 /// differs by block is left as it is written; a timetable, a probe and the
-/// seconds of [virtual] are left out. `ranges`: the config's own cut, used
-/// where it has so many blocks; to another number belong tables that don't
-/// differ by block, or UserError is thrown.
+/// seconds of [virtual] are left out; one block does a turn at once. `ranges`:
+/// the config's own cut, used where it has so many blocks; to another number
+/// belong tables that don't differ by block, or UserError is thrown.
 ConfigNode config_with_method(const ConfigNode& config,
                               const PlannedMethod& method, std::int64_t blocks,
                               const Partition& ranges);

@@ -9,6 +9,7 @@
 
 #include "experiments/config/files/overrides.h"
 #include "experiments/planner/other_load.h"
+#include "experiments/planner/pipelines.h"
 #include "experiments/runs/assembly.h"
 #include "lib/base/error.h"
 #include "lib/base/quantile.h"
@@ -23,6 +24,8 @@ struct Candidate {
   Prediction row = {};
   std::optional<Experiment> experiment = {};
   std::vector<Speed> rounds = {};
+  /// Pipelines, of which the fastest takes this place in the first round.
+  std::vector<Candidate> tries = {};
 };
 
 Candidate candidate(const ConfigNode& config, const PlannedMethod& method,
@@ -37,6 +40,33 @@ Candidate candidate(const ConfigNode& config, const PlannedMethod& method,
   } catch (const UserError& error) {
     made.row.impossible = error.what();
   }
+  return made;
+}
+
+bool messages_take_time(const Machine& machine, const Costs& costs) {
+  return takes_time({.latency = costs.latency,
+                     .bandwidth = costs.bandwidth,
+                     .links = machine.links});
+}
+
+/// Nothing where there are none to try.
+std::optional<Candidate> pipelined(const ConfigNode& config,
+                                   const PlannedMethod& method,
+                                   const Candidate& plain,
+                                   const Experiment& own,
+                                   const std::string& data_root,
+                                   const Machine& machine) {
+  if (!plain.experiment) return std::nullopt;
+  Candidate made{.row = {.method = method.label, .blocks = plain.row.blocks}};
+  for (const PlannedMethod& each :
+       pipelines_of(method, *plain.experiment,
+                    messages_take_time(machine, plain.experiment->costs)))
+    made.tries.push_back(
+        candidate(config, each, plain.row.blocks, own, data_root));
+  std::erase_if(made.tries,
+                [](const Candidate& each) { return !each.experiment; });
+  if (made.tries.empty()) return std::nullopt;
+  for (Candidate& each : made.tries) each.row.is_pipeline = true;
   return made;
 }
 
@@ -92,8 +122,12 @@ class Measurement {
       const double spent = seconds_since(start);
       const double each = rounds == 0 ? 0 : spent / static_cast<double>(rounds);
       if (rounds > 0 && spent + each > options_.seconds) break;
-      for (Candidate& each_one : candidates_)
-        if (each_one.experiment) measure(each_one, rounds);
+      for (Candidate& each_one : candidates_) {
+        if (!each_one.tries.empty())
+          choose(each_one);
+        else if (each_one.experiment)
+          measure(each_one, rounds);
+      }
     }
     if (alone_.empty()) alone_.push_back(seconds_of_one(one_, rehearsal_));
     return rounds;
@@ -108,12 +142,26 @@ class Measurement {
     seconds_of_one(one_, {.warm_up = 1, .measured = 1});
     const double turn = seconds_of_one(one_, {.warm_up = 0, .measured = 1});
     constexpr double kTurnsOfCell = 35;  // with those that warm up
-    const double round =
-        turn * kTurnsOfCell * static_cast<double>(candidates_.size());
+    std::size_t cells = 0;
+    for (const Candidate& each : candidates_)
+      cells += std::max<std::size_t>(1, each.tries.size());
+    const double round = turn * kTurnsOfCell * static_cast<double>(cells);
     if (round > options_.seconds)
       rehearsal_ = {.warm_up = 1, .measured = 2};
     else if (3 * round > options_.seconds)
       rehearsal_ = {.warm_up = 2, .measured = 4};
+  }
+
+  void choose(Candidate& candidate) {
+    const auto speed_up = [](const Candidate& each) {
+      return each.rounds.empty() ? 0 : each.rounds.front().speed_up;
+    };
+    std::vector<Candidate> tries = std::exchange(candidate.tries, {});
+    for (Candidate& each : tries) measure(each, 0);
+    candidate = std::move(*std::max_element(
+        tries.begin(), tries.end(), [&](const auto& left, const auto& right) {
+          return speed_up(left) < speed_up(right);
+        }));
   }
 
   void measure(Candidate& candidate, std::int64_t round) {
@@ -207,8 +255,12 @@ Comparison compare_methods(const ConfigNode& given,
   prepare_process(one);
   std::vector<Candidate> candidates;
   for (const PlannedMethod& method : options.methods)
-    for (const std::int64_t blocks : options.blocks)
+    for (const std::int64_t blocks : options.blocks) {
       candidates.push_back(candidate(config, method, blocks, own, data_root));
+      if (auto pipeline = pipelined(config, method, candidates.back(), own,
+                                    data_root, options.machine))
+        candidates.push_back(std::move(*pipeline));
+    }
   Measurement measurement(candidates, one, options);
   const OtherLoad load;
   Comparison comparison{.rounds = measurement.run()};

@@ -39,6 +39,9 @@ struct Prediction {
   std::vector<MemoryForecast> memory = {};  ///< index k-1
   std::vector<std::string> too_large = {};  ///< devices, and what they lack
   std::string impossible = {};  ///< why this model or config can't have it
+  /// An exact pipeline: the fastest of those that were tried in the first
+  /// round.
+  bool is_pipeline = false;
 };
 
 struct Comparison {
@@ -58,7 +61,9 @@ Speed predicted_speed(const RunPlan& plan, const Costs& costs,
 
 /// Measures each method's blocks on this machine, alone and side by side, in
 /// rounds, each time behind one block that does it all; medians over the rounds
-/// are predictions for the machine of the options. Writes nothing. Changes the
+/// are predictions for the machine of the options. Where exact gradients pass a
+/// boundary the first round also tries pipelines (pipelines_of()), of which the
+/// fastest gets a row. Writes nothing. Changes the
 /// number of intra-op threads of this thread. Throws UserError for a config
 /// that one block can't train.
 Comparison compare_methods(const ConfigNode& config,

@@ -79,13 +79,13 @@ std::string remark_of(const Prediction& row) {
 }
 
 std::string line_of(const Prediction& row) {
-  std::string line = fmt::format("{:<28}{:>2}", row.method, row.blocks);
+  std::string line = fmt::format("{:<32}{:>2}", row.method, row.blocks);
   if (!row.impossible.empty()) return line + "  can't: see below\n";
   line += fmt::format(
-      "{:>9}{:>10}{:>10}{:>8.2f}x  {:<11}  {:<14}{:>9.2f}  {:<20}  {}",
+      "{:>9}{:>10}{:>10}{:>8.2f}x  {:<11}  {:<14}{:>6.0f}{:>9.2f}  {:<20}  {}",
       row.threads, seconds_text(row.speed.seconds_per_turn),
       seconds_text(row.seconds_per_epoch), row.speed.speed_up,
-      quartiles_text(row), utilisation_text(row),
+      quartiles_text(row), utilisation_text(row), 100 * bubble_of(row.speed),
       row.speed.bytes_per_turn / kMiB, memory_text(row), remark_of(row));
   line.erase(line.find_last_not_of(' ') + 1);
   return line + "\n";
@@ -126,14 +126,30 @@ std::string doubts_of(const Comparison& comparison) {
   return doubts;
 }
 
+/// The fastest row that gains and fits, or of the exact pipelines that do; the
+/// rows' end where there is none.
+std::vector<Prediction>::const_iterator best_of(
+    const std::vector<Prediction>& rows, bool only_pipelines) {
+  const auto value = [&](const Prediction& row) {
+    const bool counts = row.is_pipeline || !only_pipelines;
+    return counts && gains_and_fits(row) ? row.speed.speed_up : 0;
+  };
+  const auto best = std::max_element(rows.begin(), rows.end(),
+                                     [&](const auto& left, const auto& right) {
+                                       return value(left) < value(right);
+                                     });
+  return best != rows.end() && value(*best) > 0 ? best : rows.end();
+}
+
+std::string text_of_best(std::string_view what, const Prediction& row) {
+  return fmt::format("{}: {} in {} blocks, {:.2f} x one block.\n", what,
+                     row.method, row.blocks, row.speed.speed_up);
+}
+
 std::string conclusion_of(const Comparison& comparison) {
   const auto& rows = comparison.rows;
-  const auto best = std::max_element(
-      rows.begin(), rows.end(), [](const auto& left, const auto& right) {
-        return (gains_and_fits(left) ? left.speed.speed_up : 0) <
-               (gains_and_fits(right) ? right.speed.speed_up : 0);
-      });
-  const bool is_found = best != rows.end() && gains_and_fits(*best);
+  const auto best = best_of(rows, false);
+  const bool is_found = best != rows.end();
   if (is_beside_others(comparison)) return "No conclusion.\n";
   if (!is_found && std::any_of(rows.begin(), rows.end(), is_noisy))
     return "No conclusion.\n";
@@ -142,8 +158,11 @@ std::string conclusion_of(const Comparison& comparison) {
   if (!is_found)
     return fmt::format(
         "No gain here: nothing is {:.2f} x as fast as one block.\n", kGain);
-  return fmt::format("Fastest: {} in {} blocks, {:.2f} x one block.\n",
-                     best->method, best->blocks, best->speed.speed_up);
+  const auto exact = best_of(rows, true);
+  std::string text = text_of_best("Fastest", *best);
+  if (exact != rows.end() && exact != best)
+    text += text_of_best("Fastest exact pipeline", *exact);
+  return text;
 }
 
 }  // namespace
@@ -151,15 +170,17 @@ std::string conclusion_of(const Comparison& comparison) {
 std::string text_of(const Comparison& comparison) {
   std::string text = fmt::format(
       "Predicted, from {} rounds of measurement in {:.0f} s (medians):\n\n"
-      "{:<28}{:>2}{:>9}{:>10}{:>10}{:>9}  {:<11}  {:<14}{:>9}  {}\n",
+      "{:<32}{:>2}{:>9}{:>10}{:>10}{:>9}  {:<11}  {:<14}{:>6}{:>9}  {}\n",
       comparison.rounds, comparison.seconds, "method", "K", "threads", "batch",
-      "epoch", "speed-up", "quartiles", "busy %", "sent MiB", "peak MiB");
+      "epoch", "speed-up", "quartiles", "busy %", "idle %", "sent MiB",
+      "peak MiB");
   text += line_of(comparison.one_block);
   for (const Prediction& row : comparison.rows) text += line_of(row);
   text +=
       "\nspeed-up: over one block that back-propagates, with its threads; busy "
-      "and peak: of each\nblock, first to last; sent: of a batch over all "
-      "boundaries; epoch: without evaluations.\n\n";
+      "and peak: of each\nblock, first to last; idle: of all, on average (the "
+      "bubble); sent: "
+      "of a batch over\nall boundaries; epoch: without evaluations.\n\n";
   text += notes_of(comparison.one_block);
   for (const Prediction& row : comparison.rows) text += notes_of(row);
   return text + doubts_of(comparison) + conclusion_of(comparison);

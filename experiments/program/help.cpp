@@ -26,6 +26,13 @@ quartiles. Where they are more than 10 % apart, where other programs took more
 than a tenth of the cores, or where there was time for less than three rounds, it
 says "doubtful".
 
+Where exact gradients pass a boundary and none is delayed, the first round also
+tries pipelines: the orders 1f1b and zb-h1 (gpipe too where messages take time)
+with K, 2 K and 4 K micro_batches. The fastest gets a line and is measured on.
+"idle" is the bubble: the part of their time in which the blocks wait. More
+micro_batches leave less of it, but BatchNorm sees smaller batches, and small
+ones take longer for a sample.
+
 Not in it: what it takes to carry messages (give --latency and --bandwidth),
 evaluations, checkpoints. Threads are those that `sluice run` would take: set
 threads=1 to compare at equal numbers. Nobody else should compute meanwhile.

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "experiments/config/files/toml.h"
 #include "experiments/planner/comparison_text.h"
 #include "experiments/planner/other_load.h"
+#include "experiments/planner/pipelines.h"
 #include "lib/base/error.h"
 #include "tests/experiments/helpers/program.h"
 
@@ -75,6 +77,28 @@ TEST(Comparison, SaysWhenNothingThatGainsFits) {
   const std::string text =
       text_of({.one_block = predicted("one block", 1), .rows = {large}});
   EXPECT_NE(text.find("Nothing that gains fits"), std::string::npos) << text;
+}
+
+TEST(Comparison, NamesTheFastestExactPipelineToo) {
+  Prediction exact = predicted("backprop, 1f1b, M = 8", 1.4);
+  exact.is_pipeline = true;
+  const std::string text =
+      text_of({.one_block = predicted("one block", 1),
+               .rows = {predicted("local_loss", 1.8), exact}});
+  EXPECT_NE(text.find("Fastest: local_loss in 2 blocks, 1.80 x"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("Fastest exact pipeline: backprop, 1f1b, M = 8 in 2 "
+                      "blocks, 1.40 x"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Comparison, ShowsTheBubble) {
+  const std::string text = text_of({.one_block = predicted("one block", 1),
+                                    .rows = {predicted("half idle", 1.6)}});
+  EXPECT_THAT(line_with(text, "half idle"),
+              testing::ContainsRegex("100 50 +25 "));
 }
 
 TEST(Comparison, OfAQuietMachineIsNotDoubtful) {
@@ -206,7 +230,7 @@ Comparison compared(const std::string& text, ComparisonOptions options) {
 TEST(CompareMethods, PredictsEachInEachNumberOfBlocks) {
   const Comparison comparison = compared(kMlp, {});
   EXPECT_EQ(comparison.rounds, 1);
-  ASSERT_EQ(comparison.rows.size(), 12U);
+  ASSERT_EQ(comparison.rows.size(), 12U + 2U) << "two of exact pipelines";
   for (const Prediction& row : comparison.rows) {
     SCOPED_TRACE(row.method);
     EXPECT_EQ(row.impossible, "");
@@ -228,7 +252,54 @@ TEST(CompareMethods, CountsTheBytesOfABatch) {
              .blocks = {2}});
   // 16 samples of 16 floats and a label up, the floats down.
   EXPECT_EQ(comparison.rows[0].speed.bytes_per_turn, 16 * (64 + 8) + 16 * 64);
-  EXPECT_EQ(comparison.rows[1].speed.bytes_per_turn, 16 * (64 + 8));
+  EXPECT_EQ(comparison.rows[1].speed.bytes_per_turn,
+            comparison.rows[0].speed.bytes_per_turn)
+      << "a pipeline sends the same in parts";
+  EXPECT_EQ(comparison.rows[2].speed.bytes_per_turn, 16 * (64 + 8));
+}
+
+TEST(CompareMethods, TriesPipelinesWhereExactGradientsPass) {
+  const Comparison comparison = compared(kMlp, {.blocks = {2}});
+  std::vector<std::string> pipelines;
+  for (const Prediction& row : comparison.rows)
+    if (row.is_pipeline) pipelines.push_back(row.method);
+  ASSERT_EQ(pipelines.size(), 1U);
+  EXPECT_TRUE(pipelines[0].starts_with("backprop, 1f1b, M = ") ||
+              pipelines[0].starts_with("backprop, zb-h1, M = "))
+      << pipelines[0];
+}
+
+std::vector<std::string> pipelines_tried(const std::string& lines,
+                                         bool messages_take_time = false) {
+  std::vector<std::string> labels;
+  const ConfigNode config = config_of(kMlp + lines);
+  for (const PlannedMethod& each : pipelines_of(
+           {.label = "it"}, read_experiment(config, ""), messages_take_time))
+    labels.push_back(each.label);
+  return labels;
+}
+
+TEST(Pipelines, AreTriedWithBatchesThatDivideATurn) {
+  EXPECT_EQ(pipelines_tried("boundary = {policy = 'backprop'}\n"),
+            (std::vector<std::string>{"it, 1f1b, M = 2", "it, zb-h1, M = 2",
+                                      "it, 1f1b, M = 4", "it, zb-h1, M = 4",
+                                      "it, 1f1b, M = 8", "it, zb-h1, M = 8"}));
+  EXPECT_EQ(pipelines_tried("boundary = {policy = 'backprop'}\n", true).size(),
+            9U)
+      << "gpipe too";
+  EXPECT_TRUE(pipelines_tried("boundary = {policy = 'local_loss'}\n").empty());
+  EXPECT_TRUE(
+      pipelines_tried("boundary = {policy = 'delayed_gradient'}\n").empty());
+}
+
+TEST(CompareMethods, LeavesThePipelineOfAConfigToItsOwnBoundaries) {
+  const Comparison comparison =
+      compared(std::string(kMlp) +
+                   "pipeline.micro_batches = 4\n"
+                   "boundary = {policy = 'backprop'}\n",
+               {.blocks = {2}});
+  for (const Prediction& row : comparison.rows)
+    EXPECT_EQ(row.impossible, "") << row.method;
 }
 
 TEST(CompareMethods, SaysWhyAModelCantHaveOne) {
