@@ -81,18 +81,19 @@ def records_of(folder):
 
 
 class Bench:
-    def __init__(self, build, root):
+    def __init__(self, build, root, steps=STEPS, batch=BATCH):
         self.build, self.root = build, root
+        self.steps, self.batch = steps, batch
         write_noise(root)
 
     def rival(self, case, blocks):
         return float(output_of([sys.executable, HERE / "handoff_rival.py", case,
-                                str(blocks), str(STEPS[case])]))
+                                str(blocks), str(self.steps[case])]))
 
     def program(self, case, blocks):
         environment = os.environ | {"HANDOFF_CASE": case,
                                     "HANDOFF_BLOCKS": str(blocks),
-                                    "HANDOFF_STEPS": str(STEPS[case])}
+                                    "HANDOFF_STEPS": str(self.steps[case])}
         return float(output_of([self.build / "handoff_program",
                                 "transport=shared_memory"], env=environment))
 
@@ -100,18 +101,18 @@ class Bench:
         """Between the last block's records of the first and the second half."""
         config = self.root / f"{case}.toml"
         config.write_text(CONFIG[case].replace("ROOT", str(self.root)))
-        steps, run = STEPS[case], self.root / "run"
+        steps, run = self.steps[case], self.root / "run"
         output_of([self.build / "sluice", "run", config, "--dir", run,
                    "--overwrite", f"blocks={CUTS[case][blocks]}",
                    "engine=processes", "transport=shared_memory", "threads=1",
-                   f"batch_size={BATCH[case]}", f"turns={2 * steps + 1}",
+                   f"batch_size={self.batch[case]}", f"turns={2 * steps + 1}",
                    f"log_every={steps}", "evaluate_every=0",
                    *(overrides or
                      ["boundary.policy=local_loss",
                       f"boundary.head.name={HEAD[case]}"])])
         times = {r["turn"]: r["time"] for r in records_of(run)
                  if r["kind"] == "train" and r["block"] == blocks}
-        return steps * BATCH[case] / (times[2 * steps] - times[steps])
+        return steps * self.batch[case] / (times[2 * steps] - times[steps])
 
 
 def table(rows):
