@@ -13,6 +13,7 @@
 #include "lib/engines/process_crew.h"
 #include "lib/engines/thread_crew.h"
 #include "lib/engines/worker_loop.h"
+#include "lib/schedules/executors.h"
 #include "transport/links/io_thread.h"
 #include "transport/meeting/rendezvous.h"
 #include "transport/wire/secret.h"
@@ -149,8 +150,12 @@ std::unique_ptr<Crew> make_thread_crew(const CrewParts& parts) {
 std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
                                         const ProcessPlace& place) {
   const auto meeting = std::make_shared<MeetingPlace>(parts, place);
+  const auto process_of = [plan = parts.experiment.plans.front()](int block) {
+    return first_beside(plan, block);
+  };
   const auto command = [=, resume = parts.files.resume](int block) {
     if (place.rank && block > 1) return ChildCommand();
+    if (process_of(block) != block) return ChildCommand();
     return worker_command(place.program, {.folder = place.folder,
                                           .block = block,
                                           .address = meeting->address(),
@@ -163,6 +168,7 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
        .input = meeting->secret(),
        .meet = [=](const auto& check) { return meeting->meet(check); },
        .all_joined = [=] { meeting->all_joined(); },
+       .process_of = process_of,
        .deadline = meeting->deadline()},
       parts.events, parts.ahead);
 }

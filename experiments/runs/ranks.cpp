@@ -99,6 +99,12 @@ void check_rank(const Rank& rank, const Experiment& experiment) {
         "{} has started {} processes, but engine is '{}': set engine = "
         "'processes', or start one",
         rank.starter, rank.count, experiment.engine);
+  if (experiment.plans.front().blocks.front().seating.chunks > 1)
+    throw UserError(
+        "{}: a rank has one block, and order = 'interleaved' gives several to "
+        "one process: set pipeline.executors to the number of blocks, or start "
+        "it without {}",
+        rank.starter, rank.starter);
   if (rank.count != experiment.blocks())
     throw UserError(
         "{} has started {} processes, but the network has {} blocks: start one "

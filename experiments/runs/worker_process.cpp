@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <iostream>
 #include <span>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -27,9 +29,11 @@
 #include "lib/engines/linked_crew.h"
 #include "lib/engines/pulse.h"
 #include "lib/engines/remote_witness.h"
+#include "lib/engines/seat_order.h"
 #include "lib/engines/worker_loop.h"
 #include "lib/memory/allocator.h"
 #include "lib/memory/resident.h"
+#include "lib/schedules/executors.h"
 
 namespace sluice {
 
@@ -205,6 +209,39 @@ Neighbours with_pulse(Neighbours links, Pulse& pulse, int block,
 
 }  // namespace
 
+namespace {
+
+/// All blocks of the executor, each in a thread.
+int work_beside_each_other(const Experiment& experiment,
+                           const WorkerArguments& arguments,
+                           const Secret& secret, Batches batches) {
+  const RunPlan& plan = experiment.plans.front();
+  const auto order = std::make_shared<SeatOrder>(
+      experiment.plans,
+      plan.blocks.front().seating.executor_of(arguments.block));
+  std::atomic<int> worst = 0;
+  {
+    std::vector<std::jthread> seats;
+    for (const int block : blocks_beside(plan, arguments.block))
+      seats.emplace_back([&, block] {
+        WorkerArguments mine = arguments;
+        mine.block = block;
+        try {
+          const int status =
+              work_in_run(experiment, mine, secret, {}, batches, order);
+          if (status != 0) worst = status;
+        } catch (const std::exception& error) {
+          order->fail();
+          worst = 1;
+          fmt::print(stderr, "sluice: block {}: {}\n", block, text_of(error));
+        }
+      });
+  }
+  return worst;
+}
+
+}  // namespace
+
 int run_worker_process(
     const WorkerArguments& arguments,
     const std::function<Experiment(const ConfigNode& config)>& read,
@@ -213,8 +250,11 @@ int run_worker_process(
   show_own_name();
   leave_signals_to_launcher();
   const Secret secret = secret_from_launcher();
-  return work_in_run(read(read_toml_file(config_of_run(arguments.folder))),
-                     arguments, secret, {}, batches);
+  const Experiment experiment =
+      read(read_toml_file(config_of_run(arguments.folder)));
+  if (blocks_beside(experiment.plans.front(), arguments.block).size() == 1)
+    return work_in_run(experiment, arguments, secret, {}, batches);
+  return work_beside_each_other(experiment, arguments, secret, batches);
 }
 
 int run_worker_process(const WorkerArguments& arguments) {
@@ -225,7 +265,8 @@ int run_worker_process(const WorkerArguments& arguments) {
 }
 
 int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
-                const Secret& secret, const RankHooks& rank, Batches batches) {
+                const Secret& secret, const RankHooks& rank, Batches batches,
+                std::shared_ptr<SeatOrder> order) {
   const int block = arguments.block;
   prepare_process(experiment);
   const auto memory = memory_of_block(block);
@@ -263,9 +304,11 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
             : nullptr,
         fed);
   };
+  Executor executor(pulse, saboteur.around());
+  if (order) executor.share(std::move(order));
   try {
-    run_worker(block, experiment.plans, links.control, make,
-               Executor(pulse, saboteur.around()), fed.get());
+    run_worker(block, experiment.plans, links.control, make, executor,
+               fed.get());
   } catch (const std::exception& error) {
     // run_worker() has told the launcher, who says it; but the launcher of a
     // rank may be what was lost, and its terminal another one.

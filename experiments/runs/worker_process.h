@@ -11,6 +11,7 @@
 #include "lib/base/config_node.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/fed_source.h"
+#include "lib/engines/seat_order.h"
 #include "transport/meeting/rendezvous.h"
 #include "transport/wire/secret.h"
 
@@ -82,10 +83,12 @@ struct RankHooks {
   std::function<void(const std::string& terms)> joined = nullptr;
 };
 
-/// What a worker does, from joining the others to the last grant. Returns the
-/// exit status; throws what goes wrong before it has joined.
+/// What a worker does, from joining the others to the last grant; it takes
+/// turns with others of its process where there is an order. Returns the exit
+/// status; throws what goes wrong before it has joined.
 int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
                 const Secret& secret, const RankHooks& rank = {},
-                Batches batches = Batches::of_data);
+                Batches batches = Batches::of_data,
+                std::shared_ptr<SeatOrder> order = nullptr);
 
 }  // namespace sluice

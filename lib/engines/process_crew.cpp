@@ -131,7 +131,7 @@ class ProcessCrew final : public Crew {
       children_.kill_all();
       linked_->give_up_all(failure);
     } else {
-      children_.kill(block);
+      children_.kill(hooks_.process_of ? hooks_.process_of(block) : block);
       linked_->give_up(block, failure);
     }
   }

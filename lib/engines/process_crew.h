@@ -25,6 +25,9 @@ struct ProcessHooks {
   std::function<std::vector<Link>(const std::function<void()>& check)> meet;
   /// Called once, in wait(), when all workers have their links to each other.
   std::function<void()> all_joined = nullptr;
+  /// The block under which the process of a block was started; empty: each has
+  /// its own.
+  std::function<int(int block)> process_of = nullptr;
   /// A worker that makes no progress for so long, and waits for nobody, hangs.
   Deadline deadline = std::chrono::minutes(10);
 };

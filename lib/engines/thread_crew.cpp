@@ -9,7 +9,9 @@
 #include "lib/base/memory_channel.h"
 #include "lib/engines/control.h"
 #include "lib/engines/linked_crew.h"
+#include "lib/engines/seat_order.h"
 #include "lib/engines/worker_loop.h"
+#include "lib/schedules/executors.h"
 
 namespace sluice {
 namespace {
@@ -19,6 +21,8 @@ class ThreadCrew final : public Crew {
   ThreadCrew(const Plans& plans, std::int64_t threads,
              const PrepareWorker& prepare, CrewEvents events, std::size_t ahead)
       : plans_(plans), threads_(threads), workers_(plans.at(0).blocks.size()) {
+    for (int executor = 0; executor < executors_of(plans.at(0)); ++executor)
+      orders_.push_back(std::make_shared<SeatOrder>(plans, executor));
     const Capacity capacity =
         control_capacity(static_cast<int>(workers_.size()));
     std::vector<Link> links;
@@ -56,16 +60,28 @@ class ThreadCrew final : public Crew {
       return worker;
     };
     try {
-      run_worker(block, plans_, control, make, {}, prepared.fed.get());
+      run_worker(block, plans_, control, make, executor_of(block),
+                 prepared.fed.get());
     } catch (const std::exception&) {
       // run_worker() has told the crew, which throws it.
     }
+  }
+
+  /// Where it has several blocks they take turns.
+  Executor executor_of(int block) const {
+    const Seating& seats = plans_.at(0).blocks.front().seating;
+    Executor executor;
+    if (seats.chunks > 1)
+      executor.share(
+          orders_.at(static_cast<std::size_t>(seats.executor_of(block))));
+    return executor;
   }
 
   const Plans& plans_;
   const std::int64_t threads_;
   /// Alive until their links end; set before their first grant is reached.
   std::vector<const Worker*> workers_;
+  std::vector<std::shared_ptr<SeatOrder>> orders_;  // by executor
   std::vector<std::jthread> running_;
   std::optional<LinkedCrew> linked_;  // goes first, which ends the threads
 };

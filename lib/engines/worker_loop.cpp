@@ -51,6 +51,7 @@ void carry_out_grants(int block, const Plans& plans, Link& control,
     // A pipe that was drained starts anew.
     if (pipe != grant.first_batch) worker.start(grant);
     pipe = grant.first_batch;
+    if (!free) executor.begin(block, grant);
     if (free)
       report_done(block, grant.phase, free->carry_out(grant), *control.sender);
     else
@@ -89,6 +90,7 @@ void run_worker(int block, const Plans& plans, Link& control,
     carry_out_grants(block, plans, control, *worker, executor, fed);
     control.sender->close();
   } catch (const std::exception& error) {
+    executor.fail();
     report(control, {block, cause_of(error), text_of(error)});
     throw;
   }

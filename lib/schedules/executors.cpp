@@ -74,6 +74,14 @@ std::vector<int> blocks_of(const RunPlan& plan, int executor) {
   return blocks;
 }
 
+std::vector<int> blocks_beside(const RunPlan& plan, int block) {
+  return blocks_of(plan, plan.blocks.front().seating.executor_of(block));
+}
+
+int first_beside(const RunPlan& plan, int block) {
+  return blocks_beside(plan, block).front();
+}
+
 std::vector<SeatAction> executor_actions(const RunPlan& plan, int executor,
                                          const Grant& grant) {
   const std::vector<int> blocks = blocks_of(plan, executor);
