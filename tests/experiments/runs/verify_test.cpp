@@ -118,6 +118,30 @@ TEST_P(VerifyOrder, HasTheSameBitsInThreeBlocks) {
 INSTANTIATE_TEST_SUITE_P(Pipelines, VerifyOrder,
                          testing::Values("gpipe", "1f1b", "zb-h1"));
 
+TEST(VerifyPipeline, OfExecutorsWithSeveralBlocksHasTheSameBits) {
+  EXPECT_EQ(
+      differences(verified(blocks(4) + kMlp +
+                           "boundary = {policy = 'backprop'}
+"
+                           "pipeline = {micro_batches = 4, order = "
+                           "'interleaved', executors = 2}
+")),
+      kSame);
+}
+
+TEST(VerifyPipeline, WithoutAFlushHasTheSameBits) {
+  EXPECT_EQ(differences(verified(
+                blocks(3) + kMlp +
+                "drop_last = true
+boundary = {
+    policy = 'backprop'}
+"
+                "pipeline = {micro_batches = 4, order = '1f1b', flush = false, "
+                "weights = 'double_buffer'}
+")),
+            kSame);
+}
+
 TEST(VerifyModel, ConvNetWithBatchNormAndDropoutHasTheSameBits) {
   EXPECT_EQ(differences(verified(
                 "blocks = 3\nmodel = {name = 'conv3', channels = 8, dropout = "
