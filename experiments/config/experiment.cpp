@@ -118,6 +118,8 @@ void read_boundary(Fields& fields, Experiment& experiment) {
 
 void read_optimizer(Fields& fields, Experiment& experiment) {
   OptimizerOptions options;
+  options.last_layer =
+      fmt::format("layers.{}.", experiment.model.layers.size() - 1);
   options.describe(fields);
   experiment.optimizers.push_back(std::move(options));
 }

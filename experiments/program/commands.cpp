@@ -195,6 +195,13 @@ std::vector<KeyDoc> keys_of(const PolicyRow& policy) {
   return fields.manual();
 }
 
+std::vector<KeyDoc> keys_of(const OptimizerRow& row) {
+  Fields fields(nullptr, "optimizer");
+  OptimizerOptions options;
+  row.make(fields, options);
+  return fields.manual();
+}
+
 template <class Make>
 void print_rows(std::span<const Row<Make>> rows) {
   for (const Row<Make>& row : rows)
@@ -383,14 +390,23 @@ void list_command(const ListArguments& arguments) {
   if (kind == "optimizers") return print_rows(optimizers());
 }
 
-void help_config_command() {
-  fmt::print("{}", config_manual(experiment_of({}).manual));
-  for (const PolicyRow& row : policies()) {
+template <class Make>
+void print_keys(std::span<const Row<Make>> rows, std::string_view choice,
+                std::string_view has, std::string_view shown) {
+  for (const Row<Make>& row : rows) {
     const std::vector<KeyDoc> keys = keys_of(row);
-    if (keys.empty()) continue;
-    fmt::print("\nWith policy = \"{}\" [boundary] also has\n{}", row.name,
+    if (keys.empty() || row.name == shown) continue;
+    fmt::print("\nWith {} = \"{}\" {}\n{}", choice, row.name, has,
                config_manual(keys));
   }
+}
+
+void help_config_command() {
+  fmt::print("{}", config_manual(experiment_of({}).manual));
+  print_keys(optimizers(), "name",
+             "[optimizer] has, instead of momentum and nesterov,",
+             OptimizerOptions().name);
+  print_keys(policies(), "policy", "[boundary] also has", "");
 }
 
 void help_sweep_command() {

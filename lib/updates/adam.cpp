@@ -104,16 +104,21 @@ class Adam final : public Optimizer {
   Tensors step_;
 };
 
-}  // namespace
-
-std::unique_ptr<Optimizer> make_adam(const OptimizerOptions& options,
-                                     const NamedTensors& parameters) {
-  return std::make_unique<Adam>(options, parameters, Decay::in_gradient);
+MakeOptimizer read_as(Decay decay, Fields& fields, OptimizerOptions& options) {
+  options.describe_moments(fields);
+  return [decay](const OptimizerOptions& all, const NamedTensors& parameters) {
+    return std::make_unique<Adam>(all, parameters, decay);
+  };
 }
 
-std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options,
-                                      const NamedTensors& parameters) {
-  return std::make_unique<Adam>(options, parameters, Decay::decoupled);
+}  // namespace
+
+MakeOptimizer read_adam(Fields& fields, OptimizerOptions& options) {
+  return read_as(Decay::in_gradient, fields, options);
+}
+
+MakeOptimizer read_adamw(Fields& fields, OptimizerOptions& options) {
+  return read_as(Decay::decoupled, fields, options);
 }
 
 }  // namespace sluice

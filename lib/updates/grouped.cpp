@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <fnmatch.h>
 
 namespace sluice {
@@ -33,6 +34,50 @@ std::vector<FusedGroup> fused_groups(const OptimizerOptions& options,
   std::erase_if(groups,
                 [](const FusedGroup& group) { return group.members.empty(); });
   return groups;
+}
+
+std::vector<Stepped> stepped(const std::vector<FusedGroup>& groups,
+                             const NamedTensors& parameters,
+                             const Tensors& gradients, double learning_rate) {
+  std::vector<Stepped> all;
+  for (const FusedGroup& group : groups)
+    for (const std::size_t i : group.members) {
+      if (!gradients[i].defined()) continue;
+      const at::Tensor& weight = parameters[i].second;
+      all.push_back({.index = i,
+                     .weight = weight,
+                     .gradient = gradient_for(weight, gradients[i]),
+                     .weight_decay = group.weight_decay,
+                     .rate = learning_rate * group.lr_scale});
+    }
+  return all;
+}
+
+at::Tensor with_decay(const Stepped& each) {
+  return each.weight_decay == 0
+             ? each.gradient
+             : each.gradient.add(each.weight, each.weight_decay);
+}
+
+Tensors zeros_like(const NamedTensors& parameters) {
+  Tensors zeros;
+  for (const auto& [name, parameter] : parameters)
+    zeros.push_back(at::zeros_like(parameter.detach()));
+  return zeros;
+}
+
+Tensors counts_for(const NamedTensors& parameters) {
+  Tensors counts;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    counts.push_back(at::zeros({}, at::kFloat));
+  return counts;
+}
+
+void add_state(const NamedTensors& parameters, std::string_view what,
+               const Tensors& tensors, NamedTensors& state) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    state.emplace_back(fmt::format("{}.{}", parameters[i].first, what),
+                       tensors[i]);
 }
 
 at::Tensor gradient_for(const at::Tensor& parameter,

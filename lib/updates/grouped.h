@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "lib/updates/optimizer.h"
@@ -17,6 +18,33 @@ struct FusedGroup {
 /// Every parameter in exactly one group; groups without members are left out.
 std::vector<FusedGroup> fused_groups(const OptimizerOptions& options,
                                      const NamedTensors& parameters);
+
+/// A parameter that a step moves.
+struct Stepped {
+  std::size_t index = 0;  ///< of the parameter
+  at::Tensor weight = {};
+  at::Tensor gradient = {};  ///< in the weight's layout; may be shared
+  double weight_decay = 0;
+  double rate = 0;  ///< of the step, scaled for the group
+};
+
+/// The parameters that have a gradient, group by group.
+std::vector<Stepped> stepped(const std::vector<FusedGroup>& groups,
+                             const NamedTensors& parameters,
+                             const Tensors& gradients, double learning_rate);
+
+/// The gradient plus the decay's, a tensor of its own; without decay the
+/// gradient itself.
+at::Tensor with_decay(const Stepped& each);
+
+/// Zeros in the layout of each parameter, and a count of steps for each. Counts
+/// lie on the CPU, where a rule reads them without waiting for a GPU.
+Tensors zeros_like(const NamedTensors& parameters);
+Tensors counts_for(const NamedTensors& parameters);
+
+/// Adds "<parameter>.<what>" for each of them to `state`.
+void add_state(const NamedTensors& parameters, std::string_view what,
+               const Tensors& tensors, NamedTensors& state);
 
 /// The gradient in the parameter's own memory layout: fused operations walk
 /// both as flat arrays.

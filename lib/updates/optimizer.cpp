@@ -1,21 +1,32 @@
 #include "lib/updates/optimizer.h"
 
 #include "lib/base/error.h"
+#include "lib/base/plug_in.h"
+#include "lib/updates/transform.h"
 
 namespace sluice {
 
-std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options,
-                                    const NamedTensors& parameters);
-std::unique_ptr<Optimizer> make_adam(const OptimizerOptions& options,
-                                     const NamedTensors& parameters);
-std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options,
-                                      const NamedTensors& parameters);
+MakeOptimizer read_adagrad(Fields& fields, OptimizerOptions& options);
+MakeOptimizer read_adam(Fields& fields, OptimizerOptions& options);
+MakeOptimizer read_adamw(Fields& fields, OptimizerOptions& options);
+MakeOptimizer read_lion(Fields& fields, OptimizerOptions& options);
+MakeOptimizer read_muon(Fields& fields, OptimizerOptions& options);
+MakeOptimizer read_nadam(Fields& fields, OptimizerOptions& options);
+MakeOptimizer read_nadamw(Fields& fields, OptimizerOptions& options);
+MakeOptimizer read_rmsprop(Fields& fields, OptimizerOptions& options);
+MakeOptimizer read_sgd(Fields& fields, OptimizerOptions& options);
 
 std::span<const OptimizerRow> optimizers() {
   static constexpr OptimizerRow kRows[] = {
-      {"adam", "Adam, weight decay added to the gradient", make_adam},
-      {"adamw", "Adam with decoupled weight decay", make_adamw},
-      {"sgd", "with momentum, Nesterov, weight decay", make_sgd},
+      {"adagrad", "rates by the sum of squared gradients", read_adagrad},
+      {"adam", "Adam, weight decay added to the gradient", read_adam},
+      {"adamw", "Adam with decoupled weight decay", read_adamw},
+      {"lion", "the sign of a momentum, weight decay decoupled", read_lion},
+      {"muon", "orthogonal steps of matrices, AdamW for the rest", read_muon},
+      {"nadam", "Adam that looks ahead, tolerates delay", read_nadam},
+      {"nadamw", "NAdam with decoupled weight decay", read_nadamw},
+      {"rmsprop", "rates by a mean of squared gradients", read_rmsprop},
+      {"sgd", "with momentum, Nesterov, weight decay", read_sgd},
   };
   return kRows;
 }
@@ -28,30 +39,29 @@ Tensors Optimizer::direction(double /*learning_rate*/) const {
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           const NamedTensors& parameters) {
-  return find_row(optimizers(), options.name, "optimizer")
-      .make(options, parameters);
+  if (options.make) return options.make(options, parameters);
+  OptimizerOptions own = options;
+  Fields defaults(nullptr, "optimizer");
+  const OptimizerRow& row = find_row(optimizers(), own.name, "optimizer");
+  return row.make(defaults, own)(own, parameters);
+}
+
+void OptimizerOptions::describe_moments(Fields& fields) {
+  fields.key("beta1", beta1,
+             {.text = "decay of the mean", .min = 0, .max = 0.999999});
+  fields.key("beta2", beta2,
+             {.text = "decay of the variance", .min = 0, .max = 0.999999});
+  fields.key("epsilon", epsilon,
+             {.text = "added to the root of the variance", .min = 0});
 }
 
 void OptimizerOptions::describe(Fields& fields) {
-  fields.key("name", name,
-             {.text = "the update rule", .allowed = {"sgd", "adam", "adamw"}});
+  const OptimizerRow& row =
+      choose(fields, "name", optimizers(), name, "optimizer");
   learning_rate.describe(fields);
   fields.key("weight_decay", weight_decay,
              {.text = "pull of every weight towards 0", .min = 0});
-  if (name == "sgd") {
-    fields.key("momentum", momentum,
-               {.text = "part of the velocity that stays", .min = 0, .max = 1});
-    fields.key("nesterov", nesterov, {.text = "look ahead along the velocity"});
-    if (nesterov && momentum == 0)
-      fields.reject("nesterov", "needs a momentum above 0");
-  } else {
-    fields.key("beta1", beta1,
-               {.text = "decay of the mean", .min = 0, .max = 0.999999});
-    fields.key("beta2", beta2,
-               {.text = "decay of the variance", .min = 0, .max = 0.999999});
-    fields.key("epsilon", epsilon,
-               {.text = "added to the root of the variance", .min = 0});
-  }
+  make = row.make(fields, *this);
   fields.list(
       "groups", "parameters that differ",
       [&](Fields& group, std::int64_t index) {

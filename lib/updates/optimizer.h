@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,13 @@ struct ParameterGroup {
   double lr_scale = 1;
 };
 
+class Optimizer;
+struct OptimizerOptions;
+
+/// Makes an update rule with the keys of its own that were read.
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(
+    const OptimizerOptions& options, const NamedTensors& parameters)>;
+
 /// Norms are clipped over the gradients of a block, or of the whole model.
 enum class ClipScope : std::uint8_t { block, model };
 
@@ -30,19 +38,25 @@ struct OptimizerOptions {
   // sgd
   double momentum = 0;
   bool nesterov = false;
-  // adam, adamw
+  // Adam and what is made from it.
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
   std::vector<ParameterGroup> groups = {};  ///< the first that matches holds
   double clip_norm = 0;                     ///< 0: no clipping
   ClipScope clip_scope = ClipScope::block;
+  /// "layers.7.": what the names of the model's last layer begin with, where
+  /// that is known. For rules that treat outputs apart.
+  std::string last_layer = {};
+  MakeOptimizer make = {};      ///< empty: the row's, with default keys
 
   void describe(Fields& fields);
+  /// beta1, beta2 and epsilon, for rules that have them.
+  void describe_moments(Fields& fields);
 };
 
-/// Steps a block's parameters by ATen's fused operations. A parameter without
-/// a gradient is left alone: no decay, no momentum.
+/// Steps a block's parameters, by ATen's fused operations where there are some.
+/// A parameter without a gradient is left alone: no decay, no momentum.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -58,9 +72,10 @@ class Optimizer {
   virtual NamedTensors state() const = 0;
 };
 
-using MakeOptimizer = std::unique_ptr<Optimizer> (*)(
-    const OptimizerOptions& options, const NamedTensors& parameters);
-using OptimizerRow = Row<MakeOptimizer>;
+/// Reads the keys that a rule has beside those of all rules.
+using ReadOptimizer = MakeOptimizer (*)(Fields& fields,
+                                        OptimizerOptions& options);
+using OptimizerRow = Row<ReadOptimizer>;
 
 /// A new update rule is one source file and one row.
 std::span<const OptimizerRow> optimizers();

@@ -67,9 +67,16 @@ class Sgd final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options,
-                                    const NamedTensors& parameters) {
-  return std::make_unique<Sgd>(options, parameters);
+MakeOptimizer read_sgd(Fields& fields, OptimizerOptions& options) {
+  fields.key("momentum", options.momentum,
+             {.text = "part of the velocity that stays", .min = 0, .max = 1});
+  fields.key("nesterov", options.nesterov,
+             {.text = "look ahead along the velocity"});
+  if (options.nesterov && options.momentum == 0)
+    fields.reject("nesterov", "needs a momentum above 0");
+  return [](const OptimizerOptions& all, const NamedTensors& parameters) {
+    return std::make_unique<Sgd>(all, parameters);
+  };
 }
 
 }  // namespace sluice

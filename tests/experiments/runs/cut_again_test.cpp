@@ -119,7 +119,8 @@ TEST_P(BackpropCutAgain, EndsWithTheBitsOfTheRunsThatHadEitherCutAllTheTime) {
   }
 }
 
-const std::string kOptimizers[] = {"Momentum", "Adam", "ModelClip"};
+const std::string kOptimizers[] = {"Momentum", "Adam", "ModelClip", "Muon",
+                                   "Nadamw"};
 
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, BackpropCutAgain,
@@ -129,7 +130,9 @@ INSTANTIATE_TEST_SUITE_P(
         "{name = 'adam', lr = 0.01, schedule = {name = 'cosine'}}",
         "{name = 'adamw', lr = 0.01, weight_decay = 0.1, groups = [{match = "
         "['*.bias'], weight_decay = 0}], clip = {norm = 0.5, scope = "
-        "'model'}}"),
+        "'model'}}",
+        "{name = 'muon', lr = 0.01, weight_decay = 0.1}",
+        "{name = 'nadamw', lr = 0.01, momentum_decay = 0.5}"),
     [](const auto& info) { return kOptimizers[info.index]; });
 
 TEST_F(CutAgain, GoesOnInProcessesWhichReadTheNewConfig) {

@@ -36,26 +36,117 @@ TEST(Sgd, KeepsItsVelocityInItsState) {
   EXPECT_NEAR(first(named[0].second), 1 - 0.1 - 0.15, 1e-6);
 }
 
-TEST(Optimizer, LeavesAParameterWithoutGradientAlone) {
-  for (const char* name : {"sgd", "adam", "adamw"}) {
-    const NamedTensors named = parameters({"w", "v"});
-    const auto optimizer = make_optimizer(
-        {.name = name, .weight_decay = 0.5, .momentum = 0.9}, named);
-    optimizer->step({{}, at::ones({2, 3})}, 0.1);
-    EXPECT_EQ(first(named[0].second), 1) << name;
-    EXPECT_NE(first(named[1].second), 1) << name;
+/// Of the table of rules.
+class EveryOptimizer : public testing::TestWithParam<OptimizerRow> {
+ protected:
+  OptimizerOptions options() const {
+    return {.name = std::string(GetParam().name), .momentum = kMomentum};
   }
+
+ private:
+  static constexpr double kMomentum = 0.9;
+};
+
+/// Of weights [2, 3], another for every step.
+at::Tensor gradient_of(int step) {
+  return at::sin(at::arange(6).to(at::kFloat) + step).view({2, 3});
 }
 
-TEST(Optimizer, TakesGradientsThatLieOtherwise) {
-  for (const char* name : {"sgd", "adam"}) {
-    const NamedTensors named = {{"w", at::zeros({2, 3})}};
-    const NamedTensors same = {{"w", at::zeros({2, 3})}};
-    const at::Tensor gradient = at::rand({2, 3});
-    make_optimizer({.name = name}, named)->step({gradient.clone()}, 0.1);
-    make_optimizer({.name = name}, same)
-        ->step({gradient.t().contiguous().t()}, 0.1);
-    EXPECT_TRUE(named[0].second.equal(same[0].second)) << name;
+TEST_P(EveryOptimizer, LeavesAParameterWithoutGradientAlone) {
+  const NamedTensors named = parameters({"w", "v"});
+  OptimizerOptions with_decay = options();
+  with_decay.weight_decay = 0.5;
+  const auto optimizer = make_optimizer(with_decay, named);
+  optimizer->step({gradient_of(0), gradient_of(0)}, 0.1);
+  const at::Tensor before = named[0].second.clone();
+  NamedTensors state;
+  for (const auto& [name, tensor] : optimizer->state())
+    state.emplace_back(name, tensor.clone());
+  optimizer->step({{}, gradient_of(1)}, 0.1);
+  EXPECT_TRUE(named[0].second.equal(before));
+  EXPECT_FALSE(named[1].second.equal(before));
+  const NamedTensors now = optimizer->state();
+  for (std::size_t i = 0; i < now.size(); ++i)
+    EXPECT_EQ(now[i].second.equal(state[i].second), now[i].first[0] == 'w')
+        << now[i].first;
+}
+
+TEST_P(EveryOptimizer, TakesGradientsThatLieOtherwise) {
+  const NamedTensors named = parameters({"w"});
+  const NamedTensors same = parameters({"w"});
+  const at::Tensor gradient = gradient_of(0);
+  make_optimizer(options(), named)->step({gradient.clone()}, 0.1);
+  make_optimizer(options(), same)->step({gradient.t().contiguous().t()}, 0.1);
+  EXPECT_TRUE(named[0].second.equal(same[0].second));
+}
+
+TEST_P(EveryOptimizer, ContinuesFromItsStateWithTheSameBits) {
+  const NamedTensors named = parameters({"w"});
+  const NamedTensors resumed = parameters({"w"});
+  const auto optimizer = make_optimizer(options(), named);
+  for (int step = 0; step < 5; ++step)
+    optimizer->step({gradient_of(step)}, 0.1);
+  const auto fresh = make_optimizer(options(), resumed);
+  resumed[0].second.copy_(named[0].second);
+  const NamedTensors saved = optimizer->state();
+  ASSERT_FALSE(saved.empty());
+  for (const auto& [name, tensor] : fresh->state())
+    for (const auto& [saved_name, value] : saved)
+      if (name == saved_name) tensor.copy_(value);
+  for (int step = 5; step < 10; ++step) {
+    optimizer->step({gradient_of(step)}, 0.1);
+    fresh->step({gradient_of(step)}, 0.1);
+  }
+  EXPECT_TRUE(resumed[0].second.equal(named[0].second));
+}
+
+TEST_P(EveryOptimizer, ItsStateMatters) {
+  const NamedTensors named = parameters({"w"});
+  const NamedTensors forgetful = parameters({"w"});
+  const auto optimizer = make_optimizer(options(), named);
+  for (int step = 0; step < 5; ++step) {
+    // A last one that is small beside the momentum turns not even its sign.
+    const at::Tensor gradient = gradient_of(0) * (step < 4 ? 1 : -1e-3);
+    optimizer->step({gradient.clone()}, 0.1);
+    make_optimizer(options(), forgetful)->step({gradient.clone()}, 0.1);
+  }
+  EXPECT_FALSE(forgetful[0].second.equal(named[0].second));
+}
+
+TEST_P(EveryOptimizer, ScalesRateAndDecayByGroup) {
+  const NamedTensors named = parameters({"still", "decayed", "plain"});
+  OptimizerOptions grouped = options();
+  grouped.groups = {{{"still"}, 0, 0}, {{"decayed"}, 0.5, 1}};
+  const auto optimizer = make_optimizer(grouped, named);
+  for (int step = 0; step < 2; ++step)
+    optimizer->step({gradient_of(step), gradient_of(step), gradient_of(step)},
+                    0.1);
+  EXPECT_EQ(first(named[0].second), 1);
+  EXPECT_FALSE(named[1].second.equal(named[2].second));
+  EXPECT_FALSE(named[0].second.equal(named[2].second));
+}
+
+TEST_P(EveryOptimizer, ComesNearTheMinimumOfAQuadratic) {
+  const NamedTensors named = parameters({"w"});
+  const auto optimizer = make_optimizer(options(), named);
+  for (int step = 0; step < 300; ++step)
+    optimizer->step({named[0].second.clone()}, 3.0 / (step + 30));
+  EXPECT_LT(named[0].second.abs().max().item<double>(), 0.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, EveryOptimizer,
+                         testing::ValuesIn(optimizers().begin(),
+                                           optimizers().end()),
+                         [](const auto& info) {
+                           return std::string(info.param.name);
+                         });
+
+TEST(Optimizer, OfAnUnknownNameIsRefusedWithAllNames) {
+  try {
+    make_optimizer({.name = "adamq"}, parameters({"w"}));
+    FAIL() << "it was made";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("nadamw"), std::string::npos);
   }
 }
 

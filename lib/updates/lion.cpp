@@ -1,0 +1,70 @@
+// Lion (Chen et al., arXiv:2302.06675, algorithm 2): a step is the sign of a
+// mixture of momentum and gradient, so every weight moves by the rate. Weight
+// decay is decoupled.
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "lib/updates/grouped.h"
+
+namespace sluice {
+namespace {
+
+struct LionOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+
+  void describe(Fields& fields) {
+    fields.key("beta1", beta1,
+               {.text = "part of the momentum in a step", .min = 0, .max = 1});
+    fields.key("beta2", beta2,
+               {.text = "decay of the momentum", .min = 0, .max = 0.999999});
+  }
+};
+
+class Lion final : public Optimizer {
+ public:
+  Lion(const LionOptions& own, const OptimizerOptions& options,
+       const NamedTensors& parameters)
+      : own_(own),
+        parameters_(parameters),
+        groups_(fused_groups(options, parameters)),
+        momentum_(zeros_like(parameters)) {}
+
+  void step(const Tensors& gradients, double learning_rate) override {
+    const at::NoGradGuard no_grad;
+    for (const Stepped& each :
+         stepped(groups_, parameters_, gradients, learning_rate)) {
+      at::Tensor& momentum = momentum_[each.index];
+      each.weight.mul_(1 - each.rate * each.weight_decay)
+          .sub_(momentum.lerp(each.gradient, 1 - own_.beta1).sign_(),
+                each.rate);
+      momentum.lerp_(each.gradient, 1 - own_.beta2);
+    }
+  }
+
+  NamedTensors state() const override {
+    NamedTensors named;
+    add_state(parameters_, "momentum", momentum_, named);
+    return named;
+  }
+
+ private:
+  LionOptions own_;
+  NamedTensors parameters_;
+  std::vector<FusedGroup> groups_;
+  Tensors momentum_;
+};
+
+}  // namespace
+
+MakeOptimizer read_lion(Fields& fields, OptimizerOptions& /*options*/) {
+  LionOptions own;
+  own.describe(fields);
+  return [own](const OptimizerOptions& all, const NamedTensors& parameters) {
+    return std::make_unique<Lion>(own, all, parameters);
+  };
+}
+
+}  // namespace sluice
