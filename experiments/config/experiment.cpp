@@ -194,10 +194,29 @@ void check_statistics(const Experiment& experiment, const BlockPlan& block,
                            block.block, block.block));
 }
 
+/// Whether the weights of the forward are there when a correction wants them.
+void check_correction(const Settings& settings, const Experiment& experiment,
+                      const BlockPlan& block, const Fields& top) {
+  const auto index = static_cast<std::size_t>(block.block) - 1;
+  if (!experiment.optimizers.at(index).wants_forward_weights) return;
+  if (settings.accumulate > 1)
+    top.reject("optimizer",
+               "correction 'delay_compensation' corrects one batch by itself: "
+               "it can't go with accumulate.batches above 1");
+  if (block.delay > 0 && block.weights == WeightsAtBackward::current)
+    top.reject("optimizer",
+               fmt::format("correction 'delay_compensation' has nothing to "
+                           "correct in block {}, which takes its gradients at "
+                           "today's weights; it is for weights = 'stash'",
+                           block.block));
+}
+
 void check_plan(const Settings& settings, const Experiment& experiment,
                 const RunPlan& plan, const Fields& top) {
   for (const BlockPlan& block : plan.blocks)
     check_statistics(experiment, block, top);
+  for (const BlockPlan& block : plan.blocks)
+    check_correction(settings, experiment, block, top);
   if (plan.model_norm && settings.accumulate > 1)
     top.reject("accumulate",
                "can't go with clip.scope = 'model'; use clip.scope = 'block'");

@@ -33,6 +33,7 @@
 #include "lib/base/own_image.h"
 #include "lib/boundaries/codecs/codec.h"
 #include "lib/checkpoints/safetensors.h"
+#include "lib/updates/corrections.h"
 #include "lib/updates/optimizer.h"
 #include "modules/models.h"
 
@@ -199,6 +200,13 @@ std::vector<KeyDoc> keys_of(const OptimizerRow& row) {
   Fields fields(nullptr, "optimizer");
   OptimizerOptions options;
   row.make(fields, options);
+  return fields.manual();
+}
+
+std::vector<KeyDoc> keys_of(const CorrectionRow& row) {
+  Fields fields(nullptr, "optimizer.correction");
+  OptimizerOptions with_velocity{.momentum = 0.9};
+  row.make(fields, with_velocity);
   return fields.manual();
 }
 
@@ -388,6 +396,7 @@ void list_command(const ListArguments& arguments) {
   if (kind == "codecs") return print_rows(codecs());
   if (kind == "losses") return print_rows(losses());
   if (kind == "optimizers") return print_rows(optimizers());
+  if (kind == "corrections") return print_rows(corrections());
 }
 
 template <class Make>
@@ -406,6 +415,7 @@ void help_config_command() {
   print_keys(optimizers(), "name",
              "[optimizer] has, instead of momentum and nesterov,",
              OptimizerOptions().name);
+  print_keys(corrections(), "name", "[optimizer.correction] also has", "");
   print_keys(policies(), "policy", "[boundary] also has", "");
 }
 

@@ -376,7 +376,7 @@ void define_list(CLI::App& app, sluice::ListArguments& arguments) {
   command->add_option("kind", arguments.kind, "of what")
       ->required()
       ->check(CLI::IsMember({"methods", "heads", "models", "datasets", "losses",
-                             "optimizers", "codecs"}));
+                             "optimizers", "corrections", "codecs"}));
   command->add_option("name", arguments.name,
                       "a method, to be described on a page");
   command->callback([&] { sluice::list_command(arguments); });

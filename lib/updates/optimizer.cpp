@@ -2,6 +2,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/plug_in.h"
+#include "lib/updates/corrections.h"
 #include "lib/updates/transform.h"
 
 namespace sluice {
@@ -89,6 +90,7 @@ void OptimizerOptions::describe(Fields& fields) {
               .allowed = {"block", "model"}});
     clip_scope = scope == "model" ? ClipScope::model : ClipScope::block;
   });
+  describe_correction(fields, *this);
 }
 
 }  // namespace sluice

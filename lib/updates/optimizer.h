@@ -22,11 +22,15 @@ struct ParameterGroup {
 };
 
 class Optimizer;
+class Transform;
 struct OptimizerOptions;
 
 /// Makes an update rule with the keys of its own that were read.
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(
     const OptimizerOptions& options, const NamedTensors& parameters)>;
+/// Makes a correction of stale gradients (corrections.h), likewise.
+using MakeCorrection =
+    std::function<std::unique_ptr<Transform>(const NamedTensors& parameters)>;
 
 /// Norms are clipped over the gradients of a block, or of the whole model.
 enum class ClipScope : std::uint8_t { block, model };
@@ -49,6 +53,9 @@ struct OptimizerOptions {
   /// that is known. For rules that treat outputs apart.
   std::string last_layer = {};
   MakeOptimizer make = {};      ///< empty: the row's, with default keys
+  MakeCorrection correct = {};  ///< empty: stale gradients are applied as such
+  /// Whether that reads UpdateInfo::forward_weights.
+  bool wants_forward_weights = false;
 
   void describe(Fields& fields);
   /// beta1, beta2 and epsilon, for rules that have them.
@@ -70,6 +77,23 @@ class Optimizer {
   /// "<parameter>.momentum", "<parameter>.step" ...: shares the storage, so
   /// copying into these tensors restores a state.
   virtual NamedTensors state() const = 0;
+};
+
+/// What a step of a rule with a velocity v = momentum * v + g goes along:
+/// weights -= rate * (velocity * v + gradient * g).
+struct StepMix {
+  double velocity = 1;
+  double gradient = 0;
+
+  bool operator==(const StepMix&) const = default;
+};
+
+/// A rule with such a velocity, which a correction may weigh against the
+/// gradient. step() is step_along() of the velocity alone.
+class VelocityOptimizer : public Optimizer {
+ public:
+  virtual void step_along(const Tensors& gradients, double learning_rate,
+                          const StepMix& mix) = 0;
 };
 
 /// Reads the keys that a rule has beside those of all rules.

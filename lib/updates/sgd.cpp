@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-class Sgd final : public Optimizer {
+class Sgd final : public VelocityOptimizer {
  public:
   Sgd(const OptimizerOptions& options, const NamedTensors& parameters)
       : options_(options),
@@ -49,6 +49,19 @@ class Sgd final : public Optimizer {
       for (const std::size_t i : group.members)
         changes[i] = velocity_[i] * (-learning_rate * group.lr_scale);
     return changes;
+  }
+
+  void step_along(const Tensors& gradients, double learning_rate,
+                  const StepMix& mix) override {
+    const at::NoGradGuard no_grad;
+    for (const Stepped& each :
+         stepped(groups_, parameters_, gradients, learning_rate)) {
+      const at::Tensor change = with_decay(each);
+      at::Tensor& velocity = velocity_[each.index];
+      velocity.mul_(options_.momentum).add_(change);
+      each.weight.sub_((mix.gradient * change).add_(velocity, mix.velocity),
+                       each.rate);
+    }
   }
 
   NamedTensors state() const override {

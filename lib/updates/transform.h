@@ -21,6 +21,9 @@ struct Staleness {
     sum += value;
     most = std::max(most, value);
   }
+  double mean_over(std::int64_t batches) const {
+    return static_cast<double>(sum) / static_cast<double>(batches);
+  }
 };
 
 /// What an update is of, and the rate that it will be applied with.
@@ -33,6 +36,12 @@ struct UpdateInfo {
   /// Norm of the whole model's gradients, where blocks have exchanged it.
   std::optional<double> model_norm = {};
   double rate = 0;
+  /// Of a VelocityOptimizer: what the step goes along.
+  StepMix mix = {};
+  /// With which the window's only batch was forwarded: of the first parameters,
+  /// the block's own. Empty unless the options want them
+  /// (OptimizerOptions::wants_forward_weights), or where none were kept.
+  Tensors forward_weights = {};
 };
 
 /// What the links of a chain are made from.
@@ -41,7 +50,8 @@ struct UpdateOptions {
   bool mean = false;  ///< over the window's turns, instead of the sum
 };
 
-/// A link of an update: changes gradients, or the rate. Gradients are those of
+/// A link of an update: changes gradients, the rate, or what a step goes along.
+/// Gradients are those of
 /// the optimizer's parameters, in their order; undefined ones are left so, and
 /// none is written in place, for others may hold it.
 class Transform {

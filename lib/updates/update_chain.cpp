@@ -2,17 +2,23 @@
 
 #include <utility>
 
+#include "lib/base/error.h"
+
 namespace sluice {
 
 std::unique_ptr<Transform> make_mean(const UpdateOptions& options,
                                      const NamedTensors& parameters);
 std::unique_ptr<Transform> make_clip(const UpdateOptions& options,
                                      const NamedTensors& parameters);
+std::unique_ptr<Transform> make_correction(const UpdateOptions& options,
+                                           const NamedTensors& parameters);
 
 std::span<const TransformRow> transforms() {
   static constexpr TransformRow kRows[] = {
       {"mean", "of the turns of a window, instead of their sum", make_mean},
       {"clip", "of the norm over the block, or the model", make_clip},
+      {"correction", "of stale gradients, by the staleness measured",
+       make_correction},
   };
   return kRows;
 }
@@ -24,11 +30,17 @@ UpdateChain::UpdateChain(const UpdateOptions& options,
     if (auto link = row.make(options, parameters))
       links_.push_back(std::move(link));
   optimizer_ = make_optimizer(options.optimizer, parameters);
+  velocity_ = dynamic_cast<VelocityOptimizer*>(optimizer_.get());
 }
 
 double UpdateChain::apply(Tensors& gradients, UpdateInfo info) {
   for (const auto& link : links_) link->apply(gradients, info);
-  optimizer_->step(gradients, info.rate);
+  if (info.mix == StepMix{}) {
+    optimizer_->step(gradients, info.rate);
+  } else {
+    SLUICE_CHECK(velocity_ != nullptr, "an optimizer without a velocity");
+    velocity_->step_along(gradients, info.rate, info.mix);
+  }
   return info.rate;
 }
 

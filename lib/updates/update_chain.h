@@ -30,6 +30,7 @@ class UpdateChain {
   LearningRate rate_;
   std::vector<std::unique_ptr<Transform>> links_;
   std::unique_ptr<Optimizer> optimizer_;
+  VelocityOptimizer* velocity_ = nullptr;  ///< optimizer_, if it is one
 };
 
 }  // namespace sluice

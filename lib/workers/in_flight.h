@@ -32,6 +32,7 @@ struct Asked {
   std::vector<Pull> pulls = {};
   Signal signal = {};
   ToLearn lesson = {};
+  Tensors forward_weights = {};  ///< where a correction wants them
 };
 
 /// What a block holds of the batches that its ledger has marked.

@@ -36,7 +36,8 @@ UpdateInfo Window::info() const {
   return {.batches = batches,
           .turns = turns,
           .in_batches = in_batches,
-          .in_updates = in_updates};
+          .in_updates = in_updates,
+          .forward_weights = forward_weights};
 }
 
 void Window::clear() {

@@ -51,7 +51,8 @@ void Worker::enter(std::int64_t phase, std::int64_t turn) {
       plan(), {.block = block_,
                .update = trained_.update(),
                .statistics = plan().statistics.value_or(StatisticsAt::forward),
-               .saved = !settings_.checkpoint_folder.empty()});
+               .saved = !settings_.checkpoint_folder.empty() ||
+                        settings_.optimizer.wants_forward_weights});
 }
 
 void Worker::execute(const Action& action) {
@@ -252,6 +253,8 @@ Asked Worker::ask_above(const Action& action) {
   const Tensors from_above = is_one ? arrived.gradients.front() : Tensors();
   Asked asked{.flight = held_.take_flight(action.batch)};
   const Flight& flight = asked.flight;
+  if (settings_.optimizer.wants_forward_weights)
+    asked.forward_weights = view_->weights_of(flight);
   asked.graph = view_->graph_of(asked.flight, version_);
   memory_use_.raise_to(held_.memory(*view_, flight.graph_bytes));
   const Tensors features = leaves_of(asked.graph.outputs, true);
@@ -289,6 +292,7 @@ void Worker::apply(const Action& action, const Asked& asked,
       action.batch, plan().micro_batches);
   window_.in_batches.add(in_batches);
   window_.in_updates.add(in_updates);
+  window_.forward_weights = asked.forward_weights;
   at::Tensor correct;
   if (signal.logits.defined() && is_logged(action))
     correct = correct_of(signal.logits, flight.labels);

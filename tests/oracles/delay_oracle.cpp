@@ -84,6 +84,7 @@ void DelayOracle::forward(int block, std::int64_t batch) {
   inputs_[{block, batch}] = input;
   weights_of_forward_[{block, batch}] =
       leaves(method_.predicts ? predicted(block, batch) : now(block));
+  updates_at_forward_[{block, batch}] = updates_[block];
 }
 
 /// None before the first batch has come back.
@@ -185,6 +186,13 @@ void DelayOracle::apply(int block, std::int64_t turn, std::int64_t batch,
   applied[block].push_back({turn, batch, backward.gradients});
   const at::NoGradGuard no_grad;
   Parameters& weights = now(block);
+  const std::int64_t staleness =
+      updates_[block]++ - updates_at_forward_.at({block, batch});
+  if (method_.update) {
+    method_.update({block, turn, staleness, weights, backward.gradients,
+                    weights_of_forward_.at({block, batch})});
+    return;
+  }
   Parameters gradients;
   for (const at::Tensor& gradient : backward.gradients)
     gradients.push_back(gradient.contiguous());

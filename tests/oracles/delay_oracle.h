@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -23,6 +24,15 @@ class DelayOracle {
     of_today,    ///< the block's stored input through its weights of today
     mixed        ///< the activations of the forward, the weights of today
   };
+  /// An update of a block, by the gradient of one batch.
+  struct Update {
+    int block = 1;
+    std::int64_t turn = 0;
+    std::int64_t staleness = 0;  ///< updates since the forward of the batch
+    std::vector<at::Tensor>& weights;
+    const std::vector<at::Tensor>& gradients;
+    const std::vector<at::Tensor>& weights_of_forward;
+  };
   struct Method {
     std::int64_t delay = 1;  ///< of every boundary
     bool backward_first = false;
@@ -33,13 +43,19 @@ class DelayOracle {
     /// The weights of a forward are those that the velocity predicts for the
     /// turn of its backward.
     bool predicts = false;
+    /// Empty: SGD, with a velocity v = momentum v + g.
+    std::function<void(const Update&)> update = {};
   };
 
   /// Blocks as `of` has them: MLPs of linear layers, BatchNorm or none, and
-  /// ReLU. SGD, with a velocity v = momentum v + g.
+  /// ReLU.
   DelayOracle(const Training& of, Method method);
 
   Applications train();
+  /// Of a block, in the order of its layers.
+  const std::vector<at::Tensor>& weights(int block) const {
+    return weights_.at(block);
+  }
 
  private:
   struct Layer {
@@ -74,8 +90,10 @@ class DelayOracle {
   std::vector<Batch> batches_;
   std::map<int, Parameters> weights_;
   std::map<int, Parameters> velocities_;
+  std::map<int, std::int64_t> updates_;
   // By (block, batch).
   std::map<std::pair<int, std::int64_t>, Parameters> weights_of_forward_;
+  std::map<std::pair<int, std::int64_t>, std::int64_t> updates_at_forward_;
   std::map<std::pair<int, std::int64_t>, at::Tensor> inputs_;
   std::map<std::pair<int, std::int64_t>, at::Tensor> signals_;  // at its output
 };

@@ -129,6 +129,8 @@ std::optional<OptimizerOptions> read_own_optimizer(Fields& options) {
     own.describe(part);
     if (own.clip_scope == ClipScope::model)
       part.reject("clip", "its scope can only be 'block' here");
+    if (own.correct)
+      part.reject("correction", "what this trains is never stale");
   });
   return own;
 }

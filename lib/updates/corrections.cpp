@@ -1,0 +1,55 @@
+#include "lib/updates/corrections.h"
+
+#include <string>
+#include <vector>
+
+#include "lib/updates/transform.h"
+
+namespace sluice {
+
+MakeCorrection read_delay_compensation(Fields& fields,
+                                       OptimizerOptions& options);
+MakeCorrection read_dynsgd(Fields& fields, OptimizerOptions& options);
+MakeCorrection read_pipemare(Fields& fields, OptimizerOptions& options);
+MakeCorrection read_spike_compensation(Fields& fields,
+                                       OptimizerOptions& options);
+MakeCorrection read_staleness_aware(Fields& fields, OptimizerOptions& options);
+
+std::span<const CorrectionRow> corrections() {
+  static constexpr CorrectionRow kRows[] = {
+      {"delay_compensation", "the gradient's change since, from its square",
+       read_delay_compensation},
+      {"dynsgd", "the rate divided by 1 + staleness", read_dynsgd},
+      {"pipemare", "the rate divided by a power of staleness, fading",
+       read_pipemare},
+      {"spike_compensation", "steps of sgd as if gradients came in time",
+       read_spike_compensation},
+      {"staleness_aware", "the rate divided by staleness, if above 1",
+       read_staleness_aware},
+  };
+  return kRows;
+}
+
+void describe_correction(Fields& fields, OptimizerOptions& options) {
+  fields.section(
+      "correction", "of gradients that are stale by the time they are applied",
+      [&](Fields& own) {
+        std::string name = "none";
+        std::vector<std::string> names = names_of(corrections());
+        names.insert(names.begin(), name);
+        own.key(
+            "name", name,
+            {.text = "which: see `sluice list corrections`", .allowed = names});
+        if (name == "none") return;
+        options.correct =
+            find_row(corrections(), name, "correction").make(own, options);
+      });
+}
+
+std::unique_ptr<Transform> make_correction(const UpdateOptions& options,
+                                           const NamedTensors& parameters) {
+  if (!options.optimizer.correct) return nullptr;
+  return options.optimizer.correct(parameters);
+}
+
+}  // namespace sluice
