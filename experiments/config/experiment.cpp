@@ -203,7 +203,7 @@ void check_correction(const Settings& settings, const Experiment& experiment,
     top.reject("optimizer",
                "correction 'delay_compensation' corrects one batch by itself: "
                "it can't go with accumulate.batches above 1");
-  if (block.delay > 0 && block.weights == WeightsAtBackward::current)
+  if (block.delay > 0 && block.weights.replays())
     top.reject("optimizer",
                fmt::format("correction 'delay_compensation' has nothing to "
                            "correct in block {}, which takes its gradients at "
@@ -211,8 +211,33 @@ void check_correction(const Settings& settings, const Experiment& experiment,
                            block.block));
 }
 
+/// What predicts weights has an optimizer with a velocity, and no correction
+/// that makes up for the same delay again.
+void check_view(const Experiment& experiment, const BlockPlan& block,
+                const Fields& top) {
+  if (!block.sees_old_weights()) return;
+  const auto index = static_cast<std::size_t>(block.block) - 1;
+  try {
+    check_weight_view(block.weights, experiment.optimizers.at(index));
+  } catch (const UserError& error) {
+    top.reject("optimizer",
+               fmt::format("block {}: {}", block.block, error.what()));
+  }
+  const bool has_head =
+      std::any_of(block.parts.begin(), block.parts.end(),
+                  [](const GradientPart& part) { return part.own; });
+  if (has_head && block.block < experiment.blocks() &&
+      !experiment.optimizers.at(index).correction.empty())
+    top.reject("optimizer",
+               fmt::format("block {} has a loss of its own, whose gradient is "
+                           "never stale, beside one that is: a correction "
+                           "would change both; leave it out there",
+                           block.block));
+}
+
 void check_plan(const Settings& settings, const Experiment& experiment,
                 const RunPlan& plan, const Fields& top) {
+  for (const BlockPlan& block : plan.blocks) check_view(experiment, block, top);
   for (const BlockPlan& block : plan.blocks)
     check_statistics(experiment, block, top);
   for (const BlockPlan& block : plan.blocks)
@@ -296,6 +321,8 @@ RunLength length_of(const Settings& settings, const Experiment& experiment) {
   length.checkpoint_evaluations = saving.best != "none";
   length.early_stop = settings.early_stop;
   length.drain = settings.drain;
+  // Each grant empties the pipe at its end.
+  if (!settings.flush) length.grant_turns = 256;
   length.evaluation_batches =
       experiment.validation_batches +
       evaluation_batches_of(experiment.data->test, settings);
@@ -343,8 +370,11 @@ void apply(const Settings& settings, const Fields& top,
   experiment.equal_builds = settings.equal_builds;
   experiment.stop_on_nan = settings.on_nan == "stop";
   experiment.forecast = settings.forecast;
-  experiment.threads = settings.threads > 0 ? settings.threads
-                                            : threads_for(experiment.blocks());
+  experiment.threads =
+      settings.threads > 0
+          ? settings.threads
+          : threads_for(settings.executors > 0 ? settings.executors
+                                               : experiment.blocks());
   if (settings.max_staleness >= 0)
     experiment.max_staleness = settings.max_staleness;
   experiment.probe_every = settings.probe_every;
@@ -543,6 +573,11 @@ void make_plans(const Fields& top, const Settings& settings,
   check_free_plans(settings, experiment.plans, top);
   for (RunPlan& plan : experiment.plans) {
     check_plan(settings, experiment, plan, top);
+    if (settings.probe_every > 0 && !settings.flush)
+      top.reject("probe",
+                 "compares a turn's gradients with those of the model before "
+                 "it, and with pipeline.flush = false a turn begins before the "
+                 "last one has ended: leave one of them out");
     if (settings.barrier != "none" && !settings.flush)
       top.reject("barrier",
                  "every turn ends at it, and pipeline.flush = false has none "

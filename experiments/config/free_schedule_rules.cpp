@@ -42,6 +42,8 @@ void check_free_schedule(const Settings& settings, bool model_norm,
   };
   if (settings.barrier != "none") refuse("barrier", "a barrier");
   if (settings.order != "turns") refuse("pipeline", "an order");
+  if (settings.recompute || !settings.flush)
+    refuse("pipeline", "recompute or flush");
   if (settings.window_weights != "latest")
     refuse("pipeline", "a choice of weights by window");
   if (model_norm) refuse("optimizer", "clip.scope = 'model'");

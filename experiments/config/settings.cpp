@@ -116,12 +116,12 @@ void Settings::describe(Fields& fields) {
                       "the blocks",
               .min = 0,
               .max = 1024});
-  fields.section("accumulate", "gradients over several batches",
+  fields.section("accumulate", "gradients over several turns",
                  [&](Fields& part) {
                    part.key("batches", accumulate,
-                            {.text = "for one update; an incomplete window at "
-                                     "the end is not applied",
-                             .unit = "batches",
+                            {.text = "turns for one update; an incomplete "
+                                     "window at the end is not applied",
+                             .unit = "turns",
                              .min = 1,
                              .max = 1e6});
                    part.key("rule", accumulate_rule,

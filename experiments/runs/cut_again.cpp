@@ -20,8 +20,9 @@ namespace sluice {
 namespace {
 
 /// What a state says of a block by its number: "flights.<k>.<batch>.input".
-constexpr std::array<std::string_view, 6> kOfNumberedBlocks = {
-    "workers", "staleness", "flights", "lessons", "sent", "accumulated"};
+constexpr std::array<std::string_view, 7> kOfNumberedBlocks = {
+    "workers", "staleness", "flights",    "lessons",
+    "sent",    "views",     "accumulated"};
 
 std::string_view part_before_dot(std::string_view& name) {
   const std::size_t dot = std::min(name.find('.'), name.size());

@@ -18,6 +18,10 @@ c10::Device device_of_block(const Experiment& experiment, int block) {
                     block);
 }
 
+int executor_of(const Experiment& experiment, int block) {
+  return experiment.plans.front().blocks.front().seating.executor_of(block);
+}
+
 }  // namespace
 
 GpuLinks::GpuLinks(const Experiment& experiment, int block, bool one_host)
@@ -33,6 +37,8 @@ bool GpuLinks::by_ipc(const Experiment& experiment, int block,
                       int neighbour) const {
   return experiment.cuda_ipc && experiment.transport == "shared_memory" &&
          is_on_gpu(experiment, neighbour) &&
+         // A process can't open a handle of its own.
+         executor_of(experiment, block) != executor_of(experiment, neighbour) &&
          has_cuda_ipc(device_of_block(experiment, block),
                       device_of_block(experiment, neighbour));
 }

@@ -158,6 +158,7 @@ int run_rank(const Rank& rank, const Experiment& experiment,
     if (!other.empty())
       fmt::print(stderr, "sluice: {}: {}\n", other, kBuildsMatter);
   };
+  prepare_process(experiment);
   return work_in_run(experiment, worker, found.secret,
                      {.terms = to_text(mine), .joined = joined});
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <unistd.h>
 
 #include "experiments/config/files/toml.h"
@@ -135,12 +136,15 @@ class ProcessSink final : public Sink {
  public:
   ProcessSink(std::shared_ptr<Sink> next,
               const std::atomic<std::int64_t>& reconnections,
-              const GpuLinks& gpu)
-      : next_(std::move(next)), reconnections_(reconnections), gpu_(gpu) {}
+              const GpuLinks& gpu, bool leads)
+      : next_(std::move(next)),
+        reconnections_(reconnections),
+        gpu_(gpu),
+        leads_(leads) {}
   void write(const Record& record) override {
     if (record.text("kind") != "block") return next_->write(record);
     Record grown = record;
-    grown.set("resident_bytes", resident_size().peak - at_start_);
+    if (leads_) grown.set("resident_bytes", resident_size().peak - at_start_);
     if (reconnections_ > 0) grown.set("reconnections", reconnections_.load());
     gpu_.describe(grown);
     next_->write(grown);
@@ -150,6 +154,7 @@ class ProcessSink final : public Sink {
   std::shared_ptr<Sink> next_;
   const std::atomic<std::int64_t>& reconnections_;
   const GpuLinks& gpu_;
+  bool leads_;  // the others of its process, which count for its block
   std::int64_t at_start_ = resident_size().now;
 };
 
@@ -252,6 +257,7 @@ int run_worker_process(
   const Secret secret = secret_from_launcher();
   const Experiment experiment =
       read(read_toml_file(config_of_run(arguments.folder)));
+  prepare_process(experiment);
   if (blocks_beside(experiment.plans.front(), arguments.block).size() == 1)
     return work_in_run(experiment, arguments, secret, {}, batches);
   return work_beside_each_other(experiment, arguments, secret, batches);
@@ -268,7 +274,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
                 const Secret& secret, const RankHooks& rank, Batches batches,
                 std::shared_ptr<SeatOrder> order) {
   const int block = arguments.block;
-  prepare_process(experiment);
+  at::set_num_threads(static_cast<int>(experiment.threads));  // this thread's
   const auto memory = memory_of_block(block);
   RendezvousOptions options = rendezvous_options(experiment, secret);
   options.run = rank.terms;
@@ -290,13 +296,14 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   if (rank.joined) rank.joined(links.run);
   saboteur.tell(control_sink(*links.control.sender));
   const auto fed = fed_by(batches);
+  const bool leads = first_beside(experiment.plans.front(), block) == block;
   const auto make = [&] {
     saboteur.starts();
     return make_worker(
         experiment, block,
         {std::move(links.below), std::move(links.above), memory},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
-                                      reconnections, gpu),
+                                      reconnections, gpu, leads),
         {.checkpoints = checkpoints_of_run(arguments.folder),
          .resume = arguments.resume},
         experiment.probe_every > 0

@@ -19,10 +19,13 @@ void Executor::fail() const {
 void Executor::execute(const Action& action, Worker& worker) const {
   if (!order_) return perform(action, worker);
   // Of another block of the executor, which its own pulse shows.
-  std::optional<Waiting> waiting;
-  if (pulse_ != nullptr) waiting.emplace(*pulse_, kAnyNeighbour);
+  std::optional<Waiting> shown;
+  if (pulse_ != nullptr) shown.emplace(*pulse_, kAnyNeighbour);
+  std::optional<SeatClock::Waiting> counted;
+  counted.emplace(worker.clock());
   order_->execute(worker.block(), [&] {
-    waiting.reset();
+    counted.reset();
+    shown.reset();
     perform(action, worker);
   });
 }

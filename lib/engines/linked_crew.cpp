@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-/// How often a wait for threads looks for what rings no bell: nothing does.
+/// All that threads do rings the bell; a wait for them needs no end.
 constexpr std::chrono::minutes kUnwatched(1);
 
 }  // namespace

@@ -54,7 +54,9 @@ std::vector<Link> meet(const ProcessHooks& hooks, ChildProcesses& children) {
   } catch (const WorkerLost&) {
     throw;
   } catch (const PeerMissing& missing) {
-    throw children.missing(static_cast<int>(missing.block()), missing.what());
+    const int block = static_cast<int>(missing.block());
+    throw children.missing(hooks.process_of ? hooks.process_of(block) : block,
+                           missing.what());
   } catch (const LinkError& error) {
     throw WorkerLost(0, error.what());
   }
@@ -65,7 +67,7 @@ class ProcessCrew final : public Crew {
   ProcessCrew(int blocks, ProcessHooks hooks, CrewEvents events,
               std::size_t ahead)
       : hooks_(std::move(hooks)),
-        // It is looked at twice as often.
+        // Longer than a look may be late: it comes every such period.
         board_(blocks, 2 * heartbeat_period(hooks_.deadline)) {
     for (int block = 1; block <= blocks; ++block)
       if (const ChildCommand command = hooks_.command(block);
@@ -131,15 +133,19 @@ class ProcessCrew final : public Crew {
       children_.kill_all();
       linked_->give_up_all(failure);
     } else {
-      children_.kill(hooks_.process_of ? hooks_.process_of(block) : block);
+      children_.kill(process_of(block));
       linked_->give_up(block, failure);
     }
   }
 
+  int process_of(int block) const {
+    return hooks_.process_of ? hooks_.process_of(block) : block;
+  }
+
   std::string reason(const Stalled& stalled) {
     if (stalled.block == 0) return stalled.why;
-    const std::string what =
-        fmt::format("{} {}", children_.name_of(stalled.block), stalled.why);
+    const std::string what = fmt::format(
+        "{} {}", children_.name_of(process_of(stalled.block)), stalled.why);
     if (stalled.is_silent) return what;
     return fmt::format(
         "{}; timeout is {:g} s: set it above what any single action may take",

@@ -32,7 +32,8 @@ struct ProcessHooks {
   Deadline deadline = std::chrono::minutes(10);
 };
 
-/// Each block in a process of its own on this host; none is left when the crew
+/// The blocks of each executor in a process of their own on this host, usually
+/// one; none is left when the crew
 /// is gone. While the caller doesn't wait, nobody is judged. This and wait()
 /// throw WorkerLost, naming the worker that died, hung or couldn't be reached,
 /// not one that waited for it; what a worker reported that failed for another

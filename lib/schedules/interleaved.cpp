@@ -88,6 +88,11 @@ BlockProgram interleaved_of(const BlockPlan& plan, const Grant& grant) {
 }
 
 void check(int blocks, const ScheduleOptions& options) {
+  if (options.model_norm && blocks > options.executors)
+    throw UserError(
+        "order = 'interleaved' ends a block's turn before the executor's other "
+        "blocks have their gradients, which the norm of clip.scope = 'model' "
+        "is made of: use clip.scope = 'block'");
   if (options.executors < 1)
     throw UserError(
         "order = 'interleaved' deals {} blocks out to fewer executors: set "
@@ -114,8 +119,14 @@ RunPlan plan_of_interleaved(const std::vector<Traits>& boundaries,
   RunPlan plan =
       make_pipeline("interleaved", interleaved_of, boundaries, options);
   plan.order = order_of;
-  for (BlockPlan& block : plan.blocks)
+  for (BlockPlan& block : plan.blocks) {
+    if (block.learns || block.forwards_data())
+      throw UserError(
+          "boundary {}: order = 'interleaved' goes without policies that learn "
+          "from batches: set order = '1f1b'",
+          block.block);
     block.seating = {options.executors, blocks / options.executors};
+  }
   return plan;
 }
 

@@ -73,6 +73,11 @@ void set_windows(std::string_view order, const ScheduleOptions& options,
           "pipeline.recompute builds graphs on the latest weights, and "
           "pipeline.weights = '{}' wants others: leave one of them out",
           options.window_weights.view);
+    if (options.recompute && block.delay > 0)
+      throw UserError(
+          "boundary {}: pipeline.recompute is for boundaries that don't delay: "
+          "set weights = 'recompute' there",
+          block.block);
     block.recompute = options.recompute;
     block.flush = options.flush;
     if (options.window_weights.by_window)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lib/schedules/executors.h"
+
 namespace sluice {
 namespace {
 
@@ -19,7 +21,7 @@ constexpr std::int64_t kWindow = 840;  // the least multiple of 1 .. 8
 double bubble_of(const Speed& speed) {
   const double busy =
       std::accumulate(speed.utilisation.begin(), speed.utilisation.end(), 0.);
-  return 1 - busy / static_cast<double>(speed.utilisation.size());
+  return 1 - busy / speed.executors;
 }
 
 Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,
@@ -32,7 +34,8 @@ Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,
     if (turn < first_turn) start = std::max(start, timed.end);
     if (turn < end_turn) end = std::max(end, timed.end);
   }
-  Speed speed{.utilisation = std::vector<double>(plan.blocks.size())};
+  Speed speed{.utilisation = std::vector<double>(plan.blocks.size()),
+              .executors = executors_of(plan)};
   if (end <= start) return speed;
   for (const TimedAction& timed : timeline)
     speed.utilisation[static_cast<std::size_t>(timed.block) - 1] +=

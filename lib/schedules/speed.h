@@ -12,6 +12,7 @@ struct Speed {
   double seconds_per_turn = 0;
   /// Index k-1: the part of the time in which the block computes, 0..1.
   std::vector<double> utilisation = {};
+  int executors = 1;  ///< that the blocks are dealt out to
   /// Over one block that does all the work by back-propagation. 0 when actions
   /// take no time.
   double speed_up = 0;
@@ -19,7 +20,7 @@ struct Speed {
   double bytes_per_turn = 0;
 };
 
-/// The part of their time in which the blocks wait, on average: 0..1.
+/// The part of their time in which the executors wait, on average: 0..1.
 double bubble_of(const Speed& speed);
 
 /// Of the turns [first_turn, end_turn): from when all blocks have done the

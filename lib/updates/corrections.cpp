@@ -41,6 +41,7 @@ void describe_correction(Fields& fields, OptimizerOptions& options) {
             "name", name,
             {.text = "which: see `sluice list corrections`", .allowed = names});
         if (name == "none") return;
+        options.correction = name;
         options.correct =
             find_row(corrections(), name, "correction").make(own, options);
       });

@@ -54,6 +54,7 @@ struct OptimizerOptions {
   std::string last_layer = {};
   MakeOptimizer make = {};      ///< empty: the row's, with default keys
   MakeCorrection correct = {};  ///< empty: stale gradients are applied as such
+  std::string correction = {};  ///< the name of its row; empty: none
   /// Whether that reads UpdateInfo::forward_weights.
   bool wants_forward_weights = false;
 

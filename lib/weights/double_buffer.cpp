@@ -22,7 +22,9 @@ class DoubleBuffer final : public WeightView {
 
   Tensors forward(Flight& flight) override {
     const std::int64_t now = flight.version;
-    flight.version = std::max<std::int64_t>(now + flight.updates_ahead - 1, 0);
+    if (first_ < 0) first_ = now;
+    flight.version =
+        std::max<std::int64_t>(now + flight.updates_ahead - 1, first_);
     if (flight.version == now) keep(now);
     const auto kept = versions_.find(flight.version);
     SLUICE_CHECK(kept != versions_.end(),
@@ -76,6 +78,7 @@ class DoubleBuffer final : public WeightView {
     for (const std::int64_t version : saved.numbers_below(name))
       versions_[version] =
           copy_of(saved.list(fmt::format("{}.{}", name, version)));
+    if (!versions_.empty()) first_ = versions_.begin()->first;
   }
 
  private:
@@ -98,6 +101,9 @@ class DoubleBuffer final : public WeightView {
   }
 
   Block& block_;
+  /// No batch sees an earlier version: that with which the run began, or a
+  /// phase, or what continues a checkpoint that has none.
+  std::int64_t first_ = -1;
   std::map<std::int64_t, std::shared_ptr<Block>> versions_;
   std::vector<std::shared_ptr<Block>> spare_;  // no batch is on them
 };

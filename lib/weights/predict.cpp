@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/base/error.h"
 #include "lib/weights/own_weights.h"
 
 namespace sluice {
@@ -15,9 +16,7 @@ namespace {
 class Predict final : public OwnWeights {
  public:
   Predict(Block& block, const UpdateChain& update)
-      : OwnWeights(block), update_(update) {
-    std::ignore = update_.direction(0);  // refuses an optimizer without
-  }
+      : OwnWeights(block), update_(update) {}
 
  private:
   Tensors weights_for(const Flight& flight) const override {
@@ -35,6 +34,19 @@ class Predict final : public OwnWeights {
 };
 
 }  // namespace
+
+/// Prediction was published with spike compensation; what lowers the rate by
+/// the staleness would make up for the same delay twice.
+void check_predict(const OptimizerOptions& optimizer) {
+  if (!optimizer.correction.empty() &&
+      optimizer.correction != "spike_compensation")
+    throw UserError(
+        "weights = 'predict' makes up for the delay that the correction '{}' "
+        "makes up for: leave one of them out",
+        optimizer.correction);
+  const NamedTensors one = {{"weight", at::zeros({1})}};
+  std::ignore = make_optimizer(optimizer, one)->direction(0);
+}
 
 std::unique_ptr<WeightView> make_predict(const WeightViewSite& site) {
   return std::make_unique<Predict>(site.block, site.update);

@@ -93,6 +93,9 @@ struct WeightViewKind {
   bool forwards_again = false;  ///< WeightsAtBackward's
   bool of_today = false;        ///< likewise
   bool by_window = false;       ///< likewise
+  /// Throws UserError where the block's optimizer doesn't go with it; nullptr:
+  /// any does.
+  void (*check)(const OptimizerOptions& optimizer) = nullptr;
 };
 using WeightViewRow = Row<WeightViewKind>;
 
@@ -103,6 +106,9 @@ std::span<const WeightViewRow> weight_views();
 
 /// The row's traits. Throws UserError when there is none of that name.
 WeightsAtBackward weights_at_backward(std::string_view view);
+/// Its row's check.
+void check_weight_view(const WeightsAtBackward& weights,
+                       const OptimizerOptions& optimizer);
 /// The place of its row.
 std::int64_t number_of(const WeightsAtBackward& weights);
 

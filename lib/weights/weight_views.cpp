@@ -13,6 +13,7 @@ MadeView make_mixed(const WeightViewSite& site);
 MadeView make_current(const WeightViewSite& site);
 MadeView make_predict(const WeightViewSite& site);
 MadeView make_double_buffer(const WeightViewSite& site);
+void check_predict(const OptimizerOptions& optimizer);
 
 std::span<const WeightViewRow> weight_views() {
   static constexpr WeightViewRow kRows[] = {
@@ -28,7 +29,7 @@ std::span<const WeightViewRow> weight_views() {
        {.make = make_current, .forwards_again = true, .of_today = true}},
       {"predict",
        "those that the optimizer's velocity predicted at its forward",
-       {.make = make_predict}},
+       {.make = make_predict, .check = check_predict}},
       {"double_buffer",
        "after the updates of all windows but the last one before its own",
        {.make = make_double_buffer, .by_window = true}},
@@ -40,6 +41,13 @@ WeightsAtBackward weights_at_backward(std::string_view view) {
   const WeightViewRow& row = find_row(weight_views(), view, "weight view");
   return {row.name, row.make.forwards_again, row.make.of_today,
           row.make.by_window};
+}
+
+void check_weight_view(const WeightsAtBackward& weights,
+                       const OptimizerOptions& optimizer) {
+  const auto check =
+      find_row(weight_views(), weights.view, "weight view").make.check;
+  if (check != nullptr) check(optimizer);
 }
 
 std::int64_t number_of(const WeightsAtBackward& weights) {

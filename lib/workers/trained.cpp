@@ -106,7 +106,8 @@ std::size_t Trained::add_learners(const BoundaryEnd& end) {
     return i;
   }
   const OptimizerOptions* own = end.learners_optimizer();
-  const UpdateOptions options{own == nullptr ? options_.optimizer : *own};
+  UpdateOptions options{own == nullptr ? options_.optimizer : *own};
+  options.optimizer.correct = nullptr;  // what they learn from is never stale
   auto update = std::make_unique<UpdateChain>(options, unwatched(tensors));
   learners_.push_back({std::move(tensors), std::move(update)});
   return learners_.size() - 1;

@@ -191,7 +191,8 @@ Attachments Worker::kept_of(const Payload& fed) const {
   return kept;
 }
 
-/// All that is in flight is applied before it, in the order of the batches.
+/// The updates ahead of it are those of all that is in flight, which is applied
+/// before it.
 Flight Worker::flight_of(const Action& action, const Payload& fed) const {
   const std::int64_t before = window_.batches + std::ssize(held_.flights);
   const std::int64_t in_window = plan().accumulate * plan().micro_batches.count;

@@ -105,6 +105,7 @@ class Worker {
   int block() const { return block_.index(); }
   /// The channels to its neighbours.
   Ports& ports() { return ports_; }
+  SeatClock& clock() { return clock_; }
   /// Trained's.
   NamedTensors weights() const { return trained_.weights(); }
   NamedTensors copied() const { return trained_.copied(); }

@@ -12,25 +12,28 @@ MakeBoundary configure_delayed_gradient(Fields& options, const PlugIns&) {
 }
 
 MethodPage describe_delayed_gradient() {
-  return {.source =
-              "DDG: Huo, Gu, Yang, Huang, \"Decoupled Parallel "
-              "Backpropagation with Convergence Guarantee\", ICML 2018, "
-              "arXiv:1804.10574",
-          .kept =
-              "block k keeps K-k+1 batches. weights = \"stash\" (exact): their "
-              "graphs and the weights of their forwards; \"recompute\": inputs "
-              "and weights, and the graph is built anew; \"mixed\" (what the "
-              "published code does): graphs alone, run against today's weights",
-          .batch_norm =
-              "statistics move in the forward, once per batch; a recompute "
-              "leaves them alone",
-          .randomness =
-              "keyed by the batch: a recompute draws the masks of the "
-              "forward again",
-          .staleness =
-              "block k applies at turn t batch t - (K-k): d_batch = K-k; "
-              "d_upd = min(K-k, t - (K-k)), which is K-k once the pipe is "
-              "full"};
+  return {
+      .source =
+          "DDG: Huo, Gu, Yang, Huang, \"Decoupled Parallel "
+          "Backpropagation with Convergence Guarantee\", ICML 2018, "
+          "arXiv:1804.10574",
+      .kept =
+          "block k keeps K-k+1 batches. weights = \"stash\" (exact): their "
+          "graphs and the weights of their forwards; \"recompute\": inputs "
+          "and weights, and the graph is built anew; \"predict\": as stash, "
+          "of weights that the optimizer's velocity predicts; \"mixed\" "
+          "(what the published code does): graphs alone, run against "
+          "today's weights",
+      .batch_norm =
+          "statistics move in the forward, once per batch; a recompute "
+          "leaves them alone",
+      .randomness =
+          "keyed by the batch: a recompute draws the masks of the "
+          "forward again",
+      .staleness =
+          "block k applies at turn t batch t - (K-k): d_batch = K-k; "
+          "d_upd = min(K-k, t - (K-k)), which is K-k once the pipe is "
+          "full"};
 }
 
 }  // namespace sluice

@@ -36,9 +36,10 @@ MethodPage describe_fully_decoupled() {
           "Xu et al., CVPR 2020, arXiv:1909.02625",
       .kept =
           "block k keeps max(1, 2(K-k)) batches in order B (default), "
-          "2(K-k)+1 in order A: their graphs and weights (\"stash\"), graphs "
-          "alone (\"mixed\"), inputs and weights (\"recompute\"), or inputs "
-          "alone (\"current\")",
+          "2(K-k)+1 in order A: their graphs and weights (\"stash\", and "
+          "\"predict\": those that the velocity predicts), graphs alone "
+          "(\"mixed\"), inputs and weights (\"recompute\"), or inputs alone "
+          "(\"current\")",
       .batch_norm =
           "statistics move in the forward, once per batch; with "
           "weights = \"current\" the key `statistics` says which pass",

@@ -119,26 +119,19 @@ INSTANTIATE_TEST_SUITE_P(Pipelines, VerifyOrder,
                          testing::Values("gpipe", "1f1b", "zb-h1"));
 
 TEST(VerifyPipeline, OfExecutorsWithSeveralBlocksHasTheSameBits) {
-  EXPECT_EQ(
-      differences(verified(blocks(4) + kMlp +
-                           "boundary = {policy = 'backprop'}
-"
-                           "pipeline = {micro_batches = 4, order = "
-                           "'interleaved', executors = 2}
-")),
-      kSame);
+  EXPECT_EQ(differences(verified(
+                blocks(4) + kMlp +
+                "boundary = {policy = 'backprop'}\npipeline = {micro_batches = "
+                "4, order = 'interleaved', executors = 2}\n")),
+            kSame);
 }
 
 TEST(VerifyPipeline, WithoutAFlushHasTheSameBits) {
   EXPECT_EQ(differences(verified(
                 blocks(3) + kMlp +
-                "drop_last = true
-boundary = {
-    policy = 'backprop'}
-"
+                "drop_last = true\nboundary = {policy = 'backprop'}\n"
                 "pipeline = {micro_batches = 4, order = '1f1b', flush = false, "
-                "weights = 'double_buffer'}
-")),
+                "weights = 'double_buffer'}\n")),
             kSame);
 }
 
