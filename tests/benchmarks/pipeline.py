@@ -6,12 +6,12 @@ printed are medians in samples per second, the medians of the rounds' ratios,
 and all rounds, as Markdown. zb-h1, which has no rival in two stages, is held
 against our 1f1b, and both against one block of one thread.
 
-usage: pipeline.py [--build DIR] [--rounds N] [--steps N] [--batches M...]
+usage: pipeline.py [--build DIR] [--rounds N] [--steps N] [--batches M,M]
                    [CASE...]
 
 --build: where sluice is (build/release).
 --steps: of each measurement; default: each net's own.
---batches: micro-batches of a step; default: 2 4 8.
+--batches: micro-batches of a step; default: 2,4,8.
 Runs with a Python that has torch.
 """
 import argparse
@@ -89,7 +89,9 @@ def main():
                            default=HERE.parent.parent / "build" / "release")
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument("--steps", type=int)
-    arguments.add_argument("--batches", type=int, nargs="+", default=[2, 4, 8])
+    arguments.add_argument(
+        "--batches", default=[2, 4, 8],
+        type=lambda text: [int(number) for number in text.split(",")])
     arguments.add_argument("cases", nargs="*", default=[])
     asked = arguments.parse_args()
     steps = {case: asked.steps or own for case, own in handoff.STEPS.items()}
