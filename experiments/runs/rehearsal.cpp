@@ -94,6 +94,20 @@ void add_queues(const Experiment& experiment,
   }
 }
 
+/// Without the short batches that epochs end with: messages that are made up
+/// have one size.
+Experiment in_whole_batches(Experiment experiment) {
+  if (experiment.data->train.size() < experiment.batch_size) return experiment;
+  experiment.drop_last = true;
+  const auto make_whole = [](MicroBatches& cut) {
+    cut.last_samples = cut.samples;
+  };
+  make_whole(experiment.micro_batches);
+  for (RunPlan& plan : experiment.plans)
+    for (BlockPlan& block : plan.blocks) make_whole(block.micro_batches);
+  return experiment;
+}
+
 /// The turns of a rehearsal.
 struct Turns {
   std::int64_t warm = 0;    ///< from which on they are measured
@@ -160,7 +174,7 @@ Record to_record(const MemoryForecast& memory, int block) {
 
 std::vector<Rehearsal> rehearse(const Experiment& given,
                                 const RehearsalOptions& options) {
-  Experiment experiment = given;
+  Experiment experiment = in_whole_batches(given);
   experiment.initial_weights.clear();
   const Turns turns = turns_of(experiment.plans.front(), options);
   const auto order = timeline_at(experiment, {}, turns.beside);

@@ -9,7 +9,9 @@
 #include "experiments/runs/calibration.h"
 #include "experiments/runs/rehearsal.h"
 #include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
 #include "lib/memory/allocator.h"
+#include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::pipelines_test {
@@ -150,6 +152,31 @@ TEST(PipelineRuns, MeasureTheHalvesOfABackward) {
     EXPECT_EQ(seconds_of(costs, experiment.plans[0].blocks[upper], half),
               seconds[Op::backward_weights]);
   }
+}
+
+class PipelineProgram : public Program {
+ protected:
+  void run(const std::string& command) const {
+    const Outcome outcome = sluice("run " + command);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+  }
+};
+
+TEST_F(PipelineProgram, GoesOnFromACheckpointWithTheSameBits) {
+  const std::string config =
+      write("config.toml", config_with(std::string("blocks = 3\n") + kBackprop +
+                                       kMlp + in_order("zb-h1", 4)));
+  run(config + " engine=threads turns=7 --dir " + path("whole"));
+  run(config + " engine=threads turns=4 --dir " + path("part"));
+  run("--resume " + path("part") + " turns=7");
+  const auto folder = [&](const char* name) {
+    return checkpoint_folder(path(name) + "/checkpoints", 7);
+  };
+  EXPECT_EQ(
+      difference(load_weights(folder("whole")), load_weights(folder("part"))),
+      "");
+  EXPECT_EQ(difference(load_state(folder("whole")), load_state(folder("part"))),
+            "");
 }
 
 /// Of each block, index k-1.

@@ -15,6 +15,7 @@
 #include "lib/metrics/record.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/program.h"
+#include "tests/experiments/helpers/training.h"
 
 namespace sluice::rehearsal_test {
 
@@ -110,6 +111,19 @@ INSTANTIATE_TEST_SUITE_P(
              std::string(kConv) + "boundary = {policy = 'synthetic_gradient'}\n"
                                   "optimizer = {name = 'adam', lr = 1e-4}\n"}),
     [](const auto& info) { return info.param.name; });
+
+// An epoch of it has two batches of 16 samples and one of 6: a gradient that
+// was made up for the first batch did not fit the third.
+TEST(Rehearsal, OfAnEpochWithAShortBatchIsOfWholeOnes) {
+  for (const char* pipeline :
+       {"", "pipeline = {order = '1f1b', micro_batches = 4}\n"}) {
+    const auto rehearsals = rehearse(small_experiment(
+        std::string("blocks = 2\nbatch_size = 16\ndata = {train = 38, test = "
+                    "8}\n") +
+        pipeline));
+    EXPECT_GT(rehearsals.at(0).seconds.seconds[Op::backward], 0);
+  }
+}
 
 class ForecastOfARun : public Program,
                        public testing::WithParamInterface<const char*> {
