@@ -97,8 +97,9 @@ class MadeUpBatch {
 
   void teach(const Tensors& features) const {
     const auto upper = make_.upper(site_);
-    const Payload data{{input()}, labels_};
-    const InputContext context{.pass = pass_, .data = [&] { return data; }};
+    const InputContext context{.pass = pass_, .data = [&] {
+                                 return Payload{{input()}, labels_};
+                               }};
     upper->inputs(context, {});
     upper->learn(context, {features, labels_});
   }
@@ -123,12 +124,13 @@ PolicyWork policy_work(const Experiment& experiment, int block) {
   constexpr std::int64_t kFew = 2;
   const PolicyWork few = MadeUpBatch(experiment, block, kFew).work();
   const PolicyWork twice = MadeUpBatch(experiment, block, 2 * kFew).work();
+  const std::int64_t size =
+      experiment.batch_size / experiment.micro_batches.count;
   const auto for_sample = [&](double PolicyWork::*which) {
     const auto n = static_cast<double>(kFew);
     const double b = (twice.*which - 2 * (few.*which)) / (2 * n * n);
     const double a = few.*which / n - b * n;
-    return a + b * static_cast<double>(experiment.batch_size /
-                                       experiment.micro_batches.count);
+    return a + b * static_cast<double>(size);
   };
   return {.signal = for_sample(&PolicyWork::signal),
           .learn = for_sample(&PolicyWork::learn),

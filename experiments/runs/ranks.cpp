@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/runs/assembly.h"
 #include "experiments/runs/own_terms.h"
 #include "experiments/runs/ranks/note.h"
 #include "experiments/runs/ranks/wait_notice.h"

@@ -41,6 +41,7 @@ void LinkedCrew::send(Talk& talk, Message message) {
 }
 
 void LinkedCrew::ask_time(Talk& talk) {
+  if (is_failing()) return;  // nobody is told anything any more
   talk.clock->asks(steady_seconds());
   send(talk, clock_question());
 }

@@ -386,6 +386,25 @@ bool Simulation::is_further_behind(int block, int other) const {
   return mine && its && mine->turns() < its->turns();
 }
 
+/// What lies in the channel before an evaluation goes into the buffer, so that
+/// the evaluation, and what waits at the sender, finds room. Returns whether
+/// anything did.
+bool Simulation::take_before_evaluation() {
+  for (int block = 2; block <= std::ssize(lanes_); ++block) {
+    const Lane& lane = lanes_[at(block)];
+    const Direction& below = up_[at(block - 1)];
+    const bool waits = below.buffer && !below.queue.empty() &&
+                       !lane.actions.empty() &&
+                       lane.actions.front().op == Op::evaluate;
+    if (!waits) continue;
+    const Queued& first = below.queue.front();
+    if (first.transfer.kind != MessageKind::activation) continue;
+    write_buffer(block, std::max(first.arrival, lane.clock));
+    return true;
+  }
+  return false;
+}
+
 std::optional<TimedAction> Simulation::next() {
   int chosen = 0;
   double earliest = std::numeric_limits<double>::infinity();
@@ -398,7 +417,7 @@ std::optional<TimedAction> Simulation::next() {
       chosen = block;
     }
   }
-  if (chosen == 0) return std::nullopt;
+  if (chosen == 0) return take_before_evaluation() ? next() : std::nullopt;
 
   const std::optional<std::int64_t> stage = stage_of(chosen);
   if (stage && *stage > stage_) {

@@ -153,6 +153,7 @@ class Simulation {
   /// those of the next grant are not to be dropped.
   void fill_buffer(int block, double now);
   void write_buffer(int block, double now);
+  bool take_before_evaluation();
   /// Whether the block does what it was given, and chooses nothing.
   bool is_told(int block) const {
     return !lanes_[static_cast<std::size_t>(block) - 1].chooser;

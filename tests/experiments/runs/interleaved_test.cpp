@@ -8,9 +8,9 @@
 
 namespace sluice::interleaved_run_test {
 
-// An epoch is two turns of 24 samples and one of 16.
+// An epoch is two turns of 24 samples and one of 18.
 constexpr const char* kData =
-    "data = {name = 'drawn_digits', train = 64, test = 8}\nbatch_size = 24\n"
+    "data = {name = 'drawn_digits', train = 66, test = 8}\nbatch_size = 24\n"
     "turns = 5\noptimizer = {name = 'sgd', momentum = 0.9, lr = 0.05}\n"
     "boundary = {policy = 'backprop'}\n";
 

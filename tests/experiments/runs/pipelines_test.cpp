@@ -179,6 +179,36 @@ TEST_F(PipelineProgram, GoesOnFromACheckpointWithTheSameBits) {
             "");
 }
 
+constexpr const char* kWithoutFlush =
+    "drop_last = true\npipeline = {order = '1f1b', micro_batches = 4, weights "
+    "= "
+    "'double_buffer', flush = false}\n";
+
+TEST_F(PipelineProgram, WithoutAFlushGoesOnWithTheSameBits) {
+  const std::string config =
+      write("config.toml", config_with(std::string("blocks = 3\n") + kBackprop +
+                                       kMlp + kWithoutFlush));
+  run(config + " turns=7 --dir " + path("whole"));
+  run(config + " turns=4 --dir " + path("part"));
+  run("--resume " + path("part") + " turns=7");
+  const auto weights = [&](const char* name) {
+    return load_weights(checkpoint_folder(path(name) + "/checkpoints", 7));
+  };
+  EXPECT_EQ(difference(weights("whole"), weights("part")), "");
+}
+
+TEST_F(PipelineProgram, WithoutAFlushGoesOnInOtherBlocksAndFromOtherWeights) {
+  for (const char* first : {kWithoutFlush, "drop_last = true\n"}) {
+    const std::string config = write(
+        "config.toml",
+        config_with(std::string("blocks = 3\n") + kBackprop + kMlp + first));
+    run(config + " turns=4 --overwrite --dir " + path("part"));
+    run("--resume " + path("part") +
+        " turns=7 blocks=2 pipeline.order=1f1b pipeline.micro_batches=4 "
+        "pipeline.flush=false pipeline.weights=double_buffer");
+  }
+}
+
 /// Of each block, index k-1.
 std::vector<std::int64_t> graph_bytes(const std::string& order, int batches) {
   std::vector<std::int64_t> bytes;

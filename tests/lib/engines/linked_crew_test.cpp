@@ -87,6 +87,17 @@ TEST(LinkedCrew, KeepsAGrantForABlockThatIsSlow) {
   EXPECT_EQ(first_turn_taken(ends.workers[1]), 1);
 }
 
+TEST(LinkedCrew, AsksNobodyForTheTimeWhenAWorkerHasFailed) {
+  Ends ends(2);
+  ProgressBoard board(2, milliseconds(1000));
+  LinkedCrew crew(std::move(ends.crews), {}, 1, {.board = &board});
+  crew.give(turn(0));
+  say_failed(ends.workers[0], Cause::own, "it is broken");
+  ends.workers[1].sender->send(clock_answer());
+  ends.workers[1].sender->close();
+  EXPECT_THROW(crew.wait(), UserError);
+}
+
 TEST(LinkedCrew, TellsWhichBlockHasReachedWhat) {
   Ends ends(2);
   std::vector<std::pair<int, std::size_t>> told;

@@ -130,6 +130,16 @@ TEST(DoubleBuffer, IsBackpropAtLearningRateZeroAndNotAbove) {
       "");
 }
 
+/// A phase begins as a run does: at the weights that it finds.
+TEST(DoubleBuffer, BeginsAnewInEachPhaseOfATimetable) {
+  const std::string rest = net(kFour, 0.05) + kFlowing;
+  const NamedTensors switched =
+      trained(rest +
+              "timetable = [{turn = 6, boundary = {2 = {policy = "
+              "'local_loss'}}}]\n");
+  EXPECT_GT(distance(trained(rest), switched), 1e-4);
+}
+
 TEST(DoubleBuffer, RefusesWhatItDoesNotFit) {
   const auto refused = [](const std::string& lines) {
     return [lines] { small_experiment(net(kFour, 0.1) + lines); };
@@ -143,9 +153,13 @@ TEST(DoubleBuffer, RefusesWhatItDoesNotFit) {
   EXPECT_THAT(refused("pipeline = {order = '1f1b', micro_batches = 2, flush = "
                       "false, weights = 'double_buffer'}\n"),
               ThrowsMessage<UserError>(HasSubstr("raise")));
-  EXPECT_THAT(refused("pipeline.weights = 'double_buffer'\n"
-                      "boundary.policy = 'delayed_gradient'\n"),
-              ThrowsMessage<UserError>(HasSubstr("don't delay")));
+  EXPECT_THAT(
+      [] {
+        small_experiment(
+            "blocks = 2\npipeline = {weights = 'double_buffer'}\nboundary = "
+            "{policy = 'delayed_gradient'}\n");
+      },
+      ThrowsMessage<UserError>(HasSubstr("don't delay")));
 }
 
 }  // namespace sluice::double_buffer_test

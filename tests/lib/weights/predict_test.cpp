@@ -132,6 +132,14 @@ TEST(Predict, RefusesAnOptimizerWithoutAVelocity) {
   }
 }
 
+TEST(Predict, RefusesWhatMakesUpForTheSameDelayTwice) {
+  EXPECT_THROW(
+      small_experiment(kNet + policy("delayed_gradient", "predict") +
+                       "optimizer = {lr = 0.1, momentum = 0.9, correction = "
+                       "{name = 'dynsgd'}}\n"),
+      UserError);
+}
+
 TEST(Predict, IsStashAtLearningRateZeroAndNotAbove) {
   const std::string rest = std::string(kNet);
   const auto both = [&](double lr) {

@@ -109,7 +109,7 @@ TEST_F(Networks, ThatAreCutForEverEndTheRunWithinItsTimeout) {
   const Outcome outcome = train("--delay 20 --cut 300 1000", "timeout=4");
   EXPECT_EQ(outcome.status, 1) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("of block"));
-  EXPECT_THAT(outcome.text, HasSubstr("silent for 4.0 s"));
+  EXPECT_THAT(outcome.text, HasSubstr("silent for 4."));
   EXPECT_LT(std::chrono::steady_clock::now() - before,
             std::chrono::seconds(40));
 }
