@@ -21,7 +21,10 @@ constexpr std::int64_t kWindow = 840;  // the least multiple of 1 .. 8
 double bubble_of(const Speed& speed) {
   const double busy =
       std::accumulate(speed.utilisation.begin(), speed.utilisation.end(), 0.);
-  return 1 - busy / speed.executors;
+  const auto executors = speed.executors > 0
+                             ? static_cast<double>(speed.executors)
+                             : static_cast<double>(speed.utilisation.size());
+  return 1 - busy / executors;
 }
 
 Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,

@@ -12,7 +12,8 @@ struct Speed {
   double seconds_per_turn = 0;
   /// Index k-1: the part of the time in which the block computes, 0..1.
   std::vector<double> utilisation = {};
-  int executors = 1;  ///< that the blocks are dealt out to
+  /// That the blocks are dealt out to; 0: one for each.
+  int executors = 0;
   /// Over one block that does all the work by back-propagation. 0 when actions
   /// take no time.
   double speed_up = 0;

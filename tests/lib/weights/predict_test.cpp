@@ -123,8 +123,8 @@ TEST(Predict, MovesNothingBeforeTheFirstStep) {
 
 TEST(Predict, RefusesAnOptimizerWithoutAVelocity) {
   try {
-    Training(small_experiment(kNet + policy("delayed_gradient", "predict") +
-                              "optimizer = {lr = 0.1}\n"));
+    small_experiment(kNet + policy("delayed_gradient", "predict") +
+                     "optimizer = {lr = 0.1}\n");
     FAIL() << "nothing was refused";
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("with a momentum"),
