@@ -109,7 +109,9 @@ std::shared_ptr<FedSource> fed_by(Batches batches) {
 }
 
 std::optional<WorkerArguments> take_worker_arguments() {
-  const char* const text = std::getenv(kWorkerVariable);
+  // The process has no other thread yet.
+  const char* const text =
+      std::getenv(kWorkerVariable);  // NOLINT(concurrency-mt-unsafe)
   if (text == nullptr) return std::nullopt;
   Record record;
   try {
@@ -118,7 +120,7 @@ std::optional<WorkerArguments> take_worker_arguments() {
     throw UserError("{} is for Sluice's own worker processes: unset it",
                     kWorkerVariable);
   }
-  ::unsetenv(kWorkerVariable);
+  ::unsetenv(kWorkerVariable);  // NOLINT(concurrency-mt-unsafe)
   return WorkerArguments{.folder = record.text("dir"),
                          .block = static_cast<int>(record.integer("block")),
                          .address = record.text("join"),
