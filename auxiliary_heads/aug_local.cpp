@@ -26,7 +26,7 @@
 #include <fmt/format.h>
 #include <torch/nn/modules/linear.h>
 
-#include "auxiliary_heads/site.h"
+#include "auxiliary_heads/boundary_site.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/tensors/pooling.h"
@@ -58,7 +58,8 @@ std::int64_t rounded(double value) {
   return std::llrint(value);
 }
 
-std::int64_t depth_at(const Site& site, const AugLocalOptions& options) {
+std::int64_t depth_at(const BoundarySite& site,
+                      const AugLocalOptions& options) {
   const double heads = static_cast<double>(std::max<std::int64_t>(
       site.blocks - 2, 1));  // a single one has the full depth
   const double r =
@@ -68,7 +69,7 @@ std::int64_t depth_at(const Site& site, const AugLocalOptions& options) {
 }
 
 /// The last hidden layer whose output is of the features' kind.
-std::int64_t last_hidden_layer(const Site& site) {
+std::int64_t last_hidden_layer(const BoundarySite& site) {
   std::int64_t last = site.layer;
   for (auto i = site.layer + 1; i + 1 < std::ssize(site.model->layers); ++i) {
     if (site.model->layers[static_cast<std::size_t>(i)].output.size() !=
@@ -79,7 +80,8 @@ std::int64_t last_hidden_layer(const Site& site) {
   return last;
 }
 
-std::vector<std::int64_t> copied_layers(const Site& site, std::int64_t depth) {
+std::vector<std::int64_t> copied_layers(const BoundarySite& site,
+                                        std::int64_t depth) {
   const std::int64_t above = last_hidden_layer(site) - site.layer;
   if (above == 0)
     throw UserError(
@@ -102,7 +104,7 @@ bool is_larger_map(const SampleShape& one, const SampleShape& other) {
 }
 
 /// The layer, made for features of that shape.
-LayerSpec copy_of(const Site& site, std::int64_t index,
+LayerSpec copy_of(const BoundarySite& site, std::int64_t index,
                   const SampleShape& input) {
   const auto place = static_cast<std::size_t>(index);
   const LayerSpec& layer = site.model->layers[place];
@@ -121,7 +123,7 @@ LayerSpec copy_of(const Site& site, std::int64_t index,
 
 class AugLocalHead final : public Head {
  public:
-  AugLocalHead(const Site& site, const AugLocalOptions& options)
+  AugLocalHead(const BoundarySite& site, const AugLocalOptions& options)
       : loss_(site.loss), layer_(site.layer) {
     const std::uint64_t key = head_key(site, "aug_local");
     SampleShape shape = site.features;
@@ -166,7 +168,7 @@ class AugLocalHead final : public Head {
 MakeHead aug_local_head(Fields& fields) {
   AugLocalOptions options;
   options.describe(fields);
-  return [options](const Site& site) {
+  return [options](const BoundarySite& site) {
     check_features(site, "aug_local");
     SLUICE_CHECK(site.model != nullptr, "the site above block {} has no model",
                  site.block);

@@ -7,7 +7,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
-#include "auxiliary_heads/site.h"
+#include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/stacks.h"
 #include "lib/tensors/pooling.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 class ConvHead final : public Head {
  public:
-  ConvHead(const Site& site, std::int64_t layers)
+  ConvHead(const BoundarySite& site, std::int64_t layers)
       : loss_(site.loss),
         // Without a convolution only the 2x2 map is normalised.
         normalised_values_(layers > 0 ? site.features[1] * site.features[2]
@@ -51,7 +51,7 @@ class ConvHead final : public Head {
 MakeHead conv_head(Fields& options) {
   std::int64_t layers = 2;
   options.key("layers", layers, {.text = "3x3 convolutions", .min = 0});
-  return [layers](const Site& site) {
+  return [layers](const BoundarySite& site) {
     check_maps(site, "conv");
     return std::make_shared<ConvHead>(site, layers);
   };

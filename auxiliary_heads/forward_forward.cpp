@@ -8,7 +8,7 @@
 
 #include <fmt/ranges.h>
 
-#include "auxiliary_heads/site.h"
+#include "auxiliary_heads/boundary_site.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -31,7 +31,7 @@ class ForwardForwardHead final : public Head {
 }  // namespace
 
 MakeHead forward_forward_head(Fields& /*options*/) {
-  return [](const Site& site) {
+  return [](const BoundarySite& site) {
     if (site.model == nullptr || !site.model->trains_on_pairs)
       throw UserError(
           "[forward_forward] block {}: needs a model that trains on pairs of "

@@ -10,7 +10,7 @@
 
 #include <torch/nn/modules/linear.h>
 
-#include "auxiliary_heads/site.h"
+#include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/stacks.h"
 #include "lib/tensors/pooling.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 class FullConvHead final : public Head {
  public:
-  explicit FullConvHead(const Site& site)
+  explicit FullConvHead(const BoundarySite& site)
       : loss_(site.loss),
         pixels_(site.features[1] * site.features[2]),
         convolutions_(convolutions(2, site.features[0], 5, /*bias=*/true)),
@@ -51,7 +51,7 @@ class FullConvHead final : public Head {
 }  // namespace
 
 MakeHead full_conv_head(Fields& /*options*/) {
-  return [](const Site& site) {
+  return [](const BoundarySite& site) {
     check_maps(site, "full_conv");
     return std::make_shared<FullConvHead>(site);
   };

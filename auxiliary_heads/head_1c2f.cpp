@@ -2,15 +2,15 @@
 // as a head of its own: DGL in the tables of that paper and of AugLocal's.
 #include <memory>
 
+#include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/net_1c2f.h"
-#include "auxiliary_heads/site.h"
 
 namespace sluice {
 namespace {
 
 class Head1c2f final : public Head {
  public:
-  explicit Head1c2f(const Site& site)
+  explicit Head1c2f(const BoundarySite& site)
       : loss_(site.loss),
         classifier_(std::make_shared<Net1c2f>(site, site.classes)) {
     register_module("classifier", classifier_);
@@ -30,7 +30,7 @@ class Head1c2f final : public Head {
 }  // namespace
 
 MakeHead head_1c2f(Fields& /*options*/) {
-  return [](const Site& site) {
+  return [](const BoundarySite& site) {
     check_maps(site, "1c2f");
     return std::make_shared<Head1c2f>(site);
   };

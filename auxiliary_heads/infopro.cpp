@@ -17,9 +17,9 @@
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/relu.h>
 
+#include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/contrast.h"
 #include "auxiliary_heads/net_1c2f.h"
-#include "auxiliary_heads/site.h"
 #include "lib/base/error.h"
 #include "lib/tensors/pooling.h"
 #include "lib/tensors/precision.h"
@@ -62,7 +62,7 @@ struct InfoproOptions {
 };
 
 /// A single head has the first value, as in the authors' code.
-double weight_at(const Site& site, const std::vector<double>& ends) {
+double weight_at(const BoundarySite& site, const std::vector<double>& ends) {
   if (site.blocks <= 2) return ends[0];
   const double ratio = static_cast<double>(site.block - 1) /
                        static_cast<double>(site.blocks - 2);
@@ -72,7 +72,7 @@ double weight_at(const Site& site, const std::vector<double>& ends) {
 /// maps [N, C, H, W] -> logits of an image [N, channels, height, width].
 class Decoder final : public torch::nn::Module {
  public:
-  explicit Decoder(const Site& site)
+  explicit Decoder(const BoundarySite& site)
       : height_(site.model->sample.shape[1]),
         width_(site.model->sample.shape[2]) {
     conv1_ = register_module("conv1",
@@ -105,7 +105,7 @@ class Decoder final : public torch::nn::Module {
 
 class InfoproHead final : public Head {
  public:
-  InfoproHead(const Site& site, const InfoproOptions& options)
+  InfoproHead(const BoundarySite& site, const InfoproOptions& options)
       : loss_(site.loss),
         lambda1_(weight_at(site, options.lambda1)),
         lambda2_(weight_at(site, options.lambda2)),
@@ -174,7 +174,7 @@ class InfoproHead final : public Head {
 MakeHead infopro_head(Fields& fields) {
   InfoproOptions options;
   options.describe(fields);
-  return [options](const Site& site) {
+  return [options](const BoundarySite& site) {
     check_maps(site, "infopro");
     SLUICE_CHECK(site.model != nullptr, "the site above block {} has no model",
                  site.block);

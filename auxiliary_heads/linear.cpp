@@ -5,7 +5,7 @@
 
 #include <torch/nn/modules/linear.h>
 
-#include "auxiliary_heads/site.h"
+#include "auxiliary_heads/boundary_site.h"
 #include "lib/base/error.h"
 #include "lib/boundaries/head.h"
 #include "lib/tensors/pooling.h"
@@ -15,7 +15,7 @@ namespace {
 
 class LinearHead final : public Head {
  public:
-  LinearHead(const Site& site, std::int64_t pool)
+  LinearHead(const BoundarySite& site, std::int64_t pool)
       : loss_(site.loss),
         pool_(pool),
         is_map_(site.features.size() == 3),
@@ -48,7 +48,7 @@ MakeHead linear_head(Fields& options) {
                        "are taken as they are",
                .unit = "pixels",
                .min = 1});
-  return [pool](const Site& site) {
+  return [pool](const BoundarySite& site) {
     check_features(site, "linear");
     return std::make_shared<LinearHead>(site, pool);
   };

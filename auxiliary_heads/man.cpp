@@ -17,8 +17,8 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/heads.h"
-#include "auxiliary_heads/site.h"
 #include "lib/base/error.h"
 #include "lib/base/plug_in.h"
 #include "lib/base/random.h"
@@ -28,15 +28,15 @@ namespace sluice {
 namespace {
 
 /// Where the inner head stands: as if behind the next layer.
-Site behind(const Site& site, const LayerSpec& layer) {
-  Site inner = site;
+BoundarySite behind(const BoundarySite& site, const LayerSpec& layer) {
+  BoundarySite inner = site;
   inner.features = layer.output;
   return inner;
 }
 
 class ManHead final : public Head {
  public:
-  ManHead(const Site& site, double momentum, const MakeHead& make_head)
+  ManHead(const BoundarySite& site, double momentum, const MakeHead& make_head)
       : layer_(site.layer), momentum_(momentum) {
     const std::int64_t next = site.layer + 1;
     const LayerSpec& layer =
@@ -121,7 +121,7 @@ MakeHead man_head(Fields& fields) {
         choose(inner, "name", heads(), name, "auxiliary head").make(inner);
     if (name == "man") inner.reject("name", "man can't hold another man");
   });
-  return [momentum, make_head](const Site& site) {
+  return [momentum, make_head](const BoundarySite& site) {
     SLUICE_CHECK(site.model != nullptr, "the site above block {} has no model",
                  site.block);
     return std::make_shared<ManHead>(site, momentum, make_head);

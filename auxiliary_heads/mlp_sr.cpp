@@ -8,7 +8,7 @@
 
 #include <torch/nn/modules/linear.h>
 
-#include "auxiliary_heads/site.h"
+#include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/stacks.h"
 #include "lib/tensors/pooling.h"
 
@@ -29,7 +29,7 @@ struct MlpSrOptions {
 
 class MlpSrHead final : public Head {
  public:
-  MlpSrHead(const Site& site, const MlpSrOptions& options)
+  MlpSrHead(const BoundarySite& site, const MlpSrOptions& options)
       : loss_(site.loss), is_map_(site.features.size() == 3) {
     const std::int64_t channels = site.features[0];
     if (is_map_) {
@@ -79,7 +79,7 @@ class MlpSrHead final : public Head {
 MakeHead mlp_sr_head(Fields& fields) {
   MlpSrOptions options;
   options.describe(fields);
-  return [options](const Site& site) {
+  return [options](const BoundarySite& site) {
     check_features(site, "mlp_sr");
     return std::make_shared<MlpSrHead>(site, options);
   };

@@ -4,7 +4,7 @@
 
 #include <ATen/ops/relu.h>
 
-#include "auxiliary_heads/site.h"
+#include "auxiliary_heads/boundary_site.h"
 #include "lib/tensors/pooling.h"
 
 namespace sluice {
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kHidden = 128;
 
-bool is_widest(const Site& site) {
+bool is_widest(const BoundarySite& site) {
   if (site.model == nullptr) return false;
   return std::none_of(site.model->layers.begin(), site.model->layers.end(),
                       [&](const LayerSpec& layer) {
@@ -23,7 +23,7 @@ bool is_widest(const Site& site) {
 
 }  // namespace
 
-Net1c2f::Net1c2f(const Site& site, std::int64_t outputs) {
+Net1c2f::Net1c2f(const BoundarySite& site, std::int64_t outputs) {
   const std::int64_t channels = site.features[0];
   const std::int64_t times = is_widest(site) ? 1 : 2;
   pixels_ = ((site.features[1] - 1) / times + 1) *

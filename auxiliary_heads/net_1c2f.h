@@ -19,7 +19,7 @@ namespace sluice {
 class Net1c2f final : public torch::nn::Module {
  public:
   /// Its weights are set from the site's seed.
-  Net1c2f(const Site& site, std::int64_t outputs);
+  Net1c2f(const BoundarySite& site, std::int64_t outputs);
 
   /// maps [N, C, H, W] -> [N, outputs]. Throws UserError, in the name of
   /// `head`, when there is too little for BatchNorm.

@@ -14,8 +14,8 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
+#include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/similarity.h"
-#include "auxiliary_heads/site.h"
 #include "lib/boundaries/head.h"
 #include "lib/tensors/pooling.h"
 
@@ -41,7 +41,7 @@ struct PredsimOptions {
 
 class PredsimHead final : public Head {
  public:
-  PredsimHead(const Site& site, const PredsimOptions& options)
+  PredsimHead(const BoundarySite& site, const PredsimOptions& options)
       : loss_(site.loss), classes_(site.classes), beta_(options.beta) {
     if (beta_ > 0) make_similarity(site.features);
     if (beta_ < 1) make_prediction(site.features, options.dim_in_decoder);
@@ -120,7 +120,7 @@ class PredsimHead final : public Head {
 MakeHead predsim_head(Fields& fields) {
   PredsimOptions options;
   options.describe(fields);
-  return [options](const Site& site) {
+  return [options](const BoundarySite& site) {
     check_features(site, "predsim");
     return std::make_shared<PredsimHead>(site, options);
   };

@@ -6,14 +6,14 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
-#include "auxiliary_heads/site.h"
+#include "auxiliary_heads/boundary_site.h"
 
 namespace sluice {
 namespace {
 
 class VocabularyHead final : public Head {
  public:
-  explicit VocabularyHead(const Site& site)
+  explicit VocabularyHead(const BoundarySite& site)
       : loss_(site.loss),
         norm_(torch::nn::LayerNormOptions({site.features[1]})),
         vocabulary_(torch::nn::LinearOptions(site.features[1], site.classes)
@@ -38,7 +38,7 @@ class VocabularyHead final : public Head {
 }  // namespace
 
 MakeHead vocabulary_head(Fields& /*options*/) {
-  return [](const Site& site) {
+  return [](const BoundarySite& site) {
     check_sequences(site, "vocabulary");
     return std::make_shared<VocabularyHead>(site);
   };

@@ -10,8 +10,8 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 
+#include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/predictors/kinds.h"
-#include "auxiliary_heads/site.h"
 #include "lib/tensors/pooling.h"
 
 namespace sluice {

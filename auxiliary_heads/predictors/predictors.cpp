@@ -2,8 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/predictors/kinds.h"
-#include "auxiliary_heads/site.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -11,13 +11,13 @@ namespace {
 
 /// The use that a predictor is made for: two rows, below.
 struct Use {
-  std::string_view name;              ///< in the key of its weights
-  std::string_view section;           ///< of the config; in errors
-  bool begins_at_zero;                ///< the last layer, and the prediction
-  SampleShape (*input)(const Site&);  ///< throws UserError
+  std::string_view name;     ///< in the key of its weights
+  std::string_view section;  ///< of the config; in errors
+  bool begins_at_zero;       ///< the last layer, and the prediction
+  SampleShape (*input)(const BoundarySite&);  ///< throws UserError
 };
 
-SampleShape features_as_input(const Site& site) {
+SampleShape features_as_input(const BoundarySite& site) {
   if (site.features.empty() || site.features.size() > 3)
     throw UserError(
         "block {}: there is no synthesizer for features of {} dimensions",
@@ -25,14 +25,14 @@ SampleShape features_as_input(const Site& site) {
   return site.features;
 }
 
-[[noreturn]] void refuse(const Site& site, const char* why) {
+[[noreturn]] void refuse(const BoundarySite& site, const char* why) {
   throw UserError(
       "boundary {}: no input model can predict features of shape [{}]: {}; "
       "leave out its unlock",
       site.block, fmt::join(site.features, ", "), why);
 }
 
-SampleShape sample_as_input(const Site& site) {
+SampleShape sample_as_input(const BoundarySite& site) {
   if (site.model == nullptr) refuse(site, "the model is unknown");
   const SampleSpec& sample = site.model->sample;
   if (sample.is_text) refuse(site, "the input is a text");
@@ -82,7 +82,7 @@ void zero_last_layer(Predictor& predictor, const PredictorOptions& options) {
 }
 
 MakePredictor configure(Fields& fields, const Use& use) {
-  return [use, options = read_options(fields)](const Site& site) {
+  return [use, options = read_options(fields)](const BoundarySite& site) {
     const PredictorSpec spec = {.section = use.section,
                                 .input = use.input(site),
                                 .output = site.features,

@@ -10,7 +10,7 @@
 #include "experiments/api/own_model.h"
 #include "experiments/api/step.h"
 #include "experiments/config/experiment.h"
-#include "experiments/runs/whole_model.h"
+#include "experiments/runs/assembled_model.h"
 #include "experiments/runs/worker_process.h"
 #include "lib/base/temporary_folder.h"
 #include "lib/blocks/evaluation.h"
@@ -109,7 +109,7 @@ class Network {
   Experiment experiment_;
   NamedTensors draws_;  ///< of policies of one's own; policy_draws.h
   WorkerProgram program_;
-  WholeModel whole_;  ///< for evaluation
+  AssembledModel whole_;  ///< for evaluation
   bool whole_is_fresh_ = false;
   std::unique_ptr<Crew> crew_;
   std::size_t given_ = 0;  ///< grants, also of crews before this one

@@ -32,7 +32,7 @@ template <class Make>
 Make drawing_from(const at::Tensor& state,
                   const std::shared_ptr<std::recursive_mutex>& turn,
                   const Make& make) {
-  return [=](const Site& site) {
+  return [=](const BoundarySite& site) {
     const std::lock_guard lock(*turn);
     const GeneratorKept kept;
     set_generator_state(state);

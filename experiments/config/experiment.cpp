@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config/free_schedule_rules.h"
-#include "experiments/config/numbered.h"
+#include "experiments/config/per_block_tables.h"
 #include "experiments/config/settings.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/sample_order.h"
@@ -68,7 +68,7 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
                    void (*describe_one)(Fields&, Experiment&)) {
   ConfigNode written;
   top.key(path, written, "table", {.text = "for all, or numbered for one"});
-  const ConfigNode tables = numbered(
+  const ConfigNode tables = per_block_tables(
       written.value.index() == 0 ? nullptr : &written, count, keys, path);
   Fields fields(&tables, std::string(path));
   const ConfigNode* table = written.value.index() == 0 ? nullptr : &written;
@@ -83,7 +83,7 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
   fields.finish();
   if (count == 0) {  // no boundary: what holds for all is checked all the same
     Experiment unused = experiment;
-    const ConfigNode one = numbered(
+    const ConfigNode one = per_block_tables(
         written.value.index() == 0 ? nullptr : &written, 1, keys, path);
     Fields check(&one, std::string(path));
     check.section("1", "", [&](Fields& part) { describe_one(part, unused); });
@@ -267,7 +267,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm,
     for (int block = 1; block < experiment.blocks(); ++block) {
       const MakeBoundary& make =
           phase[static_cast<std::size_t>(block) - 1].make;
-      const Site site = site_of(experiment, block);
+      const BoundarySite site = site_of(experiment, block);
       traits.push_back(make.lower(site)->traits());
       for (const std::string& name : traits.back().attachments)
         if (name != kRawInput)
@@ -614,10 +614,10 @@ bool is_on_gpu(const Experiment& experiment, int block) {
          experiment.devices.at(static_cast<std::size_t>(block) - 1) != "cpu";
 }
 
-Site site_of(const Experiment& experiment, int block) {
+BoundarySite site_of(const Experiment& experiment, int block) {
   const LayerRange range =
       experiment.ranges.at(static_cast<std::size_t>(block) - 1);
-  Site site;
+  BoundarySite site;
   site.block = block;
   site.blocks = experiment.blocks();
   site.layer = range.last;

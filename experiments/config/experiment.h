@@ -18,7 +18,7 @@
 #include "lib/schedules/simulation.h"
 #include "lib/tensors/precision.h"
 #include "lib/updates/optimizer.h"
-#include "lib/workers/worker_timeline.h"
+#include "lib/workers/seat_timeline.h"
 #include "modules/partition.h"
 
 namespace sluice {
@@ -115,6 +115,6 @@ bool uses_gpus(const Experiment& experiment);
 bool is_on_gpu(const Experiment& experiment, int block);
 
 /// The boundary above block k.
-Site site_of(const Experiment& experiment, int block);
+BoundarySite site_of(const Experiment& experiment, int block);
 
 }  // namespace sluice

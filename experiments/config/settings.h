@@ -7,7 +7,7 @@
 #include "lib/base/config.h"
 #include "lib/metrics/early_stop.h"
 #include "lib/schedules/rows.h"
-#include "lib/workers/worker_timeline.h"
+#include "lib/workers/seat_timeline.h"
 
 namespace sluice {
 

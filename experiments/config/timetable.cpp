@@ -7,7 +7,7 @@
 #include "auxiliary_heads/heads.h"
 #include "auxiliary_heads/predictors/predictors.h"
 #include "experiments/config/files/extends.h"
-#include "experiments/config/numbered.h"
+#include "experiments/config/per_block_tables.h"
 #include "lib/base/plug_in.h"
 
 namespace sluice {
@@ -19,7 +19,7 @@ Boundaries next_phase(const ConfigNode& written, const Boundaries& before,
                       std::span<const PolicyRow> policies) {
   const auto count = std::ssize(before);
   const ConfigNode tables =
-      numbered(&written, count, {.fresh = "policy"}, path);
+      per_block_tables(&written, count, {.fresh = "policy"}, path);
   ConfigNode whole{.value = ConfigNode::Table{}, .origin = written.origin};
   for (std::int64_t k = 1; k <= count; ++k) {
     const ConfigNode* own = tables.find(std::to_string(k));

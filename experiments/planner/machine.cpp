@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config/files/toml.h"
-#include "experiments/config/numbered.h"
+#include "experiments/config/per_block_tables.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -62,7 +62,7 @@ std::vector<KeyDoc> read_fields(Fields& top, Machine& machine) {
   top.finish();
   const auto count = std::max<std::int64_t>(0, std::ssize(machine.devices) - 1);
   const ConfigNode* table = written.value.index() == 0 ? nullptr : &written;
-  const ConfigNode tables = numbered(table, count, {}, "link");
+  const ConfigNode tables = per_block_tables(table, count, {}, "link");
   Fields links(&tables, "link");
   machine.links.resize(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i)

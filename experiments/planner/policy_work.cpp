@@ -107,7 +107,7 @@ class MadeUpBatch {
   const Experiment& experiment_;
   int block_;
   std::int64_t samples_;
-  Site site_;
+  BoundarySite site_;
   const MakeBoundary& make_;
   std::unique_ptr<Lower> lower_;
   at::Tensor labels_;

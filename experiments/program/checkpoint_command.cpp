@@ -6,8 +6,8 @@
 
 #include "experiments/program/commands.h"
 #include "experiments/runs/assembly.h"
-#include "experiments/runs/cut_again.h"
 #include "experiments/runs/drain.h"
+#include "experiments/runs/repartition.h"
 #include "experiments/runs/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"

@@ -13,7 +13,7 @@
 #include "experiments/data/chained.h"
 #include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
-#include "experiments/runs/cut_again.h"
+#include "experiments/runs/repartition.h"
 #include "lib/base/memory_channel.h"
 #include "lib/blocks/micro_batch_source.h"
 #include "lib/boundaries/policies/top_loss.h"
@@ -43,40 +43,40 @@ Block block_of(const Experiment& experiment, int block,
 
 /// The model's own weights must all be there; those of heads are taken when
 /// they are.
-void take_initial_weights(const std::string& path, Worker& worker) {
+void take_initial_weights(const std::string& path, Seat& seat) {
   const NamedTensors found = load_weights(path);
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : found) names.insert(name);
   NamedTensors wanted;
-  for (auto& [name, tensor] : worker.weights())
+  for (auto& [name, tensor] : seat.weights())
     if (name.starts_with("layers.") || names.contains(name))
       wanted.emplace_back(name, tensor);
-  copy_by_name(found, worker.copied(), path);
+  copy_by_name(found, seat.copied(), path);
   copy_by_name(found, wanted, path);
 }
 
 /// With another cut, where it has one.
 void restore(const Experiment& experiment, const std::string& checkpoint,
-             Worker& worker) {
+             Seat& seat) {
   NamedTensors weights = load_weights(checkpoint);
   NamedTensors state = load_state(checkpoint);
   const std::vector<std::int64_t> cut = cut_of({state, checkpoint});
   if (!is_cut_so(experiment, cut)) {
-    state = state_for_block(experiment, worker.block(), state, checkpoint);
+    state = state_for_block(experiment, seat.block(), state, checkpoint);
     // Sources of new boundaries begin beside the weights that were saved.
-    copy_by_name(weights, worker.copied(), checkpoint);
-    add_new_sources(experiment, cut, worker.weights(), weights);
-    add_new_sources(experiment, cut, worker.state(), state);
+    copy_by_name(weights, seat.copied(), checkpoint);
+    add_new_sources(experiment, cut, seat.weights(), weights);
+    add_new_sources(experiment, cut, seat.state(), state);
   }
-  worker.restore(weights, state, checkpoint);
+  seat.restore(weights, state, checkpoint);
 }
 
 void set_first_weights(const Experiment& experiment, const RunFiles& files,
-                       Worker& worker) {
+                       Seat& seat) {
   if (!files.resume.empty()) {
-    restore(experiment, files.resume, worker);
+    restore(experiment, files.resume, seat);
   } else if (!experiment.initial_weights.empty()) {
-    take_initial_weights(experiment.initial_weights, worker);
+    take_initial_weights(experiment.initial_weights, seat);
   }
 }
 
@@ -85,8 +85,8 @@ void set_first_weights(const Experiment& experiment, const RunFiles& files,
 template <class End>
 std::vector<std::shared_ptr<End>> ends_of(
     const Experiment& experiment, int boundary,
-    const std::function<std::shared_ptr<End>(const MakeBoundary&, const Site&)>&
-        make) {
+    const std::function<std::shared_ptr<End>(const MakeBoundary&,
+                                             const BoundarySite&)>& make) {
   std::vector<std::shared_ptr<End>> ends;
   const BoundaryPolicy* before = nullptr;
   for (const Boundaries& phase : experiment.phases) {
@@ -107,7 +107,7 @@ std::vector<std::shared_ptr<Lower>> lowers_of(const Experiment& experiment,
         experiment.phases.size(),
         std::shared_ptr<Lower>(make_top_loss(experiment.loss)));
   return ends_of<Lower>(experiment, block,
-                        [](const MakeBoundary& make, const Site& site) {
+                        [](const MakeBoundary& make, const BoundarySite& site) {
                           return std::shared_ptr<Lower>(make.lower(site));
                         });
 }
@@ -116,7 +116,7 @@ std::vector<std::shared_ptr<Upper>> uppers_of(const Experiment& experiment,
                                               int block) {
   if (block == 1) return {};
   return ends_of<Upper>(experiment, block - 1,
-                        [](const MakeBoundary& make, const Site& site) {
+                        [](const MakeBoundary& make, const BoundarySite& site) {
                           return std::shared_ptr<Upper>(make.upper(site));
                         });
 }
@@ -125,8 +125,8 @@ bool forwards_data(const RunPlan& plan, int block) {
   return plan.blocks.at(static_cast<std::size_t>(block) - 1).forwards_data();
 }
 
-WorkerSettings settings_of(const Experiment& experiment, int block,
-                           const std::string& checkpoint_folder) {
+SeatSettings settings_of(const Experiment& experiment, int block,
+                         const std::string& checkpoint_folder) {
   return {.plans = experiment.plans,
           .seed = experiment.seed,
           .masks = experiment.masks,
@@ -241,14 +241,14 @@ void prepare_process(const Experiment& experiment) {
     make_gpus_deterministic();
 }
 
-std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
-                                    Ends ends, std::shared_ptr<Sink> sink,
-                                    const RunFiles& files,
-                                    std::shared_ptr<Witness> witness,
-                                    std::shared_ptr<Source> fed) {
+std::unique_ptr<Seat> make_seat(const Experiment& experiment, int block,
+                                Ends ends, std::shared_ptr<Sink> sink,
+                                const RunFiles& files,
+                                std::shared_ptr<Observer> observer,
+                                std::shared_ptr<Source> fed) {
   const auto memory = ends.memory ? ends.memory : memory_of_block(block);
   const MemoryScope scope(*memory);
-  WorkerParts parts{
+  SeatParts parts{
       .block = block_of(experiment, block, device_of(experiment, block)),
       .lowers = lowers_of(experiment, block),
       .uppers = uppers_of(experiment, block)};
@@ -258,16 +258,16 @@ std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
   parts.codec_above = codec_above(experiment, block);
   parts.sink = std::move(sink);
   parts.memory = memory;
-  parts.witness = std::move(witness);
+  parts.observer = std::move(observer);
   parts.sources = sources_of(experiment, block, std::move(fed));
-  auto worker = std::make_unique<Worker>(
+  auto seat = std::make_unique<Seat>(
       settings_of(experiment, block, files.checkpoints), std::move(parts));
-  set_first_weights(experiment, files, *worker);
-  return worker;
+  set_first_weights(experiment, files, *seat);
+  return seat;
 }
 
-std::shared_ptr<Witness> make_probe(const Experiment& experiment,
-                                    std::shared_ptr<Sink> sink) {
+std::shared_ptr<Observer> make_probe(const Experiment& experiment,
+                                     std::shared_ptr<Sink> sink) {
   if (experiment.probe_every == 0) return nullptr;
   const auto layers = static_cast<std::int64_t>(experiment.model.layers.size());
   return std::make_shared<GradientProbe>(
@@ -295,7 +295,7 @@ void check_weights(const Experiment& experiment, const std::string& path) {
 
 void check_resumable(const Experiment& experiment, const RunFiles& files) {
   for (int block = 1; block <= experiment.blocks(); ++block)
-    make_worker(experiment, block, {}, nullptr, files);
+    make_seat(experiment, block, {}, nullptr, files);
 }
 
 namespace {

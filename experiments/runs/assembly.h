@@ -8,7 +8,7 @@
 #include "lib/base/channel.h"
 #include "lib/checkpoints/saved_state.h"
 #include "lib/metrics/sink.h"
-#include "lib/workers/worker.h"
+#include "lib/workers/seat.h"
 
 namespace sluice {
 
@@ -16,11 +16,11 @@ namespace sluice {
 struct Ends {
   Link below = {};
   Link above = {};
-  /// Charged with what the worker allocates; by default one is made for it.
+  /// Charged with what the seat allocates; by default one is made for it.
   std::shared_ptr<MemoryAccount> memory = nullptr;
 };
 
-/// The account of a block's worker.
+/// The account of a block's seat.
 std::shared_ptr<MemoryAccount> memory_of_block(int block);
 
 /// Throws UserError when this machine lacks the device of any block.
@@ -29,32 +29,32 @@ void check_devices(const Experiment& experiment);
 /// Once per process, before its threads use LibTorch: threads and allocator.
 void prepare_process(const Experiment& experiment);
 
-/// What the workers of a run save and continue from; each may be empty.
+/// What the seats of a run save and continue from; each may be empty.
 struct RunFiles {
   std::string checkpoints = {};  ///< the folder that they are saved in
   std::string resume = {};       ///< the checkpoint that the run continues from
 };
 
-/// The worker of block k: its layers with their first weights, its policies,
+/// The seat of block k: its layers with their first weights, its policies,
 /// its optimizer, and the sources that it needs: those of the experiment's
 /// data, or where it is given batches, `fed`. Throws UserError when the weights
 /// that it shall start with don't fit.
-std::unique_ptr<Worker> make_worker(const Experiment& experiment, int block,
-                                    Ends ends, std::shared_ptr<Sink> sink,
-                                    const RunFiles& files,
-                                    std::shared_ptr<Witness> witness = nullptr,
-                                    std::shared_ptr<Source> fed = nullptr);
+std::unique_ptr<Seat> make_seat(const Experiment& experiment, int block,
+                                Ends ends, std::shared_ptr<Sink> sink,
+                                const RunFiles& files,
+                                std::shared_ptr<Observer> observer = nullptr,
+                                std::shared_ptr<Source> fed = nullptr);
 
 /// What compares gradients with the true ones; nullptr when the experiment asks
 /// for no probe.
-std::shared_ptr<Witness> make_probe(const Experiment& experiment,
-                                    std::shared_ptr<Sink> sink);
+std::shared_ptr<Observer> make_probe(const Experiment& experiment,
+                                     std::shared_ptr<Sink> sink);
 
 /// Throws UserError unless a file or checkpoint has all the model's weights in
 /// their shapes. For a check before anything is written.
 void check_weights(const Experiment& experiment, const std::string& path);
 
-/// Throws UserError unless the workers of all blocks can continue from
+/// Throws UserError unless the seats of all blocks can continue from
 /// files.resume: weights, those of heads and synthesizers too, the states of
 /// optimizers, what is in flight. For a check before anything is written.
 void check_resumable(const Experiment& experiment, const RunFiles& files);

@@ -25,11 +25,11 @@ std::size_t at(int block) {
   return static_cast<std::size_t>(block) - 1;
 }
 
-std::unique_ptr<Worker> worker_of(const CrewParts& parts, int block, Ends ends,
-                                  std::shared_ptr<Sink> sink,
-                                  std::shared_ptr<FedSource> fed) {
-  return make_worker(parts.experiment, block, std::move(ends), std::move(sink),
-                     parts.files, parts.events.witness, std::move(fed));
+std::unique_ptr<Seat> seat_of(const CrewParts& parts, int block, Ends ends,
+                              std::shared_ptr<Sink> sink,
+                              std::shared_ptr<FedSource> fed) {
+  return make_seat(parts.experiment, block, std::move(ends), std::move(sink),
+                   parts.files, parts.events.observer, std::move(fed));
 }
 
 /// Where the worker processes of a crew meet, and the thread of their links.
@@ -110,12 +110,12 @@ std::unique_ptr<VirtualCrew> make_virtual_crew(const CrewParts& parts,
   const auto sink = sink_for(parts.events);
   const auto fed = fed_by(parts.batches);
   std::vector<Ends> ends = memory_ends(experiment);
-  Workers workers;
+  Seats seats;
   for (int block = 1; block <= experiment.blocks(); ++block)
-    workers.push_back(
-        worker_of(parts, block, std::move(ends[at(block)]), sink, fed));
+    seats.push_back(
+        seat_of(parts, block, std::move(ends[at(block)]), sink, fed));
   return std::make_unique<VirtualCrew>(
-      std::move(workers),
+      std::move(seats),
       VirtualParts{.plans = experiment.plans,
                    .capacities = experiment.capacities,
                    .costs = std::move(time.costs),
@@ -135,11 +135,11 @@ std::unique_ptr<Crew> make_thread_crew(const CrewParts& parts) {
     const auto make = [parts, block, fed, &control,
                        mine =
                            std::make_shared<Ends>(std::move(ends[at(block)]))] {
-      return worker_of(parts, block, std::move(*mine), control_sink(control),
-                       fed);
+      return seat_of(parts, block, std::move(*mine), control_sink(control),
+                     fed);
     };
     if (!fed) return {.make = make};
-    return {.make = [made = std::make_shared<std::unique_ptr<Worker>>(
+    return {.make = [made = std::make_shared<std::unique_ptr<Seat>>(
                          make())] { return std::move(*made); },
             .fed = fed};
   };

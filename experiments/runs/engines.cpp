@@ -26,7 +26,7 @@ std::vector<Rehearsal> rehearsed(const Experiment& experiment,
 CrewParts parts_of(const Experiment& experiment, const RunPlace& place,
                    Coordinator& coordinator) {
   CrewEvents events = events_for(coordinator);
-  events.witness = make_probe(experiment, sink_for(events));
+  events.observer = make_probe(experiment, sink_for(events));
   return {.experiment = experiment,
           .files = place.files,
           .events = std::move(events)};

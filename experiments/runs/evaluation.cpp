@@ -26,7 +26,7 @@ SampleSource in_order(const Split& split, std::int64_t batch_size) {
           {.batch_size = batch_size, .shuffled = false, .augmented = false}};
 }
 
-at::Tensor logits_of(WholeModel& model, const Experiment& experiment,
+at::Tensor logits_of(AssembledModel& model, const Experiment& experiment,
                      const Batch& batch) {
   const PrecisionScope precision(experiment.precision);
   const Pass pass = {
@@ -47,12 +47,12 @@ std::string config_above(fs::path path) {
 
 }  // namespace
 
-WholeModel load_model(const Experiment& experiment,
-                      const std::string& weights) {
+AssembledModel load_model(const Experiment& experiment,
+                          const std::string& weights) {
   prepare_process(experiment);
   const auto layers = static_cast<std::int64_t>(experiment.model.layers.size());
-  WholeModel whole(experiment,
-                   make_layers(experiment.model, 0, layers - 1, /*seed=*/0));
+  AssembledModel whole(
+      experiment, make_layers(experiment.model, 0, layers - 1, /*seed=*/0));
   copy_by_name(load_weights(weights), whole.tensors(), weights);
   return whole;
 }
@@ -60,7 +60,7 @@ WholeModel load_model(const Experiment& experiment,
 Evaluation evaluate(const Experiment& experiment, const std::string& weights,
                     const Split& split) {
   const c10::NoGradGuard no_grad;
-  WholeModel whole = load_model(experiment, weights);
+  AssembledModel whole = load_model(experiment, weights);
   SampleSource source = in_order(split, experiment.batch_size);
   Evaluation evaluation;
   for (std::int64_t t = 0; t < source.batches_per_epoch(); ++t) {
@@ -75,7 +75,7 @@ NamedTensors first_logits(const Experiment& experiment,
                           const std::string& weights, const Split& split,
                           std::int64_t samples) {
   const c10::NoGradGuard no_grad;
-  WholeModel whole = load_model(experiment, weights);
+  AssembledModel whole = load_model(experiment, weights);
   const Batch batch = in_order(split, samples).batch(0);
   return {{"inputs", batch.inputs},
           {"labels", batch.labels},

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "experiments/config/experiment.h"
-#include "experiments/runs/whole_model.h"
+#include "experiments/runs/assembled_model.h"
 #include "lib/blocks/evaluation.h"
 
 namespace sluice {
@@ -18,7 +18,8 @@ Evaluation evaluate(const Experiment& experiment, const std::string& weights,
 
 /// The model with those weights, to be evaluated in this process. Throws
 /// UserError likewise.
-WholeModel load_model(const Experiment& experiment, const std::string& weights);
+AssembledModel load_model(const Experiment& experiment,
+                          const std::string& weights);
 
 /// What the model makes of the first samples of a split, in one batch:
 /// "inputs" as its first layer takes them, "labels" and "logits".

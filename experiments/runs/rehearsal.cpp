@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "experiments/runs/lonely_block.h"
-#include "experiments/runs/side_by_side.h"
+#include "experiments/runs/contended_timing.h"
+#include "experiments/runs/isolated_block.h"
 #include "lib/schedules/simulation.h"
 
 namespace sluice {
@@ -141,7 +141,7 @@ std::vector<Action> actions_of_block(const std::vector<TimedAction>& timeline,
 }
 
 /// Its actions up to a turn; the rest stay.
-BlockCosts act_alone(LonelyBlock& block, std::deque<Action>& actions,
+BlockCosts act_alone(IsolatedBlock& block, std::deque<Action>& actions,
                      const Turns& turns) {
   Timings timings;
   block.start();
@@ -184,7 +184,7 @@ std::vector<Rehearsal> rehearse(const Experiment& given,
   Costs costs = experiment.costs;
   costs.blocks.clear();
   for (int block = 1; block <= experiment.blocks(); ++block) {
-    Performer performer{.block = std::make_unique<LonelyBlock>(
+    Performer performer{.block = std::make_unique<IsolatedBlock>(
                             experiment, block, std::move(from_below))};
     for (Action& action : actions_of_block(order, block))
       performer.actions.push_back(std::move(action));
@@ -200,7 +200,7 @@ std::vector<Rehearsal> rehearse(const Experiment& given,
     rehearsals.back().memory = memory_in(performer.block->record());
   }
   if (options.beside > 1) {
-    const auto beside = act_side_by_side(
+    const auto beside = act_contended(
         performers, {.at_once = static_cast<std::size_t>(options.beside),
                      .turns = turns.end - turns.warm,
                      .threads = experiment.threads});

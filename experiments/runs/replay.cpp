@@ -66,8 +66,8 @@ class Replay {
     prepare_process(experiment_);
     std::vector<Ends> ends = memory_ends(experiment_);
     for (int block = 1; block <= experiment_.blocks(); ++block)
-      workers_.push_back(make_worker(experiment_, block,
-                                     std::move(ends[at(block)]), nullptr, {}));
+      workers_.push_back(make_seat(experiment_, block,
+                                   std::move(ends[at(block)]), nullptr, {}));
   }
 
   Replayed run() {
@@ -75,7 +75,7 @@ class Replay {
     for (int block = 1; block <= experiment_.blocks(); ++block)
       tell(block, simulation);
     while (const std::optional<TimedAction> timed = simulation.next()) {
-      Worker& worker = *workers_[at(timed->block)];
+      Seat& worker = *workers_[at(timed->block)];
       worker.execute(timed->action);
       if (timed->action.op == Op::save) compare(worker, timed->action.batch);
     }
@@ -99,7 +99,7 @@ class Replay {
     workers_[at(block)]->start({});
   }
 
-  void compare(const Worker& worker, std::int64_t turn) {
+  void compare(const Seat& worker, std::int64_t turn) {
     const auto found = saved_.find(turn);
     if (found == saved_.end()) return;  // not kept
     if (turn != loaded_turn_) loaded_.clear();
@@ -135,7 +135,7 @@ class Replay {
   Experiment experiment_;
   Schedule schedule_;
   std::map<std::int64_t, std::string> saved_;  // checkpoints by turn
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Seat>> workers_;
   std::int64_t loaded_turn_ = -1;
   std::map<std::string, std::string> loaded_;  // hashes of that checkpoint
   Replayed replayed_;

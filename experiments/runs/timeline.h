@@ -11,7 +11,7 @@
 namespace sluice {
 
 /// The timeline of blocks in threads or processes: keeps the records of
-/// lib/workers/worker_timeline.h and lib/metrics/clock_offset.h, and passes all
+/// lib/workers/seat_timeline.h and lib/metrics/clock_offset.h, and passes all
 /// others on.
 class TimelineRecord final : public Sink {
  public:

@@ -18,7 +18,7 @@
 
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/assembly.h"
-#include "experiments/runs/faults/saboteur.h"
+#include "experiments/runs/faults/fault_injector.h"
 #include "experiments/runs/gpu_links.h"
 #include "experiments/runs/run_folder.h"
 #include "lib/base/error.h"
@@ -26,11 +26,11 @@
 #include "lib/base/own_image.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
-#include "lib/engines/executor.h"
+#include "lib/engines/heartbeat.h"
 #include "lib/engines/linked_crew.h"
-#include "lib/engines/pulse.h"
-#include "lib/engines/remote_witness.h"
+#include "lib/engines/remote_observer.h"
 #include "lib/engines/seat_order.h"
+#include "lib/engines/seat_runner.h"
 #include "lib/engines/worker_loop.h"
 #include "lib/memory/allocator.h"
 #include "lib/memory/resident.h"
@@ -176,17 +176,17 @@ Capacity capacity_of(const Experiment& experiment, int boundary) {
   return experiment.capacities[static_cast<std::size_t>(boundary) - 1];
 }
 
-/// Joined to the others; what the saboteur does to links is done to these.
+/// Joined to the others; what the injector does to links is done to these.
 Neighbours join_others(IoThread& io, const Experiment& experiment,
                        const WorkerArguments& arguments,
-                       RendezvousOptions options, Saboteur& saboteur,
+                       RendezvousOptions options, FaultInjector& injector,
                        GpuLinks& gpu) {
   if (arguments.parent != 0)
     options.patience = options.deadline = kSupervisedDeadline;
   if (!arguments.faults.empty())
-    options.damage = [&saboteur](std::uint32_t to, const Message& message,
+    options.damage = [&injector](std::uint32_t to, const Message& message,
                                  std::span<std::byte> frame) {
-      saboteur.damage(static_cast<int>(to), message, frame);
+      injector.damage(static_cast<int>(to), message, frame);
     };
   const int block = arguments.block;
   const Capacity below = capacity_of(experiment, block - 1);
@@ -197,20 +197,22 @@ Neighbours join_others(IoThread& io, const Experiment& experiment,
            above, std::move(options));
   gpu.take_slots(links);
   links.below =
-      saboteur.sabotaged(std::move(links.below), block - 1, below.down);
-  links.above = saboteur.sabotaged(std::move(links.above), block + 1, above.up);
+      injector.with_faults(std::move(links.below), block - 1, below.down);
+  links.above =
+      injector.with_faults(std::move(links.above), block + 1, above.up);
   return links;
 }
 
-/// The same links; waits show in the pulse, of which the launcher is told every
-/// `period`.
-Neighbours with_pulse(Neighbours links, Pulse& pulse, int block,
-                      std::chrono::milliseconds period) {
+/// The same links; waits show in the heartbeat, of which the launcher is told
+/// every `period`.
+Neighbours with_waits_shown(Neighbours links, Heartbeat& heartbeat, int block,
+                            std::chrono::milliseconds period) {
   links.control.sender =
-      with_heartbeat(std::move(links.control.sender), pulse, period);
-  links.control = with_pulse(std::move(links.control), pulse, kLauncher);
-  links.below = with_pulse(std::move(links.below), pulse, block - 1);
-  links.above = with_pulse(std::move(links.above), pulse, block + 1);
+      with_heartbeat(std::move(links.control.sender), heartbeat, period);
+  links.control =
+      with_waits_shown(std::move(links.control), heartbeat, kLauncher);
+  links.below = with_waits_shown(std::move(links.below), heartbeat, block - 1);
+  links.above = with_waits_shown(std::move(links.above), heartbeat, block + 1);
   return links;
 }
 
@@ -289,19 +291,20 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
     say_reconnected(block, to, without);
   };
   IoThread io;
-  Pulse pulse([&io] { io.note_progress(); });
-  Saboteur saboteur(parse_injections(arguments.faults, experiment.blocks()),
-                    block, pulse);
-  Neighbours links = gpu.around(
-      with_pulse(join_others(io, experiment, arguments, options, saboteur, gpu),
-                 pulse, block, heartbeat_period(options.deadline)));
+  Heartbeat heartbeat([&io] { io.note_progress(); });
+  FaultInjector injector(
+      parse_injections(arguments.faults, experiment.blocks()), block,
+      heartbeat);
+  Neighbours links = gpu.around(with_waits_shown(
+      join_others(io, experiment, arguments, options, injector, gpu), heartbeat,
+      block, heartbeat_period(options.deadline)));
   if (rank.joined) rank.joined(links.run);
-  saboteur.tell(control_sink(*links.control.sender));
+  injector.tell(control_sink(*links.control.sender));
   const auto fed = fed_by(batches);
   const bool leads = first_beside(experiment.plans.front(), block) == block;
   const auto make = [&] {
-    saboteur.starts();
-    return make_worker(
+    injector.starts();
+    return make_seat(
         experiment, block,
         {std::move(links.below), std::move(links.above), memory},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
@@ -309,15 +312,14 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
         {.checkpoints = checkpoints_of_run(arguments.folder),
          .resume = arguments.resume},
         experiment.probe_every > 0
-            ? remote_witness(*links.control.sender, experiment.probe_every)
+            ? remote_observer(*links.control.sender, experiment.probe_every)
             : nullptr,
         fed);
   };
-  Executor executor(pulse, saboteur.around());
-  if (order) executor.share(std::move(order));
+  SeatRunner runner(heartbeat, injector.around());
+  if (order) runner.share(std::move(order));
   try {
-    run_worker(block, experiment.plans, links.control, make, executor,
-               fed.get());
+    run_worker(block, experiment.plans, links.control, make, runner, fed.get());
   } catch (const std::exception& error) {
     // run_worker() has told the launcher, who says it; but the launcher of a
     // rank may be what was lost, and its terminal another one.

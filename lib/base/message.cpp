@@ -22,8 +22,8 @@ std::string_view name_of(MessageKind kind) {
       return "reached";
     case MessageKind::failure:
       return "failure";
-    case MessageKind::witness:
-      return "witness";
+    case MessageKind::observation:
+      return "observation";
     case MessageKind::progress:
       return "progress";
     case MessageKind::clock:

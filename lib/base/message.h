@@ -19,9 +19,9 @@ enum class MessageKind : std::uint8_t {
   record = 6,      ///< worker -> coordinator: a metric record
   reached = 7,     ///< worker -> coordinator: a grant was carried out
   failure = 8,     ///< worker -> coordinator: why it stops
-  witness = 9,     ///< worker -> coordinator: what a probe shall see
-  progress = 10,   ///< worker -> coordinator: that it lives, and how far it is
-  clock = 11,      ///< coordinator -> worker: what is the time? And the answer
+  observation = 9,  ///< worker -> coordinator: what a probe shall see
+  progress = 10,    ///< worker -> coordinator: that it lives, and how far it is
+  clock = 11,       ///< coordinator -> worker: what is the time? And the answer
 };
 
 std::string_view name_of(MessageKind kind);

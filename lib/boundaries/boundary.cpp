@@ -13,7 +13,7 @@ Payload Upper::inputs(const InputContext& /*context*/,
   return next();
 }
 
-std::unique_ptr<Upper> make_plain_upper(const Site& /*site*/) {
+std::unique_ptr<Upper> make_plain_upper(const BoundarySite& /*site*/) {
   return std::make_unique<Upper>();
 }
 

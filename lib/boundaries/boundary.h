@@ -158,17 +158,19 @@ class Upper : public BoundaryEnd {
   virtual std::int64_t kept_bytes() const { return 0; }
 };
 
-using MakeLower = std::function<std::unique_ptr<Lower>(const Site& site)>;
-using MakeUpper = std::function<std::unique_ptr<Upper>(const Site& site)>;
+using MakeLower =
+    std::function<std::unique_ptr<Lower>(const BoundarySite& site)>;
+using MakeUpper =
+    std::function<std::unique_ptr<Upper>(const BoundarySite& site)>;
 
-std::unique_ptr<Upper> make_plain_upper(const Site& site);
+std::unique_ptr<Upper> make_plain_upper(const BoundarySite& site);
 
 /// Makes the two ends of a boundary, which are objects of two blocks. `site` is
 /// that of the boundary for both.
 struct MakeBoundary {
   MakeBoundary() = default;
   /// For policies without an upper end of their own, a lambda is enough.
-  template <std::invocable<const Site&> Make>
+  template <std::invocable<const BoundarySite&> Make>
   MakeBoundary(Make make_lower) : lower(std::move(make_lower)) {}
   MakeBoundary(MakeLower make_lower, MakeUpper make_upper)
       : lower(std::move(make_lower)), upper(std::move(make_upper)) {}

@@ -18,7 +18,7 @@ namespace sluice {
 
 /// A boundary as those who work at it see it, before training. Valid while the
 /// experiment is.
-struct Site {
+struct BoundarySite {
   std::int64_t block = 1;   ///< k: the block below the boundary, from 1
   std::int64_t blocks = 1;  ///< K
   std::int64_t layer = 0;   ///< the uncut model's index of block k's last layer
@@ -74,7 +74,7 @@ class Head : public torch::nn::Module {
 
 /// Makes the head for a boundary, its weights set from site.seed. Throws
 /// UserError for features that it can't take.
-using MakeHead = std::function<std::shared_ptr<Head>(const Site& site)>;
+using MakeHead = std::function<std::shared_ptr<Head>(const BoundarySite& site)>;
 /// Reads the head's options, eagerly, so that a typo fails before training.
 using ConfigureHead = MakeHead (*)(Fields& options);
 using HeadRow = Row<ConfigureHead>;

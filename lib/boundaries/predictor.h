@@ -38,7 +38,7 @@ class Predictor : public torch::nn::Module {
 /// Makes the predictor for a boundary, its weights set from site.seed. Throws
 /// UserError for features that it can't take or predict.
 using MakePredictor =
-    std::function<std::shared_ptr<Predictor>(const Site& site)>;
+    std::function<std::shared_ptr<Predictor>(const BoundarySite& site)>;
 using ConfigurePredictor = MakePredictor (*)(Fields& options);
 
 }  // namespace sluice

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "lib/blocks/source.h"
-#include "lib/boundaries/witness.h"
+#include "lib/boundaries/observer.h"
 #include "lib/engines/coordinator.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
@@ -22,7 +22,7 @@ struct CrewEvents {
   std::function<void(int block, std::size_t n)> reached = nullptr;
   /// Told what workers send for it; of workers in this process, the one that
   /// they were made with is told by themselves.
-  std::shared_ptr<Witness> witness = nullptr;
+  std::shared_ptr<Observer> observer = nullptr;
 };
 
 /// Grants, counted.

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "lib/base/bell.h"
-#include "lib/engines/executor.h"
+#include "lib/engines/seat_runner.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/plan.h"
-#include "lib/workers/worker.h"
+#include "lib/workers/seat.h"
 
 namespace sluice {
 
@@ -16,11 +16,11 @@ namespace sluice {
 /// that is ready in real time, and sleeps while none is.
 class FreeLoop {
  public:
-  /// The worker has not begun, and outlives it.
-  FreeLoop(const Plans& plans, Worker& worker, Executor executor = {});
+  /// The seat has not begun, and outlives it.
+  FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner = {});
 
   /// Returns the actions that it has done, as to_text() writes them, a blank
-  /// between. Throws what the worker throws; a neighbour that is silent is
+  /// between. Throws what the seat throws; a neighbour that is silent is
   /// given up after twice the time that a channel waits, which is for ever
   /// where somebody else watches it (kSupervisedDeadline).
   std::string carry_out(const Grant& grant);
@@ -29,9 +29,9 @@ class FreeLoop {
   std::optional<Action> ready_choice();
   void execute(Action action);
 
-  Worker& worker_;
+  Seat& seat_;
   FreeRunning chooser_;
-  const Executor executor_;
+  const SeatRunner runner_;
   std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
   std::string done_;
 };

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
-#include "lib/engines/remote_witness.h"
+#include "lib/engines/remote_observer.h"
 
 namespace sluice {
 namespace {
@@ -108,8 +108,8 @@ void LinkedCrew::take(Talk& talk) {
 void LinkedCrew::heard(Talk& talk, const Message& message) {
   if (message.kind == MessageKind::record) {
     if (events_.record) events_.record(record_of(message));
-  } else if (message.kind == MessageKind::witness && events_.witness) {
-    tell(message, *events_.witness);
+  } else if (message.kind == MessageKind::observation && events_.observer) {
+    tell(message, *events_.observer);
   } else if (message.kind == MessageKind::progress && supervision_.board) {
     supervision_.board->progress(talk.block, record_of(message));
   } else if (message.kind == MessageKind::reached) {

@@ -10,9 +10,9 @@
 #include "lib/base/error.h"
 #include "lib/base/peer_missing.h"
 #include "lib/engines/control.h"
+#include "lib/engines/heartbeat.h"
 #include "lib/engines/linked_crew.h"
 #include "lib/engines/progress_board.h"
-#include "lib/engines/pulse.h"
 
 namespace sluice {
 namespace {

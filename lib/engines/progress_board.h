@@ -8,7 +8,7 @@
 
 #include "lib/base/awake_clock.h"
 #include "lib/base/channel.h"
-#include "lib/engines/pulse.h"
+#include "lib/engines/heartbeat.h"
 #include "lib/metrics/record.h"
 
 namespace sluice {
@@ -40,7 +40,7 @@ class ProgressBoard {
   /// A message came from the block's worker, which goes on; `has_moved` unless
   /// it says only that the worker lives.
   void heard(int block, bool has_moved = false);
-  /// One of kind `progress` (Pulse::record()).
+  /// One of kind `progress` (Heartbeat::record()).
   void progress(int block, const Record& record);
   /// Its link has ended.
   void ended(int block);

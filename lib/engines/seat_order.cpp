@@ -14,20 +14,20 @@ void SeatOrder::begin(int block, const Grant& grant) {
   const RunPlan& plan = plans_.at(static_cast<std::size_t>(grant.phase));
   const std::vector<SeatAction> all = executor_actions(plan, executor_, grant);
   const std::lock_guard lock(mutex_);
-  Seat& seat = seats_.at(block);
+  Place& seat = seats_.at(block);
   for (const SeatAction& each : all) {
     const std::int64_t place = seat.given++;
     if (each.block == block) seat.places.push_back(place);
   }
 }
 
-bool SeatOrder::is_turn_of(const Seat& seat) const {
+bool SeatOrder::is_turn_of(const Place& seat) const {
   return !seat.places.empty() && seat.places.front() == done_;
 }
 
 void SeatOrder::execute(int block, const std::function<void()>& action) {
   std::unique_lock lock(mutex_);
-  Seat& seat = seats_.at(block);
+  Place& seat = seats_.at(block);
   changed_.wait(lock, [&] { return has_failed_ || is_turn_of(seat); });
   if (has_failed_)
     throw PeerGone("a block that shares its executor with block {} has failed",

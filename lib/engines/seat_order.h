@@ -29,18 +29,18 @@ class SeatOrder {
   void fail();
 
  private:
-  struct Seat {
+  struct Place {
     std::deque<std::int64_t> places;  // of its actions, among the executor's
     std::int64_t given = 0;           // actions of the executor
   };
-  bool is_turn_of(const Seat& seat) const;
+  bool is_turn_of(const Place& seat) const;
 
   const Plans& plans_;
   const int executor_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::map<int, Seat> seats_;  // by block
-  std::int64_t done_ = 0;      // actions of the executor
+  std::map<int, Place> seats_;  // by block
+  std::int64_t done_ = 0;       // actions of the executor
   bool has_failed_ = false;
 };
 

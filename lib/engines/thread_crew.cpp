@@ -20,11 +20,10 @@ class ThreadCrew final : public Crew {
  public:
   ThreadCrew(const Plans& plans, std::int64_t threads,
              const PrepareWorker& prepare, CrewEvents events, std::size_t ahead)
-      : plans_(plans), threads_(threads), workers_(plans.at(0).blocks.size()) {
+      : plans_(plans), threads_(threads), seats_(plans.at(0).blocks.size()) {
     for (int executor = 0; executor < executors_of(plans.at(0)); ++executor)
       orders_.push_back(std::make_shared<SeatOrder>(plans, executor));
-    const Capacity capacity =
-        control_capacity(static_cast<int>(workers_.size()));
+    const Capacity capacity = control_capacity(static_cast<int>(seats_.size()));
     std::vector<Link> links;
     for (const BlockPlan& plan : plans.at(0).blocks) {
       auto [control, crew] = memory_link(capacity.up, capacity.down,
@@ -45,8 +44,8 @@ class ThreadCrew final : public Crew {
 
   std::optional<NamedTensors> weights() const override {
     NamedTensors all;
-    for (const Worker* worker : workers_)
-      for (auto& named : worker->weights()) all.push_back(std::move(named));
+    for (const Seat* seat : seats_)
+      for (auto& named : seat->weights()) all.push_back(std::move(named));
     return all;
   }
 
@@ -55,12 +54,12 @@ class ThreadCrew final : public Crew {
   void run(int block, Link control, const ThreadWorker& prepared) {
     at::set_num_threads(static_cast<int>(threads_));
     const auto make = [&] {
-      auto worker = prepared.make();
-      workers_[static_cast<std::size_t>(block) - 1] = worker.get();
-      return worker;
+      auto seat = prepared.make();
+      seats_[static_cast<std::size_t>(block) - 1] = seat.get();
+      return seat;
     };
     try {
-      run_worker(block, plans_, control, make, executor_of(block),
+      run_worker(block, plans_, control, make, runner_of(block),
                  prepared.fed.get());
     } catch (const std::exception&) {
       // run_worker() has told the crew, which throws it.
@@ -68,19 +67,19 @@ class ThreadCrew final : public Crew {
   }
 
   /// Where it has several blocks they take turns.
-  Executor executor_of(int block) const {
+  SeatRunner runner_of(int block) const {
     const Seating& seats = plans_.at(0).blocks.front().seating;
-    Executor executor;
+    SeatRunner runner;
     if (seats.chunks > 1)
-      executor.share(
+      runner.share(
           orders_.at(static_cast<std::size_t>(seats.executor_of(block))));
-    return executor;
+    return runner;
   }
 
   const Plans& plans_;
   const std::int64_t threads_;
   /// Alive until their links end; set before their first grant is reached.
-  std::vector<const Worker*> workers_;
+  std::vector<const Seat*> seats_;
   std::vector<std::shared_ptr<SeatOrder>> orders_;  // by executor
   std::vector<std::jthread> running_;
   std::optional<LinkedCrew> linked_;  // goes first, which ends the threads

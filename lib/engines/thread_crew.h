@@ -8,14 +8,14 @@
 #include "lib/base/channel.h"
 #include "lib/engines/crew.h"
 #include "lib/engines/fed_source.h"
-#include "lib/workers/worker.h"
+#include "lib/workers/seat.h"
 
 namespace sluice {
 
 /// What a thread of a crew works with.
 struct ThreadWorker {
   /// Called on that thread, once.
-  std::function<std::unique_ptr<Worker>()> make;
+  std::function<std::unique_ptr<Seat>()> make;
   /// Where batches go that come with the grants; nullptr: none come.
   std::shared_ptr<FedSource> fed = nullptr;
 };

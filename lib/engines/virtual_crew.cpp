@@ -33,13 +33,13 @@ class ThreadsKept {
 
 }  // namespace
 
-VirtualCrew::VirtualCrew(Workers workers, VirtualParts parts, CrewEvents events)
-    : workers_(std::move(workers)),
+VirtualCrew::VirtualCrew(Seats seats, VirtualParts parts, CrewEvents events)
+    : seats_(std::move(seats)),
       parts_(std::move(parts)),
       events_(std::move(events)),
       simulation_(parts_.plans, parts_.costs, parts_.capacities),
-      book_(workers_.size(), 0),
-      places_(workers_.size()),
+      book_(seats_.size(), 0),
+      places_(seats_.size()),
       seconds_(parts_.saved.latest()) {}
 
 void VirtualCrew::give(const Grant& grant, const Batch* batch) {
@@ -49,13 +49,13 @@ void VirtualCrew::give(const Grant& grant, const Batch* batch) {
 }
 
 /// What blocks that run free have in flight is no function of the turn: their
-/// workers say it.
+/// seats say it.
 void VirtualCrew::begin(const Grant& first) {
   std::vector<Ledger> ledgers;
-  for (std::size_t k = 0; k < workers_.size(); ++k) {
-    workers_[k]->start(first);
+  for (std::size_t k = 0; k < seats_.size(); ++k) {
+    seats_[k]->start(first);
     places_[k].pipe = first.first_batch;
-    ledgers.push_back(workers_[k]->ledger());
+    ledgers.push_back(seats_[k]->ledger());
   }
   if (runs_free(parts_.plans.at(0)))
     simulation_.begin_free_at(first.phase, ledgers, parts_.saved);
@@ -66,8 +66,8 @@ void VirtualCrew::begin(const Grant& first) {
 
 std::optional<NamedTensors> VirtualCrew::weights() const {
   NamedTensors all;
-  for (const auto& worker : workers_)
-    for (auto& named : worker->weights()) all.push_back(std::move(named));
+  for (const auto& seat : seats_)
+    for (auto& named : seat->weights()) all.push_back(std::move(named));
   return all;
 }
 
@@ -75,7 +75,7 @@ std::optional<NamedTensors> VirtualCrew::weights() const {
 void VirtualCrew::take_up(int block, const Grant& grant) {
   Place& place = places_[at(block)];
   if (std::exchange(place.pipe, grant.first_batch) != grant.first_batch) {
-    workers_[at(block)]->start(grant);
+    seats_[at(block)]->start(grant);
     simulation_.begin_pipe(block, grant);
   }
   // One that had to wait for its grant has done nothing meanwhile.
@@ -105,7 +105,7 @@ bool VirtualCrew::refill(int block) {
 
 bool VirtualCrew::refill() {
   bool changed = false;
-  for (int block = 1; block <= std::ssize(workers_); ++block)
+  for (int block = 1; block <= std::ssize(seats_); ++block)
     changed = refill(block) || changed;
   return changed;
 }
@@ -129,19 +129,19 @@ void VirtualCrew::wait() {
     }
   }
   if (book_.all_done() && book_.is_over(1))
-    for (const auto& worker : workers_) worker->finish();
+    for (const auto& seat : seats_) seat->finish();
 }
 
 void VirtualCrew::execute(const TimedAction& timed) {
   try {
-    workers_[at(timed.block)]->execute(timed.action);
+    seats_[at(timed.block)]->execute(timed.action);
   } catch (const std::exception& error) {
     if (!parts_.names_blocks) throw;
     throw UserError("block {}: {}", timed.block, text_of(error));
   }
   if (const auto& dropped = timed.action.dropped; !dropped.empty()) {
-    workers_[at(timed.block)]->ports().count_dropped(dropped.size());
-    workers_[at(timed.block) + 1]->ports().skip(dropped);
+    seats_[at(timed.block)]->ports().count_dropped(dropped.size());
+    seats_[at(timed.block) + 1]->ports().skip(dropped);
   }
   seconds_ = std::max(seconds_, timed.end);
   if (parts_.watch) parts_.watch(timed);

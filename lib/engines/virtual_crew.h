@@ -10,17 +10,17 @@
 #include "lib/engines/fed_source.h"
 #include "lib/engines/grant_book.h"
 #include "lib/schedules/simulation.h"
-#include "lib/workers/worker.h"
+#include "lib/workers/seat.h"
 
 namespace sluice {
 
 /// Index k-1.
-using Workers = std::vector<std::shared_ptr<Worker>>;
+using Seats = std::vector<std::shared_ptr<Seat>>;
 
 /// What the virtual engine works with.
 struct VirtualParts {
   const Plans& plans;  ///< outlive the crew
-  /// The workers' channels hold at least so many messages.
+  /// The seats' channels hold at least so many messages.
   const std::vector<Capacity>& capacities;
   Costs costs = {};
   std::int64_t threads = 1;  ///< intra-op, while wait() is called
@@ -30,19 +30,19 @@ struct VirtualParts {
   SavedClock saved = {};
   /// Where batches go that come with the grants; nullptr: none come.
   std::shared_ptr<FedSource> fed = nullptr;
-  /// Whether what a worker throws is told as other engines do: as a UserError,
+  /// Whether what a seat throws is told as other engines do: as a UserError,
   /// "block 2: ...".
   bool names_blocks = false;
 };
 
-/// All workers in the thread that calls wait(), their actions in the order of
+/// All seats in the thread that calls wait(), their actions in the order of
 /// virtual time. Real numerics; with zero costs, the sequential reference.
 class VirtualCrew final : public Crew {
  public:
-  VirtualCrew(Workers workers, VirtualParts parts, CrewEvents events);
+  VirtualCrew(Seats seats, VirtualParts parts, CrewEvents events);
 
   void give(const Grant& grant, const Batch* batch = nullptr) override;
-  /// Throws what a worker throws, and UserError when the schedule waits for
+  /// Throws what a seat throws, and UserError when the schedule waits for
   /// itself.
   void wait() override;
   CrewProgress progress() const override { return book_.progress(); }
@@ -65,7 +65,7 @@ class VirtualCrew final : public Crew {
   void take_up(int block, const Grant& grant);
   void execute(const TimedAction& timed);
 
-  Workers workers_;
+  Seats seats_;
   const VirtualParts parts_;
   const CrewEvents events_;
   Simulation simulation_;

@@ -32,11 +32,10 @@ void report_done(int block, std::int64_t phase, const std::string& actions,
                                  actions_record(block, phase, actions)));
 }
 
-void carry_out_grants(int block, const Plans& plans, Link& control,
-                      Worker& worker, const Executor& executor,
-                      FedSource* fed) {
+void carry_out_grants(int block, const Plans& plans, Link& control, Seat& seat,
+                      const SeatRunner& runner, FedSource* fed) {
   std::optional<FreeLoop> free;
-  if (runs_free(plans.at(0))) free.emplace(plans, worker, executor);
+  if (runs_free(plans.at(0))) free.emplace(plans, seat, runner);
   std::optional<std::int64_t> pipe;
   while (true) {
     const std::optional<Message> message = control.receiver->receive();
@@ -49,17 +48,17 @@ void carry_out_grants(int block, const Plans& plans, Link& control,
     if (fed)
       if (auto batch = batch_of(*message)) fed->put(std::move(*batch));
     // A pipe that was drained starts anew.
-    if (pipe != grant.first_batch) worker.start(grant);
+    if (pipe != grant.first_batch) seat.start(grant);
     pipe = grant.first_batch;
-    if (!free) executor.begin(block, grant);
+    if (!free) runner.begin(block, grant);
     if (free)
       report_done(block, grant.phase, free->carry_out(grant), *control.sender);
     else
       for (const Action& action : actions_of(plans, block, grant))
-        executor.execute(action, worker);
+        runner.execute(action, seat);
     if (grant.finish) {
-      worker.finish();
-      worker.ports().outlast_neighbours();
+      seat.finish();
+      seat.ports().outlast_neighbours();
     }
     control.sender->send(control_message(MessageKind::reached, {}));
     if (grant.finish) return;
@@ -83,14 +82,14 @@ std::shared_ptr<Sink> control_sink(Sender& control) {
 }
 
 void run_worker(int block, const Plans& plans, Link& control,
-                const std::function<std::unique_ptr<Worker>()>& make,
-                const Executor& executor, FedSource* fed) {
+                const std::function<std::unique_ptr<Seat>()>& make,
+                const SeatRunner& runner, FedSource* fed) {
   try {
-    const std::unique_ptr<Worker> worker = make();
-    carry_out_grants(block, plans, control, *worker, executor, fed);
+    const std::unique_ptr<Seat> seat = make();
+    carry_out_grants(block, plans, control, *seat, runner, fed);
     control.sender->close();
   } catch (const std::exception& error) {
-    executor.fail();
+    runner.fail();
     report(control, {block, cause_of(error), text_of(error)});
     throw;
   }

@@ -4,11 +4,11 @@
 #include <memory>
 
 #include "lib/base/channel.h"
-#include "lib/engines/executor.h"
 #include "lib/engines/fed_source.h"
+#include "lib/engines/seat_runner.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/plan.h"
-#include "lib/workers/worker.h"
+#include "lib/workers/seat.h"
 
 namespace sluice {
 
@@ -17,10 +17,10 @@ std::shared_ptr<Sink> control_sink(Sender& control);
 
 /// A worker with a thread or process of its own: takes its crew's grants
 /// (linked_crew.h) and executes their actions, until the last one. `make`
-/// builds the worker; what it or the worker throws is reported to the crew and
+/// builds the seat; what it or the seat throws is reported to the crew and
 /// thrown on. Batches that come with grants are put into `fed`.
 void run_worker(int block, const Plans& plans, Link& control,
-                const std::function<std::unique_ptr<Worker>()>& make,
-                const Executor& executor = {}, FedSource* fed = nullptr);
+                const std::function<std::unique_ptr<Seat>()>& make,
+                const SeatRunner& runner = {}, FedSource* fed = nullptr);
 
 }  // namespace sluice

@@ -12,7 +12,7 @@
 namespace sluice {
 
 /// What an op is to schedules. A new op is its name in op.h and its row; what a
-/// block does then, if anything, is in Worker::perform().
+/// block does then, if anything, is in Seat::perform().
 struct OpRow {
   Op op = Op::forward;
   char letter = '?';           ///< in a schedule as text

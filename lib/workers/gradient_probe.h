@@ -10,7 +10,7 @@
 #include "lib/blocks/block.h"
 #include "lib/blocks/loss.h"
 #include "lib/blocks/source.h"
-#include "lib/boundaries/witness.h"
+#include "lib/boundaries/observer.h"
 #include "lib/metrics/likeness.h"
 #include "lib/metrics/sink.h"
 #include "lib/tensors/precision.h"
@@ -38,7 +38,7 @@ struct ProbeParts {
 /// run free come to a turn when they forward its batch: the model compared with
 /// is the one through which that batch went up, though its blocks never had
 /// those weights at one time. Safe to use from several threads.
-class GradientProbe final : public Witness {
+class GradientProbe final : public Observer {
  public:
   explicit GradientProbe(ProbeParts parts);
 

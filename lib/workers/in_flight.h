@@ -12,7 +12,7 @@
 #include "lib/metrics/memory_use.h"
 #include "lib/schedules/ledger.h"
 #include "lib/weights/weight_view.h"
-#include "lib/workers/pull.h"
+#include "lib/workers/vjp.h"
 
 namespace sluice {
 

@@ -10,7 +10,7 @@
 namespace sluice {
 
 Ports::Ports(const BlockPlan& plan, Link below, Link above, SeatClock& clock,
-             WorkerTimeline& timeline, Deadline patience)
+             SeatTimeline& timeline, Deadline patience)
     : block_(plan.block),
       slow_consumer_(plan.inbox_above.slow_consumer),
       below_(std::move(below)),

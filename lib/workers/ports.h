@@ -12,7 +12,7 @@
 #include "lib/boundaries/inboxes/inbox.h"
 #include "lib/schedules/plan.h"
 #include "lib/workers/seat_clock.h"
-#include "lib/workers/worker_timeline.h"
+#include "lib/workers/seat_timeline.h"
 
 namespace sluice {
 
@@ -24,7 +24,7 @@ class Ports {
   /// it.
   /// `patience`: how long wait() does.
   Ports(const BlockPlan& plan, Link below, Link above, SeatClock& clock,
-        WorkerTimeline& timeline, Deadline patience);
+        SeatTimeline& timeline, Deadline patience);
 
   /// That message of the action's batch, which must come next. Throws LinkError
   /// when the neighbour is gone or has closed, InternalError when another one
@@ -89,7 +89,7 @@ class Ports {
   Link below_;
   Link above_;
   SeatClock& clock_;
-  WorkerTimeline& timeline_;
+  SeatTimeline& timeline_;
   Deadline patience_;
   std::unique_ptr<Inbox> inbox_;    // nullptr: the channel alone
   LossySender* lossy_ = nullptr;    // above_.sender, if it is one

@@ -19,24 +19,24 @@ NamedTensors copies_by_name(const NamedTensors& names, const Tensors& values) {
 
 }  // namespace
 
-WatchedTurn::WatchedTurn(const Block& block, std::shared_ptr<Witness> witness)
-    : block_(block), witness_(std::move(witness)) {}
+WatchedTurn::WatchedTurn(const Block& block, std::shared_ptr<Observer> observer)
+    : block_(block), observer_(std::move(observer)) {}
 
 void WatchedTurn::before(const Action& action) {
-  if (!witness_) return;
+  if (!observer_) return;
   const bool is_training = action.op == Op::forward ||
                            action.op == Op::backward ||
                            action.op == Op::backward_input;
   const std::pair now{action.phase, action.turn};
-  if (!is_training || watched_ == now || !witness_->watches(action.turn))
+  if (!is_training || watched_ == now || !observer_->watches(action.turn))
     return;
   watched_ = now;
   NamedTensors weights;
   for (const NamedTensors* which : {&block_.parameters(), &block_.buffers()})
     for (const auto& [name, tensor] : *which)
       weights.emplace_back(name, host_copy(tensor));
-  witness_->before_turn(block_.index(), action.phase, action.turn,
-                        std::move(weights));
+  observer_->before_turn(block_.index(), action.phase, action.turn,
+                         std::move(weights));
 }
 
 void WatchedTurn::applied(const Action& action, const Tensors& gradients) {
@@ -46,7 +46,7 @@ void WatchedTurn::applied(const Action& action, const Tensors& gradients) {
 }
 
 void WatchedTurn::tell() {
-  if (seen_) witness_->applied(*std::exchange(seen_, std::nullopt));
+  if (seen_) observer_->applied(*std::exchange(seen_, std::nullopt));
 }
 
 }  // namespace sluice

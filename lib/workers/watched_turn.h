@@ -6,18 +6,18 @@
 #include <utility>
 
 #include "lib/blocks/block.h"
-#include "lib/boundaries/witness.h"
+#include "lib/boundaries/observer.h"
 #include "lib/schedules/action.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {
 
-/// Shows a witness what a block has before a turn, and what it applied in it.
+/// Shows an observer what a block has before a turn, and what it applied in it.
 /// Used by one thread.
 class WatchedTurn {
  public:
-  /// Without a witness it does nothing. The block outlives it.
-  WatchedTurn(const Block& block, std::shared_ptr<Witness> witness);
+  /// Without an observer it does nothing. The block outlives it.
+  WatchedTurn(const Block& block, std::shared_ptr<Observer> observer);
 
   /// Before each action; the first that trains in a watched turn counts.
   void before(const Action& action);
@@ -28,7 +28,7 @@ class WatchedTurn {
 
  private:
   const Block& block_;
-  std::shared_ptr<Witness> witness_;
+  std::shared_ptr<Observer> observer_;
   std::pair<std::int64_t, std::int64_t> watched_ = {-1, -1};  // phase, turn
   std::optional<Application> seen_;
 };

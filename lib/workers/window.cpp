@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "lib/tensors/staging.h"
-#include "lib/workers/pull.h"
+#include "lib/workers/vjp.h"
 
 namespace sluice {
 namespace {

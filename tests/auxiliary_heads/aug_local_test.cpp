@@ -8,7 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/blocks/block.h"
 #include "modules/models.h"
-#include "tests/auxiliary_heads/site.h"
+#include "tests/auxiliary_heads/boundary_site.h"
 
 namespace sluice::aug_local_test {
 
@@ -32,9 +32,10 @@ Model mlp_of_three() {
 }
 
 /// Above a layer of the model, as block k of K.
-Site above(const Model& model, std::int64_t layer, std::int64_t block = 1,
-           std::int64_t blocks = 2) {
-  Site site = site_of(model.layers[static_cast<std::size_t>(layer)].output);
+BoundarySite above(const Model& model, std::int64_t layer,
+                   std::int64_t block = 1, std::int64_t blocks = 2) {
+  BoundarySite site =
+      site_of(model.layers[static_cast<std::size_t>(layer)].output);
   site.layer = layer;
   site.block = block;
   site.blocks = blocks;

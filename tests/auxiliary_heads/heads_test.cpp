@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "tests/auxiliary_heads/site.h"
+#include "tests/auxiliary_heads/boundary_site.h"
 
 namespace sluice::heads_test {
 
@@ -26,7 +26,7 @@ HeadResult run(Head& head, const at::Tensor& features) {
 
 class HeadContract : public testing::TestWithParam<Case> {
  protected:
-  Site site_ = site_of(GetParam().features);
+  BoundarySite site_ = site_of(GetParam().features);
   std::shared_ptr<Head> head_ = make_head(GetParam().head, site_);
   at::Tensor features_ = features_of(GetParam().features);
 
@@ -95,7 +95,7 @@ TEST_P(HeadContract, SameSiteGivesTheSameWeights) {
 }
 
 TEST_P(HeadContract, AnotherLayerGivesOtherWeights) {
-  Site above = site_;
+  BoundarySite above = site_;
   above.layer += 1;
   EXPECT_FALSE(
       at::equal(make_head(GetParam().head, site_)->parameters().back(),
@@ -143,7 +143,7 @@ TEST(Heads, OfTextsRefusesImagesAndFlatFeatures) {
 }
 
 TEST(LinearHead, IsTheLossOfALinearClassifier) {
-  const Site site = site_of({5});
+  const BoundarySite site = site_of({5});
   const auto head = make_head("linear", site);
   const at::Tensor features = features_of({5});
   const auto parameters = head->named_parameters();

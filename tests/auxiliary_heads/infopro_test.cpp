@@ -7,7 +7,7 @@
 #include "auxiliary_heads/contrast.h"
 #include "lib/base/error.h"
 #include "modules/models.h"
-#include "tests/auxiliary_heads/site.h"
+#include "tests/auxiliary_heads/boundary_site.h"
 
 namespace sluice::infopro_test {
 
@@ -19,8 +19,8 @@ const Model& model() {
 }
 
 /// Of maps [16, 9, 7], as block k of K.
-Site site_at(std::int64_t block = 1, std::int64_t blocks = 2) {
-  Site site = site_of({16, 9, 7});
+BoundarySite site_at(std::int64_t block = 1, std::int64_t blocks = 2) {
+  BoundarySite site = site_of({16, 9, 7});
   site.block = block;
   site.blocks = blocks;
   site.model = &model();

@@ -11,7 +11,7 @@
 
 #include "auxiliary_heads/predictors/predictors.h"
 #include "modules/models.h"
-#include "tests/auxiliary_heads/site.h"
+#include "tests/auxiliary_heads/boundary_site.h"
 
 namespace sluice::layout_test {
 
@@ -56,8 +56,8 @@ const Model& model() {
 }
 
 /// Above the stem of the net.
-Site site_on_maps() {
-  Site site = site_of(model().layers[0].output);
+BoundarySite site_on_maps() {
+  BoundarySite site = site_of(model().layers[0].output);
   site.layer = 0;
   site.model = &model();
   return site;
@@ -146,7 +146,7 @@ TEST(InputModelLayout, ItsFeaturesLieAsTheImagesDo) {
   const at::Tensor images = features_of({3, 10, 8})
                                 .detach()
                                 .contiguous(at::MemoryFormat::ChannelsLast);
-  Site site = site_on_maps();
+  BoundarySite site = site_on_maps();
   for (const SampleShape& features :
        {SampleShape{16, 10, 8}, SampleShape{16, 5, 4}, SampleShape{16, 3, 3}}) {
     site.features = features;

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "auxiliary_heads/similarity.h"
-#include "tests/auxiliary_heads/site.h"
+#include "tests/auxiliary_heads/boundary_site.h"
 
 namespace sluice::predsim_test {
 
@@ -17,7 +17,7 @@ ConfigNode with_beta(double beta) {
   return options;
 }
 
-std::shared_ptr<Head> predsim(const Site& site, double beta) {
+std::shared_ptr<Head> predsim(const BoundarySite& site, double beta) {
   return make_head("predsim", site, with_beta(beta));
 }
 
@@ -200,7 +200,7 @@ TEST(PredSim, L6_PermutedSamplesLeaveTheLossAsItIs) {
 }
 
 TEST(PredSim, OfFlatFeaturesIsThePublishedFormula) {
-  const Site site = site_of({7});
+  const BoundarySite site = site_of({7});
   const auto head = predsim(site, 0.99);
   const auto parameters = head->named_parameters();
   parameters["prediction.weight"].detach().fill_(0.1).slice(0, 1).neg_();
@@ -253,7 +253,7 @@ at::Tensor gradient_at_features(double beta) {
 
 TEST(PredSim, L5_AtBetaZeroTheGradientIsThatOfPred) {
   const at::Tensor features = features_of({7});
-  const Site site = site_of({7});
+  const BoundarySite site = site_of({7});
   const auto parameters = predsim(site, 0)->named_parameters();
   at::Tensor weight = at::full({3, 7}, 0.1);
   weight.slice(0, 1).neg_();

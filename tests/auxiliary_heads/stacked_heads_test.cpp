@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "tests/auxiliary_heads/site.h"
+#include "tests/auxiliary_heads/boundary_site.h"
 
 namespace sluice::stacked_heads_test {
 
@@ -84,7 +84,7 @@ TEST(MlpSr, AveragesMapsToAFourthOfTheirSizeRoundedUp) {
 TEST(MlpSr, HasTheParametersOfItsLayers) {
   const std::int64_t conv = 128 * 128 + 2 * 128;
   const std::int64_t linear = 512 * 512 + 512 + 2 * 512;
-  const Site site = site_of({128, 32, 32}, 10);
+  const BoundarySite site = site_of({128, 32, 32}, 10);
   EXPECT_EQ(parameter_count(*make_head("mlp_sr", site)),
             3 * conv + 3 * linear + (512 * 10 + 10));
   EXPECT_EQ(
@@ -161,7 +161,7 @@ TEST(ConvHead, IsConvolutionsPoolNormAndClassifier) {
 }
 
 TEST(ConvHead, LayersSetsTheNumberOfConvolutions) {
-  const Site site = site_of({16, 8, 8}, 10);
+  const BoundarySite site = site_of({16, 8, 8}, 10);
   const std::int64_t conv = 9 * 16 * 16 + 2 * 16;
   const std::int64_t rest = 2 * 16 + (16 * 4 * 10 + 10);
   EXPECT_EQ(parameter_count(*make_head("conv", site)), 2 * conv + rest);

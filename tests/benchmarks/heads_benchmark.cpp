@@ -35,7 +35,7 @@ const Model& model() {
   return resnet;
 }
 
-Site site() {
+BoundarySite site() {
   Fields none(nullptr, "loss");
   return {.block = 1,
           .blocks = 2,

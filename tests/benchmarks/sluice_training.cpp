@@ -48,12 +48,12 @@ void train_with_sluice(const SpeedCase& of, std::int64_t threads, bool bf16,
   const Experiment experiment = experiment_of(of, threads, bf16, root);
   prepare_process(experiment);
   const auto sink = std::make_shared<JsonSink>();
-  const Workers workers = {make_worker(
+  const Seats seats = {make_seat(
       experiment, 1, std::move(memory_ends(experiment)[0]), sink, {})};
   RunLength length = experiment.length;
   length.evaluation_batches = 0;
   Coordinator coordinator(length, 1, sink, nullptr);
-  VirtualCrew crew(workers,
+  VirtualCrew crew(seats,
                    {.plans = experiment.plans,
                     .capacities = experiment.capacities,
                     .threads = threads,

@@ -21,7 +21,8 @@ class SignOnly final : public sluice::Lower {
 };
 
 sluice::MakeBoundary configure(sluice::Fields&, const sluice::PlugIns&) {
-  return [](const sluice::Site&) { return std::make_unique<SignOnly>(); };
+  return
+      [](const sluice::BoundarySite&) { return std::make_unique<SignOnly>(); };
 }
 
 }  // namespace

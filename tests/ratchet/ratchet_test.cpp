@@ -101,9 +101,9 @@ std::vector<PerTurn> counted(const Experiment& experiment) {
       std::make_unique<CountedSender>(std::move(ends[0].above.sender), sent[0]);
   ends[1].below.sender =
       std::make_unique<CountedSender>(std::move(ends[1].below.sender), sent[1]);
-  Workers workers;
+  Seats seats;
   for (int block = 1; block <= 2; ++block)
-    workers.push_back(make_worker(
+    seats.push_back(make_seat(
         experiment, block, std::move(ends[static_cast<std::size_t>(block) - 1]),
         nullptr, {}));
   RunLength length = experiment.length;
@@ -124,7 +124,7 @@ std::vector<PerTurn> counted(const Experiment& experiment) {
     before = counter.so_far();
     sent_before = sent;
   };
-  VirtualCrew crew(workers,
+  VirtualCrew crew(seats,
                    {.plans = experiment.plans,
                     .capacities = experiment.capacities,
                     .threads = 1,

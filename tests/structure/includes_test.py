@@ -70,7 +70,7 @@ class Includes(unittest.TestCase):
                             "transport/links may not know LibTorch")
 
     def test_a_meeting_of_processes_may_not_know_kernels(self):
-        self.assert_refused("transport/meeting/hall.h", "lib/kernels/loops.h",
+        self.assert_refused("transport/meeting/peer_acceptor.h", "lib/kernels/loops.h",
                             "only lib may include lib/kernels")
 
     def test_folders_of_a_floor_may_not_include_each_other(self):

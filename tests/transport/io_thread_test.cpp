@@ -44,7 +44,7 @@ class Event {
   std::atomic<bool> happened_ = false;
 };
 
-bool await(IoThread::Visit& visit, const Event& event,
+bool await(IoThread::LoopGuard& visit, const Event& event,
            Clock::duration at_most = 60s) {
   Spin spin(20us);
   const Clock::time_point until = Clock::now() + at_most;
@@ -66,14 +66,14 @@ TEST(IoThread, RunsTheLoopWhileNobodyVisitsIt) {
 }
 
 // Inside, however long the thread takes to leave.
-void enter(IoThread::Visit& visit, IoThread& io) {
+void enter(IoThread::LoopGuard& visit, IoThread& io) {
   const Event never(io);
   while (!visit.enter()) await(visit, never, 1ms);
 }
 
-TEST(Visit, RunsTheLoopWhileItWaits) {
+TEST(LoopGuard, RunsTheLoopWhileItWaits) {
   IoThread io;
-  IoThread::Visit visit(io);
+  IoThread::LoopGuard visit(io);
   enter(visit, io);
   Event event(io);
   event.happen_after(20ms);
@@ -81,41 +81,41 @@ TEST(Visit, RunsTheLoopWhileItWaits) {
   EXPECT_EQ(event.thread(), std::this_thread::get_id());
 }
 
-TEST(Visit, LeavesTheLoopToTheThread) {
+TEST(LoopGuard, LeavesTheLoopToTheThread) {
   IoThread io;
   Event first(io);
   Event second(io);
   first.happen_after(20ms);
   second.happen_after(40ms);
   {
-    IoThread::Visit visit(io);
+    IoThread::LoopGuard visit(io);
     EXPECT_TRUE(await(visit, first));
   }
   wait_without_visiting(second);
   EXPECT_NE(second.thread(), std::this_thread::get_id());
 }
 
-TEST(Visit, EndsWhenItsTimeIsOver) {
+TEST(LoopGuard, EndsWhenItsTimeIsOver) {
   IoThread io;
   const Event never(io);
-  IoThread::Visit visit(io);
+  IoThread::LoopGuard visit(io);
   const auto start = Clock::now();
   EXPECT_FALSE(await(visit, never, 20ms));
   EXPECT_GE(Clock::now() - start, 20ms);
 }
 
-TEST(Visit, LooksOnceMoreWhenItsTimeIsOver) {
+TEST(LoopGuard, LooksOnceMoreWhenItsTimeIsOver) {
   IoThread io;
-  IoThread::Visit visit(io);
+  IoThread::LoopGuard visit(io);
   enter(visit, io);
   Event event(io);
   event.happen_after(0ms);
   EXPECT_TRUE(await(visit, event, 0ms));
 }
 
-TEST(Visit, DoesWhatIsReadyWithoutWaiting) {
+TEST(LoopGuard, DoesWhatIsReadyWithoutWaiting) {
   IoThread io;
-  IoThread::Visit visit(io);
+  IoThread::LoopGuard visit(io);
   enter(visit, io);
   Event event(io);
   Event never(io);
@@ -127,35 +127,35 @@ TEST(Visit, DoesWhatIsReadyWithoutWaiting) {
   EXPECT_EQ(event.thread(), std::this_thread::get_id());
 }
 
-TEST(Visit, IsOneThreadsAtATime) {
+TEST(LoopGuard, IsOneThreadsAtATime) {
   IoThread io;
-  IoThread::Visit mine(io);
+  IoThread::LoopGuard mine(io);
   enter(mine, io);
   std::thread([&] {
-    IoThread::Visit visit(io);
+    IoThread::LoopGuard visit(io);
     EXPECT_FALSE(visit.enter());
   }).join();
 }
 
 // Visits that don't run it: the thread does what there is to do nevertheless.
-TEST(Visit, ThatOnlyLooksInKeepsNobodyFromTheLoop) {
+TEST(LoopGuard, ThatOnlyLooksInKeepsNobodyFromTheLoop) {
   IoThread io;
   Event event(io);
   event.happen_after(1ms);
   const auto start = Clock::now();
   while (!event.happened() && Clock::now() - start < 20s) {
-    IoThread::Visit visit(io);
+    IoThread::LoopGuard visit(io);
     visit.enter();
   }
   EXPECT_TRUE(event.happened());
 }
 
-TEST(Visit, WhoWaitsOutsideHearsOfWhatHappensInside) {
+TEST(LoopGuard, WhoWaitsOutsideHearsOfWhatHappensInside) {
   IoThread io;
   Event last(io);
   std::promise<void> inside;
   std::thread other([&] {
-    IoThread::Visit visit(io);
+    IoThread::LoopGuard visit(io);
     enter(visit, io);
     inside.set_value();
     EXPECT_TRUE(await(visit, last));
@@ -163,7 +163,7 @@ TEST(Visit, WhoWaitsOutsideHearsOfWhatHappensInside) {
   inside.get_future().wait();
   {
     Event event(io);
-    IoThread::Visit visit(io);
+    IoThread::LoopGuard visit(io);
     asio::post(io.context(), [&] { event.happen_after(20ms); });
     EXPECT_TRUE(await(visit, event, 20s));
     EXPECT_FALSE(visit.enter());
@@ -177,7 +177,7 @@ TEST(IoThread, WhichStaysLetsNobodyIn) {
   io.stay();
   Event event(io);
   event.happen_after(20ms);
-  IoThread::Visit visit(io);
+  IoThread::LoopGuard visit(io);
   EXPECT_TRUE(await(visit, event));
   EXPECT_NE(event.thread(), std::this_thread::get_id());
   EXPECT_FALSE(visit.enter());
@@ -188,7 +188,7 @@ TEST(IoThread, WhichStaysSendsAwayWhoIsInside) {
   Event event(io);
   std::promise<std::thread::id> waiting;
   std::thread other([&] {
-    IoThread::Visit visit(io);
+    IoThread::LoopGuard visit(io);
     Event inside(io);
     inside.happen_after(1ms);
     EXPECT_TRUE(await(visit, inside));
@@ -223,7 +223,7 @@ TEST(VisitProperty, NobodyWaitsForWhatHasHappened) {
         if (turn % 5 == 0) {
           wait_without_visiting(*event);
         } else {
-          IoThread::Visit visit(io);
+          IoThread::LoopGuard visit(io);
           EXPECT_TRUE(await(visit, *event));
         }
         std::this_thread::sleep_for(some(300));

@@ -73,10 +73,10 @@ TEST_F(MeetingOfTwo, MakesSocketsThatNoChildInherits) {
   Meeting called(io_, transport_of("unix"), options_of(2));
   Meeting caller(io_, transport_of("unix"), options_of(1));
   caller.call(listen(called), {.from = 1, .to = 2});
-  Guest one = called.wait_for(1, in(60s));
+  AcceptedPeer one = called.wait_for(1, in(60s));
   EXPECT_TRUE(closes_on_exec(one.stream));
   called.greet(std::move(one.stream), {.from = 2, .to = 1});
-  Guest two = caller.wait_for(2, in(60s));
+  AcceptedPeer two = caller.wait_for(2, in(60s));
   EXPECT_TRUE(closes_on_exec(two.stream));
 }
 

@@ -40,14 +40,15 @@ struct BreakingLink {
     options.heartbeat = std::chrono::milliseconds(25);
     options.reconnect = reconnect;
     const std::vector<std::byte> answer = encode_hello(down);
-    Guest one = called.wait_for(1, until);
+    AcceptedPeer one = called.wait_for(1, until);
     down.session = one.session;
-    if (reconnect.count() > 0) options.reunion = called.reunion_of_called(down);
+    if (reconnect.count() > 0)
+      options.reconnector = called.reconnector_of_called(down);
     upper = open_link(upper_io, std::move(one.stream), options, answer);
-    Guest two = caller.wait_for(2, until);
+    AcceptedPeer two = caller.wait_for(2, until);
     up.session = two.session;
     if (reconnect.count() > 0) {
-      options.reunion = caller.reunion_of_caller(proxy->address(), up);
+      options.reconnector = caller.reconnector_of_caller(proxy->address(), up);
     }
     lower = open_link(lower_io, std::move(two.stream), options);
   }

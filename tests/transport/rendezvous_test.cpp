@@ -112,7 +112,7 @@ TEST(Processes, KilledOneFailsASend) {
 
 // The rest is in one process: workers are threads with an I/O thread each.
 
-struct Worker {
+struct Seat {
   IoThread io = {};
   Neighbours links = {};
 };
@@ -122,7 +122,7 @@ TEST(Rendezvous, OfOneBlockHasNoNeighbours) {
   Rendezvous rendezvous(io, options_of(1));
   auto accepted = std::async(std::launch::async,
                              [&] { return rendezvous.accept_workers(); });
-  Worker worker;
+  Seat worker;
   worker.links =
       join(worker.io, rendezvous.address(), 1, {}, {}, options_of(1));
   EXPECT_EQ(accepted.get().size(), 1u);
@@ -157,7 +157,7 @@ TEST(Rendezvous, MakesLinksThatReconnect) {
                    rendezvous.address());
   auto accepted = std::async(std::launch::async,
                              [&] { return rendezvous.accept_workers(); });
-  Worker worker;
+  Seat worker;
   worker.links = join(worker.io, proxy.address(), 1, {}, {}, options);
   const std::vector<Link> links = accepted.get();
   proxy.cut();
@@ -171,7 +171,7 @@ TEST(Rendezvous, ControlLinksStandInTheOrderOfTheBlocks) {
   const RendezvousOptions options = options_of(2);
   Rendezvous rendezvous(io, options);
   const auto work = [&](std::uint32_t block) {
-    Worker worker;
+    Seat worker;
     worker.links =
         join(worker.io, rendezvous.address(), block, {}, {}, options);
     worker.links.control.sender->send({.batch = block});
@@ -243,7 +243,7 @@ TEST(Rendezvous, IsNotDisturbedByAStranger) {
   stranger.send(boost::asio::buffer(std::string(64, '?')));
   auto accepted = std::async(std::launch::async,
                              [&] { return rendezvous.accept_workers(); });
-  Worker worker;
+  Seat worker;
   worker.links =
       join(worker.io, rendezvous.address(), 1, {}, {}, options_of(1));
   EXPECT_EQ(accepted.get().size(), 1u);

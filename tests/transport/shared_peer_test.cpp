@@ -82,7 +82,7 @@ class SharedPeer : public testing::Test {
   FileDescriptor file_;
   std::shared_ptr<SharedArea> area_ = SharedArea::make(kShape, file_);
   RingWriter writer_{area_->words(), area_->ring()};
-  Doorbell bell_;
+  EventFd bell_;
   std::unique_ptr<Socket> socket_;
   std::unique_ptr<Offer> theirs_;
   std::shared_ptr<SharedArea> theirs_area_;

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "transport/links/doorbell.h"
+#include "transport/links/event_fd.h"
 
 namespace sluice::shared_ring_test {
 
@@ -142,7 +142,7 @@ int hand_overs() {
 struct Lane {
   RingWords words = {};
   std::array<std::byte, kCapacity> bytes = {};
-  Doorbell bell = {};
+  EventFd bell = {};
   RingWriter writer{words, bytes};
   RingReader reader{words, bytes};
 

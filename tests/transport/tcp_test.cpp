@@ -91,9 +91,9 @@ class TcpConnection {
   explicit TcpConnection(const std::string& host) {
     caller_.call(called_.listen({.host = host}), {.from = 1, .to = 2});
     const auto until = std::chrono::steady_clock::now() + 60s;
-    Guest guest = called_.wait_for(1, until);
-    called.emplace(::dup(guest.stream.socket().native_handle()));
-    called_.greet(std::move(guest.stream), {.from = 2, .to = 1});
+    AcceptedPeer accepted = called_.wait_for(1, until);
+    called.emplace(::dup(accepted.stream.socket().native_handle()));
+    called_.greet(std::move(accepted.stream), {.from = 2, .to = 1});
     caller.emplace(
         ::dup(caller_.wait_for(2, until).stream.socket().native_handle()));
   }

@@ -11,18 +11,18 @@
 
 #include "lib/base/error.h"
 #include "transport/links/alarm.h"
-#include "transport/links/doorbell.h"
+#include "transport/links/event_fd.h"
+#include "transport/links/exclusive_run.h"
 #include "transport/links/spin.h"
-#include "transport/links/turn.h"
 
 namespace sluice::waking_test {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-TEST(Doorbell, EndsASleepWhenItIsRung) {
-  const Doorbell bell;
-  const Doorbell silent;
+TEST(EventFd, EndsASleepWhenItIsRung) {
+  const EventFd bell;
+  const EventFd silent;
   std::thread other([&] { bell.ring(); });
   const auto start = Clock::now();
   bell.sleep(silent, 60s);
@@ -30,18 +30,18 @@ TEST(Doorbell, EndsASleepWhenItIsRung) {
   other.join();
 }
 
-TEST(Doorbell, EndsASleepWhenTheOtherIsRung) {
-  const Doorbell bell;
-  const Doorbell other;
+TEST(EventFd, EndsASleepWhenTheOtherIsRung) {
+  const EventFd bell;
+  const EventFd other;
   other.ring();
   const auto start = Clock::now();
   bell.sleep(other, 60s);
   EXPECT_LT(Clock::now() - start, 50s);
 }
 
-TEST(Doorbell, LetsSleepForAsLongAsItIsSilent) {
-  const Doorbell bell;
-  const Doorbell silent;
+TEST(EventFd, LetsSleepForAsLongAsItIsSilent) {
+  const EventFd bell;
+  const EventFd silent;
   bell.ring();
   bell.clear();
   const auto start = Clock::now();
@@ -49,25 +49,25 @@ TEST(Doorbell, LetsSleepForAsLongAsItIsSilent) {
   EXPECT_GE(Clock::now() - start, 20ms);
 }
 
-TEST(Doorbell, OfAPeerRingsItsOwn) {
-  const Doorbell bell;
-  const Doorbell silent;
-  const Doorbell of_peer(FileDescriptor(::dup(bell.descriptor())));
+TEST(EventFd, OfAPeerRingsItsOwn) {
+  const EventFd bell;
+  const EventFd silent;
+  const EventFd of_peer(FileDescriptor(::dup(bell.descriptor())));
   of_peer.ring();
   const auto start = Clock::now();
   bell.sleep(silent, 60s);
   EXPECT_LT(Clock::now() - start, 50s);
 }
 
-TEST(Doorbell, OfAPeerMayNotBeAPipe) {
+TEST(EventFd, OfAPeerMayNotBeAPipe) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
   const FileDescriptor reading(ends[0]);
-  EXPECT_THROW(Doorbell(FileDescriptor(ends[1])), LinkError);
+  EXPECT_THROW(EventFd(FileDescriptor(ends[1])), LinkError);
 }
 
-TEST(Doorbell, OfAPeerMayNotBlock) {
-  EXPECT_THROW(Doorbell(FileDescriptor(::eventfd(0, EFD_CLOEXEC))), LinkError);
+TEST(EventFd, OfAPeerMayNotBlock) {
+  EXPECT_THROW(EventFd(FileDescriptor(::eventfd(0, EFD_CLOEXEC))), LinkError);
 }
 
 TEST(Alarm, GoesOffAfterItsTime) {
@@ -132,9 +132,9 @@ TEST(Spin, DoesNotLookWhenItWasToldOff) {
   EXPECT_EQ(spin.time(), 0us);
 }
 
-TEST(Turn, IsOneThreadsAtATimeAndLeavesNothingUndone) {
+TEST(ExclusiveRun, IsOneThreadsAtATimeAndLeavesNothingUndone) {
   constexpr int kEach = 20'000;
-  Turn turn;
+  ExclusiveRun turn;
   std::atomic<int> asked = 0;
   int done = 0;  // a race, were two threads in the turn
   const auto work = [&] {

@@ -60,10 +60,11 @@ Link open_link(IoThread& io, Stream stream, LinkOptions options,
   SLUICE_CHECK(options.capacity_send > 0 && options.capacity_receive > 0,
                "link from {} to {} without room for a message", options.here,
                options.there);
-  SLUICE_CHECK((options.reconnect.count() > 0) == (options.reunion != nullptr),
-               "link from {} to {} reconnects within {} ms, {} a reunion",
-               options.here, options.there, options.reconnect.count(),
-               options.reunion ? "with" : "without");
+  SLUICE_CHECK(
+      (options.reconnect.count() > 0) == (options.reconnector != nullptr),
+      "link from {} to {} reconnects within {} ms, {} a reconnector",
+      options.here, options.there, options.reconnect.count(),
+      options.reconnector ? "with" : "without");
   SLUICE_CHECK(&stream.executor().context() == &io.context(),
                "the socket of {} belongs to another thread", options.here);
   auto connection = std::make_shared<Connection>(

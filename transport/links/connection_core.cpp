@@ -11,8 +11,8 @@
 #include <boost/asio/post.hpp>
 
 #include "lib/base/error.h"
-#include "transport/links/guest.h"
-#include "transport/links/reunion.h"
+#include "transport/links/accepted_peer.h"
+#include "transport/links/reconnector.h"
 #include "transport/wire/completion.h"
 
 namespace sluice {
@@ -56,8 +56,8 @@ Connection::Connection(IoThread& io, Stream stream, LinkOptions options,
 void Connection::start(const std::shared_ptr<Connection>& self) {
   // Only posted: the rest belongs to the I/O thread.
   asio::post(self->executor_, [self] {
-    if (self->options_.reunion) {
-      self->options_.reunion->expect([weak = std::weak_ptr(self)] {
+    if (self->options_.reconnector) {
+      self->options_.reconnector->expect([weak = std::weak_ptr(self)] {
         if (const auto link = weak.lock()) link->stream_.close();
       });
     }
@@ -68,14 +68,14 @@ void Connection::start(const std::shared_ptr<Connection>& self) {
 
 void Connection::send(Message message) {
   Outgoing frame = mailbox_.prepare(std::move(message));
-  IoThread::Visit visit(io_);
+  IoThread::LoopGuard visit(io_);
   if (!await(visit, send_spin_, &Mailbox::can_send)) mailbox_.give_up_sending();
   mailbox_.send(std::move(frame));
   write_soon(visit);
 }
 
 std::optional<Message> Connection::receive() {
-  IoThread::Visit visit(io_);
+  IoThread::LoopGuard visit(io_);
   if (!await(visit, receive_spin_, &Mailbox::ready))
     mailbox_.give_up_receiving();
   std::optional<Message> message = mailbox_.receive();
@@ -84,7 +84,7 @@ std::optional<Message> Connection::receive() {
 }
 
 // False when nothing moved for as long as the deadline.
-bool Connection::await(IoThread::Visit& visit, Spin& spin,
+bool Connection::await(IoThread::LoopGuard& visit, Spin& spin,
                        bool (Mailbox::*done)() const) {
   const Clock::time_point start = mailbox_.awake_now();
   return visit.await(
@@ -92,7 +92,7 @@ bool Connection::await(IoThread::Visit& visit, Spin& spin,
       [&] { return mailbox_.time_left(start); });
 }
 
-void Connection::write_soon(IoThread::Visit& visit) {
+void Connection::write_soon(IoThread::LoopGuard& visit) {
   io_.note_progress();
   if (!visit.enter()) return wake();  // whoever is in the loop
   if (!write_at_once()) visit.advance();
@@ -123,7 +123,7 @@ void Connection::ended(const std::shared_ptr<Connection>& self) {
 }
 
 bool Connection::reconnects() const {
-  return options_.reunion != nullptr && !given_up_ && !mailbox_.over() &&
+  return options_.reconnector != nullptr && !given_up_ && !mailbox_.over() &&
          mailbox_.reading();
 }
 
@@ -143,12 +143,12 @@ asio::awaitable<void> Connection::reconnect(std::shared_ptr<Connection> self) {
 asio::awaitable<void> Connection::meet_again() {
   if (!trouble_) trouble_ = Clock::now();
   const ResumePoint here = mailbox_.resume_point();
-  Guest guest = co_await options_.reunion->meet(
+  AcceptedPeer accepted = co_await options_.reconnector->meet(
       here.received, here.taken, *trouble_, *trouble_ + options_.reconnect);
   if (given_up_) throw LinkError("it was given up");
   mailbox_.resume(
-      {.received = guest.hello.received, .taken = guest.hello.taken});
-  stream_ = std::move(guest.stream);
+      {.received = accepted.hello.received, .taken = accepted.hello.taken});
+  stream_ = std::move(accepted.stream);
   if (options_.reconnected)
     options_.reconnected(std::chrono::duration_cast<std::chrono::milliseconds>(
         Clock::now() - *trouble_));
@@ -168,7 +168,7 @@ void Connection::finish() {
 void Connection::give_up() {
   given_up_ = true;
   stream_.close();
-  if (options_.reunion) options_.reunion->stop();
+  if (options_.reconnector) options_.reconnector->stop();
 }
 
 void Connection::on_wake() {
@@ -195,7 +195,7 @@ void Connection::credit_later() {
 // Has the writer tell the peer, now and then, that this process lives.
 void Connection::beat() {
   if (finished_) return;
-  if (options_.reunion && ++missed_beats_ > kMissedBeats) {
+  if (options_.reconnector && ++missed_beats_ > kMissedBeats) {
     silent_ = true;
     stream_.close();
   }

@@ -108,19 +108,19 @@ void IoThread::tell() {
   if (news_.exchange(false) && outside_ > 0) changed_.notify_all();
 }
 
-bool IoThread::Visit::may_enter() const {
+bool IoThread::LoopGuard::may_enter() const {
   return !io_.stays_ && (inside_ || !io_.occupied_);
 }
 
-bool IoThread::Visit::enter() {
+bool IoThread::LoopGuard::enter() {
   if (inside_) return true;
   const Lock lock(io_.mutex_);
   if (may_enter()) io_.occupied_ = inside_ = true;
   return inside_;
 }
 
-bool IoThread::Visit::await(Spin& spin, const std::function<bool()>& done,
-                            const std::function<Clock::duration()>& left) {
+bool IoThread::LoopGuard::await(Spin& spin, const std::function<bool()>& done,
+                                const std::function<Clock::duration()>& left) {
   if (done()) return true;
   const Clock::time_point start = Clock::now();
   Lock lock(io_.mutex_);
@@ -147,13 +147,13 @@ bool IoThread::Visit::await(Spin& spin, const std::function<bool()>& done,
   return true;
 }
 
-void IoThread::Visit::advance() {
+void IoThread::LoopGuard::advance() {
   hurries_ = has_run_ = true;
   for (int i = 0; i < kSteps && io_.context_.poll_one() > 0; ++i) {
   }
 }
 
-void IoThread::Visit::run(Spin& spin, Clock::time_point until) {
+void IoThread::LoopGuard::run(Spin& spin, Clock::time_point until) {
   has_run_ = true;
   if (Clock::now() >= until) {
     io_.context_.poll();
@@ -163,13 +163,13 @@ void IoThread::Visit::run(Spin& spin, Clock::time_point until) {
   if (!spin.until(any)) io_.context_.run_one_until(until);
 }
 
-IoThread::Visit::~Visit() {
+IoThread::LoopGuard::~LoopGuard() {
   if (!inside_ && !was_outside_) return;
   const Lock lock(io_.mutex_);
   leave();
 }
 
-void IoThread::Visit::leave() {
+void IoThread::LoopGuard::leave() {
   if (inside_) io_.occupied_ = inside_ = false;
   if (io_.occupied_) return;
   const auto now = Clock::now();

@@ -37,7 +37,7 @@ class IoThread {
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
 
-  class Visit;
+  class LoopGuard;
 
   boost::asio::io_context& context() { return context_; }
 
@@ -87,12 +87,12 @@ class IoThread {
 /// A thread's visit to the loop: once inside it stays there, and nobody else
 /// is, until it is destroyed. Then the thread takes over after a while. On any
 /// thread but the one that is in the loop.
-class IoThread::Visit {
+class IoThread::LoopGuard {
  public:
-  explicit Visit(IoThread& io) : io_(io) {}
-  ~Visit();
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
+  explicit LoopGuard(IoThread& io) : io_(io) {}
+  ~LoopGuard();
+  LoopGuard(const LoopGuard&) = delete;
+  LoopGuard& operator=(const LoopGuard&) = delete;
 
   /// Whether it is inside: not while somebody else is.
   bool enter();

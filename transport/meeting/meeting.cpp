@@ -6,8 +6,8 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 
-#include "transport/meeting/hall.h"
-#include "transport/meeting/reunions.h"
+#include "transport/meeting/peer_acceptor.h"
+#include "transport/meeting/reconnectors.h"
 
 namespace sluice {
 
@@ -17,11 +17,12 @@ Meeting::Meeting(IoThread& io, const Transport& transport,
                  MeetingOptions options)
     : io_(io),
       transport_(transport),
-      hall_(std::make_shared<Hall>(io.context().get_executor(), transport,
-                                   std::move(options))),
-      // Reunions hold it too, so that who listened goes on listening for them.
-      open_(hall_.get(), [hall = hall_](Hall*) {
-        asio::post(hall->executor(), [hall] { hall->close(); });
+      peers_(std::make_shared<PeerAcceptor>(io.context().get_executor(),
+                                            transport, std::move(options))),
+      // Reconnectors hold it too, so that who listened goes on listening for
+      // them.
+      open_(peers_.get(), [peers = peers_](PeerAcceptor*) {
+        asio::post(peers->executor(), [peers] { peers->close(); });
       }) {}
 
 Meeting::~Meeting() = default;
@@ -30,50 +31,52 @@ std::string Meeting::listen(const Place& place) {
   Listener listener = transport_.listen(io_.context(), place);
   listener.acceptor.native_non_blocking(true);
   asio::co_spawn(io_.context(),
-                 Hall::accept_all(hall_, std::move(listener.acceptor)),
+                 PeerAcceptor::accept_all(peers_, std::move(listener.acceptor)),
                  asio::detached);
   return listener.address;
 }
 
 void Meeting::call(std::string address, Hello mine) {
-  asio::co_spawn(io_.context(),
-                 Hall::call(hall_, std::move(address), std::move(mine)),
-                 asio::detached);
+  asio::co_spawn(
+      io_.context(),
+      PeerAcceptor::call(peers_, std::move(address), std::move(mine)),
+      asio::detached);
 }
 
 void Meeting::greet(Stream stream, Hello mine) {
-  asio::co_spawn(io_.context(),
-                 Hall::greet(hall_, std::move(stream), std::move(mine)),
-                 asio::detached);
+  asio::co_spawn(
+      io_.context(),
+      PeerAcceptor::greet(peers_, std::move(stream), std::move(mine)),
+      asio::detached);
 }
 
-std::shared_ptr<Reunion> Meeting::reunion_of_caller(std::string address,
-                                                    Hello mine) {
-  return make_calling_reunion(open_, std::move(address), std::move(mine));
+std::shared_ptr<Reconnector> Meeting::reconnector_of_caller(std::string address,
+                                                            Hello mine) {
+  return make_calling_reconnector(open_, std::move(address), std::move(mine));
 }
 
-std::shared_ptr<Reunion> Meeting::reunion_of_called(Hello mine) {
-  return make_waiting_reunion(open_, std::move(mine));
+std::shared_ptr<Reconnector> Meeting::reconnector_of_called(Hello mine) {
+  return make_waiting_reconnector(open_, std::move(mine));
 }
 
 bool Meeting::has_met(std::uint32_t block) const {
-  return hall_->has_met(block);
+  return peers_->has_met(block);
 }
 
 Refusals Meeting::refusals() const {
-  return hall_->refusals();
+  return peers_->refusals();
 }
 
 void Meeting::wait_to_meet(std::uint32_t block,
                            std::chrono::steady_clock::time_point until,
                            const std::function<void()>& check) {
-  hall_->wait_to_meet(block, until, check);
+  peers_->wait_to_meet(block, until, check);
 }
 
-Guest Meeting::wait_for(std::uint32_t block,
-                        std::chrono::steady_clock::time_point until,
-                        const std::function<void()>& check) {
-  return hall_->wait_for(block, until, check);
+AcceptedPeer Meeting::wait_for(std::uint32_t block,
+                               std::chrono::steady_clock::time_point until,
+                               const std::function<void()>& check) {
+  return peers_->wait_for(block, until, check);
 }
 
 }  // namespace sluice

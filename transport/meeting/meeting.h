@@ -7,17 +7,17 @@
 #include <memory>
 #include <string>
 
+#include "transport/links/accepted_peer.h"
 #include "transport/links/authenticate.h"
-#include "transport/links/guest.h"
 #include "transport/links/hello.h"
 #include "transport/links/io_thread.h"
-#include "transport/links/reunion.h"
+#include "transport/links/reconnector.h"
 #include "transport/links/stream.h"
 #include "transport/meeting/transports.h"
 
 namespace sluice {
 
-class Hall;
+class PeerAcceptor;
 
 struct MeetingOptions {
   /// Who we are to those who call; its secret goes for our own calls too.
@@ -41,7 +41,7 @@ struct Refusals {
 /// reads their hellos, while one other thread waits for those whom it expects.
 /// A stranger's mistakes are its own: it is sent away and counted. What was not
 /// fetched is closed with the meeting; it goes on listening for the links that
-/// have a reunion of it, while they live.
+/// have a reconnector of it, while they live.
 class Meeting {
  public:
   /// Throws InternalError for an empty secret.
@@ -61,11 +61,11 @@ class Meeting {
   /// (where it isn't empty) every 50 ms, which may throw to end the wait.
   /// Throws LinkError when time is up or a call failed, and Disagreement when
   /// a process of the run is of another build, or was refused by a judge.
-  Guest wait_for(std::uint32_t block,
-                 std::chrono::steady_clock::time_point until,
-                 const std::function<void()>& check = nullptr);
+  AcceptedPeer wait_for(std::uint32_t block,
+                        std::chrono::steady_clock::time_point until,
+                        const std::function<void()>& check = nullptr);
 
-  /// The same, without fetching it: a guest that is fetched is not told when
+  /// The same, without fetching it: a peer that is fetched is not told when
   /// one that comes later is refused.
   void wait_to_meet(std::uint32_t block,
                     std::chrono::steady_clock::time_point until,
@@ -77,15 +77,17 @@ class Meeting {
 
   /// For links that go on after their connection broke: of the one who called,
   /// and of the one who was called. `mine` is what was said at first, with the
-  /// session of the guest.
-  std::shared_ptr<Reunion> reunion_of_caller(std::string address, Hello mine);
-  std::shared_ptr<Reunion> reunion_of_called(Hello mine);
+  /// session of the accepted peer.
+  std::shared_ptr<Reconnector> reconnector_of_caller(std::string address,
+                                                     Hello mine);
+  std::shared_ptr<Reconnector> reconnector_of_called(Hello mine);
 
  private:
   IoThread& io_;
   const Transport transport_;
-  const std::shared_ptr<Hall> hall_;
-  const std::shared_ptr<Hall> open_;  // the last of these closes the hall
+  const std::shared_ptr<PeerAcceptor> peers_;
+  const std::shared_ptr<PeerAcceptor>
+      open_;  // the last of these stops listening
 };
 
 }  // namespace sluice

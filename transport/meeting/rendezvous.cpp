@@ -25,7 +25,7 @@ std::uint64_t reconnect_ms(const RendezvousOptions& options) {
 }
 
 LinkOptions link_options(const Hello& mine, const RendezvousOptions& options,
-                         std::shared_ptr<Reunion> reunion) {
+                         std::shared_ptr<Reconnector> reconnector) {
   LinkOptions link = {.here = block_name(mine.from),
                       .there = block_name(mine.to),
                       .capacity_send = mine.capacity_send,
@@ -33,7 +33,7 @@ LinkOptions link_options(const Hello& mine, const RendezvousOptions& options,
                       .deadline = options.deadline,
                       .checksum = transport_of(options.transport).checksum,
                       .reconnect = options.reconnect,
-                      .reunion = std::move(reunion),
+                      .reconnector = std::move(reconnector),
                       .limits = options.limits,
                       .buffers = options.buffers,
                       .shared_memory = options.shared_memory};
@@ -52,36 +52,37 @@ LinkOptions link_options(const Hello& mine, const RendezvousOptions& options,
   return link;
 }
 
-Hello in_session(Hello mine, const Guest& guest) {
-  mine.session = guest.session;
+Hello in_session(Hello mine, const AcceptedPeer& accepted) {
+  mine.session = accepted.session;
   mine.run.clear();  // it has been judged
   return mine;
 }
 
 // Links of those who called: their hello was written already.
 Link caller_link(IoThread& io, Meeting& meeting, const std::string& address,
-                 Guest guest, const Hello& mine,
+                 AcceptedPeer accepted, const Hello& mine,
                  const RendezvousOptions& options) {
-  std::shared_ptr<Reunion> reunion;
+  std::shared_ptr<Reconnector> reconnector;
   if (options.reconnect.count() > 0) {
-    reunion = meeting.reunion_of_caller(address, in_session(mine, guest));
+    reconnector =
+        meeting.reconnector_of_caller(address, in_session(mine, accepted));
   }
   return transport_of(options.transport)
-      .open(io, std::move(guest.stream),
-            link_options(mine, options, std::move(reunion)), {});
+      .open(io, std::move(accepted.stream),
+            link_options(mine, options, std::move(reconnector)), {});
 }
 
 // Links of those who were called: their answer is still to be written.
-Link called_link(IoThread& io, Meeting& meeting, Guest guest, const Hello& mine,
-                 const RendezvousOptions& options) {
-  check_agreement(mine, guest.hello);
-  std::shared_ptr<Reunion> reunion;
+Link called_link(IoThread& io, Meeting& meeting, AcceptedPeer accepted,
+                 const Hello& mine, const RendezvousOptions& options) {
+  check_agreement(mine, accepted.hello);
+  std::shared_ptr<Reconnector> reconnector;
   if (options.reconnect.count() > 0) {
-    reunion = meeting.reunion_of_called(in_session(mine, guest));
+    reconnector = meeting.reconnector_of_called(in_session(mine, accepted));
   }
   return transport_of(options.transport)
-      .open(io, std::move(guest.stream),
-            link_options(mine, options, std::move(reunion)),
+      .open(io, std::move(accepted.stream),
+            link_options(mine, options, std::move(reconnector)),
             encode_hello(mine));
 }
 
@@ -94,12 +95,13 @@ MeetingOptions meeting_options(const RendezvousOptions& options) {
   return meeting;
 }
 
-std::string address_of(const Guest& guest) {
-  if (guest.hello.addresses.size() != 1) {
+std::string address_of(const AcceptedPeer& accepted) {
+  if (accepted.hello.addresses.size() != 1) {
     throw LinkError("{} gave {} addresses of its own instead of one",
-                    block_name(guest.hello.from), guest.hello.addresses.size());
+                    block_name(accepted.hello.from),
+                    accepted.hello.addresses.size());
   }
-  return guest.hello.addresses.front();
+  return accepted.hello.addresses.front();
 }
 
 }  // namespace
@@ -128,7 +130,7 @@ std::vector<std::uint32_t> Rendezvous::awaited() const {
 
 std::vector<Link> Rendezvous::accept_workers() {
   const Clock::time_point until = end_of(options_.patience);
-  std::vector<Guest> guests;
+  std::vector<AcceptedPeer> callers;
   Hello mine{.blocks = options_.blocks,
              .capacity_send = options_.control.down,
              .capacity_receive = options_.control.up,
@@ -136,15 +138,15 @@ std::vector<Link> Rendezvous::accept_workers() {
   for (std::uint32_t block = 1; block <= options_.blocks; ++block)
     meeting_.wait_to_meet(block, until, options_.check);
   for (std::uint32_t block = 1; block <= options_.blocks; ++block) {
-    guests.push_back(meeting_.wait_for(block, until, options_.check));
-    mine.addresses.push_back(address_of(guests.back()));
+    callers.push_back(meeting_.wait_for(block, until, options_.check));
+    mine.addresses.push_back(address_of(callers.back()));
   }
   std::vector<Link> links;
-  for (Guest& guest : guests) {
-    mine.to = guest.hello.from;
-    mine.run = guest.hello.run.empty() ? "" : options_.run;
+  for (AcceptedPeer& accepted : callers) {
+    mine.to = accepted.hello.from;
+    mine.run = accepted.hello.run.empty() ? "" : options_.run;
     links.push_back(
-        called_link(io_, meeting_, std::move(guest), mine, options_));
+        called_link(io_, meeting_, std::move(accepted), mine, options_));
   }
   return links;
 }
@@ -175,7 +177,7 @@ Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
                           .addresses = {own},
                           .run = options.run};
   meeting.call(address, to_launcher);
-  Guest launcher = meeting.wait_for(0, until, options.check);
+  AcceptedPeer launcher = meeting.wait_for(0, until, options.check);
   const std::vector<std::string> addresses = launcher.hello.addresses;
   if (addresses.size() != options.blocks) {
     throw LinkError("the launcher gave the addresses of {} blocks, not of {}",

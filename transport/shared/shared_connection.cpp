@@ -38,7 +38,7 @@ SharedConnection::SharedConnection(Socket socket, LinkOptions options,
       own_area_(SharedArea::make(shape_of(options_.shared_memory), file_)),
       slots_(std::make_shared<SlotPool>(own_area_)),
       writer_(own_area_, slots_, [this] { wake_peer(&Offer::end_bell); }),
-      io_bell_(executor_, Doorbell().release()),
+      io_bell_(executor_, EventFd().release()),
       watched_end_bell_(executor_),
       sender_(Wanted::credit, options_.shared_memory.spin),
       receiver_(Wanted::message, options_.shared_memory.spin),
@@ -127,7 +127,7 @@ void SharedConnection::read_frames() {
   Peer* const peer = peer_;
   if (peer == nullptr) return;
   bool any = false;
-  read_turn_.run([&] {
+  read_run_.run([&] {
     if (failed_) return;
     // Asked first: what a peer wrote before it went is still read.
     const bool is_last = peer_gone_;
@@ -147,7 +147,7 @@ void SharedConnection::read_frames() {
 }
 
 void SharedConnection::write_frames() {
-  write_turn_.run([this] {
+  write_run_.run([this] {
     try {
       is_blocked_ = !write_all();
     } catch (const std::exception& error) {
@@ -200,7 +200,7 @@ void SharedConnection::wake_sleepers() const {
   if (receiver_.sleeps) receiver_.bell.ring();
 }
 
-void SharedConnection::wake_peer(Doorbell Offer::*bell) const {
+void SharedConnection::wake_peer(EventFd Offer::*bell) const {
   const Peer* const peer = peer_;
   if (peer != nullptr) (peer->offer.*bell).ring();
 }

@@ -15,10 +15,10 @@
 
 #include "lib/base/bell.h"
 #include "lib/base/message.h"
-#include "transport/links/doorbell.h"
+#include "transport/links/event_fd.h"
+#include "transport/links/exclusive_run.h"
 #include "transport/links/hello.h"
 #include "transport/links/spin.h"
-#include "transport/links/turn.h"
 #include "transport/shared/shared_area.h"
 #include "transport/shared/shared_frames.h"
 #include "transport/shared/shared_offer.h"
@@ -74,7 +74,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   void fail(const LinkEnd& end);
   void fail();
   void wake_sleepers() const;
-  void wake_peer(Doorbell Offer::*bell) const;
+  void wake_peer(EventFd Offer::*bell) const;
   void note_progress();
   void post_look();
 
@@ -85,7 +85,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
 
     const Wanted wanted;
     Spin spin;
-    Doorbell bell = {};
+    EventFd bell = {};
     std::atomic<bool> sleeps = false;
   };
 
@@ -115,11 +115,11 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   const std::shared_ptr<SharedArea> own_area_;
   const std::shared_ptr<SlotPool> slots_;
   FrameWriter writer_;  // who has the turn
-  Turn write_turn_;
+  ExclusiveRun write_run_;
   std::atomic<bool> is_blocked_ = false;  // more to write than there is room
-  Turn read_turn_;
+  ExclusiveRun read_run_;
   boost::asio::posix::stream_descriptor io_bell_;
-  const Doorbell end_bell_;          // rung by the peer
+  const EventFd end_bell_;           // rung by the peer
   std::atomic<bool> rings_ = false;  // bells of the ends
   // The same bell, where the I/O thread attends to it too.
   boost::asio::posix::stream_descriptor watched_end_bell_;

@@ -146,8 +146,8 @@ asio::awaitable<Offer> receive_offer(Socket& socket) {
   }
   co_return Offer{.shape = shape,
                   .memory = std::move(files[0]),
-                  .io_bell = Doorbell(std::move(files[1])),
-                  .end_bell = Doorbell(std::move(files[2]))};
+                  .io_bell = EventFd(std::move(files[1])),
+                  .end_bell = EventFd(std::move(files[2]))};
 }
 
 }  // namespace sluice

@@ -5,7 +5,7 @@
 
 #include <boost/asio/awaitable.hpp>
 
-#include "transport/links/doorbell.h"
+#include "transport/links/event_fd.h"
 #include "transport/links/file_descriptor.h"
 #include "transport/links/hello.h"
 #include "transport/shared/shared_area.h"
@@ -17,8 +17,8 @@ namespace sluice {
 struct Offer {
   AreaShape shape = {};
   FileDescriptor memory = {};
-  Doorbell io_bell;   ///< wakes its I/O thread
-  Doorbell end_bell;  ///< wakes an end that waits in send() or receive()
+  EventFd io_bell;   ///< wakes its I/O thread
+  EventFd end_bell;  ///< wakes an end that waits in send() or receive()
 };
 
 /// Of memory, I/O bell and end bell.

@@ -15,7 +15,7 @@
 
 namespace sluice {
 
-class Reunion;
+class Reconnector;
 
 /// How a link behaves. Both ends must agree on the capacities.
 struct LinkOptions {
@@ -38,7 +38,7 @@ struct LinkOptions {
   /// connection is the link's end.
   Deadline reconnect = Deadline(0);
   /// Where the new one comes from; needed unless `reconnect` is 0.
-  std::shared_ptr<Reunion> reunion = nullptr;
+  std::shared_ptr<Reconnector> reconnector = nullptr;
   /// Called on the I/O thread with each new one: how long there was none.
   std::function<void(std::chrono::milliseconds)> reconnected = nullptr;
   FrameLimits limits = {};

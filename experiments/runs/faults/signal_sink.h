@@ -8,8 +8,8 @@
 namespace sluice {
 
 /// The launcher's side of faults: knows which have happened, and sends the
-/// signals that workers ask for (Saboteur). Records come from one thread at a
-/// time.
+/// signals that workers ask for (FaultInjector). Records come from one thread
+/// at a time.
 class SignalSink final : public Sink {
  public:
   explicit SignalSink(std::vector<Injection> injections);

@@ -222,7 +222,7 @@ MakeBoundary configure_blend(Fields& options, const PlugIns& plug_ins) {
   if (!some_weight)
     options.reject("sources",
                    "a blend needs at least one source of weight other than 0");
-  return [makers](const Site& site) {
+  return [makers](const BoundarySite& site) {
     std::vector<WeightedPolicy> sources;
     for (const Maker& maker : makers) {
       sources.push_back({maker.weight, maker.shadow, maker.make.lower(site)});

@@ -19,7 +19,7 @@ class FirstLayer final : public Upper {
 
 }  // namespace
 
-std::unique_ptr<Upper> make_first_layer_upper(const Site& /*site*/) {
+std::unique_ptr<Upper> make_first_layer_upper(const BoundarySite& /*site*/) {
   return std::make_unique<FirstLayer>();
 }
 

@@ -51,8 +51,9 @@ void set_named(const Names& names, std::string_view name, Value& value) {
 }  // namespace
 
 MakeBoundary from_above(const Traits& traits, double scale) {
-  return
-      [=](const Site&) { return std::make_unique<FromAbove>(traits, scale); };
+  return [=](const BoundarySite&) {
+    return std::make_unique<FromAbove>(traits, scale);
+  };
 }
 
 std::vector<std::string> views_of_delays(bool with_replay) {

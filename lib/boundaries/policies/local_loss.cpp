@@ -165,7 +165,7 @@ MakeBoundary configure_local_loss(Fields& options, const PlugIns& plug_ins) {
   Traits traits = traits_of(reach, rule);
   traits.inbox.buffer = read_buffer(options);
   traits.inbox.slow_consumer = read_slow_consumer(options);
-  const auto make_lower = [make_head, traits](const Site& site) {
+  const auto make_lower = [make_head, traits](const BoundarySite& site) {
     Traits here = traits;
     if (here.inbox.buffer)
       here.inbox.buffer->key =

@@ -177,7 +177,7 @@ MakeBoundary configure_synthetic_gradient(Fields& options,
                   });
   const MakeUpper make_unlock = read_unlock(options, plug_ins);
   chosen.unlocks = make_unlock != nullptr;
-  MakeBoundary ends([=](const Site& site) {
+  MakeBoundary ends([=](const BoundarySite& site) {
     return std::make_unique<SyntheticGradient>(make(site), site.layer, chosen);
   });
   if (make_unlock) ends.upper = make_unlock;

@@ -16,7 +16,7 @@ namespace {
 
 class TargetProjection final : public Lower {
  public:
-  TargetProjection(const Site& site, double scale)
+  TargetProjection(const BoundarySite& site, double scale)
       : layer_(site.layer),
         key_(random_key({site.seed, static_cast<std::uint64_t>(site.layer),
                          key_part("target_projection")})),
@@ -81,7 +81,7 @@ MakeBoundary configure_target_projection(Fields& options, const PlugIns&) {
   double scale = 1;
   options.key("scale", scale,
               {.text = "by which the random matrix is multiplied", .min = 0});
-  return [scale](const Site& site) {
+  return [scale](const BoundarySite& site) {
     return std::make_unique<TargetProjection>(site, scale);
   };
 }

@@ -21,7 +21,7 @@ at::Tensor input_loss(const at::Tensor& predicted, const at::Tensor& features) {
 
 class InputModelEnd final : public Upper {
  public:
-  InputModelEnd(std::shared_ptr<Predictor> model, const Site& site,
+  InputModelEnd(std::shared_ptr<Predictor> model, const BoundarySite& site,
                 std::optional<OptimizerOptions> optimizer)
       : model_(std::move(model)),
         attached_(*model_, "input_models", site.layer),
@@ -109,7 +109,7 @@ class InputModelEnd final : public Upper {
 }  // namespace
 
 std::unique_ptr<Upper> make_input_model_end(
-    std::shared_ptr<Predictor> model, const Site& site,
+    std::shared_ptr<Predictor> model, const BoundarySite& site,
     const std::optional<OptimizerOptions>& optimizer) {
   return std::make_unique<InputModelEnd>(std::move(model), site, optimizer);
 }
@@ -155,7 +155,7 @@ MakeUpper read_unlock(Fields& options, const PlugIns& plug_ins) {
                     make = plug_ins.input_model(fields);
                     optimizer = read_own_optimizer(fields);
                   });
-  return [=](const Site& site) {
+  return [=](const BoundarySite& site) {
     return make_input_model_end(make(site), site, optimizer);
   };
 }

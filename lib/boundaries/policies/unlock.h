@@ -12,7 +12,7 @@ namespace sluice {
 /// teaches that model when they have come, by regression: the squared error
 /// summed over the features of a sample, averaged over the batch.
 std::unique_ptr<Upper> make_input_model_end(
-    std::shared_ptr<Predictor> model, const Site& site,
+    std::shared_ptr<Predictor> model, const BoundarySite& site,
     const std::optional<OptimizerOptions>& optimizer = {});
 
 /// The same from the section "unlock"; empty when it isn't there.

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "tests/auxiliary_heads/site.h"
+#include "tests/auxiliary_heads/boundary_site.h"
 
 namespace sluice::predictors_test {
 
@@ -26,7 +26,7 @@ std::shared_ptr<Predictor> predictor(ConfigurePredictor configure,
   options.set("hidden", ConfigNode{.value = std::int64_t{1}});
   options.set("label", ConfigNode{.value = true});
   Fields fields(&options, "test");
-  Site site = site_of(features);
+  BoundarySite site = site_of(features);
   site.model = &model;
   return configure(fields)(site);
 }

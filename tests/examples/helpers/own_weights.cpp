@@ -14,7 +14,7 @@ namespace {
 
 class OwnHead final : public sluice::Lower {
  public:
-  explicit OwnHead(const sluice::Site& site)
+  explicit OwnHead(const sluice::BoundarySite& site)
       : name_("own." + std::to_string(site.layer)),
         classifier_(site.features.at(0), site.classes),
         scale_(torch::rand({site.features.at(0)})),
@@ -52,8 +52,9 @@ class OwnHead final : public sluice::Lower {
 };
 
 sluice::MakeBoundary configure(sluice::Fields&, const sluice::PlugIns&) {
-  return
-      [](const sluice::Site& site) { return std::make_unique<OwnHead>(site); };
+  return [](const sluice::BoundarySite& site) {
+    return std::make_unique<OwnHead>(site);
+  };
 }
 
 }  // namespace

@@ -71,13 +71,13 @@ class DamagedLabels : public DataFolder {
 
 TEST_F(DamagedLabels, AreNotReadByWorkersAboveBlockOne) {
   const Experiment experiment = this->experiment();
-  EXPECT_NE(make_worker(experiment, 2, {}, nullptr, {}), nullptr);
+  EXPECT_NE(make_seat(experiment, 2, {}, nullptr, {}), nullptr);
 }
 
 TEST_F(DamagedLabels, AreAnErrorOfBlockOne) {
   const Experiment experiment = this->experiment();
   EXPECT_THAT(
-      error_of([&] { make_worker(experiment, 1, {}, nullptr, {}); }),
+      error_of([&] { make_seat(experiment, 1, {}, nullptr, {}); }),
       AllOf(HasSubstr("train-labels-idx1-ubyte"), HasSubstr("label 77")));
 }
 

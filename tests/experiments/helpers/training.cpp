@@ -56,7 +56,7 @@ Training::Training(const Experiment& of, std::shared_ptr<Sink> to)
   const auto probe = make_probe(experiment, relay_);
   std::vector<Ends> ends = memory_ends(experiment);
   for (int block = 1; block <= experiment.blocks(); ++block)
-    workers.push_back(make_worker(
+    workers.push_back(make_seat(
         experiment, block, std::move(ends[static_cast<std::size_t>(block) - 1]),
         relay_, {}, probe));
 }
@@ -66,7 +66,7 @@ double Training::run(const Costs& costs,
   Coordinator coordinator(experiment.length, experiment.blocks(), sink,
                           nullptr);
   if (relay_) relay_->coordinator = &coordinator;
-  Workers borrowed;  // they are asked afterwards
+  Seats borrowed;  // they are asked afterwards
   for (const auto& worker : workers)
     borrowed.emplace_back(std::shared_ptr<void>(), worker.get());
   VirtualCrew crew(std::move(borrowed),

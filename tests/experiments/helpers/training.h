@@ -9,7 +9,7 @@
 #include "experiments/config/experiment.h"
 #include "experiments/runs/assembly.h"
 #include "lib/engines/coordinator.h"
-#include "lib/workers/worker.h"
+#include "lib/workers/seat.h"
 
 namespace sluice {
 
@@ -37,12 +37,12 @@ struct Training {
   /// All weights and statistics, in the order of the layers; heads after the
   /// block that they belong to.
   NamedTensors weights() const;
-  Worker& block(int k) { return *workers.at(static_cast<std::size_t>(k) - 1); }
+  Seat& block(int k) { return *workers.at(static_cast<std::size_t>(k) - 1); }
 
   Experiment experiment;
   std::shared_ptr<Sink> sink;
   std::function<void(const TimedAction&)> watch;  ///< called after each action
-  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<std::unique_ptr<Seat>> workers;
 
  private:
   class Relay;

@@ -60,14 +60,14 @@ struct LoneBlock {
     Ends ends;
     if (block > 1) std::tie(below, ends.below) = link();
     if (block < experiment.blocks()) std::tie(ends.above, above) = link();
-    worker = make_worker(experiment, block, std::move(ends), nullptr, {});
+    worker = make_seat(experiment, block, std::move(ends), nullptr, {});
   }
   Message sent_up() { return *above.receiver->receive(); }
   Message sent_down() { return *below.receiver->receive(); }
 
   Link below;
   Link above;
-  std::unique_ptr<Worker> worker;
+  std::unique_ptr<Seat> worker;
 };
 
 Message first_activation(const Experiment& experiment, Op op = Op::forward) {

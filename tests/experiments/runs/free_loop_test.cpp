@@ -15,24 +15,24 @@
 namespace sluice::free_loop_test {
 
 /// Block 2 of two; the test has the ends of block 1.
-class LonelyBlock : public testing::Test {
+class IsolatedBlock : public testing::Test {
  protected:
-  LonelyBlock() {
+  IsolatedBlock() {
     const Experiment experiment = small_experiment(
         "schedule = 'free'\nengine = 'threads'\ntimeout = 1\n"
         "model = {hidden = [24]}\nboundary = {policy = 'local_loss'}\n");
     std::vector<Ends> ends = memory_ends(experiment);
     below_ = std::move(ends[0].above);
-    worker_ = make_worker(experiment, 2, std::move(ends[1]), nullptr, {});
+    worker_ = make_seat(experiment, 2, std::move(ends[1]), nullptr, {});
     loop_ = std::make_unique<FreeLoop>(experiment.plans, *worker_);
   }
 
   Link below_;
-  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<Seat> worker_;
   std::unique_ptr<FreeLoop> loop_;
 };
 
-TEST_F(LonelyBlock, HasNothingToDoInAGrantWithoutTurns) {
+TEST_F(IsolatedBlock, HasNothingToDoInAGrantWithoutTurns) {
   EXPECT_EQ(loop_->carry_out({}), "");
   EXPECT_EQ(loop_->carry_out({.checkpoint = true}), "C0");
 }
@@ -45,13 +45,13 @@ double thread_seconds() {
 }
 
 // It would take a second of the processor if it spun.
-TEST_F(LonelyBlock, SleepsUntilItGivesASilentNeighbourUp) {
+TEST_F(IsolatedBlock, SleepsUntilItGivesASilentNeighbourUp) {
   const double before = thread_seconds();
   EXPECT_THROW(loop_->carry_out({.end_turn = 1}), LinkError);
   EXPECT_LT(thread_seconds() - before, 0.3);
 }
 
-TEST_F(LonelyBlock, SeesAtOnceThatItsNeighbourIsGone) {
+TEST_F(IsolatedBlock, SeesAtOnceThatItsNeighbourIsGone) {
   below_ = {};
   EXPECT_THROW(loop_->carry_out({.end_turn = 1}), LinkError);
 }

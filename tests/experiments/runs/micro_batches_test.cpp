@@ -134,7 +134,7 @@ TEST(MicroBatchRuns, SeeTheStatisticsOfTheirOwnBatch) {
 TEST(MicroBatchRuns, ScaleWhatASynthesizerSaysByTheirShare) {
   const ConfigNode none;
   Fields fields(&none, "boundary");
-  Site site;
+  BoundarySite site;
   site.features = {6};
   site.classes = 3;
   const auto lower =

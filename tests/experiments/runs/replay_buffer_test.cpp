@@ -144,7 +144,7 @@ Seen seen_above_block_2(const std::string& boundary, const Costs& costs) {
       boundary);
   const auto seen = std::make_shared<Seen>();
   MakeLower& make = experiment.phases[0][1].make.lower;
-  make = [make, seen](const Site& site) {
+  make = [make, seen](const BoundarySite& site) {
     return std::make_unique<Observed>(make(site), seen);
   };
   Training training(experiment);

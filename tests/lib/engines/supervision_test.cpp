@@ -9,8 +9,8 @@
 
 #include "lib/base/memory_channel.h"
 #include "lib/engines/control.h"
+#include "lib/engines/heartbeat.h"
 #include "lib/engines/progress_board.h"
-#include "lib/engines/pulse.h"
 
 namespace sluice::supervision_test {
 
@@ -21,11 +21,11 @@ constexpr Deadline kLong = std::chrono::hours(1);
 constexpr Deadline kNone = milliseconds(0);
 
 Record said(std::int64_t moves, int waits_for) {
-  Pulse pulse;
-  for (std::int64_t i = 1; i < moves; ++i) pulse.moves();
-  pulse.begins({Op::backward, 7, 9});
-  if (waits_for >= 0) pulse.waits_for(waits_for);
-  return pulse.record();
+  Heartbeat heartbeat;
+  for (std::int64_t i = 1; i < moves; ++i) heartbeat.moves();
+  heartbeat.begins({Op::backward, 7, 9});
+  if (waits_for >= 0) heartbeat.waits_for(waits_for);
+  return heartbeat.record();
 }
 
 /// Longer than the resolution of what a deadline is compared with.
@@ -150,36 +150,37 @@ TEST(ProgressBoard, KnowsWhenAllHaveBeenHeard) {
   EXPECT_TRUE(board.all_heard());
 }
 
-TEST(Pulse, ShowsAWaitAtALinkAndHowLongItTook) {
-  Pulse pulse;
+TEST(Heartbeat, ShowsAWaitAtALinkAndHowLongItTook) {
+  Heartbeat heartbeat;
   auto [worker, other] = memory_link(1, 1, kLong, "link");
-  const Link link = with_pulse(std::move(worker), pulse, 2);
-  std::thread neighbour([&sender = *other.sender, &pulse] {
-    while (pulse.record().number("waits", -1) != 2) std::this_thread::yield();
+  const Link link = with_waits_shown(std::move(worker), heartbeat, 2);
+  std::thread neighbour([&sender = *other.sender, &heartbeat] {
+    while (heartbeat.record().number("waits", -1) != 2)
+      std::this_thread::yield();
     sender.send({});
   });
   EXPECT_TRUE(link.receiver->receive());
   neighbour.join();
-  EXPECT_EQ(pulse.record().number("waits", 0), -1);
-  EXPECT_GT(pulse.waited().count(), 0);
+  EXPECT_EQ(heartbeat.record().number("waits", 0), -1);
+  EXPECT_GT(heartbeat.waited().count(), 0);
 }
 
-TEST(Pulse, CallsBackWheneverTheWorkerMoves) {
+TEST(Heartbeat, CallsBackWheneverTheWorkerMoves) {
   int moves = 0;
-  Pulse pulse([&moves] { ++moves; });
-  pulse.waits_for(2);
+  Heartbeat heartbeat([&moves] { ++moves; });
+  heartbeat.waits_for(2);
   EXPECT_EQ(moves, 0);
-  pulse.begins({Op::forward, 3, 3});
-  pulse.moves();
+  heartbeat.begins({Op::forward, 3, 3});
+  heartbeat.moves();
   EXPECT_EQ(moves, 2);
 }
 
 TEST(Heartbeat, TellsThePulseWhileTheWorkerDoesNothing) {
-  Pulse pulse;
+  Heartbeat heartbeat;
   auto [worker, launcher] = memory_link(4, 4, kLong, "link");
   const auto sender =
-      with_heartbeat(std::move(worker.sender), pulse, milliseconds(1));
-  pulse.begins({Op::forward, 3, 3});
+      with_heartbeat(std::move(worker.sender), heartbeat, milliseconds(1));
+  heartbeat.begins({Op::forward, 3, 3});
   double turn = -1;
   while (turn != 3) {
     const auto message = launcher.receiver->receive();
@@ -189,10 +190,10 @@ TEST(Heartbeat, TellsThePulseWhileTheWorkerDoesNothing) {
 }
 
 TEST(Heartbeat, EndsWhenTheLinkIsClosed) {
-  Pulse pulse;
+  Heartbeat heartbeat;
   auto [worker, launcher] = memory_link(4, 4, kLong, "link");
   const auto sender =
-      with_heartbeat(std::move(worker.sender), pulse, milliseconds(1));
+      with_heartbeat(std::move(worker.sender), heartbeat, milliseconds(1));
   sender->close();
   while (launcher.receiver->receive()) continue;
 }

@@ -208,7 +208,7 @@ TEST(LearningRate, OfABlockIsItsOwn) {
   const NamedTensors lower = copies_of(training.block(1).weights());
   const NamedTensors upper = copies_of(training.block(2).weights());
   training.train();
-  const auto moved = [](const NamedTensors& before, Worker& worker) {
+  const auto moved = [](const NamedTensors& before, Seat& worker) {
     return distance({before.front()}, worker.weights());
   };
   EXPECT_EQ(moved(lower, training.block(1)), 0);

@@ -149,14 +149,15 @@ class ToldSynthesizer final : public Predictor {
 };
 
 MakePredictor configure_told(Fields&) {
-  return [](const Site&) { return std::make_shared<ToldSynthesizer>(); };
+  return
+      [](const BoundarySite&) { return std::make_shared<ToldSynthesizer>(); };
 }
 
 std::unique_ptr<Lower> blend(const std::string& sources) {
   const ConfigNode config =
       parse_toml("sources = [" + sources + "]\n", "test.toml");
   Fields fields(&config, "boundary");
-  Site site;
+  BoundarySite site;
   site.features = {6};
   site.classes = 3;
   return find_row(policies(), "blend", "policy")

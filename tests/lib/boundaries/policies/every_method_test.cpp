@@ -128,7 +128,7 @@ TEST_P(EveryMethod, X6_KeepsNoMoreBatchesThanItsDelayAndOneMore) {
         plan.order == Order::backward_first && plan.delay > 0;
     const auto most =
         static_cast<std::size_t>(plan.delay + (backward_first ? 0 : 1));
-    const Worker& worker = training.block(timed.block);
+    const Seat& worker = training.block(timed.block);
     EXPECT_LE(worker.flights(), most);
     const bool replays = plan.delay > 0 && plan.weights.replays();
     EXPECT_LE(worker.graphs(), replays ? 0 : most);

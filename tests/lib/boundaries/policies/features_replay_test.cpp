@@ -106,7 +106,7 @@ TEST(FeaturesReplay, R4_KeepsInputsOnly) {
   Training training(small_experiment(kNet + rate(0.1) + replay()));
   std::map<int, std::size_t> most;
   training.watch = [&](const TimedAction& timed) {
-    Worker& worker = training.block(timed.block);
+    Seat& worker = training.block(timed.block);
     std::size_t& longest = most[timed.block];
     longest = std::max(longest, worker.flights());
     // The last block's play is its graph pass.

@@ -29,7 +29,7 @@ Experiment experiment_of(const std::string& boundary, int turns) {
                           boundary + kRate);
 }
 
-NamedTensors gradients_of(Worker& worker) {
+NamedTensors gradients_of(Seat& worker) {
   NamedTensors named;
   for (std::size_t i = 0; i < worker.gradients().size(); ++i)
     named.emplace_back(std::to_string(i), worker.gradients()[i]);
@@ -91,7 +91,7 @@ TEST(LocalLoss, B2_LabelsOfAHeadChangeTheGradientsOfItsBlockOnly) {
   Training right(experiment);
   right.train();
   MakeLower& make = experiment.phases[0][1].make.lower;
-  make = [make](const Site& site) {
+  make = [make](const BoundarySite& site) {
     return std::make_unique<Mislabelled>(make(site));
   };
   Training wrong(experiment);
@@ -107,14 +107,14 @@ TEST(LocalLoss, B2_LabelsOfAHeadChangeTheGradientsOfItsBlockOnly) {
 }
 
 /// Block 1 of the experiment alone: nothing above it exists.
-std::unique_ptr<Worker> lone_block(const Experiment& experiment,
-                                   Receiver** received) {
+std::unique_ptr<Seat> lone_block(const Experiment& experiment,
+                                 Receiver** received) {
   static constexpr std::size_t kRoom = 1000;
   static std::vector<Link> ends;  // keep the far ends alive
   auto [mine, theirs] = memory_link(kRoom, kRoom, std::chrono::seconds(10));
   *received = theirs.receiver.get();
   ends.push_back(std::move(theirs));
-  return make_worker(experiment, 1, {.above = std::move(mine)}, nullptr, {});
+  return make_seat(experiment, 1, {.above = std::move(mine)}, nullptr, {});
 }
 
 TEST(LocalLoss, B6_BlocksAboveCanBeDeleted) {

@@ -35,7 +35,7 @@ Experiment experiment_of(const std::string& lines) {
 Message sent_by_block_1(const Experiment& experiment, Op kind) {
   auto [mine, theirs] = memory_link(10, 10, std::chrono::seconds(10));
   const auto worker =
-      make_worker(experiment, 1, {.above = std::move(mine)}, nullptr, {});
+      make_seat(experiment, 1, {.above = std::move(mine)}, nullptr, {});
   worker->execute({kind, 0, 0});
   return *theirs.receiver->receive();
 }

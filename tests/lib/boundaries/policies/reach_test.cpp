@@ -370,7 +370,7 @@ class ScalarHead final : public Head {
 };
 
 MakeHead scalar_head(Fields& /*options*/) {
-  return [](const Site& site) {
+  return [](const BoundarySite& site) {
     return std::make_shared<ScalarHead>(site.block == 1 ? 7 : 11);
   };
 }

@@ -35,7 +35,7 @@ class Counted final : public Predictor {
 };
 
 MakePredictor configure_counted(Fields& fields) {
-  return [make = configure_synthesizer(fields)](const Site& site) {
+  return [make = configure_synthesizer(fields)](const BoundarySite& site) {
     return std::make_shared<Counted>(make(site));
   };
 }
@@ -48,7 +48,7 @@ class SynthesizerGraph : public testing::Test {
     forwards() = 0;
     const ConfigNode none;
     Fields fields(&none, "boundary");
-    Site site;
+    BoundarySite site;
     site.features = {4, 5, 5};
     site.classes = 3;
     policy_ = find_row(policies(), "synthetic_gradient", "policy")

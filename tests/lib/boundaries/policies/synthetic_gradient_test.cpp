@@ -84,7 +84,7 @@ void watch(Experiment& experiment, int boundary, std::shared_ptr<Seen> seen) {
   MakeLower& make = experiment.phases[0]
                         .at(static_cast<std::size_t>(boundary) - 1)
                         .make.lower;
-  make = [make, seen](const Site& site) -> std::unique_ptr<Lower> {
+  make = [make, seen](const BoundarySite& site) -> std::unique_ptr<Lower> {
     return std::make_unique<Watched>(make(site), seen);
   };
 }
@@ -125,7 +125,7 @@ TEST(SyntheticGradient, D1_WithThePerfectSynthesizerIsBackprop) {
   Experiment cut = small_experiment(kNet + rate(0.1) +
                                     "boundary = {policy = 'local_loss'}\n");
   for (std::size_t i = 0; i < 2; ++i)
-    cut.phases[0][i].make = [signals = seen[i]->signals](const Site&) {
+    cut.phases[0][i].make = [signals = seen[i]->signals](const BoundarySite&) {
       return std::make_unique<Told>(signals);
     };
   Training oracle(cut);
@@ -398,7 +398,7 @@ TEST(SyntheticGradient, ATargetDelayChangesTheResult) {
 std::unique_ptr<Lower> synthetic_policy(const SampleShape& features) {
   const ConfigNode none;
   Fields fields(&none, "boundary");
-  Site site;
+  BoundarySite site;
   site.features = features;
   site.classes = 3;
   return find_row(policies(), "synthetic_gradient", "policy")

@@ -184,7 +184,8 @@ TEST(Unlock, D7_WithPerfectInputsAndSignalsIsBackprop) {
   for (BoundaryPolicy& boundary : experiment.phases[0]) {
     features.push_back(std::make_shared<Truth>());
     gradients.push_back(std::make_shared<Truth>());
-    boundary.make = [h = features.back(), g = gradients.back()](const Site&) {
+    boundary.make = [h = features.back(),
+                     g = gradients.back()](const BoundarySite&) {
       return std::make_unique<Witnessing>(h, g);
     };
   }
@@ -193,11 +194,13 @@ TEST(Unlock, D7_WithPerfectInputsAndSignalsIsBackprop) {
 
   Experiment unlocked = small_experiment(kNet + rate(0.1) + dni(kUnlock));
   for (std::size_t i = 0; i < 2; ++i)
-    unlocked.phases[0][i].make = {
-        [g = *gradients[i]](const Site&) { return std::make_unique<Told>(g); },
-        [h = *features[i]](const Site& site) {
-          return make_input_model_end(std::make_shared<InputOracle>(h), site);
-        }};
+    unlocked.phases[0][i].make = {[g = *gradients[i]](const BoundarySite&) {
+                                    return std::make_unique<Told>(g);
+                                  },
+                                  [h = *features[i]](const BoundarySite& site) {
+                                    return make_input_model_end(
+                                        std::make_shared<InputOracle>(h), site);
+                                  }};
   const auto kept = std::make_shared<Kept>();
   Training oracle(unlocked, kept);
   oracle.train();
@@ -320,7 +323,7 @@ TEST(Unlock, BringsTheRawInputToHeadsAbove) {
 
 std::string refusal(const SampleShape& features, const Model& model) {
   Fields fields(nullptr, "boundary.unlock");
-  Site site;
+  BoundarySite site;
   site.features = features;
   site.classes = 3;
   site.model = &model;

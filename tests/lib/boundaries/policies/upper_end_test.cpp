@@ -62,8 +62,8 @@ Learned learned(double lr) {
   Experiment experiment = small_experiment(net(lr));
   const auto seen = std::make_shared<Seen>();
   const MakeBoundary make = {
-      [=](const Site&) { return std::make_unique<Told>(seen); },
-      [](const Site&) { return std::make_unique<Telling>(); }};
+      [=](const BoundarySite&) { return std::make_unique<Told>(seen); },
+      [](const BoundarySite&) { return std::make_unique<Telling>(); }};
   experiment.phases[0][0].make = make;
   experiment.plans = {
       make_run_plan({{.learns = true, .upper = UpperEnd::answers}, {}}, false)};
@@ -106,7 +106,7 @@ TEST(UpperEnd, DecidesWhatABlockForwards) {
   const auto trained = [](bool doubles) {
     Experiment experiment = small_experiment(net(0.1));
     if (doubles)
-      experiment.phases[0][1].make.upper = [](const Site&) {
+      experiment.phases[0][1].make.upper = [](const BoundarySite&) {
         return std::make_unique<Doubling>();
       };
     Training training(experiment);

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <ATen/core/Tensor.h>
+
+#include "lib/boundaries/head.h"
+
+namespace sluice {
+
+// Each throws UserError, in the name of `head`.
+
+/// Unless the features are [C] or [C, H, W], and there are 2 classes or more.
+void check_features(const BoundarySite& site, std::string_view head);
+/// The same, but [C, H, W] only.
+void check_maps(const BoundarySite& site, std::string_view head);
+/// The same, but [T, C] only: features of texts.
+void check_sequences(const BoundarySite& site, std::string_view head);
+/// Unless BatchNorm sees two values for each channel: features [N, ...], of
+/// which each sample gives `values` to a channel.
+void check_batch(const at::Tensor& features, std::int64_t values,
+                 std::string_view head);
+
+/// The key of the head's weights: (seed, layer, name).
+std::uint64_t head_key(const BoundarySite& site, std::string_view head);
+
+}  // namespace sluice

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <vector>
+
+#include "experiments/config/experiment.h"
+#include "lib/blocks/block.h"
+#include "lib/boundaries/codecs/codec.h"
+#include "lib/tensors/tensors.h"
+
+namespace sluice {
+
+/// All layers of a network in one place, to be evaluated: what its blocks
+/// compute together, the codecs of their boundaries included. Used by one
+/// thread.
+class AssembledModel {
+ public:
+  /// layers: those of the experiment's model, which it cuts.
+  AssembledModel(const Experiment& experiment, const Layers& layers);
+
+  /// As the workers evaluate. Without a graph, if the caller has gradients off.
+  Tensors forward(const Tensors& inputs, const Pass& pass);
+  /// Parameters and buffers, named as in checkpoints; what is written into them
+  /// is what forward() sees.
+  NamedTensors tensors() const;
+
+ private:
+  std::vector<Block> blocks_;
+  Codecs codecs_;  // above each block
+};
+
+}  // namespace sluice

@@ -1,0 +1,173 @@
+#include "experiments/runs/faults/fault_injector.h"
+
+#include <csignal>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "experiments/runs/faults/delayed_sender.h"
+#include "lib/metrics/record.h"
+#include "lib/schedules/op_table.h"
+
+namespace sluice {
+namespace {
+
+using What = Injection::What;
+using When = Injection::When;
+using Clock = std::chrono::steady_clock;
+
+/// How long it takes at most until a signal comes that the launcher was asked
+/// for.
+constexpr std::chrono::seconds kSignalComes(1);
+
+/// No file of this process can grow while this lives: the system refuses to
+/// write, as it does on a full disk.
+class NoRoom {
+ public:
+  NoRoom() {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~NoRoom() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  NoRoom(const NoRoom&) = delete;
+  NoRoom& operator=(const NoRoom&) = delete;
+
+ private:
+  rlimit before_ = {};
+};
+
+bool is_due(const Injection& injection, const Action& action) {
+  switch (injection.when) {
+    case When::start:
+      return false;
+    case When::evaluation:
+      return action.op == Op::evaluate && action.turn >= injection.turn;
+    case When::checkpoint:
+      return action.op == Op::save && action.turn >= injection.turn;
+    case When::turn:
+      break;
+  }
+  return row_of(action.op).is_training && action.turn >= injection.turn;
+}
+
+int signal_of(What what) {
+  if (what == What::kill) return SIGKILL;
+  return what == What::stop ? SIGSTOP : 0;
+}
+
+[[noreturn]] void do_nothing_for_ever() {
+  for (;;) ::pause();
+}
+
+}  // namespace
+
+FaultInjector::FaultInjector(const std::vector<Injection>& injections,
+                             int block, const Heartbeat& heartbeat)
+    : heartbeat_(heartbeat) {
+  for (const Injection& injection : injections)
+    if (injection.block == block) faults_.push_back({injection});
+}
+
+void FaultInjector::tell(std::shared_ptr<Sink> launcher) {
+  launcher_ = std::move(launcher);
+}
+
+/// The launcher won't let it happen again, whatever becomes of this process.
+void FaultInjector::announce(Fault& fault, std::int64_t turn, int signal) {
+  fault.is_over = true;
+  Record record;
+  record.set("kind", "injection");
+  record.set("block", std::int64_t{fault.injection.block});
+  record.set("at_turn", turn);
+  record.set("fault", fault.injection.text);
+  record.set("pid", std::int64_t{::getpid()});
+  record.set("signal", std::int64_t{signal});
+  launcher_->write(record);
+}
+
+void FaultInjector::happen(Fault& fault, std::int64_t turn) {
+  const What what = fault.injection.what;
+  announce(fault, turn, signal_of(what));
+  if (what == What::stop)
+    std::this_thread::sleep_for(kSignalComes);
+  else
+    do_nothing_for_ever();
+}
+
+void FaultInjector::starts() {
+  for (Fault& fault : faults_)
+    if (!fault.is_over && fault.injection.when == When::start)
+      happen(fault, -1);
+}
+
+void FaultInjector::before(const Action& action) {
+  for (Fault& fault : faults_) {
+    const What what = fault.injection.what;
+    const bool is_of_loop =
+        what == What::kill || what == What::stop || what == What::hang;
+    if (is_of_loop && !fault.is_over && is_due(fault.injection, action))
+      happen(fault, action.turn);
+  }
+}
+
+bool FaultInjector::fails(const Action& action) {
+  if (action.op != Op::save) return false;
+  for (Fault& fault : faults_) {
+    if (fault.injection.what != What::fail_checkpoint || fault.is_over ||
+        action.turn < fault.injection.turn)
+      continue;
+    announce(fault, action.turn, 0);
+    return true;
+  }
+  return false;
+}
+
+void FaultInjector::slow_down(std::chrono::nanoseconds computed) const {
+  for (const Fault& fault : faults_)
+    if (fault.injection.what == What::slow)
+      std::this_thread::sleep_for(computed * (fault.injection.factor - 1));
+}
+
+Around FaultInjector::around() {
+  return [this](const Action& action, const std::function<void()>& execute) {
+    before(action);
+    const auto started = Clock::now();
+    const auto waited = heartbeat_.waited();
+    if (fails(action)) {
+      const NoRoom no_room;
+      execute();
+    } else {
+      execute();
+    }
+    slow_down(Clock::now() - started - (heartbeat_.waited() - waited));
+  };
+}
+
+Link FaultInjector::with_faults(Link link, int there, std::size_t room) const {
+  for (const Fault& fault : faults_)
+    if (fault.injection.what == What::delay && fault.injection.to == there &&
+        link.sender)
+      link.sender =
+          delayed_sender(std::move(link.sender), fault.injection.delay, room);
+  return link;
+}
+
+void FaultInjector::damage(int there, const Message& message,
+                           std::span<std::byte> frame) {
+  for (Fault& fault : faults_) {
+    const Injection& injection = fault.injection;
+    if (injection.what != What::corrupt || fault.is_over ||
+        injection.to != there || message.turn < injection.turn)
+      continue;
+    announce(fault, message.turn, 0);
+    frame.back() ^= std::byte{1};
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,157 @@
+#include "experiments/runs/isolated_block.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "experiments/runs/answer_above.h"
+#include "experiments/runs/assembly.h"
+#include "lib/base/memory/cached_buffers.h"
+#include "lib/base/memory_channel.h"
+#include "lib/boundaries/codecs/coded.h"
+#include "lib/memory/allocator.h"
+#include "lib/metrics/time_spent.h"
+#include "lib/tensors/pack.h"
+#include "lib/tensors/staged_sender.h"
+#include "lib/workers/vjp.h"
+
+namespace sluice {
+namespace {
+
+constexpr auto kUnlimited = std::numeric_limits<std::size_t>::max();
+constexpr Deadline kPatience = std::chrono::seconds(60);
+
+/// The gradients at tensors like these.
+Message gradients_like(const Tensors& features, const RunPlan& plan, int ways,
+                       const Codec* codec) {
+  Message message{.kind = MessageKind::gradient};
+  for (int way = 0; way < ways; ++way) {
+    Tensors zeros;
+    for (const at::Tensor& feature : features)
+      zeros.push_back(at::zeros_like(feature));
+    pack(zeros, gradient_name(static_cast<std::size_t>(way)), codec, message);
+  }
+  if (plan.model_norm)
+    pack({at::scalar_tensor(1.0, at::kDouble)}, "norm", message);
+  return message;
+}
+
+/// On the host, as what comes from another process.
+Message copy_of(Message message, const BufferSource& buffers) {
+  for (TensorView& tensor : message.tensors) {
+    const Buffer from = staged(tensor).buffer;
+    if (from.wait_ready) from.wait_ready();
+    tensor.buffer = buffers(from.bytes);
+    std::memcpy(tensor.buffer.data, from.data, from.bytes);
+  }
+  return message;
+}
+
+Message norm_message() {
+  Message message{.kind = MessageKind::norm};
+  pack({at::scalar_tensor(1.0, at::kDouble)}, "norm", message);
+  return message;
+}
+
+}  // namespace
+
+class IsolatedBlock::CostsOfBlock final : public Sink {
+ public:
+  void write(const Record& record) override {
+    if (record.text("kind") == "block") costs = record;
+  }
+  Record costs;
+};
+
+IsolatedBlock::IsolatedBlock(const Experiment& experiment, int block,
+                             std::optional<Message> activation)
+    : experiment_(experiment),
+      block_(block),
+      activation_(std::move(activation)),
+      buffers_(allocate_buffer),
+      sink_(std::make_shared<CostsOfBlock>()) {
+  Ends ends{.memory = memory_of_block(block)};
+  if (allocator_installed()) buffers_ = cached_buffers(ends.memory);
+  if (block > 1)
+    std::tie(below_, ends.below) =
+        memory_link(kUnlimited, kUnlimited, kPatience);
+  if (block < experiment.blocks())
+    std::tie(ends.above, above_) =
+        memory_link(kUnlimited, kUnlimited, kPatience);
+  // Nothing is saved, but one that may have to save keeps more.
+  worker_ = make_seat(experiment, block, std::move(ends), sink_,
+                      {.checkpoints = "nowhere"});
+}
+
+void IsolatedBlock::start() {
+  worker_->start({});
+}
+
+double IsolatedBlock::act(const Action& action) {
+  supply(action);
+  const SteadyTime start = std::chrono::steady_clock::now();
+  worker_->execute(action);
+  const double seconds = seconds_since(start);
+  take_away();
+  return seconds;
+}
+
+void IsolatedBlock::finish() {
+  worker_->finish();
+}
+
+const Record& IsolatedBlock::record() const {
+  return sink_->costs;
+}
+
+/// Sends what the action waits for.
+void IsolatedBlock::supply(const Action& action) {
+  const auto& mine = plan().blocks[static_cast<std::size_t>(block_) - 1];
+  if (mine.inbox_below.buffer && action.op == Op::forward)
+    for (; arrived_ < action.arrived; ++arrived_)
+      give(*below_.sender, *activation_, arrived_);
+  for (const Transfer& need : needs_of(plan(), block_, action)) {
+    if (need.kind == MessageKind::activation)
+      give(*below_.sender, *activation_, need.batch);
+    else if (need.kind == MessageKind::gradient)
+      give(*above_.sender, gradient(), need.batch);
+    else
+      give(*below_.sender, norm_message(), need.batch);
+  }
+}
+
+void IsolatedBlock::give(Sender& to, const Message& message,
+                         std::int64_t batch) const {
+  Message given = copy_of(message, buffers_);
+  given.batch = batch;
+  to.send(std::move(given));
+}
+
+const Message& IsolatedBlock::gradient() {
+  if (gradient_.tensors.empty()) {
+    const BlockPlan& above = plan().blocks[static_cast<std::size_t>(block_)];
+    const auto codec = codec_above(experiment_, block_);
+    gradient_ = gradients_like(unpack(*sent_up_, "h", codec.get()), plan(),
+                               above.leaving, codec.get());
+    if (above.answers())
+      pack(answer_above(experiment_, block_), kAnswer, gradient_);
+  }
+  return gradient_;
+}
+
+void IsolatedBlock::take_away() {
+  while (below_.receiver && below_.receiver->ready())
+    below_.receiver->receive();
+  while (above_.receiver && above_.receiver->ready()) {
+    std::optional<Message> message = above_.receiver->receive();
+    if (!sent_up_ && message->kind == MessageKind::activation)
+      sent_up_ = copy_of(*message, allocate_buffer);
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "lib/base/channel.h"
+#include "lib/metrics/record.h"
+#include "lib/schedules/action.h"
+
+namespace sluice {
+
+/// For whom a worker waits, where it is no block: for the launcher, for
+/// whichever neighbour comes first, for nobody.
+inline constexpr int kLauncher = 0;
+inline constexpr int kAnyNeighbour = -2;
+inline constexpr int kNobody = -1;
+
+/// How far a worker is: its own thread writes it, others read it.
+class Heartbeat {
+ public:
+  /// `on_move`, if any, is called whenever something was done, on the worker's
+  /// thread.
+  explicit Heartbeat(std::function<void()> on_move = nullptr)
+      : on_move_(std::move(on_move)) {}
+
+  void begins(const Action& action);
+  /// Something was done; the worker waits for nobody now.
+  void moves();
+  /// The worker waits for that block, or one of the above.
+  void waits_for(int block);
+  /// A wait that took so long is over.
+  void waited(std::chrono::nanoseconds time);
+
+  /// What a message of kind `progress` says: "moves" (a counter), "waits" (for
+  /// whom), "turn", "action" (a number of Op; -1: none yet).
+  Record record() const;
+  /// For how long the worker has waited for others, all together.
+  std::chrono::nanoseconds waited() const;
+
+ private:
+  std::atomic<std::int64_t> moves_ = 0;
+  std::atomic<int> waits_for_ = kNobody;
+  std::atomic<std::int64_t> turn_ = -1;
+  std::atomic<int> action_ = -1;
+  std::atomic<std::chrono::nanoseconds::rep> waited_ = 0;
+  const std::function<void()> on_move_;
+};
+
+/// Shows in the heartbeat, while it lives, that the worker waits.
+class Waiting {
+ public:
+  Waiting(Heartbeat& heartbeat, int there);
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  Heartbeat& heartbeat_;
+  const std::chrono::steady_clock::time_point started_;
+};
+
+/// The same link; a wait at it shows in the heartbeat, which must outlive it.
+Link with_waits_shown(Link link, Heartbeat& heartbeat, int there);
+
+/// The same control link's sender, which tells the launcher every `period` what
+/// the heartbeat says, from a thread of its own: it falls silent only when the
+/// whole process does. The heartbeat must outlive it.
+std::unique_ptr<Sender> with_heartbeat(std::unique_ptr<Sender> control,
+                                       const Heartbeat& heartbeat,
+                                       std::chrono::milliseconds period);
+
+/// How often a worker tells that it lives, when it is given up after `deadline`
+/// without that.
+std::chrono::milliseconds heartbeat_period(Deadline deadline);
+
+}  // namespace sluice

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "lib/base/bell.h"
+#include "lib/engines/heartbeat.h"
+#include "lib/engines/seat_order.h"
+#include "lib/schedules/action.h"
+#include "lib/workers/seat.h"
+
+namespace sluice {
+
+/// Does what execute() does, and something of its own before and after it.
+using Around =
+    std::function<void(const Action&, const std::function<void()>& execute)>;
+
+/// Executes a seat's actions, and waits for it, on the thread of its worker.
+class SeatRunner {
+ public:
+  /// Nobody is told.
+  SeatRunner() = default;
+  /// The heartbeat, which must outlive it, shows each action and wait;
+  /// `around`, if any, is what actions are executed by.
+  explicit SeatRunner(Heartbeat& heartbeat, Around around = nullptr);
+
+  /// From now on the block takes turns with the others of its executor.
+  void share(std::shared_ptr<SeatOrder> order) { order_ = std::move(order); }
+  /// The next actions of the block are those of the grant.
+  void begin(int block, const Grant& grant) const;
+  /// No others wait for this block any more.
+  void fail() const;
+
+  void execute(const Action& action, Seat& seat) const;
+  /// Ports::wait().
+  bool wait(Seat& seat, const Bell& bell, std::uint64_t heard) const;
+
+ private:
+  void perform(const Action& action, Seat& seat) const;
+
+  Heartbeat* heartbeat_ = nullptr;
+  Around around_ = nullptr;
+  std::shared_ptr<SeatOrder> order_ = nullptr;
+};
+
+}  // namespace sluice

@@ -1,0 +1,477 @@
+#include "lib/workers/seat.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/tensors/leaves.h"
+#include "lib/tensors/pack.h"
+#include "lib/tensors/staging.h"
+#include "lib/updates/clipping.h"
+
+namespace sluice {
+
+Seat::Seat(SeatSettings settings, SeatParts parts)
+    : settings_(std::move(settings)),
+      block_(std::move(parts.block)),
+      codec_below_(std::move(parts.codec_below)),
+      codec_above_(std::move(parts.codec_above)),
+      sources_(std::move(parts.sources)),
+      memory_(std::move(parts.memory)),
+      trained_(block_, {settings_.optimizer, settings_.accumulate_mean},
+               parts.lowers, parts.uppers),
+      clock_(device()),
+      timeline_(block(), parts.sink, settings_.traced),
+      ports_(plan(), std::move(parts.below), std::move(parts.above), clock_,
+             timeline_, settings_.patience),
+      log_(block(), parts.sink, settings_.turns_per_epoch,
+           plan().micro_batches),
+      watched_(block_, std::move(parts.observer)) {
+  SLUICE_CHECK(parts.lowers.size() == settings_.plans.size(),
+               "{} lower ends for {} phases", parts.lowers.size(),
+               settings_.plans.size());
+  enter(0, 0);
+}
+
+void Seat::enter(std::int64_t phase, std::int64_t turn) {
+  if (view_ && phase == phase_) return;
+  SLUICE_CHECK(held_.empty(),
+               "block {}: phase {} begins with batches in flight", block(),
+               phase);
+  phase_ = phase;
+  first_batch_ = turn;
+  sent_down_ = {};
+  window_ = {};
+  ledger_ = {};
+  view_ = make_weight_view(
+      plan(), {.block = block_,
+               .update = trained_.update(),
+               .statistics = plan().statistics.value_or(StatisticsAt::forward),
+               .saved = !settings_.checkpoint_folder.empty() ||
+                        settings_.optimizer.wants_forward_weights});
+}
+
+void Seat::execute(const Action& action) {
+  watched_.before(action);
+  timeline_.begins(action);
+  clock_.measure(action.op, [&] { perform(action); });
+  timeline_.ends(action, plan().staleness_of(action), ports_.below(),
+                 ports_.above());
+  if (settings_.status) tell_status(action);
+  watched_.tell();
+}
+
+void Seat::tell_status(const Action& action) {
+  constexpr double kPeriod = 1;  // s
+  if (seconds_since(told_) < kPeriod) return;
+  told_ = std::chrono::steady_clock::now();
+  log_.status(action, clock_.spent().waiting, ports_.below(), ports_.above());
+}
+
+void Seat::perform(const Action& action) {
+  std::optional<MemoryScope> memory;
+  if (memory_) memory.emplace(*memory_);
+  const PrecisionScope precision(settings_.precision, device().type());
+  enter(action.phase, action.turn);
+  SLUICE_CHECK(action.round == 0, "block {} ({}): no method has rounds yet",
+               block(), to_text(action));
+  SLUICE_CHECK(ledger_.may(action), "block {} ({}) lacks {}", block(),
+               to_text(action), ledger_.lacks(action));
+  static const ByOp<void (Seat::*)(const Action&)> does = {
+      {Op::forward, &Seat::forward},
+      {Op::backward, &Seat::backward},
+      {Op::update, &Seat::update},
+      {Op::learn, &Seat::learn},
+      {Op::evaluate, &Seat::evaluate},
+      {Op::save, &Seat::checkpoint},
+      {Op::learn_input, &Seat::learn_input},
+      {Op::backward_input, &Seat::backward_input},
+      {Op::backward_weights, &Seat::backward_weights}};
+  if (const auto work = does[action.op]) (this->*work)(action);
+  ledger_.did(plan(), action);
+}
+
+const RunPlan& Seat::run_plan() const {
+  return settings_.plans.at(phase());
+}
+
+const BlockPlan& Seat::plan() const {
+  return run_plan().blocks[static_cast<std::size_t>(block()) - 1];
+}
+
+bool Seat::is_last() const {
+  return block() == std::ssize(run_plan().blocks);
+}
+
+Pass Seat::pass_for(std::int64_t batch, bool training) const {
+  return {.seed = settings_.seed,
+          .batch = batch,
+          .training = training,
+          .masks = settings_.masks};
+}
+
+double Seat::rate_of(const UpdateChain& update, std::int64_t turn) const {
+  return update.rate_at(turn, settings_.turns, settings_.turns_per_epoch);
+}
+
+double Seat::share_of(const Action& action) const {
+  return plan().micro_batches.share_of(action.batch);
+}
+
+Message Seat::message_of(MessageKind kind, const Action& action) const {
+  return {.kind = kind,
+          .batch = action.batch,
+          .turn = action.turn,
+          .weight_version = version_,
+          .round = action.round};
+}
+
+Payload Seat::read(Source& source, std::int64_t batch) const {
+  const Batch data = source.batch(batch);
+  Payload payload{
+      {on_device(laid_out(data.inputs, settings_.memory_format), device())},
+      data.labels};
+  if (data.raw_inputs.defined())
+    payload.attachments[kRawInput] = data.raw_inputs;
+  return payload;
+}
+
+/// Of a training batch.
+Payload Seat::input(const Action& action) {
+  if (block() == 1) return read(*sources_.training, action.batch);
+  const Inbox::Input taken = ports_.input(action);
+  if (ports_.has_inbox()) log_.took(taken.age, taken.reuse);
+  return unpack_up(taken.message, plan(), codec_below_.get(), device());
+}
+
+Payload Seat::evaluation_input(const Action& action) {
+  if (block() == 1) return read(*sources_.evaluation, action.batch);
+  return unpack_up(ports_.evaluation(action), plan(), codec_below_.get(),
+                   device());
+}
+
+InputContext Seat::input_context(const Action& action) {
+  InputContext context{.turn = action.turn,
+                       .batch = action.batch,
+                       .pass = pass_for(action.batch, true),
+                       .device = device()};
+  if (plan().forwards_data())
+    context.data = [this, batch = action.batch] {
+      return read(*sources_.training, batch);
+    };
+  return context;
+}
+
+void Seat::send_up(const Action& action, MessageKind kind,
+                   const Tensors& outputs, const Payload& fed) {
+  if (is_last()) return;
+  const bool is_training = kind == MessageKind::activation;
+  Message message = message_of(kind, action);
+  pack_up(outputs, fed,
+          is_training ? plan().relays : std::vector<std::string>(),
+          codec_above_.get(), message);
+  ports_.send_up(std::move(message));
+}
+
+/// On the block's device.
+Attachments Seat::kept_of(const Payload& fed) const {
+  Attachments kept;
+  for (const auto* names : {&plan().keeps, &plan().relays})
+    for (const std::string& name : *names)
+      SLUICE_CHECK(fed.attachments.contains(name),
+                   "block {} got no {} with its batch, which the policy of a "
+                   "boundary needs",
+                   block(), name);
+  for (const std::string& name : plan().keeps)
+    kept[name] = on_device(fed.attachments.at(name), device());
+  return kept;
+}
+
+/// The updates ahead of it are those of all that is in flight, which is applied
+/// before it.
+Flight Seat::flight_of(const Action& action, const Payload& fed) const {
+  const std::int64_t before = window_.batches + std::ssize(held_.flights);
+  const std::int64_t in_window = plan().accumulate * plan().micro_batches.count;
+  return {.inputs = leaves_of(fed.features, plan().gradient_to_below()),
+          .labels = on_device(fed.labels, device()),
+          .pass = pass_for(action.batch, true),
+          .version = version_,
+          .attachments = kept_of(fed),
+          .updates_ahead = before / in_window,
+          .rate = rate_of(trained_.update(), action.turn)};
+}
+
+void Seat::forward(const Action& action) {
+  const Payload fed = ends().upper->inputs(input_context(action),
+                                           [&] { return input(action); });
+  Flight flight = flight_of(action, fed);
+  const Tensors outputs = view_->forward(flight);
+  send_up(action, MessageKind::activation, outputs, fed);
+  held_.flights.emplace(action.batch, std::move(flight));
+  note_memory();
+}
+
+void Seat::learn_input(const Action& action) {
+  const Payload from_below =
+      unpack_up(ports_.from_below(MessageKind::activation, action), plan(),
+                codec_below_.get(), device());
+  Lesson lesson = ends().upper->learn(input_context(action), from_below);
+  step(trained_.learners(ends().upper_learners), std::move(lesson.gradients),
+       action);
+  log_lesson(action, lesson);
+}
+
+void Seat::log_lesson(const Action& action, const Lesson& lesson) {
+  if (action.turn % settings_.log_every == 0)
+    log_.learned(action, lesson.loss_name, lesson.loss);
+}
+
+Down Seat::receive_from_above(const Action& action) {
+  const Message message = ports_.from_above(MessageKind::gradient, action);
+  if (run_plan().model_norm)
+    window_.squared_norm_above = unpack(message, "norm").at(0).item<double>();
+  return unpack_down(message,
+                     run_plan().blocks[static_cast<std::size_t>(block())],
+                     codec_above_.get(), device());
+}
+
+/// What comes from above, and what the end above the block makes of it.
+Asked Seat::ask_above(const Action& action) {
+  last_turn_ = action.turn;
+  check_staleness(action);
+  Down arrived;
+  if (plan().gradient_from_above) arrived = receive_from_above(action);
+  Tensors target_above;
+  if (plan().target_from_above) {
+    target_above = std::move(arrived.gradients.back());
+    arrived.gradients.pop_back();
+  }
+  const bool is_one = plan().is_merged() && !arrived.gradients.empty();
+  const Tensors from_above = is_one ? arrived.gradients.front() : Tensors();
+  Asked asked{.flight = held_.take_flight(action.batch)};
+  const Flight& flight = asked.flight;
+  if (settings_.optimizer.wants_forward_weights)
+    asked.forward_weights = view_->weights_of(flight);
+  asked.graph = view_->graph_of(asked.flight, version_);
+  memory_use_.raise_to(held_.memory(*view_, flight.graph_bytes));
+  const Tensors features = leaves_of(asked.graph.outputs, true);
+  const Unchanged unchanged({&from_above, &target_above, &features});
+  asked.pulls = pulls_of(plan(),
+                         {.turn = action.turn,
+                          .batch = action.batch,
+                          .features = features,
+                          .labels = flight.labels,
+                          .from_above = from_above,
+                          .pass = flight.pass,
+                          .attachments = flight.attachments,
+                          .target_above = target_above,
+                          .share = share_of(action)},
+                         arrived.gradients, *ends().lower,
+                         ends().trained.size(), asked.signal);
+  unchanged.check(fmt::format("the policy above block {}", block()));
+  if (plan().learns)
+    asked.lesson = {
+        leaves_of(features, false), flight.labels,
+        target_above.empty() ? sum_of(arrived.gradients) : target_above,
+        flight.pass, arrived.answer};
+  return asked;
+}
+
+/// The gradients are part of the next update.
+void Seat::apply(const Action& action, const Asked& asked,
+                 const Tensors& parameters) {
+  const Flight& flight = asked.flight;
+  const Signal& signal = asked.signal;
+  const std::int64_t in_batches = plan().staleness_of(action);
+  const std::int64_t in_updates = version_ - flight.version;
+  window_.add(
+      trained_.in_order(parameters, signal.parameter_gradients, phase()),
+      action.batch, plan().micro_batches);
+  window_.in_batches.add(in_batches);
+  window_.in_updates.add(in_updates);
+  window_.forward_weights = asked.forward_weights;
+  at::Tensor correct;
+  if (signal.logits.defined() && is_logged(action))
+    correct = correct_of(signal.logits, flight.labels);
+  log_.applied(action, in_batches, in_updates,
+               {.loss = signal.loss,
+                .correct = correct,
+                .labels = flight.labels.numel(),
+                .share = share_of(action),
+                .figures = signal.figures});
+  watched_.applied(action, parameters);
+}
+
+void Seat::backward(const Action& action) {
+  Asked asked = ask_above(action);
+  const Pulled pulled =
+      vjp(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls);
+  apply(action, asked, pulled.parameters);
+  send_down(action, down_of(pulled.inputs));
+  if (plan().learns) held_.lessons[action.batch] = std::move(asked.lesson);
+}
+
+void Seat::backward_input(const Action& action) {
+  SLUICE_CHECK(!run_plan().model_norm,
+               "block {}: the norm goes down with the gradients of the weights",
+               block());
+  Asked asked = ask_above(action);
+  const Pulled pulled = vjp(asked.graph, asked.flight.inputs, plan().leaving,
+                            asked.pulls, Half::inputs);
+  send_down(action, down_of(pulled.inputs));
+  held_.halves.emplace(action.batch, std::move(asked));
+  note_memory();
+}
+
+void Seat::backward_weights(const Action& action) {
+  Asked asked = held_.take_half(action.batch);
+  const Pulled pulled = vjp(asked.graph, asked.flight.inputs, plan().leaving,
+                            asked.pulls, Half::weights);
+  apply(action, asked, pulled.parameters);
+  if (plan().learns) held_.lessons[action.batch] = std::move(asked.lesson);
+}
+
+void Seat::check_staleness(const Action& action) const {
+  const std::int64_t staleness = plan().staleness_of(action);
+  if (staleness <= settings_.max_staleness) return;
+  throw UserError(
+      "block {}: in turn {} it would apply the gradient of batch {}, {} "
+      "batches old; max_staleness is {}",
+      block(), action.turn, action.batch, staleness, settings_.max_staleness);
+}
+
+Down Seat::down_of(std::vector<Tensors> gradients) const {
+  Down down{std::move(gradients)};
+  if (plan().answers()) down.answer = ends().upper->answer(block_);
+  return down;
+}
+
+void Seat::send_down(const Action& action, const Down& down) {
+  if (!plan().gradient_to_below() && !plan().answers()) return;
+  Message message = message_of(MessageKind::gradient, action);
+  pack_down(down, codec_below_.get(), message);
+  if (!settings_.checkpoint_folder.empty())
+    sent_down_.remember(action.batch, down, under_way_below());
+  if (run_plan().model_norm)
+    pack({at::scalar_tensor(
+             squared_norm(window_.gradients, window_.squared_norm_above),
+             at::kDouble)},
+         "norm", message);
+  ports_.send_down(std::move(message));
+}
+
+/// As many as the block below may not have taken yet when both have done the
+/// same turns. A block that runs free may have taken none of those it waits
+/// for.
+std::int64_t Seat::under_way_below() const {
+  const BlockPlan& below =
+      run_plan().blocks[static_cast<std::size_t>(block()) - 2];
+  return below.in_flight > 0
+             ? below.in_flight - 1
+             : gradient_taken_after(below).value_or(0) - plan().delay;
+}
+
+/// The norm of the whole model, of which the sum came down with the gradients:
+/// block 1 ends it, and it goes up.
+double Seat::exchange_norm(const Action& action) {
+  const double norm =
+      block() == 1
+          ? std::sqrt(
+                squared_norm(window_.gradients, window_.squared_norm_above))
+          : unpack(ports_.from_below(MessageKind::norm, action), "norm")
+                .at(0)
+                .item<double>();
+  if (!is_last()) {
+    Message message = message_of(MessageKind::norm, action);
+    pack({at::scalar_tensor(norm, at::kDouble)}, "norm", message);
+    ports_.send_up(std::move(message));
+  }
+  return norm;
+}
+
+void Seat::update(const Action& action) {
+  UpdateInfo info = window_.info();
+  info.turn = action.turn;
+  info.rate = rate_of(trained_.update(), action.turn);
+  if (run_plan().model_norm) info.model_norm = exchange_norm(action);
+  view_->before_update(version_);
+  const double rate = trained_.update().apply(window_.gradients, info);
+  ++version_;
+  window_.clear();
+  if (is_logged(action)) log_.updated(action, rate);
+  if (settings_.hashes) hash(action);
+}
+
+void Seat::hash(const Action& action) {
+  NamedTensors gradients;
+  for (std::size_t i = 0; i < window_.gradients.size(); ++i)
+    gradients.emplace_back(trained_.tensors()[i].first, window_.gradients[i]);
+  log_.hashed(action, gradients, weights());
+}
+
+void Seat::learn(const Action& action) {
+  last_turn_ = action.turn;
+  ToLearn batch = held_.take_lesson(action.batch);
+  if (!plan().gradient_from_above) {
+    Down arrived = receive_from_above(action);
+    if (!arrived.gradients.empty())
+      batch.from_above = std::move(arrived.gradients.front());
+    batch.answer = std::move(arrived.answer);
+  }
+  const Unchanged unchanged(
+      {&batch.features, &batch.from_above, &batch.answer});
+  Lesson lesson = ends().lower->learn({.turn = action.turn,
+                                       .batch = action.batch,
+                                       .features = batch.features,
+                                       .labels = batch.labels,
+                                       .from_above = batch.from_above,
+                                       .pass = batch.pass,
+                                       .answer = batch.answer,
+                                       .share = share_of(action)});
+  unchanged.check(fmt::format("the policy above block {}", block()));
+  step(trained_.learners(ends().learners), std::move(lesson.gradients), action);
+  log_lesson(action, lesson);
+}
+
+void Seat::step(Learners& learners, Tensors gradients, const Action& action) {
+  SLUICE_CHECK(gradients.size() == learners.tensors.size(),
+               "the policy gave {} gradients for {} tensors that learn",
+               gradients.size(), learners.tensors.size());
+  learners.update->apply(
+      gradients,
+      {.turn = action.turn, .rate = rate_of(*learners.update, action.turn)});
+}
+
+bool Seat::is_logged(const Action& action) const {
+  return action.turn % settings_.log_every < plan().accumulate;
+}
+
+void Seat::evaluate(const Action& action) {
+  const at::NoGradGuard no_grad;
+  if (action.batch == 0) evaluation_ = {};
+  const Payload fed = evaluation_input(action);
+  const Tensors outputs =
+      block_.forward(fed.features, pass_for(action.batch, false));
+  send_up(action, MessageKind::evaluation, outputs, fed);
+  if (!is_last()) return;
+  evaluation_.add(settings_.loss, outputs[0], on_device(fed.labels, device()));
+  if (action.batch + 1 == settings_.validation_batches)
+    validation_ = std::exchange(evaluation_, {});
+  if (action.batch + 1 == settings_.evaluation_batches)
+    log_.evaluated(action, evaluation_,
+                   settings_.validation_batches > 0 ? &validation_ : nullptr);
+}
+
+void Seat::checkpoint(const Action& action) {
+  // A drain goes on with turns that forward nothing.
+  if (last_turn_ >= action.turn) first_batch_ = action.turn;
+  if (settings_.checkpoint_folder.empty()) return;
+  save_block(settings_.checkpoint_folder, action.batch, block(), weights(),
+             state());
+}
+
+}  // namespace sluice

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+
+#include "lib/base/channel.h"
+#include "lib/blocks/evaluation.h"
+#include "lib/metrics/likeness.h"
+#include "lib/metrics/sink.h"
+#include "lib/schedules/action.h"
+#include "lib/schedules/micro_batches.h"
+#include "lib/tensors/tensors.h"
+
+namespace sluice {
+
+/// Figures of a batch that was applied; tensors are scalars, undefined
+/// when there is nothing to say.
+struct BatchFigures {
+  at::Tensor loss = {};
+  at::Tensor correct = {};
+  std::int64_t labels = 0;
+  double share = 1;  ///< of the batch in its turn: the loss of a turn is a mean
+  Figures figures = {};
+};
+
+/// The metric records of a block. Without a sink it only counts.
+class SeatLog {
+ public:
+  SeatLog(int block, std::shared_ptr<Sink> sink, std::int64_t turns_per_epoch,
+          const MicroBatches& micro_batches);
+
+  /// A batch was applied. staleness: in batches; steps_between: the block's
+  /// updates between its forward and its backward. Figures of the batches
+  /// of a turn are for the next updated().
+  void applied(const Action& action, std::int64_t staleness,
+               std::int64_t steps_between, BatchFigures figures);
+  /// Of an input from a replay buffer: how many batches newer the newest is
+  /// that was ever written into it, and how often the input was used before.
+  void took(std::int64_t age, std::int64_t reuse);
+  void updated(const Action& action, double learning_rate);
+  /// `name`: of the loss, "synthesizer_loss" or "input_loss".
+  void learned(const Action& action, std::string_view name,
+               const at::Tensor& loss);
+  /// validation: nullptr where there is no such split.
+  void evaluated(const Action& action, const Evaluation& test,
+                 const Evaluation* validation);
+  /// What it has waited so far, in seconds, and what waits for it.
+  void status(const Action& action, double waiting, const Link& below,
+              const Link& above) const;
+  /// So many activations of the boundary above were dropped.
+  void dropped(std::size_t messages) const;
+  /// A hash of each gradient and tensor after an update.
+  void hashed(const Action& action, const NamedTensors& gradients,
+              const NamedTensors& weights);
+  /// How often a gradient of each staleness was applied, and an input of each
+  /// age and reuse taken: a record for each.
+  void staleness() const;
+  /// The same by counter ("d_batch", "d_upd", "input_age", "input_reuse") and
+  /// value: for a checkpoint.
+  using Counts = std::map<std::string, std::map<std::int64_t, std::int64_t>>;
+  const Counts& counts() const { return counts_; }
+  void restore(Counts counts) { counts_ = std::move(counts); }
+  void write(const Record& record) const;
+
+ private:
+  Record record_of(std::string_view kind, const Action& action) const;
+
+  int block_;
+  std::shared_ptr<Sink> sink_;
+  std::int64_t turns_per_epoch_;
+  MicroBatches micro_batches_;
+  std::int64_t staleness_ = 0;
+  std::int64_t steps_between_ = 0;
+  std::int64_t said_turn_ = -1;
+  BatchFigures figures_;
+  Counts counts_;
+};
+
+}  // namespace sluice

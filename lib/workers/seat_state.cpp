@@ -1,0 +1,170 @@
+// What a worker keeps over a checkpoint, and what it reports at its end.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lib/base/error.h"
+#include "lib/checkpoints/saved_state.h"
+#include "lib/memory/allocator.h"
+#include "lib/tensors/precision.h"
+#include "lib/workers/seat.h"
+
+namespace sluice {
+
+std::string Seat::name_in_state(std::string_view what) const {
+  return fmt::format("{}.{}", what, block());
+}
+
+NamedTensors Seat::state() const {
+  NamedTensors all = trained_.state();
+  const std::string me = name_in_state("workers");
+  save_number(version_, me + ".weight_version", all);
+  save_number(first_batch_, me + ".first_batch", all);
+  save_number(phase_, me + ".phase", all);
+  save_number(block_.first_layer(), me + ".first_layer", all);
+  save_number(number_of(plan().weights), me + ".weights", all);
+  if (plan().in_flight > 0)
+    save_number(plan().in_flight, me + ".in_flight", all);
+  view_->save(name_in_state("views"), all);
+  held_.save(block(), *view_, all);
+  sent_down_.save(name_in_state("sent"), all);
+  for (const auto& [counter, counts] : log_.counts())
+    for (const auto& [value, times] : counts)
+      save_number(times,
+                  fmt::format("{}.{}.{}.times", name_in_state("staleness"),
+                              counter, value),
+                  all);
+  window_.save(name_in_state("accumulated"), all);
+  return all;
+}
+
+void Seat::restore(const NamedTensors& weights, const NamedTensors& state,
+                   std::string_view source) {
+  trained_.restore(weights, state, source);
+  const SavedState saved(state, source);
+  const std::string me = name_in_state("workers");
+  if (saved.has(me + ".phase")) enter(saved.number(me + ".phase"), 0);
+  version_ = saved.number(me + ".weight_version");
+  const PrecisionScope precision(settings_.precision, device().type());
+  view_->restore(name_in_state("views"), saved);
+  held_.restore(block(), saved, plan(), device(), *view_,
+                [&](std::int64_t batch) { return pass_for(batch, true); });
+  sent_down_.restore(name_in_state("sent"), saved, sent_in(saved), device());
+  window_.restore(name_in_state("accumulated"), saved, device());
+  restore_counts(saved);
+}
+
+/// Batches that were under way to the block below: of a free run those that it
+/// had not taken when it was saved.
+std::vector<std::int64_t> Seat::sent_in(const SavedState& saved) const {
+  std::vector<std::int64_t> batches =
+      saved.numbers_below(name_in_state("sent"));
+  if (plan().in_flight == 0) return batches;
+  const std::vector<std::int64_t> awaited = awaited_below(saved);
+  std::erase_if(batches, [&](std::int64_t batch) {
+    return !std::binary_search(awaited.begin(), awaited.end(), batch);
+  });
+  return batches;
+}
+
+/// Batches whose gradients the block below had not taken when it was saved.
+std::vector<std::int64_t> Seat::awaited_below(const SavedState& saved) const {
+  if (block() == 1) return {};
+  const auto below = static_cast<std::size_t>(block()) - 2;
+  const auto batches = [&](const char* what) {
+    return saved.numbers_below(fmt::format("{}.{}", what, below + 1));
+  };
+  std::vector<std::int64_t> awaited = batches("flights");
+  if (run_plan().blocks[below].gradient_from_above) return awaited;
+  const std::vector<std::int64_t> lessons = batches("lessons");
+  awaited.insert(awaited.begin(), lessons.begin(), lessons.end());
+  return awaited;
+}
+
+void Seat::restore_counts(const SavedState& saved) {
+  SeatLog::Counts counts;
+  for (const char* counter : {"d_batch", "d_upd"}) {
+    const std::string name =
+        fmt::format("{}.{}", name_in_state("staleness"), counter);
+    for (const std::int64_t value : saved.numbers_below(name))
+      counts[counter][value] =
+          saved.number(fmt::format("{}.{}.times", name, value));
+  }
+  log_.restore(std::move(counts));
+}
+
+void Seat::start(const Grant& first) {
+  enter(first.phase, first.first_turn);
+  last_turn_ = first.first_turn - 1;
+  if (plan().in_flight > 0) return start_free(first);
+  const std::map<std::int64_t, Down> sent = sent_down_.take();
+  for (const Transfer& transfer :
+       in_flight(run_plan(), first.first_turn, first.first_batch))
+    if (transfer.from == block())
+      send_down({.batch = transfer.batch}, sent.at(transfer.batch));
+  first_batch_ = first.first_batch;
+  ledger_ = {};
+  ledger_.begin(plan(), first.first_turn, first_batch_);
+  held_.check_against(ledger_, block());
+  // A window that was incomplete when the pipe was drained is not applied.
+  if (window_.first_turn < first_batch_) window_ = {};
+}
+
+/// What is in flight is what was restored, and no function of the turn.
+void Seat::start_free(const Grant& first) {
+  first_batch_ = first.first_batch;
+  for (const auto& [batch, down] : sent_down_.take())
+    send_down({.batch = batch}, down);
+  ledger_ = {};
+  held_.mark_in(ledger_);
+  for (std::int64_t i = 0; i < window_.batches; ++i)
+    ledger_.set(Mark::summed, window_.first_turn + i);
+}
+
+/// What is in flight when it is most: after a forward.
+void Seat::note_memory() {
+  MemoryUse now = held_.memory(*view_, 0);
+  now.history += ends().upper->kept_bytes() + sent_down_.bytes();
+  now.queue = ports_.waiting_bytes();
+  memory_use_.raise_to(now);
+}
+
+Record Seat::costs() const {
+  const TimeSpent& spent = clock_.spent();
+  Record record;
+  record.set("kind", "block");
+  record.set("block", std::int64_t{block()});
+  record.set("parameters", trained_.elements());
+  record.set("forward_s", spent.of(Op::forward));
+  record.set("backward_s", spent.of(Op::backward) +
+                               spent.of(Op::backward_input) +
+                               spent.of(Op::backward_weights));
+  record.set("update_s", spent.of(Op::update));
+  record.set("learn_s", spent.of(Op::learn) + spent.of(Op::learn_input));
+  record.set("evaluate_s", spent.of(Op::evaluate));
+  record.set("waiting_s", spent.waiting);
+  record.set("weights_bytes", bytes_of(values_of(weights())));
+  record.set("optimizer_bytes", bytes_of(values_of(trained_.state())));
+  record.set("stash_bytes", memory_use_.stash);
+  record.set("history_bytes", memory_use_.history);
+  record.set("queue_bytes", memory_use_.queue);
+  if (memory_ && allocator_installed()) {
+    record.set("graph_bytes", memory_use_.graph);
+    record.set("peak_bytes", static_cast<std::int64_t>(memory_->peak_bytes()));
+  }
+  return record;
+}
+
+void Seat::finish() {
+  clock_.collect();
+  log_.write(costs());
+  log_.staleness();
+  if (plan().inbox_above.drops()) log_.dropped(ports_.dropped());
+  // What was learned after the last update.
+  if (settings_.hashes) log_.hashed({.turn = last_turn_ + 1}, {}, weights());
+  ports_.close();
+}
+
+}  // namespace sluice

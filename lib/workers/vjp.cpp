@@ -1,0 +1,119 @@
+#include "lib/workers/vjp.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/tensors/gradients.h"
+
+namespace sluice {
+namespace {
+
+Signal checked_signal(const BatchContext& context, Lower& lower,
+                      std::size_t parameters) {
+  const Tensors& features = context.features;
+  Signal signal = lower.signal(context);
+  SLUICE_CHECK(signal.gradients.size() == features.size(),
+               "the policy gave {} gradients for {} features",
+               signal.gradients.size(), features.size());
+  SLUICE_CHECK(signal.parameter_gradients.size() == parameters,
+               "the policy gave {} gradients for its {} parameters",
+               signal.parameter_gradients.size(), parameters);
+  for (std::size_t i = 0; i < features.size(); ++i)
+    SLUICE_CHECK(signal.gradients[i].defined() &&
+                     signal.gradients[i].sizes() == features[i].sizes(),
+                 "the policy gave no gradient of the shape of feature {}", i);
+  return signal;
+}
+
+/// That of the synthesizers below, which moves no weights, if it is apart.
+void add_target(const BlockPlan& plan, const BatchContext& context,
+                const Signal& signal, Lower& lower, std::vector<Pull>& pulls) {
+  const GradientPart& last = plan.parts.back();
+  if (!last.target) return;
+  Tensors target = signal.targets.empty() ? lower.passed(context.target_above)
+                                          : signal.targets;
+  SLUICE_CHECK(target.size() == context.features.size(),
+               "the policy gave {} targets for {} features", target.size(),
+               context.features.size());
+  pulls.push_back({std::move(target), last.applied, last.leaving});
+}
+
+/// Parts that go the same way are one.
+void add_part(const GradientPart& part, const Tensors& gradients,
+              std::vector<Pull>& pulls) {
+  if (!part.applied && part.leaving == GradientPart::kStays) return;
+  const auto same =
+      std::find_if(pulls.begin(), pulls.end(), [&](const Pull& pull) {
+        return pull.applied == part.applied && pull.leaving == part.leaving;
+      });
+  if (same == pulls.end())
+    pulls.push_back({gradients, part.applied, part.leaving});
+  else
+    add_to(same->signal, gradients);
+}
+
+}  // namespace
+
+std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
+                           const std::vector<Tensors>& arrived, Lower& lower,
+                           std::size_t parameters, Signal& signal) {
+  const std::vector<GradientPart>& parts = plan.parts;
+  std::vector<Pull> pulls;
+  if (plan.is_merged()) {
+    signal = checked_signal(context, lower, parameters);
+    pulls.push_back(
+        {signal.gradients, parts.front().applied, parts.front().leaving});
+    add_target(plan, context, signal, lower, pulls);
+    return pulls;
+  }
+  auto next = arrived.begin();
+  for (const GradientPart& part : parts) {
+    if (part.own) signal = checked_signal(context, lower, parameters);
+    add_part(part, part.own ? signal.gradients : lower.passed(*next++), pulls);
+  }
+  return pulls;
+}
+
+void add_to(Tensors& sums, const Tensors& terms) {
+  sums.resize(terms.size());
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    if (terms[i].defined())
+      sums[i] = sums[i].defined() ? sums[i] + terms[i] : terms[i];
+}
+
+Tensors sum_of(const std::vector<Tensors>& all) {
+  Tensors sums;
+  for (const Tensors& one : all) add_to(sums, one);
+  return sums;
+}
+
+Pulled vjp(const Graph& graph, const Tensors& inputs, int ways,
+           const std::vector<Pull>& pulls, Half half) {
+  Pulled pulled{Tensors(graph.parameters.size()),
+                std::vector<Tensors>(static_cast<std::size_t>(ways))};
+  for (const Pull& one : pulls) {
+    const bool is_applied = one.applied && half != Half::inputs;
+    const bool leaves =
+        one.leaving != GradientPart::kStays && half != Half::weights;
+    if (!is_applied && !leaves) continue;
+    Tensors targets;
+    if (is_applied) targets = graph.parameters;
+    const auto parameters = std::ssize(targets);
+    if (leaves) targets.insert(targets.end(), inputs.begin(), inputs.end());
+    const bool keeps_graph = half == Half::inputs || &one != &pulls.back();
+    const Tensors gradients =
+        gradients_at(targets, graph.outputs, one.signal, keeps_graph);
+    if (is_applied)
+      add_to(pulled.parameters,
+             {gradients.begin(), gradients.begin() + parameters});
+    if (leaves)
+      add_to(pulled.inputs[static_cast<std::size_t>(one.leaving)],
+             {gradients.begin() + parameters, gradients.end()});
+  }
+  return pulled;
+}
+
+}  // namespace sluice

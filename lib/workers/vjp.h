@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lib/boundaries/boundary.h"
+#include "lib/schedules/plan.h"
+#include "lib/tensors/tensors.h"
+#include "lib/weights/weight_view.h"
+
+namespace sluice {
+
+/// A gradient at a block's outputs that is taken back through it by itself.
+struct Pull {
+  Tensors signal;
+  bool applied = true;                 ///< to the block's weights
+  int leaving = GradientPart::kStays;  ///< GradientPart's
+};
+
+/// Which gradients at the outputs are taken back, each by itself: usually the
+/// one that the lower end answers, which is put into `signal`. `arrived`: from
+/// above, by way; the end trains so many `parameters`. Throws InternalError
+/// where the end, which is somebody's plug-in, answers other shapes.
+std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
+                           const std::vector<Tensors>& arrived, Lower& lower,
+                           std::size_t parameters, Signal& signal);
+
+/// What became of it.
+struct Pulled {
+  Tensors parameters;           ///< in the order of the block's
+  std::vector<Tensors> inputs;  ///< by GradientPart::leaving
+};
+
+/// What of a backward is done: the gradients at the inputs can go down before
+/// those of the parameters are computed.
+enum class Half : std::uint8_t { both, inputs, weights };
+
+/// One vector-Jacobian product for each pull. Frees the graph, unless the
+/// weights are still to come. `ways`: how many gradients leave.
+Pulled vjp(const Graph& graph, const Tensors& inputs, int ways,
+           const std::vector<Pull>& pulls, Half half = Half::both);
+
+/// Adds term by term; undefined tensors are nothing, and `sums` may be empty.
+void add_to(Tensors& sums, const Tensors& terms);
+Tensors sum_of(const std::vector<Tensors>& all);
+
+}  // namespace sluice

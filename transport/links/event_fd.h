@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+
+#include "transport/links/file_descriptor.h"
+
+namespace sluice {
+
+/// What a sleeper is woken with, by another process too: an eventfd. Any thread
+/// may call; nothing but sleep() blocks.
+class EventFd {
+ public:
+  /// A new one. Throws UserError when the system has none left.
+  EventFd();
+  /// One that a peer made. Throws LinkError when it is no eventfd, or one that
+  /// could block who rings it.
+  explicit EventFd(FileDescriptor from_peer);
+
+  void ring() const;
+  /// Forgets that it was rung.
+  void clear() const;
+  /// Until this bell or `other` is rung, or the time is over.
+  void sleep(const EventFd& other, std::chrono::nanoseconds at_most) const;
+  int descriptor() const { return event_.get(); }
+  /// Who waits for the descriptor in another way; the caller closes it.
+  int release() { return event_.release(); }
+  /// Another descriptor of the same bell, for that too. Throws UserError when
+  /// the system has none left.
+  FileDescriptor copy() const;
+
+ private:
+  FileDescriptor event_;
+};
+
+/// The same as clear(), of a descriptor that was released.
+void clear_bell(int descriptor);
+
+}  // namespace sluice
