@@ -18,7 +18,7 @@ namespace sluice {
 /// have as many channels as any map of the model keep them, and stride 1.
 class Net1c2f final : public torch::nn::Module {
  public:
-  /// Its weights are set from the site's seed.
+  /// Sets the weights from the site's seed.
   Net1c2f(const BoundarySite& site, std::int64_t outputs);
 
   /// maps [N, C, H, W] -> [N, outputs]. Throws UserError, in the name of

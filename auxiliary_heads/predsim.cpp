@@ -46,8 +46,8 @@ class PredsimHead final : public Head {
     if (beta_ > 0) make_similarity(site.features);
     if (beta_ < 1) make_prediction(site.features, options.dim_in_decoder);
     initialise_parameters(*this, head_key(site, "predsim"));
-    // The classifier begins without an opinion: no gradient reaches the
-    // features until its weight has learned. Its bias is LibTorch's.
+    // The classifier's weight begins at zero: no gradient reaches the features
+    // until it has learned. The bias keeps LibTorch's initial values.
     if (prediction_) prediction_->weight.detach().zero_();
   }
 

@@ -9,10 +9,10 @@ namespace sluice {
 // The pieces of similarity matching (Nokland & Eidnes 2019, arXiv:1901.06656).
 
 /// How alike the samples are: [N, ...] -> [N, N], the cosine of the centred
-/// rows, clamped to [-1, 1]. Of maps with more than 3 channels and more than
-/// one row, each channel counts by its standard deviation over space
-/// (unbiased); others are flattened. A row without variation is alike to
-/// nothing, itself included: 0, with a gradient of 0. Computed in float32 or
+/// rows, clamped to [-1, 1]. Maps with more than 3 channels and more than one
+/// row are reduced to the standard deviation of each channel over space
+/// (unbiased); other features are flattened. A row without variation is alike
+/// to nothing, itself included: 0, with a gradient of 0. Computed in float32 or
 /// better.
 at::Tensor similarity_matrix(const at::Tensor& features);
 

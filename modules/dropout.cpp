@@ -41,7 +41,8 @@ at::Tensor draw_by_index(const at::Tensor& input, double p, DropoutUnit unit,
   return drawn;
 }
 
-/// Of the input's type; for elements shaped and laid out like it.
+/// The mask in the input's type; one that has the input's shape also gets its
+/// layout.
 at::Tensor as_input(const at::Tensor& drawn, const at::Tensor& input,
                     DropoutUnit unit) {
   const bool is_laid_out = unit == DropoutUnit::channel ||

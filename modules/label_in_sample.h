@@ -13,7 +13,7 @@ namespace sluice {
 at::Tensor with_labels(const at::Tensor& samples, const at::Tensor& labels,
                        std::int64_t classes);
 
-/// Those labels, [N, V], of what it made.
+/// Reads the labels back, [N, V] int64, from samples that with_labels() made.
 at::Tensor written_labels(const at::Tensor& variants, std::int64_t classes);
 
 }  // namespace sluice

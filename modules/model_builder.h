@@ -53,7 +53,7 @@ class ModelBuilder {
   /// Adds an entry that is a layer of its own, not a chain.
   ModelBuilder& layer(LayerSpec layer);
 
-  /// Of a sample, where the list has come to.
+  /// Shape of a sample after the layers added so far.
   const SampleShape& shape() const { return shape_; }
 
   /// The model, whose last output must be [classes].

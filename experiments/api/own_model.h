@@ -11,9 +11,10 @@ namespace sluice {
 
 /// A model from somebody's factories.
 struct OwnModel {
-  /// Its layers, wherever and however often they are made, get the weights of
-  /// `layers`, which were made here once. Making one leaves the process-wide
-  /// generator as it was. May be made in several threads, one at a time.
+  /// The model, whose layers, wherever and however often they are made, get the
+  /// weights of `layers`, which were made here once. Making one leaves the
+  /// process-wide generator as it was. May be made in several threads, one at a
+  /// time.
   Model model = {};
   Layers layers = {};
   /// Held while a layer is made.

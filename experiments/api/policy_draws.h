@@ -14,8 +14,9 @@ namespace sluice {
 /// in any order, and shall draw the same everywhere, registered as parameters
 /// or not: so the generator's states are noted once and shipped.
 
-/// Its states where the config is read, and before each end of a boundary
-/// is made, one after the other from where it stands now. Leaves it there.
+/// The generator's states where the config is read, and before each end of a
+/// boundary is made, one after the other from where it stands now. Leaves the
+/// generator there.
 NamedTensors noted_draws(const Experiment& experiment);
 
 /// From now on the policies draw from those states whenever they are made.

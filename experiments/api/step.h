@@ -12,16 +12,16 @@ namespace sluice {
 
 class Network;
 
-/// The turn that a call of Network::step() began. Its questions wait until the
-/// turn is done; they must come before the network's end. Numbers are NaN where
-/// a block had none in this turn: no batch to apply yet, no loss of its own, or
-/// no update.
+/// The turn that a call of Network::step() began. Every getter but turn() waits
+/// until the turn is done; none may be called after the network's end. Numbers
+/// are NaN where a block had none in this turn: no batch to apply yet, no loss
+/// of its own, or no update.
 class Step {
  public:
   std::int64_t turn() const { return turn_; }
   /// Mean loss of the last block, before its update.
   double loss() const;
-  /// Its accuracy, 0..1.
+  /// Accuracy of the last block, 0..1, before its update.
   double accuracy() const;
   /// The same of block k (from 1): of a local loss, say.
   double loss(int block) const;

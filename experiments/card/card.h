@@ -14,7 +14,8 @@ struct CardRun {
   std::string name = {};  ///< letters, digits and _: its folder too
   /// What the card says, without what is on the command line.
   ConfigNode config = {};
-  /// Of the last evaluation: accuracy (%), error (100 % less that) or loss.
+  /// What is taken from the last evaluation: accuracy (%), error (100 % less
+  /// that) or loss.
   std::string measure = {};
   std::optional<double> published = {};
   /// The run passes when it is no farther from `published`; without it the

@@ -46,7 +46,7 @@ std::string summaries_of_windows() {
   return text;
 }
 
-/// Of blocks in lockstep.
+/// The names of the schedules of blocks in lockstep.
 std::vector<std::string> orders() {
   std::vector<std::string> names = names_of(schedule_rows());
   std::erase(names, "free");

@@ -50,7 +50,7 @@ std::string key_of(const OpRow& row) {
   return key;
 }
 
-/// Of h_k of one sample.
+/// Bytes of h_k for one sample, as the message carries it.
 double bytes_of_sample(const SampleShape& shape, Precision precision,
                        const Codec* codec) {
   std::vector<std::int64_t> sizes = {1};

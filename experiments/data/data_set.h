@@ -16,8 +16,8 @@ struct DataSet {
   SampleSpec sample = {};
   Split train = {};
   Split test = {};  ///< what results are told of
-  /// What is chosen by: when to stop, which checkpoint or run is best. Of
-  /// size 0 where there is none: then the test split chooses as well.
+  /// The split that decides when to stop, and which checkpoint or run is best.
+  /// Size 0 where there is none: then the test split decides.
   Split validation = {};
   std::vector<std::string> files = {};  ///< paths of all that are read
 

@@ -23,7 +23,8 @@ std::string url_of(const PublishedSet& set, const PublishedFile& file,
   return fmt::format("{}/{}", url, file.name);
 }
 
-/// Its readers take a gzipped file unpacked, too.
+/// Whether the file is there; a gzipped one may have been unpacked, which its
+/// readers take too.
 bool is_there(const fs::path& path) {
   return fs::exists(path) || (path.extension() == ".gz" &&
                               fs::exists(fs::path(path).replace_extension()));

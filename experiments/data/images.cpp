@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-// Of red, green and blue in grey (ITU-R BT.601).
+// Weights of red, green and blue in grey (ITU-R BT.601).
 constexpr std::array<float, 3> kGrey = {0.299F, 0.587F, 0.114F};
 
 std::size_t size_of(std::int64_t count) {
@@ -87,7 +87,7 @@ float mean_grey(const float* pixels, std::size_t plane, std::size_t channels) {
   return static_cast<float>(sum / static_cast<double>(plane));
 }
 
-/// Of a colour image with values in 0..1.
+/// Changes the saturation of a colour image [3, plane] with values in 0..1.
 void saturate(float saturation, std::size_t plane, float* pixels) {
   const auto change = [&](float& pixel, float grey) {
     pixel = clamped(grey + saturation * (pixel - grey));

@@ -8,8 +8,8 @@ namespace sluice {
 
 class Samples;
 
-/// One split of a data set. Its size is known at once; its samples are read
-/// when somebody asks for them, because only block 1 does. Copies share them.
+/// One split of a data set. The size is known at once; the samples are read at
+/// the first samples(), because few processes need them. Copies share them.
 class Split {
  public:
   using Load = std::function<std::shared_ptr<const Samples>()>;

@@ -70,7 +70,7 @@ std::optional<Candidate> pipelined(const ConfigNode& config,
   return made;
 }
 
-/// Of a turn in one block.
+/// Measured seconds of a turn in one block.
 double seconds_of_one(const Experiment& one, const RehearsalOptions& options) {
   at::set_num_threads(static_cast<int>(one.threads));
   return seconds_in_one_block(
@@ -133,7 +133,7 @@ class Measurement {
     return rounds;
   }
 
-  /// Of one block; at least once.
+  /// Seconds of a turn in one block, by measurement; at least one.
   const std::vector<double>& alone() const { return alone_; }
 
  private:

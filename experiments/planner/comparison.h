@@ -29,10 +29,11 @@ struct Prediction {
   std::string method = {};
   std::int64_t blocks = 1;
   std::int64_t threads = 1;  ///< of each block
-  /// Of a turn and so on; the speed-up is over one block that back-propagates,
-  /// measured beside it, with as many threads as that would have.
+  /// Seconds of a turn and so on; the speed-up is over one block that
+  /// back-propagates, measured beside it, with as many threads as that would
+  /// have.
   Speed speed = {};
-  /// Of the speed-ups of the rounds.
+  /// Quartiles of the speed-ups of the rounds.
   double lower_quartile = 0;
   double upper_quartile = 0;
   double seconds_per_epoch = 0;

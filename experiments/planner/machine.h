@@ -41,8 +41,8 @@ std::int64_t blocks_at_once(const PlannedDevice& device, std::int64_t threads);
 std::vector<std::size_t> devices_of_blocks(const Machine& machine,
                                            std::size_t blocks);
 
-/// What blocks that were measured on this machine cost on that one: devices
-/// are faster, and shared; messages between devices take their link. Those
+/// What blocks that were measured on this machine cost on that one: devices are
+/// faster, and shared; messages between devices take their link. Messages
 /// within a device cost what they did.
 Costs costs_on(const Machine& machine, Costs costs, std::int64_t threads);
 

@@ -14,8 +14,8 @@ struct PolicyWork {
   double learn_input = 0;  ///< of the input model of block k+1, in all
 };
 
-/// Of the boundary above block k in the first phase, found by letting its
-/// policy work on a few made-up samples.
+/// The work of the policy of the boundary above the block in the first phase,
+/// found by letting it work on a few made-up samples.
 PolicyWork policy_work(const Experiment& experiment, int block);
 
 }  // namespace sluice

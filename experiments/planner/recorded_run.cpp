@@ -139,7 +139,7 @@ std::vector<double> waits_in(const TraceFile& trace) {
   return seconds;
 }
 
-/// Of a block: what each action took.
+/// Seconds that each action of a block took.
 using TimesOfBlock = Variation;
 
 std::optional<Op> op_of(const TracedAction& action) {
@@ -169,7 +169,8 @@ Variation variation_of(TimesOfBlock times) {
   return times;
 }
 
-/// Of messages that were sent while somebody waited for them.
+/// Mean latency of each boundary's messages that were sent while the neighbour
+/// waited for them.
 std::vector<double> latencies_in(const TraceFile& trace,
                                  std::size_t boundaries) {
   constexpr double kSame = 2e-6;  // s: a clock's step and rounding

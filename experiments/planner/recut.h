@@ -27,8 +27,8 @@ std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
                                     const Experiment& from,
                                     const Experiment& to);
 
-/// Likewise, of how they differed from turn to turn: a block is like the one in
-/// which its first layer was.
+/// What the blocks of a cut vary by from turn to turn: each as the block of the
+/// other cut that had its first layer.
 std::vector<Variation> recut_variation(const std::vector<Variation>& variation,
                                        const Experiment& from,
                                        const Experiment& to);

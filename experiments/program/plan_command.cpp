@@ -27,7 +27,7 @@
 namespace sluice {
 namespace {
 
-/// Of the model's own, without heads.
+/// Number of parameters of the model's layers in the range, without heads.
 std::int64_t parameters_of(const Model& model, const LayerRange& range) {
   std::int64_t count = 0;
   for (std::int64_t i = range.first; i <= range.last; ++i)
@@ -37,7 +37,8 @@ std::int64_t parameters_of(const Model& model, const LayerRange& range) {
   return count;
 }
 
-/// Of a forward of the model's own layers.
+/// Multiply-adds of a sample's forward through each block's layers, without
+/// heads.
 std::vector<double> flops_of_blocks(const Experiment& experiment) {
   std::vector<double> blocks;
   for (const LayerRange& range : experiment.ranges) {

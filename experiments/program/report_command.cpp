@@ -78,7 +78,7 @@ std::optional<TurnWork> work_of_config(const ConfigNode& config,
       return std::nullopt;
     return work_of(experiment);
   } catch (const UserError&) {
-    // Of another version of the program, or of data that isn't here.
+    // The config is of another version of the program, or its data aren't here.
     return std::nullopt;
   }
 }

@@ -46,7 +46,8 @@ Chart chart_along(const ReportInput& input, const Column& column,
   return chart;
 }
 
-/// Of which axes the lines along this one take the best value; empty: none.
+/// Says over which other axes the lines along this one take the best value;
+/// empty: over none.
 std::string choice_text(const ReportInput& input, std::size_t axis) {
   const Study& study = input.study;
   std::string names;

@@ -54,7 +54,7 @@ bool is_on(const Name& name, const Name& line) {
   return true;
 }
 
-/// Those that stand for a line: no other says more.
+/// The names that stand for a line: no other name says more.
 std::vector<Name> names_of_lines(const std::vector<Name>& cells) {
   std::vector<Name> lines;
   for (const Name& name : cells)

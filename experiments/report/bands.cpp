@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-/// Of what a run says between two turns.
+/// Means of what a run says between two turns.
 struct Means {
   double turn = 0;
   double time = 0;

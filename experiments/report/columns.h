@@ -40,18 +40,19 @@ struct Column {
   double mean(std::size_t cell) const { return spreads[cell].mean; }
 };
 
-/// Those that any cell has, test accuracy first; `work` is by cell. With
-/// `only_numbers`, those that are measured are left out.
+/// The figures that any cell has, test accuracy first; `work` is by cell. With
+/// `only_numbers`, those with Figure::is_measured are left out.
 std::vector<Column> columns_of(const Study& study,
                                const std::vector<std::optional<TurnWork>>& work,
                                bool only_numbers);
 
-/// That of a figure's name, or nullptr.
+/// The column of the figure with that name, or nullptr.
 const Column* find_column(const std::vector<Column>& columns,
                           const std::string& name);
 
-/// By which one chooses among cells what they are judged by: the same figure of
-/// the validation split, where all cells have one; else that figure itself.
+/// The column to choose a cell by that is then judged by `figure`: the same
+/// figure of the validation split, where all cells have one; else that figure
+/// itself.
 const Column& column_to_choose_by(const std::vector<Column>& columns,
                                   const Column& figure);
 /// "validation" or "test": the split of column_to_choose_by() for accuracies.

@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-/// Of curves that are logged at every turn.
+/// Most points of a curve that is logged at every turn.
 constexpr std::int64_t kMostPoints = 80;
 /// A test curve with more evaluations has no marks.
 constexpr std::size_t kMostMarks = 25;

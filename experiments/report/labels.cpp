@@ -23,7 +23,7 @@ bool is_zero(const ConfigNode& node) {
          (number != nullptr && *number == 0);
 }
 
-/// Of the table [data]; at 0 there is no such split.
+/// Whether a key of the table [data] says that there is no such split: it is 0.
 bool is_unused_split(const std::string& key, const ConfigNode& value) {
   constexpr std::array<std::string_view, 3> kSplits = {
       "validation", "validation_seed", "test"};
@@ -34,7 +34,7 @@ bool is_unused_split(const std::string& key, const ConfigNode& value) {
 /// What a reader wants to know wherever cells differ in it.
 constexpr std::array<std::string_view, 3> kAlwaysTold = {
     "data.name", "model.name", "blocks"};
-/// Of the others those that say most, before the rest.
+/// Keys that say most of the others; they come before the rest.
 constexpr std::array<std::string_view, 4> kToldFirst = {
     "optimizer.name", "optimizer.lr", "batch_size", "epochs"};
 
@@ -177,8 +177,8 @@ void add_to_labels(Study& study, const std::vector<Leaves>& leaves,
       study.cells[cell].label += ", " + part;
 }
 
-/// Adds to labels that are alike until they are not. Those of which no axis
-/// says a different thing get their numbers.
+/// Adds to labels that are alike until they are not. Cells that no axis tells
+/// apart get numbers.
 void tell_apart(Study& study, const std::vector<Leaves>& leaves) {
   for (auto groups = alike(study); !groups.empty(); groups = alike(study))
     for (const auto& group : groups) {

@@ -27,8 +27,9 @@ Spread difference_of(const Spread& a, const Spread& b);
 /// What a cell is judged by; of each less is better. Not a number: unknown.
 using Objectives = std::vector<double>;
 
-/// Those that no other is at least as good as in everything and better than in
-/// something. Who has an unknown objective is none of them.
+/// True for each entry that no other one dominates, by being at least as good
+/// in every objective and better in one. False for one with an unknown
+/// objective.
 std::vector<bool> pareto_front(std::span<const Objectives> all);
 
 }  // namespace sluice

@@ -26,7 +26,7 @@ std::string ratio_text(const Column& column, std::size_t cell,
   return std::isfinite(ratio) ? fmt::format("{:.2f} ×", ratio) : "-";
 }
 
-/// Of which a cell has more or less than its baseline.
+/// The columns that are shown as ratios to the baseline's.
 std::vector<const Column*> ratios_in(const ReportInput& input) {
   std::vector<const Column*> found;
   for (const char* name : {"seconds", "virtual_seconds", "peak_memory_bytes",
@@ -44,7 +44,8 @@ bool all_know(const ReportInput& input, const Column& column) {
 }
 
 /// What accuracy is paid for with: time and memory, as far as anybody knows
-/// them. Who simulates machines wants to know what they would take.
+/// them. Simulated time goes before measured time: a user who simulates
+/// machines wants to know what they would take.
 std::vector<const Column*> costs_in(const ReportInput& input) {
   const Column* time = find_column(input.columns, "virtual_seconds");
   if (time == nullptr || !all_know(input, *time))

@@ -27,7 +27,7 @@ std::string commands_of(const StudyCell& cell) {
   return commands;
 }
 
-/// Of the first run that says it.
+/// The build that made the first run of the cell that says it.
 std::string made_with(const StudyCell& cell) {
   for (const RunRecord& run : cell.runs)
     if (!run.made_with.empty()) return run.made_with;

@@ -27,7 +27,8 @@ int block_of(const Record& record) {
 }
 
 void take_training(const Record& record, RunRecord& run) {
-  // Of a delayed batch; draining takes turns without batches of their own.
+  // Counts applied batches, not turns: with delays, draining takes turns
+  // without batches of their own.
   run.turns = std::max(run.turns, record.integer("batch") + 1);
   // Under back-propagation only the last block knows the loss.
   if (record.find("loss") != nullptr)
@@ -151,7 +152,7 @@ bool stops_early(const ConfigNode& config) {
   return patience != nullptr && *patience > 0;
 }
 
-/// Of the first of the best points.
+/// The turn of the best point, of the first one among equals.
 std::int64_t best_turn(const RunSeries& series, const Measure& measure) {
   const RunPoint* best = &series.front();
   for (const RunPoint& point : series)

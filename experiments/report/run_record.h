@@ -41,8 +41,8 @@ struct RunRecord {
   RunSeries loss = {};                 ///< likewise
   RunSeries validation_accuracy = {};  ///< empty without such a split
   RunSeries validation_loss = {};
-  /// Of the evaluation that the run is judged by: of checkpoints/best where the
-  /// validation split chose it; nothing: the last one.
+  /// Turn of the evaluation that the run is judged by: that of checkpoints/best
+  /// where the validation split chose it; nothing: the last one.
   std::optional<std::int64_t> chosen_turn = {};
   /// What its own config let the test split choose: "early_stop"; empty:
   /// nothing.
@@ -59,7 +59,8 @@ struct RunRecord {
   std::int64_t turns = 0;  ///< done, as far as records tell
 
   bool is_done() const { return state == State::done; }
-  /// Of a series of this run, at the evaluation that it is judged by.
+  /// The value of a series of this run at the evaluation that it is judged by;
+  /// nothing of an empty series.
   std::optional<double> judged(const RunSeries& series) const;
 };
 

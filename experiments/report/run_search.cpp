@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of folders in folders; deeper ones are somebody else's.
+/// Levels of folders in folders that are searched for runs.
 constexpr int kDeepest = 4;
 
 bool is_digit(char c) {

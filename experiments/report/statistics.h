@@ -11,7 +11,7 @@ namespace sluice {
 /// What the seeds of a cell say about one figure.
 struct Spread {
   double mean = std::numeric_limits<double>::quiet_NaN();
-  /// Of a sample (divided by n - 1); NaN when n < 2.
+  /// The sample's standard deviation (divided by n - 1); NaN when n < 2.
   double std = std::numeric_limits<double>::quiet_NaN();
   int n = 0;
 };

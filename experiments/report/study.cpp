@@ -32,7 +32,7 @@ std::vector<StudyCell> cells_of(std::vector<RunRecord> runs) {
     cells[index].runs.push_back(std::move(run));
   }
   for (StudyCell& cell : cells) {
-    // Of one seed, a run that is done comes first.
+    // A run that is done comes before others of its seed.
     std::stable_sort(cell.runs.begin(), cell.runs.end(),
                      [](const RunRecord& a, const RunRecord& b) {
                        return std::pair(a.seed, !a.is_done()) <

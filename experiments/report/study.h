@@ -18,12 +18,12 @@ struct StudyCell {
   std::vector<std::string> values = {};
   std::vector<RunRecord> runs = {};  ///< by seed
 
-  /// Of its first run that has one, or nullptr.
+  /// The config of the first run that has one, or nullptr.
   const ConfigNode* config() const;
   int count(RunRecord::State state) const;
   /// 0 before any run has begun.
   std::size_t count_of_blocks() const;
-  /// Those that are done; when none is, those that have begun.
+  /// The runs that are done; when none is, those that have begun.
   std::vector<const RunRecord*> runs_to_draw() const;
 };
 

@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// Of a failed run: the one line beside its folder, without the places of the
-/// sweep, which is the same elsewhere.
+/// The one line beside the folder of a failed run, without paths of the sweep,
+/// so that it is the same wherever the sweep lies.
 std::string error_in(const std::string& path, const std::string& sweep) {
   std::ifstream file(path);
   std::string line;

@@ -134,7 +134,7 @@ std::string drawing_of(const TraceFile& trace, double end) {
       kWidth, bottom + kFoot, inside);
 }
 
-/// Of the first run that has one.
+/// Path of the trace of the first run that is done and has one; else empty.
 std::string trace_of(const StudyCell& cell) {
   for (const RunRecord& run : cell.runs) {
     std::string path = run.folder + "/trace.json";

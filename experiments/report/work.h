@@ -9,11 +9,11 @@ namespace sluice {
 
 /// What a turn of a run does, as its config says: not measured.
 struct TurnWork {
-  /// Of the model's layers, forward, backward and replays, and of auxiliary
-  /// heads, synthesizers and input models.
+  /// Floating-point operations of the model's layers (forward, backward,
+  /// replays), auxiliary heads, synthesizers and input models.
   double flops = 0;
-  /// That cross boundaries to train: activations, labels and gradients, as the
-  /// codecs send them.
+  /// Bytes that cross boundaries in training: activations, labels and
+  /// gradients, as the codecs send them.
   double bytes_sent = 0;
 };
 

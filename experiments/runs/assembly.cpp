@@ -156,8 +156,8 @@ SeatSettings settings_of(const Experiment& experiment, int block,
 
 namespace {
 
-/// Block 1's are needed for it and those above, another's that forwards data
-/// for itself.
+/// Whether any block keeps, or relays to blocks above, the model's input as it
+/// was before normalisation (kRawInput).
 bool needs_raw_inputs(const Plans& plans) {
   return std::any_of(plans.begin(), plans.end(), [](const RunPlan& plan) {
     return std::any_of(
@@ -403,8 +403,9 @@ std::vector<Ends> memory_ends(const Experiment& experiment) {
   std::vector<Ends> ends(static_cast<std::size_t>(experiment.blocks()));
   for (std::size_t boundary = 0; boundary + 1 < ends.size(); ++boundary) {
     Capacity capacity = experiment.capacities[boundary];
-    // Those of a buffer arrive in virtual time, and what is dropped there has
-    // been sent: the worker fetches them later.
+    // Messages into a replay buffer arrive in virtual time, and a dropped one
+    // has been sent all the same: the seat fetches them later, so the channel
+    // must hold all.
     const auto& blocks = experiment.plans.front().blocks;
     const bool waits_for_its_time =
         !blocks[boundary + 1].inbox_below.is_plain();

@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-/// Those who act at the same time.
+/// The performers that act at the same time, a thread each.
 class ActingTogether {
  public:
   ActingTogether(std::span<Performer> performers, std::span<Timings> timings,

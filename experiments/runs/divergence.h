@@ -21,10 +21,9 @@ class Diverged : public Error {
 /// The exit status of a run that did.
 inline constexpr int kDivergedStatus = 5;
 
-/// Of a run with on_nan = "stop": ends it at the first loss that is NaN or
-/// infinite, of a block, of a synthesizer or input model, or of an evaluation.
-/// The losses are those of the metrics, so what log_every leaves out is not
-/// seen.
+/// Ends a run with on_nan = "stop" at the first loss that is NaN or infinite,
+/// of a block, of a synthesizer or input model, or of an evaluation. The losses
+/// are those of the metrics, so what log_every leaves out is not seen.
 class DivergenceGuard final : public Sink {
  public:
   /// Takes the records of the part of the run that is being continued.
@@ -50,7 +49,7 @@ class DivergenceGuard final : public Sink {
   std::string reason_of(const Loss& loss, const std::string& checkpoints) const;
   std::int64_t sound_turns(const Loss& loss) const;
 
-  /// Of each block that has losses: the last batch whose loss was finite.
+  /// The last batch with a finite loss, by block; only blocks that have losses.
   std::map<std::int64_t, std::int64_t> finite_;
   std::optional<Loss> first_;
 };

@@ -13,8 +13,8 @@ namespace sluice {
 /// What the links of a worker process do with tensors that its block has on a
 /// GPU: by CUDA IPC they go to a block on a GPU of the same host, over the
 /// transport shared_memory; else through pinned memory of the host. Both ends
-/// of a boundary come to the same answer from the config and the machine. Of a
-/// block on the CPU nothing is done.
+/// of a boundary come to the same answer from the config and the machine. Links
+/// of a block on the CPU are left as they are.
 class GpuLinks {
  public:
   /// Whether all workers were started by one launcher on this host, so that
@@ -26,7 +26,8 @@ class GpuLinks {
   /// capacities.
   void ask_for(const Capacity& below, const Capacity& above,
                RendezvousOptions& options);
-  /// Of the links as they were made, before anything is put around them.
+  /// Takes the buffers of shared memory from the links as they were made,
+  /// before anything is put around them.
   void take_slots(const Neighbours& links);
   /// The same links, for tensors on GPUs. They are used by the calling thread.
   Neighbours around(Neighbours links) const;

@@ -14,7 +14,7 @@ namespace sluice {
 /// by block, in the order of its updates.
 using Hashes = std::map<int, std::vector<Record>>;
 
-/// Of a metrics.jsonl.
+/// Reads the hashes from a metrics.jsonl.
 Hashes read_hashes(const std::string& metrics_file);
 
 /// Where two runs part.

@@ -20,7 +20,8 @@ constexpr const char* kBefore = ".sluice-before";  // whole: to be put back
 constexpr const char* kPutting = ".sluice-before-putting-back";
 constexpr const char* kDropping = ".sluice-before-dropping";
 
-/// Of a run; listed before any of them is removed or added.
+/// The entries of a run in the folder, listed before any of them is removed or
+/// added.
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder))

@@ -42,8 +42,8 @@ std::vector<std::string> environment_for_git() {
   return kept;
 }
 
-/// Of the repository around the current folder, whose config may come from a
-/// stranger: none of its programs runs for these commands.
+/// Runs git in the repository around the current folder. That repository's
+/// config may come from a stranger: no program that it names is run.
 CommandEnd git(const std::vector<std::string>& arguments) {
   std::vector<std::string> argv = {"git", "--no-pager", "-c",
                                    "core.fsmonitor=false"};

@@ -14,9 +14,9 @@ namespace sluice {
 /// when they are on several hosts.
 void check_rank(const Rank& rank, const Experiment& experiment);
 
-/// Of the run. On one host it is new, and rank 0 posts it in a Note. On several
-/// it is in the file that the environment's SLUICE_SECRET_FILE names, or in
-/// SLUICE_SECRET. Throws UserError.
+/// The secret of the run. On one host it is new, and rank 0 posts it in a Note.
+/// On several it is in the file that the environment's SLUICE_SECRET_FILE
+/// names, or in SLUICE_SECRET. Throws UserError.
 Secret secret_of(const Rank& rank);
 
 /// Where rank 0 listens: Rank::master on several hosts, else on loopback.

@@ -140,7 +140,8 @@ std::vector<Action> actions_of_block(const std::vector<TimedAction>& timeline,
   return actions;
 }
 
-/// Its actions up to a turn; the rest stay.
+/// Executes and times the block's actions before turn turns.end; the rest stay
+/// in `actions`.
 BlockCosts act_alone(IsolatedBlock& block, std::deque<Action>& actions,
                      const Turns& turns) {
   Timings timings;

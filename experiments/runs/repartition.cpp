@@ -112,7 +112,7 @@ ConfigNode optimizers_for(const Experiment& run, const Partition& ranges) {
   return all;
 }
 
-/// Of one device, a list is as good as its name.
+/// Writes a list of equal devices as that one device's name.
 void simplify_devices(ConfigNode& config) {
   const auto* devices =
       std::get_if<ConfigNode::Array>(&config.find("device")->value);
@@ -158,7 +158,8 @@ bool has_number(const ConfigNode& config, std::string_view path,
          });
 }
 
-/// Those that had nothing to be taken from, and that nobody has named.
+/// Throws UserError for a boundary or optimizer of the new cut that the run's
+/// tables say nothing of, and the overrides neither.
 void check_complete(const ConfigNode& config, const Partition& ranges,
                     const Experiment& run) {
   for (std::size_t k = 1; k < ranges.size(); ++k)

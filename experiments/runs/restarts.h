@@ -25,7 +25,7 @@ class Restarts {
   [[noreturn]] void give_up(const WorkerLost& lost, std::int64_t turns) const;
   /// What happened, as a record of kind "restart".
   const Record& record() const { return record_; }
-  /// Of all attempts that were given up, together.
+  /// Seconds of all attempts that were given up, together.
   double seconds_lost() const { return seconds_lost_; }
 
  private:

@@ -79,7 +79,8 @@ Resumed starting_point(const Experiment& experiment,
   return resumed;
 }
 
-/// Of a run that is continued; a new one gets it with its folder.
+/// The lock of a run that is continued; a new run gets its lock with its
+/// folder.
 std::shared_ptr<FolderLock> lock_of(const RunOptions& options) {
   if (options.lock || !options.resume) return options.lock;
   return lock_run(options.folder, {.patience = options.patience});

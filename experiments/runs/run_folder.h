@@ -104,8 +104,8 @@ class RunFolder {
   std::vector<Record> history_;
 };
 
-/// Its turn and folder. Throws UserError when the folder has no run, or no
-/// checkpoint.
+/// The turn and folder of the run's last checkpoint. Throws UserError when the
+/// folder has no run, or no checkpoint.
 Resumed last_checkpoint(const std::string& run_folder);
 
 /// Makes "runs/NAME-1", or that of the first number that is free: nobody else

@@ -26,9 +26,9 @@ class RunSink final : public Sink {
   const Record& last_evaluation() const { return last_evaluation_; }
   /// By block: what each has cost. Filled at the run's end.
   const std::map<int, Record>& blocks() const { return blocks_; }
-  /// Likewise, what memory it was said to need before the first turn.
+  /// By block: the memory that was forecast before the first turn.
   const std::map<int, Record>& forecasts() const { return forecasts_; }
-  /// Likewise, what the virtual engine's clock says; of the run under 0.
+  /// By block: what the virtual engine's clock says; that of the run under 0.
   const std::map<int, Record>& clock() const { return clock_; }
   /// By boundary: activations that were dropped.
   const std::map<int, std::int64_t>& dropped() const { return dropped_; }

@@ -26,7 +26,7 @@ class TimelineRecord final : public Sink {
   void save(const std::string& folder) const;
 
  private:
-  /// Those records, by the coordinator's clock and in the order of their
+  /// The records with times by the coordinator's clock, in the order of their
   /// starts.
   std::vector<Record> in_order(const std::vector<Record>& records) const;
 

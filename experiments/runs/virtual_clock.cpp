@@ -22,8 +22,9 @@ std::string block_key(std::string_view what, int block) {
   return fmt::format("{}_{}", what, block);
 }
 
-/// Gradients that may be on their way at a checkpoint of that turn. Of blocks
-/// that run free the checkpoint itself knows which.
+/// Gradients that may be on their way at a checkpoint of that turn. For blocks
+/// that run free these are all that could be: the checkpoint itself knows
+/// which.
 std::vector<Transfer> on_their_way(const RunPlan& plan, std::int64_t turn) {
   if (!runs_free(plan)) return in_flight(plan, turn, 0);
   std::vector<Transfer> all;

@@ -23,8 +23,8 @@ namespace sluice {
 RendezvousOptions rendezvous_options(const Experiment& experiment,
                                      const Secret& secret);
 
-/// Of a worker: what its launcher wrote to its standard input. Throws
-/// UserError.
+/// The secret that a worker's launcher wrote to the worker's standard input.
+/// Throws UserError.
 Secret secret_from_launcher();
 
 /// How the worker processes of a run are started.

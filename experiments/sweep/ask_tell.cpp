@@ -54,7 +54,8 @@ Json figures_of(const Record& evaluation) {
 /// A run that was proposed and isn't answered yet.
 struct Trial {
   SweepRun* run = nullptr;
-  /// Who waits for it; none: it was pruned, and is being stopped.
+  /// Ids of the proposals that wait for it; none: it was pruned, and is being
+  /// stopped.
   std::vector<Json> ids = {};
   bool is_wanted_again = false;  ///< proposed while it was being stopped
   EvaluationTail tail;

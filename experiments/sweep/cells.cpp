@@ -112,7 +112,8 @@ class Expansion {
     });
   }
 
-  /// Of the axis with that key.
+  /// The label of the value chosen on the axis with that key; empty: it has
+  /// none.
   std::string label_chosen(const std::string& key) const {
     const auto at = find_chosen(key);
     if (!at || !chosen_[*at]->index || sweep_.axes[*at].labels.empty())

@@ -8,10 +8,11 @@
 
 namespace sluice {
 
-/// A point of a sweep. Its runs differ in their seeds alone.
+/// A point of a sweep. The runs of a cell differ in their seeds alone.
 struct Cell {
   std::vector<CellValue> values = {};  ///< in the order of the axes
-  /// Of the values, for tables; of a cell with a label of its own, that.
+  /// The values as texts, for tables; the label, in a cell that has one of its
+  /// own.
   std::vector<std::string> texts = {};
   std::string label = {};  ///< "policy=local_loss, lr=0.1"
 };

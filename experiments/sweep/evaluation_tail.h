@@ -17,7 +17,7 @@ class EvaluationTail {
  public:
   explicit EvaluationTail(std::string run_folder);
 
-  /// Those that have been written since the last call.
+  /// The evaluations that have been written since the last call.
   std::vector<Record> next();
 
  private:

@@ -11,7 +11,8 @@
 namespace sluice {
 namespace {
 
-/// Of one run; NaN when it has not got there.
+/// The score of one run at a turn (0: at its end), higher is better; NaN when
+/// it has not got there.
 double score_of(const SweepRun& run, std::int64_t turn,
                 const std::string& measure) {
   const Record evaluation = evaluation_until(

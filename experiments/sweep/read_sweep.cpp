@@ -31,7 +31,8 @@ struct Written {
   ConfigNode seeds = {};
 };
 
-/// Its ends as numbers, when the axis has this range.
+/// Reads the ends of a range of this kind, two numbers, when the axis has one.
+/// Rejects a second range, and one beside values.
 void read_range(Fields& fields, const char* key, const char* text,
                 Range::Kind kind, Axis& axis) {
   std::vector<double> ends;

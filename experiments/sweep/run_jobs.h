@@ -41,8 +41,8 @@ std::optional<RunJob> job_of(SweepRun& run, double rung, const SweepRuns& runs,
 bool is_continued(const SweepRun& run, const Experiment& experiment,
                   const SweepOptions& options);
 
-/// Of the runs of these cells those that are to be done to their ends, or to a
-/// rung of so many epochs (0: their ends).
+/// The runs of these cells that are yet to be done, to their ends or to a rung
+/// of so many epochs (0: their ends).
 std::vector<RunJob> jobs_of(SweepRuns& runs,
                             const std::vector<std::size_t>& cells, double rung,
                             const SweepOptions& options);

@@ -78,7 +78,7 @@ std::string chooser_text(const SweepRuns& runs, const Halving& halving) {
                             halving.measure);
 }
 
-/// Of the cells that were at the rung, those that aren't among the best stop.
+/// Stops those of the cells at the rung that aren't among the best.
 void prune(SweepRuns& runs, const std::vector<std::size_t>& cells,
            const std::vector<std::size_t>& best, const Halving& halving,
            double rung) {
@@ -97,8 +97,8 @@ void prune(SweepRuns& runs, const std::vector<std::size_t>& cells,
   std::fflush(stdout);
 }
 
-/// Those that are left after the last rung; none when the sweep was stopped on
-/// the way.
+/// The cells that are left after the last rung; none when the sweep was stopped
+/// on the way.
 std::vector<std::size_t> halved(std::vector<std::size_t> cells,
                                 const Halving& halving, SweepRuns& runs,
                                 Launcher& launcher) {

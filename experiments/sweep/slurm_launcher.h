@@ -13,7 +13,7 @@
 namespace sluice {
 
 /// Does runs as the tasks of a Slurm job array, which it submits, and waits for
-/// them, if it shall. Those that an earlier sweep has submitted and that are
+/// them, if it shall. Tasks that an earlier sweep has submitted and that are
 /// still in the queue are waited for too.
 class SlurmLauncher final : public Launcher {
  public:

@@ -68,7 +68,7 @@ struct Sweep {
   std::vector<ListedCell> cells = {};  ///< of a list
   std::int64_t samples = 0;
   std::int64_t sample_seed = 1;
-  /// Of the runs of each cell: an axis of aggregation.
+  /// Seeds of each cell's runs: an axis to average over.
   std::vector<std::int64_t> seeds = {};
   std::optional<Halving> halving = {};
   std::string slurm = {};  ///< options for sbatch

@@ -65,7 +65,7 @@ class TaskArray {
 std::string run_folder_of(const ArrayTask& task,
                           const std::string& sweep_folder);
 
-/// Those that were submitted and aren't over, the first one first.
+/// The job arrays that were submitted and aren't over, the first one first.
 std::vector<TaskArray> open_arrays(const std::string& sweep_folder);
 
 }  // namespace sluice

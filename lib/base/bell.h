@@ -28,7 +28,7 @@ class Bell {
   std::uint64_t rung_ = 0;
 };
 
-/// A condition variable that rings bells too. Its owner's mutex is held in all
+/// A condition variable that rings bells too. The owner's mutex is held in all
 /// calls.
 class RingingCondition {
  public:

@@ -108,7 +108,7 @@ FolderLock::Try FolderLock::try_once() {
           "there apart",
           folder_, path));
   }
-  // Its holder may have removed it in between.
+  // The former holder may have removed the file between open() and lock().
   if (!is_at_path()) return Try::gone;
   const auto before = holder_in(descriptor_);
   // What the kernel has locked for us it has locked for nobody else here.
@@ -169,7 +169,8 @@ void FolderLock::write() const {
   if (options_.is_shared) ::fdatasync(descriptor_);
 }
 
-/// Of several that came at once, without locks, the last to write has it.
+/// Without locks of the file system: waits until all that came at once have
+/// written; the last to write has the folder, the others throw UserError.
 void FolderLock::settle() {
   std::this_thread::sleep_for(kSettling);
   const LockSeen seen = look_at_lock(folder_);

@@ -67,10 +67,11 @@ class FolderLock {
 /// The file that such a lock is on.
 std::string lock_file_of(const std::string& folder);
 
-/// Who holds a folder, for those who only look.
+/// The holder of a folder, for a process that only looks and takes no lock.
 struct LockSeen {
   bool is_held = false;
-  /// Who holds it, or did so and was killed; nothing: nobody, or unknown.
+  /// The process that holds it, or held it and was killed; nothing: none, or
+  /// unknown.
   std::optional<LockHolder> holder = {};
 };
 LockSeen look_at_lock(const std::string& folder);

@@ -56,7 +56,7 @@ class IpcDevice {
   virtual IpcHandle handle_of_memory(std::byte* memory) = 0;
   virtual IpcHandle handle_of_event(const Event& event) = 0;
 
-  // Those of another process, on the device that they are of.
+  // Memory and events of another process, opened on the device they belong to.
 
   virtual std::byte* open_memory(int device, const IpcHandle& handle) = 0;
   virtual Event open_event(int device, const IpcHandle& handle) = 0;
@@ -65,8 +65,9 @@ class IpcDevice {
 
   // What a stream does next ...
 
-  /// Of that device: a stream for copies, beside the current one. What arrives
-  /// doesn't wait for what is computed before something leaves.
+  /// A stream of that device for copies, beside the current one; one for each
+  /// way, so that a copy that arrives doesn't wait for what is computed before
+  /// something leaves.
   enum class Way { leaving, arriving };
   virtual Stream copies_on(int device, Way way) = 0;
   /// ... waits for what the event recorded last; for nothing if it never did.

@@ -8,8 +8,8 @@ namespace {
 
 using FileBuffer = __gnu_cxx::stdio_filebuf<char>;
 
-/// Of a file that is written as users expect it: readable by others as far as
-/// their umask lets it be.
+/// The mode of a new file, as users expect it: readable by others as far as the
+/// umask allows.
 constexpr int kMode = 0666;
 
 }  // namespace

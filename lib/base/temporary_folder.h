@@ -11,8 +11,9 @@ namespace sluice {
 std::string temporary_root();
 
 /// An empty folder of its own (mode 0700) in the system's temporary folder,
-/// removed with all that is in it. Those that processes of this user have left
-/// there because they were killed are removed first: each holds a lock.
+/// removed with all that is in it. Folders that killed processes of this user
+/// have left there are removed first; a free lock tells them from folders in
+/// use.
 class TemporaryFolder {
  public:
   /// Throws UserError when it can't be made.

@@ -64,7 +64,7 @@ struct LayerSpec {
   /// Multiply-adds of a forward, for one sample (a whole text): the static cost
   /// model that balances blocks.
   double flops = 0;
-  /// Of the (first) output: [C], [C, H, W] or [T, C].
+  /// Shape of the (first) output: [C], [C, H, W] or [T, C].
   SampleShape output;
   /// The same kind of layer for an input of another shape, with as many output
   /// channels and its own pools; its convolution goes in steps `stride` times

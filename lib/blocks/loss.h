@@ -11,8 +11,9 @@
 
 namespace sluice {
 
-/// outputs [N, classes], labels [N] int64 -> the mean loss, a scalar. Of texts:
-/// outputs [N, T, classes], labels [N, T], the mean over all places.
+/// outputs [N, classes], labels [N] int64 -> the mean loss, a scalar. For
+/// texts: outputs [N, T, classes], labels [N, T], the mean over all N * T
+/// positions.
 using Loss = std::function<at::Tensor(const at::Tensor& outputs,
                                       const at::Tensor& labels)>;
 

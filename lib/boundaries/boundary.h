@@ -93,7 +93,7 @@ class BoundaryEnd {
 /// its own sources' (heads, synthesizers).
 class Lower : public BoundaryEnd {
  public:
-  /// Of the boundary, for both ends.
+  /// What schedules know of the boundary: one answer for both ends.
   virtual Traits traits() const = 0;
   /// Called once for each batch that the block applies.
   virtual Signal signal(const BatchContext& context) = 0;

@@ -56,8 +56,8 @@ struct HeadResult {
   at::Tensor logits;
 };
 
-/// An auxiliary head: turns the features of a block into a local loss. Its
-/// parameters are trained by that loss, with weight 1.
+/// An auxiliary head: turns the features of a block into a local loss. That
+/// loss, with weight 1, trains the head's parameters.
 class Head : public torch::nn::Module {
  public:
   /// features: h_k, [N, ...] each.

@@ -15,17 +15,17 @@ struct Application {
   NamedTensors gradients = {};  ///< of the block's own parameters
 };
 
-/// Watches blocks learn without changing what they do. Its calls come from the
-/// threads of the workers, outside their measured time; the tensors are its
-/// own.
+/// Watches blocks learn without changing what they do. Called on the workers'
+/// threads, outside their measured time; the tensors it is given are copies.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual bool watches(std::int64_t turn) const = 0;
-  /// Of a watched turn: the block's parameters and buffers before it.
+  /// Called before a watched turn, with the block's parameters and buffers as
+  /// they are then.
   virtual void before_turn(int block, std::int64_t phase, std::int64_t turn,
                            NamedTensors weights) = 0;
-  /// Of a watched turn, when the block has gone backward in it.
+  /// Called in a watched turn after the block's backward, with what it applies.
   virtual void applied(Application application) = 0;
 };
 

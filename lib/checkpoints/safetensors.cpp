@@ -24,7 +24,7 @@ static_assert(std::endian::native == std::endian::little,
 
 using Json = nlohmann::ordered_json;
 
-/// Of a contiguous tensor on the CPU.
+/// The elements of a contiguous tensor on the CPU, as bytes.
 std::span<const std::byte> bytes_in(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()),
           tensor.nbytes()};

@@ -14,15 +14,16 @@
 
 namespace sluice {
 
-/// A tensor as the header of a safetensors file describes it. Its bytes are
-/// [begin, end) of what follows the header, and as many as sizes and dtype say.
+/// A tensor as the header of a safetensors file describes it. The tensor's data
+/// are bytes [begin, end) counted from the header's end, as many as sizes and
+/// dtype say.
 struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::float32;
   std::vector<std::int64_t> sizes = {};
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  /// CRC-32C of its bytes; nothing in files of other programs.
+  /// CRC-32C of the data; nothing in files of other programs.
   std::optional<std::uint32_t> checksum = {};
 };
 

@@ -18,7 +18,7 @@ class WorkerLost : public LinkError {
  public:
   WorkerLost(int block, const std::string& text)
       : LinkError("{}", text), block_(block) {}
-  /// Whose worker it was; 0: unknown.
+  /// The block that the lost worker ran; 0: unknown.
   int block() const { return block_; }
 
  private:

@@ -22,12 +22,12 @@ namespace sluice {
 /// hangs is found by its neighbours, or on the ProgressBoard.
 inline constexpr Deadline kControlDeadline = std::chrono::hours(24 * 365);
 
-/// Of all links of worker processes that are on a ProgressBoard: how long
-/// somebody waits there says nothing of whether the other hangs, which may wait
-/// itself; the launcher finds out, and kills who does.
+/// The deadline of every link between worker processes that a ProgressBoard
+/// supervises. A long wait doesn't prove that the neighbour hangs, since it may
+/// be waiting itself; the launcher finds the worker that does, and kills it.
 inline constexpr Deadline kSupervisedDeadline = kControlDeadline;
 
-/// Of the kind `clock`: a question, or its answer.
+/// Messages of the kind `clock`: a question, and the answer to it.
 Message clock_question();
 Message clock_answer();
 

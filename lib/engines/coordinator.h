@@ -38,8 +38,8 @@ struct RunLength {
   std::vector<Switch> switches = {};  ///< [i] begins phase i + 1
 };
 
-/// Decides for the whole run, at turn boundaries only. Its decisions are
-/// grants: the same sequence for every worker, each decided when it is first
+/// Decides for the whole run, at turn boundaries only. A decision is a grant:
+/// every worker gets the same sequence of them, each decided when it is first
 /// asked for. The first grant has no turns: when all blocks have reached it,
 /// all are there, and the clock starts. Safe to use from several threads.
 class Coordinator {

@@ -12,7 +12,7 @@
 namespace sluice {
 
 /// The grants of a crew, numbered from 0, and how many each block has carried
-/// out. Those that all have carried out are forgotten.
+/// out. Grants that all blocks have carried out are dropped, but for the last.
 class GrantBook {
  public:
   struct Entry {

@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-/// Who watches workers that are processes.
+/// How a crew supervises workers that are processes.
 struct Supervision {
   /// Told what is heard of them; nullptr: they are threads of this process.
   ProgressBoard* board = nullptr;

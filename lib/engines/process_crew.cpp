@@ -114,7 +114,8 @@ class ProcessCrew final : public Crew {
 
   void one_failed() {
     grace_ends_ = clock_.now() + kGrace;
-    // Its neighbours may have given it up a little before the board does.
+    // Half the deadline: the neighbours of a hanging worker may have given it
+    // up a little before the board does.
     kill_stalled(hooks_.deadline / 2);
   }
 

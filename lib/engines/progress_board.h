@@ -40,16 +40,17 @@ class ProgressBoard {
   /// A message came from the block's worker, which goes on; `has_moved` unless
   /// it says only that the worker lives.
   void heard(int block, bool has_moved = false);
-  /// One of kind `progress` (Heartbeat::record()).
+  /// A message of kind `progress` (Heartbeat::record()) came from the block's
+  /// worker.
   void progress(int block, const Record& record);
-  /// Its link has ended.
+  /// The link to the block's worker has ended.
   void ended(int block);
 
   /// Whether every block was heard once: then all have joined their neighbours.
   bool all_heard() const;
-  /// Who has stalled for longest, if that is for `deadline` at least: a process
-  /// that says nothing at all, or one that works and gets nowhere. An action
-  /// moves a worker when it is done: the deadline must be longer than any.
+  /// The worker that has stalled for longest, if for at least `deadline`: its
+  /// process says nothing at all, or works without progress. An action moves a
+  /// worker when it is done: the deadline must be longer than any.
   std::optional<Stalled> stalled(Deadline deadline) const;
 
  private:

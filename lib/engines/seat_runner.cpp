@@ -18,7 +18,8 @@ void SeatRunner::fail() const {
 
 void SeatRunner::execute(const Action& action, Seat& seat) const {
   if (!order_) return perform(action, seat);
-  // Of another block of the executor, which its own heartbeat shows.
+  // The seat waits for another one of the same executor; which one, that seat's
+  // own heartbeat shows.
   std::optional<Waiting> shown;
   if (heartbeat_ != nullptr) shown.emplace(*heartbeat_, kAnyNeighbour);
   std::optional<SeatClock::Waiting> counted;

@@ -4,14 +4,14 @@
 
 namespace sluice {
 
-/// The loops of the codecs over plain arrays, without LibTorch: of the CPU, or
-/// of a GPU. What a number becomes is said in lib/kernels/element.h, and is
+/// The loops of the codecs over plain arrays, without LibTorch: for the CPU, or
+/// for a GPU. What a number becomes is said in lib/kernels/element.h, and is
 /// the same bits on both.
 ///
-/// All arrays lie on the device whose loops these are, and don't overlap. Those
-/// of a GPU run on its current device in `stream`, a cudaStream_t, and return
+/// All arrays lie on the device whose loops these are, and don't overlap. GPU
+/// loops run on the current device in `stream`, a cudaStream_t, and return
 /// before they are done; they throw InternalError when they can't be started.
-/// Those of the CPU ignore it.
+/// CPU loops ignore `stream`.
 struct CodecKernels {
   using Stream = void*;
 

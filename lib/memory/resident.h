@@ -4,8 +4,8 @@
 
 namespace sluice {
 
-/// Of this process, as the kernel counts it, in bytes; 0 where there is no
-/// /proc.
+/// The resident memory of this process in bytes, as the kernel counts it; 0
+/// where there is no /proc.
 struct ResidentSize {
   std::int64_t now = 0;
   std::int64_t peak = 0;  ///< the most since the process began

@@ -12,7 +12,7 @@ constexpr double kMillisecondsPerSecond = 1000;
 }  // namespace
 
 c10::Event GpuClock::now() const {
-  // Of CUDA's events only those of the backend's default take the time.
+  // CUDA events record a time only with the flag BACKEND_DEFAULT.
   c10::Event event(device_.type(), c10::EventFlag::BACKEND_DEFAULT);
   event.record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
   return event;

@@ -103,7 +103,8 @@ void TraceWriter::taken(std::int64_t id, std::string_view name, int block,
 
 void TraceWriter::counter(int block, std::string_view name, double time,
                           double value) {
-  // Of a counter the lane is no part: its name must say whose it is.
+  // Viewers show a counter apart from the lanes, so its name must say the
+  // block.
   write(Json{{"ph", "C"},
              {"name", fmt::format("block {}: {}", block, name)},
              {"pid", kProcess},

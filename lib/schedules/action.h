@@ -10,7 +10,8 @@
 
 namespace sluice {
 
-/// The how-manieth visit of a batch: what has been done is kept by both.
+/// A visit of a batch: the batch, and the index of the visit, from 0. The
+/// ledger keeps what has been done by both.
 struct BatchRound {
   std::int64_t batch = 0;
   std::int64_t round = 0;
@@ -19,7 +20,7 @@ struct BatchRound {
   auto operator<=>(const BatchRound&) const = default;  // NOLINT
 };
 
-/// "3", of another round than the first "3.1".
+/// "3" for round 0 of batch 3, "3.1" for round 1.
 std::string to_text(const BatchRound& visit);
 
 /// One step of one block, and the batch that it is for.
@@ -30,13 +31,14 @@ struct Action {
   /// count on.
   std::int64_t turn = 0;
   std::int64_t phase = 0;  ///< of the timetable: which plan it belongs to
-  /// Of a forward that takes its input from a replay buffer: how many batches
-  /// have been written into it before. `batch` counts the block's own.
+  /// In a forward that takes its input from a replay buffer: how many batches
+  /// have been written into the buffer before. `batch` then counts the block's
+  /// own.
   std::int64_t arrived = 0;
-  /// Of a forward: the batches whose activations were dropped for it, because
-  /// the block above was slow.
+  /// In a forward: the older batches whose activations were dropped when this
+  /// one's was sent, because the block above was slow.
   std::vector<std::int64_t> dropped = {};
-  /// Of methods that visit a batch several times: which visit; from 0.
+  /// Index of the visit, from 0, in methods that visit a batch several times.
   std::int64_t round = 0;
 
   bool operator==(const Action&) const = default;

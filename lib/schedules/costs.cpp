@@ -40,8 +40,8 @@ double replay_seconds(const BlockCosts& costs, const BlockPlan& plan) {
 
 double mean_seconds(const BlockCosts& costs, const BlockPlan& plan, Op op) {
   const double seconds = op_seconds(costs, op);
-  // Of a backward in two halves the first has both. In this order, which the
-  // last bits of a virtual time depend on.
+  // In a backward of two halves the first has the head and the replay. The
+  // order of the sum decides the last bits of a virtual time.
   const bool has_head = op == Op::backward || op == Op::backward_input;
   if (has_head) return seconds + costs.head + replay_seconds(costs, plan);
   // Batches of an evaluation are as large as a whole turn's.

@@ -11,8 +11,8 @@ namespace sluice {
 
 /// Seconds that the actions of a block take on the virtual clock.
 struct BlockCosts {
-  /// Of each op; a backward without what follows. op_seconds() says what those
-  /// take that have none.
+  /// Seconds of each op; of a backward without `head` and `replay`.
+  /// op_seconds() says what an op without an entry takes.
   ByOp<double> seconds = {};
   /// More per backward: the auxiliary head, both ways.
   double head = 0;
@@ -71,9 +71,10 @@ struct Costs {
   std::vector<Variation> variation = {};  ///< index k-1; missing: none
 };
 
-/// Of an op of a block, without its slowness, head and replay. A backward of
-/// which only the halves are known takes what both do; a half of which nothing
-/// is known half of a backward; an evaluation what a forward does.
+/// Seconds of an op of a block, without its slowness, head and replay. A
+/// backward of which only the halves are known takes what both do; a half of
+/// which nothing is known half of a backward; an evaluation what a forward
+/// does.
 double op_seconds(const BlockCosts& costs, Op op);
 
 /// Whether any action or message takes time.
@@ -85,7 +86,7 @@ bool replays(const BlockPlan& plan);
 double seconds_of(const Costs& costs, const BlockPlan& plan,
                   const Action& action);
 
-/// Of a message, as Costs::bytes say.
+/// The size of a message, as Costs::bytes say.
 double bytes_of(const Costs& costs, const Transfer& transfer);
 
 /// How long a message keeps its direction of the boundary busy, and how long it

@@ -10,13 +10,14 @@
 namespace sluice {
 
 /// How a block that runs free finds its next action: not in a list, but among
-/// those that it could do now. Its turn is the newest batch that it has
+/// those that it could do now. The block's turn is the newest batch that it has
 /// forwarded, so that turn - batch is a staleness that is measured. Touches
 /// neither channel nor clock: somebody else knows which of its choices are
 /// ready.
 class FreeRunning {
  public:
-  /// Its plan in each phase of the timetable, with in_flight > 0.
+  /// phases: the block's plan in each phase of the timetable; each with
+  /// in_flight > 0.
   explicit FreeRunning(std::vector<BlockPlan> phases);
 
   /// The turns that it may do next, and what follows them. Only when is_done().

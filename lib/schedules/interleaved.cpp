@@ -39,7 +39,7 @@ std::vector<Step> one_after_another(const Seating& seats,
   return steps;
 }
 
-/// Of a turn of the executor, from 0.
+/// The steps of one turn of an executor, in its order; executors count from 0.
 std::vector<Step> steps_of(const Seating& seats, int executor,
                            std::int64_t batches) {
   if (batches % seats.executors != 0) return one_after_another(seats, batches);

@@ -39,7 +39,8 @@ struct OpRow {
   /// The op whose seconds it takes, or such a part of them: op_seconds().
   Op costs_as = Op::forward;
   double cost_share = 1;
-  /// Of the key of that name in [virtual]; empty: there is none.
+  /// Help text of the op's key in [virtual], which has its name; empty: there
+  /// is no such key.
   std::string_view cost_text = {};
 };
 

@@ -108,7 +108,7 @@ struct BlockPlan {
   /// above the block, and those that go up with h_k for ends further up.
   std::vector<std::string> keeps = {};
   std::vector<std::string> relays = {};
-  /// Of the boundary below.
+  /// What the upper end of the boundary below does.
   UpperEnd upper = UpperEnd::plain;
   bool answers() const { return upper == UpperEnd::answers; }
   bool forwards_data() const { return upper == UpperEnd::from_data; }
@@ -116,8 +116,8 @@ struct BlockPlan {
   /// free (FreeRunning), and this is how many batches may wait for their
   /// backward or lesson at once.
   std::int64_t in_flight = 0;
-  /// Of the boundaries around a block that runs free. From a buffer below it
-  /// takes as many inputs as the run has turns.
+  /// How activations wait at the boundaries below and above a block that runs
+  /// free. From a buffer below it takes as many inputs as the run has turns.
   InboxTraits inbox_below = {};
   InboxTraits inbox_above = {};
   /// Batches that came between the one that is applied and the turn's own.
@@ -140,8 +140,9 @@ enum class Barrier : std::uint8_t {
 /// What every schedule of a phase of a run is made from.
 struct RunPlan {
   std::vector<BlockPlan> blocks;  ///< index k-1
-  /// Of executors with several blocks: the forwards and backwards of a grant in
-  /// the executor's order; BlockPlan::program makes the same of each block.
+  /// For executors with several blocks: makes the forwards and backwards of a
+  /// grant in the executor's order; BlockPlan::program makes those of one block
+  /// in the same order.
   std::vector<SeatAction> (*order)(const RunPlan& plan, int executor,
                                    const Grant& grant) = nullptr;
   /// clip.scope = "model": an update waits for the whole model's norm.
@@ -149,7 +150,7 @@ struct RunPlan {
   Barrier barrier = Barrier::none;
 };
 
-/// Those of a whole run, by phase: a timetable begins the next one when the
+/// The plans of a whole run, by phase: a timetable begins the next one when the
 /// pipe has been drained.
 using Plans = std::vector<RunPlan>;
 

@@ -84,7 +84,8 @@ class Paths {
       applied = {*applied.rbegin()};
   }
 
-  /// Of the losses within the reach of boundary k those that somebody needs.
+  /// Finds which losses within the reach of boundary k must cross it: block k
+  /// applies them, or they cross boundary k-1 too.
   void find_crossing(int k) {
     const auto index = static_cast<std::size_t>(k);
     for (const int loss : within_reach_[index])

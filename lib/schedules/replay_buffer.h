@@ -13,14 +13,14 @@ namespace sluice {
 /// Which entry of a replay buffer is read next, and which one leaves when it is
 /// full.
 enum class ReplayOrder : std::uint8_t {
-  /// Of the entries that were used least, the one written last; the oldest one
+  /// The entry written last, among those used least, is read; the oldest one
   /// leaves. As in the code of DGL (arXiv:1901.08164).
   priority_lifo,
-  /// Of the entries that were used least, the oldest; the oldest one leaves.
+  /// The oldest entry, among those used least, is read; the oldest one leaves.
   fifo,
-  /// Any, at random. Of n messages written the full buffer holds a uniform
-  /// sample: the n-th takes the place of a random one with probability
-  /// batches / n, or is dropped (Vitter's algorithm R, 1985).
+  /// A random entry is read. The full buffer holds a uniform sample of the n
+  /// messages written: the n-th takes the place of a random one with
+  /// probability batches / n, or is dropped (Vitter's algorithm R, 1985).
   reservoir
 };
 
@@ -59,7 +59,7 @@ class ReplayBuffer {
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
   std::int64_t written() const { return written_; }
-  /// Of all that it holds.
+  /// Bytes of all entries.
   std::size_t bytes() const;
 
  private:
@@ -70,7 +70,8 @@ class ReplayBuffer {
   bool is_bounded() const { return options_.max_reuse >= 0; }
   std::int64_t reads_left() const;
   std::size_t next_to_read();
-  /// Of the full buffer, by the order of things; nothing: the new message.
+  /// The entry that leaves the full buffer, by `order`; nothing: the new
+  /// message is dropped instead.
   std::optional<std::size_t> next_to_leave();
 
   ReplayOptions options_;

@@ -17,14 +17,16 @@ struct ScheduleOptions {
   /// Turns whose gradients are accumulated for an update.
   std::int64_t accumulate = 1;
   MicroBatches micro_batches = {};
-  /// Of a pipeline: which weights its windows see, where that isn't those that
+  /// For a pipeline: which weights its windows see, where it isn't those that
   /// the window begins with; and whether the pipe is empty after each turn.
   WeightsAtBackward window_weights = {};
   bool flush = true;
   bool recompute = false;  ///< BlockPlan's
-  /// That blocks are dealt out to; 0: one for each.
+  /// Number of executors that the blocks are dealt out to; 0: one for each
+  /// block.
   int executors = 0;
-  /// make_free_plan()'s.
+  /// For "free": most batches between forward and backward, as make_free_plan()
+  /// takes it.
   std::int64_t in_flight = 0;
 };
 
@@ -34,7 +36,8 @@ using MakePlan = RunPlan (*)(const std::vector<Traits>& boundaries,
                              const ScheduleOptions& options);
 using ScheduleRow = Row<MakePlan>;
 
-/// Of a new one: its BlockPlan::program, in a source of its own, and its row.
+/// All schedules. A new one is its BlockPlan::program, in a source of its own,
+/// and its row.
 std::span<const ScheduleRow> schedule_rows();
 
 }  // namespace sluice

@@ -78,8 +78,8 @@ class Simulation {
   bool idle(int block) const;
   /// Whether all blocks have done everything.
   bool finished() const;
-  /// Who waits for whom, as one sentence with the cycle; meaningful when next()
-  /// gave nothing and finished() is false.
+  /// Which block waits for which, as one sentence with the cycle; meaningful
+  /// when next() gave nothing and finished() is false.
   std::string stuck() const;
   /// Boundaries whose channels kept a block from acting: what must grow.
   /// Entries are (boundary, is_up).
@@ -109,22 +109,23 @@ class Simulation {
     std::deque<Action> actions;
     double clock = 0;
     Ledger ledger;
-    /// Of a block that shares its executor: where its actions stand among the
+    /// For a block that shares its executor: where its actions stand among the
     /// executor's, and how many of those were given.
     std::deque<std::int64_t> places = {};
     std::int64_t given = 0;
-    /// Of a block that runs free; `actions` then holds what it would do next.
+    /// Chooses the actions of a block that runs free; `actions` then holds what
+    /// it would do next.
     std::optional<FreeRunning> chooser = {};
   };
 
   /// Gradients that were on their way, and where the blocks' clocks were.
   void begin_with(const std::vector<Transfer>& gradients,
                   const SavedClock& saved);
-  /// One that shares its executor with others.
+  /// give(), for a block that shares its executor with others.
   void give_shared(int block, const Grant& grant);
   /// Whether the executor has done what comes before the block's next action.
   bool is_its_turn(int block) const;
-  /// Whose turn it is at the block's executor; 0: of one that has none.
+  /// The block whose action is next at this block's executor; 0: none is left.
   int comes_before(int block) const;
   std::vector<int> of_same_executor(int block) const;
   int executor_of(int block) const;
@@ -172,9 +173,9 @@ class Simulation {
   /// 0 when there is none.
   int behind(int block) const;
   const RunPlan& plan(std::int64_t phase) const;
-  /// Of the lane's next action.
+  /// The plan of the phase of the lane's next action.
   const RunPlan& plan_of(const Lane& lane) const;
-  /// Whom the block waits for and why; 0 when it waits for nobody.
+  /// The block that this one waits for, and why; 0 when it waits for none.
   std::pair<int, std::string> waits_for(int block) const;
 
   Plans plans_;
@@ -195,7 +196,7 @@ class Simulation {
 /// ones never hinder blocks in lockstep. Throws UserError with the cycle when
 /// the plan would wait for itself whatever the capacities.
 std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack);
-/// Those that do for every phase of a timetable.
+/// Capacities that suffice in every phase of a timetable.
 std::vector<Capacity> capacities_of(const Plans& plans, std::size_t slack);
 
 /// Runs all blocks through a grant to its end, in the way of the plan.

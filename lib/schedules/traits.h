@@ -17,10 +17,10 @@ struct WeightsAtBackward {
   std::string_view view = "stash";  ///< the row's name
   /// The backward forwards the batch once more.
   bool forwards_again = false;
-  /// Its gradients are taken at the weights that the block then has.
+  /// The backward takes gradients at the weights that the block then has.
   bool of_today = false;
-  /// Which ones follows from the window that a batch is of, whenever the block
-  /// forwards it: of pipelines, not of delays.
+  /// Which weights follows from the window that the batch is in, whenever the
+  /// block forwards it: for pipelines, not for delays.
   bool by_window = false;
 
   bool replays() const { return forwards_again && of_today; }
@@ -45,8 +45,9 @@ inline constexpr std::int64_t kUnbounded =
 /// concerned.
 enum class UpperEnd : std::uint8_t {
   plain,  ///< takes what comes from below, and sends gradients down
-  /// A training forward takes what the end makes of the data and waits for
-  /// nobody; what comes from below is learned from, in the same turn.
+  /// A training forward takes what the end's input model predicts from the
+  /// data, and waits for no block below; the activation from below is learned
+  /// from in the same turn, and that lesson does wait for it.
   from_data,
   /// With each backward something else goes down beside the gradients.
   answers

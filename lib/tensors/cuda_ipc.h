@@ -13,9 +13,9 @@ namespace sluice {
 /// or in each other's reach, and the program was built with nvcc.
 bool has_cuda_ipc(const c10::Device& one, const c10::Device& other);
 
-/// Of CUDA and LibTorch's streams and memory: the buffers that it allocates and
-/// keeps are those of view_of() (lib/tensors/pack.h). has_cuda_ipc(device, ...)
-/// is true.
+/// Makes the IpcDevice of CUDA, with LibTorch's streams and memory: the buffers
+/// that it allocates and keeps are those of view_of() (lib/tensors/pack.h).
+/// has_cuda_ipc(device, ...) is true.
 std::shared_ptr<IpcDevice> cuda_ipc_device(const c10::Device& device);
 
 }  // namespace sluice

@@ -22,7 +22,7 @@ bool has_channels_last(const at::Tensor& mask) {
          mask.is_contiguous(at::MemoryFormat::ChannelsLast3d);
 }
 
-/// Of [N, C, ...], not empty.
+/// The sizes of a mask [N, C, ...] that is not empty.
 ChannelsLast shape_of(const at::Tensor& mask) {
   return {.samples = mask.size(0),
           .channels = mask.size(1),

@@ -36,10 +36,10 @@ struct UpdateInfo {
   /// Norm of the whole model's gradients, where blocks have exchanged it.
   std::optional<double> model_norm = {};
   double rate = 0;
-  /// Of a VelocityOptimizer: what the step goes along.
+  /// What the step of a VelocityOptimizer goes along.
   StepMix mix = {};
-  /// With which the window's only batch was forwarded: of the first parameters,
-  /// the block's own. Empty unless the options want them
+  /// The weights that the window's only batch was forwarded with: those of the
+  /// first parameters, the block's own. Empty unless the options want them
   /// (OptimizerOptions::wants_forward_weights), or where none were kept.
   Tensors forward_weights = {};
 };

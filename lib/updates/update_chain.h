@@ -23,7 +23,7 @@ class UpdateChain {
                  std::int64_t turns_per_epoch) const;
   /// Optimizer::direction().
   Tensors direction(double learning_rate) const;
-  /// Of all links.
+  /// The state of all links, for a checkpoint.
   NamedTensors state() const;
 
  private:

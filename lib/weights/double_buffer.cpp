@@ -42,7 +42,7 @@ class DoubleBuffer final : public WeightView {
 
   void before_update(std::int64_t version) override {
     keep(version);
-    // Those that come are of this version or a later one.
+    // Batches still to come are of this version or a later one.
     while (versions_.begin()->first < version) {
       spare_.push_back(std::move(versions_.begin()->second));
       versions_.erase(versions_.begin());

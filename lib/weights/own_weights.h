@@ -22,7 +22,7 @@ class OwnWeights : public WeightView {
   void restore(Flight& flight, const Tensors& weights) override;
 
  protected:
-  /// Those that the batch is forwarded with; they are copied.
+  /// The weights to forward the batch with; the view copies them.
   virtual Tensors weights_for(const Flight& flight) const = 0;
   const Block& block() const { return block_; }
 

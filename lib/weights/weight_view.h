@@ -23,8 +23,8 @@ struct Flight {
       {};  ///< leaves; they ask for gradients if the block below wants
   at::Tensor labels = {};
   Pass pass = {};
-  /// Of the weights of its forward: the block's, unless the view takes others
-  /// and says so.
+  /// Version of the weights that the forward used: the block's, unless the view
+  /// takes others and sets it.
   std::int64_t version = 0;
   Attachments attachments = {};  ///< that the lower end above needs
   /// Updates that the block will make between its forward and its backward, as
@@ -79,7 +79,7 @@ class WeightView {
 /// What a view is made from; all that is referred to must outlive it.
 struct WeightViewSite {
   Block& block;
-  /// Of the block: its own parameters come first.
+  /// The block's update chain; the block's own parameters come first in it.
   const UpdateChain& update;
   StatisticsAt statistics = StatisticsAt::forward;
   /// Whether batches in flight will be saved: `mixed` then keeps copies of
@@ -99,22 +99,23 @@ struct WeightViewKind {
 };
 using WeightViewRow = Row<WeightViewKind>;
 
-/// Of blocks where updates come between a batch's forward and backward. A new
-/// one is one source file and one row, at the end: checkpoints name a view by
-/// its place.
+/// All views for blocks where updates come between a batch's forward and
+/// backward. A new one is one source file and one row, at the end: checkpoints
+/// name a view by its place.
 std::span<const WeightViewRow> weight_views();
 
 /// The row's traits. Throws UserError when there is none of that name.
 WeightsAtBackward weights_at_backward(std::string_view view);
-/// Its row's check.
+/// Runs the row's check; throws UserError where the optimizer doesn't go with
+/// the view.
 void check_weight_view(const WeightsAtBackward& weights,
                        const OptimizerOptions& optimizer);
 /// The place of its row.
 std::int64_t number_of(const WeightsAtBackward& weights);
 
-/// That of the block's row. Where no updates come between the forward and the
-/// backward of a batch it is the latest weights, whatever the row: the graph is
-/// kept, or built anew where the plan wants it.
+/// Makes the view of the row that the plan names. Where no updates come between
+/// the forward and the backward of a batch it is that of the latest weights,
+/// whatever the row: the graph is kept, or built anew where the plan wants it.
 std::unique_ptr<WeightView> make_weight_view(const BlockPlan& plan,
                                              const WeightViewSite& site);
 

@@ -43,7 +43,7 @@ struct BatchesInFlight {
 
   bool empty() const;
   std::size_t graphs() const;
-  /// Of one that is taken out.
+  /// Each takes what is held of the batch, which must be there, out of its map.
   Flight take_flight(std::int64_t batch);
   ToLearn take_lesson(std::int64_t batch);
   Asked take_half(std::int64_t batch);

@@ -44,7 +44,7 @@ class Ports {
   /// Payload of what waits to be received, and in the inbox.
   std::int64_t waiting_bytes() const;
 
-  // Of a block that runs free on a thread of its own.
+  // For a block that runs free on a thread of its own:
 
   /// Before the first action: the bell is rung when a message has come or one
   /// has room, and the sender drops by itself what the plan says.

@@ -140,7 +140,7 @@ Payload Seat::read(Source& source, std::int64_t batch) const {
   return payload;
 }
 
-/// Of a training batch.
+/// The input of a training batch, received or read.
 Payload Seat::input(const Action& action) {
   if (block() == 1) return read(*sources_.training, action.batch);
   const Inbox::Input taken = ports_.input(action);

@@ -75,13 +75,14 @@ struct Sources {
 /// What a seat is made of; `above` and `below` where there is a neighbour.
 struct SeatParts {
   Block block;
-  /// Of the boundary above the block, by phase; phases may share one.
+  /// Lower ends of the boundary above the block, by phase; phases may share
+  /// one.
   std::vector<std::shared_ptr<Lower>> lowers = {};
-  /// Of the boundary below, likewise. Empty: plain ones.
+  /// Upper ends of the boundary below, by phase. Empty: plain ones.
   std::vector<std::shared_ptr<Upper>> uppers = {};
   Link below = {};
   Link above = {};
-  /// Of the boundaries below and above (payloads.h).
+  /// Codecs of the boundaries below and above (payloads.h).
   std::shared_ptr<const Codec> codec_below = nullptr;
   std::shared_ptr<const Codec> codec_above = nullptr;
   Sources sources = {};

@@ -19,10 +19,10 @@ class SeatClock {
   /// Does the work, which counts for that op but for what it waits meanwhile.
   void measure(Op op, const std::function<void()>& work);
   const TimeSpent& spent() const { return spent_; }
-  /// Of work on a GPU all that was started, which it waits for.
+  /// Adds the times of all work started on a GPU, which it waits for.
   void collect();
 
-  /// Counts as waiting for its life.
+  /// Adds its lifetime to the block's waiting time.
   class Waiting {
    public:
     explicit Waiting(SeatClock& clock);

@@ -42,7 +42,8 @@ Record SeatLog::record_of(std::string_view kind, const Action& action) const {
   record.set("kind", std::string(kind));
   record.set("turn", action.turn);
   record.set("block", std::int64_t{block_});
-  // Whose samples they were: readers know turns, not how they were cut.
+  // The turn that the samples came from: readers of the metrics know turns, not
+  // the batches that a turn is cut into.
   record.set("batch", micro_batches_.turn_of(action.batch));
   return record;
 }

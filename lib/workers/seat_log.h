@@ -40,8 +40,9 @@ class SeatLog {
   /// of a turn are for the next updated().
   void applied(const Action& action, std::int64_t staleness,
                std::int64_t steps_between, BatchFigures figures);
-  /// Of an input from a replay buffer: how many batches newer the newest is
-  /// that was ever written into it, and how often the input was used before.
+  /// An input came from a replay buffer: `age` is how many batches newer the
+  /// newest is that was ever written into the buffer, `reuse` how often the
+  /// input was used before.
   void took(std::int64_t age, std::int64_t reuse);
   void updated(const Action& action, double learning_rate);
   /// `name`: of the loss, "synthesizer_loss" or "input_loss".

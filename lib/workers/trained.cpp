@@ -68,7 +68,8 @@ Trained::Trained(const Block& block, const UpdateOptions& options,
     const bool is_plain = i >= uppers.size() || !uppers[i];
     add_ends(lowers[i], is_plain ? std::make_shared<Upper>() : uppers[i]);
   }
-  // Of lower ends first: optimizer states lie in this order.
+  // Learners of lower ends come before those of upper ends: optimizer states
+  // lie in this order.
   for (PhaseEnds& ends : ends_) ends.upper_learners = add_learners(*ends.upper);
   update_ = std::make_unique<UpdateChain>(options_, unwatched(tensors_));
 }
@@ -96,7 +97,8 @@ void Trained::add_ends(std::shared_ptr<Lower> lower,
   ends_.push_back(std::move(ends));
 }
 
-/// Those of an earlier phase when they are the same.
+/// Index of the end's learners in learners_: an earlier phase's entry when the
+/// names are the same, whose tensors the end then shares.
 std::size_t Trained::add_learners(const BoundaryEnd& end) {
   NamedTensors tensors = end.learners();
   for (std::size_t i = 0; i < learners_.size(); ++i) {

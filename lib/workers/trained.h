@@ -56,7 +56,7 @@ class Trained {
   /// What its ends copy from other blocks before they train, by the names of
   /// what is copied.
   NamedTensors copied() const;
-  /// Of all optimizers.
+  /// The state of all optimizers.
   NamedTensors state() const;
   void restore(const NamedTensors& weights, const NamedTensors& state,
                std::string_view source);

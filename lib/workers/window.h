@@ -20,7 +20,7 @@ struct Window {
   std::int64_t first_turn = 0;  ///< whose batches they are
   Staleness in_batches = {};
   Staleness in_updates = {};
-  /// Of the last batch, where a correction wants them.
+  /// The weights of the last batch's forward, where a correction wants them.
   Tensors forward_weights = {};
   /// What of the whole model's norm came down with the last gradients.
   double squared_norm_above = 0;

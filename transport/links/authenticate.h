@@ -17,7 +17,7 @@ class OtherVersion final : public LinkError {
   using LinkError::LinkError;
 };
 
-/// Who we are to the peer.
+/// The name and secret that we show to the peer.
 struct Identity {
   Secret secret = {};
   std::uint32_t from = 0;  ///< block, or 0 for the launcher

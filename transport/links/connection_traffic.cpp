@@ -17,7 +17,8 @@ namespace asio = boost::asio;
 
 constexpr std::array<std::byte, kAlignment> kPadding = {};
 
-// Who sends shall go on with its work, and the others in the loop with theirs.
+// Bytes written at once, so that a sending thread soon goes on with its work,
+// and the loop's other handlers with theirs.
 constexpr std::size_t kWrittenAtOnce = std::size_t{1} << 20;
 
 // A multiple of kAlignment, so that only the last piece is padded.
@@ -89,7 +90,8 @@ asio::awaitable<void> Connection::read_message(FrameHeader header) {
     co_await read_payload(message);
   }
   if (is_new) mailbox_.deliver(std::move(message));
-  // Who awaits the message need not wait for what comes after it.
+  // Yields, so that a thread that awaits the message doesn't wait for what
+  // comes after it.
   co_await asio::post(executor_, asio::use_awaitable);
 }
 

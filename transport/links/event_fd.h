@@ -22,7 +22,8 @@ class EventFd {
   /// Until this bell or `other` is rung, or the time is over.
   void sleep(const EventFd& other, std::chrono::nanoseconds at_most) const;
   int descriptor() const { return event_.get(); }
-  /// Who waits for the descriptor in another way; the caller closes it.
+  /// Hands the descriptor over to a caller that waits for it in another way,
+  /// and closes it.
   int release() { return event_.release(); }
   /// Another descriptor of the same bell, for that too. Throws UserError when
   /// the system has none left.

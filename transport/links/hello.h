@@ -28,9 +28,10 @@ struct Hello {
   /// Of a link that goes on after its connection broke; else zeros.
   Session session = {};
   std::uint64_t received = 0;  ///< messages that came over the link so far
-  std::uint64_t taken = 0;     ///< of those, what its user has received
-  /// Of a worker: where it listens. Of the launcher: of all workers, block 1
-  /// first (one that has nobody below listens nowhere: "").
+  std::uint64_t taken = 0;     ///< how many of them its user received
+  /// From a worker: the address where it listens. From the launcher: the
+  /// addresses of all workers, block 1 first (a worker without a block below
+  /// listens nowhere: "").
   std::vector<std::string> addresses = {};
   /// Between ranks: what the sender was started with, as its users compare it
   /// (RendezvousOptions::run); opaque here. Else empty.

@@ -81,14 +81,14 @@ void IoThread::wait_outside(Lock& lock, Clock::time_point until) {
 void IoThread::stay() {
   const Lock lock(mutex_);
   stays_ = true;
-  // Who is in the loop leaves it.
+  // A posted handler makes the thread that runs the loop return from it.
   if (occupied_ && !by_thread_) boost::asio::post(context_, [] {});
   if (!occupied_) rest_until({});
 }
 
-// Nobody is in the loop: who waits outside goes in, or the thread after a
-// while. The alarm is only set when it would go off too late, because that is
-// dear.
+// The event loop is idle: a waiting thread takes it over, or the I/O thread at
+// `end`. The alarm is set only if it would go off too late, because setting it
+// is expensive.
 void IoThread::rest_until(Clock::time_point end) {
   if (outside_ > 0) changed_.notify_all();
   rests_until_ = stays_ ? Clock::time_point() : end;
@@ -174,7 +174,7 @@ void IoThread::LoopGuard::leave() {
   if (io_.occupied_) return;
   const auto now = Clock::now();
   auto until = now + (hurries_ ? kShortRest : kRest);
-  // Who has not run the loop must not keep the thread from it.
+  // A guard that has not run the loop must not make the I/O thread wait longer.
   if (!has_run_ && io_.rests_until_ > now)
     until = std::min(until, io_.rests_until_);
   io_.rest_until(until);

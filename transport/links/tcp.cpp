@@ -36,7 +36,7 @@ std::optional<asio::ip::address> literal(const std::string& host) {
   return address;
 }
 
-// Of ":80"; 0 of nothing.
+// The port in ":80"; 0 for an empty text, nothing for one that is no port.
 std::optional<std::uint16_t> port_of(std::string_view text) {
   if (text.empty()) return 0;
   if (!text.starts_with(':')) return std::nullopt;

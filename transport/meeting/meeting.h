@@ -20,9 +20,11 @@ namespace sluice {
 class PeerAcceptor;
 
 struct MeetingOptions {
-  /// Who we are to those who call; its secret goes for our own calls too.
+  /// Our name and secret, shown to processes that call us; the secret is used
+  /// in our own calls too.
   Identity identity = {};
-  /// Who called and has not proved itself and said hello by then is sent away.
+  /// Time in which a caller must have proved itself and said hello; then it is
+  /// sent away.
   std::chrono::milliseconds greeting_time = std::chrono::seconds(2);
   /// Whether a caller that has proved itself and begins a new link may take
   /// part: why not, or "". What it says is told to the caller, to all that came

@@ -28,7 +28,7 @@ struct RendezvousOptions {
   Capacity control = {};
   /// How long all of the workers may take to come.
   Deadline patience = std::chrono::minutes(1);
-  /// Of the links that are made: how long a send or receive waits while nothing
+  /// How long a send or receive over a link that was made waits while nothing
   /// moves on the connection.
   Deadline deadline = std::chrono::minutes(1);
   /// Called about every 50 ms while waiting, on the waiting thread; throws when
@@ -37,12 +37,12 @@ struct RendezvousOptions {
   /// What this process says of its run to those that ask for it: a worker to
   /// the launcher, which answers with its own; at most kMaxRunText bytes.
   std::string run = {};
-  /// Of the launcher: why a block that said `run` must not take part, or "".
-  /// On the I/O thread.
+  /// Asked at the launcher: why a block that said `run` must not take part, or
+  /// "". On the I/O thread.
   std::function<std::string(std::uint32_t block, const std::string& run)>
       judge = nullptr;
-  /// Of those links: how long each tries to get a new connection when one
-  /// broke; 0: a broken connection is the link's end.
+  /// How long such a link tries to get a new connection when one broke; 0: a
+  /// broken connection is the link's end.
   Deadline reconnect = Deadline(0);
   /// LinkOptions::reconnected of the link to block `to`.
   std::function<void(std::uint32_t to, std::chrono::milliseconds)> reconnected =

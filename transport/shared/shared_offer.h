@@ -21,7 +21,7 @@ struct Offer {
   EventFd end_bell;  ///< wakes an end that waits in send() or receive()
 };
 
-/// Of memory, I/O bell and end bell.
+/// The descriptors of the memory, the I/O bell and the end bell.
 using OfferedFiles = std::array<int, 3>;
 
 /// The bytes that the descriptors travel with (transport/README.md).

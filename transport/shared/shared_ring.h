@@ -15,8 +15,9 @@ inline constexpr std::size_t kCacheLine = 64;
 struct RingWords {
   alignas(kCacheLine) std::atomic<std::uint64_t> tail = 0;  ///< bytes written
   alignas(kCacheLine) std::atomic<std::uint64_t> head = 0;  ///< bytes read
-  /// Set by who is about to sleep, before it looks once more; taken off by the
-  /// other end, which then wakes it. Of the reader: what it sleeps for.
+  /// Set by an end that is about to sleep, before it looks once more; cleared
+  /// by the other end, which then wakes it. The reader's holds what it sleeps
+  /// for (Wanted).
   alignas(kCacheLine) std::atomic<std::uint32_t> reader_sleeps = 0;
   alignas(kCacheLine) std::atomic<std::uint32_t> writer_sleeps = 0;
 };

@@ -79,9 +79,9 @@ std::vector<std::byte> encode_frame(FrameHeader header,
                                     std::vector<std::byte> block = {});
 std::vector<std::byte> encode_frame(FrameType type);
 
-/// The message of a data frame. Its tensors have no memory yet:
-/// buffer.bytes is what each needs. Their payloads follow in order, each padded
-/// to kAlignment, and are header.payload_bytes together. Throws LinkError.
+/// The message of a data frame. The tensors have no memory yet: buffer.bytes is
+/// what each needs. Payloads follow in the tensors' order, each padded to
+/// kAlignment, and are header.payload_bytes together. Throws LinkError.
 Message decode_message(std::span<const std::byte> block,
                        const FrameHeader& header, const FrameLimits& limits);
 

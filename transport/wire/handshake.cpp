@@ -77,7 +77,8 @@ void Handshake::take(std::span<const std::byte> bytes) {
   if (side_ == Side::caller) {
     if (!take_greeting(bytes.first(kGreetingBytes))) return;
     take_proof(bytes.subspan(kGreetingBytes));
-    // Of another version too: the peer shall know that this is no stranger.
+    // A peer of another version gets the proof too: it then knows that this
+    // caller holds the run's secret.
     if (verdict_ != Verdict::stranger) send_proof();
   } else if (their_bytes_.empty()) {
     if (!take_greeting(bytes)) return;

@@ -17,7 +17,7 @@
 //   caller -> called   proof
 namespace sluice {
 
-/// Who connected, and who listened.
+/// The side that connected, and the side that listened.
 enum class Side : std::uint8_t { caller = 1, called = 2 };
 
 /// Versions of the wire format that a program speaks.

@@ -52,10 +52,11 @@ class Mailbox {
 
   /// Called under the mailbox's mutex; neither may call it back.
   struct Callbacks {
-    /// On an end's thread: there may be something to write. Who sends and who
-    /// receives knows that anyway.
+    /// Called on an end's thread: there may be something to write. Not called
+    /// by send and receive, whose callers write anyway.
     std::function<void()> wake = [] {};
-    /// By who reads or writes: an end that waits looks again.
+    /// Called by the thread that reads or writes: an end that waits looks
+    /// again.
     std::function<void()> changed = [] {};
   };
 
@@ -110,12 +111,12 @@ class Mailbox {
   void deliver(Message message);
   void heard_credit(const FrameHeader& header);
   void end_of_peer(FrameType type);  ///< bye, quit, stop or end
-  /// Of a link that reconnects: nothing is left to be said, either way.
+  /// Whether a link that reconnects has nothing left to be said, either way.
   bool over() const;
-  /// Its connection broke: what the peer must know to go on.
+  /// The connection broke: returns what the peer must know to go on.
   ResumePoint resume_point();
-  /// It has a new one, and the peer said that: what it didn't receive is sent
-  /// again. Throws LinkError when that can't be.
+  /// A new connection is there, and the peer said that it received so much: the
+  /// rest is sent again. Throws LinkError when that can't be.
   void resume(const ResumePoint& peer);
   void sending_failed(const LinkEnd& end);
   void reading_ended(const LinkEnd& end);
@@ -134,11 +135,11 @@ class Mailbox {
   const LinkOptions options_;
   const Callbacks callbacks_;
   AwakeClock awake_;
-  // Sequence of the peer's last message. Only who reads moves it, and over
+  // Sequence of the peer's last message. Only the reading thread moves it; over
   // shared memory another thread may write meanwhile.
   std::atomic<std::uint64_t> received_ = 0;
-  // Of who reads and writes too: the progress that a heartbeat of ours is to
-  // tell, and the last one of the peer's.
+  // Used by the thread that reads and writes, too: the progress that our next
+  // heartbeat tells, and the last one that the peer told.
   std::optional<std::uint64_t> beat_;
   std::uint64_t peers_progress_ = 0;
   std::atomic<Clock::rep> last_move_;
@@ -148,7 +149,7 @@ class Mailbox {
   std::vector<std::shared_ptr<Bell>> bells_;
   std::uint64_t sent_ = 0;  // last sequence; only the sending end moves it
   std::deque<Outgoing> outbox_;
-  // Of a link that reconnects: messages that were written, and may have to be
+  // Messages of a link that reconnects that were written, and may have to be
   // again. The first has the sequence acknowledged_ + 1.
   std::deque<Outgoing> written_;
   std::uint64_t acknowledged_ = 0;

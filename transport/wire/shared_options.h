@@ -8,7 +8,8 @@ namespace sluice {
 /// What a link over shared memory takes for the direction in which it sends.
 /// The other end decides for itself.
 struct SharedMemoryOptions {
-  /// Of the ring, a power of two from 64 KiB to 1 GiB. Messages may be larger.
+  /// Size of the ring, a power of two from 64 KiB to 1 GiB. Messages may be
+  /// larger.
   std::size_t ring_bytes = std::size_t{1} << 20;
   /// Buffers that the sender may fill in place (slots_of()), at most 256.
   std::size_t slots = 0;

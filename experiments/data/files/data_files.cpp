@@ -33,7 +33,8 @@ std::string error_text(int code) {
   return std::generic_category().message(code);
 }
 
-/// Its file decompressed, or as it is when it is not gzipped.
+/// Opens the file for reading: decompressed, or as it is when it is not
+/// gzipped. Throws UserError.
 GzFile open_data_file(const std::string& path) {
   GzFile file(gzopen(path.c_str(), "rbe"));  // e: no child inherits it
   if (!file)

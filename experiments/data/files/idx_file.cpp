@@ -37,7 +37,7 @@ std::size_t header_bytes(std::size_t dimensions) {
   return 4 + 4 * dimensions;
 }
 
-/// Those of the header and of what it promises.
+/// Bytes of the header and of the values that it promises.
 std::uint64_t file_bytes(const std::string& path,
                          const std::vector<std::int64_t>& sizes) {
   const std::uint64_t header = header_bytes(sizes.size());

@@ -19,7 +19,8 @@ struct IdxFile {
 /// that names the file, what was found and what was expected.
 IdxFile read_idx(const std::string& path, std::size_t dimensions);
 
-/// Its sizes alone: the values are not read, and of a gzipped file not counted.
+/// Reads the sizes alone, as read_idx() does: the values are not read, and in a
+/// gzipped file not counted.
 std::vector<std::int64_t> read_idx_sizes(const std::string& path,
                                          std::size_t dimensions);
 

@@ -16,10 +16,10 @@ namespace sluice {
 
 /// Makes the faults of one worker happen, around its loop and its links, which
 /// know nothing of it. Tells the launcher of those that happen once, which
-/// sends the signals (SignalSink). Its thread is the worker's.
+/// sends the signals (SignalSink). Used on the worker's thread.
 class FaultInjector {
  public:
-  /// Of the injections it takes those of the block. `heartbeat` is the
+  /// Takes those of the injections that name the block. `heartbeat` is the
   /// worker's.
   FaultInjector(const std::vector<Injection>& injections, int block,
                 const Heartbeat& heartbeat);

@@ -27,7 +27,8 @@ using nlohmann::json;
 
 constexpr std::chrono::milliseconds kLook(20);
 
-/// Of mkstemp: the mode 0600, and nobody else's file.
+/// Writes the text to a new file beside `path`; mkostemp() gives it mode 0600
+/// and a name that was free.
 std::string write_beside(const std::string& path, const std::string& text) {
   std::string beside = path + "-XXXXXX";
   const FileDescriptor file(::mkostemp(beside.data(), O_CLOEXEC));

@@ -31,7 +31,8 @@ constexpr std::array kStarters = {
             .hosts = nullptr,
             .local = "OMPI_COMM_WORLD_LOCAL_SIZE",
             .job = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
-    // Those of the step: a batch script has the others, and is one process.
+    // The variables of the job step: a batch script has those of the job, and
+    // is one process.
     Starter{.name = "srun",
             .rank = "SLURM_PROCID",
             .count = "SLURM_STEP_NUM_TASKS",

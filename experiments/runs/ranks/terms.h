@@ -10,11 +10,11 @@ namespace sluice {
 
 /// What a rank was started with, as far as ranks compare it when they meet.
 struct Terms {
-  /// Of the program: this_build().
+  /// Commit of the program: this_build().
   std::string commit = {};
   /// The keys that make the numbers (numbers_of()), and those of the links.
   ConfigNode config = {};
-  /// Of the data files that this rank has: fingerprint_of().
+  /// Fingerprints of the data files that this rank has: fingerprint_of().
   ConfigNode data = {};
   std::int64_t first_turn = 0;  ///< of a run that is continued; else 0
   /// What may move the last bits: LibTorch's build, vector instructions.

@@ -61,7 +61,7 @@ std::string bytes(const Json& of, const char* name) {
   return fmt::format("{:.0f}", value);
 }
 
-/// Of several blocks, the one that waits least.
+/// The block that waits least; 0 where there is only one.
 int bottleneck(const Json& blocks) {
   if (blocks.size() < 2) return 0;
   const auto least = std::min_element(

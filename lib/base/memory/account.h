@@ -27,13 +27,13 @@ class MemoryBalance {
   std::atomic<std::size_t> peak_ = 0;
 };
 
-/// Whose memory: counts the bytes of CPU tensors that were allocated inside its
-/// scopes and still live, whoever frees them and where. Counted is what was
-/// asked for, so that the figures don't depend on how blocks are rounded, and
-/// only what comes from Sluice's allocator: without it everything is 0.
-/// May end before its memory does; must outlive its scopes. Any thread may
-/// read, and several may allocate; only a reset_peak() beside allocations of
-/// other threads may miss a peak.
+/// The memory of one owner: counts the bytes of CPU tensors that were allocated
+/// inside its scopes and still live, on whatever thread they are freed.
+/// Requested bytes are counted, so that the figures don't depend on how
+/// allocations are rounded, and only those from Sluice's allocator: without it
+/// everything is 0. May end before its memory does; must outlive its scopes.
+/// Any thread may read, and several may allocate; only a reset_peak() beside
+/// allocations of other threads may miss a peak.
 class MemoryAccount {
  public:
   explicit MemoryAccount(std::string name);

@@ -35,7 +35,8 @@ class Codec {
   virtual at::Tensor decode(const Tensors& parts) const = 0;
 };
 
-/// Of the boundaries of a run, index k-1; nullptr: tensors go as they are.
+/// The codecs of a run's boundaries, index k-1; nullptr: tensors are sent
+/// unencoded.
 using Codecs = std::vector<std::shared_ptr<const Codec>>;
 
 using CodecRow = Row<std::shared_ptr<const Codec> (*)()>;

@@ -17,7 +17,7 @@ bool is_encoded(const at::Tensor& tensor, const Codec* codec) {
          codec->takes(tensor.scalar_type());
 }
 
-/// Its first place in each repeated dimension.
+/// The view that keeps one element of each dimension of stride 0.
 at::Tensor without_repeats(at::Tensor tensor) {
   for (std::int64_t i = 0; i < tensor.dim(); ++i)
     if (tensor.stride(i) == 0 && tensor.size(i) > 1)

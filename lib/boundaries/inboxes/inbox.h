@@ -39,7 +39,8 @@ class Inbox {
   virtual std::size_t bytes() const = 0;
 };
 
-/// Of a block's boundary below; nullptr: the channel alone.
+/// Makes the inbox at the boundary below the block; nullptr: the block takes
+/// messages straight from the channel.
 std::unique_ptr<Inbox> make_inbox(const InboxTraits& traits, int block);
 
 }  // namespace sluice

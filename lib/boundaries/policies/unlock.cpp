@@ -48,7 +48,8 @@ class InputModelEnd final : public Upper {
                  boundary_ + 1, context.batch);
     Predicted predicted = std::move(kept.mapped());
     check(from_below.features, predicted.features, context.batch);
-    // Its graph is of the model as it was before other batches of its turn.
+    // Lessons from other batches have changed the input model since this
+    // batch's forward, so the kept graph is of old weights: predict again.
     if (predicted.lessons != lessons_) predicted.features = predict(predicted);
     const at::Tensor loss =
         input_loss(predicted.features, from_below.features[0]);
