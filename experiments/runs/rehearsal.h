@@ -30,7 +30,7 @@ struct MemoryForecast {
 /// has for what was measured, and channels_bytes.
 Record to_record(const MemoryForecast& memory, int block);
 
-/// What some turns of a block's worker showed.
+/// What some turns of a block's seat took.
 struct Rehearsal {
   BlockCosts seconds =
       {};  ///< medians; heads and replays are part of a backward

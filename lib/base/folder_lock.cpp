@@ -111,7 +111,7 @@ FolderLock::Try FolderLock::try_once() {
   // The former holder may have removed the file between open() and lock().
   if (!is_at_path()) return Try::gone;
   const auto before = holder_in(descriptor_);
-  // What the kernel has locked for us it has locked for nobody else here.
+  // A lock that the kernel gave us is no other process's of this host.
   const bool is_known_dead =
       !before || (has_locks_ && is_of_this_boot(*before));
   if (!is_known_dead && may_live(*before)) return Try::busy;

@@ -24,20 +24,20 @@ struct LockOptions {
   bool has_locks = true;
 };
 
-/// Nobody else has such a lock on that folder, for as long as this lives. It is
-/// an OFD lock on the file `lock` in the folder, which also holds on NFS, and
-/// which the kernel gives back when the process ends, however it ends (no child
-/// inherits it). The file says who holds it, with a heartbeat: that decides
-/// where the kernel of another host can't tell us, or has no locks. The file is
-/// removed with this object; what a process that was killed has left of it is
-/// taken over.
+/// A lock on a folder that no other process holds, for as long as this lives.
+/// It is an OFD lock on the file `lock` in the folder, which also holds on NFS,
+/// and which the kernel gives back when the process ends, however it ends (no
+/// child inherits it). The file says who holds it, with a heartbeat: that
+/// decides where the kernel of another host can't tell us, or has no locks. The
+/// file is removed with this object; what a process that was killed has left of
+/// it is taken over.
 ///
 /// A process that finds that another one has taken its folder over, because it
 /// was suspended for long, ends at once: it must not write there.
 class FolderLock {
  public:
-  /// Throws UserError when somebody has it, naming him; or there is no such
-  /// folder, or it can't be written.
+  /// Throws UserError when another process has it, naming that; or there is no
+  /// such folder, or it can't be written.
   explicit FolderLock(const std::string& folder,
                       const LockOptions& options = {});
   ~FolderLock();

@@ -38,7 +38,7 @@ struct Message {
   std::int64_t turn = 0;
   /// Weight version of the sender's block that made the tensors.
   std::int64_t weight_version = 0;
-  /// The how-manieth visit of the batch, from 0; at most kMostRounds.
+  /// Index of the visit of the batch, from 0; at most kMostRounds.
   std::int64_t round = 0;
   std::vector<TensorView> tensors = {};
 };

@@ -55,7 +55,7 @@ std::string text_of(const std::exception& error);
 enum class Cause : std::uint8_t {
   own = 0,       ///< the worker itself
   link = 1,      ///< a link of it broke
-  peer_gone = 2  ///< only that somebody else went
+  peer_gone = 2  ///< only that its peer ended
 };
 Cause cause_of(const std::exception& error);
 

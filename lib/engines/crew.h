@@ -20,8 +20,8 @@ struct CrewEvents {
   std::function<void(const Record&)> record = nullptr;
   /// The block has carried out its n-th grant, from 0.
   std::function<void(int block, std::size_t n)> reached = nullptr;
-  /// Told what workers send for it; of workers in this process, the one that
-  /// they were made with is told by themselves.
+  /// Called with what worker processes send for it; seats in this process call
+  /// the observer that they were made with themselves.
   std::shared_ptr<Observer> observer = nullptr;
 };
 
@@ -37,8 +37,7 @@ struct CrewProgress {
 };
 
 /// The executors of a run or a network on some engine. Used by one thread.
-/// After an exception it is good for nothing but its destructor, which ends
-/// them.
+/// After an exception only the destructor may be called, which ends them.
 class Crew {
  public:
   virtual ~Crew() = default;
@@ -51,7 +50,7 @@ class Crew {
   /// of worker processes that are lost, WorkerLost (child_processes.h).
   virtual void wait() = 0;
   virtual CrewProgress progress() const = 0;
-  /// The workers' own tensors, as they are when all that was given is carried
+  /// The seats' own tensors, as they are when all that was given is carried
   /// out; nothing when they are in other processes.
   virtual std::optional<NamedTensors> weights() const = 0;
 };

@@ -13,13 +13,14 @@
 
 namespace sluice {
 
-/// For whom a worker waits, where it is no block: for the launcher, for
-/// whichever neighbour comes first, for nobody.
+/// What a worker waits for, where it is no single block: the launcher,
+/// whichever neighbour comes first, nothing.
 inline constexpr int kLauncher = 0;
 inline constexpr int kAnyNeighbour = -2;
 inline constexpr int kNobody = -1;
 
-/// How far a worker is: its own thread writes it, others read it.
+/// How far a worker is, and what it waits for: its own thread writes it, others
+/// read it.
 class Heartbeat {
  public:
   /// `on_move`, if any, is called whenever something was done, on the worker's
@@ -28,7 +29,7 @@ class Heartbeat {
       : on_move_(std::move(on_move)) {}
 
   void begins(const Action& action);
-  /// Something was done; the worker waits for nobody now.
+  /// Something was done; the worker waits for nothing now.
   void moves();
   /// The worker waits for that block, or one of the above.
   void waits_for(int block);
@@ -50,7 +51,7 @@ class Heartbeat {
   const std::function<void()> on_move_;
 };
 
-/// Shows in the heartbeat, while it lives, that the worker waits.
+/// Shows in the heartbeat, for its lifetime, that the worker waits.
 class Waiting {
  public:
   Waiting(Heartbeat& heartbeat, int there);
@@ -73,8 +74,8 @@ std::unique_ptr<Sender> with_heartbeat(std::unique_ptr<Sender> control,
                                        const Heartbeat& heartbeat,
                                        std::chrono::milliseconds period);
 
-/// How often a worker tells that it lives, when it is given up after `deadline`
-/// without that.
+/// How often a worker sends its heartbeat, when it is given up after `deadline`
+/// without one.
 std::chrono::milliseconds heartbeat_period(Deadline deadline);
 
 }  // namespace sluice

@@ -41,7 +41,7 @@ void LinkedCrew::send(Talk& talk, Message message) {
 }
 
 void LinkedCrew::ask_time(Talk& talk) {
-  if (is_failing()) return;  // nobody is told anything any more
+  if (is_failing()) return;  // no worker is told anything any more
   talk.clock->asks(steady_seconds());
   send(talk, clock_question());
 }
@@ -75,7 +75,7 @@ void LinkedCrew::wait() {
     if (take_some()) continue;
     if (is_failing() && has_ended()) throw_cause();
     if (book_.all_done()) return;
-    // Nobody is judged by what he has said and nobody has taken yet.
+    // No worker is judged while a message of it is still to be taken.
     bell_->wait(rung, supervision_.look ? supervision_.look() : kUnwatched);
   }
 }

@@ -48,7 +48,7 @@ class LinkedCrew final : public Crew {
   CrewProgress progress() const override { return book_.progress(); }
   std::optional<NamedTensors> weights() const override { return std::nullopt; }
 
-  /// For Supervision::look: nobody listens to the block's worker any more.
+  /// For Supervision::look: stops listening to the block's worker.
   void give_up(int block, Failure failure);
   /// The same of all whose links have not ended.
   void give_up_all(const Failure& failure);

@@ -119,7 +119,8 @@ class ProcessCrew final : public Crew {
     kill_stalled(hooks_.deadline / 2);
   }
 
-  /// Kills whoever has stalled for so long, once: then the others find it gone.
+  /// Kills the worker that has stalled for so long, once: then the others find
+  /// it gone.
   void kill_stalled(Deadline deadline) {
     if (lost_) return;
     std::optional<Stalled> stalled = board_.stalled(deadline);

@@ -28,15 +28,16 @@ struct ProcessHooks {
   /// The block under which the process of a block was started; empty: each has
   /// its own.
   std::function<int(int block)> process_of = nullptr;
-  /// A worker that makes no progress for so long, and waits for nobody, hangs.
+  /// A worker that makes no progress for so long, and waits for no other,
+  /// hangs.
   Deadline deadline = std::chrono::minutes(10);
 };
 
-/// The blocks of each executor in a process of their own on this host, usually
-/// one; none is left when the crew
-/// is gone. While the caller doesn't wait, nobody is judged. This and wait()
-/// throw WorkerLost, naming the worker that died, hung or couldn't be reached,
-/// not one that waited for it; what a worker reported that failed for another
+/// Runs the blocks of each executor, usually one, in a process of their own on
+/// this host; no process is left when the crew is destroyed. While the caller
+/// isn't in wait(), no worker is judged to hang. This and wait() throw
+/// WorkerLost, naming the worker that died, hung or couldn't be reached, not
+/// one that waited for it; what a worker reported that failed for another
 /// reason is thrown as UserError. The hooks live as long as the crew.
 std::unique_ptr<Crew> make_process_crew(int blocks, ProcessHooks hooks,
                                         CrewEvents events,

@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// A worker without progress that waits for nobody; or all of them, that wait
+/// A worker without progress that waits for no other; or all of them, that wait
 /// for each other.
 struct Stalled {
   int block = 0;  ///< 0: all
@@ -23,16 +23,16 @@ struct Stalled {
 };
 
 /// What the launcher knows of the workers' progress, to name the one that
-/// hangs: others that don't move only wait for it. That is why the launcher
-/// judges, and no worker its neighbour: who is waited for may wait itself. Used
-/// by one thread, which must have taken all that workers said when it asks who
-/// has stalled.
+/// hangs: others that make no progress only wait for it. That is why the
+/// launcher judges, and no worker its neighbour, which may be waiting itself.
+/// Used by one thread, which must have taken all that workers said when it
+/// calls stalled().
 class ProgressBoard {
  public:
   using Clock = AwakeClock::Clock;
 
-  /// A longer time between two calls of anything here counts as so much: nobody
-  /// listened then, or this process was suspended, and the workers too, maybe.
+  /// A longer time between two calls of any member counts as so much: the
+  /// launcher didn't listen then, or was suspended, and the workers too, maybe.
   explicit ProgressBoard(int blocks,
                          Clock::duration most_between_looks = AwakeClock::kMost,
                          const AwakeClock::Source& clock = Clock::now);

@@ -17,24 +17,25 @@ namespace sluice {
 using Around =
     std::function<void(const Action&, const std::function<void()>& execute)>;
 
-/// Executes a seat's actions, and waits for it, on the thread of its worker.
+/// Executes a seat's actions, and waits at its ports, on the worker's thread.
 class SeatRunner {
  public:
-  /// Nobody is told.
+  /// Shows nothing to any heartbeat.
   SeatRunner() = default;
   /// The heartbeat, which must outlive it, shows each action and wait;
   /// `around`, if any, is what actions are executed by.
   explicit SeatRunner(Heartbeat& heartbeat, Around around = nullptr);
 
-  /// From now on the block takes turns with the others of its executor.
+  /// From now on the seat's actions and those of the other seats of its
+  /// executor follow each other as `order` has them.
   void share(std::shared_ptr<SeatOrder> order) { order_ = std::move(order); }
   /// The next actions of the block are those of the grant.
   void begin(int block, const Grant& grant) const;
-  /// No others wait for this block any more.
+  /// No other seat of the executor waits for this one any more: it has failed.
   void fail() const;
 
   void execute(const Action& action, Seat& seat) const;
-  /// Ports::wait().
+  /// As Ports::wait(), with the wait shown.
   bool wait(Seat& seat, const Bell& bell, std::uint64_t heard) const;
 
  private:

@@ -30,7 +30,8 @@ void release(void* data) noexcept {
   if (!free_block(data)) former->raw_deallocate(data);
 }
 
-// Nobody catches errors by the allocator's name, but some look for the text.
+// Callers don't catch errors by the allocator's name, but some look for the
+// text.
 [[noreturn]] void throw_out_of_memory(std::size_t bytes) {
   c10::profiledCPUMemoryReporter().OutOfMemory(bytes);
   TORCH_CHECK(false,

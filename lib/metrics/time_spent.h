@@ -20,7 +20,7 @@ inline double seconds_since_1970() {
       .count();
 }
 
-/// Adds the seconds of its life to a total.
+/// Adds the seconds of its lifetime to a total.
 class Stopwatch {
  public:
   explicit Stopwatch(double& total) : total_(total) {}
@@ -33,7 +33,7 @@ class Stopwatch {
   SteadyTime start_ = std::chrono::steady_clock::now();
 };
 
-/// Where the seconds of a worker go.
+/// The seconds that a seat works and waits.
 struct TimeSpent {
   ByOp<double> working = {};
   /// For messages, and for room for them; not part of `working`.

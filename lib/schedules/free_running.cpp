@@ -46,7 +46,8 @@ void FreeRunning::give(const Grant& grant) {
 
 bool FreeRunning::turns_are_over(const Ledger& ledger) const {
   if (next_ < grant_.end_turn || is_due(ledger)) return false;
-  // A backward that waits for nobody belongs to the turn of its forward.
+  // A backward that waits for no gradient from above belongs to the turn of its
+  // forward.
   if (!plan().gradient_from_above && !ledger.with(Mark::in_flight).empty())
     return false;
   return waiting(ledger) < (grant_.drain ? 1 : plan().in_flight);

@@ -12,8 +12,7 @@ namespace sluice {
 /// How a block that runs free finds its next action: not in a list, but among
 /// those that it could do now. The block's turn is the newest batch that it has
 /// forwarded, so that turn - batch is a staleness that is measured. Touches
-/// neither channel nor clock: somebody else knows which of its choices are
-/// ready.
+/// neither channel nor clock: the caller knows which of the choices are ready.
 class FreeRunning {
  public:
   /// phases: the block's plan in each phase of the timetable; each with

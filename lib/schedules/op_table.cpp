@@ -33,7 +33,7 @@ std::vector<Mark> left_by_forward(const BlockPlan& plan) {
 
 Transfers into_forward(const RunPlan& plan, int block, const Action& action) {
   const BlockPlan& mine = plan_of(plan, block);
-  // Data need nobody, and a buffer gives what it has.
+  // Data wait for no block, and a buffer gives what it has.
   if (mine.forwards_data() || mine.inbox_below.buffer) return {};
   return from_below(MessageKind::activation, block, action);
 }

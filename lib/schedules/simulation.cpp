@@ -481,7 +481,7 @@ void Simulation::put(Direction& to, const Transfer& transfer, double time) {
   const Transit transit = transit_of(costs_, transfer);
   to.free_since = std::max(time, to.free_since) + transit.occupies;
   double arrival = to.free_since + transit.latency;
-  // Jitter overtakes nobody.
+  // Jitter never reorders messages of one channel.
   if (!to.queue.empty()) arrival = std::max(arrival, to.queue.back().arrival);
   to.queue.push_back({transfer, arrival});
 }

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-/// Where nobody below waits the halves would follow each other at once.
+/// Where no block below waits the halves would follow each other at once.
 void zb_h1(PipelineRun& turn) {
   const Segment& at = turn.segment();
   if (at.below == 0 || turn.batches() < at.blocks())

@@ -1,4 +1,4 @@
-// What a worker keeps over a checkpoint, and what it reports at its end.
+// What a seat keeps over a checkpoint, and what it reports at its end.
 #include <algorithm>
 #include <string>
 #include <utility>

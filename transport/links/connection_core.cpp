@@ -68,34 +68,34 @@ void Connection::start(const std::shared_ptr<Connection>& self) {
 
 void Connection::send(Message message) {
   Outgoing frame = mailbox_.prepare(std::move(message));
-  IoThread::LoopGuard visit(io_);
-  if (!await(visit, send_spin_, &Mailbox::can_send)) mailbox_.give_up_sending();
+  IoThread::LoopGuard guard(io_);
+  if (!await(guard, send_spin_, &Mailbox::can_send)) mailbox_.give_up_sending();
   mailbox_.send(std::move(frame));
-  write_soon(visit);
+  write_soon(guard);
 }
 
 std::optional<Message> Connection::receive() {
-  IoThread::LoopGuard visit(io_);
-  if (!await(visit, receive_spin_, &Mailbox::ready))
+  IoThread::LoopGuard guard(io_);
+  if (!await(guard, receive_spin_, &Mailbox::ready))
     mailbox_.give_up_receiving();
   std::optional<Message> message = mailbox_.receive();
-  write_soon(visit);  // the credit
+  write_soon(guard);  // the credit
   return message;
 }
 
 // False when nothing moved for as long as the deadline.
-bool Connection::await(IoThread::LoopGuard& visit, Spin& spin,
+bool Connection::await(IoThread::LoopGuard& guard, Spin& spin,
                        bool (Mailbox::*done)() const) {
   const Clock::time_point start = mailbox_.awake_now();
-  return visit.await(
+  return guard.await(
       spin, [&] { return (mailbox_.*done)(); },
       [&] { return mailbox_.time_left(start); });
 }
 
-void Connection::write_soon(IoThread::LoopGuard& visit) {
+void Connection::write_soon(IoThread::LoopGuard& guard) {
   io_.note_progress();
-  if (!visit.enter()) return wake();  // whoever is in the loop
-  if (!write_at_once()) visit.advance();
+  if (!guard.enter()) return wake();  // the thread that runs the loop
+  if (!write_at_once()) guard.advance();
 }
 
 void Connection::wake() {
@@ -164,7 +164,7 @@ void Connection::finish() {
   linger_.cancel();
 }
 
-// Nobody waits any more, or nobody is waited for.
+// No end waits any more, or there is nothing to wait for.
 void Connection::give_up() {
   given_up_ = true;
   stream_.close();

@@ -39,9 +39,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Mailbox& mailbox() { return mailbox_; }  ///< the rest
 
  private:
-  bool await(IoThread::LoopGuard& visit, Spin& spin,
+  bool await(IoThread::LoopGuard& guard, Spin& spin,
              bool (Mailbox::*done)() const);
-  void write_soon(IoThread::LoopGuard& visit);
+  void write_soon(IoThread::LoopGuard& guard);
   void wake();
   bool write_at_once();
   // They hold the connection until both have ended; the last one goes on.

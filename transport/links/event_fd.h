@@ -6,27 +6,27 @@
 
 namespace sluice {
 
-/// What a sleeper is woken with, by another process too: an eventfd. Any thread
-/// may call; nothing but sleep() blocks.
+/// An eventfd, which wakes a thread that sleeps, of another process too. Any
+/// thread may call; nothing but sleep() blocks.
 class EventFd {
  public:
   /// A new one. Throws UserError when the system has none left.
   EventFd();
   /// One that a peer made. Throws LinkError when it is no eventfd, or one that
-  /// could block who rings it.
+  /// could block a caller of ring().
   explicit EventFd(FileDescriptor from_peer);
 
   void ring() const;
   /// Forgets that it was rung.
   void clear() const;
-  /// Until this bell or `other` is rung, or the time is over.
+  /// Sleeps until this one or `other` is rung, or the time is over.
   void sleep(const EventFd& other, std::chrono::nanoseconds at_most) const;
   int descriptor() const { return event_.get(); }
   /// Hands the descriptor over to a caller that waits for it in another way,
   /// and closes it.
   int release() { return event_.release(); }
-  /// Another descriptor of the same bell, for that too. Throws UserError when
-  /// the system has none left.
+  /// Another descriptor of the same eventfd, for such a caller. Throws
+  /// UserError when the system has none left.
   FileDescriptor copy() const;
 
  private:

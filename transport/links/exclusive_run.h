@@ -4,8 +4,9 @@
 
 namespace sluice {
 
-/// Work that one thread at a time does and for which nobody waits: who finds it
-/// taken leaves word and goes; who has it then does it once more.
+/// Work that one thread at a time does, and that no thread waits for: a thread
+/// that finds it taken sets a flag and returns; the one that has it then does
+/// it once more.
 class ExclusiveRun {
  public:
   /// `work` does all that there is to do, and must not throw.

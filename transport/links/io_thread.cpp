@@ -9,8 +9,9 @@
 namespace sluice {
 namespace {
 
-// For so long the loop rests when somebody has left it, before the thread takes
-// it: who sends or receives often enough does without the thread.
+// How long the loop stays idle after a guard has left it, before the I/O thread
+// takes it: a learner that sends or receives often enough does without that
+// thread.
 constexpr auto kRest = std::chrono::microseconds(200);
 constexpr auto kShortRest = std::chrono::microseconds(50);
 
@@ -72,7 +73,7 @@ void IoThread::run_until_visited(Lock& lock) {
 
 void IoThread::wait_outside(Lock& lock, Clock::time_point until) {
   ++outside_;
-  // The thread makes room when it comes back from what it waits for.
+  // A posted handler makes the I/O thread return from the loop and leave it.
   if (by_thread_ && !stays_) boost::asio::post(context_, [] {});
   changed_.wait_until(lock, until);
   --outside_;
@@ -97,7 +98,8 @@ void IoThread::rest_until(Clock::time_point end) {
   alarm_.set(rests_until_ - Clock::now());
 }
 
-// Whether it is too early for the thread to go in; then the alarm is set again.
+// Whether it is too early for the I/O thread to run the loop; then sets the
+// alarm again.
 bool IoThread::rests() {
   if (rests_until_ <= Clock::now()) return false;
   rest_until(rests_until_);

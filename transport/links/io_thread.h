@@ -18,11 +18,11 @@
 namespace sluice {
 
 /// The event loop of a process that owns its sockets, and the thread that keeps
-/// it. Whoever waits for a link runs the loop itself meanwhile, which saves two
-/// threads waking each other for every message; the thread runs it while nobody
-/// does. So one thread at a time is in the loop, not always the same one. What
-/// runs there never blocks and is no learner code; elsewhere it is said to be
-/// "on the I/O thread", whoever runs it.
+/// it. A thread that waits for a link runs the loop itself meanwhile
+/// (LoopGuard), which saves two threads waking each other for every message;
+/// else the I/O thread runs it. So one thread at a time runs the loop, not
+/// always the same one. Handlers never block and are no learner code; elsewhere
+/// they are said to be "on the I/O thread", whichever thread runs them.
 ///
 /// It must outlive all links and rendezvous made on it; its destructor waits
 /// until they have written what was sent before their ends were destroyed, but
@@ -41,15 +41,17 @@ class IoThread {
 
   boost::asio::io_context& context() { return context_; }
 
-  /// To be said in the loop: what somebody awaits may have come.
+  /// Called in the loop: threads that wait outside it check again what they
+  /// wait for.
   void changed() { news_ = true; }
-  /// From now on the thread alone runs the loop, so that what comes is noticed
-  /// at once while nobody visits but waits for a bell, say.
+  /// From now on the I/O thread alone runs the loop, so that what arrives is
+  /// noticed at once while the learner waits for a bell, say, and runs no loop.
   void stay();
 
   /// Tells all peers, with the next heartbeat, that this process's learner
-  /// moves: their deadlines start anew. The ends of links do so by themselves;
-  /// who computes for long may do it too. Safe on any thread.
+  /// moves: their deadlines start anew. The ends of links call it by
+  /// themselves; code that computes for long may call it too. Safe on any
+  /// thread.
   void note_progress() { ++progress_; }
   std::uint64_t progress() const { return progress_; }
 
@@ -73,10 +75,10 @@ class IoThread {
   std::mutex mutex_;
   std::condition_variable changed_;
   // Under the mutex.
-  bool occupied_ = false;   // somebody is in the loop
-  bool by_thread_ = false;  // and it is the thread
+  bool occupied_ = false;   // a thread runs the loop
+  bool by_thread_ = false;  // and it is the I/O thread
   bool stays_ = false;
-  int outside_ = 0;  // who awaits something, but is not in the loop
+  int outside_ = 0;  // threads that wait while another runs the loop
   Clock::time_point rests_until_ = {};
   // When the alarm goes off, if it is set.
   std::optional<Clock::time_point> alarm_at_;
@@ -84,9 +86,9 @@ class IoThread {
   std::thread thread_;
 };
 
-/// A thread's visit to the loop: once inside it stays there, and nobody else
-/// is, until it is destroyed. Then the thread takes over after a while. On any
-/// thread but the one that is in the loop.
+/// Lets a thread run the loop: once enter() or await() has taken the loop, no
+/// other thread runs it until the guard is destroyed; then the I/O thread takes
+/// it over after a while. Used on any thread but the one that runs the loop.
 class IoThread::LoopGuard {
  public:
   explicit LoopGuard(IoThread& io) : io_(io) {}
@@ -94,15 +96,17 @@ class IoThread::LoopGuard {
   LoopGuard(const LoopGuard&) = delete;
   LoopGuard& operator=(const LoopGuard&) = delete;
 
-  /// Whether it is inside: not while somebody else is.
+  /// Takes the loop, unless another thread runs it; returns whether this guard
+  /// has it.
   bool enter();
-  /// Waits until `done()`, and runs the loop if nobody else does; false when
-  /// no time is left() first. Both are asked again whenever something happened,
-  /// and every kAwakeLook. `spin` is the caller's, for waits of this kind.
+  /// Waits until `done()`, and runs the loop if no other thread does; false
+  /// when no time is left() first. Both are asked again whenever something
+  /// happened, and every kAwakeLook. `spin` is the caller's, for waits of this
+  /// kind.
   bool await(Spin& spin, const std::function<bool()>& done,
              const std::function<Clock::duration()>& left);
-  /// Does some of what is ready, and has the thread see to the rest soon.
-  /// Inside only.
+  /// Runs some of the handlers that are ready, and has the I/O thread run the
+  /// rest soon. Only while this guard has the loop.
   void advance();
 
  private:

@@ -11,15 +11,15 @@
 
 namespace sluice {
 
-/// How a link meets its peer again after its connection broke: the end that
-/// called calls again, the other waits for that. On the I/O thread.
+/// Makes a new connection to a link's peer after one broke: the end that called
+/// calls again, the other waits for that. On the I/O thread.
 class Reconnector {
  public:
   using Clock = std::chrono::steady_clock;
 
   virtual ~Reconnector() = default;
-  /// From now on the peer may come back; `returned` is called when it does,
-  /// perhaps before anybody noticed that it had gone.
+  /// From now on the peer may reconnect; `returned` is called when it does,
+  /// perhaps before this end has noticed that the connection broke.
   virtual void expect(std::function<void()> returned) = 0;
   /// A new connection on which both have greeted: we with the session, and how
   /// many messages came and were taken. The old one is closed by now; the
@@ -28,8 +28,8 @@ class Reconnector {
   virtual boost::asio::awaitable<AcceptedPeer> meet(
       std::uint64_t received, std::uint64_t taken, Clock::time_point since,
       Clock::time_point until) = 0;
-  /// Ends a meet() that waits; who comes back now is told that the link is no
-  /// more.
+  /// Ends a meet() that waits; a peer that reconnects now is told that the link
+  /// has ended.
   virtual void stop() = 0;
 };
 

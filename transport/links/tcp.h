@@ -41,8 +41,8 @@ void check_tcp_host(const std::string& host);
 boost::asio::awaitable<Socket> connect_over_tcp(std::string address,
                                                 Reach reach);
 
-/// Tries until somebody takes connections there, whose turn it may not have
-/// been yet. Throws LinkError when nobody does in time.
+/// Tries until a process accepts connections there, since the peer may not have
+/// come so far yet. Throws LinkError when none does in time.
 void wait_for_listener(const std::string& address, Deadline patience);
 
 }  // namespace sluice

@@ -87,7 +87,7 @@ ssl::context context_of(Side side) {
   ::SSL_CTX_set_num_tickets(native, 0);
   ::SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
   if (side == Side::caller) {
-    // Nobody's certificate is trusted: who shows one instead is refused.
+    // No certificate is trusted: a peer that shows one is refused.
     context.set_verify_mode(ssl::verify_peer);
     ::SSL_CTX_set_psk_use_session_callback(native, offer_session);
   } else {

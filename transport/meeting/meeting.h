@@ -23,8 +23,8 @@ struct MeetingOptions {
   /// Our name and secret, shown to processes that call us; the secret is used
   /// in our own calls too.
   Identity identity = {};
-  /// Time in which a caller must have proved itself and said hello; then it is
-  /// sent away.
+  /// Time in which a caller must have proved itself and said hello; else it is
+  /// refused.
   std::chrono::milliseconds greeting_time = std::chrono::seconds(2);
   /// Whether a caller that has proved itself and begins a new link may take
   /// part: why not, or "". What it says is told to the caller, to all that came
@@ -32,18 +32,18 @@ struct MeetingOptions {
   std::function<std::string(const Hello&)> judge = nullptr;
 };
 
-/// Connections that were sent away. What closed its connection without a word
-/// is left out: that may be a look whether anybody listens.
+/// Connections that were refused. A peer that closed its connection without a
+/// word is not counted: it may have checked whether this address listens.
 struct Refusals {
   std::size_t count = 0;
   std::string last = {};  ///< why the last of them was
 };
 
 /// Makes connections on the I/O thread, has their peers prove themselves and
-/// reads their hellos, while one other thread waits for those whom it expects.
-/// A stranger's mistakes are its own: it is sent away and counted. What was not
-/// fetched is closed with the meeting; it goes on listening for the links that
-/// have a reconnector of it, while they live.
+/// reads their hellos, while one other thread waits for those that it expects.
+/// A process that isn't of the run is refused and counted, whatever it sends.
+/// Connections that were not fetched are closed with the meeting, which goes on
+/// listening for the links that have one of its reconnectors, while they live.
 class Meeting {
  public:
   /// Throws InternalError for an empty secret.

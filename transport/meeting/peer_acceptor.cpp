@@ -89,7 +89,7 @@ asio::awaitable<void> PeerAcceptor::wait_for_room() {
   }
 }
 
-// A stranger's mistakes are its own: they must not end the run.
+// A process that isn't of the run must not be able to end it by what it sends.
 asio::awaitable<void> PeerAcceptor::welcome(Self self, Stream stream) {
   bool late = false;
   AcceptedPeer accepted{.hello = {}, .stream = std::move(stream)};

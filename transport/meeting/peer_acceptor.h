@@ -24,7 +24,7 @@
 
 namespace sluice {
 
-/// Where a link that was called finds its peer when that calls again.
+/// A link that was called, waiting for its peer to call again.
 struct AwaitedPeer {
   explicit AwaitedPeer(const boost::asio::any_io_executor& executor)
       : came(executor) {}
@@ -37,8 +37,9 @@ struct AwaitedPeer {
   boost::asio::steady_timer came;  ///< cancelled at all of that
 };
 
-/// What the coroutines of a meeting share with the thread that waits; they hold
-/// it. All but the waiting thread's on the I/O thread.
+/// The state that a meeting's coroutines share with the waiting thread; each of
+/// them keeps it alive. All but the waiting thread's members are used on the
+/// I/O thread.
 class PeerAcceptor {
  public:
   using Self = std::shared_ptr<PeerAcceptor>;
@@ -59,7 +60,7 @@ class PeerAcceptor {
   /// Calls a peer and greets it, until `until`. Throws LinkError.
   boost::asio::awaitable<AcceptedPeer> dial(std::string address, Hello mine,
                                             Clock::time_point until);
-  /// Has those who come back to that link go there, while it lives.
+  /// Gives peers that call again for that link to it, while it lives.
   void expect(const std::shared_ptr<AwaitedPeer>& link);
   const boost::asio::any_io_executor& executor() const { return executor_; }
 

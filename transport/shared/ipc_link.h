@@ -26,8 +26,8 @@ SharedMemoryOptions with_parcels(SharedMemoryOptions options,
 
 /// Around the sender of such a link. `channel` takes what can't go so, still on
 /// the GPU: tensors of another device, and those for which there is no free
-/// slot or no memory, so that nobody waits for either. `slots` are those of the
-/// link (slots_of()), `count` of them, all free now, and nobody else's. The
+/// slot or no memory, so that no thread waits for either. `slots` are those of
+/// the link (slots_of()), `count` of them, all free now, and nobody else's. The
 /// memory on the GPU stays when the sender is destroyed, for the peer may still
 /// read it; it goes with the process.
 std::unique_ptr<Sender> ipc_sender(std::unique_ptr<Sender> channel,

@@ -168,7 +168,7 @@ bool SharedConnection::write_all() {
   return true;
 }
 
-// Nobody is about to look at the ring again: the I/O threads go on from here,
+// No end is about to look at the ring again: the I/O threads go on from here,
 // the peer's with making room, ours when there is some.
 void SharedConnection::hand_over() {
   if (!is_blocked_) return;

@@ -28,7 +28,7 @@
 
 namespace sluice {
 
-/// A link over shared memory. Whoever is there moves the frames: an end while
+/// A link over shared memory. The thread at hand moves the frames: an end while
 /// it is in send() or receive(); else the I/O thread, when the ring is full and
 /// the peer has more. So a message that fits the ring costs no other thread.
 /// The socket says whether the peer lives.

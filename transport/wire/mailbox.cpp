@@ -46,7 +46,7 @@ void Mailbox::give_up_receiving() {
   give_up(fmt::format("none came within {} ms", options_.deadline.count()));
 }
 
-// The link is dead: nobody knows what the peer would still do.
+// The link is dead: what the peer would still send is unknown.
 void Mailbox::give_up(const std::string& reason) {
   const Lock lock(mutex_);
   reading_ = false;

@@ -45,7 +45,7 @@ struct LinkEnd {
 LinkEnd end_after(const std::exception& error);
 
 /// Where the ends of a link meet who reads and writes: the queues, the credits
-/// and the reason why a link is dead. Knows no sockets, and nobody waits here.
+/// and the reason why a link is dead. Knows no sockets, and blocks no caller.
 class Mailbox {
  public:
   using Clock = std::chrono::steady_clock;

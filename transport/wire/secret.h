@@ -9,15 +9,16 @@
 
 namespace sluice {
 
-/// What the processes of one run know and nobody else does: who can't prove
-/// that it has it is no member of the run. Never put it on a command line or in
-/// a log: other users can read those. A value; its memory is wiped at the end.
+/// What the processes of one run know and no other process does: a peer that
+/// can't prove that it has it is no member of the run. Never put it on a
+/// command line or in a log: other users can read those. A value; its memory is
+/// wiped at the end.
 class Secret {
  public:
   static constexpr std::size_t kBytes = 32;
   using Bytes = std::array<std::byte, kBytes>;
 
-  /// No secret at all; whoever needs one refuses it.
+  /// No secret at all; functions that need one refuse it.
   Secret() = default;
   explicit Secret(const Bytes& bytes) : bytes_(bytes), empty_(false) {}
   Secret(const Secret&) = default;
@@ -43,7 +44,7 @@ Secret make_secret();
 /// UserError, which doesn't repeat the text; `where` says what was read.
 Secret parse_secret(std::string_view text, std::string_view where);
 
-/// Throws UserError unless the file is ours and nobody else may read it.
+/// Throws UserError unless the file is ours and no other user may read it.
 Secret read_secret(const std::filesystem::path& file);
 
 /// HMAC-SHA256.

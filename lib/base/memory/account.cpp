@@ -24,7 +24,7 @@ void MemoryBalance::charge(std::size_t bytes) {
 
 void MemoryBalance::credit(std::size_t bytes) {
   charged_here -= static_cast<std::int64_t>(bytes);
-  // Whoever deletes must have seen what all others did before.
+  // The thread that deletes must see what all others did before.
   if (live_.fetch_sub(bytes, std::memory_order_acq_rel) - bytes == kClosed) {
     delete this;
   }
