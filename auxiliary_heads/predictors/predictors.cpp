@@ -60,11 +60,12 @@ PredictorOptions read_options(Fields& fields) {
        .min = 1,
        .max = 1e6});
   fields.key("label", options.label,
-             {.text = "the synthesizer is told the labels (cDNI)"});
+             {.text = "the prediction is made from the labels too (cDNI)"});
   fields.key("random_bias", options.random_bias,
-             {.text = "the last layer's bias is drawn, as in published code: "
-                      "by default it begins at zero, as its weights do, so "
-                      "that the first signal is zero"});
+             {.text = "of a synthesizer: the last layer's bias is drawn, as in "
+                      "published code; by default it begins at zero, as its "
+                      "weights do, so that the first signal is zero. An input "
+                      "model's is always drawn"});
   return options;
 }
 

@@ -476,8 +476,8 @@ void refuse_loop(const Fields& top) {
       top.reject(key, "is for `sluice run`; here your own loop decides it");
 }
 
-/// Unlocked blocks open the data themselves, but a training loop of the user's
-/// own brings batches to block 1 alone.
+/// A block above an unlock opens the data itself, but a training loop of the
+/// user's own brings batches to block 1 alone.
 void refuse_unlocked(const Fields& top, const Experiment& experiment) {
   for (const RunPlan& plan : experiment.plans)
     for (const BlockPlan& block : plan.blocks)

@@ -31,7 +31,7 @@ struct RunArguments {
   std::string faults;             ///< to make happen; or empty
   std::string command;            ///< the whole command line
 };
-/// The exit status: of a card 0 passed, 3 failed, 4 not all done.
+/// Returns the exit status: of a card 0 passed, 3 failed, 4 not all done.
 int run_command(const RunArguments& arguments);
 
 struct SweepArguments {
@@ -137,14 +137,14 @@ struct ListArguments {
 };
 void list_command(const ListArguments& arguments);
 
-/// The manual of all config keys.
+/// Prints the page of all config keys.
 void help_config_command();
 
-/// That of faults.
+/// Print the pages of the table [sweep], and of the faults that --inject takes.
 void help_sweep_command();
 void help_inject_command();
 
-/// That of predictions: of plan --compare and what-if.
+/// Prints the page of predictions, which plan --compare and what-if make.
 void help_plan_command();
 
 }  // namespace sluice

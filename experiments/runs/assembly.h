@@ -65,7 +65,9 @@ struct Continued {
   std::int64_t first_batch = 0;
 };
 
-/// What a checkpoint holds that was forwarded and not applied.
+/// Batches in a checkpoint that were forwarded and not applied, over all
+/// blocks: those of Mark::in_flight and Mark::lesson; and those that a window
+/// has summed.
 struct InFlight {
   std::int64_t batches = 0;  ///< that some block has not applied, or learned
   std::int64_t accumulated = 0;  ///< that were, towards the next update

@@ -22,9 +22,9 @@ namespace sluice {
 /// gradient itself: raw_target.) Unless told otherwise its last layer begins at
 /// zero, weights and biases, so that the first prediction is exactly zero.
 ///
-/// An input model I_k of full unlock predicts h_{k-1}, the features that block
-/// k gets from below, from the input of the whole model, so that block k
-/// doesn't wait for the blocks below.
+/// An input model I_k of an unlock predicts h_{k-1}, the features that block k
+/// gets from below, from the input of the whole model, so that block k's
+/// training forward doesn't wait for the blocks below.
 class Predictor : public torch::nn::Module {
  public:
   /// input: without graph; of a synthesizer h_k, [N, C], [N, T, C] or

@@ -31,7 +31,8 @@ class GrantBook {
   /// The block has carried out its next one; returns which.
   std::size_t reach(int block);
   std::size_t reached(int block) const;
-  /// Summed over the blocks.
+  /// How many grants the blocks have carried out, summed over the blocks: not
+  /// how many all of them have (progress().slowest).
   std::size_t all_reached() const;
   bool all_done() const { return all_reached() == given() * reached_.size(); }
   /// Whether nothing comes after what the block has carried out.

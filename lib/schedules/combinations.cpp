@@ -88,8 +88,7 @@ void check_free(const std::vector<Traits>& boundaries) {
     check_upper(boundary, k);
     check_inbox(boundary, k);
     if (boundary.upper == UpperEnd::from_data)
-      throw UserError(
-          "boundary {}: an unlocked forward needs schedule = 'lockstep'", k);
+      throw UserError("boundary {}: its unlock needs schedule = 'lockstep'", k);
   }
   check_gaps(boundaries);
 }

@@ -14,10 +14,10 @@ struct BlockPlan;
 
 /// What has been done with a batch at a block and is still to be used there.
 enum class Mark : std::uint8_t {
-  in_flight,  ///< forwarded: waits for its backward
+  in_flight,  ///< forwarded: waits for its backward (a batch, no message)
   summed,     ///< went backward: waits for the update of its window
-  lesson,     ///< went backward: waits for being learned from
-  predicted,  ///< an input model made it: it waits for being learned from
+  lesson,     ///< went backward: a synthesizer is still to learn from it
+  predicted,  ///< an input model made its input, and is still to learn from it
   halved      ///< its gradient went down: it waits for that of the weights
 };
 

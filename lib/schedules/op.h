@@ -9,19 +9,19 @@
 
 namespace sluice {
 
-/// What a block does in one step. What an op needs and leaves is said by its
-/// row in op_table.h. Their order is part of the keys of the virtual clock's
+/// What a block does in one step. The op's row in op_table.h says what it needs
+/// and leaves. The order of the ops is part of the keys of the virtual clock's
 /// jitter: new ones come last.
 enum class Op : std::uint8_t {
   forward,          ///< F: forward a training batch, send it up
   backward,         ///< B: take the gradient of a batch, send the rest down
-  update,           ///< U: optimizer step with the gradients of a batch
+  update,           ///< U: optimizer step with the gradients of a window
   evaluate,         ///< E: forward an evaluation batch
-  learn,            ///< L: a synthesizer learns from a batch
+  learn,            ///< L: the lower end (a synthesizer) learns from a batch
   save,             ///< C: save the block; `batch` is the number of turns done
-  learn_input,      ///< I: an input model learns from a batch
-  backward_input,   ///< D: of a backward what goes down
-  backward_weights  ///< W: the rest of it, the gradient of the weights
+  learn_input,      ///< I: the upper end (an input model) learns from a batch
+  backward_input,   ///< D: the half of a backward that goes down
+  backward_weights  ///< W: the other half, the gradient of the weights
 };
 
 inline constexpr std::size_t kOps = 9;

@@ -172,8 +172,8 @@ std::span<const OpRow> op_rows() {
             .takes = Mark::predicted,
             .in = into_learn_input,
             .costs_as = Op::learn_input,
-            .cost_text = "likewise, what the input model of an unlocked block "
-                         "learns from it"},
+            .cost_text = "likewise, what the input model of an unlock learns "
+                         "from a batch"},
       OpRow{.op = Op::backward_input,
             .letter = 'D',
             .name = "backward input",

@@ -41,7 +41,7 @@ void set_boundary(const Traits& above, const BlockPlan& next, BlockPlan& mine) {
     mine.statistics = above.statistics;
   }
   mine.keeps = above.attachments;
-  // A block that forwards data has the batch from its own source.
+  // A block above an unlock has the batch from its own source.
   if (above.upper != UpperEnd::from_data)
     mine.relays = united(next.keeps, next.relays);
   mine.learns = above.learns;

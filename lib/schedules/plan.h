@@ -113,8 +113,9 @@ struct BlockPlan {
   bool answers() const { return upper == UpperEnd::answers; }
   bool forwards_data() const { return upper == UpperEnd::from_data; }
   /// 0: the block does its actions in the order of actions_of(). Else it runs
-  /// free (FreeRunning), and this is how many batches may wait for their
-  /// backward or lesson at once.
+  /// free (FreeRunning), and this limits how many batches may wait for their
+  /// backward or lesson at once: a number of batches with Mark::in_flight or
+  /// Mark::lesson, not messages as in in_flight() below.
   std::int64_t in_flight = 0;
   /// How activations wait at the boundaries below and above a block that runs
   /// free. From a buffer below it takes as many inputs as the run has turns.
@@ -207,7 +208,8 @@ struct Transfer {
   bool operator==(const Transfer&) const = default;
 };
 
-/// For how many turns after its own a batch keeps the block busy.
+/// For how many turns after its own a batch is kept at the block: until its
+/// backward, or until it was learned from.
 std::int64_t turns_in_flight(const BlockPlan& plan);
 
 /// How many turns after its forward block k takes the gradient of a batch that
@@ -221,7 +223,8 @@ std::vector<Transfer> yields_of(const RunPlan& plan, int block,
 
 /// The gradients that have been sent and not yet taken when every block has
 /// done the turns before `turn`, of a pipe that began with `first_batch`: per
-/// boundary, in the order in which they were sent.
+/// boundary, in the order in which they were sent. Messages, not the batches
+/// that Mark::in_flight marks or BlockPlan::in_flight limits.
 std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,
                                 std::int64_t first_batch);
 

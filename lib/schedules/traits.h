@@ -45,9 +45,10 @@ inline constexpr std::int64_t kUnbounded =
 /// concerned.
 enum class UpperEnd : std::uint8_t {
   plain,  ///< takes what comes from below, and sends gradients down
-  /// A training forward takes what the end's input model predicts from the
-  /// data, and waits for no block below; the activation from below is learned
-  /// from in the same turn, and that lesson does wait for it.
+  /// Unlock: a training forward takes what the end's input model predicts from
+  /// the data, and waits for no block below. Only the forward: the input model
+  /// learns from the activation from below in the same turn, and that lesson
+  /// waits for it.
   from_data,
   /// With each backward something else goes down beside the gradients.
   answers

@@ -82,8 +82,9 @@ struct WeightViewSite {
   /// The block's update chain; the block's own parameters come first in it.
   const UpdateChain& update;
   StatisticsAt statistics = StatisticsAt::forward;
-  /// Whether batches in flight will be saved: `mixed` then keeps copies of
-  /// weights that it would not need otherwise.
+  /// Whether the weights of a batch's forward will be read, by a checkpoint or
+  /// by a correction of stale gradients: `mixed` then keeps copies of weights
+  /// that it would not need otherwise.
   bool saved = false;
 };
 

@@ -65,8 +65,8 @@ struct SeatSettings {
   Deadline patience = std::chrono::minutes(10);
 };
 
-/// Where block 1 takes its batches, and an unlocked block those that it trains
-/// with.
+/// Where block 1 takes its batches, and a block above an unlock those that it
+/// trains on.
 struct Sources {
   std::shared_ptr<Source> training = nullptr;
   std::shared_ptr<Source> evaluation = nullptr;
@@ -122,8 +122,9 @@ class Seat {
   /// when the run that is continued was saved. `first` is the run's first
   /// grant.
   void start(const Grant& first);
-  /// The gradients of the last backward, in the order of the parameters: for
-  /// tests and probes. Undefined where a parameter got none.
+  /// The sum of the gradients of the window's batches so far; right after an
+  /// update what the chain's links left of it for the optimizer. In the order
+  /// of the parameters; undefined where one got none. For tests and probes.
   const Tensors& gradients() const { return window_.gradients; }
   std::int64_t weight_version() const { return version_; }
   /// Batches between their forward and their backward, and how many batches

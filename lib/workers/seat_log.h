@@ -45,13 +45,16 @@ class SeatLog {
   /// input was used before.
   void took(std::int64_t age, std::int64_t reuse);
   void updated(const Action& action, double learning_rate);
-  /// `name`: of the loss, "synthesizer_loss" or "input_loss".
+  /// A learner of an end (synthesizer, input model) has learned from a batch.
+  /// `name`: that of the loss, "synthesizer_loss" or "input_loss".
   void learned(const Action& action, std::string_view name,
                const at::Tensor& loss);
   /// validation: nullptr where there is no such split.
   void evaluated(const Action& action, const Evaluation& test,
                  const Evaluation* validation);
-  /// What it has waited so far, in seconds, and what waits for it.
+  /// Writes a record of kind "status": the time by this process's clock, the
+  /// seconds that the block has waited so far (`waiting`), and the bytes of the
+  /// messages that wait to be received over each link.
   void status(const Action& action, double waiting, const Link& below,
               const Link& above) const;
   /// So many activations of the boundary above were dropped.

@@ -14,7 +14,8 @@ void save_staleness(const Staleness& of, const std::string& name,
   save_number(of.most, name + ".most", all);
 }
 
-/// Checkpoints of earlier versions have none.
+/// Staleness by that name; zero in checkpoints of earlier versions, which have
+/// none.
 Staleness saved_staleness(const SavedState& saved, const std::string& name) {
   if (!saved.has(name + ".sum")) return {};
   return {saved.number(name + ".sum"), saved.number(name + ".most")};

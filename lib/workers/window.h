@@ -12,7 +12,8 @@
 
 namespace sluice {
 
-/// The batches that the next update applies, and the sum of their gradients.
+/// The batches that the next update applies, and the sum of their gradients so
+/// far.
 struct Window {
   Tensors gradients = {};
   std::int64_t batches = 0;     ///< that they are the sum of
@@ -33,7 +34,9 @@ struct Window {
   /// Empty again. The gradients themselves are kept for those who look at them.
   void clear();
 
-  /// Under `name`: nothing of an empty window.
+  /// Saves the window under `name`, an empty one not at all. first_turn is
+  /// saved as "<name>.first_batch", which it was called when a turn was one
+  /// batch; `batches` includes all micro-batches.
   void save(const std::string& name, NamedTensors& all) const;
   void restore(const std::string& name, const SavedState& saved,
                const c10::Device& device);

@@ -113,7 +113,8 @@ class SyntheticGradient final : public Lower {
     return predict(context);
   }
 
-  /// Empty when nothing comes from above: then nobody wants them.
+  /// What the synthesizer below learns from; empty when nothing comes from
+  /// above: then none learns from it.
   Tensors targets_of(const at::Tensor& synthetic, const Tensors& above) const {
     const double lambda = *options_.lam_target;
     if (lambda == 0) return {synthetic};
@@ -201,9 +202,10 @@ MethodPage describe_synthetic_gradient() {
           "none for the block (the signal's error is the "
           "synthesizer's). With target_delay = 0 the synthesizer learns "
           "from a batch before it is used on the next, and waits for "
-          "the block above; with 1 a turn later. With `unlock` no block waits "
-          "for the ones below either: it forwards what its input model "
-          "predicts, which learns when the features have come"};
+          "the block above; with 1 a turn later. With `unlock` a forward "
+          "doesn't wait for the blocks below either: it takes what the "
+          "block's input model predicts. That model learns in the same turn, "
+          "which waits for the features"};
 }
 
 }  // namespace sluice

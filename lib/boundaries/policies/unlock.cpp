@@ -71,7 +71,8 @@ class InputModelEnd final : public Upper {
   }
 
  private:
-  /// What the model made of a batch, with its graph, until it learns.
+  /// The input model's prediction for a batch, with its graph, until the model
+  /// learns from the batch.
   struct Predicted {
     at::Tensor inputs;
     at::Tensor labels;
@@ -140,11 +141,12 @@ MakeUpper read_unlock(Fields& options, const PlugIns& plug_ins) {
   if (!options.has("unlock")) {
     ConfigNode none;
     options.key("unlock", none, "table",
-                {.text = "full unlock: the block above trains on what an input "
-                         "model predicts of the features that it would get, "
-                         "from the data, and waits for no block below; "
-                         "{hidden, width, label, optimizer} as of a "
-                         "synthesizer"});
+                {.text = "the block above trains on what an input model "
+                         "predicts, from the data, of the features that it "
+                         "would get, so that its forward waits for no block "
+                         "below; the model learns from the features when they "
+                         "have come. {hidden, width, label, optimizer} as in "
+                         "`synthesizer`"});
     return nullptr;
   }
   MakePredictor make;

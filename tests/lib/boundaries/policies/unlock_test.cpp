@@ -1,5 +1,5 @@
-// Full unlock: blocks that train on what input models predict of the features
-// from below (methods, section 1.1), with label D7 of section 1.7.
+// Unlock: blocks that train on what input models predict of the features from
+// below (methods, section 1.1), with label D7 of section 1.7.
 #include "lib/boundaries/policies/unlock.h"
 
 #include <map>
