@@ -44,11 +44,12 @@ struct InfoproOptions {
                     "weight of the classifier's loss, at the first head and "
                     "at the last");
     fields.key("objective", objective,
-               {.text = "of the classifier: supervised contrast, or the run's "
-                        "own loss",
+               {.text = "objective of the classifier: supervised contrast, or "
+                        "the run's own loss",
                 .allowed = {"contrast", "cross_entropy"}});
-    fields.key("temperature", temperature,
-               {.text = "of the contrast", .min = 1e-3, .max = 1e3});
+    fields.key(
+        "temperature", temperature,
+        {.text = "temperature of the contrast", .min = 1e-3, .max = 1e3});
   }
 
  private:

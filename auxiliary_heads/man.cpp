@@ -110,8 +110,8 @@ class ManHead final : public Head {
 MakeHead man_head(Fields& fields) {
   double momentum = 0.995;
   fields.key("momentum", momentum,
-             {.text = "of the average: 0 copies the layer above anew each "
-                      "turn, 1 never moves",
+             {.text = "share of the average that stays at each turn: 0 copies "
+                      "the layer above anew, 1 never moves",
               .min = 0,
               .max = 1});
   MakeHead make_head;

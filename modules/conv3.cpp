@@ -15,7 +15,8 @@ struct Conv3Options {
   double dropout = 0;
 
   void describe(Fields& fields) {
-    fields.key("channels", channels, {.text = "of each convolution", .min = 1});
+    fields.key("channels", channels,
+               {.text = "output channels of each convolution", .min = 1});
     fields.key("batch_norm", batch_norm,
                {.text = "normalise after each convolution"});
     fields.key("dropout", dropout,

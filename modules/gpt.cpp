@@ -39,10 +39,11 @@ struct GptOptions {
 
   void describe(Fields& fields) {
     fields.key("layers", layers, {.text = "Transformer layers", .min = 1});
-    fields.key("width", transformer.width,
-               {.text = "of the embedding; a multiple of heads", .min = 1});
+    fields.key(
+        "width", transformer.width,
+        {.text = "width of the embedding; a multiple of heads", .min = 1});
     fields.key("heads", transformer.heads,
-               {.text = "of the attention", .min = 1});
+               {.text = "heads of the attention", .min = 1});
     fields.key("dropout", transformer.dropout,
                {.text = "probability of dropping an element of the embeddings, "
                         "of the attention weights and of what each part of a "
@@ -55,9 +56,11 @@ struct GptOptions {
                  "wants backprop at every boundary"});
     fields.key("bias", transformer.bias,
                {.text = "whether linear layers and norms have biases"});
-    fields.key("activation", activation,
-               {.text = "of the MLP: GELU, as is or by its tanh approximation",
-                .allowed = {"gelu_tanh", "gelu"}});
+    fields.key(
+        "activation", activation,
+        {.text =
+             "activation of the MLP: GELU, as is or by its tanh approximation",
+         .allowed = {"gelu_tanh", "gelu"}});
     if (transformer.width % transformer.heads != 0) {
       fields.reject("width", fmt::format("{} is no multiple of heads = {}",
                                          transformer.width, transformer.heads));

@@ -19,7 +19,7 @@ struct MlpOptions {
     fields.key("hidden", hidden,
                {.text = "widths of the hidden layers", .min = 1});
     fields.key("activation", activation,
-               {.text = "after each hidden layer",
+               {.text = "activation after each hidden layer",
                 .allowed = {"relu", "leaky_relu", "tanh"}});
     fields.key("batch_norm", batch_norm,
                {.text = "normalise before each activation"});

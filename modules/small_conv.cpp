@@ -15,7 +15,8 @@ struct SmallConvOptions {
   double dropout = 0;
 
   void describe(Fields& fields) {
-    fields.key("channels", channels, {.text = "of each convolution", .min = 1});
+    fields.key("channels", channels,
+               {.text = "output channels of each convolution", .min = 1});
     fields.key("hidden", hidden,
                {.text = "width of the hidden linear layer; 0: none", .min = 0});
     fields.key("batch_norm", batch_norm,

@@ -35,8 +35,8 @@ struct VggOptions {
     fields.key("hidden", hidden,
                {.text = "width of the hidden linear layer", .min = 1});
     fields.key("activation", activation,
-               {.text = "after each layer but the last; the paper's local "
-                        "losses with similarity matching use leaky_relu",
+               {.text = "activation after each layer but the last; the paper's "
+                        "local losses with similarity matching use leaky_relu",
                 .allowed = {"relu", "leaky_relu"}});
     fields.key("dropout", dropout,
                {.text = "probability of dropping a channel of a convolution, "

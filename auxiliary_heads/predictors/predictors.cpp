@@ -53,19 +53,19 @@ PredictorOptions read_options(Fields& fields) {
   PredictorOptions options;
   fields.key("hidden", options.hidden,
              {.text = "layers before the last one", .min = 0, .max = 2});
-  fields.key(
-      "width", options.width,
-      {.text = "of the hidden layers on flat features and texts; on maps "
-               "they have the features' channels",
-       .min = 1,
-       .max = 1e6});
+  fields.key("width", options.width,
+             {.text = "width of the hidden layers on flat features and texts; "
+                      "on maps they have the features' channels",
+              .min = 1,
+              .max = 1e6});
   fields.key("label", options.label,
              {.text = "the prediction is made from the labels too (cDNI)"});
-  fields.key("random_bias", options.random_bias,
-             {.text = "of a synthesizer: the last layer's bias is drawn, as in "
-                      "published code; by default it begins at zero, as its "
-                      "weights do, so that the first signal is zero. An input "
-                      "model's is always drawn"});
+  fields.key(
+      "random_bias", options.random_bias,
+      {.text =
+           "draw a synthesizer's last bias at random, as in published code; by "
+           "default it begins at zero, as the last weights do, so that the "
+           "first signal is zero. An input model's is always drawn"});
   return options;
 }
 

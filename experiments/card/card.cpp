@@ -60,7 +60,7 @@ void read_published(Fields& fields, CardRun& run) {
   double published = 0;
   double tolerance = 0;
   fields.key("measure", run.measure,
-             {.text = "of the last evaluation",
+             {.text = "figure of the last evaluation that is compared",
               .allowed = {"accuracy", "error", "loss"}});
   fields.key("published", published, {.text = "in %, a loss as it is"});
   fields.key("tolerance", tolerance,
@@ -75,7 +75,7 @@ void read_published(Fields& fields, CardRun& run) {
 CardRun read_run(Fields& fields, const fs::path& folder, const Card& card,
                  const ConfigNode& common) {
   CardRun run;
-  fields.key("name", run.name, {.text = "of the run, and of its folder"});
+  fields.key("name", run.name, {.text = "name of the run, and of its folder"});
   if (!is_name(run.name))
     fields.reject("name", fmt::format("'{}' is no name; use letters, digits "
                                       "and _",
@@ -133,7 +133,7 @@ Card read_card(const std::string& path) {
   top.section("card", "a published result", [&](Fields& fields) {
     read_title(fields, card);
     std::vector<std::string> conditions;
-    fields.key("conditions", conditions, {.text = "that must hold"});
+    fields.key("conditions", conditions, {.text = "conditions that must hold"});
     try {
       for (const std::string& text : conditions)
         card.conditions.push_back(read_condition(text, card));

@@ -43,8 +43,8 @@ void read_data(Fields& top, const std::string& data_root,
                {.text = "folder of the data files; default: the environment "
                         "variable SLUICE_DATA"});
     fields.key("prefetch", experiment.prefetch,
-               {.text = "made ahead, by a thread of their own, while the model "
-                        "computes; 0: none",
+               {.text = "batches that a thread of their own makes ahead while "
+                        "the model computes; 0: none",
                 .unit = "batches",
                 .min = 0,
                 .max = 1024});

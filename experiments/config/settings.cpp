@@ -9,9 +9,11 @@
 namespace sluice {
 
 void CheckpointSettings::describe(Fields& fields) {
-  fields.key(
-      "every", every,
-      {.text = "0: only at the end", .unit = "epochs", .min = 0, .max = 1e6});
+  fields.key("every", every,
+             {.text = "epochs between checkpoints; 0: only at the end",
+              .unit = "epochs",
+              .min = 0,
+              .max = 1e6});
   fields.key("every_turns", every_turns,
              {.text = "the same in turns; above 0 it replaces `every`",
               .unit = "turns",
@@ -19,11 +21,11 @@ void CheckpointSettings::describe(Fields& fields) {
               .max = 1e12});
   fields.key("initial", initial,
              {.text = "save the weights before the first turn"});
-  fields.key(
-      "keep", keep,
-      {.text = "how many of those are kept, the last ones; 0: all", .min = 0});
+  fields.key("keep", keep,
+             {.text = "number of the last checkpoints that are kept; 0: all",
+              .min = 0});
   fields.key("best", best,
-             {.text = "also keep that of the best evaluation, as "
+             {.text = "also keep the checkpoint of the best evaluation, as "
                       "checkpoints/best",
               .allowed = {"none", "accuracy", "loss"}});
 }
@@ -61,17 +63,19 @@ const ScheduleRow& Settings::schedule_row() const {
 }
 
 void Settings::describe(Fields& fields) {
-  fields.key("name", name, {.text = "of the experiment, and of its folder"});
+  fields.key("name", name,
+             {.text = "name of the experiment, and of its folder"});
   check_name(fields, name);
   fields.key("engine", engine,
-             {.text = "what runs the blocks",
+             {.text = "what runs the blocks: one thread in virtual time, a "
+                      "thread each, or a process each",
               .allowed = {"virtual", "threads", "processes"}});
-  fields.key(
-      "transport", transport,
-      {.text = "of engine = \"processes\": what carries messages between "
-               "the processes",
-       .allowed = names_of(transports())});
-  fields.key("seed", seed, {.text = "of weights, masks and orders", .min = 0});
+  fields.key("transport", transport,
+             {.text = "with engine = \"processes\": what carries messages "
+                      "between the processes",
+              .allowed = names_of(transports())});
+  fields.key("seed", seed,
+             {.text = "seed of weights, masks and orders", .min = 0});
   fields.key("masks", masks,
              {.text = "how dropouts draw; 2: by Philox4x32-10, each element by "
                       "its index, the same on every device; 1: by LibTorch's "
@@ -100,54 +104,59 @@ void Settings::describe(Fields& fields) {
               .min = 0,
               .max = 1e12});
   fields.key("batch_size", batch_size,
-             {.text = "of every batch but an epoch's last",
+             {.text = "size of every batch but an epoch's last",
               .unit = "samples",
               .min = 1});
   fields.key("drop_last", drop_last,
              {.text = "leave an epoch's last batch out when it is not full"});
+  fields.key("evaluate_every", evaluate_every,
+             {.text = "epochs between evaluations; 0: only at the end",
+              .unit = "epochs",
+              .min = 0,
+              .max = 1e6});
   fields.key(
-      "evaluate_every", evaluate_every,
-      {.text = "0: only at the end", .unit = "epochs", .min = 0, .max = 1e6});
-  fields.key("log_every", log_every,
-             {.text = "between training records", .unit = "turns", .min = 1});
+      "log_every", log_every,
+      {.text = "turns between training records", .unit = "turns", .min = 1});
   fields.key("drain", drain, {.text = "apply what is in flight at the end"});
   fields.key("threads", threads,
              {.text = "intra-op threads of each block; 0: the cores divided by "
                       "the blocks",
               .min = 0,
               .max = 1024});
-  fields.section("accumulate", "gradients over several turns",
-                 [&](Fields& part) {
-                   part.key("batches", accumulate,
-                            {.text = "turns for one update; an incomplete "
-                                     "window at the end is not applied",
-                             .unit = "turns",
-                             .min = 1,
-                             .max = 1e6});
-                   part.key("rule", accumulate_rule,
-                            {.text = "what becomes of their gradients",
-                             .allowed = {"sum", "mean"}});
-                 });
+  fields.section(
+      "accumulate", "gradients over several turns", [&](Fields& part) {
+        part.key("batches", accumulate,
+                 {.text = "turns for one update; an incomplete "
+                          "window at the end is not applied",
+                  .unit = "turns",
+                  .min = 1,
+                  .max = 1e6});
+        part.key("rule", accumulate_rule,
+                 {.text = "whether their gradients are added or averaged",
+                  .allowed = {"sum", "mean"}});
+      });
   fields.section(
       "pipeline", "turns cut into batches that follow each other",
       [&](Fields& part) {
-        part.key("order", order,
-                 {.text = "in which the blocks do them; changes no number",
-                  .allowed = orders()});
-        part.key("micro_batches", micro_batches,
-                 {.text = "of a turn, each with its share of the loss; divides "
-                          "batch_size. 1 where a boundary delays. Synthesizers "
-                          "and input models learn from each",
-                  .unit = "batches",
-                  .min = 1,
-                  .max = 256});
+        part.key(
+            "order", order,
+            {.text = "order in which the blocks do them; changes no number",
+             .allowed = orders()});
+        part.key(
+            "micro_batches", micro_batches,
+            {.text = "number of batches of a turn, each with its share of the "
+                     "loss; divides batch_size. 1 where a boundary delays. "
+                     "Synthesizers and input models learn from each",
+             .unit = "batches",
+             .min = 1,
+             .max = 256});
         part.key("flush", flush,
-                 {.text = "whether the pipe is empty after each turn; without, "
-                          "order = '1f1b' goes on with the next one, which "
-                          "changes no number"});
+                 {.text = "whether the pipe is emptied after each turn; if "
+                          "not, order = '1f1b' goes on with the next turn at "
+                          "once, which changes no number"});
         part.key("weights", window_weights,
-                 {.text = "those that the batches of an update see: latest, of "
-                          "the update before; " +
+                 {.text = "weights that the batches of an update see: latest, "
+                          "of the update before; " +
                           summaries_of_windows(),
                   .allowed = window_views()});
         part.key("recompute", recompute,
@@ -186,17 +195,16 @@ void Settings::describe(Fields& fields) {
                              .max = 1e12});
                  });
   fields.key("precision", precision,
-             {.text = "of matrix products and convolutions",
+             {.text = "precision of matrix products and convolutions",
               .allowed = {"fp32", "bf16"}});
   fields.key("memory_format", memory_format,
              {.text = "how images lie in memory; channels_last is faster for "
                       "convolutions",
               .allowed = {"contiguous", "channels_last"}});
-  fields.key(
-      "allocator", allocator,
-      {.text = "of tensors on the CPU: ours, which keeps freed memory, or "
-               "LibTorch's",
-       .allowed = {"caching", "system"}});
+  fields.key("allocator", allocator,
+             {.text = "allocator of tensors on the CPU: ours, which keeps "
+                      "freed memory, or LibTorch's",
+              .allowed = {"caching", "system"}});
   fields.key(
       "slack", slack,
       {.text = "messages that a boundary holds beyond the least it needs",
@@ -217,62 +225,67 @@ void Settings::describe(Fields& fields) {
                       "records what was chosen, for `sluice replay`",
               .allowed = {"lockstep", "free"}});
   fields.key("in_flight", in_flight,
-             {.text = "of schedule = \"free\": how many batches a block "
+             {.text = "with schedule = \"free\": how many batches a block "
                       "forwards before it must apply the oldest; 0: one more "
                       "than the delay that it has in lockstep",
               .unit = "batches",
               .min = 0,
               .max = 1024});
-  fields.section(
-      "trace", "trace.json in the run's folder: who did what when",
-      [&](Fields& part) {
-        part.key("turns", traced.count,
-                 {.text = "how many it shows; 0: none",
-                  .unit = "turns",
-                  .min = 0,
-                  .max = 1e6});
-        part.key(
-            "first", traced.first,
-            {.text = "the first one", .unit = "turns", .min = 0, .max = 1e12});
-      });
+  fields.section("trace", "trace.json in the run's folder: who did what when",
+                 [&](Fields& part) {
+                   part.key("turns", traced.count,
+                            {.text = "number of turns that it shows; 0: none",
+                             .unit = "turns",
+                             .min = 0,
+                             .max = 1e6});
+                   part.key("first", traced.first,
+                            {.text = "the first turn that it shows",
+                             .unit = "turns",
+                             .min = 0,
+                             .max = 1e12});
+                 });
   fields.key("hashes", hashes,
              {.text = "after each update write a hash of every gradient and "
                       "tensor of the block into metrics.jsonl; what `sluice "
                       "verify` compares"});
-  fields.key("timeout", timeout_seconds,
-             {.text = "a worker that makes no progress for so long, and waits "
-                      "for nobody, hangs and is given up: must be longer than "
-                      "any single action of a block, such as the forward of a "
-                      "batch or a checkpoint",
-              .unit = "s",
-              .min = 1,
-              .max = 1e6});
-  fields.key("reconnect", reconnect_seconds,
-             {.text = "of engine = \"processes\" over tcp or tls: how long a "
-                      "connection that broke may take to come back before its "
-                      "worker is given up; nothing is lost or comes twice. "
-                      "So long it takes, too, until a killed worker is missed. "
-                      "0: a broken connection is a failure",
-              .unit = "s",
-              .min = 0,
-              .max = 1e5});
-  fields.key("on_failure", on_failure,
-             {.text = "of engine = \"processes\", when a worker dies, hangs or "
-                      "can't be reached: end the run with an error, or start "
-                      "all workers anew from the last checkpoint (the start, "
-                      "when there is none), with the bits of an undisturbed "
-                      "run, or with schedule = \"free\" those of its record",
-              .allowed = {"stop", "restart"}});
+  fields.key(
+      "timeout", timeout_seconds,
+      {.text =
+           "a worker that makes no progress for so long, and waits for no "
+           "other, hangs and is given up: must be longer than any single "
+           "action of a block, such as the forward of a batch or a checkpoint",
+       .unit = "s",
+       .min = 1,
+       .max = 1e6});
+  fields.key(
+      "reconnect", reconnect_seconds,
+      {.text =
+           "with engine = \"processes\" over tcp or tls: how long a connection "
+           "that broke may take to come back before its worker is given up; no "
+           "message is lost or comes twice. A killed worker, too, is noticed "
+           "only after this time. 0: a broken connection is a failure",
+       .unit = "s",
+       .min = 0,
+       .max = 1e5});
+  fields.key(
+      "on_failure", on_failure,
+      {.text = "with engine = \"processes\", when a worker dies, hangs or "
+               "can't be reached: end the run with an error, or start all "
+               "workers anew from the last checkpoint (from the beginning, "
+               "when there is none), with the bits of an undisturbed run, or "
+               "with schedule = \"free\" those of its record",
+       .allowed = {"stop", "restart"}});
   fields.key("restarts", restarts,
-             {.text = "of on_failure = \"restart\": the most in a row without "
-                      "a new checkpoint between them",
+             {.text = "with on_failure = \"restart\": the most restarts in a "
+                      "row without a new checkpoint between them",
               .min = 1,
               .max = 1e6});
-  fields.key("equal_builds", equal_builds,
-             {.text = "of ranks (mpirun, srun, torchrun): refuse one whose "
-                      "LibTorch is another build than that of rank 0, or whose "
-                      "processor has other vector instructions, which may move "
-                      "the last bits; else both say so, and run.json does"});
+  fields.key(
+      "equal_builds", equal_builds,
+      {.text = "for ranks (mpirun, srun, torchrun): refuse a rank whose "
+               "LibTorch is another build than that of rank 0, or whose "
+               "processor has other vector instructions, which may move the "
+               "last bits; else both ranks say so, and run.json does"});
   fields.key("on_nan", on_nan,
              {.text = "when a loss that is logged, or that of an evaluation, "
                       "is NaN or infinite: end the run as diverged (exit "
@@ -298,7 +311,8 @@ void Settings::describe(Fields& fields) {
                      "0: never",
              .min = 0});
         part.key("metric", early_stop.measure.name,
-                 {.text = "whose progress", .allowed = {"accuracy", "loss"}});
+                 {.text = "figure whose progress counts",
+                  .allowed = {"accuracy", "loss"}});
         part.key("min_delta", early_stop.min_delta,
                  {.text = "the least that counts as progress", .min = 0});
       });

@@ -46,20 +46,26 @@ Boundaries next_phase(const ConfigNode& written, const Boundaries& before,
 SwitchSettings read_switch(Fields& fields) {
   SwitchSettings when;
   fields.key("epoch", when.epoch,
-             {.text = "after which this phase begins",
+             {.text = "epochs after which this phase begins",
               .unit = "epochs",
               .min = 0,
               .max = 1e6});
   fields.key("turn", when.turn,
-             {.text = "or the turns", .unit = "turns", .min = 0, .max = 1e12});
-  fields.key("accuracy", when.accuracy,
-             {.text = "or the accuracy of an evaluation, once it is as high",
+             {.text = "or the turns after which it begins",
+              .unit = "turns",
               .min = 0,
-              .max = 1});
-  fields.key("loss", when.loss,
-             {.text = "or the loss of an evaluation, once it is as low",
-              .min = 0,
-              .max = 1e9});
+              .max = 1e12});
+  fields.key(
+      "accuracy", when.accuracy,
+      {.text =
+           "or the accuracy: begins after the first evaluation that is as high",
+       .min = 0,
+       .max = 1});
+  fields.key(
+      "loss", when.loss,
+      {.text = "or the loss: begins after the first evaluation that is as low",
+       .min = 0,
+       .max = 1e9});
   return when;
 }
 

@@ -91,13 +91,13 @@ void VirtualOptions::describe(Fields& fields) {
   }
   seconds("head", head, "likewise, more per backward for an auxiliary head");
   fields.key("latency", latency,
-             {.text = "of a message between blocks",
+             {.text = "time that a message between blocks is on its way",
               .unit = "s",
               .min = 0,
               .max = 1e6});
   fields.key("bandwidth", bandwidth,
-             {.text = "of each direction of a boundary, which carries one "
-                      "message after the other; 0: unlimited",
+             {.text = "bandwidth of each direction of a boundary, which "
+                      "carries one message after the other; 0: unlimited",
               .unit = "bytes/s",
               .min = 0});
   fields.key("jitter", jitter,
@@ -105,7 +105,7 @@ void VirtualOptions::describe(Fields& fields) {
                       "or less, at random",
               .min = 0,
               .max = 0.99});
-  fields.key("seed", seed, {.text = "of the jitter", .min = 0});
+  fields.key("seed", seed, {.text = "seed of the jitter", .min = 0});
   fields.key("slow", slow,
              {.text = "blocks that take longer for everything: \"2x1.5\""});
   fields.key("calibrate", calibrate,

@@ -203,10 +203,11 @@ ImageSplit split_of(const DrawnDigitsOptions& options, const char* split,
 }  // namespace
 
 void DrawnDigitsOptions::describe(Fields& fields) {
-  fields.key("train", train,
-             {.text = "training images", .min = 1, .max = 10'000'000});
+  fields.key(
+      "train", train,
+      {.text = "number of training images", .min = 1, .max = 10'000'000});
   fields.key("test", test,
-             {.text = "test images", .min = 1, .max = 10'000'000});
+             {.text = "number of test images", .min = 1, .max = 10'000'000});
   fields.key("seed", seed, {.text = "which images are drawn", .min = 0});
   fields.key("difficulty", difficulty,
              {.text = "how much digits are distorted, and covered by noise and "

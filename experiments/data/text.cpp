@@ -163,9 +163,11 @@ Split split_of(const std::shared_ptr<TextFile>& file, const Contents& contents,
 }  // namespace
 
 void TextOptions::describe(Fields& fields) {
-  fields.key(
-      "context", context,
-      {.text = "of a sample", .unit = "tokens", .min = 1, .max = 1'000'000});
+  fields.key("context", context,
+             {.text = "length of a sample",
+              .unit = "tokens",
+              .min = 1,
+              .max = 1'000'000});
   fields.key("validation", validation,
              {.text = "share of the file that is kept for evaluations: its "
                       "end, or what lies before the test part",

@@ -15,11 +15,12 @@ namespace {
 void read_device(Fields& fields, Machine& machine) {
   PlannedDevice device;
   std::int64_t count = 1;
-  fields.key("name", device.name, {.text = "for people"});
-  fields.key("count", count,
-             {.text = "so many of them in a row", .min = 1, .max = 4096});
+  fields.key("name", device.name, {.text = "what to call it in tables"});
+  fields.key(
+      "count", count,
+      {.text = "number of such devices in a row", .min = 1, .max = 4096});
   fields.key("speed", device.speed,
-             {.text = "over that of this machine: 2 halves all seconds",
+             {.text = "speed over that of this machine: 2 halves all seconds",
               .min = 1e-6,
               .max = 1e6});
   fields.key("cores", device.cores,
@@ -41,10 +42,14 @@ void read_device(Fields& fields, Machine& machine) {
 
 void read_link(Fields& fields, LinkCosts& link) {
   fields.key("latency", link.latency,
-             {.text = "of a message", .unit = "s", .min = 0, .max = 1e6});
-  fields.key(
-      "bandwidth", link.bandwidth,
-      {.text = "of each direction; 0: unlimited", .unit = "bytes/s", .min = 0});
+             {.text = "time that a message is on its way",
+              .unit = "s",
+              .min = 0,
+              .max = 1e6});
+  fields.key("bandwidth", link.bandwidth,
+             {.text = "bandwidth of each direction; 0: unlimited",
+              .unit = "bytes/s",
+              .min = 0});
 }
 
 std::vector<KeyDoc> read_fields(Fields& top, Machine& machine) {

@@ -47,8 +47,10 @@ void read_range(Fields& fields, const char* key, const char* text,
 /// The values of a key, which is a list of anything.
 void read_values(Fields& fields, Axis& axis) {
   ConfigNode values;
-  fields.key("values", values, "list",
-             {.text = "what it takes; a table replaces the one of the config"});
+  fields.key(
+      "values", values, "list",
+      {.text =
+           "the values that it takes; a table replaces the one of the config"});
   if (const auto* list = std::get_if<ConfigNode::Array>(&values.value))
     axis.values = *list;
   else if (fields.has("values"))
@@ -57,7 +59,8 @@ void read_values(Fields& fields, Axis& axis) {
 
 Axis read_axis(Fields& fields) {
   Axis axis;
-  fields.key("key", axis.key, {.text = "of the config, as in optimizer.lr"});
+  fields.key("key", axis.key,
+             {.text = "key of the config that it sets, as in optimizer.lr"});
   read_values(fields, axis);
   fields.key("labels", axis.labels,
              {.text = "how the values are called in tables, one for each"});
@@ -102,9 +105,12 @@ Halving read_halving(Fields& fields) {
              {.text = "when cells are compared, and the worse ones stop",
               .unit = "epochs"});
   fields.key("keep", halving.keep,
-             {.text = "one cell in so many goes on", .min = 2, .max = 1e4});
+             {.text = "one cell in so many goes on at each rung",
+              .min = 2,
+              .max = 1e4});
   fields.key("measure", halving.measure,
-             {.text = "of the evaluations there, the mean over the seeds",
+             {.text = "figure of the evaluations at a rung, a mean over the "
+                      "seeds, by which cells are compared",
               .allowed = {"accuracy", "loss"}});
   double before = 0;
   for (const double rung : halving.rungs)
@@ -116,21 +122,24 @@ Halving read_halving(Fields& fields) {
 void describe_sweep(Fields& fields, Written& written) {
   Sweep& sweep = written.sweep;
   std::string kind = "grid";
-  fields.key("name", sweep.name, {.text = "of its folder; default: name"});
+  fields.key(
+      "name", sweep.name,
+      {.text = "name of the sweep and its folder; default: the config's name"});
   if (fields.has("name")) check_name(fields, sweep.name);
-  fields.key("kind", kind,
-             {.text = "product of the axes; all axes moving together; the "
-                      "cells of [[sweep.cell]]; or drawn",
-              .allowed = {"grid", "zip", "list", "random"}});
+  fields.key(
+      "kind", kind,
+      {.text = "how cells are made: product of the axes; all axes moving "
+               "together; the cells of [[sweep.cell]]; or drawn at random",
+       .allowed = {"grid", "zip", "list", "random"}});
   fields.key("seeds", written.seeds, "integer | list of integers",
              {.text = "runs of each cell: so many, from the config's seed on, "
                       "or these; default: 1"});
   fields.key(
       "samples", sweep.samples,
-      {.text = "of a random sweep: how many cells", .min = 0, .max = 1e4});
+      {.text = "number of cells of a random sweep", .min = 0, .max = 1e4});
   fields.key("sample_seed", sweep.sample_seed,
-             {.text = "of a random sweep: cell i is the same whatever their "
-                      "number"});
+             {.text = "seed that the cells of a random sweep are drawn by: "
+                      "cell i is the same whatever their number"});
   fields.key("slurm", sweep.slurm,
              {.text = "options of sbatch, in one line, for --launcher slurm"});
   fields.section("halving", "the worse cells stop before their end",

@@ -44,9 +44,8 @@ Loss goodness(Fields& options) {
   double threshold = 1;
   options.key(
       "threshold", threshold,
-      {.text = "above which the goodness of the right variant shall be, "
-               "and below which that of the others; of ff_mlp, about "
-               "the width of a layer"});
+      {.text = "goodness that the right variant shall exceed and the others "
+               "stay below; with ff_mlp, about the width of a layer"});
   return [threshold](const at::Tensor& outputs, const at::Tensor& labels) {
     const at::Tensor is_right =
         at::one_hot(labels, outputs.size(1)).to(at::kBool);

@@ -18,8 +18,9 @@ struct AdagradOptions {
     fields.key("lr_decay", lr_decay,
                {.text = "the rate of step t is lr / (1 + (t - 1) * lr_decay)",
                 .min = 0});
-    fields.key("initial_sum", initial_sum,
-               {.text = "of squared gradients, before the first", .min = 0});
+    fields.key(
+        "initial_sum", initial_sum,
+        {.text = "sum of squared gradients before the first step", .min = 0});
     fields.key("epsilon", epsilon,
                {.text = "added to the root of the sum", .min = 0});
   }

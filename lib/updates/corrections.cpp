@@ -39,7 +39,8 @@ void describe_correction(Fields& fields, OptimizerOptions& options) {
         names.insert(names.begin(), name);
         own.key(
             "name", name,
-            {.text = "which: see `sluice list corrections`", .allowed = names});
+            {.text = "name of the correction: see `sluice list corrections`",
+             .allowed = names});
         if (name == "none") return;
         options.correction = name;
         options.correct =

@@ -30,8 +30,9 @@ struct DelayOptions {
     fields.key("adaptive", adaptive,
                {.text = "divide it by the root of the mean of g * g; a "
                         "strength of 2 is usual then"});
-    fields.key("decay", decay,
-               {.text = "of that mean", .min = 0, .max = 0.999999});
+    fields.key(
+        "decay", decay,
+        {.text = "decay of the mean of g * g", .min = 0, .max = 0.999999});
   }
 };
 

@@ -9,22 +9,27 @@ namespace sluice {
 void LearningRate::describe(Fields& fields) {
   fields.key("lr", base,
              {.text = "learning rate, before its schedule", .min = 0});
-  fields.section("schedule", "of the learning rate, by turn", [&](Fields& s) {
-    s.key("name", schedule,
-          {.text = "its shape after the warm-up",
-           .allowed = {"constant", "step", "cosine"}});
-    s.key("warmup_epochs", warmup_epochs,
-          {.text = "linear rise from 0", .unit = "epochs", .min = 0});
-    if (schedule == "step") {
-      s.key("milestones", milestones,
-            {.text = "when it is multiplied by `factor`",
-             .unit = "epochs",
-             .min = 0});
-      s.key("factor", factor, {.text = "at each milestone", .min = 0});
-    }
-    if (schedule == "cosine")
-      s.key("final_rate", final_rate, {.text = "at the end", .min = 0});
-  });
+  fields.section(
+      "schedule", "schedule of the learning rate, by turn", [&](Fields& s) {
+        s.key("name", schedule,
+              {.text = "shape of the learning rate after the warm-up",
+               .allowed = {"constant", "step", "cosine"}});
+        s.key("warmup_epochs", warmup_epochs,
+              {.text = "linear rise from 0", .unit = "epochs", .min = 0});
+        if (schedule == "step") {
+          s.key(
+              "milestones", milestones,
+              {.text = "epochs after which the rate is multiplied by `factor`",
+               .unit = "epochs",
+               .min = 0});
+          s.key("factor", factor,
+                {.text = "factor that multiplies the rate at each milestone",
+                 .min = 0});
+        }
+        if (schedule == "cosine")
+          s.key("final_rate", final_rate,
+                {.text = "learning rate at the end", .min = 0});
+      });
 }
 
 double LearningRate::at(std::int64_t turn, std::int64_t turns,

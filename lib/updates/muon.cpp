@@ -32,14 +32,14 @@ struct MuonOptions {
                {.text = "decay of the mean gradient of matrices",
                 .min = 0,
                 .max = 0.999999});
-    fields.key("nesterov", nesterov, {.text = "look ahead along it"});
+    fields.key("nesterov", nesterov, {.text = "look ahead along the momentum"});
     fields.key(
         "iterations", iterations,
         {.text = "Newton-Schulz steps of an update", .min = 1, .max = 99});
     fields.key("scale", scale,
-               {.text = "of a matrix's step, times lr: 0.2 * sqrt(max(rows, "
-                        "columns)), so that AdamW's rate does for both, or "
-                        "sqrt(max(1, rows / columns))",
+               {.text = "factor of a matrix's step beside lr: 0.2 * "
+                        "sqrt(max(rows, columns)), so that AdamW's rate does "
+                        "for both, or sqrt(max(1, rows / columns))",
                 .allowed = {"match_rms_adamw", "original"}});
     fields.key("adamw", adamw,
                {.text = "shell patterns of matrices that AdamW steps, as it "

@@ -73,7 +73,7 @@ void OptimizerOptions::describe(Fields& fields) {
             {.text = "shell patterns of names; the first group that matches "
                      "holds"});
         group.key("weight_decay", values.weight_decay,
-                  {.text = "for these parameters", .min = 0});
+                  {.text = "weight decay of these parameters", .min = 0});
         group.key("lr_scale", values.lr_scale,
                   {.text = "factor of the learning rate", .min = 0});
         if (index < 0) return;
@@ -81,12 +81,13 @@ void OptimizerOptions::describe(Fields& fields) {
           group.reject("match", "a group needs at least one pattern");
         groups.push_back(values);
       });
-  fields.section("clip", "of the gradient's norm", [&](Fields& clip) {
+  fields.section("clip", "clipping of the gradient's norm", [&](Fields& clip) {
     std::string scope = "block";
     clip.key("norm", clip_norm,
              {.text = "largest norm; 0 clips nothing", .min = 0});
     clip.key("scope", scope,
-             {.text = "whose norm; 'model' needs backprop at every boundary",
+             {.text = "what the norm is taken over: a block or the whole "
+                      "model, which needs backprop at every boundary",
               .allowed = {"block", "model"}});
     clip_scope = scope == "model" ? ClipScope::model : ClipScope::block;
   });

@@ -41,12 +41,13 @@ MakeCorrection dividing_by(const Divisor& divisor) {
 
 MakeCorrection read_pipemare(Fields& fields, OptimizerOptions& /*options*/) {
   std::int64_t anneal_turns = 1000;
-  fields.key("anneal_turns", anneal_turns,
-             {.text = "after which the rate is the schedule's again: it is "
-                      "divided by staleness^(1 - turn / anneal_turns)",
-              .unit = "turns",
-              .min = 1,
-              .max = 1e12});
+  fields.key(
+      "anneal_turns", anneal_turns,
+      {.text = "turns after which the rate is the schedule's again: until then "
+               "it is divided by staleness^(1 - turn / anneal_turns)",
+       .unit = "turns",
+       .min = 1,
+       .max = 1e12});
   return dividing_by([anneal_turns](double tau, std::int64_t turn) {
     const double passed =
         static_cast<double>(turn) / static_cast<double>(anneal_turns);

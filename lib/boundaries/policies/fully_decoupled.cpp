@@ -13,11 +13,11 @@ MakeBoundary configure_fully_decoupled(Fields& options, const PlugIns&) {
   double beta = 1;
   std::string order = "B";
   options.key("beta", beta,
-              {.text = "by which this boundary multiplies the gradient",
+              {.text = "factor by which this boundary multiplies the gradient",
                .min = 0,
                .max = 1});
   options.key("order", order,
-              {.text = "of a turn: A is forward, backward, update; B is "
+              {.text = "order of a turn: A is forward, backward, update; B is "
                        "backward, update, forward",
                .allowed = {"A", "B"}});
   if (order == "A") traits.order = Order::forward_first;

@@ -101,16 +101,17 @@ std::optional<ReplayOptions> read_buffer(Fields& options) {
       "waits for the other",
       [&](Fields& fields) {
         fields.key("batches", batches,
-                   {.text = "that it holds; 0: no buffer",
+                   {.text = "batches that the buffer holds; 0: no buffer",
                     .unit = "batches",
                     .min = 0,
                     .max = 1e6});
-        fields.key("order", order,
-                   {.text = "of those used least the newest (as in DGL's code) "
-                            "or the oldest, where a full buffer drops its "
-                            "oldest; or any, of a uniform sample of all that "
-                            "was written",
-                    .allowed = {"priority_lifo", "fifo", "reservoir"}});
+        fields.key(
+            "order", order,
+            {.text =
+                 "which batch is read: of those used least the newest (as in "
+                 "DGL's code) or the oldest, where a full buffer drops its "
+                 "oldest; or any, of a uniform sample of all that was written",
+             .allowed = {"priority_lifo", "fifo", "reservoir"}});
         fields.key("max_reuse", replay.max_reuse,
                    {.text = "how often a batch is used again; then it leaves, "
                             "and the block below waits before the one above "

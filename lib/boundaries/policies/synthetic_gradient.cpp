@@ -157,14 +157,13 @@ void read_lam_target(Fields& options, std::optional<double>& lam_target) {
 MakeBoundary configure_synthetic_gradient(Fields& options,
                                           const PlugIns& plug_ins) {
   Options chosen;
-  options.key(
-      "target_delay", chosen.target_delay,
-      {.text = "after which the synthesizer learns from a batch: with 0 "
-               "before it is used on the next, which makes the block "
-               "wait for the one above",
-       .unit = "turns",
-       .min = 0,
-       .max = 1});
+  options.key("target_delay", chosen.target_delay,
+              {.text = "turns after which the synthesizer learns from a batch: "
+                       "with 0 before it is used on the next, which makes the "
+                       "block wait for the one above",
+               .unit = "turns",
+               .min = 0,
+               .max = 1});
   read_lam_target(options, chosen.lam_target);
   options.key("raw_target", chosen.raw_target,
               {.text = "the synthesizer learns the gradient itself, as in "

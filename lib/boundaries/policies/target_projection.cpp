@@ -79,8 +79,9 @@ class TargetProjection final : public Lower {
 
 MakeBoundary configure_target_projection(Fields& options, const PlugIns&) {
   double scale = 1;
-  options.key("scale", scale,
-              {.text = "by which the random matrix is multiplied", .min = 0});
+  options.key(
+      "scale", scale,
+      {.text = "factor by which the random matrix is multiplied", .min = 0});
   return [scale](const BoundarySite& site) {
     return std::make_unique<TargetProjection>(site, scale);
   };
