@@ -272,8 +272,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm,
       for (const std::string& name : traits.back().attachments)
         if (name != kRawInput)
           throw UserError(
-              "boundary {}: nothing called '{}' comes with a batch; there is: "
-              "{}",
+              "boundary {}: a batch has no attachment '{}'; there is: {}",
               block, name, kRawInput);
       // Whether it can be made.
       if (traits.back().upper != UpperEnd::plain) make.upper(site);

@@ -89,8 +89,8 @@ KeptFolder::KeptFolder(std::string folder, bool is_new,
     std::error_code ignored;
     fs::remove_all(fs::path(folder_) / kMaking, ignored);
     throw UserError(
-        "{}: what is there can't be kept for the case that a rank "
-        "refuses: {}",
+        "{}: the run that is there can't be copied, which would be put back if "
+        "a rank refused: {}",
         folder_, error.code().message());
   }
 }

@@ -165,15 +165,15 @@ void check_complete(const ConfigNode& config, const Partition& ranges,
   for (std::size_t k = 1; k < ranges.size(); ++k)
     if (run.ranges.size() > 1 && !has_number(config, "boundary", k))
       throw UserError(
-          "boundary {} of the new cut, above layer {}, has none to follow: "
-          "those of the run differ; say which it is, as in "
+          "boundary {} of the new cut, above layer {}, has no policy to take "
+          "over: those of the run's boundaries differ; say which, as in "
           "'boundary.{}={{policy=\"backprop\"}}'",
           k, ranges[k - 1].last, k);
   for (std::size_t k = 1; k <= ranges.size(); ++k)
     if (!has_number(config, "optimizer", k))
       throw UserError(
-          "block {} of the new cut, layers {}-{}, has no optimizer to follow: "
-          "those of the run's blocks differ; say which, as in "
+          "block {} of the new cut, layers {}-{}, has no optimizer to take "
+          "over: those of the run's blocks differ; say which, as in "
           "'optimizer.{}={{name=\"sgd\", lr=0.1}}'",
           k, ranges[k - 1].first, ranges[k - 1].last, k);
 }

@@ -16,7 +16,7 @@ namespace {
 
 void check_options(const VerifyOptions& options, bool is_free) {
   if (!is_free && options.engines.size() < 2)
-    throw UserError("verify compares engines: --engines wants two or more");
+    throw UserError("verify compares engines: give --engines two or more");
   for (const std::string& change : options.changes) {
     const std::string engine = change.substr(0, change.find(':'));
     if (std::find(options.engines.begin(), options.engines.end(), engine) ==

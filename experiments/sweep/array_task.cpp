@@ -31,8 +31,9 @@ void check_job(const TaskArray& array, const std::string& job) {
     std::this_thread::sleep_for(kBetweenReads);
   if (array.job() != job)
     throw UserError(
-        "{}: is not of job {}; the sluice sweep that submitted it was killed "
-        "before it had noted that: start it again",
+        "{}: is not of job {}: the sluice sweep that submitted that job was "
+        "killed before it had written the job's number here; start the sweep "
+        "again",
         array.folder(), job);
 }
 

@@ -17,12 +17,12 @@ void check_inbox_in_lockstep(const InboxTraits& inbox, std::size_t k) {
   if (inbox.buffer)
     throw UserError(
         "boundary {}: a buffer needs blocks that don't wait for each other: "
-        "schedule = 'free'",
+        "set schedule = 'free'",
         k);
   if (inbox.drops())
     throw UserError(
         "boundary {}: slow_consumer needs blocks that don't wait for each "
-        "other: schedule = 'free'",
+        "other: set schedule = 'free'",
         k);
 }
 
@@ -68,8 +68,8 @@ void check_lockstep(const std::vector<Traits>& boundaries, bool model_norm,
     if (micro_batches.count > 1 &&
         (boundary.delay > 0 || boundary.target_delay > 0))
       throw UserError(
-          "boundary {}: its delay counts turns, and goes with "
-          "pipeline.micro_batches = 1 only",
+          "boundary {}: its delay counts turns, so pipeline.micro_batches must "
+          "be 1",
           k);
     check_upper(boundary, k);
     check_inbox_in_lockstep(boundary.inbox, k);

@@ -96,17 +96,17 @@ void check(int blocks, const ScheduleOptions& options) {
   if (options.executors < 1)
     throw UserError(
         "order = 'interleaved' deals {} blocks out to fewer executors: set "
-        "pipeline.executors to a number that divides it",
+        "pipeline.executors to a divisor of that number",
         blocks);
   if (blocks % options.executors != 0)
     throw UserError(
-        "order = 'interleaved' gives every executor as many blocks: "
+        "order = 'interleaved' gives every executor the same number of blocks: "
         "pipeline.executors = {} doesn't divide {} blocks",
         options.executors, blocks);
   if (options.micro_batches.count % options.executors != 0)
     throw UserError(
-        "order = 'interleaved' takes batches in groups of as many as there are "
-        "executors: pipeline.micro_batches = {} is no multiple of {}",
+        "order = 'interleaved' needs a multiple of the number of executors: "
+        "pipeline.micro_batches = {} is no multiple of {}",
         options.micro_batches.count, options.executors);
 }
 
@@ -122,8 +122,8 @@ RunPlan plan_of_interleaved(const std::vector<Traits>& boundaries,
   for (BlockPlan& block : plan.blocks) {
     if (block.learns || block.forwards_data())
       throw UserError(
-          "boundary {}: order = 'interleaved' goes without policies that learn "
-          "from batches: set order = '1f1b'",
+          "boundary {}: order = 'interleaved' can't have synthesizers or input "
+          "models, which learn from batches: set order = '1f1b'",
           block.block);
     block.seating = {options.executors, blocks / options.executors};
   }

@@ -31,8 +31,9 @@ void check_without_flush(const RunPlan& plan, const ScheduleOptions& options) {
   const MicroBatches& cut = options.micro_batches;
   if (!options.window_weights.by_window)
     throw UserError(
-        "pipeline.flush = false has a turn begin before the update of the one "
-        "before: set pipeline.weights = 'double_buffer', or flush = true");
+        "pipeline.flush = false begins a turn before the update of the "
+        "previous one: set pipeline.weights = 'double_buffer', or flush = "
+        "true");
   if (cut.count > 1 && cut.turns_per_epoch > 0 &&
       cut.last_samples != cut.samples)
     throw UserError(
@@ -40,14 +41,15 @@ void check_without_flush(const RunPlan& plan, const ScheduleOptions& options) {
   for (const BlockPlan& block : plan.blocks) {
     if (block.learns || block.forwards_data())
       throw UserError(
-          "boundary {}: what learns from batches does so at the end of a turn, "
-          "which pipeline.flush = false doesn't have: set flush = true",
+          "boundary {}: synthesizers and input models learn when all batches "
+          "of a turn are done, and pipeline.flush = false goes on before: set "
+          "flush = true",
           block.block);
     if (cut.count * options.accumulate < block.segment.blocks() - 1)
       throw UserError(
-          "pipeline.flush = false keeps two versions of the weights, which "
-          "{} blocks between two cuts need {} batches for one update for: "
-          "there are {}; raise pipeline.micro_batches, or set flush = true",
+          "pipeline.flush = false keeps only two versions of the weights: with "
+          "{} blocks between two cuts an update needs {} batches or more, and "
+          "has {}; raise pipeline.micro_batches, or set flush = true",
           block.segment.blocks(), block.segment.blocks() - 1,
           cut.count * options.accumulate);
   }

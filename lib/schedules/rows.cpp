@@ -44,13 +44,14 @@ constexpr ScheduleRow kRows[] = {
      "forwards and backwards alternate",
      plan_of_one_f_one_b},
     {"interleaved",
-     "1f1b of executors that have several blocks each, every E-th of all",
+     "1f1b of E executors that have several blocks each, every E-th of the "
+     "network",
      plan_of_interleaved},
     {"zb-h1",
-     "1f1b with backwards in halves: what goes down goes first, the gradients "
-     "of the weights fill the time in which it would wait",
+     "1f1b with backwards in halves: the half that sends a gradient down comes "
+     "first, that of the weights fills the time in which the block would wait",
      plan_of_zb_h1},
-    {"free", "what is ready comes first, and the record says what was",
+    {"free", "a block does what is ready first, and a record says what it did",
      plan_of_free},
 };
 

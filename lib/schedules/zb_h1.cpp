@@ -34,9 +34,9 @@ void check_segment(const BlockPlan& top, const ScheduleOptions& options) {
         "clip.scope = 'block' or order = '1f1b'");
   if (options.micro_batches.count < blocks)
     throw UserError(
-        "order = 'zb-h1' needs as many pipeline.micro_batches as there are "
-        "blocks between two cuts: blocks {} to {} are {}, and a turn has {} "
-        "batches; order = '1f1b' goes with fewer",
+        "order = 'zb-h1' needs at least as many pipeline.micro_batches as "
+        "there are blocks between two cuts: blocks {} to {} are {}, and a turn "
+        "has {} batches; order = '1f1b' takes fewer",
         top.block - top.segment.below, top.block, blocks,
         options.micro_batches.count);
 }

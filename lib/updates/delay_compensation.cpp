@@ -53,9 +53,9 @@ class DelayCompensation final : public Transform {
     if (info.in_updates.sum == 0) return;
     if (info.forward_weights.empty())
       throw UserError(
-          "correction 'delay_compensation' needs the weights with which a "
-          "stale batch was forwarded, and this method takes its gradients at "
-          "others: use one with weights = 'stash', or another correction");
+          "correction 'delay_compensation' needs gradients that were taken at "
+          "the weights of the forward, and this method takes them at others: "
+          "use one with weights = 'stash', or another correction");
     for (std::size_t i = 0; i < info.forward_weights.size(); ++i)
       if (gradients[i].defined())
         gradients[i] = compensated(i, gradients[i], info.forward_weights[i]);

@@ -34,7 +34,7 @@ std::span<const OptimizerRow> optimizers() {
 
 Tensors Optimizer::direction(double /*learning_rate*/) const {
   throw UserError(
-      "weights = 'predict' goes by the velocity of the optimizer, and this one "
+      "weights = 'predict' needs the velocity of the optimizer, and this one "
       "has none: set optimizer.name = 'adamw', or 'sgd' with a momentum");
 }
 

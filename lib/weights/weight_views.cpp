@@ -17,12 +17,14 @@ void check_predict(const OptimizerOptions& optimizer);
 
 std::span<const WeightViewRow> weight_views() {
   static constexpr WeightViewRow kRows[] = {
-      {"stash", "of its forward, kept", {.make = make_stash}},
+      {"stash",
+       "those of its forward, with its graph kept",
+       {.make = make_stash}},
       {"recompute",
-       "of its forward, with the graph built anew",
+       "those of its forward, with the graph built anew",
        {.make = make_recompute, .forwards_again = true}},
       {"mixed",
-       "today's under the activations of then",
+       "today's, with the activations of its forward",
        {.make = make_mixed, .of_today = true}},
       {"current",
        "today's, with the input replayed",

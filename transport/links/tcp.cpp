@@ -117,7 +117,7 @@ asio::awaitable<std::vector<tcp::endpoint>> endpoints_of(TcpAddress address) {
   const auto [error, results] = co_await resolver.async_resolve(
       address.host, std::to_string(address.port), kResult);
   if (error) {
-    throw LinkError("no address is known of host '{}': {}", address.host,
+    throw LinkError("host '{}' has no known address: {}", address.host,
                     error.message());
   }
   for (const auto& result : results) found.push_back(result.endpoint());

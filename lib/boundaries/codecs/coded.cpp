@@ -38,8 +38,9 @@ Tensors encoded(const at::Tensor& tensor, const Codec& codec) {
 
 at::Tensor decoded(Tensors parts, at::ScalarType type, const Codec& codec) {
   if (parts.empty())
-    throw LinkError("of a tensor that codec {} encoded nothing came",
-                    codec.name());
+    throw LinkError(
+        "a tensor that codec {} should have encoded came without any part",
+        codec.name());
   const std::vector<std::int64_t> sizes = parts[0].sizes().vec();
   parts[0] = without_repeats(parts[0]);
   return codec.decode(parts).to(type).expand(sizes);

@@ -23,9 +23,8 @@ MakeBoundary configure_backprop(Fields& options, const PlugIns&) {
 MethodPage describe_backprop() {
   return {
       .source =
-          "back-propagation; nobody's boundary method, and the reference "
-          "of all others. With `reach`: BackLink, Guo et al. 2022, "
-          "arXiv:2205.07141",
+          "back-propagation: not a decoupled method, but the reference for all "
+          "others. With `reach`: BackLink, Guo et al. 2022, arXiv:2205.07141",
       .kept = "the graph of the batch, until its gradient has come from above",
       .batch_norm = "statistics move in the forward, once per batch",
       .randomness =

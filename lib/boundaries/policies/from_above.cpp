@@ -68,7 +68,7 @@ std::vector<std::string> views_of_delays(bool with_replay) {
 void read_weights(Fields& options, std::vector<std::string> allowed,
                   WeightsAtBackward& weights) {
   std::string name = allowed.front();
-  std::string text = "those that the backward of a delayed batch sees:";
+  std::string text = "weights that the backward of a delayed batch sees:";
   for (const WeightViewRow& row : weight_views())
     if (std::count(allowed.begin(), allowed.end(), row.name) > 0)
       text += fmt::format("{} {} ({})", text.ends_with(':') ? "" : ",",

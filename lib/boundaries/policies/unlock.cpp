@@ -89,13 +89,13 @@ class InputModelEnd final : public Upper {
              std::int64_t batch) const {
     if (features.size() != 1)
       throw UserError(
-          "block {}: {} features come from below; an input model predicts one: "
-          "leave out the unlock of boundary {}",
+          "block {}: {} tensors of features come from below, and an input "
+          "model predicts one: leave out the unlock of boundary {}",
           boundary_ + 1, features.size(), boundary_);
     if (features[0].sizes() != predicted.sizes())
       throw UserError(
-          "block {}: its input model made [{}] of batch {}, the block below "
-          "[{}]",
+          "block {}: its input model predicted [{}] for batch {}, but the "
+          "block below sent [{}]",
           boundary_ + 1, fmt::join(predicted.sizes(), ", "), batch,
           fmt::join(features[0].sizes(), ", "));
   }
