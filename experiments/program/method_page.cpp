@@ -82,9 +82,9 @@ std::string speed_ups_of(const PolicyRow& row) {
   const Experiment experiment = example(row, 4);
   return fmt::format(
       "{:.2f}x without latency, {:.2f}x when a message takes as long as a "
-      "forward, {:.2f}x with barrier = \"iteration\" and no latency: at K = 4, "
-      "over one block that does all the work; equal blocks, a backward takes "
-      "two forwards, heads and updates nothing.",
+      "forward, {:.2f}x with barrier = \"iteration\" and no latency: for K = 4 "
+      "equal blocks, over one block that does all the work, where a backward "
+      "takes as long as two forwards, and heads and updates take no time.",
       speed_up(experiment, 0), speed_up(experiment, 1),
       speed_up(experiment, 0,
                barrier_around_iterations(experiment.plans.front())));

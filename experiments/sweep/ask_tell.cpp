@@ -387,14 +387,14 @@ It answers, with the proposal's `id`:
   {"event": "evaluation", "id": 7, "turn": 100, "epoch": 1.0,
    "split": "validation", "accuracy": 0.93, "loss": 0.21, ...}
             while it runs, at each evaluation (evaluate_every); NaN is null.
-            "split" says of which split they are: "validation" where
-            data.validation (of texts data.test) is set, and then "test_accuracy"
-            and "test_loss" stand beside; else "test", which then chooses
+            "split" names the split of the figures: "validation" where
+            data.validation (for texts data.test) is set, with "test_accuracy"
+            and "test_loss" beside them; else "test"
   {"event": "end", "id": 7, "state": "done", ..., "best_accuracy": 0.95,
    "best_loss": 0.18, "seed": 1, "folder": RUN, "evaluations": [...]}
             the last evaluation, the best ones and all; `state` is done, failed
-            (with "error"), pruned, or stopped: interrupted, proposed again it
-            goes on. "cached": true when it was not run, but known
+            (with "error"), pruned, or stopped (interrupted: proposed again it
+            goes on). "cached": true when it was known and not run again
   {"event": "error", "id": 7, "line": 3, "error": "..."}
             that line was no request, or its config is wrong; nothing was run
 

@@ -260,9 +260,9 @@ std::string to_text(const std::vector<Injection>& injections) {
 std::string injections_manual() {
   std::string text =
       "sluice run CONFIG --inject \"FAULT; FAULT; ...\" makes faults happen, "
-      "to see what a\nrun makes of them (engine = \"processes\"; on_failure "
-      "and timeout say what it does).\nThe numbers of a run that comes to its "
-      "end are those without faults.\n\n";
+      "to see how a\nrun meets them (engine = \"processes\"; the keys "
+      "on_failure and timeout say how).\nA run that comes to its end has the "
+      "numbers of a run without faults.\n\n";
   for (const Form& form : kForms)
     text += fmt::format("  {:<24}{}\n", form.form, form.text);
   return text +
