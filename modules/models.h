@@ -20,8 +20,8 @@ using ModelRow = Row<ConfigureModel>;
 /// A new model is one function and one row.
 std::span<const ModelRow> models();
 
-/// The model of that row, for those who have no config: `options` holds what
-/// would stand in [model] beside the name. Throws UserError as a config would.
+/// The model of that row, for code without a config: `options` holds what would
+/// stand in [model] beside the name. Throws UserError as a config would.
 ///
 /// A list of layers runs in a loop of one's own, without blocks or policies:
 ///

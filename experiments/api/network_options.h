@@ -14,7 +14,7 @@ namespace sluice {
 
 /// A policy or an optimizer as a config gives it: its name, then its options as
 /// in an inline table: "local_loss", "adam, lr = 1e-3", "local_loss, head =
-/// {name = 'predsim'}". Or the table itself, for those who have one.
+/// {name = 'predsim'}". Or the table itself.
 struct Choice {
   Choice(const char* text) : text(text) {}  // NOLINT(google-explicit-*)
   Choice(std::string text)                  // NOLINT(google-explicit-*)

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// A model from somebody's factories.
+/// A model made from the user's factories.
 struct OwnModel {
   /// The model, whose layers, wherever and however often they are made, get the
   /// weights of `layers`, which were made here once. Making one leaves the

@@ -9,10 +9,10 @@
 
 namespace sluice {
 
-/// A policy of somebody's own may draw weights from LibTorch's process-wide
-/// generator while it is made. Blocks are made in other threads and processes,
-/// in any order, and shall draw the same everywhere, registered as parameters
-/// or not: so the generator's states are noted once and shipped.
+/// A user's own policy may draw weights from LibTorch's process-wide generator
+/// while it is made. Blocks are made in other threads and processes, in any
+/// order, and shall draw the same everywhere, registered as parameters or not:
+/// so the generator's states are noted once and shipped.
 
 /// The generator's states where the config is read, and before each end of a
 /// boundary is made, one after the other from where it stands now. Leaves the

@@ -62,7 +62,7 @@ struct Experiment {
   bool cuda_ipc = true;              ///< where it can be had
   bool caching_allocator = true;
 
-  std::shared_ptr<const DataSet> data;  ///< nullptr: somebody feeds batches
+  std::shared_ptr<const DataSet> data;  ///< nullptr: batches are fed in
   Model model;
   Partition ranges;
   Loss loss;
@@ -94,7 +94,7 @@ Experiment read_experiment(const ConfigNode& config,
 /// On average: the last batch of an epoch may be smaller.
 double samples_per_turn(const Experiment& experiment);
 
-/// A network of somebody's own, who also writes the training loop.
+/// A network of a user who also writes the training loop.
 struct OwnNetwork {
   Model model;
   std::vector<PolicyRow> policies = {};  ///< beside the built-in ones

@@ -8,7 +8,7 @@ namespace sluice {
 /// What tells the data files of one host from others of the same names: for
 /// each file its name, how many bytes it has, and their CRC-32C. A gzipped file
 /// counts as what is in it. Reads all of every file once: a copy that differs
-/// in one byte is found, but not one that somebody has forged.
+/// in one byte is found, but not one that was forged on purpose.
 ConfigNode fingerprint_of(const DataSet& data);
 
 }  // namespace sluice

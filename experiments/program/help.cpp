@@ -36,7 +36,8 @@ ones take longer for a sample.
 
 Left out: the time that messages take (give --latency and --bandwidth),
 evaluations, checkpoints. Threads are as many as `sluice run` would use: set
-threads=1 to compare at equal numbers. No other program should compute meanwhile.
+threads=1 to compare at equal numbers. No other program should compute
+meanwhile.
 
 "no gain here" means less than 1.05 x one block.
 
@@ -62,8 +63,8 @@ measure them.
     bandwidth = 1e9
 
 Consecutive blocks are dealt out evenly to the devices; the one block that the
-speed-up is over goes to the fastest. A block has 1 thread there unless the config
-says more. All keys:
+speed-up is over goes to the fastest. A block has 1 thread there unless the
+config says more. All keys:
 )");
   fmt::print("{}", config_manual(machine_manual()));
 }

@@ -1,5 +1,5 @@
-// `sluice plan`: who does what when, and how fast that is, before anything
-// runs.
+// `sluice plan`: which block does what when, and how fast that is, before
+// anything runs.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -149,14 +149,14 @@ Costs on_machine(const PlanArguments& arguments, const Experiment& experiment,
       experiment.capacities);
 }
 
-/// Whether anybody has said or measured what the blocks' actions take.
+/// Whether the seconds of the blocks' actions are given or measured.
 bool knows_costs(const Experiment& experiment) {
   return experiment.calibrate ||
          takes_time({.blocks = experiment.costs.blocks});
 }
 
-/// Where nobody knows, an action takes as long as its share of the work: the
-/// forward of the smallest block is 1 s.
+/// Where these are unknown, an action takes as long as its share of the work:
+/// the forward of the smallest block is 1 s.
 Costs costs_to_plan_with(const Experiment& experiment,
                          const std::vector<Rehearsal>& rehearsals) {
   if (experiment.calibrate) {
@@ -294,7 +294,7 @@ void write_trace(const std::string& path, const Plans& plans,
   for (const TimedAction& timed : timeline) trace.write(timed);
 }
 
-/// On one line that is written anew, where somebody looks.
+/// Prints on one line that is written anew, where stderr is a terminal.
 void show_progress(const std::string& text) {
   if (::isatty(STDERR_FILENO) == 0) return;
   fmt::print(stderr, "\r\x1b[K{}", text);

@@ -148,7 +148,7 @@ void choose_unit(Column& column) {
 }
 
 void find_winner(const Study& study, Column& column) {
-  if (column.figure.name == "turns") return;  // nobody tries to have few
+  if (column.figure.name == "turns") return;  // fewer turns are no aim
   std::vector<Competitor> competitors;
   for (std::size_t i = 0; i < study.cells.size(); ++i)
     competitors.push_back(
@@ -195,7 +195,8 @@ std::vector<Column> columns_of(const Study& study,
   for (const MeasuredFigure& measure : measures()) {
     if (only_numbers && measure.figure.is_measured) continue;
     Column column = column_of(study, measure, work);
-    // What nobody has is left out, but not what everybody should have.
+    // A figure that no cell has is left out, but not one that every cell should
+    // have.
     if (is_empty(column) && measure.figure.name != "test_accuracy") continue;
     if (says_nothing(column)) continue;
     choose_unit(column);

@@ -6,7 +6,7 @@
 namespace sluice {
 
 /// What the upper end of the boundary above a block answers when nothing has
-/// been trained yet: for those who run the block without its neighbours.
+/// been trained yet: for code that runs the block without its neighbours.
 Tensors answer_above(const Experiment& experiment, int block);
 
 }  // namespace sluice

@@ -29,7 +29,7 @@ class Attempt {
   /// experiment and the folder must outlive it.
   Attempt(const Experiment& experiment, RunFolder& folder, const Resumed& start,
           std::vector<std::shared_ptr<Sink>> others);
-  /// Removes checkpoints that are not whole: nobody completes them any more.
+  /// Removes checkpoints that are not whole: no worker completes them any more.
   ~Attempt();
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
@@ -41,7 +41,8 @@ class Attempt {
 
   Coordinator& coordinator() { return coordinator_; }
   RunSink& sink() { return *sink_; }
-  /// That of checkpoints/best; nothing when nobody asked for it.
+  /// The evaluation of checkpoints/best; nothing when the config doesn't ask
+  /// for it.
   const std::optional<Record>& best_evaluation() const {
     return keeper_.best();
   }

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// Makes checkpoints final and removes those that nobody asked to keep. With
+/// Makes checkpoints final and removes those that are not to be kept. With
 /// KeepOptions::best, `best` in the folder is a link to that one.
 class CheckpointKeeper {
  public:
@@ -20,7 +20,7 @@ class CheckpointKeeper {
   void evaluated(const Record& evaluation);
   /// All blocks have written their part of the turn's checkpoint.
   void saved(std::int64_t turn);
-  /// The best evaluation so far; nothing when nobody asked for it.
+  /// The best evaluation so far; nothing when the config doesn't ask for it.
   const std::optional<Record>& best() const { return best_; }
 
  private:

@@ -37,9 +37,9 @@ struct ContendedTiming {
 };
 
 /// Lets neighbours act at the same time, each in a thread of its own, `at_once`
-/// after `at_once`, until each has done so many turns or has no more to do: who
-/// is quick does more of them. Gives the medians of each. Throws what an action
-/// throws.
+/// after `at_once`, until each has done so many turns or has no more to do: a
+/// quick one does more of them. Gives the medians of each. Throws what an
+/// action throws.
 std::vector<BlockCosts> act_contended(std::vector<Performer>& performers,
                                       const ContendedTiming& options);
 

@@ -78,7 +78,7 @@ class MeetingPlace {
   }
 
  private:
-  /// Says for whom it waits.
+  /// Waits for the ranks, and says for which.
   std::vector<Link> meet_ranks() {
     RefusalsTold refusals(*rendezvous_);
     std::vector<Link> links;

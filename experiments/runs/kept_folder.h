@@ -14,12 +14,12 @@ namespace sluice {
 /// it is a copy. A file whose name was linked must not be written in place.
 ///
 /// A process that is killed meanwhile leaves the copy: put_back() is called by
-/// whoever takes the folder next.
+/// the process that takes the folder next.
 class KeptFolder {
  public:
-  /// A folder that was just made for the run is removed instead, unless
-  /// somebody has put something into it meanwhile. Throws
-  /// UserError when the copy can't be made.
+  /// A folder that was just made for the run is removed instead, unless another
+  /// process has put something into it meanwhile. Throws UserError when the
+  /// copy can't be made.
   KeptFolder(std::string folder, bool is_new, std::shared_ptr<FolderLock> lock);
   ~KeptFolder();
   KeptFolder(const KeptFolder&) = delete;

@@ -66,7 +66,7 @@ WorkerArguments from_command_line(const Rank& rank,
                         : ""};
 }
 
-/// Where rank 0 is, and how to prove to it who we are.
+/// Where rank 0 is, and how to prove to it that we belong to the run.
 struct Address {
   WorkerArguments worker;
   Secret secret;

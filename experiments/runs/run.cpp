@@ -197,7 +197,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
   read_samples(experiment);
   if (!options.rank) check_devices(experiment);  // a rank may be elsewhere
   {
-    // One that is half made when the process ends is nobody's.
+    // A signal must not leave a temporary folder half made, without its lock.
     const auto held = signals.hold();
     check_temporary_files(experiment);
   }

@@ -7,7 +7,7 @@
 namespace sluice {
 
 /// Whether a run writes a file or folder of that name into its folder. All else
-/// that lies there is somebody else's and stays.
+/// that lies there is not the run's and stays.
 bool is_entry_of_run(std::string_view name);
 
 /// Names of those that an overwritten run loses, as far as they are there.

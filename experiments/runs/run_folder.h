@@ -55,9 +55,9 @@ class RunFolder {
     bool may_be_refused = false;  ///< by ranks: until begin() all can come back
     LockOptions lock = {};
   };
-  /// Makes the folder, which nobody else may work in while this object lives.
-  /// One that holds a run already is an error, unless `overwrite`. Throws
-  /// UserError.
+  /// Makes the folder, which no other process may work in while this object
+  /// lives. One that holds a run already is an error, unless `overwrite`.
+  /// Throws UserError.
   static RunFolder make(std::string path, const Experiment& experiment,
                         const std::string& command, const Making& how);
   /// The folder of a run that is continued, with its lock, which was taken
@@ -108,8 +108,8 @@ class RunFolder {
 /// folder has no run, or no checkpoint.
 Resumed last_checkpoint(const std::string& run_folder);
 
-/// Makes "runs/NAME-1", or that of the first number that is free: nobody else
-/// gets the same. Throws UserError.
+/// Makes "runs/NAME-1", or that of the first number that is free: no other
+/// process gets the same. Throws UserError.
 std::string make_run_folder(const std::string& name);
 
 /// The lock of a run that is continued, to be taken before it is looked at.

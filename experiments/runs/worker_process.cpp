@@ -321,8 +321,8 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   try {
     run_worker(block, experiment.plans, links.control, make, runner, fed.get());
   } catch (const std::exception& error) {
-    // run_worker() has told the launcher, who says it; but the launcher of a
-    // rank may be what was lost, and its terminal another one.
+    // run_worker() has told the launcher, which prints it; but the launcher of
+    // a rank may be what was lost, and its terminal another one.
     if (arguments.parent == 0)
       fmt::print(stderr, "sluice: rank {} (block {}) ends: {}\n", block - 1,
                  block, text_of(error));

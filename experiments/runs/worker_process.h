@@ -42,7 +42,7 @@ struct WorkerArguments {
   int block = 1;
   std::string address = {};  ///< of its launcher
   /// The launcher's process, whose end ends this one; 0: something else has
-  /// started this one, and nobody supervises it.
+  /// started this one, and no launcher supervises it.
   int parent = 0;
   std::string resume = {};  ///< the checkpoint that the run continues from
   /// Those that it shall make happen, as parse_injections() has them.

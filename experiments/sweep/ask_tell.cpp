@@ -256,7 +256,7 @@ class Conversation {
     });
   }
 
-  /// Answers all who wait for it.
+  /// Answers all proposals that wait for it.
   void end(const Trial& trial, std::string_view state, const Json& more) {
     const SweepRun& run = *trial.run;
     Json line = {{"event", "end"}, {"id", nullptr}, {"state", state}};

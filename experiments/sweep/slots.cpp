@@ -86,7 +86,7 @@ std::string reason_of(const ChildEnd& end) {
              : line;
 }
 
-/// It did what a signal asks for, whoever sent it.
+/// Whether the run ended as a signal asks, from whatever sender.
 bool was_stopped(const ChildEnd& end) {
   return end.status == kStopped || end.status == kEndedAtOnce ||
          end.signal == SIGTERM || end.signal == SIGINT;

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr int kUsualArraySize = 1001;
 
 /// What a command of Slurm complains of, in one line: "sbatch: error: Invalid
-/// partition" without who says it.
+/// partition" without the command's name before it.
 std::string complaint_in(const Captured& end) {
   std::string complaint;
   std::istringstream lines(end.err + end.out);

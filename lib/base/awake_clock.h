@@ -11,9 +11,9 @@ namespace sluice {
 /// Time in which this process ran: that by which it measures for how long
 /// others were silent. When it is suspended (Ctrl-Z, a paused virtual machine,
 /// scontrol suspend), they may be so too. Whether the system's clock goes on
-/// meanwhile doesn't matter: who waits looks at this one every kAwakeLook, and
-/// a longer time between two looks counts as `most`. Safe to use from several
-/// threads.
+/// meanwhile doesn't matter: a waiting thread looks at this one every
+/// kAwakeLook, and a longer time between two looks counts as `most`. Safe to
+/// use from several threads.
 class AwakeClock {
  public:
   using Clock = std::chrono::steady_clock;
@@ -37,7 +37,7 @@ class AwakeClock {
   Clock::duration asleep_ = {};
 };
 
-/// How often who waits looks at its AwakeClock.
+/// How often a waiting thread looks at its AwakeClock.
 inline constexpr std::chrono::milliseconds kAwakeLook(100);
 
 /// Waits with a condition variable until `done()`; false when this process has

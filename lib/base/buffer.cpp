@@ -42,9 +42,9 @@ void check_ranges(const std::vector<std::int64_t>& sizes,
   }
 }
 
-// The bytes of the whole tensor, repeated dimensions included, must fit too:
-// whoever expands them computes with that number. A size of 0 counts as 1,
-// because LibTorch multiplies from the left before it meets the 0.
+// The bytes of the whole tensor, repeated dimensions included, must fit too: an
+// expanded tensor computes with that number. A size of 0 counts as 1, because
+// LibTorch multiplies from the left before it meets the 0.
 void check_expanded(DType dtype, const std::vector<std::int64_t>& sizes) {
   auto bytes = static_cast<std::int64_t>(size_of(dtype));
   for (const std::int64_t size : sizes) {

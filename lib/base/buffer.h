@@ -23,7 +23,7 @@ struct Device {
 };
 
 /// Bytes with shared ownership. A value: copies share the memory, which is
-/// released with the last of them. Whoever holds a Buffer only reads it.
+/// released with the last of them. Holders of a Buffer only read it.
 struct Buffer {
   std::byte* data = nullptr;
   std::size_t bytes = 0;

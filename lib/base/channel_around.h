@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// A sending end put around another one, which it owns: who derives says what
-/// becomes of messages, all else is the inner one's.
+/// A sending end put around another one, which it owns: the derived class says
+/// what becomes of messages, all else is the inner one's.
 class SenderAround : public Sender {
  public:
   bool ready() const override { return inner_->ready(); }

@@ -42,8 +42,8 @@ struct KeyDoc {
 ///     }
 ///   };
 ///
-/// Every error is a UserError that names the place, the key, what was found
-/// and what is allowed. A key that nobody asked for is an error too.
+/// Every error is a UserError that names the place, the key, what was found and
+/// what is allowed. A key that no reader asked for is an error too.
 class Fields {
  public:
   /// Reads from `table`; nullptr stands for an empty one (all defaults).

@@ -46,9 +46,8 @@ class IpcDevice {
   /// Nothing when this process doesn't see it.
   virtual std::optional<int> find(const DeviceId& id) const = 0;
 
-  // For others to open, on own_device(). They are never taken back: who freed
-  // what another process has open would do undefined things. They go with the
-  // process.
+  // For others to open, on own_device(). They are never freed, because freeing
+  // what another process has open is undefined. They go with the process.
 
   /// nullptr when there is not so much memory left.
   virtual std::byte* allocate(std::size_t bytes) = 0;

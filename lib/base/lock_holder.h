@@ -14,7 +14,7 @@ struct LockHolder {
   std::int64_t pid = 0;
   std::int64_t process_start = 0;  ///< in ticks after the boot: pids come again
   double since = 0;                ///< seconds since 1970
-  double heartbeat = 0;            ///< likewise, when it last was there
+  double heartbeat = 0;            ///< seconds since 1970: last sign of life
 
   bool operator==(const LockHolder&) const = default;
 };

@@ -11,7 +11,7 @@ struct Batch {
   at::Tensor inputs;  ///< [N, ...] on the CPU, contiguous, 64-byte aligned
   at::Tensor labels;  ///< [N] int64, of texts [N, T]
   /// The inputs as they were before normalisation, in 0..1, for policies that
-  /// need them; undefined where nobody asked.
+  /// need them; undefined where no block asked.
   at::Tensor raw_inputs = {};
 };
 

@@ -110,7 +110,7 @@ class Lower : public BoundaryEnd {
   /// ("layers.3.weight"): set when those are loaded before training.
   virtual NamedTensors copied() const { return {}; }
   /// What was drawn once for features of these sizes and is neither trained nor
-  /// saved, for who wants to repeat a run elsewhere ("projections.3.0").
+  /// saved, for a user who wants to repeat a run elsewhere ("projections.3.0").
   virtual NamedTensors constants(const Tensors& /*features*/,
                                  const at::Tensor& /*labels*/) {
     return {};
@@ -121,7 +121,7 @@ class Lower : public BoundaryEnd {
 struct Payload {
   Tensors features;   ///< h_k, on the device of the block that takes it
   at::Tensor labels;  ///< on the host, as they go on to the block above
-  Attachments attachments = {};  ///< likewise
+  Attachments attachments = {};  ///< on the host too
 };
 
 /// What the upper end of a boundary gets to see of a training batch.
@@ -200,7 +200,8 @@ struct MethodPage {
 /// How a method is made, and how it is described.
 struct Method {
   ConfigurePolicy configure = nullptr;
-  MethodPage (*page)() = nullptr;  ///< nullptr: somebody's own, without one
+  MethodPage (*page)() =
+      nullptr;  ///< nullptr: a user's own method, without one
 };
 using PolicyRow = Row<Method>;
 

@@ -16,8 +16,8 @@
 
 namespace sluice {
 
-/// A boundary as those who work at it see it, before training. Valid while the
-/// experiment is.
+/// A boundary as the makers of its heads, predictors and policies see it,
+/// before training. Valid while the experiment is.
 struct BoundarySite {
   std::int64_t block = 1;   ///< k: the block below the boundary, from 1
   std::int64_t blocks = 1;  ///< K

@@ -52,7 +52,7 @@ NamedTensors load_state(const std::string& checkpoint);
 
 /// Copies the tensors into those of the same name. Throws UserError, naming
 /// `source`, when one is missing, has another shape, or a type whose values the
-/// other can't all hold; names in `from` that nobody asks for are fine.
+/// other can't all hold; names in `from` that aren't asked for are fine.
 void copy_by_name(const NamedTensors& from, const NamedTensors& into,
                   std::string_view source);
 

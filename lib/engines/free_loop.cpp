@@ -41,7 +41,7 @@ std::string FreeLoop::carry_out(const Grant& grant) {
     else if (!chooser_.is_done(seat_.ledger()) &&
              !runner_.wait(seat_, *bell_, heard))
       execute(
-          chooser_.choices(seat_.ledger()).front());  // it says who is silent
+          chooser_.choices(seat_.ledger()).front());  // names the silent peer
   }
   return std::exchange(done_, {});
 }

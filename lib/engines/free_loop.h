@@ -20,9 +20,9 @@ class FreeLoop {
   FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner = {});
 
   /// Returns the actions that it has done, as to_text() writes them, a blank
-  /// between. Throws what the seat throws; a neighbour that is silent is
-  /// given up after twice the time that a channel waits, which is for ever
-  /// where somebody else watches it (kSupervisedDeadline).
+  /// between. Throws what the seat throws; a neighbour that is silent is given
+  /// up after twice the time that a channel waits, which is for ever where the
+  /// launcher supervises it (kSupervisedDeadline).
   std::string carry_out(const Grant& grant);
 
  private:

@@ -87,8 +87,8 @@ class LinkedCrew final : public Crew {
   int failed_block_ = 0;
 };
 
-/// What control links hold, on both sides: up to grants_ahead() grants and what
-/// is to be said of them, whoever gives them.
+/// What control links hold, on both sides: up to grants_ahead() grants and the
+/// records about them.
 Capacity control_capacity(int blocks);
 /// The most grants that may lie ready at a block beside the one it is at.
 std::size_t grants_ahead(int blocks);

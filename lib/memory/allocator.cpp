@@ -12,7 +12,7 @@
 
 #include "lib/base/memory/blocks.h"
 
-// Defined in programs with AddressSanitizer, ours or of whoever links us.
+// Defined in programs with AddressSanitizer, ours or any that links us.
 extern "C" [[gnu::weak]] void __asan_init();  // NOLINT
 
 namespace sluice {

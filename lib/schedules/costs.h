@@ -41,7 +41,7 @@ struct LinkCosts {
 using Variation = ByOp<std::vector<double>>;
 
 /// Blocks that share a device: no more than `cores` of them compute at a time,
-/// and who has waited longest comes first.
+/// and the block that has waited longest comes first.
 struct SharedCores {
   std::vector<int> blocks = {};
   std::int64_t cores = 1;

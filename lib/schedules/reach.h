@@ -11,7 +11,7 @@ namespace sluice {
 struct LossPaths {
   std::vector<std::vector<GradientPart>> parts;  ///< BlockPlan's; index k-1
   std::vector<int> leaving;                      ///< BlockPlan's; index k-1
-  std::vector<bool> target_from_above = {};      ///< likewise; add_targets()'s
+  std::vector<bool> target_from_above = {};      ///< by block; add_targets()'s
 };
 
 /// A loss passes a boundary when its head is within the boundary's reach and

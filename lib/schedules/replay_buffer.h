@@ -37,9 +37,9 @@ struct ReplayOptions {
 
 /// What lies at a boundary between two blocks that don't wait for each other:
 /// whole messages, so that labels stay with their activations. A message that
-/// is read stays, unless it has been used up. When reuse is bounded, whoever
-/// writes should wait for has_room(): then what is dropped doesn't make the
-/// reader run out, who can read as often as there were messages written.
+/// is read stays, unless it has been used up. When reuse is bounded, the writer
+/// should wait for has_room(): then what is dropped doesn't make the reader run
+/// out, which can read as often as there were messages written.
 class ReplayBuffer {
  public:
   explicit ReplayBuffer(ReplayOptions options);

@@ -183,7 +183,7 @@ class Simulation {
   std::vector<Lane> lanes_;                       // index k-1
   std::vector<std::int64_t> done_;                // by executor: its actions
   std::vector<Direction> up_;                     // index of the boundary - 1
-  std::vector<Direction> down_;                   // likewise
+  std::vector<Direction> down_;                   // index of the boundary - 1
   std::vector<std::vector<double>> cores_;        // as Costs::shared
   std::vector<std::optional<std::size_t>> seat_;  // index k-1: in cores_
   std::int64_t stage_ = -1;  // the latest that a block has entered

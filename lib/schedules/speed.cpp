@@ -56,7 +56,7 @@ Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,
 
 Speed steady_speed(const RunPlan& plan, const Costs& costs,
                    const std::vector<Capacity>& capacities) {
-  // The turns after the window keep busy those who are ahead in it.
+  // The turns after the window keep the blocks busy that are ahead in it.
   const Grant grant{.end_turn = kWarmUp + kWindow + kWarmUp};
   return speed_of(simulate(plan, costs, capacities, grant), plan, costs,
                   kWarmUp, kWarmUp + kWindow);

@@ -60,8 +60,9 @@ const at::Tensor& owner_of(const TensorView& view) {
   return *static_cast<const at::Tensor*>(view.buffer.owner.get());
 }
 
-/// A tensor of its own over the bytes: LibTorch's allocator goes on knowing who
-/// uses them, which it wouldn't if they were foreign (from_blob()).
+/// A tensor of its own over the bytes: LibTorch's allocator goes on knowing
+/// which streams use them, which it wouldn't if they were foreign
+/// (from_blob()).
 at::Tensor over_device_bytes(const TensorView& view, at::IntArrayRef sizes,
                              at::IntArrayRef strides) {
   const at::Tensor& owner = owner_of(view);

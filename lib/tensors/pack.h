@@ -13,11 +13,10 @@ namespace sluice {
 /// The tensor as it lies in memory: a dense permutation keeps its strides, a
 /// stride-0 dimension is stored once; anything else, and what does not start on
 /// a kAlignment boundary, is copied first. Shares the tensor's storage where it
-/// can, so nobody may write the tensor afterwards. What lies on a GPU stays
-/// there (view.buffer.device), and is ready for those who use it behind what
+/// can, so the tensor must not be written afterwards. What lies on a GPU stays
+/// there (view.buffer.device), and is ready for work that is put behind what
 /// the current stream has so far; staged() in lib/tensors/staged_sender.h
-/// brings it to the host. On a GPU view.buffer.owner is an at::Tensor, whoever
-/// makes the view.
+/// brings it to the host. On a GPU view.buffer.owner is always an at::Tensor.
 TensorView view_of(const at::Tensor& tensor, std::string_view name);
 
 /// A tensor over the view's bytes, where they lie, which it keeps alive. It
@@ -34,7 +33,7 @@ void pack(const Tensors& tensors, std::string_view name, Message& message);
 Tensors unpack(const Message& message, std::string_view name);
 
 /// Remembers the state of tensors that others may be reading, or that a
-/// neighbour sent: nobody may write them in place.
+/// neighbour sent: they must not be written in place.
 class Unchanged {
  public:
   explicit Unchanged(std::initializer_list<const Tensors*> tensors);

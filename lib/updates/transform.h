@@ -30,7 +30,7 @@ struct Staleness {
 struct UpdateInfo {
   std::int64_t turn = 0;
   std::int64_t batches = 1;  ///< of the window, which the gradients are sums of
-  std::int64_t turns = 1;    ///< likewise
+  std::int64_t turns = 1;    ///< of the window
   Staleness in_batches = {};
   Staleness in_updates = {};
   /// Norm of the whole model's gradients, where blocks have exchanged it.

@@ -92,8 +92,8 @@ struct WeightViewSite {
 struct WeightViewKind {
   std::unique_ptr<WeightView> (*make)(const WeightViewSite& site) = nullptr;
   bool forwards_again = false;  ///< WeightsAtBackward's
-  bool of_today = false;        ///< likewise
-  bool by_window = false;       ///< likewise
+  bool of_today = false;        ///< WeightsAtBackward's
+  bool by_window = false;       ///< WeightsAtBackward's
   /// Throws UserError where the block's optimizer doesn't go with it; nullptr:
   /// any does.
   void (*check)(const OptimizerOptions& optimizer) = nullptr;

@@ -22,7 +22,7 @@ struct ToLearn {
   at::Tensor labels = {};
   Tensors from_above = {};  ///< if backward has taken it
   Pass pass = {};
-  Tensors answer = {};  ///< likewise
+  Tensors answer = {};  ///< of the upper end, if backward has taken it
 };
 
 /// A backward: what its signal is, before it is taken back.

@@ -157,8 +157,9 @@ void Ports::close() {
 
 namespace {
 
-/// Takes a message of a neighbour whom this block needs no more. That it takes
-/// long is no failure; one that is gone says why itself, or the launcher does.
+/// Takes a message of a neighbour that this block needs no more; false when it
+/// has closed. A long wait is no failure; a neighbour that is gone says why
+/// itself, or the launcher does.
 bool still_sends(Receiver& neighbour) {
   try {
     return neighbour.receive().has_value();

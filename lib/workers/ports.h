@@ -73,8 +73,8 @@ class Ports {
   /// What was sent arrives; then the neighbours see the end.
   void close();
   /// After close(), where the neighbours work at the same time: takes what they
-  /// still send and nobody needs here until they have closed too, so that none
-  /// finds its neighbour gone.
+  /// still send and this block doesn't need until they have closed too, so that
+  /// none finds its neighbour gone.
   void outlast_neighbours();
 
  private:

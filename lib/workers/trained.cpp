@@ -29,7 +29,7 @@ std::vector<std::string> names_of(const NamedTensors& tensors) {
   return names;
 }
 
-/// Their number when it isn't there.
+/// Returns tensors.size() if the name is absent.
 std::size_t index_of(const std::string& name, const NamedTensors& tensors) {
   const auto found =
       std::find_if(tensors.begin(), tensors.end(),

@@ -21,7 +21,7 @@ struct Pull {
 /// Which gradients at the outputs are taken back, each by itself: usually the
 /// one that the lower end answers, which is put into `signal`. `arrived`: from
 /// above, by way; the end trains so many `parameters`. Throws InternalError
-/// where the end, which is somebody's plug-in, answers other shapes.
+/// where the end, which may be a user's plug-in, answers other shapes.
 std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
                            const std::vector<Tensors>& arrived, Lower& lower,
                            std::size_t parameters, Signal& signal);

@@ -31,7 +31,8 @@ struct Window {
            const MicroBatches& micro_batches);
   /// What is known of the update, but for its turn and rate.
   UpdateInfo info() const;
-  /// Empty again. The gradients themselves are kept for those who look at them.
+  /// Makes it empty again. The gradients themselves are kept, for
+  /// Seat::gradients().
   void clear();
 
   /// Saves the window under `name`, an empty one not at all. first_turn is

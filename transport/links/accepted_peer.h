@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// A connection whose peer has proved that it belongs to the run, and has said
-/// who it is.
+/// A connection whose peer has proved that it belongs to the run, and has named
+/// itself.
 struct AcceptedPeer {
   Hello hello;
   Stream stream;

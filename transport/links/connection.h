@@ -22,7 +22,7 @@ namespace sluice {
 ///
 /// Errors: a peer that goes without close(), an unreadable frame, or a passed
 /// deadline make the link dead. Messages that had arrived are still received;
-/// then both ends throw LinkError, which says who waited for whom.
+/// then both ends throw LinkError, which names the waiting block and its peer.
 Link open_link(IoThread& io, Stream stream, LinkOptions options,
                std::vector<std::byte> first = {});
 

@@ -16,8 +16,8 @@
 
 namespace sluice {
 
-/// What both ends tell each other first, once they have proved who they are
-/// (handshake.h). Blocks count from 1; 0 is the launcher.
+/// What both ends tell each other first, once they have proved that they belong
+/// to the run (handshake.h). Blocks count from 1; 0 is the launcher.
 struct Hello {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -64,7 +64,7 @@ Hello decode_hello(std::span<const std::byte> block);
 /// Throws Disagreement when `theirs` is a refusal.
 void check_agreement(const Hello& mine, const Hello& theirs);
 
-/// Throws LinkError unless the hello is of the one who proved itself.
+/// Throws LinkError unless the hello is from the peer that proved itself.
 void check_identity(const Greeting& proved, const Hello& hello);
 
 /// On the I/O thread, each. Throw LinkError. The stream must outlive them.

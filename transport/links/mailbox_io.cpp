@@ -1,4 +1,4 @@
-// A mailbox as who reads and writes sees it.
+// The members of Mailbox for the thread that reads and writes.
 #include <iterator>
 #include <utility>
 

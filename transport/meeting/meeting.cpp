@@ -19,7 +19,7 @@ Meeting::Meeting(IoThread& io, const Transport& transport,
       transport_(transport),
       peers_(std::make_shared<PeerAcceptor>(io.context().get_executor(),
                                             transport, std::move(options))),
-      // Reconnectors hold it too, so that who listened goes on listening for
+      // Reconnectors hold it too, so that the called side goes on listening for
       // them.
       open_(peers_.get(), [peers = peers_](PeerAcceptor*) {
         asio::post(peers->executor(), [peers] { peers->close(); });

@@ -118,8 +118,9 @@ asio::awaitable<void> PeerAcceptor::welcome(Self self, Stream stream) {
   self->room_.cancel();
 }
 
-// To the link that it comes back to, or to who waits for a new one. While
-// anything is awaited its stream stays where those look who would close it.
+// Gives the peer to the link that it comes back to, or to the thread that waits
+// for a new one. While anything is awaited the stream stays where close() finds
+// it.
 asio::awaitable<void> PeerAcceptor::receive(AcceptedPeer& accepted) {
   if (accepted.hello.session == Session{}) {
     const auto link = link_with(accepted.hello.from);

@@ -58,7 +58,7 @@ Hello in_session(Hello mine, const AcceptedPeer& accepted) {
   return mine;
 }
 
-// Links of those who called: their hello was written already.
+// The link of a side that called: its hello was written already.
 Link caller_link(IoThread& io, Meeting& meeting, const std::string& address,
                  AcceptedPeer accepted, const Hello& mine,
                  const RendezvousOptions& options) {
@@ -72,7 +72,7 @@ Link caller_link(IoThread& io, Meeting& meeting, const std::string& address,
             link_options(mine, options, std::move(reconnector)), {});
 }
 
-// Links of those who were called: their answer is still to be written.
+// The link of a side that was called: its answer is still to be written.
 Link called_link(IoThread& io, Meeting& meeting, AcceptedPeer accepted,
                  const Hello& mine, const RendezvousOptions& options) {
   check_agreement(mine, accepted.hello);
@@ -158,7 +158,7 @@ Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
   const Clock::time_point until = end_of(options.patience);
   Meeting meeting(io, transport_of(options.transport),
                   {.identity = {.secret = options.secret, .from = block}});
-  std::string own;  // block 1 has nobody below
+  std::string own;  // block 1 has no block below
   if (block > 1) {
     own =
         meeting.listen({.folder = std::filesystem::path(address).parent_path(),

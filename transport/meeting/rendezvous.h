@@ -79,13 +79,13 @@ class Rendezvous {
   /// Throws LinkError, Disagreement, and what `check` throws.
   std::vector<Link> accept_workers();
 
-  /// The blocks that have not joined yet, and who was sent away meanwhile. For
-  /// `check`.
+  /// The blocks that have not joined yet, and the connections that were refused
+  /// meanwhile. For `check`.
   std::vector<std::uint32_t> awaited() const;
   Refusals refusals() const { return meeting_.refusals(); }
 
-  /// Removes the folder: nobody can join any more, nor links over UNIX sockets
-  /// reconnect. Safe from any thread.
+  /// Removes the folder: no worker can join any more, nor links over UNIX
+  /// sockets reconnect. Safe from any thread.
   void close();
 
  private:

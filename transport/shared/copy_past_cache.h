@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// As memcpy, for bytes that nobody reads before other data has taken their
+/// As memcpy, for bytes that aren't read before other data has taken their
 /// place in the cache: where the processor can, they go straight to memory,
 /// which spares reading what they overwrite, and what is in the cache stays.
 /// Others see them no later than what this thread writes after it returns.

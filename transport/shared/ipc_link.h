@@ -27,9 +27,9 @@ SharedMemoryOptions with_parcels(SharedMemoryOptions options,
 /// Around the sender of such a link. `channel` takes what can't go so, still on
 /// the GPU: tensors of another device, and those for which there is no free
 /// slot or no memory, so that no thread waits for either. `slots` are those of
-/// the link (slots_of()), `count` of them, all free now, and nobody else's. The
-/// memory on the GPU stays when the sender is destroyed, for the peer may still
-/// read it; it goes with the process.
+/// the link (slots_of()), `count` of them, all free now, and used by no other
+/// code. The memory on the GPU stays when the sender is destroyed, for the peer
+/// may still read it; it goes with the process.
 std::unique_ptr<Sender> ipc_sender(std::unique_ptr<Sender> channel,
                                    const BufferSource& slots, std::size_t count,
                                    std::shared_ptr<IpcDevice> device,

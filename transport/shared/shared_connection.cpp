@@ -249,8 +249,8 @@ void SharedConnection::sleep(Waiter& waiter, Done done, Clock::duration most) {
   waiter.sleeps = false;
   waiter.bell.clear();
   end_bell_.clear();
-  // The peer may have meant the other end, which sleeps: who clears that bell
-  // looks, and wakes it if there was anything.
+  // The peer may have meant the other end, which sleeps: the end that clears
+  // the eventfd reads, and wakes the other if there was anything.
   read_frames();
 }
 
@@ -314,7 +314,8 @@ asio::awaitable<void> SharedConnection::attend_bell(Self self) {
   }
 }
 
-// As in sleep(): who clears the bell looks, whichever end it was meant for.
+// As in sleep(): the end that clears the eventfd reads, whichever end it was
+// meant for.
 asio::awaitable<void> SharedConnection::attend_end_bell(Self self) {
   using asio::posix::descriptor_base;
   self->look();

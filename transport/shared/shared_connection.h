@@ -114,7 +114,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   FileDescriptor file_;  // of our area, until it is passed
   const std::shared_ptr<SharedArea> own_area_;
   const std::shared_ptr<SlotPool> slots_;
-  FrameWriter writer_;  // who has the turn
+  FrameWriter writer_;  // used inside write_run_
   ExclusiveRun write_run_;
   std::atomic<bool> is_blocked_ = false;  // more to write than there is room
   ExclusiveRun read_run_;
@@ -136,7 +136,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
     Peer(Offer offered, SharedConnection& self);
 
     Offer offer;
-    FrameReader reader;  // who has the turn
+    FrameReader reader;  // used inside read_run_
   };
   std::unique_ptr<Peer> peer_owner_;
   std::atomic<Peer*> peer_ = nullptr;

@@ -12,16 +12,17 @@
 
 namespace sluice {
 
-/// The sender's view of the slots of its area: who fills one and sends it moves
-/// no bytes. A slot is free again when the sender has let go of the buffer and
-/// the receiver has given back all that were sent. Any thread may call. Buffers
-/// outlive the pool's other owners: they hold it, and it holds the area.
+/// The sender's view of the slots of its area: filling one and sending it
+/// copies no bytes. A slot is free again when the sender has let go of the
+/// buffer and the receiver has given back all that were sent. Any thread may
+/// call. Buffers outlive the pool's other owners: they hold it, and it holds
+/// the area.
 class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
   explicit SlotPool(std::shared_ptr<SharedArea> area);
 
   /// A free slot; ordinary memory when none is free or `bytes` are more than a
-  /// slot has, so that nobody waits here.
+  /// slot has, so that no thread waits here.
   Buffer take(std::size_t bytes);
   bool has_slots() const { return area_->shape().slots > 0; }
   /// The buffer's slot, which the receiver now has once more, or nothing when

@@ -89,7 +89,8 @@ std::vector<std::int64_t> take_numbers(ByteReader& in, std::size_t count) {
   return numbers;
 }
 
-// stored_bytes() checks the shape; here it is the peer who is wrong.
+// stored_bytes() checks the shape; here it is the peer that is wrong, so
+// LinkError.
 std::size_t checked_bytes(const TensorView& tensor) {
   try {
     return stored_bytes(tensor.dtype, tensor.sizes, tensor.strides);

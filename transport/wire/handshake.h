@@ -39,7 +39,7 @@ using Session = std::array<std::byte, 16>;
 struct Greeting {
   Versions versions = {};
   std::uint32_t from = 0;  ///< block, or 0 for the launcher
-  std::uint32_t to = 0;    ///< of the called: whoever greeted it
+  std::uint32_t to = 0;    ///< from the called: the block that called
   Nonce nonce = {};        ///< random, and never used twice
 };
 

@@ -44,8 +44,9 @@ struct LinkEnd {
 };
 LinkEnd end_after(const std::exception& error);
 
-/// Where the ends of a link meet who reads and writes: the queues, the credits
-/// and the reason why a link is dead. Knows no sockets, and blocks no caller.
+/// The state that a link's ends share with the thread that reads and writes:
+/// the queues, the credits and the reason why a link is dead. Knows no sockets,
+/// and blocks no caller.
 class Mailbox {
  public:
   using Clock = std::chrono::steady_clock;
@@ -88,8 +89,8 @@ class Mailbox {
   std::size_t waiting_bytes() const;
   void drop_receiver();
 
-  // For who reads and writes; what the peer sent wrongly is thrown as
-  // LinkError.
+  // For the thread that reads and writes; what the peer sent wrongly is thrown
+  // as LinkError.
 
   void moved();  ///< bytes moved on the socket, either way, or a learner
   void beat(std::uint64_t progress);  ///< a heartbeat of ours is due

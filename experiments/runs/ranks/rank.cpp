@@ -13,8 +13,8 @@
 namespace sluice {
 namespace {
 
-/// The variables in which a starter says who is who. `hosts` holds the number
-/// of hosts; without it, `local` that of the ranks on this one.
+/// The variables in which a starter gives each process its rank. `hosts` holds
+/// the number of hosts; without it, `local` that of the ranks on this one.
 struct Starter {
   const char* name;
   const char* rank;

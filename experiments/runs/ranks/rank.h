@@ -18,8 +18,8 @@ struct Rank {
   std::string starter = {};  ///< "mpirun", "srun" or "torchrun", for messages
   int number = 0;
   int count = 1;
-  /// The same for all of them and for nobody else on this host, in characters
-  /// of a file name.
+  /// The same for all of them and for no other process on this host, in
+  /// characters of a file name.
   std::string job = {};
   bool one_host = true;
   /// Where rank 0 listens when they are on several hosts, "host:port"; empty:

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// While it lives, says on stderr for whom this process waits: when that has
-/// taken two seconds, and then every half minute.
+/// For its lifetime, says on stderr which ranks this process waits for: when
+/// that has taken two seconds, and then every half minute.
 class WaitNotice {
  public:
   using Say = std::function<std::string()>;

@@ -15,7 +15,7 @@ std::string status_page(const std::string& status, double now,
 bool is_over(const std::string& status);
 
 /// The same status of a run that says it is running, but whose process is gone:
-/// nobody holds the folder. Else as it is.
+/// no process holds the folder. Else as it is.
 std::string as_it_is(const std::string& status, const std::string& folder,
                      double now);
 

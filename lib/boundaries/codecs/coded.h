@@ -30,8 +30,8 @@ Tensors unpack(const Message& message, std::string_view name,
                const Codec* codec,
                const c10::Device& device = c10::DeviceType::CPU);
 
-/// What unpack() gives of what pack() made of them: for those who compute
-/// without messages.
+/// The tensors after pack() and unpack(), for code that computes without
+/// messages.
 Tensors as_received(const Tensors& tensors, const Codec* codec);
 
 }  // namespace sluice
