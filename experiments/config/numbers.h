@@ -17,7 +17,7 @@ ConfigNode numbers_of(const ConfigNode& resolved);
 struct Difference {
   std::string path = {};       ///< "optimizer.1.lr"
   std::string is = {};         ///< the value as in TOML, or "absent"
-  std::string should_be = {};  ///< likewise
+  std::string should_be = {};  ///< the other config's, in the same form
 };
 
 /// The first such key; nothing when they are equal.

@@ -38,7 +38,7 @@ struct RunRecord {
   std::string made_with = {};             ///< program, libraries and machine
 
   RunSeries accuracy = {};             ///< of the test split
-  RunSeries loss = {};                 ///< test split
+  RunSeries loss = {};                 ///< of the test split
   RunSeries validation_accuracy = {};  ///< empty without such a split
   RunSeries validation_loss = {};
   /// Turn of the evaluation that the run is judged by: that of checkpoints/best

@@ -19,8 +19,8 @@ namespace sluice {
 /// those of a turn, or of several where they follow each other without one.
 class PipelineRun {
  public:
-  /// Adds the actions of the turns [first, end) to `program`, which must
-  /// outlive this object, as `plan` must.
+  /// For the turns [first, end): add() appends their actions to `program`. Plan
+  /// and program must outlive this object.
   PipelineRun(const BlockPlan& plan, std::int64_t first, std::int64_t end,
               std::int64_t phase, BlockProgram& program);
 

@@ -26,7 +26,7 @@ struct PhaseEnds {
   /// Where the lower end's parameters are in Trained::tensors().
   std::vector<std::size_t> trained = {};
   std::size_t learners = 0;  ///< of the lower end: index in Trained::learners()
-  std::size_t upper_learners = 0;  ///< likewise
+  std::size_t upper_learners = 0;  ///< of the upper end: index there too
 };
 
 /// All that a block trains: its own parameters, and what the ends of its
