@@ -18,8 +18,8 @@ struct MemoryForecast {
   std::int64_t stash = 0;
   std::int64_t history = 0;
   std::int64_t queue = 0;  ///< messages that have come and wait
-  /// Of all at once, gradients and temporaries too. 0 without the caching
-  /// allocator, which counts them.
+  /// The most that all of these take at once, gradients and temporaries too. 0
+  /// without the caching allocator, which counts them.
   std::int64_t peak = 0;
   /// More when its channels are full, which a slow neighbour, link or machine
   /// may cause: messages that wait at either end.

@@ -45,7 +45,7 @@ struct WorkerArguments {
   /// started this one, and no launcher supervises it.
   int parent = 0;
   std::string resume = {};  ///< the checkpoint that the run continues from
-  /// Those that it shall make happen, as parse_injections() has them.
+  /// The faults that it shall make happen, as parse_injections() takes them.
   std::string faults = {};
 };
 

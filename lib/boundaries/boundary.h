@@ -192,8 +192,8 @@ struct MethodPage {
   std::string_view batch_norm = {};  ///< which pass moves its statistics
   std::string_view randomness = {};  ///< which masks the backward sees
   std::string_view staleness = {};   ///< in batches and in updates
-  /// Of the boundaries in the page's example beside `policy`, as the inside of
-  /// an inline TOML table; empty: the defaults.
+  /// Options of the boundaries in the page's example beside `policy`, as the
+  /// inside of an inline TOML table; empty: the defaults.
   std::string_view example = {};
 };
 

@@ -95,7 +95,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool given_up_ = false;
   bool finished_ = false;
   LinkEnd end_;  // why the reader ended
-  // Of a link that reconnects: the heartbeats in which nothing came, and since
+  // On a link that reconnects: the heartbeats in which nothing came, and since
   // when there is no connection over which something came.
   int missed_beats_ = 0;
   bool silent_ = false;  // and closed for that

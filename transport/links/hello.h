@@ -25,7 +25,7 @@ struct Hello {
   std::uint64_t capacity_send = 1;     ///< messages, of the sender of this
   std::uint64_t capacity_receive = 1;  ///< messages
   std::uint64_t reconnect_ms = 0;      ///< how long it tries to; 0: not at all
-  /// Of a link that goes on after its connection broke; else zeros.
+  /// The session of a link that goes on after its connection broke; else zeros.
   Session session = {};
   std::uint64_t received = 0;  ///< messages that came over the link so far
   std::uint64_t taken = 0;     ///< how many of them its user received
