@@ -73,9 +73,9 @@ void Block::share_buffers(const Block& twin) {
     buffers_[i].second.set_data(twin.buffers_[i].second.variable_data());
 }
 
-void Block::copy_buffers(const Block& twin) {
-  for (std::size_t i = 0; i < buffers_.size(); ++i)
-    buffers_[i].second.variable_data().copy_(twin.buffers_[i].second);
+void Block::share_weights(const Block& twin) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    parameters_[i].second.set_data(twin.parameters_[i].second.variable_data());
 }
 
 BuffersKept::BuffersKept(const Block& block)

@@ -40,7 +40,9 @@ class Block {
   /// From now on our buffers are the other's: what either writes in place, both
   /// see.
   void share_buffers(const Block& twin);
-  void copy_buffers(const Block& twin);
+  /// From now on our parameters lie in the other's storage. Graphs of ours that
+  /// refer to the old one must be gone.
+  void share_weights(const Block& twin);
 
   int index() const { return block_; }
   /// Where its weights lie, and its inputs must.

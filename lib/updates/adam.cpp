@@ -5,7 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "lib/updates/grouped.h"
+#include "lib/updates/fused.h"
 
 namespace sluice {
 namespace {
@@ -29,26 +29,16 @@ class Adam final : public Optimizer {
   }
 
   void step(const Tensors& gradients, double learning_rate) override {
+    step_from({}, gradients, learning_rate);
+  }
+
+  void step_from(const MovedWeights& moved, const Tensors& gradients,
+                 double learning_rate) override {
     const at::NoGradGuard no_grad;
-    for (const FusedGroup& group : groups_) {
-      Tensors weights, changes, means, variances, steps;
-      for (const std::size_t i : group.members) {
-        if (!gradients[i].defined()) continue;
-        weights.push_back(parameters_[i].second);
-        changes.push_back(gradient_for(weights.back(), gradients[i]));
-        means.push_back(mean_[i]);
-        variances.push_back(variance_[i]);
-        steps.push_back(step_[i].add_(1));
-      }
-      if (weights.empty()) continue;
-      const auto fused = decay_ == Decay::decoupled
-                             ? static_cast<Fused*>(&at::_fused_adamw_)
-                             : static_cast<Fused*>(&at::_fused_adam_);
-      fused(weights, changes, means, variances, /*max_exp_avg_sqs=*/{}, steps,
-            learning_rate * group.lr_scale, options_.beta1, options_.beta2,
-            group.weight_decay, options_.epsilon, /*amsgrad=*/false,
-            /*maximize=*/false, /*grad_scale=*/{}, /*found_inf=*/{});
-    }
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (gradients[i].defined()) step_[i].add_(1);
+    step_fused(groups_, parameters_, moved, gradients, {mean_, variance_},
+               fused(learning_rate), step_);
   }
 
   Tensors direction(double learning_rate) const override {
@@ -87,6 +77,20 @@ class Adam final : public Optimizer {
       change.sub_(parameters_[i].second.detach() * steps.clamp_max(1),
                   rate * decay);
     return change;
+  }
+
+  FusedStep fused(double learning_rate) const {
+    return [this, learning_rate](const FusedGroup& group,
+                                 const StepOperands& all) {
+      const auto step = decay_ == Decay::decoupled
+                            ? static_cast<Fused*>(&at::_fused_adamw_)
+                            : static_cast<Fused*>(&at::_fused_adam_);
+      step(all.weights, all.gradients, all.states[0], all.states[1],
+           /*max_exp_avg_sqs=*/{}, all.steps, learning_rate * group.lr_scale,
+           options_.beta1, options_.beta2, group.weight_decay, options_.epsilon,
+           /*amsgrad=*/false, /*maximize=*/false,
+           /*grad_scale=*/{}, /*found_inf=*/{});
+    };
   }
 
   using Fused = void(at::TensorList, at::TensorList, at::TensorList,

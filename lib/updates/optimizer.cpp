@@ -1,5 +1,7 @@
 #include "lib/updates/optimizer.h"
 
+#include <ATen/ATen.h>
+
 #include "lib/base/error.h"
 #include "lib/base/plug_in.h"
 #include "lib/updates/corrections.h"
@@ -30,6 +32,17 @@ std::span<const OptimizerRow> optimizers() {
       {"sgd", "with momentum, Nesterov, weight decay", read_sgd},
   };
   return kRows;
+}
+
+void MovedWeights::copy() const {
+  for (std::size_t i = 0; i < now.size(); ++i)
+    at::Tensor(now[i]).copy_(before[i]);
+}
+
+void Optimizer::step_from(const MovedWeights& moved, const Tensors& gradients,
+                          double learning_rate) {
+  moved.copy();
+  step(gradients, learning_rate);
 }
 
 Tensors Optimizer::direction(double /*learning_rate*/) const {

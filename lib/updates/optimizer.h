@@ -63,6 +63,16 @@ struct OptimizerOptions {
   void describe_moments(Fields& fields);
 };
 
+/// Parameters that lie in new storage, which holds nothing yet, and their
+/// values in the old one: an update writes the next version of weights beside
+/// the one that batches in flight refer to.
+struct MovedWeights {
+  Tensors before = {};
+  Tensors now = {};
+
+  void copy() const;
+};
+
 /// Steps a block's parameters, by ATen's fused operations where there are some.
 /// A parameter without a gradient is left alone: no decay, no momentum.
 class Optimizer {
@@ -71,6 +81,10 @@ class Optimizer {
   /// gradients: one per parameter, in the order of construction; an undefined
   /// one skips its parameter. They may be overwritten.
   virtual void step(const Tensors& gradients, double learning_rate) = 0;
+  /// As step(), with the same bits, where the first parameters have moved. By
+  /// default copies them first.
+  virtual void step_from(const MovedWeights& moved, const Tensors& gradients,
+                         double learning_rate);
   /// What a step would add to each parameter by the state as it is, without a
   /// new gradient: its velocity, with this learning rate. Throws UserError
   /// where the rule keeps none.

@@ -3,8 +3,9 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
-#include "lib/updates/grouped.h"
+#include "lib/updates/fused.h"
 
 namespace sluice {
 namespace {
@@ -23,23 +24,14 @@ class Sgd final : public VelocityOptimizer {
   }
 
   void step(const Tensors& gradients, double learning_rate) override {
+    step_from({}, gradients, learning_rate);
+  }
+
+  void step_from(const MovedWeights& moved, const Tensors& gradients,
+                 double learning_rate) override {
     const at::NoGradGuard no_grad;
-    for (const FusedGroup& group : groups_) {
-      Tensors weights;
-      Tensors changes;
-      Tensors velocities;
-      for (const std::size_t i : group.members) {
-        if (!gradients[i].defined()) continue;
-        weights.push_back(parameters_[i].second);
-        changes.push_back(gradient_for(weights.back(), gradients[i]));
-        if (!velocity_.empty()) velocities.push_back(velocity_[i]);
-      }
-      if (weights.empty()) continue;
-      at::_fused_sgd_(weights, changes, velocities, group.weight_decay,
-                      options_.momentum, learning_rate * group.lr_scale,
-                      /*dampening=*/0, options_.nesterov, /*maximize=*/false,
-                      /*is_first_step=*/false);
-    }
+    step_fused(groups_, parameters_, moved, gradients, states(),
+               fused(learning_rate));
   }
 
   Tensors direction(double learning_rate) const override {
@@ -72,6 +64,24 @@ class Sgd final : public VelocityOptimizer {
   }
 
  private:
+  std::vector<Tensors> states() const {
+    return velocity_.empty() ? std::vector<Tensors>()
+                             : std::vector<Tensors>{velocity_};
+  }
+
+  FusedStep fused(double learning_rate) const {
+    return [this, learning_rate](const FusedGroup& group,
+                                 const StepOperands& all) {
+      at::_fused_sgd_(all.weights, all.gradients,
+                      all.states.empty() ? at::TensorList()
+                                         : at::TensorList(all.states.front()),
+                      group.weight_decay, options_.momentum,
+                      learning_rate * group.lr_scale,
+                      /*dampening=*/0, options_.nesterov, /*maximize=*/false,
+                      /*is_first_step=*/false);
+    };
+  }
+
   OptimizerOptions options_;
   NamedTensors parameters_;
   std::vector<FusedGroup> groups_;

@@ -25,7 +25,7 @@ std::span<const TransformRow> transforms() {
 
 UpdateChain::UpdateChain(const UpdateOptions& options,
                          const NamedTensors& parameters)
-    : rate_(options.optimizer.learning_rate) {
+    : parameters_(parameters), rate_(options.optimizer.learning_rate) {
   for (const TransformRow& row : transforms())
     if (auto link = row.make(options, parameters))
       links_.push_back(std::move(link));
@@ -33,12 +33,29 @@ UpdateChain::UpdateChain(const UpdateOptions& options,
   velocity_ = dynamic_cast<VelocityOptimizer*>(optimizer_.get());
 }
 
-double UpdateChain::apply(Tensors& gradients, UpdateInfo info) {
+/// Links, the optimizer and the caller have one tensor of each parameter.
+MovedWeights UpdateChain::move_to(const Tensors& storage) {
+  MovedWeights moved{.now = storage};
+  for (std::size_t i = 0; i < storage.size(); ++i) {
+    at::Tensor& parameter = parameters_.at(i).second;
+    moved.before.push_back(parameter.variable_data());
+    parameter.set_data(storage[i]);
+  }
+  return moved;
+}
+
+double UpdateChain::apply(Tensors& gradients, UpdateInfo info,
+                          const Tensors& storage) {
   for (const auto& link : links_) link->apply(gradients, info);
+  const MovedWeights moved = move_to(storage);
   if (info.mix == StepMix{}) {
-    optimizer_->step(gradients, info.rate);
+    if (storage.empty())
+      optimizer_->step(gradients, info.rate);
+    else
+      optimizer_->step_from(moved, gradients, info.rate);
   } else {
     SLUICE_CHECK(velocity_ != nullptr, "an optimizer without a velocity");
+    moved.copy();
     velocity_->step_along(gradients, info.rate, info.mix);
   }
   return info.rate;

@@ -17,7 +17,10 @@ class UpdateChain {
 
   /// gradients: sums over a window, as Optimizer::step() takes them; what is
   /// left in them is what the optimizer got. Returns the rate that was used.
-  double apply(Tensors& gradients, UpdateInfo info);
+  /// `storage`: where the first parameters lie from now on, without anything in
+  /// it; empty: they are stepped in place.
+  double apply(Tensors& gradients, UpdateInfo info,
+               const Tensors& storage = {});
   /// The learning rate of a turn, before any link changes it.
   double rate_at(std::int64_t turn, std::int64_t turns,
                  std::int64_t turns_per_epoch) const;
@@ -27,6 +30,9 @@ class UpdateChain {
   NamedTensors state() const;
 
  private:
+  MovedWeights move_to(const Tensors& storage);
+
+  NamedTensors parameters_;
   LearningRate rate_;
   std::vector<std::unique_ptr<Transform>> links_;
   std::unique_ptr<Optimizer> optimizer_;

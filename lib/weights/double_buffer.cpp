@@ -12,13 +12,14 @@
 
 #include "lib/base/error.h"
 #include "lib/weights/block_weights.h"
+#include "lib/weights/weight_versions.h"
 
 namespace sluice {
 namespace {
 
 class DoubleBuffer final : public WeightView {
  public:
-  explicit DoubleBuffer(Block& block) : block_(block) {}
+  explicit DoubleBuffer(Block& block) : block_(block), storage_(block) {}
 
   Tensors forward(Flight& flight) override {
     const std::int64_t now = flight.version;
@@ -43,18 +44,12 @@ class DoubleBuffer final : public WeightView {
   void before_update(std::int64_t version) override {
     keep(version);
     // Batches still to come are of this version or a later one.
-    while (versions_.begin()->first < version) {
-      spare_.push_back(std::move(versions_.begin()->second));
-      versions_.erase(versions_.begin());
-    }
+    versions_.erase(versions_.begin(), versions_.find(version));
   }
 
-  std::int64_t kept_bytes() const override {
-    std::int64_t bytes = 0;
-    for (const auto& [version, kept] : versions_)
-      bytes += bytes_of(values_of(kept->parameters()));
-    return bytes;
-  }
+  Tensors next_weights() override { return storage_.next(); }
+
+  std::int64_t kept_bytes() const override { return storage_.held_bytes(); }
 
   Tensors weights_of(const Flight& flight) const override {
     return copied_weights(*flight.block);
@@ -64,7 +59,7 @@ class DoubleBuffer final : public WeightView {
     const BuffersKept kept(block_);
     flight.block = versions_.contains(flight.version)
                        ? versions_.at(flight.version)
-                       : copy_of(weights);
+                       : storage_.copy_of(weights);
     flight.outputs = forward_with_graph(*flight.block, flight);
   }
 
@@ -77,35 +72,21 @@ class DoubleBuffer final : public WeightView {
   void restore(const std::string& name, const SavedState& saved) override {
     for (const std::int64_t version : saved.numbers_below(name))
       versions_[version] =
-          copy_of(saved.list(fmt::format("{}.{}", name, version)));
+          storage_.copy_of(saved.list(fmt::format("{}.{}", name, version)));
     if (!versions_.empty()) first_ = versions_.begin()->first;
   }
 
  private:
   void keep(std::int64_t version) {
-    if (!versions_.contains(version))
-      versions_[version] = copy_of(values_of(block_.parameters()));
-  }
-
-  std::shared_ptr<Block> copy_of(const Tensors& weights) {
-    std::shared_ptr<Block> copy;
-    if (spare_.empty()) {
-      copy = std::make_shared<Block>(block_.twin());
-      copy->share_buffers(block_);
-    } else {
-      copy = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    overwrite_weights(weights, *copy);
-    return copy;
+    if (!versions_.contains(version)) versions_[version] = storage_.today();
   }
 
   Block& block_;
+  WeightVersions storage_;
   /// No batch sees an earlier version: that with which the run began, or a
   /// phase, or what continues a checkpoint that has none.
   std::int64_t first_ = -1;
   std::map<std::int64_t, std::shared_ptr<Block>> versions_;
-  std::vector<std::shared_ptr<Block>> spare_;  // no batch is on them
 };
 
 }  // namespace

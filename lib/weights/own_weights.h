@@ -2,35 +2,36 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
+#include "lib/weights/weight_versions.h"
 #include "lib/weights/weight_view.h"
 
 namespace sluice {
 
-/// Forwards each batch on weights of its own, which its backward sees too: an
-/// exact gradient at those weights. They lie in twins of the block that are
-/// used again; BatchNorm's statistics are the block's.
+/// Forwards each batch on a version of the weights that its backward sees too:
+/// an exact gradient at those weights.
 class OwnWeights : public WeightView {
  public:
-  explicit OwnWeights(Block& block) : block_(block) {}
+  explicit OwnWeights(Block& block) : block_(block), versions_(block) {}
 
   Tensors forward(Flight& flight) override;
   Graph graph_of(Flight& flight, std::int64_t version) override;
+  Tensors next_weights() override { return versions_.next(); }
   Tensors weights_of(const Flight& flight) const override;
-  std::int64_t stashed_bytes(const Flight& flight) const override;
+  std::int64_t kept_bytes() const override { return versions_.held_bytes(); }
   void restore(Flight& flight, const Tensors& weights) override;
 
  protected:
-  /// The weights to forward the batch with; the view copies them.
+  /// Weights for the batch, which are copied; empty: the block's as they are,
+  /// which are not.
   virtual Tensors weights_for(const Flight& flight) const = 0;
   const Block& block() const { return block_; }
 
  private:
-  Tensors forward_on(const Tensors& weights, Flight& flight);
+  Tensors forward_on(std::shared_ptr<Block> weights, Flight& flight);
 
   Block& block_;
-  std::vector<std::shared_ptr<Block>> free_;
+  WeightVersions versions_;
 };
 
 }  // namespace sluice

@@ -21,8 +21,8 @@ class Predict final : public OwnWeights {
  private:
   Tensors weights_for(const Flight& flight) const override {
     const at::NoGradGuard no_grad;
+    if (flight.updates_ahead == 0) return {};
     Tensors weights = values_of(block().parameters());
-    if (flight.updates_ahead == 0) return weights;
     const Tensors changes = update_.direction(flight.rate);
     const auto steps = static_cast<double>(flight.updates_ahead);
     for (std::size_t i = 0; i < weights.size(); ++i)

@@ -5,38 +5,42 @@
 #include <ATen/ATen.h>
 
 #include "lib/weights/block_weights.h"
+#include "lib/weights/weight_versions.h"
 
 namespace sluice {
 namespace {
 
 class Recompute final : public WeightView {
  public:
-  explicit Recompute(Block& block) : block_(block), twin_(block.twin()) {}
+  explicit Recompute(Block& block) : block_(block), versions_(block) {}
 
   Tensors forward(Flight& flight) override {
-    flight.weights = copied_weights(block_);
+    flight.block = versions_.today();
     const at::NoGradGuard no_grad;
     return block_.forward(flight.inputs, flight.pass);
   }
 
   Graph graph_of(Flight& flight, std::int64_t) override {
-    overwrite_weights(flight.weights, twin_);
-    // The statistics that this forward moves are the twin's.
-    twin_.copy_buffers(block_);
-    return {forward_with_graph(twin_, flight), values_of(twin_.parameters())};
+    const BuffersKept kept(block_);
+    return {forward_with_graph(*flight.block, flight),
+            values_of(flight.block->parameters())};
   }
 
+  Tensors next_weights() override { return versions_.next(); }
+
+  std::int64_t kept_bytes() const override { return versions_.held_bytes(); }
+
   Tensors weights_of(const Flight& flight) const override {
-    return flight.weights;
+    return copied_weights(*flight.block);
   }
 
   void restore(Flight& flight, const Tensors& weights) override {
-    flight.weights = weights;
+    flight.block = versions_.copy_of(weights);
   }
 
  private:
   Block& block_;
-  Block twin_;
+  WeightVersions versions_;
 };
 
 }  // namespace

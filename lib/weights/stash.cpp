@@ -1,5 +1,5 @@
-// The graph of the forward, on weights of its own: an exact gradient of a batch
-// at the weights with which it was forwarded (Huo et al., ICML 2018,
+// The graph of the forward, on the weights of then: an exact gradient of a
+// batch at the weights with which it was forwarded (Huo et al., ICML 2018,
 // arXiv:1804.10574, as in its equations; PipeDream's weight stashing).
 #include "lib/weights/own_weights.h"
 
@@ -11,9 +11,7 @@ class Stash final : public OwnWeights {
   using OwnWeights::OwnWeights;
 
  private:
-  Tensors weights_for(const Flight& /*flight*/) const override {
-    return values_of(block().parameters());
-  }
+  Tensors weights_for(const Flight& /*flight*/) const override { return {}; }
 };
 
 }  // namespace

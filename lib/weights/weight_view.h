@@ -58,6 +58,10 @@ class WeightView {
   virtual Graph graph_of(Flight& flight, std::int64_t version) = 0;
   /// The block's weights, which are of that version, are about to change.
   virtual void before_update(std::int64_t /*version*/) {}
+  /// Storage that the update writes the block's next weights into, in the order
+  /// of Block::parameters(), so that what batches in flight refer to stays as
+  /// it is. Empty: the update overwrites the weights. After before_update().
+  virtual Tensors next_weights() { return {}; }
   /// The weights of the batch's forward, for a checkpoint; empty when its
   /// backward does without.
   virtual Tensors weights_of(const Flight&) const { return {}; }

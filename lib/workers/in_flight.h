@@ -30,6 +30,7 @@ struct Asked {
   Flight flight;
   Graph graph = {};
   std::vector<Pull> pulls = {};
+  std::vector<SplitBackward> halves = {};  ///< between the two of a backward
   Signal signal = {};
   ToLearn lesson = {};
   Tensors forward_weights = {};  ///< where a correction wants them

@@ -320,18 +320,19 @@ void Seat::backward_input(const Action& action) {
                "block {}: the norm goes down with the gradients of the weights",
                block());
   Asked asked = ask_above(action);
-  const Pulled pulled = vjp(asked.graph, asked.flight.inputs, plan().leaving,
-                            asked.pulls, Half::inputs);
-  send_down(action, down_of(pulled.inputs));
+  const std::vector<Tensors> pulled =
+      vjp_inputs(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls,
+                 asked.halves);
+  send_down(action, down_of(pulled));
   held_.halves.emplace(action.batch, std::move(asked));
   note_memory();
 }
 
 void Seat::backward_weights(const Action& action) {
   Asked asked = held_.take_half(action.batch);
-  const Pulled pulled = vjp(asked.graph, asked.flight.inputs, plan().leaving,
-                            asked.pulls, Half::weights);
-  apply(action, asked, pulled.parameters);
+  Tensors pulled = vjp_weights(asked.pulls, asked.halves);
+  pulled.resize(asked.graph.parameters.size());
+  apply(action, asked, pulled);
   if (plan().learns) held_.lessons[action.batch] = std::move(asked.lesson);
 }
 
@@ -399,7 +400,8 @@ void Seat::update(const Action& action) {
   info.rate = rate_of(trained_.update(), action.turn);
   if (run_plan().model_norm) info.model_norm = exchange_norm(action);
   view_->before_update(version_);
-  const double rate = trained_.update().apply(window_.gradients, info);
+  const double rate =
+      trained_.apply(window_.gradients, info, view_->next_weights());
   ++version_;
   window_.clear();
   if (is_logged(action)) log_.updated(action, rate);

@@ -115,6 +115,14 @@ std::size_t Trained::add_learners(const BoundaryEnd& end) {
   return learners_.size() - 1;
 }
 
+double Trained::apply(Tensors& gradients, const UpdateInfo& info,
+                      const Tensors& storage) {
+  const double rate = update_->apply(gradients, info, storage);
+  for (std::size_t i = 0; i < storage.size(); ++i)
+    tensors_[i].second.set_data(storage[i]);
+  return rate;
+}
+
 Tensors Trained::in_order(const Tensors& own, const Tensors& of_lower,
                           std::size_t phase) const {
   Tensors gradients = own;

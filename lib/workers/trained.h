@@ -43,7 +43,10 @@ class Trained {
 
   /// Stepped by update(): the block's parameters, then those of lower ends.
   const NamedTensors& tensors() const { return tensors_; }
-  UpdateChain& update() { return *update_; }
+  /// Applies the update; the block's own parameters lie in `storage` from now
+  /// on, unless it is empty (UpdateChain::apply()).
+  double apply(Tensors& gradients, const UpdateInfo& info,
+               const Tensors& storage);
   const UpdateChain& update() const { return *update_; }
   const PhaseEnds& ends(std::size_t phase) const { return ends_.at(phase); }
   Learners& learners(std::size_t index) { return learners_.at(index); }

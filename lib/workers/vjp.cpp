@@ -91,28 +91,48 @@ Tensors sum_of(const std::vector<Tensors>& all) {
 }
 
 Pulled vjp(const Graph& graph, const Tensors& inputs, int ways,
-           const std::vector<Pull>& pulls, Half half) {
+           const std::vector<Pull>& pulls) {
   Pulled pulled{Tensors(graph.parameters.size()),
                 std::vector<Tensors>(static_cast<std::size_t>(ways))};
   for (const Pull& one : pulls) {
-    const bool is_applied = one.applied && half != Half::inputs;
-    const bool leaves =
-        one.leaving != GradientPart::kStays && half != Half::weights;
-    if (!is_applied && !leaves) continue;
+    const bool leaves = one.leaving != GradientPart::kStays;
     Tensors targets;
-    if (is_applied) targets = graph.parameters;
+    if (one.applied) targets = graph.parameters;
     const auto parameters = std::ssize(targets);
     if (leaves) targets.insert(targets.end(), inputs.begin(), inputs.end());
-    const bool keeps_graph = half == Half::inputs || &one != &pulls.back();
     const Tensors gradients =
-        gradients_at(targets, graph.outputs, one.signal, keeps_graph);
-    if (is_applied)
+        gradients_at(targets, graph.outputs, one.signal, &one != &pulls.back());
+    if (one.applied)
       add_to(pulled.parameters,
              {gradients.begin(), gradients.begin() + parameters});
     if (leaves)
       add_to(pulled.inputs[static_cast<std::size_t>(one.leaving)],
              {gradients.begin() + parameters, gradients.end()});
   }
+  return pulled;
+}
+
+std::vector<Tensors> vjp_inputs(const Graph& graph, const Tensors& inputs,
+                                int ways, const std::vector<Pull>& pulls,
+                                std::vector<SplitBackward>& halves) {
+  std::vector<Tensors> pulled(static_cast<std::size_t>(ways));
+  for (const Pull& one : pulls) {
+    const bool leaves = one.leaving != GradientPart::kStays;
+    halves.emplace_back(graph.outputs, leaves ? inputs : Tensors(),
+                        one.applied ? graph.parameters : Tensors());
+    const Tensors gradients = halves.back().at_inputs(one.signal);
+    if (leaves)
+      add_to(pulled[static_cast<std::size_t>(one.leaving)], gradients);
+  }
+  return pulled;
+}
+
+Tensors vjp_weights(const std::vector<Pull>& pulls,
+                    std::vector<SplitBackward>& halves) {
+  Tensors pulled;
+  for (std::size_t i = 0; i < pulls.size(); ++i)
+    if (pulls[i].applied)
+      add_to(pulled, halves[i].at_parameters(i + 1 < pulls.size()));
   return pulled;
 }
 

@@ -6,6 +6,7 @@
 
 #include "lib/boundaries/boundary.h"
 #include "lib/schedules/plan.h"
+#include "lib/tensors/split_backward.h"
 #include "lib/tensors/tensors.h"
 #include "lib/weights/weight_view.h"
 
@@ -32,14 +33,20 @@ struct Pulled {
   std::vector<Tensors> inputs;  ///< by GradientPart::leaving
 };
 
-/// What of a backward is done: the gradients at the inputs can go down before
-/// those of the parameters are computed.
-enum class Half : std::uint8_t { both, inputs, weights };
-
-/// One vector-Jacobian product for each pull. Frees the graph, unless the
-/// weights are still to come. `ways`: how many gradients leave.
+/// One vector-Jacobian product for each pull, and frees the graph. `ways`: how
+/// many gradients leave.
 Pulled vjp(const Graph& graph, const Tensors& inputs, int ways,
-           const std::vector<Pull>& pulls, Half half = Half::both);
+           const std::vector<Pull>& pulls);
+
+/// The same in two halves: the gradients at the inputs, by
+/// GradientPart::leaving, which can go down before those of the parameters are
+/// computed. `halves` are for the second one, by pull.
+std::vector<Tensors> vjp_inputs(const Graph& graph, const Tensors& inputs,
+                                int ways, const std::vector<Pull>& pulls,
+                                std::vector<SplitBackward>& halves);
+/// Gradients of the parameters; frees the graph.
+Tensors vjp_weights(const std::vector<Pull>& pulls,
+                    std::vector<SplitBackward>& halves);
 
 /// Adds term by term; undefined tensors are nothing, and `sums` may be empty.
 void add_to(Tensors& sums, const Tensors& terms);

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/blocks/block.h"
+#include "lib/tensors/tensors.h"
+
+namespace sluice {
+
+/// Versions of a block's weights, none of which is copied: a twin of the block
+/// shares the storage of one version, and an update while somebody holds that
+/// twin writes the next version into the storage of another. Twins that nobody
+/// holds any more are used again; BatchNorm's statistics are the block's. Used
+/// by one thread; the block outlives it.
+class WeightVersions {
+ public:
+  explicit WeightVersions(Block& block) : block_(block) {}
+
+  /// A twin with the weights that the block has now, in the same storage: they
+  /// stay as they are while the caller holds it.
+  std::shared_ptr<Block> today();
+  /// A twin with copies of these weights, in the order of Block::parameters().
+  std::shared_ptr<Block> copy_of(const Tensors& weights);
+  /// Storage for the block's next weights, in the order of
+  /// Block::parameters(): from now on it is today's. Empty where nobody holds
+  /// today's, which may be overwritten.
+  Tensors next();
+  /// Bytes of the weights of all twins that somebody holds, without today's.
+  std::int64_t held_bytes() const;
+
+ private:
+  std::shared_ptr<Block> unused();
+  static bool is_held(const std::shared_ptr<Block>& twin);
+
+  Block& block_;
+  std::vector<std::shared_ptr<Block>> twins_;  // each is here once
+  const Block* today_ = nullptr;               // of the twins
+};
+
+}  // namespace sluice
