@@ -17,6 +17,7 @@
 #include "experiments/data/data_sets.h"
 #include "experiments/data/sample_order.h"
 #include "lib/base/plug_in.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/free_running.h"
 #include "lib/tensors/device.h"
 #include "lib/weights/weight_view.h"

@@ -19,6 +19,7 @@
 #include "experiments/runs/free_schedule.h"
 #include "lib/base/error.h"
 #include "lib/metrics/simulated_trace.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/contention.h"
 #include "lib/schedules/drawing.h"
 #include "lib/schedules/free_running.h"

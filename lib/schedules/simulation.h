@@ -88,6 +88,10 @@ class Simulation {
   void widen(int boundary, bool is_up);
 
  private:
+  static std::size_t at(int one_based) {
+    return static_cast<std::size_t>(one_based) - 1;
+  }
+
   struct Queued {
     Transfer transfer;
     double arrival = 0;
@@ -156,9 +160,7 @@ class Simulation {
   void write_buffer(int block, double now);
   bool take_before_evaluation();
   /// Whether the block does what it was given, and chooses nothing.
-  bool is_told(int block) const {
-    return !lanes_[static_cast<std::size_t>(block) - 1].chooser;
-  }
+  bool is_told(int block) const { return !lanes_[at(block)].chooser; }
   void take_told(int block, double now, const Action& action);
   std::optional<double> told_input_since(const Direction& below,
                                          const Action& action) const;
@@ -191,14 +193,6 @@ class Simulation {
   double latest_end_ = 0;  ///< of the actions that care for barriers
 };
 
-/// The least capacities without deadlock plus `slack` each, found by simulating
-/// a pipe that fills, some steady turns, an evaluation and the drain: larger
-/// ones never hinder blocks in lockstep. Throws UserError with the cycle when
-/// the plan would wait for itself whatever the capacities.
-std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack);
-/// Capacities that suffice in every phase of a timetable.
-std::vector<Capacity> capacities_of(const Plans& plans, std::size_t slack);
-
 /// Runs all blocks through a grant to its end, in the way of the plan.
 std::vector<TimedAction> simulate(const RunPlan& plan, const Costs& costs,
                                   const std::vector<Capacity>& capacities,
@@ -215,9 +209,5 @@ std::vector<TimedAction> simulate(
     const Plans& plans, const Costs& costs,
     const std::vector<Capacity>& capacities,
     const std::vector<std::vector<Action>>& actions);
-
-/// As many turns as show a plan's whole life: the pipe filling, a steady state,
-/// and the drain.
-Grant sample_grant(const RunPlan& plan, std::int64_t steady_turns);
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/speed.h"
 #include "tests/experiments/helpers/program.h"
 

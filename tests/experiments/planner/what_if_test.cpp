@@ -10,6 +10,7 @@
 #include "experiments/planner/recut.h"
 #include "lib/base/error.h"
 #include "lib/metrics/simulated_trace.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/speed.h"
 #include "tests/experiments/helpers/program.h"
 

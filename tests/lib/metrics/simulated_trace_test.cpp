@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "lib/schedules/capacities.h"
+
 namespace sluice::simulated_trace_test {
 
 using Json = nlohmann::json;

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/replay_buffer.h"
 #include "lib/schedules/simulation.h"

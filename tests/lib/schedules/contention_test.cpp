@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/speed.h"
 
 namespace sluice::contention_test {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/simulation.h"
 #include "tests/lib/schedules/interrupted.h"

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/executors.h"
 #include "lib/schedules/rows.h"
 #include "lib/schedules/simulation.h"

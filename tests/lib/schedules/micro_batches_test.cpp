@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/ledger.h"
 #include "lib/schedules/plan.h"
 #include "lib/schedules/program.h"

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/simulation.h"
 #include "tests/lib/schedules/pipeline_plans.h"
 

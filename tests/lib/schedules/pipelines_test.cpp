@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/costs.h"
 #include "lib/schedules/ledger.h"
 #include "lib/schedules/simulation.h"

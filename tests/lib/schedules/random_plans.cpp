@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/plan.h"
 #include "lib/schedules/program.h"

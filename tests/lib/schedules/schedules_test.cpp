@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/drawing.h"
 #include "lib/schedules/plan.h"
 #include "lib/schedules/simulation.h"

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/random.h"
+#include "lib/schedules/capacities.h"
 
 namespace sluice::speed_test {
 

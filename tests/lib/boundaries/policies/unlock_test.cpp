@@ -14,6 +14,7 @@
 
 #include "auxiliary_heads/predictors/predictors.h"
 #include "lib/base/error.h"
+#include "lib/schedules/capacities.h"
 #include "lib/schedules/simulation.h"
 #include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/training.h"

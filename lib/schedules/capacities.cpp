@@ -1,0 +1,141 @@
+#include "lib/schedules/capacities.h"
+
+#include <algorithm>
+
+#include "lib/base/error.h"
+#include "lib/schedules/simulation.h"
+
+namespace sluice {
+
+Grant sample_grant(const RunPlan& plan, std::int64_t steady_turns) {
+  std::int64_t longest = 0;
+  for (const BlockPlan& block : plan.blocks)
+    longest = std::max(longest, turns_in_flight(block));
+  Grant grant;
+  grant.end_turn = longest + steady_turns;
+  grant.drain = true;
+  grant.evaluation_batches = 2;
+  grant.checkpoint = true;
+  grant.finish = true;
+  return grant;
+}
+
+namespace {
+
+constexpr std::int64_t kTurnsAfterEvaluation = 4;
+
+/// The sample, as it is before its first action.
+Simulation sample(const RunPlan& plan, const Grant& grant,
+                  const std::vector<Capacity>& capacities) {
+  Simulation simulation({plan}, {}, capacities);
+  // An evaluation in mid-run finds gradients under way.
+  Grant first = grant;
+  first.end_turn -= kTurnsAfterEvaluation;
+  first.drain = false;
+  Grant second = grant;
+  second.first_turn = first.end_turn;
+  for (const BlockPlan& block : plan.blocks)
+    for (const Grant& each : {first, second})
+      simulation.give(block.block, each);
+  return simulation;
+}
+
+/// To its end, or to where it waits for itself.
+void run(Simulation& simulation) {
+  while (simulation.next()) {
+  }
+}
+
+bool suffice(const RunPlan& plan, const Grant& grant,
+             const std::vector<Capacity>& capacities) {
+  Simulation simulation = sample(plan, grant, capacities);
+  run(simulation);
+  return simulation.finished();
+}
+
+std::size_t& side(std::vector<Capacity>& capacities, int boundary, bool is_up) {
+  Capacity& capacity = capacities[static_cast<std::size_t>(boundary) - 1];
+  return is_up ? capacity.up : capacity.down;
+}
+
+/// Every channel that was full when the sample could not go on holds one more,
+/// until it comes to its end. What has been done is done with more room too.
+std::vector<Capacity> widened(const RunPlan& plan, const Grant& grant) {
+  std::vector<Capacity> capacities(plan.blocks.size() - 1);
+  Simulation simulation = sample(plan, grant, capacities);
+  for (run(simulation); !simulation.finished(); run(simulation)) {
+    const auto full = simulation.full_channels();
+    if (full.empty())
+      throw UserError("this schedule waits for itself: {}", simulation.stuck());
+    for (const auto& [boundary, is_up] : full) {
+      ++side(capacities, boundary, is_up);
+      simulation.widen(boundary, is_up);
+    }
+  }
+  return capacities;
+}
+
+/// The least one of a channel, the others being as they are.
+void narrow(const RunPlan& plan, const Grant& grant, int boundary, bool is_up,
+            std::vector<Capacity>& capacities) {
+  std::size_t& capacity = side(capacities, boundary, is_up);
+  std::size_t too_small = 0;
+  std::size_t enough = capacity;
+  while (enough - too_small > 1) {
+    capacity = too_small + (enough - too_small) / 2;
+    (suffice(plan, grant, capacities) ? enough : too_small) = capacity;
+  }
+  capacity = enough;
+}
+
+/// A block that runs free never waits for room to send a gradient: so those
+/// below it can't keep it from what they wait for. Nor does it for room to send
+/// activations while it may have more batches in flight.
+std::vector<Capacity> free_capacities(const RunPlan& plan, std::size_t slack) {
+  RunPlan lockstep = plan;
+  for (BlockPlan& block : lockstep.blocks) {
+    block.in_flight = 0;
+    block.inbox_below = {};
+    block.inbox_above = {};
+    block.has_gaps = false;
+  }
+  std::vector<Capacity> capacities = capacities_of(lockstep, slack);
+  for (std::size_t k = 0; k < capacities.size(); ++k) {
+    const auto most = static_cast<std::size_t>(plan.blocks[k].in_flight);
+    capacities[k] = {std::max(capacities[k].up, most),
+                     std::max(capacities[k].down, most)};
+    // What has reached the channel is not dropped: as little as can be.
+    if (plan.blocks[k].inbox_above.drops()) capacities[k].up = 1;
+  }
+  return capacities;
+}
+
+}  // namespace
+
+std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack) {
+  if (runs_free(plan)) return free_capacities(plan, slack);
+  const Grant grant = sample_grant(plan, 8);
+  std::vector<Capacity> capacities = widened(plan, grant);
+  // Not every channel that was full was the reason.
+  for (int boundary = 1; boundary <= std::ssize(capacities); ++boundary)
+    for (const bool is_up : {true, false})
+      narrow(plan, grant, boundary, is_up, capacities);
+  for (Capacity& capacity : capacities) {
+    capacity.up += slack;
+    capacity.down += slack;
+  }
+  return capacities;
+}
+
+std::vector<Capacity> capacities_of(const Plans& plans, std::size_t slack) {
+  std::vector<Capacity> all = capacities_of(plans.at(0), slack);
+  for (const RunPlan& plan : plans) {
+    const std::vector<Capacity> one = capacities_of(plan, slack);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = {std::max(all[i].up, one[i].up),
+                std::max(all[i].down, one[i].down)};
+  }
+  return all;
+}
+
+}  // namespace sluice

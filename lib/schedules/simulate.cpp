@@ -1,0 +1,49 @@
+#include "lib/base/error.h"
+#include "lib/schedules/simulation.h"
+
+namespace sluice {
+namespace {
+
+std::vector<TimedAction> run_to_end(Simulation& simulation) {
+  std::vector<TimedAction> timeline;
+  while (const std::optional<TimedAction> done = simulation.next())
+    timeline.push_back(*done);
+  if (!simulation.finished())
+    throw UserError("this schedule waits for itself: {}", simulation.stuck());
+  return timeline;
+}
+
+}  // namespace
+
+std::vector<TimedAction> simulate(const RunPlan& plan, const Costs& costs,
+                                  const std::vector<Capacity>& capacities,
+                                  const Grant& grant) {
+  Simulation simulation({plan}, costs, capacities);
+  for (const BlockPlan& block : plan.blocks)
+    simulation.give(block.block, grant);
+  return run_to_end(simulation);
+}
+
+std::vector<TimedAction> simulate(
+    const RunPlan& plan, const Costs& costs,
+    const std::vector<Capacity>& capacities,
+    const std::vector<std::vector<Action>>& actions) {
+  return simulate(Plans{plan}, costs, capacities, actions);
+}
+
+std::vector<TimedAction> simulate(
+    const Plans& plans, const Costs& costs,
+    const std::vector<Capacity>& capacities,
+    const std::vector<std::vector<Action>>& actions) {
+  const std::vector<BlockPlan>& blocks = plans.at(0).blocks;
+  SLUICE_CHECK(actions.size() == blocks.size(),
+               "actions for {} blocks, the plan has {}", actions.size(),
+               blocks.size());
+  Simulation simulation(plans, costs, capacities);
+  for (const BlockPlan& block : blocks)
+    simulation.extend(block.block,
+                      actions[static_cast<std::size_t>(block.block) - 1]);
+  return run_to_end(simulation);
+}
+
+}  // namespace sluice
