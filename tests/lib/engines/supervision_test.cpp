@@ -196,6 +196,7 @@ TEST(Heartbeat, EndsWhenTheLinkIsClosed) {
       with_heartbeat(std::move(worker.sender), heartbeat, milliseconds(1));
   sender->close();
   while (launcher.receiver->receive()) continue;
+  EXPECT_FALSE(launcher.receiver->receive().has_value());
 }
 
 }  // namespace sluice::supervision_test

@@ -140,7 +140,7 @@ TEST_P(EveryPipeline, ComesToItsEndWithTheLeastCapacitiesAndNotWithLess) {
 // The sample that capacities are found with is shorter than an epoch.
 TEST_P(EveryPipeline, ComesThroughAShortTurnWithTheLeastCapacities) {
   const int whole = GetParam().batches;
-  for (int batches = 1; batches < whole; ++batches) {
+  for (int batches = 1; batches <= whole; ++batches) {
     const MicroBatches cut{.count = whole,
                            .samples = 2 * whole,
                            .turns_per_epoch = 20,

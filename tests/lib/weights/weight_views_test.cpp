@@ -1,0 +1,141 @@
+// Every weight view by itself: a block of two factors, h = 5 (2 x), whose
+// weights become 3 and 7 between the forward of a batch and its backward.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+
+#include "lib/base/error.h"
+#include "lib/weights/block_weights.h"
+#include "lib/weights/weight_view.h"
+
+namespace sluice::weight_views_test {
+
+class Factor final : public Layer {
+ public:
+  explicit Factor(float value)
+      : weight_(register_parameter("weight", at::full({1}, value))) {}
+  Tensors forward(const Tensors& inputs, const Pass& /*pass*/) override {
+    return {inputs[0] * weight_};
+  }
+
+ private:
+  at::Tensor weight_;
+};
+
+struct TwoFactors {
+  std::unique_ptr<WeightView> view(std::string_view name) {
+    return find_row(weight_views(), name, "weight view")
+        .make.make({.block = block, .update = update});
+  }
+  /// What the backward of the batch has for the factors and the input.
+  std::vector<float> gradients_of(WeightView& view, Flight& flight) {
+    const Graph graph = view.graph_of(flight, 1);
+    Tensors leaves = graph.parameters;
+    leaves.push_back(flight.inputs[0]);
+    std::vector<float> values;
+    for (const at::Tensor& gradient :
+         torch::autograd::grad(graph.outputs, leaves))
+      values.push_back(gradient.item<float>());
+    return values;
+  }
+  void change(WeightView& view) {
+    view.before_update(0);
+    overwrite_weights({at::full({1}, 3.0), at::full({1}, 7.0)}, block);
+  }
+
+  Block block = {1, 0,
+                 [] {
+                   return Layers{std::make_shared<Factor>(2.0F),
+                                 std::make_shared<Factor>(5.0F)};
+                 },
+                 MemoryFormat::contiguous};
+  UpdateChain update = {{.optimizer = {.momentum = 0.5}}, block.parameters()};
+};
+
+Flight batch_of_one() {
+  Flight flight;
+  flight.inputs = {at::ones({1}).requires_grad_()};
+  return flight;
+}
+
+struct Seen {
+  const char* view;
+  /// Of the first factor, the second, and the input.
+  std::vector<float> gradients;
+};
+
+std::vector<Seen> views() {
+  return {{"stash", {5, 2, 10}},   {"recompute", {5, 2, 10}},
+          {"mixed", {7, 2, 21}},   {"current", {7, 3, 21}},
+          {"predict", {5, 2, 10}}, {"double_buffer", {5, 2, 10}}};
+}
+
+class EachView : public testing::TestWithParam<Seen> {};
+
+TEST_P(EachView, GoesBackwardThroughTheWeightsThatItsNameSays) {
+  TwoFactors net;
+  const auto view = net.view(GetParam().view);
+  Flight flight = batch_of_one();
+  EXPECT_EQ(view->forward(flight)[0].item<float>(), 10);
+  net.change(*view);
+  EXPECT_EQ(net.gradients_of(*view, flight), GetParam().gradients);
+  EXPECT_EQ(net.block.parameters()[0].second.item<float>(), 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, EachView, testing::ValuesIn(views()),
+                         [](const auto& info) {
+                           return std::string(info.param.view);
+                         });
+
+TEST(WeightViews, EachHasItsCaseAbove) {
+  ASSERT_EQ(weight_views().size(), views().size());
+  for (std::size_t i = 0; i < views().size(); ++i)
+    EXPECT_EQ(weight_views()[i].name, views()[i].view);
+}
+
+TEST(WeightViews, PredictGoesAlongTheVelocityForEachUpdateAhead) {
+  TwoFactors net;
+  Tensors gradients = {at::full({1}, 1.0), at::full({1}, 2.0)};
+  net.update.apply(gradients, {.rate = 0});
+  const float ahead = net.update.direction(0.1)[0].item<float>();
+  EXPECT_LT(ahead, 0);
+  Flight flight = batch_of_one();
+  flight.updates_ahead = 2;
+  flight.rate = 0.1;
+  const auto view = net.view("predict");
+  view->forward(flight);
+  EXPECT_FLOAT_EQ(net.gradients_of(*view, flight)[1], 2 + 2 * ahead);
+}
+
+TEST(WeightViews, DoubleBufferForwardsOneUpdateBehind) {
+  TwoFactors net;
+  const auto view = net.view("double_buffer");
+  Flight first = batch_of_one();
+  view->forward(first);
+  net.change(*view);
+  Flight second = batch_of_one();
+  second.version = 1;
+  EXPECT_EQ(view->forward(second)[0].item<float>(), 10);
+  Flight of_next_window = batch_of_one();
+  of_next_window.version = 1;
+  of_next_window.updates_ahead = 1;
+  EXPECT_EQ(view->forward(of_next_window)[0].item<float>(), 21);
+}
+
+TEST(WeightViews, WithoutUpdatesInBetweenRefuseOtherWeights) {
+  for (const bool recompute : {false, true}) {
+    TwoFactors net;
+    const BlockPlan plan{.recompute = recompute};
+    const auto view =
+        make_weight_view(plan, {.block = net.block, .update = net.update});
+    Flight flight = batch_of_one();
+    EXPECT_EQ(view->forward(flight)[0].item<float>(), 10);
+    EXPECT_THROW(view->graph_of(flight, 1), InternalError);
+  }
+}
+
+}  // namespace sluice::weight_views_test
