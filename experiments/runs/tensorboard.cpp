@@ -5,11 +5,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <span>
 
-#include <boost/crc.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "lib/base/crc32c.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 
@@ -25,10 +26,7 @@ constexpr std::string_view kPrefix = "events.out.tfevents.";
 
 /// CRC-32C, rotated and shifted as TFRecord wants it.
 std::uint32_t masked_crc(std::string_view bytes) {
-  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  return std::rotr(static_cast<std::uint32_t>(crc.checksum()), 15) +
-         0xA282EAD8U;
+  return std::rotr(crc32c(std::as_bytes(std::span(bytes))), 15) + 0xA282EAD8U;
 }
 
 template <class T>
