@@ -20,30 +20,6 @@ namespace {
 using Stream = CodecKernels::Stream;
 
 SLUICE_ALSO_AVX2
-void encode_fp16(const float* __restrict values, std::int64_t count,
-                 std::uint16_t* __restrict codes, Stream) {
-  for (std::int64_t i = 0; i < count; ++i) codes[i] = fp16_of(values[i]);
-}
-
-SLUICE_ALSO_AVX2
-void decode_fp16(const std::uint16_t* __restrict codes, std::int64_t count,
-                 float* __restrict values, Stream) {
-  for (std::int64_t i = 0; i < count; ++i) values[i] = float_of_fp16(codes[i]);
-}
-
-SLUICE_ALSO_AVX2
-void encode_bf16(const float* __restrict values, std::int64_t count,
-                 std::uint16_t* __restrict codes, Stream) {
-  for (std::int64_t i = 0; i < count; ++i) codes[i] = bf16_of(values[i]);
-}
-
-SLUICE_ALSO_AVX2
-void decode_bf16(const std::uint16_t* __restrict codes, std::int64_t count,
-                 float* __restrict values, Stream) {
-  for (std::int64_t i = 0; i < count; ++i) values[i] = float_of_bf16(codes[i]);
-}
-
-SLUICE_ALSO_AVX2
 void encode_int8(const float* __restrict values, std::int64_t rows,
                  std::int64_t length, std::int8_t* __restrict codes,
                  float* __restrict scales, Stream) {
@@ -73,9 +49,7 @@ void decode_int8(const std::int8_t* __restrict codes,
 }  // namespace
 
 const CodecKernels& cpu_codec_kernels() {
-  static constexpr CodecKernels kKernels = {encode_fp16, decode_fp16,
-                                            encode_bf16, decode_bf16,
-                                            encode_int8, decode_int8};
+  static constexpr CodecKernels kKernels = {encode_int8, decode_int8};
   return kKernels;
 }
 

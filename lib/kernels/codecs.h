@@ -4,8 +4,8 @@
 
 namespace sluice {
 
-/// The loops of the codecs over plain arrays, without LibTorch: for the CPU, or
-/// for a GPU. What a number becomes is said in lib/kernels/element.h, and is
+/// The loops of the codec int8 over plain arrays, without LibTorch: for the CPU,
+/// or for a GPU. What a number becomes is said in lib/kernels/element.h, and is
 /// the same bits on both.
 ///
 /// All arrays lie on the device whose loops these are, and don't overlap. GPU
@@ -15,16 +15,6 @@ namespace sluice {
 struct CodecKernels {
   using Stream = void*;
 
-  /// codes[i] = fp16_of(values[i])
-  void (*encode_fp16)(const float* values, std::int64_t count,
-                      std::uint16_t* codes, Stream stream) = nullptr;
-  void (*decode_fp16)(const std::uint16_t* codes, std::int64_t count,
-                      float* values, Stream stream) = nullptr;
-  /// codes[i] = bf16_of(values[i])
-  void (*encode_bf16)(const float* values, std::int64_t count,
-                      std::uint16_t* codes, Stream stream) = nullptr;
-  void (*decode_bf16)(const std::uint16_t* codes, std::int64_t count,
-                      float* values, Stream stream) = nullptr;
   /// values: [rows, length]; scales[r] = int8_scale(row r).
   void (*encode_int8)(const float* values, std::int64_t rows,
                       std::int64_t length, std::int8_t* codes, float* scales,

@@ -1,5 +1,5 @@
-// How fast the codecs' loops are on one core of this machine, over memcpy of
-// the same float32 numbers.
+// How fast the loops of the codec int8 are on one core of this machine, over
+// memcpy of the same float32 numbers.
 //
 // usage: codec_benchmark [PASSES]
 //
@@ -45,7 +45,6 @@ struct Arrays {
         count(rows * columns),
         values(static_cast<std::size_t>(count)),
         back(values.size()),
-        two_bytes(values.size()),
         bytes(values.size()),
         scales(static_cast<std::size_t>(rows)) {
     std::mt19937_64 random(1);
@@ -55,7 +54,6 @@ struct Arrays {
 
   std::int64_t rows, columns, count;
   std::vector<float> values, back;
-  std::vector<std::uint16_t> two_bytes;
   std::vector<std::int8_t> bytes;
   std::vector<float> scales;
 };
@@ -69,26 +67,6 @@ std::vector<Lane> lanes_over(Arrays& of) {
                [&] {
                  std::memcpy(of.back.data(), of.values.data(),
                              sizeof(float) * of.values.size());
-               }),
-          lane("fp16, encode",
-               [&] {
-                 cpu.encode_fp16(of.values.data(), of.count,
-                                 of.two_bytes.data(), nullptr);
-               }),
-          lane("fp16, decode",
-               [&] {
-                 cpu.decode_fp16(of.two_bytes.data(), of.count, of.back.data(),
-                                 nullptr);
-               }),
-          lane("bf16, encode",
-               [&] {
-                 cpu.encode_bf16(of.values.data(), of.count,
-                                 of.two_bytes.data(), nullptr);
-               }),
-          lane("bf16, decode",
-               [&] {
-                 cpu.decode_bf16(of.two_bytes.data(), of.count, of.back.data(),
-                                 nullptr);
                }),
           lane("int8, encode",
                [&] {

@@ -11,11 +11,11 @@ Loops loops_on(const c10::Device& device) {
   const CodecKernels* cuda = cuda_codec_kernels();
   if (!device.is_cuda() || cuda == nullptr)
     throw UserError(
-        "the boundaries of a block on {} can't have a codec: {}; set codec = "
-        "'none' there",
+        "the boundaries of a block on {} can't have the codec int8: {}; set "
+        "codec = 'fp16' there, or 'none'",
         device.str(),
         device.is_cuda() ? "this program was built without nvcc"
-                         : "there are codecs for cpu and cuda");
+                         : "it is for cpu and cuda");
   const c10::impl::VirtualGuardImpl guard(device.type());
   return {*cuda, guard.getStream(device).native_handle()};
 }

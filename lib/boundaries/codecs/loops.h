@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// Where the arithmetic of a codec runs: on the device of its tensors, behind
+/// Where the arithmetic of the codec int8 runs: on the device of its tensors, behind
 /// what LibTorch's current stream has there.
 struct Loops {
   const CodecKernels& kernels;

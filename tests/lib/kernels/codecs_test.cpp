@@ -1,7 +1,6 @@
 #include "lib/kernels/codecs.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -10,7 +9,6 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/kernels/element.h"
 #include "tests/lib/kernels/numbers.h"
 
 namespace sluice::codecs_test {
@@ -24,22 +22,6 @@ const CodecKernels& cpu() {
 
 std::int64_t size_of_all(const std::vector<float>& values) {
   return static_cast<std::int64_t>(values.size());
-}
-
-std::vector<float> through_fp16(const std::vector<float>& values) {
-  std::vector<std::uint16_t> codes(values.size());
-  std::vector<float> back(values.size());
-  cpu().encode_fp16(values.data(), size_of_all(values), codes.data(), nullptr);
-  cpu().decode_fp16(codes.data(), size_of_all(values), back.data(), nullptr);
-  return back;
-}
-
-std::vector<float> through_bf16(const std::vector<float>& values) {
-  std::vector<std::uint16_t> codes(values.size());
-  std::vector<float> back(values.size());
-  cpu().encode_bf16(values.data(), size_of_all(values), codes.data(), nullptr);
-  cpu().decode_bf16(codes.data(), size_of_all(values), back.data(), nullptr);
-  return back;
 }
 
 struct Rows {
@@ -69,86 +51,6 @@ std::vector<float> through_int8(const std::vector<float>& values,
 }
 
 using Values = std::vector<float>;
-
-TEST(Fp16, KeepsWhatItCanRepresent) {
-  const Values exact = {0.0F,   -0.0F,    1,        -1.5F,     65504,
-                        -65504, 0x1p-14F, 0x1p-24F, -0x3p-24F, 1 + 0x1p-10F};
-  EXPECT_EQ(through_fp16(exact), exact);
-}
-
-TEST(Fp16, KeepsTheSignOfZero) {
-  EXPECT_TRUE(std::signbit(through_fp16({-0.0F})[0]));
-}
-
-TEST(Fp16, RoundsHalfToEven) {
-  EXPECT_EQ(through_fp16({1 + 0x1p-11F, 1 + 0x3p-11F, 0x1p-25F, 0x3p-25F}),
-            (Values{1, 1 + 0x1p-9F, 0, 0x1p-23F}));
-}
-
-TEST(Fp16, SaturatesBeyondItsLargestNumber) {
-  EXPECT_EQ(through_fp16({65519, 65520, -1e6F, kInfinity, -kInfinity}),
-            (Values{65504, 65504, -65504, 65504, -65504}));
-}
-
-TEST(Fp16, KeepsNan) {
-  EXPECT_TRUE(std::isnan(through_fp16({kNan})[0]));
-  EXPECT_TRUE(std::isnan(through_fp16({-kNan})[0]));
-}
-
-TEST(Fp16, EveryCodeIsThatOfItsNumber) {
-  for (std::uint32_t code = 0; code <= 0xffff; ++code) {
-    if ((code & 0x7fff) >= 0x7c00) continue;  // infinities and NaN
-    const float value = float_of_fp16(static_cast<std::uint16_t>(code));
-    ASSERT_EQ(fp16_of(value), code) << value;
-  }
-}
-
-TEST(Fp16, IsNoFurtherThanHalfAStep) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const Values values = numbers_of_all_sizes(seed, 4099, 65504);
-    const Values back = through_fp16(values);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const double magnitude = std::max(std::fabs(values[i]), 0x1p-14F);
-      const double step = std::ldexp(1., std::ilogb(magnitude) - 10);
-      ASSERT_LE(std::fabs(double{back[i]} - values[i]), step / 2) << values[i];
-    }
-  }
-}
-
-TEST(Bf16, KeepsWhatItCanRepresent) {
-  const Values exact = {0,         1,         -1.5F,     0x1.fep127F,
-                        0x1p-126F, 0x1p-133F, kInfinity, -kInfinity};
-  EXPECT_EQ(through_bf16(exact), exact);
-}
-
-TEST(Bf16, RoundsHalfToEven) {
-  EXPECT_EQ(through_bf16({1 + 0x1p-8F, 1 + 0x3p-8F, -1 - 0x1.2p-8F}),
-            (Values{1, 1 + 0x1p-6F, -1 - 0x1p-7F}));
-}
-
-TEST(Bf16, RoundsWhatIsTooLargeToInfinity) {
-  EXPECT_EQ(through_bf16({std::numeric_limits<float>::max()}),
-            Values{kInfinity});
-}
-
-TEST(Bf16, KeepsNan) {
-  const Values back =
-      through_bf16({kNan, -kNan, std::bit_cast<float>(0x7f80'0001U)});
-  for (const float value : back) EXPECT_TRUE(std::isnan(value));
-}
-
-TEST(Bf16, IsNoFurtherThanHalfAStep) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const Values values = numbers_of_all_sizes(seed, 4099, 1e30);
-    const Values back = through_bf16(values);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      ASSERT_LE(std::fabs(double{back[i]} - values[i]),
-                std::fabs(values[i]) * 0x1p-8)
-          << values[i];
-  }
-}
 
 TEST(Int8, IsNoFurtherThanHalfAStepOfItsRow) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -213,24 +115,17 @@ TEST(Int8, LargestNumberDoesNotOverflow) {
   EXPECT_EQ(through_int8({largest, -largest}, 1), (Values{largest, -largest}));
 }
 
-TEST(Codecs, ChangeNothingTheSecondTime) {
+TEST(Int8, ChangesNothingTheSecondTime) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Values values = numbers_of_all_sizes(seed, 4099, 1e5);
-    const Values fp16 = through_fp16(values);
-    EXPECT_EQ(through_fp16(fp16), fp16);
-    const Values bf16 = through_bf16(values);
-    EXPECT_EQ(through_bf16(bf16), bf16);
     const Values int8 = through_int8(values, 1);
     EXPECT_EQ(through_int8(int8, 1), int8);
-    EXPECT_NE(fp16, values);
-    EXPECT_NE(bf16, values);
     EXPECT_NE(int8, values);
   }
 }
 
-TEST(Codecs, TakeNothing) {
-  EXPECT_TRUE(through_fp16({}).empty());
+TEST(Int8, TakesNothing) {
   EXPECT_EQ(int8_of_rows({}, 1).scales, Values{0});
 }
 

@@ -44,40 +44,10 @@ class CudaCodec : public testing::TestWithParam<std::uint64_t> {
     values = values_of(GetParam());
   }
 
-  using Encode = void (*)(const float*, std::int64_t, std::uint16_t*, void*);
-  using Decode = void (*)(const std::uint16_t*, std::int64_t, float*, void*);
-
-  void expect_same(Encode on_cpu, Encode on_gpu, Decode back_on_cpu,
-                   Decode back_on_gpu) const {
-    const auto count = static_cast<std::int64_t>(kCount);
-    std::vector<std::uint16_t> codes(kCount);
-    std::vector<float> back(kCount);
-    on_cpu(values.data(), count, codes.data(), nullptr);
-    back_on_cpu(codes.data(), count, back.data(), nullptr);
-
-    const OnGpu<float> there(values);
-    const OnGpu<std::uint16_t> codes_there(kCount);
-    const OnGpu<float> back_there(kCount);
-    on_gpu(there.data(), count, codes_there.data(), nullptr);
-    back_on_gpu(codes_there.data(), count, back_there.data(), nullptr);
-    EXPECT_TRUE(same_bits(codes_there.fetched(), codes));
-    EXPECT_TRUE(same_bits(back_there.fetched(), back));
-  }
-
   const CodecKernels& cpu = cpu_codec_kernels();
   const CodecKernels& cuda = *cuda_codec_kernels();
   std::vector<float> values;
 };
-
-TEST_P(CudaCodec, OfFp16HasTheBitsOfTheCpu) {
-  expect_same(cpu.encode_fp16, cuda.encode_fp16, cpu.decode_fp16,
-              cuda.decode_fp16);
-}
-
-TEST_P(CudaCodec, OfBf16HasTheBitsOfTheCpu) {
-  expect_same(cpu.encode_bf16, cuda.encode_bf16, cpu.decode_bf16,
-              cuda.decode_bf16);
-}
 
 TEST_P(CudaCodec, OfInt8HasTheBitsOfTheCpu) {
   std::vector<std::int8_t> codes(kCount);

@@ -1,4 +1,6 @@
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -187,6 +189,52 @@ TEST(NoCodec, PacksAsPackDoes) {
   ASSERT_EQ(message.tensors.size(), 1U);
   EXPECT_EQ(message.tensors[0].name, "h.0");
   EXPECT_EQ(received(tensor, "none").const_data_ptr(), tensor.const_data_ptr());
+}
+
+std::vector<float> through(const std::string& name,
+                           const std::vector<float>& values) {
+  const at::Tensor back = received(at::tensor(values), name);
+  return {back.const_data_ptr<float>(),
+          back.const_data_ptr<float>() + back.numel()};
+}
+
+using Values = std::vector<float>;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(Fp16Codec, KeepsWhatItCanRepresent) {
+  const Values exact = {0.0F,   -0.0F,    1,        -1.5F,     65504,
+                        -65504, 0x1p-14F, 0x1p-24F, -0x3p-24F, 1 + 0x1p-10F};
+  EXPECT_EQ(through("fp16", exact), exact);
+  EXPECT_TRUE(std::signbit(through("fp16", {-0.0F})[0]));
+}
+
+TEST(Fp16Codec, RoundsHalfToEven) {
+  EXPECT_EQ(through("fp16", {1 + 0x1p-11F, 1 + 0x3p-11F, 0x1p-25F, 0x3p-25F}),
+            (Values{1, 1 + 0x1p-9F, 0, 0x1p-23F}));
+}
+
+TEST(Fp16Codec, SaturatesBeyondItsLargestNumber) {
+  EXPECT_EQ(through("fp16", {65519, 65520, -1e6F, kInfinity, -kInfinity}),
+            (Values{65504, 65504, -65504, 65504, -65504}));
+}
+
+TEST(Bf16Codec, KeepsWhatItCanRepresent) {
+  const Values exact = {0,         1,         -1.5F,     0x1.fep127F,
+                        0x1p-126F, 0x1p-133F, kInfinity, -kInfinity};
+  EXPECT_EQ(through("bf16", exact), exact);
+}
+
+TEST(Bf16Codec, RoundsHalfToEvenAndWhatIsTooLargeToInfinity) {
+  EXPECT_EQ(through("bf16", {1 + 0x1p-8F, 1 + 0x3p-8F, -1 - 0x1.2p-8F,
+                             std::numeric_limits<float>::max()}),
+            (Values{1, 1 + 0x1p-6F, -1 - 0x1p-7F, kInfinity}));
+}
+
+TEST(TwoByteCodecs, KeepNan) {
+  for (const char* name : {"fp16", "bf16"})
+    for (const float value : through(name, {kNan, -kNan}))
+      EXPECT_TRUE(std::isnan(value)) << name;
 }
 
 TEST(Fp16Codec, HasTheBitsOfLibTorch) {
