@@ -1,7 +1,6 @@
 #include "experiments/api/network.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -22,11 +21,14 @@
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
 #include "lib/engines/linked_crew.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// As make_layers() does: layers of ours set their weights by key, plain
 /// modules keep those that they have.
@@ -174,10 +176,11 @@ void Network::wait(std::size_t ahead) {
 }
 
 void Network::collect(const Record& record) {
-  const std::string kind = record.text("kind");
-  const auto found = records_.find(std::llround(record.number("turn", -1)));
-  if (found == records_.end() || (kind != "train" && kind != "lesson")) return;
-  Record& kept = (*found->second)[static_cast<int>(record.number("block", 0))];
+  if (!record.is<records::Train>() && !record.is<records::Lesson>()) return;
+  const auto place = record.read<records::OfBatch>();
+  const auto found = records_.find(place.turn);
+  if (found == records_.end()) return;
+  Record& kept = (*found->second)[place.block];
   for (const auto& [name, value] : record.values)
     if (name != "kind" && !kept.find(name)) kept.set(name, value);
 }
@@ -321,12 +324,11 @@ Record Step::record(int block) const {
 }
 
 double Step::loss(int block) const {
-  return record(block).number("loss", std::numeric_limits<double>::quiet_NaN());
+  return record(block).read<records::Train>().loss.value_or(kNaN);
 }
 
 double Step::accuracy(int block) const {
-  return record(block).number("accuracy",
-                              std::numeric_limits<double>::quiet_NaN());
+  return record(block).read<records::Train>().accuracy.value_or(kNaN);
 }
 
 double Step::loss() const {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -160,7 +159,7 @@ Json json_of(const CardRow& row) {
                {"state", state_text(row)}};
   if (!row.state.difference.empty())
     json["other_config"] = row.state.difference;
-  if (row.ours()) json["seconds"] = row.state.evaluation.number("time", 0);
+  if (row.ours()) json["seconds"] = row.state.evaluation.time.value_or(0);
   if (!row.state.provenance.empty()) json["run"] = row.state.provenance;
   return json;
 }
@@ -169,9 +168,8 @@ Json json_of(const CardRow& row) {
 
 std::optional<double> CardRow::ours() const {
   if (state.kind != RunState::Kind::done) return std::nullopt;
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  if (run.measure == "loss") return state.evaluation.number("loss", kNaN);
-  const double accuracy = 100 * state.evaluation.number("accuracy", kNaN);
+  if (run.measure == "loss") return state.evaluation.loss;
+  const double accuracy = 100 * state.evaluation.accuracy;
   return run.measure == "error" ? 100 - accuracy : accuracy;
 }
 

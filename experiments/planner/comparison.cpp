@@ -92,11 +92,11 @@ Costs costs_from(const Experiment& experiment,
 
 /// Which of the machine's devices can't hold their blocks.
 std::vector<std::string> too_large_for(
-    const Machine& machine, const std::vector<MemoryForecast>& memory) {
+    const Machine& machine, const std::vector<records::Memory>& memory) {
   std::vector<double> bytes(machine.devices.size());
   const auto device = devices_of_blocks(machine, memory.size());
   for (std::size_t k = 0; k < memory.size(); ++k)
-    bytes[device[k]] += static_cast<double>(memory[k].peak);
+    bytes[device[k]] += static_cast<double>(memory[k].peak_bytes.value_or(0));
   std::vector<std::string> texts;
   constexpr double kMiB = 1 << 20;
   for (std::size_t i = 0; i < bytes.size(); ++i)

@@ -37,8 +37,8 @@ struct Prediction {
   double lower_quartile = 0;
   double upper_quartile = 0;
   double seconds_per_epoch = 0;
-  std::vector<MemoryForecast> memory = {};  ///< index k-1
-  std::vector<std::string> too_large = {};  ///< devices, and what they lack
+  std::vector<records::Memory> memory = {};  ///< index k-1
+  std::vector<std::string> too_large = {};   ///< devices, and what they lack
   std::string impossible = {};  ///< why this model or config can't have it
   /// An exact pipeline: the fastest of those that were tried in the first
   /// round.

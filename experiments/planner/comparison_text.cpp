@@ -53,10 +53,11 @@ std::string utilisation_text(const Prediction& row) {
 /// Unknown without our allocator.
 std::string memory_text(const Prediction& row) {
   std::vector<std::string> parts;
-  for (const MemoryForecast& memory : row.memory)
+  for (const records::Memory& memory : row.memory)
     parts.push_back(
-        memory.peak > 0
-            ? fmt::format("{:.3g}", static_cast<double>(memory.peak) / kMiB)
+        memory.peak_bytes
+            ? fmt::format("{:.3g}",
+                          static_cast<double>(*memory.peak_bytes) / kMiB)
             : "-");
   return fmt::format("{}", fmt::join(parts, " "));
 }

@@ -112,16 +112,17 @@ Experiment experiment_to_resume(const RunArguments& arguments) {
 }
 
 /// Unknown without our allocator.
-std::string peak_text(const Record& record) {
-  if (record.find("peak_bytes") == nullptr) return "-";
-  return fmt::format("{:.1f}", record.number("peak_bytes", 0) / (1 << 20));
+std::string peak_text(const records::Memory& memory) {
+  if (!memory.peak_bytes) return "-";
+  return fmt::format("{:.1f}",
+                     static_cast<double>(*memory.peak_bytes) / (1 << 20));
 }
 
 /// What was said of the peak before the first turn.
 std::string forecast_text(const RunResult& result, int block) {
   const auto found = result.forecasts.find(block);
   if (found == result.forecasts.end()) return "";
-  return fmt::format("  {:>8}", peak_text(found->second));
+  return fmt::format("  {:>8}", peak_text(found->second.memory));
 }
 
 /// What each block has, and what it cost.
@@ -131,14 +132,13 @@ void print_costs(const RunResult& result) {
       "block  parameters  forward s  backward s  update s  evaluate s  "
       "waiting s  peak MiB{}\n",
       result.forecasts.empty() ? "" : "  forecast");
-  for (const auto& [block, record] : result.blocks)
+  for (const auto& [block, cost] : result.blocks)
     fmt::print(
-        "{:>5}  {:>10.0f}  {:>9.2f}  {:>10.2f}  {:>8.2f}  {:>10.2f}  {:>9.2f}  "
+        "{:>5}  {:>10}  {:>9.2f}  {:>10.2f}  {:>8.2f}  {:>10.2f}  {:>9.2f}  "
         "{:>8}{}\n",
-        block, record.number("parameters", 0), record.number("forward_s", 0),
-        record.number("backward_s", 0), record.number("update_s", 0),
-        record.number("evaluate_s", 0), record.number("waiting_s", 0),
-        peak_text(record), forecast_text(result, block));
+        block, cost.parameters, cost.forward_s, cost.backward_s, cost.update_s,
+        cost.evaluate_s, cost.waiting_s, peak_text(cost.memory),
+        forecast_text(result, block));
 }
 
 /// What the virtual engine's clock says, when actions took time there.
@@ -146,16 +146,16 @@ void print_clock(const RunResult& result) {
   const auto run = result.clock.find(0);
   if (run == result.clock.end()) return;
   std::string busy;
-  for (const auto& [block, record] : result.clock)
+  for (const auto& [block, clock] : result.clock)
     if (block > 0)
       busy += fmt::format("{}{:.0f} %", busy.empty() ? "" : ", ",
-                          100 * record.number("utilisation", 0));
+                          100 * clock.utilisation.value_or(0));
   fmt::print(
       "Virtual clock: {:.4g} s, {:.4g} samples/s, {:.2f} x one block; blocks "
       "1-{} compute {} of the time; see trace.json\n",
-      run->second.number("seconds", 0),
-      run->second.number("samples_per_second", 0),
-      run->second.number("speed_up", 0), result.clock.size() - 1, busy);
+      run->second.seconds.value_or(0),
+      run->second.samples_per_second.value_or(0),
+      run->second.speed_up.value_or(0), result.clock.size() - 1, busy);
 }
 
 void print_dropped(const RunResult& result) {
@@ -164,26 +164,25 @@ void print_dropped(const RunResult& result) {
                messages);
 }
 
-std::string accuracy_text(const Record& evaluation) {
-  if (evaluation.find("accuracy") == nullptr) return "not evaluated";
-  return fmt::format("accuracy {:.2f} %",
-                     100 * evaluation.number("accuracy", 0));
+std::string accuracy_text(
+    const std::optional<records::Evaluation>& evaluation) {
+  if (!evaluation) return "not evaluated";
+  return fmt::format("accuracy {:.2f} %", 100 * evaluation->accuracy);
 }
 
 /// What checkpoints/best holds, and which split chose it.
 void print_best(const RunResult& result) {
   if (!result.best) return;
-  const Record& best = *result.best;
+  const records::Evaluation& best = *result.best;
   const std::string split = choosing_split(best);
   const std::string chosen =
       split == "test"
           ? " (chosen by the test split itself: see data.validation)"
           : fmt::format(", validation loss {:.4f}, accuracy {:.2f} %",
-                        best.number("validation_loss", 0),
-                        100 * best.number("validation_accuracy", 0));
+                        best.validation_loss.value_or(0),
+                        100 * best.validation_accuracy.value_or(0));
   fmt::print("Best by the {} split after turn {}: test loss {:.4f}, {}{}\n",
-             split, best.integer("turn"), best.number("loss", 0),
-             accuracy_text(best), chosen);
+             split, best.turn, best.loss, accuracy_text(best), chosen);
 }
 
 std::vector<KeyDoc> keys_of(const PolicyRow& policy) {

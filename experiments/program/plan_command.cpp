@@ -274,16 +274,18 @@ void print_memory(const std::vector<Rehearsal>& rehearsals) {
       "peak  and with full channels\n");
   constexpr double kMiB = 1 << 20;
   for (std::size_t k = rehearsals.size(); k >= 1; --k) {
-    const MemoryForecast& memory = rehearsals[k - 1].memory;
-    const auto mib = [](std::int64_t bytes) {
-      return static_cast<double>(bytes) / kMiB;
+    const records::Memory& memory = rehearsals[k - 1].memory;
+    const auto mib = [](records::Bytes bytes) {
+      return static_cast<double>(bytes.value_or(0)) / kMiB;
     };
     fmt::print(
         "{:>5}  {:>8.2f}  {:>9.2f}  {:>8.2f}  {:>8.2f}  {:>8.2f}  {:>8.2f}  "
         "{:>8.2f}  {:>8.2f}\n",
-        k, mib(memory.weights), mib(memory.optimizer), mib(memory.graph),
-        mib(memory.stash), mib(memory.history), mib(memory.queue),
-        mib(memory.peak), mib(memory.peak + memory.channels));
+        k, mib(memory.weights_bytes), mib(memory.optimizer_bytes),
+        mib(memory.graph_bytes), mib(memory.stash_bytes),
+        mib(memory.history_bytes), mib(memory.queue_bytes),
+        mib(memory.peak_bytes),
+        mib(memory.peak_bytes) + mib(memory.channels_bytes));
   }
 }
 

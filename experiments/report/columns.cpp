@@ -20,14 +20,14 @@ struct MeasuredFigure {
   std::function<Value(const RunRecord&, const std::optional<TurnWork>&)> of;
 };
 
-Value in_summary(const RunRecord& run, const char* key) {
-  if (!run.summary || run.summary->find(key) == nullptr) return std::nullopt;
-  return run.summary->number(key, 0);
+Value in_summary(const RunRecord& run, Value records::Summary::*figure) {
+  return run.summary ? *run.summary.*figure : std::nullopt;
 }
 
 /// The seconds of a run that was continued are those of all its parts.
 Value seconds_of(const RunRecord& run) {
-  return in_summary(run, run.was_continued ? "time" : "seconds");
+  return in_summary(run, run.was_continued ? &records::Summary::time
+                                           : &records::Summary::seconds);
 }
 
 Value of_turns(const RunRecord& run, const std::optional<TurnWork>& work,
@@ -84,7 +84,9 @@ std::vector<MeasuredFigure> measures() {
         .title = "samples/s",
         .higher_is_better = true,
         .is_measured = true},
-       [](Run run, Work) { return in_summary(run, "samples_per_second"); }},
+       [](Run run, Work) {
+         return in_summary(run, &records::Summary::samples_per_second);
+       }},
       {{.name = "virtual_seconds",
         .title = "virtual time",
         .unit = "s",
@@ -92,7 +94,9 @@ std::vector<MeasuredFigure> measures() {
         .note =
             "virtual time: by the clock of [virtual], as if every block had "
             "a machine of its own"},
-       [](Run run, Work) { return in_summary(run, "virtual_seconds"); }},
+       [](Run run, Work) {
+         return in_summary(run, &records::Summary::virtual_seconds);
+       }},
       {{.name = "peak_memory_bytes",
         .title = "peak memory",
         .unit = "B",
@@ -236,9 +240,9 @@ std::string split_to_choose_by(const std::vector<Column>& columns) {
 
 std::optional<double> peak_bytes(const RunRecord& run) {
   double sum = 0;
-  for (const auto& [block, record] : run.blocks) {
-    if (record.find("peak_bytes") == nullptr) return std::nullopt;
-    sum += record.number("peak_bytes", 0);
+  for (const auto& [block, cost] : run.blocks) {
+    if (!cost.memory.peak_bytes) return std::nullopt;
+    sum += static_cast<double>(*cost.memory.peak_bytes);
   }
   if (run.blocks.empty()) return std::nullopt;
   return sum;

@@ -14,17 +14,17 @@ namespace sluice {
 namespace {
 
 struct Purpose {
-  const char* key;
+  records::Bytes records::Memory::*bytes;
   const char* title;
 };
 /// In the order of their shades; the rest of the peak is the last one.
 constexpr std::array<Purpose, 6> kPurposes = {{
-    {"weights_bytes", "weights"},
-    {"optimizer_bytes", "optimizer"},
-    {"graph_bytes", "graphs"},
-    {"stash_bytes", "stashed weights"},
-    {"history_bytes", "history"},
-    {"queue_bytes", "queues"},
+    {&records::Memory::weights_bytes, "weights"},
+    {&records::Memory::optimizer_bytes, "optimizer"},
+    {&records::Memory::graph_bytes, "graphs"},
+    {&records::Memory::stash_bytes, "stashed weights"},
+    {&records::Memory::history_bytes, "history"},
+    {&records::Memory::queue_bytes, "queues"},
 }};
 constexpr double kBarWidth = 220;
 
@@ -49,15 +49,15 @@ struct MemoryUsed {
   }
 };
 
-using Records = std::map<int, Record>;
-
-double mean_of(const StudyCell& cell, int block, const char* key,
-               Records RunRecord::*of = &RunRecord::blocks) {
+/// Of what the runs have of a block.
+double mean_of(const StudyCell& cell, int block, auto RunRecord::*blocks,
+               const auto& bytes_of) {
   std::vector<double> values;
   for (const RunRecord* run : cell.runs_to_draw()) {
-    const auto found = (run->*of).find(block);
-    if (found != (run->*of).end() && found->second.find(key) != nullptr)
-      values.push_back(found->second.number(key, 0));
+    const auto found = (run->*blocks).find(block);
+    if (found == (run->*blocks).end()) continue;
+    if (const records::Bytes bytes = bytes_of(found->second))
+      values.push_back(static_cast<double>(*bytes));
   }
   return spread_of(values).mean;
 }
@@ -65,13 +65,18 @@ double mean_of(const StudyCell& cell, int block, const char* key,
 std::map<int, MemoryUsed> ledgers_of(const StudyCell& cell) {
   std::map<int, MemoryUsed> ledgers;
   for (const RunRecord* run : cell.runs_to_draw())
-    for (const auto& [block, record] : run->blocks) ledgers[block] = {};
+    for (const auto& [block, cost] : run->blocks) ledgers[block] = {};
+  const auto peak = [](const auto& of) { return of.memory.peak_bytes; };
   for (auto& [block, ledger] : ledgers) {
     for (std::size_t i = 0; i < kPurposes.size(); ++i)
-      ledger.parts.at(i) = mean_of(cell, block, kPurposes.at(i).key);
-    ledger.peak = mean_of(cell, block, "peak_bytes");
-    ledger.forecast = mean_of(cell, block, "peak_bytes", &RunRecord::forecasts);
-    ledger.resident = mean_of(cell, block, "resident_bytes");
+      ledger.parts.at(i) = mean_of(
+          cell, block, &RunRecord::blocks,
+          [i](const auto& cost) { return cost.memory.*kPurposes.at(i).bytes; });
+    ledger.peak = mean_of(cell, block, &RunRecord::blocks, peak);
+    ledger.forecast = mean_of(cell, block, &RunRecord::forecasts, peak);
+    ledger.resident =
+        mean_of(cell, block, &RunRecord::blocks,
+                [](const auto& cost) { return cost.resident_bytes; });
   }
   return ledgers;
 }

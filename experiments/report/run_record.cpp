@@ -8,60 +8,53 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/config/files/extends.h"
+#include "experiments/runs/run_reader.h"
 #include "lib/base/error.h"
 #include "lib/metrics/early_stop.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
 
-RunPoint point_of(const Record& record, const char* figure) {
-  return {.turn = record.integer("turn"),
-          .time = record.number("time", 0),
-          .value = record.number(figure, 0)};
+void add(RunSeries& to, const auto& said, std::optional<double> value) {
+  if (value) to.push_back({said.turn, said.time.value_or(0), *value});
 }
 
-int block_of(const Record& record) {
-  return static_cast<int>(record.integer("block"));
-}
-
-void take_training(const Record& record, RunRecord& run) {
-  // Counts applied batches, not turns: with delays, draining takes turns
-  // without batches of their own.
-  run.turns = std::max(run.turns, record.integer("batch") + 1);
-  // Under back-propagation only the last block knows the loss.
-  if (record.find("loss") != nullptr)
-    run.training_loss[block_of(record)].push_back(point_of(record, "loss"));
-}
-
-void take_evaluation(const Record& record, RunRecord& run) {
-  run.turns = std::max(run.turns, record.integer("turn"));
-  run.accuracy.push_back(point_of(record, "accuracy"));
-  run.loss.push_back(point_of(record, "loss"));
-  if (record.find("validation_loss") == nullptr) return;
-  run.validation_accuracy.push_back(point_of(record, "validation_accuracy"));
-  run.validation_loss.push_back(point_of(record, "validation_loss"));
-}
-
-void take_probe(const Record& record, RunRecord& run) {
-  for (const char* figure : {"cosine", "norm_ratio", "sign_agreement"})
-    if (record.find(figure) != nullptr)
-      run.probes[figure][block_of(record)].push_back(point_of(record, figure));
+void take_evaluation(const records::Evaluation& evaluation, RunRecord& run) {
+  run.turns = std::max(run.turns, evaluation.turn);
+  add(run.accuracy, evaluation, evaluation.accuracy);
+  add(run.loss, evaluation, evaluation.loss);
+  add(run.validation_accuracy, evaluation, evaluation.validation_accuracy);
+  add(run.validation_loss, evaluation, evaluation.validation_loss);
 }
 
 void take(const Record& record, RunRecord& run) {
-  const std::string kind = record.text("kind");
-  if (kind == "train") take_training(record, run);
-  if (kind == "evaluation") take_evaluation(record, run);
-  if (kind == "probe") take_probe(record, run);
-  if (kind == "staleness")
-    run.staleness[record.text("counter")][block_of(record)]
-                 [record.integer("value")] = record.integer("times");
-  if (kind == "block") run.blocks[block_of(record)] = record;
-  if (kind == "forecast") run.forecasts[block_of(record)] = record;
-  if (kind == "summary") run.summary = record;
-  if (kind == "diverged") run.error = record.text("reason");
+  if (const auto train = record.as<records::Train>()) {
+    // Of a delayed batch; draining takes turns without batches of their own.
+    run.turns = std::max(run.turns, train->batch + 1);
+    // Under back-propagation only the last block knows the loss.
+    if (train->loss) add(run.training_loss[train->block], *train, train->loss);
+  } else if (const auto evaluation = record.as<records::Evaluation>()) {
+    take_evaluation(*evaluation, run);
+  } else if (const auto probe = record.as<records::Probe>()) {
+    add(run.probes["cosine"][probe->block], *probe, probe->cosine);
+    add(run.probes["norm_ratio"][probe->block], *probe, probe->norm_ratio);
+    add(run.probes["sign_agreement"][probe->block], *probe,
+        probe->sign_agreement);
+  } else if (const auto counted = record.as<records::Staleness>()) {
+    run.staleness[counted->counter][counted->block][counted->value] =
+        counted->times;
+  } else if (const auto block = record.as<records::Block>()) {
+    run.blocks[block->block] = *block;
+  } else if (const auto forecast = record.as<records::Forecast>()) {
+    run.forecasts[forecast->block] = *forecast;
+  } else if (const auto summary = record.as<records::Summary>()) {
+    run.summary = summary;
+  } else if (const auto diverged = record.as<records::Diverged>()) {
+    run.error = diverged->reason;
+  }
 }
 
 void sort_by_turn(RunSeries& series) {
@@ -70,32 +63,15 @@ void sort_by_turn(RunSeries& series) {
       [](const RunPoint& a, const RunPoint& b) { return a.turn < b.turn; });
 }
 
-/// False when the last line is but half a line.
-bool read_metrics(const std::string& path, RunRecord& run) {
-  std::ifstream file(path);
-  std::int64_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    if (file.eof()) return false;
-    try {
-      take(record_from_json(line), run);
-    } catch (const UserError& error) {
-      throw UserError(
-          "{}:{}: is damaged ({}); remove the line, or do the run again with "
-          "--overwrite",
-          path, number, error.what());
-    }
-  }
-  if (file.bad()) throw UserError("{}: can't be read", path);
+void read_metrics(RunReader& reader, RunRecord& run) {
+  reader.read([&](const Record& record) { take(record, run); });
   // Blocks write in the order in which they come to it.
-  sort_by_turn(run.accuracy);
-  sort_by_turn(run.loss);
-  sort_by_turn(run.validation_accuracy);
-  sort_by_turn(run.validation_loss);
+  for (RunSeries* series : {&run.accuracy, &run.loss, &run.validation_accuracy,
+                            &run.validation_loss})
+    sort_by_turn(*series);
   for (auto& [block, series] : run.training_loss) sort_by_turn(series);
   for (auto& [figure, blocks] : run.probes)
     for (auto& [block, series] : blocks) sort_by_turn(series);
-  return true;
 }
 
 /// "Sluice 0.1.0, build 1a2b3c, LibTorch 2.13.0, on a processor".
@@ -190,10 +166,10 @@ RunRecord read_run(const std::string& folder) {
   run.config = read_config_file(folder + "/config.toml");
   run.seed = seed_of(*run.config);
   read_provenance(folder + "/run.json", run);
-  const std::string metrics = folder + "/metrics.jsonl";
-  const bool is_whole = fs::exists(metrics) && read_metrics(metrics, run);
+  RunReader metrics(folder);
+  read_metrics(metrics, run);
   find_choice(*run.config, run);
-  if (is_whole && run.summary && fs::exists(folder + "/done"))
+  if (metrics.is_whole() && run.summary && fs::exists(folder + "/done"))
     run.state = RunRecord::State::done;
   else if (!run.error.empty())
     run.state = RunRecord::State::failed;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/base/config_node.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 
@@ -53,9 +53,10 @@ struct RunRecord {
   /// By counter ("d_batch"), block and value: how often.
   std::map<std::string, std::map<int, std::map<std::int64_t, std::int64_t>>>
       staleness = {};
-  std::map<int, Record> blocks = {};     ///< what each has cost
-  std::map<int, Record> forecasts = {};  ///< of memory, before the first turn
-  std::optional<Record> summary = {};
+  std::map<int, records::Block> blocks = {};  ///< what each has cost
+  std::map<int, records::Forecast> forecasts =
+      {};  ///< of memory, before the first turn
+  std::optional<records::Summary> summary = {};
   std::int64_t turns = 0;  ///< done, as far as records tell
 
   bool is_done() const { return state == State::done; }

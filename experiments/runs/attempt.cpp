@@ -79,7 +79,7 @@ void Attempt::tell_failure() {
   } catch (const UserError&) {
     // What failed first is what is told.
   }
-  if (diverged) throw Diverged(diverged->text("reason"));
+  if (diverged) throw Diverged(diverged->reason);
 }
 
 void Attempt::run(const std::string& program, const std::string& faults,

@@ -43,7 +43,7 @@ class Attempt {
   RunSink& sink() { return *sink_; }
   /// The evaluation of checkpoints/best; nothing when the config doesn't ask
   /// for it.
-  const std::optional<Record>& best_evaluation() const {
+  const std::optional<records::Evaluation>& best_evaluation() const {
     return keeper_.best();
   }
   /// Since it began.

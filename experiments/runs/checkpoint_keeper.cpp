@@ -17,13 +17,13 @@ namespace fs = std::filesystem;
 CheckpointKeeper::CheckpointKeeper(std::string folder, KeepOptions options)
     : folder_(std::move(folder)), options_(std::move(options)) {}
 
-void CheckpointKeeper::evaluated(const Record& evaluation) {
+void CheckpointKeeper::evaluated(const records::Evaluation& evaluation) {
   if (!options_.best) return;
   const double value = options_.best->in(evaluation);
   if (std::isnan(value)) return;
   if (best_value_ && !options_.best->is_better(value, *best_value_)) return;
   best_value_ = value;
-  best_turn_ = std::llround(evaluation.number("turn", 0));
+  best_turn_ = evaluation.turn;
   best_ = evaluation;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "experiments/config/keep_options.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 
@@ -17,11 +17,11 @@ class CheckpointKeeper {
   CheckpointKeeper(std::string folder, KeepOptions options);
 
   /// An evaluation after `turn` turns: before the turn's checkpoint is saved.
-  void evaluated(const Record& evaluation);
+  void evaluated(const records::Evaluation& evaluation);
   /// All blocks have written their part of the turn's checkpoint.
   void saved(std::int64_t turn);
   /// The best evaluation so far; nothing when the config doesn't ask for it.
-  const std::optional<Record>& best() const { return best_; }
+  const std::optional<records::Evaluation>& best() const { return best_; }
 
  private:
   bool is_kept(std::int64_t turn, std::int64_t newest) const;
@@ -31,7 +31,7 @@ class CheckpointKeeper {
   KeepOptions options_;
   std::optional<double> best_value_;
   std::optional<std::int64_t> best_turn_;
-  std::optional<Record> best_;
+  std::optional<records::Evaluation> best_;
 };
 
 }  // namespace sluice

@@ -1,7 +1,6 @@
 #include "experiments/runs/console.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -20,28 +19,25 @@ double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-std::string evaluation_text(const Record& record) {
-  std::string text = fmt::format("epoch {:.2f}  ", record.number("epoch", 0));
-  if (record.find("validation_loss") != nullptr)
+std::string evaluation_text(const records::Evaluation& evaluation) {
+  std::string text = fmt::format("epoch {:.2f}  ", evaluation.epoch);
+  if (evaluation.validation_loss)
     text += fmt::format("validation loss {:.4f}, accuracy {:.2f} %; ",
-                        record.number("validation_loss", 0),
-                        100 * record.number("validation_accuracy", 0));
+                        *evaluation.validation_loss,
+                        100 * evaluation.validation_accuracy.value_or(0));
   return text + fmt::format("test loss {:.4f}, accuracy {:.2f} %",
-                            record.number("loss", 0),
-                            100 * record.number("accuracy", 0));
+                            evaluation.loss, 100 * evaluation.accuracy);
 }
 
-std::string early_stop_text(const Record& record) {
-  const double best = record.number("best", 0);
-  const bool is_loss = record.text("measure") == "loss";
+std::string early_stop_text(const records::EarlyStop& stop) {
   return fmt::format(
       "Early stop after turn {}: the {} {} has not got better than {} (turn "
       "{}) in {} evaluation{}",
-      record.integer("turn"), record.text("split"), record.text("measure"),
-      is_loss ? fmt::format("{:.4f}", best)
-              : fmt::format("{:.2f} %", 100 * best),
-      record.integer("best_turn"), record.integer("without_progress"),
-      record.integer("without_progress") == 1 ? "" : "s");
+      stop.turn, stop.split, stop.measure,
+      stop.measure == "loss" ? fmt::format("{:.4f}", stop.best)
+                             : fmt::format("{:.2f} %", 100 * stop.best),
+      stop.best_turn, stop.without_progress,
+      stop.without_progress == 1 ? "" : "s");
 }
 
 /// A longer line would wrap, and could not be written over.
@@ -84,11 +80,11 @@ std::string Console::rate() const {
 
 std::string Console::progress() const {
   std::string figures;
-  for (const auto& [block, record] : latest_) {
-    if (!record.find("loss")) continue;
-    figures += fmt::format(" [{}] {:.3f}", block, record.number("loss", 0));
-    if (record.find("accuracy"))
-      figures += fmt::format(" {:.0f} %", 100 * record.number("accuracy", 0));
+  for (const auto& [block, train] : latest_) {
+    if (!train.loss) continue;
+    figures += fmt::format(" [{}] {:.3f}", block, *train.loss);
+    if (train.accuracy)
+      figures += fmt::format(" {:.0f} %", 100 * *train.accuracy);
   }
   return fmt::format(
       "epoch {:.2f}/{:.2f}  loss{}  {}",
@@ -114,22 +110,22 @@ void Console::leave(const std::string& line) {
 }
 
 void Console::write(const Record& record) {
-  const std::string name = record.text("kind");
-  if (name == "evaluation") leave(evaluation_text(record));
-  if (name == "early_stop") leave(early_stop_text(record));
-  if (name == "injection") leave("Injected: " + record.text("fault"));
-  if (name == "restart") {
-    turn_ = std::llround(record.number("turn", 0));
-    leave(fmt::format(
-        "Restart {:.0f}: {}. Back to turn {}: turns done again: {:.0f}",
-        record.number("restart", 0), record.text("reason"), turn_,
-        record.number("lost_turns", 0)));
+  if (const auto evaluation = record.as<records::Evaluation>())
+    leave(evaluation_text(*evaluation));
+  if (const auto stop = record.as<records::EarlyStop>())
+    leave(early_stop_text(*stop));
+  if (const auto injection = record.as<records::Injection>())
+    leave("Injected: " + injection->fault);
+  if (const auto restart = record.as<records::Restart>()) {
+    turn_ = restart->turn;
+    leave(fmt::format("Restart {}: {}. Back to turn {}: turns done again: {}",
+                      restart->restart, restart->reason, turn_,
+                      restart->lost_turns));
   }
-  if (name != "train") return;
-  latest_[std::llround(record.number("block", 0))] = record;
-  turn_ = std::max<std::int64_t>(
-      turn_, std::min<std::int64_t>(turns_ - 1,
-                                    std::llround(record.number("turn", 0))));
+  const auto train = record.as<records::Train>();
+  if (!train) return;
+  latest_[train->block] = *train;
+  turn_ = std::max(turn_, std::min(turns_ - 1, train->turn));
   const auto now = Clock::now();
   if (seconds(now - shown_) < (is_terminal_ ? kTerminalPeriod : kPlainPeriod))
     return;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "experiments/config/experiment.h"
+#include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
 
 namespace sluice {
@@ -37,7 +38,7 @@ class Console final : public Sink {
   Clock::time_point shown_;
   std::int64_t first_turn_;
   std::int64_t turn_;
-  std::map<std::int64_t, Record> latest_;  // by block
+  std::map<int, records::Train> latest_;  // by block
 };
 
 }  // namespace sluice

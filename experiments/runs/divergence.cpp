@@ -11,15 +11,12 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kLosses[] = {"loss", "validation_loss",
-                                   "synthesizer_loss", "input_loss"};
-
 std::string not_a_loss(double value) {
   if (std::isnan(value)) return "nan";
   return value > 0 ? "inf" : "-inf";
 }
 
-std::string whose(const std::string& name, std::int64_t block) {
+std::string whose(const std::string& name, int block) {
   if (name == "validation_loss") return "the validation loss";
   if (block == 0) return "the test loss";
   if (name == "synthesizer_loss")
@@ -33,21 +30,28 @@ std::string whose(const std::string& name, std::int64_t block) {
 
 std::optional<DivergenceGuard::Loss> DivergenceGuard::loss_in(
     const Record& record) {
-  const std::string kind = record.text("kind");
-  if (kind != "train" && kind != "lesson" && kind != "evaluation")
-    return std::nullopt;
+  Named<double> losses;
+  if (const auto train = record.as<records::Train>()) {
+    if (train->loss) losses = {{"loss", *train->loss}};
+  } else if (const auto lesson = record.as<records::Lesson>()) {
+    losses = lesson->losses;
+  } else if (const auto evaluation = record.as<records::Evaluation>()) {
+    losses = {{"loss", evaluation->loss}};
+    if (evaluation->validation_loss)
+      losses.emplace_back("validation_loss", *evaluation->validation_loss);
+  }
+  if (losses.empty()) return std::nullopt;
   // The first that is none, or else the first.
-  std::optional<Loss> found;
-  for (const char* name : kLosses)
-    if (record.find(name) != nullptr &&
-        (!found || (std::isfinite(found->value) &&
-                    !std::isfinite(record.number(name, 0)))))
-      found = Loss{.turn = record.integer("turn"),
-                   .block = record.integer("block"),
-                   .batch = record.integer("batch"),
-                   .name = name,
-                   .value = record.number(name, 0)};
-  return found;
+  const auto worst = std::find_if(
+      losses.begin(), losses.end(),
+      [](const auto& loss) { return !std::isfinite(loss.second); });
+  const auto& [name, value] = worst == losses.end() ? losses.front() : *worst;
+  const auto place = record.read<records::OfBatch>();
+  return Loss{.turn = place.turn,
+              .block = place.block,
+              .batch = place.batch,
+              .name = name,
+              .value = value};
 }
 
 void DivergenceGuard::recall(const Record& record) {
@@ -92,16 +96,13 @@ std::string DivergenceGuard::reason_of(const Loss& loss,
                                           std::prev(last)->second));
 }
 
-std::optional<Record> DivergenceGuard::found(
+std::optional<records::Diverged> DivergenceGuard::found(
     const std::string& checkpoints) const {
   if (!first_) return std::nullopt;
-  Record record;
-  record.set("kind", "diverged");
-  record.set("turn", first_->turn);
-  record.set("block", first_->block);
-  record.set("loss", first_->value);
-  record.set("reason", reason_of(*first_, checkpoints));
-  return record;
+  return records::Diverged{.turn = first_->turn,
+                           .block = first_->block,
+                           .loss = first_->value,
+                           .reason = reason_of(*first_, checkpoints)};
 }
 
 }  // namespace sluice

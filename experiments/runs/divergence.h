@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lib/base/error.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
 
 namespace sluice {
@@ -32,15 +32,14 @@ class DivergenceGuard final : public Sink {
   /// still come, of earlier turns.
   void write(const Record& record) override;
 
-  /// The first of them, by turn and block, as a record of kind "diverged"
-  /// (turn, block, loss, and what is said: reason); nothing when all were
-  /// finite. `checkpoints` is the run's folder of them.
-  std::optional<Record> found(const std::string& checkpoints) const;
+  /// The first of them, by turn and block; nothing when all were finite.
+  /// `checkpoints` is the run's folder of them.
+  std::optional<records::Diverged> found(const std::string& checkpoints) const;
 
  private:
   struct Loss {
     std::int64_t turn = 0;
-    std::int64_t block = 0;  ///< 0: an evaluation of all
+    int block = 0;  ///< 0: an evaluation of all
     std::int64_t batch = 0;
     std::string name = {};
     double value = 0;
@@ -50,7 +49,7 @@ class DivergenceGuard final : public Sink {
   std::int64_t sound_turns(const Loss& loss) const;
 
   /// The last batch with a finite loss, by block; only blocks that have losses.
-  std::map<std::int64_t, std::int64_t> finite_;
+  std::map<int, std::int64_t> finite_;
   std::optional<Loss> first_;
 };
 

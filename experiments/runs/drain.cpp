@@ -14,6 +14,7 @@
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/engines/coordinator.h"
+#include "lib/metrics/records.h"
 #include "lib/schedules/free_running.h"
 
 namespace sluice {
@@ -24,7 +25,7 @@ class OfTurns final : public Sink {
  public:
   explicit OfTurns(std::shared_ptr<Sink> next) : next_(std::move(next)) {}
   void write(const Record& record) override {
-    if (record.find("turn") != nullptr) next_->write(record);
+    if (record.read<records::Place>().turn) next_->write(record);
   }
 
  private:

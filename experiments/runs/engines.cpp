@@ -8,7 +8,6 @@
 #include "experiments/runs/calibration.h"
 #include "experiments/runs/stop_signals.h"
 #include "experiments/runs/virtual_clock.h"
-#include "lib/engines/control.h"
 #include "lib/schedules/free_running.h"
 
 namespace sluice {
@@ -19,7 +18,7 @@ std::vector<Rehearsal> rehearsed(const Experiment& experiment,
                                  Coordinator& coordinator) {
   std::vector<Rehearsal> rehearsals = rehearse(experiment);
   for (std::size_t k = 0; k < rehearsals.size() && !place.is_forecast; ++k)
-    coordinator.write(to_record(rehearsals[k].memory, static_cast<int>(k) + 1));
+    coordinator.write(forecast_of(rehearsals[k], static_cast<int>(k) + 1));
   return rehearsals;
 }
 
@@ -46,8 +45,8 @@ void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
   const auto watch = [&](const TimedAction& timed) {
     if (clock) clock->watch(timed);
     if (is_recorded)
-      sink->write(actions_record(timed.block, timed.action.phase,
-                                 to_text(timed.action)));
+      sink->write(records::Actions{timed.block, timed.action.phase,
+                                   to_text(timed.action)});
   };
   const auto crew =
       make_virtual_crew(parts_of(experiment, place, coordinator),

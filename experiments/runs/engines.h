@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
+
 #include "experiments/config/experiment.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/crews.h"
 #include "lib/engines/coordinator.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 
@@ -14,7 +16,7 @@ struct RunPlace {
   ProcessPlace processes;    ///< its folder on every engine
   bool is_forecast = false;  ///< the blocks' memory was, in an earlier part
   /// Where the virtual clock was, as saved_clock_in() finds it.
-  Record clock = {};
+  std::optional<records::SavedClock> clock = {};
 };
 
 /// Runs the experiment's blocks on its engine until the coordinator grants no

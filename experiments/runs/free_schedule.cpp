@@ -11,6 +11,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/metrics/records.h"
 #include "lib/schedules/op_table.h"
 
 namespace sluice {
@@ -65,10 +66,10 @@ void write_lines(const std::vector<std::string>& lines,
 
 /// The op of which a record of a block and a batch tells.
 std::optional<Op> told_op(const Record& record) {
-  const std::string kind = record.text("kind");
-  if (kind == "train" || kind == "hash") return Op::update;
-  if (kind == "probe") return Op::backward;
-  if (kind == "lesson") return Op::learn;
+  if (record.is<records::Train>() || record.is<records::Hash>())
+    return Op::update;
+  if (record.is<records::Probe>()) return Op::backward;
+  if (record.is<records::Lesson>()) return Op::learn;
   return std::nullopt;
 }
 
@@ -87,13 +88,12 @@ ScheduleRecord::ScheduleRecord(int blocks, std::shared_ptr<Sink> next)
     : lines_(static_cast<std::size_t>(blocks)), next_(std::move(next)) {}
 
 void ScheduleRecord::write(const Record& record) {
-  if (record.text("kind") != "actions") return next_->write(record);
-  Line& line =
-      lines_.at(static_cast<std::size_t>(record.integer("block", 0)) - 1);
-  const std::int64_t phase = record.integer("phase", 0);
-  if (std::exchange(line.phase, phase) != phase)
-    line.text += fmt::format("{}P{}", line.text.empty() ? "" : " ", phase);
-  line.text += (line.text.empty() ? "" : " ") + record.text("actions");
+  const auto done = record.as<records::Actions>();
+  if (!done) return next_->write(record);
+  Line& line = lines_.at(static_cast<std::size_t>(done->block) - 1);
+  if (std::exchange(line.phase, done->phase) != done->phase)
+    line.text += fmt::format("{}P{}", line.text.empty() ? "" : " ", line.phase);
+  line.text += (line.text.empty() ? "" : " ") + done->actions;
 }
 
 void ScheduleRecord::recall(const std::string& folder) {
@@ -173,10 +173,10 @@ void leave_out_undone(const std::string& folder, std::vector<Record>& records) {
     newest.push_back(newest_of(actions_from_text(line)));
   std::erase_if(records, [&](const Record& record) {
     const std::optional<Op> op = told_op(record);
-    const std::int64_t block = record.integer("block", 0);
-    if (!op || block < 1 || block > std::ssize(newest)) return false;
-    return record.integer("batch", -1) >
-           newest[static_cast<std::size_t>(block) - 1][*op];
+    const auto place = record.read<records::OfBatch>();
+    if (!op || place.block < 1 || place.block > std::ssize(newest))
+      return false;
+    return place.batch > newest[static_cast<std::size_t>(place.block) - 1][*op];
   });
 }
 

@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-/// What blocks that ran free have done: keeps the records of the kind
-/// "actions", whatever engine they come from, and passes all others on.
+/// What blocks that ran free have done: keeps the
+/// records::Actions, whatever engine they come from, and passes all others on.
 class ScheduleRecord final : public Sink {
  public:
   ScheduleRecord(int blocks, std::shared_ptr<Sink> next);

@@ -74,12 +74,12 @@ Link GpuLinks::around(Link link, const Boundary& boundary) const {
   return link;
 }
 
-void GpuLinks::describe(Record& record) const {
+void GpuLinks::describe(records::Block& block) const {
   if (!on_gpu_) return;
-  record.set("up_by_ipc", above_.traffic->by_ipc);
-  record.set("up_through_host", above_.traffic->through_host);
-  record.set("down_by_ipc", below_.traffic->by_ipc);
-  record.set("down_through_host", below_.traffic->through_host);
+  block.up_by_ipc = above_.traffic->by_ipc;
+  block.up_through_host = above_.traffic->through_host;
+  block.down_by_ipc = below_.traffic->by_ipc;
+  block.down_through_host = below_.traffic->through_host;
 }
 
 }  // namespace sluice

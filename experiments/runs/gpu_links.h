@@ -5,7 +5,7 @@
 #include "experiments/config/experiment.h"
 #include "lib/base/device_traffic.h"
 #include "lib/base/ipc_device.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 #include "transport/meeting/rendezvous.h"
 
 namespace sluice {
@@ -33,7 +33,7 @@ class GpuLinks {
   Neighbours around(Neighbours links) const;
 
   /// How many tensors went how.
-  void describe(Record& record) const;
+  void describe(records::Block& block) const;
 
  private:
   struct Boundary {

@@ -1,31 +1,35 @@
 #include "experiments/runs/hashes.h"
 
 #include <algorithm>
-#include <fstream>
+#include <utility>
 
-#include "lib/base/error.h"
+#include <fmt/format.h>
+
+#include "experiments/runs/run_reader.h"
 
 namespace sluice {
 namespace {
 
-/// When the record was written is no part of it.
-std::string differing_name(const Record& left, const Record& right) {
-  for (const auto& [name, value] : left.values) {
-    if (name == "time") continue;
-    const Record::Value* other = right.find(name);
-    if (other == nullptr || *other != value) return name;
+std::string differing_name(const records::Hash& left,
+                           const records::Hash& right) {
+  if (left.turn != right.turn) return "turn";
+  if (left.batch != right.batch) return "batch";
+  const std::map<std::string, std::string> others(right.tensors.begin(),
+                                                  right.tensors.end());
+  for (const auto& [name, hash] : left.tensors) {
+    const auto other = others.find(name);
+    if (other == others.end() || other->second != hash) return name;
   }
-  return left.values.size() == right.values.size() ? "" : "number of tensors";
+  return left.tensors.size() == right.tensors.size() ? "" : "number of tensors";
 }
 
-std::optional<HashDifference> difference_of(int block,
-                                            const std::vector<Record>& left,
-                                            const std::vector<Record>& right) {
+std::optional<HashDifference> difference_of(
+    int block, const std::vector<records::Hash>& left,
+    const std::vector<records::Hash>& right) {
   const std::size_t both = std::min(left.size(), right.size());
   for (std::size_t i = 0; i < both; ++i) {
     const std::string name = differing_name(left[i], right[i]);
-    if (!name.empty())
-      return HashDifference{left[i].integer("turn"), block, name};
+    if (!name.empty()) return HashDifference{left[i].turn, block, name};
   }
   if (left.size() == right.size()) return std::nullopt;
   return HashDifference{
@@ -35,16 +39,10 @@ std::optional<HashDifference> difference_of(int block,
 
 }  // namespace
 
-Hashes read_hashes(const std::string& metrics_file) {
-  std::ifstream file(metrics_file);
-  if (!file) throw UserError("{}: can't be read", metrics_file);
+Hashes read_hashes(const std::string& run_folder) {
   Hashes hashes;
-  for (std::string line; std::getline(file, line);) {
-    Record record = record_from_json(line);
-    if (record.text("kind") != "hash") continue;
-    const auto block = static_cast<int>(record.number("block", 0));
-    hashes[block].push_back(std::move(record));
-  }
+  for (records::Hash& hash : RunReader(run_folder).next<records::Hash>())
+    hashes[hash.block].push_back(std::move(hash));
   return hashes;
 }
 
@@ -60,7 +58,7 @@ std::optional<HashDifference> first_difference(const Hashes& left,
     const auto other = right.find(block);
     const auto found = difference_of(
         block, records,
-        other == right.end() ? std::vector<Record>() : other->second);
+        other == right.end() ? std::vector<records::Hash>() : other->second);
     if (found && (!first || found->turn <= first->turn)) first = found;
   }
   return first;

@@ -6,16 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 
-/// The records of the kind "hash" that a run with `hashes = true` has written:
-/// by block, in the order of its updates.
-using Hashes = std::map<int, std::vector<Record>>;
+/// What a run with `hashes = true` has written: by block, in the order of its
+/// updates.
+using Hashes = std::map<int, std::vector<records::Hash>>;
 
-/// Reads the hashes from a metrics.jsonl.
-Hashes read_hashes(const std::string& metrics_file);
+Hashes read_hashes(const std::string& run_folder);
 
 /// Where two runs part.
 struct HashDifference {

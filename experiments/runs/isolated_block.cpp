@@ -63,9 +63,9 @@ Message norm_message() {
 class IsolatedBlock::CostsOfBlock final : public Sink {
  public:
   void write(const Record& record) override {
-    if (record.text("kind") == "block") costs = record;
+    if (const auto block = record.as<records::Block>()) costs = *block;
   }
-  Record costs;
+  records::Block costs;
 };
 
 IsolatedBlock::IsolatedBlock(const Experiment& experiment, int block,
@@ -105,7 +105,7 @@ void IsolatedBlock::finish() {
   worker_->finish();
 }
 
-const Record& IsolatedBlock::record() const {
+const records::Block& IsolatedBlock::costs() const {
   return sink_->costs;
 }
 

@@ -8,7 +8,7 @@
 #include "lib/base/buffer.h"
 #include "lib/base/channel.h"
 #include "lib/base/message.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 #include "lib/workers/seat.h"
 
 namespace sluice {
@@ -33,7 +33,7 @@ class IsolatedBlock {
   /// What it sent up for its first batch, for the next block's rehearsal.
   const std::optional<Message>& sent_up() const { return sent_up_; }
   /// What it has cost; after finish().
-  const Record& record() const;
+  const records::Block& costs() const;
 
  private:
   class CostsOfBlock;

@@ -21,15 +21,10 @@ std::int64_t full_turn(const RunPlan& plan) {
   return longest;
 }
 
-MemoryForecast memory_in(const Record& record) {
-  const auto bytes = [&](const char* name) { return record.integer(name); };
-  return {.weights = bytes("weights_bytes"),
-          .optimizer = bytes("optimizer_bytes"),
-          .graph = bytes("graph_bytes"),
-          .stash = bytes("stash_bytes"),
-          .history = bytes("history_bytes"),
-          .queue = bytes("queue_bytes"),
-          .peak = bytes("peak_bytes")};
+records::Memory memory_of(const IsolatedBlock& block) {
+  records::Memory memory = block.costs().memory;
+  memory.channels_bytes = 0;
+  return memory;
 }
 
 /// The most messages of a direction that have come and wait, when the blocks
@@ -85,9 +80,9 @@ void add_queues(const Experiment& experiment,
     const auto add = [&](Rehearsal& to, std::int64_t messages, double each) {
       const auto more =
           static_cast<std::int64_t>(static_cast<double>(messages) * each);
-      to.memory.queue += more;
-      if (to.memory.peak > 0) to.memory.peak += more;
-      to.memory.channels += static_cast<std::int64_t>(up + down) - more;
+      *to.memory.queue_bytes += more;
+      if (to.memory.peak_bytes) *to.memory.peak_bytes += more;
+      *to.memory.channels_bytes += static_cast<std::int64_t>(up + down) - more;
     };
     add(rehearsals[boundary], waiting[boundary].down, bytes.gradient);
     add(rehearsals[boundary + 1], waiting[boundary].up, bytes.activation);
@@ -157,20 +152,10 @@ BlockCosts act_alone(IsolatedBlock& block, std::deque<Action>& actions,
 
 }  // namespace
 
-Record to_record(const MemoryForecast& memory, int block) {
-  Record record;
-  record.set("kind", "forecast");
-  record.set("block", std::int64_t{block});
-  record.set("weights_bytes", memory.weights);
-  record.set("optimizer_bytes", memory.optimizer);
-  record.set("stash_bytes", memory.stash);
-  record.set("history_bytes", memory.history);
-  record.set("queue_bytes", memory.queue);
-  if (memory.peak == 0) return record;
-  record.set("graph_bytes", memory.graph);
-  record.set("peak_bytes", memory.peak);
-  record.set("channels_bytes", memory.channels);
-  return record;
+records::Forecast forecast_of(const Rehearsal& rehearsal, int block) {
+  records::Forecast forecast{.block = block, .memory = rehearsal.memory};
+  if (!forecast.memory.peak_bytes) forecast.memory.channels_bytes.reset();
+  return forecast;
 }
 
 std::vector<Rehearsal> rehearse(const Experiment& given,
@@ -198,7 +183,7 @@ std::vector<Rehearsal> rehearse(const Experiment& given,
       continue;
     }
     performer.block->finish();
-    rehearsals.back().memory = memory_in(performer.block->record());
+    rehearsals.back().memory = memory_of(*performer.block);
   }
   if (options.beside > 1) {
     const auto beside = act_contended(
@@ -208,7 +193,7 @@ std::vector<Rehearsal> rehearse(const Experiment& given,
     for (std::size_t k = 0; k < performers.size(); ++k) {
       rehearsals[k].beside = beside[k];
       performers[k].block->finish();
-      rehearsals[k].memory = memory_in(performers[k].block->record());
+      rehearsals[k].memory = memory_of(*performers[k].block);
     }
   }
   if (experiment.blocks() > 1)

@@ -86,14 +86,12 @@ Resumed Restarts::after(const WorkerLost& lost, const Resumed& last_start,
   ++number_;
   seconds_lost_ += seconds;
   const std::int64_t turns_lost = std::max<std::int64_t>(0, turns - point.turn);
-  record_ = {};
-  record_.set("kind", "restart");
-  record_.set("turn", point.turn);
-  record_.set("restart", number_);
-  record_.set("block", std::int64_t{lost.block()});
-  record_.set("lost_turns", turns_lost);
-  record_.set("lost_seconds", seconds);
-  record_.set("reason", std::string(lost.what()));
+  record_ = {.turn = point.turn,
+             .restart = number_,
+             .block = lost.block(),
+             .lost_turns = turns_lost,
+             .lost_seconds = seconds,
+             .reason = lost.what()};
   return point;
 }
 

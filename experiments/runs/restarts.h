@@ -6,7 +6,7 @@
 #include "experiments/config/experiment.h"
 #include "experiments/runs/run_folder.h"
 #include "lib/engines/child_processes.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 
@@ -23,8 +23,8 @@ class Restarts {
                 std::int64_t turns, double seconds);
   /// Throws WorkerLost, with what can be done: the user wants it to end.
   [[noreturn]] void give_up(const WorkerLost& lost, std::int64_t turns) const;
-  /// What happened, as a record of kind "restart".
-  const Record& record() const { return record_; }
+  /// What happened.
+  const records::Restart& record() const { return record_; }
   /// Seconds of all attempts that were given up, together.
   double seconds_lost() const { return seconds_lost_; }
 
@@ -34,7 +34,7 @@ class Restarts {
   std::int64_t number_ = 0;
   std::int64_t in_a_row_ = 0;
   double seconds_lost_ = 0;
-  Record record_;
+  records::Restart record_;
 };
 
 /// The last checkpoint of a run in that folder and with what it is continued;

@@ -30,26 +30,25 @@
 namespace sluice {
 namespace {
 
-Record summary_of(const Experiment& experiment, const RunResult& result) {
-  Record record;
-  record.set("kind", "summary");
-  record.set("name", experiment.name);
-  record.set("method", method_of(experiment));
-  record.set("engine", experiment.engine);
-  record.set("blocks", std::int64_t{experiment.blocks()});
-  for (const char* figure :
-       {"accuracy", "loss", "validation_accuracy", "validation_loss"})
-    if (const Record::Value* value = result.evaluation.find(figure))
-      record.set(figure, *value);
-  record.set("seconds", result.seconds);
-  record.set("samples_per_second", result.samples_per_second);
-  const auto clock = result.clock.find(0);
-  if (clock != result.clock.end()) {
-    record.set("virtual_seconds", clock->second.number("seconds", 0));
-    record.set("virtual_samples_per_second",
-               clock->second.number("samples_per_second", 0));
+records::Summary summary_of(const Experiment& experiment,
+                            const RunResult& result) {
+  records::Summary summary{.name = experiment.name,
+                           .method = method_of(experiment),
+                           .engine = experiment.engine,
+                           .blocks = experiment.blocks(),
+                           .seconds = result.seconds,
+                           .samples_per_second = result.samples_per_second};
+  if (result.evaluation) {
+    summary.accuracy = result.evaluation->accuracy;
+    summary.loss = result.evaluation->loss;
+    summary.validation_accuracy = result.evaluation->validation_accuracy;
+    summary.validation_loss = result.evaluation->validation_loss;
   }
-  return record;
+  if (const auto clock = result.clock.find(0); clock != result.clock.end()) {
+    summary.virtual_seconds = clock->second.seconds;
+    summary.virtual_samples_per_second = clock->second.samples_per_second;
+  }
+  return summary;
 }
 
 void say_cut(const Experiment& experiment, const Resumed& from) {

@@ -11,7 +11,7 @@
 #include "experiments/runs/ranks/rank.h"
 #include "experiments/runs/stop_signals.h"
 #include "lib/base/folder_lock.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 
@@ -39,15 +39,16 @@ struct RunResult {
   std::string folder;
   bool complete = true;         ///< false when it was stopped before its end
   std::int64_t first_turn = 0;  ///< above 0 when it was continued
-  Record evaluation = {};       ///< the last one; empty: there was none
-  std::optional<Record> best = {};  ///< that of checkpoints/best
+  std::optional<records::Evaluation> evaluation = {};  ///< the last one
+  std::optional<records::Evaluation> best = {};  ///< that of checkpoints/best
   double seconds = 0;  ///< of training and evaluating, without start-up
   double samples_per_second = 0;
-  std::map<int, Record> blocks = {};     ///< what each block has cost
-  std::map<int, Record> forecasts = {};  ///< of memory, where there were some
+  std::map<int, records::Block> blocks = {};  ///< what each block has cost
+  std::map<int, records::Forecast> forecasts =
+      {};  ///< of memory, where there were some
   /// What the virtual engine's clock says of each block, under 0 of the run;
   /// empty when nothing took time.
-  std::map<int, Record> clock = {};
+  std::map<int, records::Clock> clock = {};
   /// By boundary, where they may be: activations that were dropped.
   std::map<int, std::int64_t> dropped = {};
 };

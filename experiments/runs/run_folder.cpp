@@ -13,11 +13,13 @@
 #include "experiments/runs/free_schedule.h"
 #include "experiments/runs/provenance.h"
 #include "experiments/runs/run_entries.h"
+#include "experiments/runs/run_reader.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/base/output_file.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/metrics/records.h"
 #include "lib/metrics/time_spent.h"
 
 namespace sluice {
@@ -55,34 +57,28 @@ void write_text(const std::string& path, const std::string& text) {
 
 /// About the run, not about a turn of it: what happened stays true.
 bool is_event(const Record& record) {
-  const std::string kind = record.text("kind");
-  return kind == "restart" || kind == "injection" || kind == "forecast";
+  return record.is<records::Restart>() || record.is<records::Injection>() ||
+         record.is<records::Forecast>();
 }
 
 /// The records about the turns before the checkpoint, with the drain and the
 /// evaluation after them.
 std::vector<Record> records_until(const Resumed& from,
-                                  const std::string& path) {
-  std::vector<Record> records;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    // A run that was killed may have left half a line.
-    if (file.eof()) break;
-    Record record = record_from_json(line);
-    const std::int64_t at = record.integer("turn", -1);
-    const std::string kind = record.text("kind");
+                                  const std::string& folder) {
+  std::vector<Record> found;
+  RunReader(folder).read([&](const Record& record) {
+    const auto place = record.read<records::Place>();
+    const std::int64_t at = place.turn.value_or(-1);
     const bool is_there =
-        kind == "evaluation" || kind == "saved_clock" ||
-        (kind == "phase" &&
-         record.number("phase", 0) <= static_cast<double>(from.phase));
-    const bool is_drained = record.number("batch", static_cast<double>(at)) <
-                            static_cast<double>(from.first_batch);
+        record.is<records::Evaluation>() || record.is<records::SavedClock>() ||
+        (record.is<records::Phase>() && place.phase.value_or(0) <= from.phase);
+    const bool is_drained = place.batch.value_or(at) < from.first_batch;
     const bool is_before =
         !from.checkpoint.empty() && at >= 0 &&
         (at < from.turn || is_drained || (is_there && at == from.turn));
-    if (is_before || is_event(record)) records.push_back(std::move(record));
-  }
-  return records;
+    if (is_before || is_event(record)) found.push_back(record);
+  });
+  return found;
 }
 
 /// Partial ones too; nothing else that lies there.
@@ -142,12 +138,11 @@ RunFolder RunFolder::make(std::string path, const Experiment& experiment,
 }
 
 void RunFolder::rewind(const Resumed& to) {
-  const std::string metrics = path_ + "/metrics.jsonl";
-  history_ = records_until(to, metrics);
+  history_ = records_until(to, path_);
   cut_schedule(to.checkpoint.empty() ? std::nullopt : std::optional(to.turn),
                path_);
   leave_out_undone(path_, history_);
-  write_file_atomically(metrics, [&](std::ostream& file) {
+  write_file_atomically(metrics_of_run(path_), [&](std::ostream& file) {
     for (const Record& record : history_) file << to_json(record) << '\n';
   });
   std::error_code none_yet;
@@ -189,7 +184,7 @@ Resumed last_checkpoint(const std::string& run_folder) {
 }
 
 std::shared_ptr<Sink> RunFolder::metrics() const {
-  return std::make_shared<MetricsFile>(path_ + "/metrics.jsonl");
+  return std::make_shared<MetricsFile>(metrics_of_run(path_));
 }
 
 void RunFolder::mark_done() const {

@@ -1,7 +1,6 @@
 #include "experiments/runs/run_sink.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace sluice {
@@ -13,34 +12,32 @@ RunSink::RunSink(std::vector<std::shared_ptr<Sink>> sinks,
 void RunSink::recall(const std::vector<Record>& history) {
   for (const Record& record : history) {
     remember(record);
-    seconds_before_ = std::max(seconds_before_, record.number("time", 0));
+    seconds_before_ = std::max(seconds_before_,
+                               record.read<records::Place>().time.value_or(0));
   }
 }
 
 void RunSink::remember(const Record& record) {
-  const std::string kind = record.text("kind");
-  if (kind == "train")
-    turns_ = std::max<std::int64_t>(turns_,
-                                    std::llround(record.number("turn", 0)) + 1);
-  if (kind == "evaluation") {
-    last_evaluation_ = record;
-    keeper_.evaluated(record);
+  if (const auto train = record.as<records::Train>())
+    turns_ = std::max(turns_, train->turn + 1);
+  if (const auto evaluation = record.as<records::Evaluation>()) {
+    last_evaluation_ = evaluation;
+    keeper_.evaluated(*evaluation);
   }
-  if (kind == "block")
-    blocks_[static_cast<int>(record.number("block", 0))] = record;
-  if (kind == "forecast")
-    forecasts_[static_cast<int>(record.number("block", 0))] = record;
-  if (kind == "dropped")
-    dropped_[static_cast<int>(record.number("boundary", 0))] =
-        record.integer("messages");
-  if (kind == "clock")
-    clock_[static_cast<int>(record.number("block", 0))] = record;
+  if (const auto block = record.as<records::Block>())
+    blocks_[block->block] = *block;
+  if (const auto forecast = record.as<records::Forecast>())
+    forecasts_[forecast->block] = *forecast;
+  if (const auto dropped = record.as<records::Dropped>())
+    dropped_[dropped->boundary] = dropped->messages;
+  if (const auto clock = record.as<records::Clock>())
+    clock_[clock->block.value_or(0)] = *clock;
 }
 
 void RunSink::write(const Record& record) {
   remember(record);
   Record stamped = record;
-  stamped.set("time", seconds_before_ + seconds_since(started_));
+  records::stamp(stamped, seconds_before_ + seconds_since(started_));
   for (const auto& sink : sinks_) sink->write(stamped);
 }
 

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "experiments/runs/checkpoint_keeper.h"
+#include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
 #include "lib/metrics/time_spent.h"
 
@@ -23,13 +25,17 @@ class RunSink final : public Sink {
 
   /// How many turns some block has applied, as far as records tell.
   std::int64_t turns() const { return turns_; }
-  const Record& last_evaluation() const { return last_evaluation_; }
+  const std::optional<records::Evaluation>& last_evaluation() const {
+    return last_evaluation_;
+  }
   /// By block: what each has cost. Filled at the run's end.
-  const std::map<int, Record>& blocks() const { return blocks_; }
+  const std::map<int, records::Block>& blocks() const { return blocks_; }
   /// By block: the memory that was forecast before the first turn.
-  const std::map<int, Record>& forecasts() const { return forecasts_; }
+  const std::map<int, records::Forecast>& forecasts() const {
+    return forecasts_;
+  }
   /// By block: what the virtual engine's clock says; that of the run under 0.
-  const std::map<int, Record>& clock() const { return clock_; }
+  const std::map<int, records::Clock>& clock() const { return clock_; }
   /// By boundary: activations that were dropped.
   const std::map<int, std::int64_t>& dropped() const { return dropped_; }
 
@@ -41,10 +47,10 @@ class RunSink final : public Sink {
   double seconds_before_ = 0;
   SteadyTime started_ = std::chrono::steady_clock::now();
   std::int64_t turns_ = 0;
-  Record last_evaluation_;
-  std::map<int, Record> blocks_;
-  std::map<int, Record> forecasts_;
-  std::map<int, Record> clock_;
+  std::optional<records::Evaluation> last_evaluation_;
+  std::map<int, records::Block> blocks_;
+  std::map<int, records::Forecast> forecasts_;
+  std::map<int, records::Clock> clock_;
   std::map<int, std::int64_t> dropped_;
 };
 

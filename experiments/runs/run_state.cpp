@@ -1,14 +1,13 @@
 #include "experiments/runs/run_state.h"
 
 #include <filesystem>
-#include <fstream>
 #include <limits>
-#include <utility>
 
 #include "experiments/config/files/extends.h"
 #include "experiments/config/numbers.h"
 #include "experiments/runs/provenance.h"
 #include "experiments/runs/run_folder.h"
+#include "experiments/runs/run_reader.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 
@@ -44,25 +43,21 @@ std::string difference_of(const std::string& folder,
 
 /// The marker may be missing: a run that was killed just before it has its
 /// figure and last checkpoint all the same.
-bool is_done(const std::string& folder, const Record& evaluation,
+bool is_done(const std::string& folder,
+             const std::optional<records::Evaluation>& evaluation,
              std::int64_t last_checkpoint, std::int64_t turns) {
-  if (evaluation.values.empty()) return false;
+  if (!evaluation) return false;
   if (fs::exists(folder + "/done")) return true;
-  return last_checkpoint >= turns &&
-         evaluation.number("turn", 0) >= static_cast<double>(turns);
+  return last_checkpoint >= turns && evaluation->turn >= turns;
 }
 
 }  // namespace
 
-Record evaluation_until(const std::string& folder, std::int64_t turn) {
-  std::ifstream file(folder + "/metrics.jsonl");
-  Record last;
-  for (std::string line; std::getline(file, line);) {
-    if (file.eof()) break;  // half a line, of a run that was killed
-    Record record = record_from_json(line);
-    if (record.text("kind") == "evaluation" && record.integer("turn") <= turn)
-      last = std::move(record);
-  }
+std::optional<records::Evaluation> evaluation_until(const std::string& folder,
+                                                    std::int64_t turn) {
+  std::optional<records::Evaluation> last;
+  for (const auto& each : RunReader(folder).next<records::Evaluation>())
+    if (each.turn <= turn) last = each;
   return last;
 }
 
@@ -78,11 +73,11 @@ RunState state_of(const std::string& folder, const Experiment& experiment,
   const auto checkpoints = find_checkpoints(checkpoints_of_run(folder));
   const std::int64_t last =
       checkpoints.empty() ? 0 : checkpoints.rbegin()->first;
-  Record evaluation =
+  const auto evaluation =
       evaluation_until(folder, std::numeric_limits<std::int64_t>::max());
   if (is_done(folder, evaluation, last, experiment.length.turns)) {
     state.kind = RunState::Kind::done;
-    state.evaluation = std::move(evaluation);
+    state.evaluation = *evaluation;
   } else {
     state.kind = checkpoints.empty() ? RunState::Kind::begun
                                      : RunState::Kind::unfinished;

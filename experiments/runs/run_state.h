@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "experiments/config/experiment.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 
@@ -20,8 +21,8 @@ struct RunState {
     other  ///< a run with another config
   };
   Kind kind = Kind::absent;
-  std::string difference = {};  ///< other: what differs first
-  Record evaluation = {};       ///< done: the last one
+  std::string difference = {};          ///< other: what differs first
+  records::Evaluation evaluation = {};  ///< done: the last one
   /// done, unfinished: run.json, what it was run with.
   nlohmann::ordered_json provenance = nlohmann::ordered_json::object();
 };
@@ -31,8 +32,8 @@ struct RunState {
 RunState state_of(const std::string& folder, const Experiment& experiment,
                   const std::string& data_root);
 
-/// The last evaluation of a run after that turn or before it; empty when there
-/// is none.
-Record evaluation_until(const std::string& folder, std::int64_t turn);
+/// The last evaluation of a run after that turn or before it.
+std::optional<records::Evaluation> evaluation_until(const std::string& folder,
+                                                    std::int64_t turn);
 
 }  // namespace sluice

@@ -35,17 +35,12 @@ void replace_file(const std::string& path, const std::string& text) {
 }
 
 /// NaN and infinities have no place in JSON.
-void set_number(Json& into, const char* name, const Record& from,
-                const char* key) {
-  if (const Record::Value* value = from.find(key)) {
-    const double number = from.number(key, 0);
-    if (std::holds_alternative<std::string>(*value))
-      into[name] = std::get<std::string>(*value);
-    else if (std::isfinite(number))
-      into[name] = number;
-    else
-      into[name] = std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
-  }
+void set_number(Json& into, const char* name, std::optional<double> number) {
+  if (!number) return;
+  if (std::isfinite(*number))
+    into[name] = *number;
+  else
+    into[name] = std::isnan(*number) ? "nan" : *number > 0 ? "inf" : "-inf";
 }
 
 }  // namespace
@@ -61,26 +56,26 @@ StatusFile::StatusFile(const Experiment& experiment, std::string folder,
       next_(std::move(next)) {}
 
 void StatusFile::write(const Record& record) {
-  const std::string kind = record.text("kind");
-  if (kind == "train") blocks_[record.integer("block")].train = record;
-  if (kind == "evaluation") evaluation_ = record;
-  if (kind == "status")
-    remember(record);
+  if (const auto train = record.as<records::Train>())
+    blocks_[train->block].train = train;
+  if (const auto evaluation = record.as<records::Evaluation>())
+    evaluation_ = evaluation;
+  if (const auto status = record.as<records::Status>())
+    remember(*status);
   else
     next_->write(record);
   if (seconds_since(saved_) >= kPeriod) save("running");
 }
 
-void StatusFile::remember(const Record& status) {
-  BlockStatus& block = blocks_[status.integer("block")];
-  const double passed =
-      status.number("clock", 0) - block.status.number("clock", 0);
+void StatusFile::remember(const records::Status& status) {
+  BlockStatus& block = blocks_[status.block];
+  const records::Status before = block.status.value_or(records::Status());
+  const double passed = status.clock - before.clock;
   if (block.heard > 0 && passed > 0) {
-    const auto grown = [&](const char* name) {
-      return status.number(name, 0) - block.status.number(name, 0);
-    };
-    block.turns_per_second = grown("turn") / passed;
-    block.waiting_share = std::clamp(grown("waiting_s") / passed, 0.0, 1.0);
+    block.turns_per_second =
+        static_cast<double>(status.turn - before.turn) / passed;
+    block.waiting_share =
+        std::clamp((status.waiting_s - before.waiting_s) / passed, 0.0, 1.0);
   }
   block.status = status;
   block.heard = seconds_since_1970();
@@ -100,23 +95,31 @@ void StatusFile::save(const std::string& state) {
                {"turns", experiment_.length.turns},
                {"turns_per_epoch", experiment_.turns_per_epoch},
                {"samples_per_turn", samples_per_turn(experiment_)}};
-  set_number(json, "test_loss", evaluation_, "loss");
-  set_number(json, "test_accuracy", evaluation_, "accuracy");
-  set_number(json, "validation_loss", evaluation_, "validation_loss");
-  set_number(json, "validation_accuracy", evaluation_, "validation_accuracy");
+  if (evaluation_) {
+    set_number(json, "test_loss", evaluation_->loss);
+    set_number(json, "test_accuracy", evaluation_->accuracy);
+    set_number(json, "validation_loss", evaluation_->validation_loss);
+    set_number(json, "validation_accuracy", evaluation_->validation_accuracy);
+  }
   Json list = Json::array();
   for (const auto& [number, block] : blocks_) {
     Json one = {{"block", number},
-                {"turn", std::max(block.status.integer("turn"),
-                                  block.train.integer("turn"))},
+                {"turn", std::max(block.status ? block.status->turn : 0,
+                                  block.train ? block.train->turn : 0)},
                 {"turns_per_second", block.turns_per_second},
                 {"waiting_share", block.waiting_share},
                 {"heard", block.heard}};
-    set_number(one, "loss", block.train, "loss");
-    set_number(one, "accuracy", block.train, "accuracy");
-    set_number(one, "staleness", block.train, "d_batch");
-    set_number(one, "queue_below_bytes", block.status, "queue_below_bytes");
-    set_number(one, "queue_above_bytes", block.status, "queue_above_bytes");
+    if (block.train) {
+      set_number(one, "loss", block.train->loss);
+      set_number(one, "accuracy", block.train->accuracy);
+      set_number(one, "staleness", static_cast<double>(block.train->d_batch));
+    }
+    if (block.status) {
+      set_number(one, "queue_below_bytes",
+                 static_cast<double>(block.status->queue_below_bytes));
+      set_number(one, "queue_above_bytes",
+                 static_cast<double>(block.status->queue_above_bytes));
+    }
     list.push_back(std::move(one));
   }
   json["blocks"] = std::move(list);

@@ -3,16 +3,18 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "experiments/config/experiment.h"
+#include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
 #include "lib/metrics/time_spent.h"
 
 namespace sluice {
 
-/// How a run goes, for `sluice watch`: keeps the records of the kind "status"
-/// that workers send every second, and writes the newest with what metrics say
+/// How a run goes, for `sluice watch`: keeps the records::Status that workers
+/// send every second, and writes the newest with what metrics say
 /// beside them into the folder's status.json, once a second and at the end; all
 /// others it passes on. The file is replaced as a whole, so that a reader, on
 /// another host too, sees one state.
@@ -30,21 +32,21 @@ class StatusFile final : public Sink {
 
  private:
   struct BlockStatus {
-    Record status;
-    Record train;
+    std::optional<records::Status> status;
+    std::optional<records::Train> train;
     double heard = 0;  // seconds since 1970
     // Over the time between the last two status records:
     double turns_per_second = 0;
     double waiting_share = 0;
   };
-  void remember(const Record& status);
+  void remember(const records::Status& status);
   void save(const std::string& state);
 
   const Experiment& experiment_;
   std::string path_;
   std::shared_ptr<Sink> next_;
-  std::map<std::int64_t, BlockStatus> blocks_;
-  Record evaluation_;
+  std::map<int, BlockStatus> blocks_;
+  std::optional<records::Evaluation> evaluation_;
   SteadyTime saved_ = {};
 };
 

@@ -13,6 +13,7 @@
 #include "lib/base/crc32c.h"
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 namespace {
@@ -82,16 +83,12 @@ std::string scalar(std::string_view tag, double value) {
 bool is_figure(const std::string& name, const Record::Value& value) {
   const bool is_number = std::holds_alternative<double>(value) ||
                          std::holds_alternative<std::int64_t>(value);
-  const bool is_place = name == "turn" || name == "block" || name == "batch" ||
-                        name == "epoch" || name == "time";
-  return is_number && !is_place;
+  return is_number && !records::is_place(name);
 }
 
-std::string scalars_of(const Record& record) {
+std::string scalars_of(const Record& record, const records::Place& place) {
   const std::string owner =
-      record.find("block") != nullptr
-          ? fmt::format("block{:.0f}", record.number("block", 0))
-          : record.text("kind");
+      place.block ? fmt::format("block{}", *place.block) : place.kind;
   std::string scalars;
   for (const auto& [name, value] : record.values)
     if (is_figure(name, value))
@@ -143,10 +140,11 @@ void TensorBoardFile::flush() {
 }
 
 void TensorBoardFile::write(const Record& record) {
-  if (record.find("turn") == nullptr) return;
-  const std::string scalars = scalars_of(record);
+  const auto place = record.read<records::Place>();
+  if (!place.turn) return;
+  const std::string scalars = scalars_of(record, place);
   if (scalars.empty()) return;
-  append(event(start_ + record.number("time", 0), record.integer("turn"),
+  append(event(start_ + place.time.value_or(0), *place.turn,
                text_field(5, scalars)));
   if (seconds_since(flushed_) > 1) flush();
 }

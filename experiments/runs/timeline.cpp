@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -18,26 +19,15 @@ namespace {
 /// Shorter ones are nothing but the call.
 constexpr double kShortestWait = 20e-6;  // s
 
-int block_of(const Record& record) {
-  return static_cast<int>(record.integer("block"));
-}
-
-double start_of(const Record& record) {
-  return record.number("start", 0);
-}
-
-double end_of(const Record& record) {
-  return record.number("end", 0);
-}
-
 /// Messages of a kind and batch go from one block to another in order.
 using Way = std::tuple<std::string, int, int, std::int64_t>;
 
-Way way_of(const Record& record, bool is_sent) {
-  const int block = block_of(record);
-  const int peer = static_cast<int>(record.integer("peer"));
-  return {record.text("message"), is_sent ? block : peer,
-          is_sent ? peer : block, record.integer("batch")};
+Way way_of(const records::Sent& sent) {
+  return {sent.message, sent.block, sent.peer, sent.batch};
+}
+
+Way way_of(const records::Taken& taken) {
+  return {taken.message, taken.peer, taken.block, taken.batch};
 }
 
 /// Writes with the first action as time 0.
@@ -50,41 +40,41 @@ class Drawing {
     trace_.clock(block, clock);
   }
 
-  void action(const Record& record) {
-    trace_.slice(
-        block_of(record), record.text("name"), record.text("category"),
-        start_of(record) - zero_, end_of(record) - zero_,
-        {{"batch", record.integer("batch")}, {"turn", record.integer("turn")}});
-    const double end = end_of(record) - zero_;
-    trace_.counter(block_of(record), "waiting bytes", end,
-                   record.number("waiting_bytes", 0));
-    if (record.find("staleness") != nullptr)
-      trace_.counter(block_of(record), "staleness", end,
-                     record.number("staleness", 0));
+  void action(const records::Action& action) {
+    slice(action, action.name, action.category);
+    const double end = action.end - zero_;
+    trace_.counter(action.block, "waiting bytes", end,
+                   static_cast<double>(action.waiting_bytes));
+    if (action.staleness)
+      trace_.counter(action.block, "staleness", end,
+                     static_cast<double>(*action.staleness));
   }
 
-  void wait(const Record& record, bool is_sent) {
-    if (end_of(record) - start_of(record) < kShortestWait) return;
-    const std::string name =
-        is_sent
-            ? fmt::format("wait for room towards block {}",
-                          record.integer("peer"))
-            : fmt::format("wait for {} {} of block {}", record.text("message"),
-                          record.integer("batch"), record.integer("peer"));
-    trace_.slice(
-        block_of(record), name, "wait", start_of(record) - zero_,
-        end_of(record) - zero_,
-        {{"batch", record.integer("batch")}, {"turn", record.integer("turn")}});
+  void wait(const records::Sent& sent) {
+    wait(sent, fmt::format("wait for room towards block {}", sent.peer));
+  }
+  void wait(const records::Taken& taken) {
+    wait(taken, fmt::format("wait for {} {} of block {}", taken.message,
+                            taken.batch, taken.peer));
   }
 
-  void arrow(const Record& sent, const Record& taken) {
+  void arrow(const records::Sent& sent, const records::Taken& taken) {
     ++messages_;
-    const std::string name = sent.text("message");
-    trace_.sent(messages_, name, block_of(sent), start_of(sent) - zero_);
-    trace_.taken(messages_, name, block_of(taken), end_of(taken) - zero_);
+    trace_.sent(messages_, sent.message, sent.block, sent.start - zero_);
+    trace_.taken(messages_, sent.message, taken.block, taken.end - zero_);
   }
 
  private:
+  void wait(const records::Moved& moved, const std::string& name) {
+    if (moved.end - moved.start >= kShortestWait) slice(moved, name, "wait");
+  }
+  void slice(const auto& told, const std::string& name,
+             std::string_view category) {
+    trace_.slice(told.block, name, category, told.start - zero_,
+                 told.end - zero_,
+                 {{"batch", told.batch}, {"turn", told.turn}});
+  }
+
   TraceWriter trace_;
   double zero_;
   std::int64_t messages_ = 0;
@@ -96,53 +86,50 @@ TimelineRecord::TimelineRecord(int blocks, std::shared_ptr<Sink> next)
     : blocks_(blocks), next_(std::move(next)) {}
 
 void TimelineRecord::write(const Record& record) {
-  const std::string kind = record.text("kind");
-  if (kind == "action")
-    actions_.push_back(record);
-  else if (kind == "taken")
-    taken_.push_back(record);
-  else if (kind == "sent")
-    sent_.push_back(record);
-  else if (kind == "clock_offset")
-    clocks_[block_of(record)] = clock_offset_from(record);
+  if (auto action = record.as<records::Action>())
+    actions_.push_back(*std::move(action));
+  else if (auto taken = record.as<records::Taken>())
+    taken_.push_back(*std::move(taken));
+  else if (auto sent = record.as<records::Sent>())
+    sent_.push_back(*std::move(sent));
+  else if (const auto clock = record.as<records::ClockOffset>())
+    clocks_[clock->block] = {clock->offset_s, clock->uncertainty_s};
   else
     next_->write(record);
 }
 
-std::vector<Record> TimelineRecord::in_order(
-    const std::vector<Record>& records) const {
-  std::vector<Record> ordered = records;
-  for (Record& record : ordered) {
-    const auto clock = clocks_.find(block_of(record));
+template <class Told>
+std::vector<Told> TimelineRecord::in_order(std::vector<Told> told) const {
+  for (Told& each : told) {
+    const auto clock = clocks_.find(each.block);
     if (clock == clocks_.end()) continue;
-    const double ahead = clock->second.correction();
-    record.set("start", start_of(record) - ahead);
-    record.set("end", end_of(record) - ahead);
+    each.start -= clock->second.correction();
+    each.end -= clock->second.correction();
   }
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const Record& left, const Record& right) {
-                     return start_of(left) < start_of(right);
+  std::stable_sort(told.begin(), told.end(),
+                   [](const Told& left, const Told& right) {
+                     return left.start < right.start;
                    });
-  return ordered;
+  return told;
 }
 
 void TimelineRecord::save(const std::string& folder) const {
   if (actions_.empty()) return;
   const std::string path = folder + "/trace.json";
   OutputFile file(path);
-  const std::vector<Record> actions = in_order(actions_);
+  const auto actions = in_order(actions_);
   {
-    Drawing drawing(file, blocks_, start_of(actions.front()));
+    Drawing drawing(file, blocks_, actions.front().start);
     for (const auto& [block, clock] : clocks_) drawing.clock(block, clock);
-    for (const Record& action : actions) drawing.action(action);
-    std::map<Way, std::deque<Record>> under_way;
-    for (const Record& sent : in_order(sent_)) {
-      drawing.wait(sent, /*is_sent=*/true);
-      under_way[way_of(sent, true)].push_back(sent);
+    for (const auto& action : actions) drawing.action(action);
+    std::map<Way, std::deque<records::Sent>> under_way;
+    for (const records::Sent& sent : in_order(sent_)) {
+      drawing.wait(sent);
+      under_way[way_of(sent)].push_back(sent);
     }
-    for (const Record& taken : in_order(taken_)) {
-      drawing.wait(taken, /*is_sent=*/false);
-      std::deque<Record>& sent = under_way[way_of(taken, false)];
+    for (const records::Taken& taken : in_order(taken_)) {
+      drawing.wait(taken);
+      std::deque<records::Sent>& sent = under_way[way_of(taken)];
       if (sent.empty()) continue;  // before the trace began
       drawing.arrow(sent.front(), taken);
       sent.pop_front();

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "lib/metrics/clock_offset.h"
+#include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
 
 namespace sluice {
 
 /// The timeline of blocks in threads or processes: keeps the records of
-/// lib/workers/seat_timeline.h and lib/metrics/clock_offset.h, and passes all
-/// others on.
+/// lib/workers/seat_timeline.h and of clocks, and passes all others on.
 class TimelineRecord final : public Sink {
  public:
   TimelineRecord(int blocks, std::shared_ptr<Sink> next);
@@ -28,12 +28,13 @@ class TimelineRecord final : public Sink {
  private:
   /// The records with times by the coordinator's clock, in the order of their
   /// starts.
-  std::vector<Record> in_order(const std::vector<Record>& records) const;
+  template <class Told>
+  std::vector<Told> in_order(std::vector<Told> told) const;
 
   int blocks_;
-  std::vector<Record> actions_;
-  std::vector<Record> taken_;
-  std::vector<Record> sent_;
+  std::vector<records::Action> actions_;
+  std::vector<records::Taken> taken_;
+  std::vector<records::Sent> sent_;
   std::map<int, ClockOffset> clocks_;  // by block
   std::shared_ptr<Sink> next_;
 };

@@ -70,7 +70,7 @@ class Verification {
 
   std::string difference_in(const std::string& folder) {
     if (verified_.is_free) return replay(folder).difference();
-    Hashes hashes = read_hashes(folder + "/metrics.jsonl");
+    Hashes hashes = read_hashes(folder);
     if (verified_.engines.empty()) {
       reference_ = std::move(hashes);
       return "";

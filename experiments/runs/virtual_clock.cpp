@@ -1,9 +1,7 @@
 #include "experiments/runs/virtual_clock.h"
 
 #include <algorithm>
-#include <string_view>
-
-#include <fmt/format.h>
+#include <iterator>
 
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
@@ -13,14 +11,6 @@ namespace {
 
 /// A block may be ahead of the others by less.
 constexpr std::int64_t kGradientsKept = 4096;
-
-std::string gradient_key(int block, std::int64_t batch) {
-  return fmt::format("gradient_{}_{}", block, batch);
-}
-
-std::string block_key(std::string_view what, int block) {
-  return fmt::format("{}_{}", what, block);
-}
 
 /// Gradients that may be on their way at a checkpoint of that turn. For blocks
 /// that run free these are all that could be: the checkpoint itself knows
@@ -36,16 +26,15 @@ std::vector<Transfer> on_their_way(const RunPlan& plan, std::int64_t turn) {
   return all;
 }
 
-SavedClock clock_in(const Record& saved, const RunPlan& plan) {
-  SavedClock clock;
-  if (saved.values.empty()) return clock;
-  for (const BlockPlan& block : plan.blocks)
-    clock.blocks.push_back(saved.number(block_key("at", block.block), 0));
-  for (const Transfer& sent : on_their_way(plan, saved.integer("turn"))) {
-    const std::string key = gradient_key(sent.to, sent.batch);
-    if (saved.find(key) != nullptr)
-      clock.gradients[{sent.to, sent.batch}] = saved.number(key, 0);
-  }
+SavedClock clock_in(const records::SavedClock& saved, const RunPlan& plan) {
+  SavedClock clock{.blocks = std::vector<double>(plan.blocks.size())};
+  for (const auto& [block, at, busy] : saved.blocks)
+    if (block >= 1 && block <= std::ssize(clock.blocks))
+      clock.blocks[static_cast<std::size_t>(block) - 1] = at;
+  for (const Transfer& sent : on_their_way(plan, saved.turn))
+    if (const auto came = saved.gradients.find({sent.to, sent.batch});
+        came != saved.gradients.end())
+      clock.gradients.insert(*came);
   return clock;
 }
 
@@ -53,16 +42,19 @@ SavedClock clock_in(const Record& saved, const RunPlan& plan) {
 
 VirtualClock::VirtualClock(const Experiment& experiment, const Costs& costs,
                            std::string folder, std::shared_ptr<Sink> sink,
-                           const Record& saved)
+                           const std::optional<records::SavedClock>& saved)
     : experiment_(experiment),
       costs_(costs),
       folder_(std::move(folder)),
       sink_(std::move(sink)),
-      start_(clock_in(saved, experiment.plans.at(static_cast<std::size_t>(
-                                 saved.integer("phase"))))),
-      turns_(saved.integer("turns")) {
-  for (const BlockPlan& block : experiment.plans.front().blocks)
-    busy_.push_back(saved.number(block_key("busy", block.block), 0));
+      busy_(experiment.plans.front().blocks.size()) {
+  if (!saved) return;
+  start_ = clock_in(
+      *saved, experiment.plans.at(static_cast<std::size_t>(saved->phase)));
+  turns_ = saved->turns;
+  for (const auto& [block, at, busy] : saved->blocks)
+    if (block >= 1 && block <= std::ssize(busy_))
+      busy_[static_cast<std::size_t>(block) - 1] = busy;
 }
 
 /// Made with its first action: what an earlier part has drawn of turns before
@@ -96,53 +88,46 @@ void VirtualClock::watch(const TimedAction& timed) {
 
 void VirtualClock::save(const TimedAction& checkpoint) {
   const std::int64_t turn = checkpoint.action.turn;
-  Record& record = saving_[turn];
-  if (checkpoint.block == 1) record.set("turns", turns_);
-  record.set(block_key("at", checkpoint.block), checkpoint.end);
-  record.set(block_key("busy", checkpoint.block),
-             busy_[static_cast<std::size_t>(checkpoint.block) - 1]);
-  for (std::size_t k = 1; k <= busy_.size(); ++k)
-    if (record.find(block_key("at", static_cast<int>(k))) == nullptr) return;
-  record.set("kind", "saved_clock");
-  record.set("turn", turn);
-  record.set("phase", checkpoint.action.phase);
+  records::SavedClock& saved = saving_[turn];
+  if (checkpoint.block == 1) saved.turns = turns_;
+  saved.blocks.push_back(
+      {checkpoint.block, checkpoint.end,
+       busy_[static_cast<std::size_t>(checkpoint.block) - 1]});
+  if (saved.blocks.size() < busy_.size()) return;
+  saved.turn = turn;
+  saved.phase = checkpoint.action.phase;
   const RunPlan& plan =
-      experiment_.plans.at(static_cast<std::size_t>(checkpoint.action.phase));
+      experiment_.plans.at(static_cast<std::size_t>(saved.phase));
   for (const Transfer& sent : on_their_way(plan, turn))
     if (const auto came = gradients_.find({sent.to, sent.batch});
         came != gradients_.end())
-      record.set(gradient_key(sent.to, sent.batch), came->second);
-  sink_->write(record);
+      saved.gradients.insert(*came);
+  sink_->write(to_record(saved));
   saving_.erase(turn);
 }
 
 void VirtualClock::report(double seconds) const {
   if (seconds <= 0) return;
   const auto turns = static_cast<double>(turns_);
-  Record run;
-  run.set("kind", "clock");
-  run.set("seconds", seconds);
-  run.set("samples_per_second",
-          turns * samples_per_turn(experiment_) / seconds);
-  run.set("speed_up",
-          turns * seconds_in_one_block(costs_, experiment_.plans.front()) /
-              seconds);
-  sink_->write(run);
-  for (std::size_t k = 0; k < busy_.size(); ++k) {
-    Record block;
-    block.set("kind", "clock");
-    block.set("block", static_cast<std::int64_t>(k) + 1);
-    block.set("busy_s", busy_[k]);
-    block.set("utilisation", busy_[k] / seconds);
-    sink_->write(block);
-  }
+  sink_->write(records::Clock{
+      .seconds = seconds,
+      .samples_per_second = turns * samples_per_turn(experiment_) / seconds,
+      .speed_up = turns *
+                  seconds_in_one_block(costs_, experiment_.plans.front()) /
+                  seconds});
+  for (std::size_t k = 0; k < busy_.size(); ++k)
+    sink_->write(records::Clock{.block = static_cast<int>(k) + 1,
+                                .busy_s = busy_[k],
+                                .utilisation = busy_[k] / seconds});
 }
 
-Record saved_clock_in(const std::vector<Record>& history, std::int64_t turn) {
-  Record found;
+std::optional<records::SavedClock> saved_clock_in(
+    const std::vector<Record>& history, std::int64_t turn) {
+  std::optional<records::SavedClock> found;
   for (const Record& record : history)
-    if (record.text("kind") == "saved_clock" && record.integer("turn") == turn)
-      found = record;
+    if (auto saved = records::saved_clock_from(record);
+        saved && saved->turn == turn)
+      found = std::move(saved);
   return found;
 }
 

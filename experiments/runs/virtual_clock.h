@@ -10,30 +10,29 @@
 
 #include "experiments/config/experiment.h"
 #include "lib/base/output_file.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 #include "lib/metrics/simulated_trace.h"
 #include "lib/metrics/sink.h"
 
 namespace sluice {
 
 /// Watches a run of the virtual engine whose actions take time: writes the
-/// folder's trace.json, beside every checkpoint where the clock is, as a record
-/// of kind "saved_clock", and at the end what the clock says of the run.
+/// folder's trace.json, beside every checkpoint where the clock is, as a
+/// records::SavedClock, and at the end what the clock says of the run.
 class VirtualClock {
  public:
-  /// `saved`: the saved_clock of the checkpoint that the run continues from, or
-  /// an empty record: then the clock begins at 0. The experiment and the costs
+  /// `saved`: of the checkpoint that the run continues from; without one the
+  /// clock begins at 0. The experiment and the costs
   /// must outlive it.
   VirtualClock(const Experiment& experiment, const Costs& costs,
                std::string folder, std::shared_ptr<Sink> sink,
-               const Record& saved);
+               const std::optional<records::SavedClock>& saved);
 
   /// Where the run begins.
   const SavedClock& start() const { return start_; }
   void watch(const TimedAction& timed);
-  /// Records of kind "clock": one of the run (seconds, samples_per_second,
-  /// speed_up over one block), and one per block (busy_s, utilisation); of all
-  /// parts of a run that was continued.
+  /// Writes a records::Clock of the run and one per block, of all parts of a
+  /// run that was continued.
   void report(double seconds) const;
 
  private:
@@ -51,11 +50,12 @@ class VirtualClock {
   std::vector<double> busy_;  // index k-1
   /// When gradients came to a block: (block, batch).
   std::map<std::pair<int, std::int64_t>, double> gradients_;
-  std::map<std::int64_t, Record> saving_;  // by turn, until all blocks have
+  /// By turn, until all blocks have.
+  std::map<std::int64_t, records::SavedClock> saving_;
 };
 
-/// The saved_clock among the records of a run's turns before `turn`; empty when
-/// there is none.
-Record saved_clock_in(const std::vector<Record>& history, std::int64_t turn);
+/// The last of them that was saved after `turn` turns.
+std::optional<records::SavedClock> saved_clock_in(
+    const std::vector<Record>& history, std::int64_t turn);
 
 }  // namespace sluice

@@ -34,6 +34,7 @@
 #include "lib/engines/worker_loop.h"
 #include "lib/memory/allocator.h"
 #include "lib/memory/resident.h"
+#include "lib/metrics/records.h"
 #include "lib/schedules/executors.h"
 
 namespace sluice {
@@ -61,19 +62,8 @@ Secret secret_from_launcher() {
 
 namespace {
 
-/// A record (WorkerArguments), in the environment of a worker.
+/// WorkerArguments as a record, in the environment of a worker.
 constexpr const char* kWorkerVariable = "SLUICE_WORKER";
-
-std::string to_text(const WorkerArguments& arguments) {
-  Record record;
-  record.set("dir", arguments.folder);
-  record.set("block", std::int64_t{arguments.block});
-  record.set("join", arguments.address);
-  record.set("parent", std::int64_t{arguments.parent});
-  record.set("resume", arguments.resume);
-  record.set("inject", arguments.faults);
-  return to_json(record);
-}
 
 std::vector<std::string> sluice_worker(const std::string& program,
                                        const WorkerArguments& arguments) {
@@ -100,7 +90,7 @@ ChildCommand worker_command(const WorkerProgram& program,
   return {.arguments = program.arguments,
           .file = program.file,
           .environment = {
-              fmt::format("{}={}", kWorkerVariable, to_text(arguments))}};
+              fmt::format("{}={}", kWorkerVariable, to_json(arguments))}};
 }
 
 std::shared_ptr<FedSource> fed_by(Batches batches) {
@@ -113,20 +103,15 @@ std::optional<WorkerArguments> take_worker_arguments() {
   const char* const text =
       std::getenv(kWorkerVariable);  // NOLINT(concurrency-mt-unsafe)
   if (text == nullptr) return std::nullopt;
-  Record record;
+  WorkerArguments arguments;
   try {
-    record = record_from_json(text);
+    arguments = record_from_json(text).as<WorkerArguments>().value();
   } catch (const std::exception&) {
     throw UserError("{} is for Sluice's own worker processes: unset it",
                     kWorkerVariable);
   }
   ::unsetenv(kWorkerVariable);  // NOLINT(concurrency-mt-unsafe)
-  return WorkerArguments{.folder = record.text("dir"),
-                         .block = static_cast<int>(record.integer("block")),
-                         .address = record.text("join"),
-                         .parent = static_cast<int>(record.integer("parent")),
-                         .resume = record.text("resume"),
-                         .faults = record.text("inject")};
+  return arguments;
 }
 
 namespace {
@@ -144,12 +129,12 @@ class ProcessSink final : public Sink {
         gpu_(gpu),
         leads_(leads) {}
   void write(const Record& record) override {
-    if (record.text("kind") != "block") return next_->write(record);
-    Record grown = record;
-    if (leads_) grown.set("resident_bytes", resident_size().peak - at_start_);
-    if (reconnections_ > 0) grown.set("reconnections", reconnections_.load());
-    gpu_.describe(grown);
-    next_->write(grown);
+    auto block = record.as<records::Block>();
+    if (!block) return next_->write(record);
+    if (leads_) block->resident_bytes = resident_size().peak - at_start_;
+    if (reconnections_ > 0) block->reconnections = reconnections_;
+    gpu_.describe(*block);
+    next_->write(*block);
   }
 
  private:

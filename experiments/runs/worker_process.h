@@ -12,6 +12,7 @@
 #include "lib/engines/child_processes.h"
 #include "lib/engines/fed_source.h"
 #include "lib/engines/seat_order.h"
+#include "lib/metrics/record.h"
 #include "transport/meeting/rendezvous.h"
 #include "transport/wire/secret.h"
 
@@ -47,6 +48,8 @@ struct WorkerArguments {
   std::string resume = {};  ///< the checkpoint that the run continues from
   /// The faults that it shall make happen, as parse_injections() takes them.
   std::string faults = {};
+
+  SLUICE_RECORD("worker", folder, block, address, parent, resume, faults)
 };
 
 /// Starts the program as that worker, whose parent is this process.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
@@ -37,17 +36,16 @@ constexpr std::chrono::milliseconds kPeriod{20};
 
 /// A driver chooses by "accuracy" and "loss", so these are of the split that is
 /// there to choose by.
-Json figures_of(const Record& evaluation) {
-  const double nan = std::nan("");
+Json figures_of(const records::Evaluation& evaluation) {
   // JSON has no NaN; it is written as null.
-  Json figures = {{"turn", evaluation.integer("turn")},
-                  {"epoch", evaluation.number("epoch", nan)},
+  Json figures = {{"turn", evaluation.turn},
+                  {"epoch", evaluation.epoch},
                   {"split", choosing_split(evaluation)},
                   {"accuracy", Measure{"accuracy"}.in(evaluation)},
                   {"loss", Measure{"loss"}.in(evaluation)}};
   if (figures["split"] == "test") return figures;
-  figures["test_accuracy"] = evaluation.number("accuracy", nan);
-  figures["test_loss"] = evaluation.number("loss", nan);
+  figures["test_accuracy"] = evaluation.accuracy;
+  figures["test_loss"] = evaluation.loss;
   return figures;
 }
 
@@ -199,8 +197,8 @@ class Conversation {
   }
 
   void follow(Trial& trial) {
-    for (const Record& record : trial.tail.next()) {
-      trial.evaluations.push_back(figures_of(record));
+    for (const records::Evaluation& evaluation : trial.tail.next()) {
+      trial.evaluations.push_back(figures_of(evaluation));
       for (const Json& id : trial.ids) tell(id, trial.evaluations.back());
     }
   }

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <ios>
 #include <string>
 #include <vector>
 
-#include <sys/types.h>
-
-#include "lib/metrics/record.h"
+#include "experiments/runs/run_reader.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 
@@ -15,15 +13,23 @@ namespace sluice {
 /// checkpoint repeats some, with the same numbers: they come once.
 class EvaluationTail {
  public:
-  explicit EvaluationTail(std::string run_folder);
+  explicit EvaluationTail(const std::string& run_folder)
+      : reader_(run_folder) {}
 
   /// The evaluations that have been written since the last call.
-  std::vector<Record> next();
+  std::vector<records::Evaluation> next() {
+    std::vector<records::Evaluation> found =
+        reader_.next<records::Evaluation>();
+    std::erase_if(found, [&](const records::Evaluation& evaluation) {
+      const bool is_new = evaluation.turn > turn_;
+      if (is_new) turn_ = evaluation.turn;
+      return !is_new;
+    });
+    return found;
+  }
 
  private:
-  std::string path_;
-  ino_t file_ = 0;
-  std::streamoff at_ = 0;
+  RunReader reader_;
   std::int64_t turn_ = -1;
 };
 

@@ -15,9 +15,10 @@ namespace {
 /// it has not got there.
 double score_of(const SweepRun& run, std::int64_t turn,
                 const std::string& measure) {
-  const Record evaluation = evaluation_until(
+  const auto evaluation = evaluation_until(
       run.folder, turn > 0 ? turn : std::numeric_limits<std::int64_t>::max());
-  const double value = Measure{measure}.in(evaluation);
+  const double value =
+      Measure{measure}.in(evaluation.value_or(records::Evaluation()));
   return measure == "loss" ? -value : value;
 }
 
@@ -47,7 +48,8 @@ std::int64_t turn_of_rung(const Experiment& experiment, double epochs) {
 bool has_reached(const SweepRun& run, std::int64_t turn) {
   if (run.is_done()) return true;
   if (turn == 0 || run.state.kind != RunState::Kind::unfinished) return false;
-  return evaluation_until(run.folder, turn).integer("turn") == turn;
+  const auto evaluation = evaluation_until(run.folder, turn);
+  return evaluation && evaluation->turn == turn;
 }
 
 std::vector<std::size_t> best_cells(const std::vector<std::size_t>& cells,

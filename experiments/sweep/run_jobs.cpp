@@ -24,7 +24,8 @@ std::string text_of(const RunJob& job, const RunEnd& end) {
     case RunEnd::Kind::at_rung:
       return fmt::format(
           "{} after turn {}",
-          figures_text(evaluation_until(run.folder, job.pause_turn)),
+          figures_text(evaluation_until(run.folder, job.pause_turn)
+                           .value_or(records::Evaluation())),
           job.pause_turn);
     case RunEnd::Kind::stopped:
       return run.state.kind == RunState::Kind::unfinished

@@ -201,7 +201,7 @@ void SlurmLauncher::finish(const RunJob& job) {
   RunEnd end{.kind = RunEnd::Kind::stopped};
   if (run.is_done())
     end = {.kind = RunEnd::Kind::done,
-           .seconds = run.state.evaluation.number("time", 0)};
+           .seconds = run.state.evaluation.time.value_or(0)};
   else if (!run.failure.empty())
     end = {.kind = RunEnd::Kind::failed, .reason = run.failure};
   else if (job.pause_turn > 0 && has_reached(run, job.pause_turn))

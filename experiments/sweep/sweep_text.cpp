@@ -152,10 +152,9 @@ std::string cells_text(const SweepRuns& runs) {
   return text;
 }
 
-std::string figures_text(const Record& evaluation) {
+std::string figures_text(const records::Evaluation& evaluation) {
   return fmt::format("accuracy {:.2f} %, loss {:.4f}",
-                     100 * evaluation.number("accuracy", 0),
-                     evaluation.number("loss", 0));
+                     100 * evaluation.accuracy, evaluation.loss);
 }
 
 std::string results_text(const SweepRuns& runs) {
@@ -169,8 +168,8 @@ std::string results_text(const SweepRuns& runs) {
     std::vector<double> losses;
     for (const SweepRun& run : runs.all()) {
       if (run.cell != i || !run.is_done()) continue;
-      accuracies.push_back(run.state.evaluation.number("accuracy", 0));
-      losses.push_back(run.state.evaluation.number("loss", 0));
+      accuracies.push_back(run.state.evaluation.accuracy);
+      losses.push_back(run.state.evaluation.loss);
     }
     const bool is_empty = accuracies.empty();
     text +=

@@ -15,7 +15,7 @@ std::string plan_text(const SweepRuns& runs, const SweepOptions& options,
 std::string cells_text(const SweepRuns& runs);
 
 /// "accuracy 93.20 %, loss 0.2134"
-std::string figures_text(const Record& evaluation);
+std::string figures_text(const records::Evaluation& evaluation);
 
 /// A line per cell: mean and standard deviation over the seeds that are done.
 std::string results_text(const SweepRuns& runs);

@@ -5,9 +5,12 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "lib/base/channel.h"
 #include "lib/blocks/source.h"
+#include "lib/engines/control_codec.h"
 #include "lib/metrics/record.h"
 #include "lib/schedules/plan.h"
 
@@ -27,21 +30,31 @@ inline constexpr Deadline kControlDeadline = std::chrono::hours(24 * 365);
 /// be waiting itself; the launcher finds the worker that does, and kills it.
 inline constexpr Deadline kSupervisedDeadline = kControlDeadline;
 
-/// Messages of the kind `clock`: a question, and the answer to it.
-Message clock_question();
-Message clock_answer();
-
-/// A record as a message: one tensor "json" of bytes.
-Message control_message(MessageKind kind, const Record& record);
+/// What a worker has to say for the metrics, and back: JSON.
+Message record_message(const Record& record);
 Record record_of(const Message& message);
 
-/// What a block that runs free has done in a phase, as a record of the kind
-/// "actions".
-Record actions_record(int block, std::int64_t phase,
-                      const std::string& actions);
+/// A message with such bytes as its first tensor, and those bytes. Throws
+/// LinkError where there is none of that name.
+Message bytes_message(MessageKind kind, const char* name,
+                      std::string_view bytes);
+std::string_view bytes_of(const Message& message, const char* name);
+[[noreturn]] void throw_unreadable(const Message& message);
 
-Record to_record(const Grant& grant);
-Grant grant_from(const Record& record);
+inline constexpr const char* kSaid = "said";
+
+/// One of the structs of control_codec.h, and back. Throws LinkError when the
+/// message says something else.
+template <class T>
+Message control_message(MessageKind kind, const T& said) {
+  return bytes_message(kind, kSaid, control::encoded(said));
+}
+template <class T>
+T said_in(const Message& message) {
+  auto said = control::decoded<T>(bytes_of(message, kSaid));
+  if (!said) throw_unreadable(message);
+  return *std::move(said);
+}
 
 /// A grant on its way to a worker, with the batch of its turn, if any.
 Message grant_message(const Grant& grant, const Batch* batch = nullptr);
@@ -51,23 +64,8 @@ std::optional<Batch> batch_of(const Message& message);
 /// What an exception says, on one line: LibTorch's without their stack.
 std::string text_of(const std::exception& error);
 
-/// What stopped a worker; the values are what workers say.
-enum class Cause : std::uint8_t {
-  own = 0,       ///< the worker itself
-  link = 1,      ///< a link of it broke
-  peer_gone = 2  ///< only that its peer ended
-};
+/// What stopped a worker, by the exception that ended it.
 Cause cause_of(const std::exception& error);
-
-/// Why a worker stopped. A failure of a lesser cause explains those of others.
-struct Failure {
-  int block = 0;
-  Cause cause = Cause::own;
-  std::string text = {};
-};
-/// As a record ("cause", "text"), and back.
-Record to_record(const Failure& failure);
-Failure failure_from(const Record& record, int block);
 /// Throws it as UserError, or LinkError.
 [[noreturn]] void throw_failure(const Failure& failure);
 

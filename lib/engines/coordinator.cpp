@@ -99,11 +99,7 @@ Grant Coordinator::first_grant() const {
 void Coordinator::enter(std::int64_t phase, std::int64_t turn) {
   phase_ = phase;
   switch_is_due_ = false;
-  Record record;
-  record.set("kind", "phase");
-  record.set("turn", turn);
-  record.set("phase", phase);
-  if (sink_) sink_->write(record);
+  if (sink_) sink_->write(records::Phase{.turn = turn, .phase = phase});
 }
 
 /// Within a run, only a switch drains.
@@ -203,20 +199,21 @@ std::int64_t Coordinator::turns_granted() {
 
 void Coordinator::write(const Record& record) {
   const std::lock_guard lock(mutex_);
-  if (record.text("kind") == "evaluation") evaluated(record);
+  if (const auto evaluation = record.as<records::Evaluation>())
+    evaluated(*evaluation);
   if (sink_) sink_->write(record);
 }
 
 void Coordinator::recall(const Record& record) {
   const std::lock_guard lock(mutex_);
   // An evaluation before the phase began says nothing of it.
-  if (record.text("kind") == "phase" &&
-      record.number("phase", 0) <= static_cast<double>(phase_))
-    switch_is_due_ = false;
-  if (record.text("kind") == "evaluation") evaluated(record);
+  const auto phase = record.as<records::Phase>();
+  if (phase && phase->phase <= phase_) switch_is_due_ = false;
+  if (const auto evaluation = record.as<records::Evaluation>())
+    evaluated(*evaluation);
 }
 
-void Coordinator::evaluated(const Record& evaluation) {
+void Coordinator::evaluated(const records::Evaluation& evaluation) {
   early_stop_.evaluated(evaluation);
   const Switch* next = next_switch();
   if (next && next->reached(next->measure.in(evaluation)))

@@ -86,7 +86,7 @@ class Coordinator {
   bool begins_phase(const Grant& before) const;
   const Switch* next_switch() const;
   void enter(std::int64_t phase, std::int64_t turn);
-  void evaluated(const Record& evaluation);
+  void evaluated(const records::Evaluation& evaluation);
   Grant next_turns(const Grant& before) const;
   Grant rest_of(const Grant& play) const;
   void decide_end(Grant& grant) const;

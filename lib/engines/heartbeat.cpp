@@ -77,7 +77,7 @@ class HeartbeatSender final : public Sender {
     try {
       while (!over.stop_requested() && !closed_) {
         inner_->send(
-            control_message(MessageKind::progress, heartbeat_.record()));
+            control_message(MessageKind::progress, heartbeat_.progress()));
         ended_.wait_for(lock, over, period_, [] { return false; });
       }
     } catch (const LinkError&) {
@@ -116,13 +116,8 @@ void Heartbeat::waited(std::chrono::nanoseconds time) {
   waited_ += time.count();
 }
 
-Record Heartbeat::record() const {
-  Record record;
-  record.set("moves", moves_.load());
-  record.set("waits", std::int64_t{waits_for_.load()});
-  record.set("turn", turn_.load());
-  record.set("action", std::int64_t{action_.load()});
-  return record;
+Progress Heartbeat::progress() const {
+  return {moves_, waits_for_, turn_, action_};
 }
 
 std::chrono::nanoseconds Heartbeat::waited() const {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lib/base/channel.h"
-#include "lib/metrics/record.h"
+#include "lib/engines/control_codec.h"
 #include "lib/schedules/action.h"
 
 namespace sluice {
@@ -36,9 +36,7 @@ class Heartbeat {
   /// A wait that took so long is over.
   void waited(std::chrono::nanoseconds time);
 
-  /// What a message of kind `progress` says: "moves" (a counter), "waits" (for
-  /// whom), "turn", "action" (a number of Op; -1: none yet).
-  Record record() const;
+  Progress progress() const;
   /// For how long the worker has waited for others, all together.
   std::chrono::nanoseconds waited() const;
 

@@ -5,6 +5,7 @@
 
 #include "lib/base/error.h"
 #include "lib/engines/remote_observer.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 namespace {
@@ -43,7 +44,7 @@ void LinkedCrew::send(Talk& talk, Message message) {
 void LinkedCrew::ask_time(Talk& talk) {
   if (is_failing()) return;  // no worker is told anything any more
   talk.clock->asks(steady_seconds());
-  send(talk, clock_question());
+  send(talk, {.kind = MessageKind::clock});
 }
 
 void LinkedCrew::send_ahead(Talk& talk) {
@@ -111,19 +112,23 @@ void LinkedCrew::heard(Talk& talk, const Message& message) {
   } else if (message.kind == MessageKind::observation && events_.observer) {
     tell(message, *events_.observer);
   } else if (message.kind == MessageKind::progress && supervision_.board) {
-    supervision_.board->progress(talk.block, record_of(message));
+    supervision_.board->progress(talk.block, said_in<Progress>(message));
   } else if (message.kind == MessageKind::reached) {
     reached(talk);
   } else if (message.kind == MessageKind::clock && talk.clock) {
     const double here = steady_seconds();
-    talk.clock->hears(record_of(message).number("time", 0), here);
+    talk.clock->hears(said_in<ClockAnswer>(message).time, here);
     if (!talk.clock->is_over()) return ask_time(talk);
+    const ClockOffset& best = talk.clock->best();
     if (events_.record)
-      events_.record(to_record(talk.clock->best(), talk.block));
+      events_.record(
+          records::ClockOffset{talk.block, best.offset, best.uncertainty});
     talk.clock.reset();
     send_ahead(talk);
   } else if (message.kind == MessageKind::failure) {
-    fail(talk, failure_from(record_of(message), talk.block));
+    auto failure = said_in<Failure>(message);
+    failure.block = talk.block;
+    fail(talk, std::move(failure));
   }
 }
 

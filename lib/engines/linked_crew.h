@@ -32,8 +32,8 @@ struct Supervision {
 /// Workers with a thread or process each, on the other ends of their control
 /// links (index k-1; worker_loop.h). Grants go down; records and reached grants
 /// come up, taken while wait() is called. Processes, maybe of other hosts, are
-/// asked for their time before their first grant, and what follows is a record
-/// of kind "clock_offset" (lib/metrics/clock_offset.h).
+/// asked for their time before their first grant, and what follows is a
+/// records::ClockOffset.
 ///
 /// When a worker fails, the others are told to end; once all links have ended,
 /// wait() throws the failure that caused the others, naming its block.

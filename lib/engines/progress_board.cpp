@@ -46,14 +46,10 @@ void ProgressBoard::heard(int block, bool has_moved) {
   if (has_moved) worker.moved = worker.heard;
 }
 
-void ProgressBoard::progress(int block, const Record& record) {
+void ProgressBoard::progress(int block, const Progress& now) {
   Worker& worker = at(block);
-  const std::int64_t moves = record.integer("moves");
-  if (moves != worker.moves) worker.moved = clock_.now();
-  worker.moves = moves;
-  worker.waits_for = static_cast<int>(record.integer("waits"));
-  worker.turn = record.integer("turn");
-  worker.action = static_cast<int>(record.integer("action"));
+  if (now.moves != worker.last.moves) worker.moved = clock_.now();
+  worker.last = now;
 }
 
 void ProgressBoard::ended(int block) {
@@ -68,9 +64,9 @@ bool ProgressBoard::all_heard() const {
 std::string ProgressBoard::why(const Worker& worker, Clock::time_point now,
                                bool is_silent) {
   const std::string where =
-      worker.action < 0
-          ? "starting"
-          : fmt::format("in turn {} ({})", worker.turn, name_of(worker.action));
+      worker.last.action < 0 ? "starting"
+                             : fmt::format("in turn {} ({})", worker.last.turn,
+                                           name_of(worker.last.action));
   if (is_silent)
     return fmt::format(
         "hangs: it was silent for {:.1f} s; when it was last heard, it was {}",
@@ -90,7 +86,7 @@ std::optional<Stalled> ProgressBoard::stalled(Deadline deadline) const {
         std::chrono::duration_cast<Deadline>(now - worker.heard);
     const auto idle = std::chrono::duration_cast<Deadline>(now - worker.moved);
     const bool is_silent = silent >= deadline;
-    const bool waits = worker.waits_for != kNobody;
+    const bool waits = worker.last.waits_for != kNobody;
     const Deadline since = is_silent || waits ? silent : idle;
     if (since < deadline || (longest && since <= longest->since)) continue;
     longest = {static_cast<int>(i) + 1, since, is_silent,
@@ -107,11 +103,12 @@ std::optional<Stalled> ProgressBoard::all_wait(Deadline deadline,
   std::string who;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = workers_[i];
-    if (!worker.has_ended && worker.waits_for == kNobody) return std::nullopt;
+    if (!worker.has_ended && worker.last.waits_for == kNobody)
+      return std::nullopt;
     moved = std::max(moved, worker.moved);
     if (!worker.has_ended)
       who += fmt::format("{}block {} for {}", who.empty() ? "" : ", ", i + 1,
-                         waited_for(worker.waits_for));
+                         waited_for(worker.last.waits_for));
   }
   const auto since = std::chrono::duration_cast<Deadline>(now - moved);
   if (who.empty() || since < deadline) return std::nullopt;

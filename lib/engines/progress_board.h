@@ -8,8 +8,8 @@
 
 #include "lib/base/awake_clock.h"
 #include "lib/base/channel.h"
+#include "lib/engines/control_codec.h"
 #include "lib/engines/heartbeat.h"
-#include "lib/metrics/record.h"
 
 namespace sluice {
 
@@ -40,9 +40,9 @@ class ProgressBoard {
   /// A message came from the block's worker, which goes on; `has_moved` unless
   /// it says only that the worker lives.
   void heard(int block, bool has_moved = false);
-  /// A message of kind `progress` (Heartbeat::record()) came from the block's
+  /// A message of kind `progress` (Heartbeat::progress()) came from the block's
   /// worker.
-  void progress(int block, const Record& record);
+  void progress(int block, const Progress& now);
   /// The link to the block's worker has ended.
   void ended(int block);
 
@@ -57,10 +57,7 @@ class ProgressBoard {
   struct Worker {
     bool was_heard = false;
     bool has_ended = false;
-    int waits_for = kNobody;
-    std::int64_t moves = -1;
-    std::int64_t turn = -1;
-    int action = -1;
+    Progress last = {};
     Clock::time_point heard = {};
     Clock::time_point moved = {};
   };

@@ -24,25 +24,20 @@ class RemoteObserver final : public Observer {
 
   void before_turn(int block, std::int64_t phase, std::int64_t turn,
                    NamedTensors weights) override {
-    Record record;
-    record.set("block", std::int64_t{block});
-    record.set("phase", phase);
-    record.set("turn", turn);
-    send(record, weights);
+    send({.block = block, .phase = phase, .turn = turn}, weights);
   }
 
   void applied(Application application) override {
-    Record record;
-    record.set("block", std::int64_t{application.block});
-    record.set("phase", application.phase);
-    record.set("turn", application.turn);
-    record.set("batch", application.batch);
-    send(record, application.gradients);
+    send({.block = application.block,
+          .phase = application.phase,
+          .turn = application.turn,
+          .batch = application.batch},
+         application.gradients);
   }
 
  private:
-  void send(const Record& record, const NamedTensors& tensors) {
-    Message message = control_message(MessageKind::observation, record);
+  void send(const Observed& seen, const NamedTensors& tensors) {
+    Message message = control_message(MessageKind::observation, seen);
     add(tensors, message);
     control_.send(std::move(message));
   }
@@ -58,20 +53,18 @@ std::shared_ptr<Observer> remote_observer(Sender& control, std::int64_t every) {
 }
 
 void tell(const Message& message, Observer& observer) {
-  const Record record = record_of(message);
+  const auto seen = said_in<Observed>(message);
   NamedTensors tensors;
   for (std::size_t i = 1; i < message.tensors.size(); ++i)
     tensors.emplace_back(message.tensors[i].name,
                          tensor_of(message.tensors[i]));
-  const auto block = static_cast<int>(record.integer("block"));
-  if (record.find("batch") == nullptr)
-    observer.before_turn(block, record.integer("phase"), record.integer("turn"),
-                         std::move(tensors));
+  if (!seen.batch)
+    observer.before_turn(seen.block, seen.phase, seen.turn, std::move(tensors));
   else
-    observer.applied({.block = block,
-                      .phase = record.integer("phase"),
-                      .turn = record.integer("turn"),
-                      .batch = record.integer("batch"),
+    observer.applied({.block = seen.block,
+                      .phase = seen.phase,
+                      .turn = seen.turn,
+                      .batch = *seen.batch,
                       .gradients = std::move(tensors)});
 }
 

@@ -8,6 +8,8 @@
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
 #include "lib/engines/free_loop.h"
+#include "lib/metrics/clock_offset.h"
+#include "lib/metrics/records.h"
 #include "lib/schedules/free_running.h"
 
 namespace sluice {
@@ -17,7 +19,7 @@ class ControlSink final : public Sink {
  public:
   explicit ControlSink(Sender& control) : control_(control) {}
   void write(const Record& record) override {
-    control_.send(control_message(MessageKind::record, record));
+    control_.send(record_message(record));
   }
 
  private:
@@ -28,8 +30,7 @@ class ControlSink final : public Sink {
 void report_done(int block, std::int64_t phase, const std::string& actions,
                  Sender& control) {
   if (!actions.empty())
-    control.send(control_message(MessageKind::record,
-                                 actions_record(block, phase, actions)));
+    control.send(record_message(records::Actions{block, phase, actions}));
 }
 
 void carry_out_grants(int block, const Plans& plans, Link& control, Seat& seat,
@@ -41,10 +42,11 @@ void carry_out_grants(int block, const Plans& plans, Link& control, Seat& seat,
     const std::optional<Message> message = control.receiver->receive();
     if (!message) throw PeerGone("the coordinator is gone");
     if (message->kind == MessageKind::clock) {
-      control.sender->send(clock_answer());
+      control.sender->send(
+          control_message(MessageKind::clock, ClockAnswer{steady_seconds()}));
       continue;
     }
-    const Grant grant = grant_from(record_of(*message));
+    const auto grant = said_in<Grant>(*message);
     if (fed)
       if (auto batch = batch_of(*message)) fed->put(std::move(*batch));
     // A pipe that was drained starts anew.
@@ -60,15 +62,14 @@ void carry_out_grants(int block, const Plans& plans, Link& control, Seat& seat,
       seat.finish();
       seat.ports().outlast_neighbours();
     }
-    control.sender->send(control_message(MessageKind::reached, {}));
+    control.sender->send({.kind = MessageKind::reached});
     if (grant.finish) return;
   }
 }
 
 void report(Link& control, const Failure& failure) {
   try {
-    control.sender->send(
-        control_message(MessageKind::failure, to_record(failure)));
+    control.sender->send(control_message(MessageKind::failure, failure));
     control.sender->close();
   } catch (const LinkError&) {
     // The coordinator is gone too; what is thrown on says why we stop.

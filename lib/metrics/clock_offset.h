@@ -1,9 +1,6 @@
 #pragma once
 
-#include <cstdint>
 #include <limits>
-
-#include "lib/metrics/record.h"
 
 namespace sluice {
 
@@ -20,10 +17,6 @@ struct ClockOffset {
   /// only make it worse.
   double correction() const;
 };
-
-/// As a record of kind "clock_offset": block, offset_s, uncertainty_s.
-Record to_record(const ClockOffset& clock, int block);
-ClockOffset clock_offset_from(const Record& record);
 
 /// The coordinator asks a worker for the time, a few times. What is answered
 /// was true at some moment between the question and the answer; the shortest

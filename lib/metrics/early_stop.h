@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 
@@ -14,7 +14,7 @@ struct Measure {
 
   /// The figure to choose by: that of the validation split where the evaluation
   /// has one, else that of the test split. NaN where it has neither.
-  double in(const Record& evaluation) const;
+  double in(const records::Evaluation& evaluation) const;
 
   /// Whether `value` beats `best` by more than `margin`. A value that is no
   /// number beats nothing.
@@ -22,7 +22,7 @@ struct Measure {
 };
 
 /// Which split an evaluation lets choose: "validation" or "test".
-std::string choosing_split(const Record& evaluation);
+std::string choosing_split(const records::Evaluation& evaluation);
 
 /// A run ends when its evaluations have stopped getting better.
 struct EarlyStopOptions {
@@ -37,13 +37,12 @@ class EarlyStop {
   explicit EarlyStop(EarlyStopOptions options) : options_(std::move(options)) {}
 
   bool enabled() const { return options_.patience > 0; }
-  void evaluated(const Record& evaluation);
+  void evaluated(const records::Evaluation& evaluation);
   bool is_due() const {
     return enabled() && without_progress_ >= options_.patience;
   }
-  /// A record of the kind "early_stop": after which turn the run ends, by which
-  /// measure of which split, and what was best.
-  Record record(std::int64_t turn) const;
+  /// The run ends after that turn.
+  records::EarlyStop record(std::int64_t turn) const;
 
  private:
   EarlyStopOptions options_;

@@ -1,6 +1,8 @@
 #include "lib/metrics/record.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -86,27 +88,82 @@ const Record::Value* Record::find(std::string_view name) const {
   return find_value(values, name);
 }
 
-std::int64_t Record::integer(std::string_view name,
-                             std::int64_t otherwise) const {
-  return static_cast<std::int64_t>(
-      number(name, static_cast<double>(otherwise)));
+bool Record::is_of(std::string_view kind) const {
+  const Value* value = find("kind");
+  const auto* text = value ? std::get_if<std::string>(value) : nullptr;
+  return text != nullptr && *text == kind;
 }
 
 double Record::number(std::string_view name, double otherwise) const {
-  const Value* value = find(name);
-  if (value == nullptr) return otherwise;
-  if (const auto* number = std::get_if<double>(value)) return *number;
-  if (const auto* integer = std::get_if<std::int64_t>(value)) {
-    return static_cast<double>(*integer);
-  }
+  if (const Value* value = find(name)) fields::read(*value, otherwise);
+  return otherwise;
+}
+
+std::int64_t Record::integer(std::string_view name,
+                             std::int64_t otherwise) const {
+  if (const Value* value = find(name)) fields::read(*value, otherwise);
   return otherwise;
 }
 
 std::string Record::text(std::string_view name) const {
-  const Value* value = find(name);
-  const auto* text = value ? std::get_if<std::string>(value) : nullptr;
-  return text ? *text : std::string();
+  std::string text;
+  if (const Value* value = find(name)) fields::read(*value, text);
+  return text;
 }
+
+namespace fields {
+
+std::string_view next_name(std::string_view& names) {
+  constexpr std::string_view kBetween = ", ";
+  const std::size_t end = std::min(names.find(kBetween), names.size());
+  const std::string_view name = names.substr(0, end);
+  names.remove_prefix(std::min(end + kBetween.size(), names.size()));
+  return name;
+}
+
+bool is_listed(std::string_view name, std::string_view names) {
+  while (!names.empty())
+    if (next_name(names) == name) return true;
+  return false;
+}
+
+bool read(const Record::Value& value, double& to) {
+  if (const auto* number = std::get_if<double>(&value)) {
+    to = *number;
+  } else if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+    to = static_cast<double>(*integer);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool read(const Record::Value& value, std::int64_t& to) {
+  constexpr double kEnd = 0x1p63;
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+    to = *integer;
+    return true;
+  }
+  const auto* number = std::get_if<double>(&value);
+  if (number == nullptr || !(*number >= -kEnd && *number < kEnd)) return false;
+  to = static_cast<std::int64_t>(*number);
+  return true;
+}
+
+bool read(const Record::Value& value, int& to) {
+  std::int64_t whole = 0;
+  if (!read(value, whole) || !std::in_range<int>(whole)) return false;
+  to = static_cast<int>(whole);
+  return true;
+}
+
+bool read(const Record::Value& value, std::string& to) {
+  const auto* text = std::get_if<std::string>(&value);
+  if (text != nullptr) to = *text;
+  return text != nullptr;
+}
+
+}  // namespace fields
 
 std::string to_json(const Record& record) {
   Json json = Json::object();

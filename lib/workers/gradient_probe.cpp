@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/metrics/likeness.h"
+#include "lib/metrics/records.h"
 #include "lib/tensors/gradients.h"
 
 namespace sluice {
@@ -64,14 +66,13 @@ void GradientProbe::compare(const Key& key, Turn& turn) {
       left.push_back(found == applied.end() ? at::Tensor() : found->second);
       right.push_back(truth);
     }
-    Record record;
-    record.set("kind", "probe");
-    record.set("turn", key.second);
-    record.set("block", std::int64_t{application.block});
-    record.set("batch", application.batch);
-    for (const auto& [name, value] : figures_of(likeness(left, right)))
-      record.set(name, value);
-    parts_.sink->write(record);
+    const Likeness alike = likeness(left, right);
+    parts_.sink->write(records::Probe{{.turn = key.second,
+                                       .block = application.block,
+                                       .batch = application.batch},
+                                      alike.cosine,
+                                      alike.norm_ratio,
+                                      alike.sign_agreement});
   }
   turn.applications.clear();
 }

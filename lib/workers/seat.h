@@ -191,7 +191,7 @@ class Seat {
   void tell_status(const Action& action);
   void hash(const Action& action);
   void note_memory();
-  Record costs() const;
+  records::Block costs() const;
   std::string name_in_state(std::string_view what) const;
   void start_free(const Grant& first);
   std::vector<std::int64_t> awaited_below(const SavedState& saved) const;

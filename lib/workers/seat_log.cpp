@@ -37,15 +37,12 @@ void SeatLog::write(const Record& record) const {
   if (sink_) sink_->write(record);
 }
 
-Record SeatLog::record_of(std::string_view kind, const Action& action) const {
-  Record record;
-  record.set("kind", std::string(kind));
-  record.set("turn", action.turn);
-  record.set("block", std::int64_t{block_});
+records::OfBatch SeatLog::place_of(const Action& action) const {
   // The turn that the samples came from: readers of the metrics know turns, not
   // the batches that a turn is cut into.
-  record.set("batch", micro_batches_.turn_of(action.batch));
-  return record;
+  return {.turn = action.turn,
+          .block = block_,
+          .batch = micro_batches_.turn_of(action.batch)};
 }
 
 void SeatLog::applied(const Action& action, std::int64_t staleness,
@@ -69,81 +66,66 @@ void SeatLog::took(std::int64_t age, std::int64_t reuse) {
 
 void SeatLog::updated(const Action& action, double learning_rate) {
   if (!sink_) return;
-  Record record = record_of("train", action);
-  if (figures_.loss.defined()) record.set("loss", figures_.loss.item<double>());
+  records::Train train{place_of(action)};
+  if (figures_.loss.defined()) train.loss = figures_.loss.item<double>();
   if (figures_.correct.defined())
-    record.set("accuracy", figures_.correct.item<double>() /
-                               static_cast<double>(figures_.labels));
-  record.set("lr", learning_rate);
-  record.set("d_batch", staleness_);
-  record.set("d_upd", steps_between_);
-  for (const auto& [name, value] : figures_.figures) record.set(name, value);
-  write(record);
+    train.accuracy =
+        figures_.correct.item<double>() / static_cast<double>(figures_.labels);
+  train.lr = learning_rate;
+  train.d_batch = staleness_;
+  train.d_upd = steps_between_;
+  train.figures = figures_.figures;
+  write(train);
 }
 
 void SeatLog::learned(const Action& action, std::string_view name,
                       const at::Tensor& loss) {
   if (!sink_ || !loss.defined()) return;
-  Record record = record_of("lesson", action);
-  record.set(name, loss.item<double>());
-  write(record);
+  write(records::Lesson{place_of(action),
+                        {{std::string(name), loss.item<double>()}}});
 }
 
 void SeatLog::evaluated(const Action& action, const Evaluation& test,
                         const Evaluation* validation) {
-  Record record;
-  record.set("kind", "evaluation");
-  record.set("turn", action.turn);
-  record.set("epoch", static_cast<double>(action.turn) /
-                          static_cast<double>(turns_per_epoch_));
-  record.set("loss", test.loss());
-  record.set("accuracy", test.accuracy());
+  records::Evaluation evaluation{.turn = action.turn,
+                                 .epoch = static_cast<double>(action.turn) /
+                                          static_cast<double>(turns_per_epoch_),
+                                 .loss = test.loss(),
+                                 .accuracy = test.accuracy()};
   if (validation != nullptr) {
-    record.set("validation_loss", validation->loss());
-    record.set("validation_accuracy", validation->accuracy());
+    evaluation.validation_loss = validation->loss();
+    evaluation.validation_accuracy = validation->accuracy();
   }
-  write(record);
+  write(evaluation);
 }
 
 void SeatLog::status(const Action& action, double waiting, const Link& below,
                      const Link& above) const {
-  Record record = record_of("status", action);
-  record.set("clock", steady_seconds());
-  record.set("waiting_s", waiting);
-  record.set("queue_below_bytes", waiting_bytes(below));
-  record.set("queue_above_bytes", waiting_bytes(above));
-  write(record);
+  write(records::Status{place_of(action), steady_seconds(), waiting,
+                        waiting_bytes(below), waiting_bytes(above)});
 }
 
 void SeatLog::dropped(std::size_t messages) const {
-  Record record;
-  record.set("kind", "dropped");
-  record.set("boundary", std::int64_t{block_});
-  record.set("messages", static_cast<std::int64_t>(messages));
-  write(record);
+  write(records::Dropped{.boundary = block_,
+                         .messages = static_cast<std::int64_t>(messages)});
 }
 
 void SeatLog::hashed(const Action& action, const NamedTensors& gradients,
                      const NamedTensors& weights) {
   if (!sink_) return;
-  Record record = record_of("hash", action);
+  records::Hash hash{place_of(action)};
   for (const auto& [name, tensor] : gradients)
-    if (tensor.defined()) record.set("gradient of " + name, hash_of(tensor));
-  for (const auto& [name, tensor] : weights) record.set(name, hash_of(tensor));
-  write(record);
+    if (tensor.defined())
+      hash.tensors.emplace_back("gradient of " + name, hash_of(tensor));
+  for (const auto& [name, tensor] : weights)
+    hash.tensors.emplace_back(name, hash_of(tensor));
+  write(hash);
 }
 
 void SeatLog::staleness() const {
   for (const auto& [counter, counts] : counts_)
-    for (const auto& [value, times] : counts) {
-      Record record;
-      record.set("kind", "staleness");
-      record.set("block", std::int64_t{block_});
-      record.set("counter", counter);
-      record.set("value", value);
-      record.set("times", times);
-      write(record);
-    }
+    for (const auto& [value, times] : counts)
+      write(records::Staleness{block_, counter, value, times});
 }
 
 }  // namespace sluice

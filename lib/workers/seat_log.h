@@ -12,6 +12,7 @@
 #include "lib/base/channel.h"
 #include "lib/blocks/evaluation.h"
 #include "lib/metrics/likeness.h"
+#include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/action.h"
 #include "lib/schedules/micro_batches.h"
@@ -73,7 +74,7 @@ class SeatLog {
   void write(const Record& record) const;
 
  private:
-  Record record_of(std::string_view kind, const Action& action) const;
+  records::OfBatch place_of(const Action& action) const;
 
   int block_;
   std::shared_ptr<Sink> sink_;

@@ -131,30 +131,28 @@ void Seat::note_memory() {
   memory_use_.raise_to(now);
 }
 
-Record Seat::costs() const {
+records::Block Seat::costs() const {
   const TimeSpent& spent = clock_.spent();
-  Record record;
-  record.set("kind", "block");
-  record.set("block", std::int64_t{block()});
-  record.set("parameters", trained_.elements());
-  record.set("forward_s", spent.of(Op::forward));
-  record.set("backward_s", spent.of(Op::backward) +
-                               spent.of(Op::backward_input) +
-                               spent.of(Op::backward_weights));
-  record.set("update_s", spent.of(Op::update));
-  record.set("learn_s", spent.of(Op::learn) + spent.of(Op::learn_input));
-  record.set("evaluate_s", spent.of(Op::evaluate));
-  record.set("waiting_s", spent.waiting);
-  record.set("weights_bytes", bytes_of(values_of(weights())));
-  record.set("optimizer_bytes", bytes_of(values_of(trained_.state())));
-  record.set("stash_bytes", memory_use_.stash);
-  record.set("history_bytes", memory_use_.history);
-  record.set("queue_bytes", memory_use_.queue);
+  records::Block block{
+      .block = this->block(),
+      .parameters = trained_.elements(),
+      .forward_s = spent.of(Op::forward),
+      .backward_s = spent.of(Op::backward) + spent.of(Op::backward_input) +
+                    spent.of(Op::backward_weights),
+      .update_s = spent.of(Op::update),
+      .learn_s = spent.of(Op::learn) + spent.of(Op::learn_input),
+      .evaluate_s = spent.of(Op::evaluate),
+      .waiting_s = spent.waiting,
+      .memory = {.weights_bytes = bytes_of(values_of(weights())),
+                 .optimizer_bytes = bytes_of(values_of(trained_.state())),
+                 .stash_bytes = memory_use_.stash,
+                 .history_bytes = memory_use_.history,
+                 .queue_bytes = memory_use_.queue}};
   if (memory_ && allocator_installed()) {
-    record.set("graph_bytes", memory_use_.graph);
-    record.set("peak_bytes", static_cast<std::int64_t>(memory_->peak_bytes()));
+    block.memory.graph_bytes = memory_use_.graph;
+    block.memory.peak_bytes = static_cast<std::int64_t>(memory_->peak_bytes());
   }
-  return record;
+  return block;
 }
 
 void Seat::finish() {

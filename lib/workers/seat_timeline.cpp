@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/metrics/clock_offset.h"
+#include "lib/metrics/records.h"
 #include "lib/tensors/waiting_bytes.h"
 
 namespace sluice {
@@ -29,45 +30,43 @@ void SeatTimeline::begins(const Action& action) {
 void SeatTimeline::ends(const Action& action, std::int64_t staleness,
                         const Link& below, const Link& above) {
   if (!std::exchange(is_on_, false)) return;
-  Record record;
-  record.set("kind", "action");
-  record.set("block", std::int64_t{block_});
-  record.set("turn", action.turn);
-  record.set("batch", action.batch);
-  record.set("name", to_text(action));
-  record.set("category", std::string(name_of(action.op)));
-  record.set("start", seconds(start_));
-  record.set("end", steady_seconds());
-  record.set("waiting_bytes", waiting_bytes(below) + waiting_bytes(above));
+  records::Action done{
+      .block = block_,
+      .turn = action.turn,
+      .batch = action.batch,
+      .name = to_text(action),
+      .category = std::string(name_of(action.op)),
+      .start = seconds(start_),
+      .end = steady_seconds(),
+      .waiting_bytes = waiting_bytes(below) + waiting_bytes(above)};
   if (action.op == Op::backward || action.op == Op::backward_input)
-    record.set("staleness", staleness);
-  sink_->write(record);
+    done.staleness = staleness;
+  sink_->write(done);
 }
 
-void SeatTimeline::tell_of(const char* kind, const MessageHead& head, int peer,
+template <class Kind>
+void SeatTimeline::tell_of(const MessageHead& head, int peer,
                            SteadyTime since) const {
   if (!is_on_) return;
-  Record record;
-  record.set("kind", kind);
-  record.set("block", std::int64_t{block_});
-  record.set("turn", turn_);
-  record.set("peer", std::int64_t{peer});
-  record.set("message", std::string(name_of(head.kind)));
-  record.set("batch", head.batch);
-  if (head.round > 0) record.set("round", head.round);
-  record.set("start", seconds(since));
-  record.set("end", steady_seconds());
-  sink_->write(record);
+  Kind moved{{.block = block_,
+              .turn = turn_,
+              .peer = peer,
+              .message = std::string(name_of(head.kind)),
+              .batch = head.batch,
+              .start = seconds(since),
+              .end = steady_seconds()}};
+  if (head.round > 0) moved.round = head.round;
+  sink_->write(moved);
 }
 
 void SeatTimeline::taken(const MessageHead& head, int peer,
                          SteadyTime since) const {
-  tell_of("taken", head, peer, since);
+  tell_of<records::Taken>(head, peer, since);
 }
 
 void SeatTimeline::sent(const MessageHead& head, int peer,
                         SteadyTime since) const {
-  tell_of("sent", head, peer, since);
+  tell_of<records::Sent>(head, peer, since);
 }
 
 }  // namespace sluice

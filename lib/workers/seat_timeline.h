@@ -21,13 +21,8 @@ struct TracedTurns {
   }
 };
 
-/// Records what a seat does when, by steady_seconds() of its machine, as
-/// records of the kinds
-///   action  block, turn, batch, name, category, start, end, and what waits in
-///           its receivers then (waiting_bytes); of a backward its staleness
-///   taken   block, turn, peer, message, batch: waited for from start to end
-///   sent    block, turn, peer, message, batch: sent at start, had room at end
-/// of its own thread.
+/// Records what a seat does when, by steady_seconds() of its machine:
+/// records::Action, Taken and Sent, of its own thread.
 class SeatTimeline {
  public:
   SeatTimeline(int block, std::shared_ptr<Sink> sink, TracedTurns turns);
@@ -40,8 +35,8 @@ class SeatTimeline {
   void sent(const MessageHead& head, int peer, SteadyTime since) const;
 
  private:
-  void tell_of(const char* kind, const MessageHead& head, int peer,
-               SteadyTime since) const;
+  template <class Kind>
+  void tell_of(const MessageHead& head, int peer, SteadyTime since) const;
 
   int block_;
   std::shared_ptr<Sink> sink_;

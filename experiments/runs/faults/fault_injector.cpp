@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "experiments/runs/faults/delayed_sender.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 #include "lib/schedules/op_table.h"
 
 namespace sluice {
@@ -81,14 +81,11 @@ void FaultInjector::tell(std::shared_ptr<Sink> launcher) {
 /// The launcher won't let it happen again, whatever becomes of this process.
 void FaultInjector::announce(Fault& fault, std::int64_t turn, int signal) {
   fault.is_over = true;
-  Record record;
-  record.set("kind", "injection");
-  record.set("block", std::int64_t{fault.injection.block});
-  record.set("at_turn", turn);
-  record.set("fault", fault.injection.text);
-  record.set("pid", std::int64_t{::getpid()});
-  record.set("signal", std::int64_t{signal});
-  launcher_->write(record);
+  launcher_->write(records::Injection{.block = fault.injection.block,
+                                      .at_turn = turn,
+                                      .fault = fault.injection.text,
+                                      .pid = ::getpid(),
+                                      .signal = signal});
 }
 
 void FaultInjector::happen(Fault& fault, std::int64_t turn) {

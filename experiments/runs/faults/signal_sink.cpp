@@ -1,12 +1,10 @@
 #include "experiments/runs/faults/signal_sink.h"
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
-#include <string>
 #include <utility>
 
-#include <sys/types.h>
+#include "lib/metrics/records.h"
 
 namespace sluice {
 
@@ -14,15 +12,14 @@ SignalSink::SignalSink(std::vector<Injection> injections)
     : left_(std::move(injections)) {}
 
 void SignalSink::write(const Record& record) {
-  if (record.text("kind") != "injection") return;
-  const std::string fault = record.text("fault");
-  const auto found =
-      std::find_if(left_.begin(), left_.end(),
-                   [&](const Injection& each) { return each.text == fault; });
+  const auto injection = record.as<records::Injection>();
+  if (!injection) return;
+  const auto found = std::find_if(
+      left_.begin(), left_.end(),
+      [&](const Injection& each) { return each.text == injection->fault; });
   if (found != left_.end()) left_.erase(found);
-  const auto pid = static_cast<pid_t>(std::lround(record.number("pid", 0)));
-  const auto signal = static_cast<int>(std::lround(record.number("signal", 0)));
-  if (signal != 0 && pid > 1) ::kill(pid, signal);
+  if (injection->signal != 0 && injection->pid > 1)
+    ::kill(injection->pid, injection->signal);
 }
 
 std::vector<Injection> SignalSink::missed() const {

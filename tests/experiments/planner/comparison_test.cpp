@@ -33,7 +33,7 @@ Prediction predicted(const std::string& method, double speed_up) {
                     .speed_up = speed_up},
           .lower_quartile = speed_up,
           .upper_quartile = speed_up,
-          .memory = {{.peak = 1 << 20}, {.peak = 3 << 20}}};
+          .memory = {{.peak_bytes = 1 << 20}, {.peak_bytes = 3 << 20}}};
 }
 
 std::string line_with(const std::string& text, const std::string& what) {
@@ -335,7 +335,7 @@ TEST(CompareMethods, WarnsOfADeviceThatIsTooSmall) {
   const Comparison comparison =
       compared(kMlp, {.blocks = {2}, .machine = small});
   for (const Prediction& row : comparison.rows) {
-    if (row.memory.front().peak == 0)
+    if (!row.memory.front().peak_bytes)
       GTEST_SKIP() << "the caching allocator, which counts bytes, is off";
     ASSERT_EQ(row.too_large.size(), 1U);
     EXPECT_NE(row.too_large.front().find("small has"), std::string::npos);

@@ -22,10 +22,7 @@ class Keeper : public Program {
       const std::vector<std::pair<std::int64_t, double>>& turns) {
     CheckpointKeeper keeper(folder_, std::move(options));
     for (const auto& [turn, accuracy] : turns) {
-      Record record;
-      record.set("turn", turn);
-      record.set("accuracy", accuracy);
-      keeper.evaluated(record);
+      keeper.evaluated({.turn = turn, .accuracy = accuracy});
       save_block(folder_, turn, 1, {{"a", at::ones({1})}}, {});
       keeper.saved(turn);
     }
@@ -59,10 +56,7 @@ TEST_F(Keeper, KeepsTheBestAndPointsAtIt) {
 TEST_F(Keeper, ForLossTheLeastIsTheBest) {
   CheckpointKeeper keeper(folder_, {.best = Measure{"loss"}});
   for (const auto& [turn, loss] : {std::pair{10, 2.0}, {20, 1.0}, {30, 1.5}}) {
-    Record record;
-    record.set("turn", std::int64_t{turn});
-    record.set("loss", loss);
-    keeper.evaluated(record);
+    keeper.evaluated({.turn = turn, .loss = loss});
     save_block(folder_, turn, 1, {{"a", at::ones({1})}}, {});
     keeper.saved(turn);
   }

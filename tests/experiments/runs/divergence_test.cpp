@@ -37,7 +37,7 @@ class Guard : public Program {
  protected:
   std::string reason() const {
     const auto found = guard_.found(folder_);
-    return found ? found->text("reason") : "";
+    return found ? found->reason : "";
   }
   void save(const std::string& checkpoint) const {
     fs::create_directories(path(checkpoint));
@@ -69,7 +69,7 @@ TEST_F(Guard, TellsTheEarliestWhoeverCameFirst) {
   EXPECT_THROW(guard_.write(loss_of("train", 9, 1, kNan)), UserError);
   EXPECT_THROW(guard_.write(loss_of("train", 10, 1, kInfinity)), UserError);
   EXPECT_THAT(reason(), HasSubstr("block 1 became nan in turn 9"));
-  EXPECT_EQ(guard_.found(folder_)->integer("block"), 1);
+  EXPECT_EQ(guard_.found(folder_)->block, 1);
 }
 
 // With log_every = 3 nobody knows which of the turns 7, 8 and 9 it was.

@@ -216,7 +216,7 @@ std::vector<std::int64_t> graph_bytes(const std::string& order, int batches) {
        rehearse(small_experiment("blocks = 3\nbatch_size = 256\nmodel = "
                                  "{hidden = [256, 256, 256]}\n" +
                                  in_order(order, batches))))
-    bytes.push_back(each.memory.graph);
+    bytes.push_back(each.memory.graph_bytes.value_or(0));
   return bytes;
 }
 

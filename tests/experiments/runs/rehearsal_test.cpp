@@ -68,21 +68,20 @@ TEST_P(Forecast,
   ASSERT_EQ(blocks.size(), rehearsals.size());
   for (const auto& one : blocks) {
     SCOPED_TRACE("block " + std::to_string(one.first));
-    const MemoryForecast& said =
+    const records::Memory& said =
         rehearsals[static_cast<std::size_t>(one.first) - 1].memory;
-    const auto bytes = [&](const char* name) {
-      return one.second.number(name, -1);
-    };
-    EXPECT_EQ(said.weights, bytes("weights_bytes"));
-    EXPECT_EQ(said.optimizer, bytes("optimizer_bytes"));
-    EXPECT_EQ(said.stash, bytes("stash_bytes"));
-    EXPECT_EQ(said.history, bytes("history_bytes"));
-    EXPECT_NEAR(said.graph, bytes("graph_bytes"), 0.02 * said.graph);
+    const auto cost = one.second.read<records::Block>();
+    const records::Memory& got = cost.memory;
+    EXPECT_EQ(said.weights_bytes, got.weights_bytes);
+    EXPECT_EQ(said.optimizer_bytes, got.optimizer_bytes);
+    EXPECT_EQ(said.stash_bytes, got.stash_bytes);
+    EXPECT_EQ(said.history_bytes, got.history_bytes);
+    EXPECT_NEAR(*said.graph_bytes, *got.graph_bytes, 0.02 * *said.graph_bytes);
     // How much waits in channels is a matter of the machine's load: nothing,
     // or all that they hold.
-    EXPECT_GE(bytes("peak_bytes"), 0.9 * (said.peak - said.queue));
-    EXPECT_LE(bytes("peak_bytes"), 1.1 * said.peak + said.channels);
-    EXPECT_GT(bytes("resident_bytes"), 0);
+    EXPECT_GE(*got.peak_bytes, 0.9 * (*said.peak_bytes - *said.queue_bytes));
+    EXPECT_LE(*got.peak_bytes, 1.1 * *said.peak_bytes + *said.channels_bytes);
+    EXPECT_GT(*cost.resident_bytes, 0);
   }
 }
 
@@ -175,7 +174,7 @@ TEST(Rehearsal, GrowsWithTheBatch) {
     GTEST_SKIP() << "AddressSanitizer's allocator counts no bytes for us";
   const auto graph = [](const char* lines) {
     const ConfigNode config = parse_toml(config_of(lines), "config");
-    return rehearse(read_experiment(config, "")).front().memory.graph;
+    return rehearse(read_experiment(config, "")).front().memory.graph_bytes;
   };
   EXPECT_GT(graph("batch_size = 64\n"), graph("batch_size = 32\n"));
 }

@@ -224,13 +224,8 @@ TEST(Verify, WantsChangesOfAnEngine) {
 
 Hashes hashes_of(std::vector<std::pair<int, std::string>> turns) {
   Hashes hashes;
-  for (const auto& [turn, hash] : turns) {
-    Record record;
-    record.set("turn", std::int64_t{turn});
-    record.set("w", hash);
-    record.set("time", static_cast<double>(turn) * 0.1);
-    hashes[1].push_back(record);
-  }
+  for (const auto& [turn, hash] : turns)
+    hashes[1].push_back({{.turn = turn, .time = turn * 0.1}, {{"w", hash}}});
   return hashes;
 }
 
@@ -264,7 +259,7 @@ TEST_F(VerifyProgram, RunsThatAreNotVerifiedWriteNoHashes) {
   const std::string config =
       write("config.toml", config_with(blocks(2) + kMlp));
   weights_on("virtual", config);
-  EXPECT_TRUE(read_hashes(path("virtual/metrics.jsonl")).empty());
+  EXPECT_TRUE(read_hashes(path("virtual")).empty());
 }
 
 }  // namespace sluice::verify_test

@@ -109,8 +109,8 @@ class EvaluationTails : public Program {
   }
   static std::vector<std::int64_t> turns(EvaluationTail& tail) {
     std::vector<std::int64_t> turns;
-    for (const Record& record : tail.next())
-      turns.push_back(record.integer("turn"));
+    for (const records::Evaluation& evaluation : tail.next())
+      turns.push_back(evaluation.turn);
     return turns;
   }
 };

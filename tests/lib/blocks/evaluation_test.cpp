@@ -43,32 +43,26 @@ TEST(Evaluation, OfTextsCountsEveryPlace) {
   EXPECT_NEAR(evaluation.accuracy(), 2.0 / 6, 1e-12);
 }
 
-Record evaluation(const char* metric, double value) {
-  Record record;
-  record.set(metric, value);
-  return record;
-}
-
 TEST(EarlyStop, CountsEvaluationsSinceTheBest) {
   EarlyStop stop({.measure = {"loss"}, .patience = 2, .min_delta = 0.1});
   for (const double loss : {1.0, 0.95, 0.8, 0.75})
-    stop.evaluated(evaluation("loss", loss));
+    stop.evaluated({.loss = loss});
   EXPECT_FALSE(stop.is_due());  // 0.8 was progress, 0.75 was not enough
-  stop.evaluated(evaluation("loss", 0.9));
+  stop.evaluated({.loss = 0.9});
   EXPECT_TRUE(stop.is_due());
 }
 
 TEST(EarlyStop, WithoutPatienceNeverStops) {
   EarlyStop stop({});
-  for (int i = 0; i < 10; ++i) stop.evaluated(evaluation("accuracy", 0.5));
+  for (int i = 0; i < 10; ++i) stop.evaluated({.accuracy = 0.5});
   EXPECT_FALSE(stop.is_due());
 }
 
 TEST(EarlyStop, ALossThatIsNoNumberIsNoProgress) {
   EarlyStop stop({.measure = {"loss"}, .patience = 2});
-  stop.evaluated(evaluation("loss", 1));
-  stop.evaluated(evaluation("loss", std::nan("")));
-  stop.evaluated(evaluation("loss", std::nan("")));
+  stop.evaluated({.loss = 1});
+  stop.evaluated({.loss = std::nan("")});
+  stop.evaluated({.loss = std::nan("")});
   EXPECT_TRUE(stop.is_due());
 }
 

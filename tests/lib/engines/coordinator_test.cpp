@@ -10,6 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
 #include "lib/metrics/clock_offset.h"
+#include "lib/metrics/records.h"
 
 namespace sluice::coordinator_test {
 
@@ -26,10 +27,7 @@ std::vector<Grant> grants_of(const RunLength& length) {
 }
 
 Record evaluation(double accuracy) {
-  Record record;
-  record.set("kind", "evaluation");
-  record.set("accuracy", accuracy);
-  return record;
+  return records::Evaluation{.accuracy = accuracy};
 }
 
 TEST(Coordinator, GrantsEveryTurnOnce) {
@@ -229,30 +227,10 @@ TEST(Coordinator, FinishesACheckpointWhenAllBlocksHaveSaved) {
   EXPECT_EQ(finished, std::vector<std::int64_t>{5});
 }
 
-TEST(ControlMessage, CarriesAGrant) {
-  const Grant grant{.first_turn = 3,
-                    .end_turn = 9,
-                    .drain = true,
-                    .evaluation_batches = 4,
-                    .checkpoint = false,
-                    .finish = true,
-                    .part = TurnPart::rest};
-  EXPECT_EQ(grant_from(record_of(
-                control_message(MessageKind::grant, to_record(grant)))),
-            grant);
-}
-
 TEST(Cause, OfAnErrorIsItsTypeWhateverItSays) {
   EXPECT_EQ(cause_of(PeerGone("closed")), Cause::peer_gone);
   EXPECT_EQ(cause_of(LinkError("it is gone")), Cause::link);
   EXPECT_EQ(cause_of(UserError("it is gone")), Cause::own);
-}
-
-TEST(Failure, IsTheSameOnTheOtherSide) {
-  const Failure failure{.block = 3, .cause = Cause::link, .text = "cut"};
-  const Failure other = failure_from(to_record(failure), 3);
-  EXPECT_EQ(other.cause, Cause::link);
-  EXPECT_EQ(other.text, "cut");
 }
 
 TEST(ClockExchange, TakesTheQuestionThatWasAnsweredFastest) {

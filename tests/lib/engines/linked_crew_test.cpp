@@ -15,6 +15,7 @@
 #include "lib/base/error.h"
 #include "lib/base/memory_channel.h"
 #include "lib/metrics/clock_offset.h"
+#include "lib/metrics/records.h"
 
 namespace sluice::linked_crew_test {
 
@@ -47,16 +48,21 @@ Grant last_turn(std::int64_t t) {
 }
 
 std::int64_t first_turn_taken(const Link& worker) {
-  return grant_from(record_of(*worker.receiver->receive())).first_turn;
+  return said_in<Grant>(*worker.receiver->receive()).first_turn;
+}
+
+Message clock_answer(double ahead) {
+  return control_message(MessageKind::clock,
+                         ClockAnswer{steady_seconds() + ahead});
 }
 
 void say_reached(const Link& worker) {
-  worker.sender->send(control_message(MessageKind::reached, {}));
+  worker.sender->send({.kind = MessageKind::reached});
 }
 
 void say_failed(const Link& worker, Cause cause, const std::string& text) {
-  worker.sender->send(control_message(MessageKind::failure,
-                                      to_record(Failure{1, cause, text})));
+  worker.sender->send(
+      control_message(MessageKind::failure, Failure{1, cause, text}));
   worker.sender->close();
 }
 
@@ -94,7 +100,7 @@ TEST(LinkedCrew, AsksNobodyForTheTimeWhenAWorkerHasFailed) {
   LinkedCrew crew(std::move(ends.crews), {}, 1, {.board = &board});
   crew.give(turn(0));
   say_failed(ends.workers[0], Cause::own, "it is broken");
-  ends.workers[1].sender->send(clock_answer());
+  ends.workers[1].sender->send(clock_answer(0));
   ends.workers[1].sender->close();
   EXPECT_THROW(crew.wait(), UserError);
 }
@@ -180,7 +186,7 @@ TEST(LinkedCrew, NamesTheBlockWhoseRecordCouldNotBeWritten) {
       {.record = [](const Record&) { throw UserError("the disk is full"); }},
       1);
   crew.give(turn(0));
-  ends.workers[0].sender->send(control_message(MessageKind::record, {}));
+  ends.workers[0].sender->send(record_message({}));
   EXPECT_THAT([&] { crew.wait(); },
               testing::ThrowsMessage<UserError>("block 1: the disk is full"));
 }
@@ -199,9 +205,8 @@ TEST(LinkedCrew, JudgesNobodyBeforeItHasTakenWhatWasSaid) {
                   {.record = [&](const Record&) { ++records; }}, 1,
                   {.board = &board, .look = look});
   for (int i = 0; i < ClockExchange::kQuestions; ++i)
-    ends.workers[0].sender->send(clock_answer());
-  for (int i = 0; i < 3; ++i)
-    ends.workers[0].sender->send(control_message(MessageKind::record, {}));
+    ends.workers[0].sender->send(clock_answer(0));
+  for (int i = 0; i < 3; ++i) ends.workers[0].sender->send(record_message({}));
   crew.give(turn(0));
   crew.wait();
   EXPECT_THAT(seen, ElementsAre(4));  // the clock's is one
@@ -211,9 +216,7 @@ TEST(LinkedCrew, JudgesNobodyBeforeItHasTakenWhatWasSaid) {
 void tell_time(Link link, double ahead) {
   for (int i = 0; i < ClockExchange::kQuestions; ++i) {
     EXPECT_EQ(link.receiver->receive()->kind, MessageKind::clock);
-    Record record = record_of(clock_answer());
-    record.set("time", record.number("time", 0) + ahead);
-    link.sender->send(control_message(MessageKind::clock, record));
+    link.sender->send(clock_answer(ahead));
   }
   link.sender->close();
 }
@@ -226,8 +229,8 @@ ClockOffset offset_of_worker(double ahead) {
   LinkedCrew crew(std::move(ends.crews),
                   {.record =
                        [&](const Record& record) {
-                         if (record.text("kind") == "clock_offset")
-                           offset = clock_offset_from(record);
+                         const auto clock = record.as<records::ClockOffset>();
+                         offset = {clock->offset_s, clock->uncertainty_s};
                        }},
                   1, {.board = &board});
   crew.give(turn(0));

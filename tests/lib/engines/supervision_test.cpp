@@ -20,12 +20,12 @@ using testing::HasSubstr;
 constexpr Deadline kLong = std::chrono::hours(1);
 constexpr Deadline kNone = milliseconds(0);
 
-Record said(std::int64_t moves, int waits_for) {
+Progress said(std::int64_t moves, int waits_for) {
   Heartbeat heartbeat;
   for (std::int64_t i = 1; i < moves; ++i) heartbeat.moves();
   heartbeat.begins({Op::backward, 7, 9});
   if (waits_for >= 0) heartbeat.waits_for(waits_for);
-  return heartbeat.record();
+  return heartbeat.progress();
 }
 
 /// Longer than the resolution of what a deadline is compared with.
@@ -155,13 +155,12 @@ TEST(Heartbeat, ShowsAWaitAtALinkAndHowLongItTook) {
   auto [worker, other] = memory_link(1, 1, kLong, "link");
   const Link link = with_waits_shown(std::move(worker), heartbeat, 2);
   std::thread neighbour([&sender = *other.sender, &heartbeat] {
-    while (heartbeat.record().number("waits", -1) != 2)
-      std::this_thread::yield();
+    while (heartbeat.progress().waits_for != 2) std::this_thread::yield();
     sender.send({});
   });
   EXPECT_TRUE(link.receiver->receive());
   neighbour.join();
-  EXPECT_EQ(heartbeat.record().number("waits", 0), -1);
+  EXPECT_EQ(heartbeat.progress().waits_for, -1);
   EXPECT_GT(heartbeat.waited().count(), 0);
 }
 
@@ -181,11 +180,11 @@ TEST(Heartbeat, TellsThePulseWhileTheWorkerDoesNothing) {
   const auto sender =
       with_heartbeat(std::move(worker.sender), heartbeat, milliseconds(1));
   heartbeat.begins({Op::forward, 3, 3});
-  double turn = -1;
+  std::int64_t turn = -1;
   while (turn != 3) {
     const auto message = launcher.receiver->receive();
     ASSERT_EQ(message->kind, MessageKind::progress);
-    turn = record_of(*message).number("turn", -1);
+    turn = said_in<Progress>(*message).turn;
   }
 }
 

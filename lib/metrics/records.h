@@ -1,0 +1,355 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/metrics/record.h"
+
+/// Every kind of line of a metrics.jsonl, and what workers tell the run beside
+/// those. A struct lists its fields in the order in which they are written; the
+/// same list reads them. Optional fields are those that not every line of the
+/// kind has.
+namespace sluice::records {
+
+using Bytes = std::optional<std::int64_t>;
+using Figure = std::optional<double>;
+
+/// What lines of several kinds have, for readers that don't ask for the kind.
+struct Place {
+  std::string kind = {};
+  std::optional<std::int64_t> turn = {};
+  std::optional<int> block = {};
+  std::optional<std::int64_t> batch = {};
+  std::optional<std::int64_t> phase = {};
+  Figure time = {};  ///< seconds since the run's start
+
+  SLUICE_FIELDS(kind, turn, block, batch, phase, time)
+};
+/// Adds the time, as the sink of a run does.
+void stamp(Record& record, double time);
+/// Whether a value of that name says where its line belongs: no figure.
+bool is_place(std::string_view name);
+
+/// What a block did of a batch; part of other kinds.
+struct OfBatch {
+  std::int64_t turn = 0;
+  int block = 0;
+  std::int64_t batch = 0;
+  Figure time = {};
+
+  SLUICE_FIELDS(turn, block, batch, time)
+};
+
+/// An update of a block, which applied the batch.
+struct Train : OfBatch {
+  Figure loss = {};
+  Figure accuracy = {};
+  double lr = 0;
+  std::int64_t d_batch = 0;    ///< staleness in batches
+  std::int64_t d_upd = 0;      ///< staleness in updates
+  Named<double> figures = {};  ///< of the policy
+
+  SLUICE_RECORD("train", turn, block, batch, time, loss, accuracy, lr, d_batch,
+                d_upd, figures)
+};
+
+/// What a predictor learned.
+struct Lesson : OfBatch {
+  Named<double> losses = {};  ///< Lesson::loss_name of lib/boundaries
+
+  SLUICE_RECORD("lesson", turn, block, batch, time, losses)
+};
+
+/// The whole model after so many turns, on the test split and, where there is
+/// one, the validation split.
+struct Evaluation {
+  std::int64_t turn = 0;
+  double epoch = kNone;
+  double loss = kNone;
+  double accuracy = kNone;
+  Figure validation_loss = {};
+  Figure validation_accuracy = {};
+  Figure time = {};
+
+  SLUICE_RECORD("evaluation", turn, epoch, loss, accuracy, validation_loss,
+                validation_accuracy, time)
+
+ private:
+  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// How far a block is, for `sluice watch`; in no metrics.jsonl.
+struct Status : OfBatch {
+  double clock = 0;  ///< seconds, of the worker's machine
+  double waiting_s = 0;
+  std::int64_t queue_below_bytes = 0;
+  std::int64_t queue_above_bytes = 0;
+
+  SLUICE_RECORD("status", turn, block, batch, time, clock, waiting_s,
+                queue_below_bytes, queue_above_bytes)
+};
+
+/// Activations that a boundary has dropped, at the run's end.
+struct Dropped {
+  int boundary = 0;
+  std::int64_t messages = 0;
+
+  SLUICE_RECORD("dropped", boundary, messages)
+};
+
+/// Hashes after an update.
+struct Hash : OfBatch {
+  Named<std::string> tensors = {};  ///< "gradient of NAME", or a tensor's name
+
+  SLUICE_RECORD("hash", turn, block, batch, time, tensors)
+};
+
+/// How often a block saw a value of a counter, at the run's end.
+struct Staleness {
+  int block = 0;
+  std::string counter = {};  ///< "d_batch", "d_upd", "input_age", "input_reuse"
+  std::int64_t value = 0;
+  std::int64_t times = 0;
+
+  SLUICE_RECORD("staleness", block, counter, value, times)
+};
+
+/// What a block applied, against back-propagation.
+struct Probe : OfBatch {
+  double cosine = 0;
+  double norm_ratio = 0;
+  double sign_agreement = 0;
+
+  SLUICE_RECORD("probe", turn, block, batch, time, cosine, norm_ratio,
+                sign_agreement)
+};
+
+/// The most that a block holds, by purpose; part of other kinds.
+struct Memory {
+  Bytes weights_bytes = {};
+  Bytes optimizer_bytes = {};
+  Bytes stash_bytes = {};
+  Bytes history_bytes = {};
+  Bytes queue_bytes = {};  ///< messages that have come and wait
+  Bytes graph_bytes = {};
+  /// Of all at once, gradients and temporaries too. Unknown, like the line
+  /// before it, without the caching allocator, which counts them.
+  Bytes peak_bytes = {};
+  /// In a forecast: more when its channels are full, which a slow neighbour,
+  /// link or machine may cause: messages that wait at either end.
+  Bytes channels_bytes = {};
+
+  SLUICE_FIELDS(weights_bytes, optimizer_bytes, stash_bytes, history_bytes,
+                queue_bytes, graph_bytes, peak_bytes, channels_bytes)
+};
+
+/// What a block has cost, at the run's end.
+struct Block {
+  int block = 0;
+  std::int64_t parameters = 0;
+  double forward_s = 0;
+  double backward_s = 0;
+  double update_s = 0;
+  double learn_s = 0;
+  double evaluate_s = 0;
+  double waiting_s = 0;
+  Memory memory = {};
+  Bytes resident_bytes = {};  ///< by which its process grew
+  std::optional<std::int64_t> reconnections = {};
+  // Tensors of a GPU that stayed on GPUs, or went over the host.
+  std::optional<std::int64_t> up_by_ipc = {};
+  std::optional<std::int64_t> up_through_host = {};
+  std::optional<std::int64_t> down_by_ipc = {};
+  std::optional<std::int64_t> down_through_host = {};
+
+  SLUICE_RECORD("block", block, parameters, forward_s, backward_s, update_s,
+                learn_s, evaluate_s, waiting_s, memory, resident_bytes,
+                reconnections, up_by_ipc, up_through_host, down_by_ipc,
+                down_through_host)
+};
+
+/// What memory a block will need, before the first turn.
+struct Forecast {
+  int block = 0;
+  Memory memory = {};
+
+  SLUICE_RECORD("forecast", block, memory)
+};
+
+/// An action of a block's timeline, by the clock of its machine; in no
+/// metrics.jsonl.
+struct Action {
+  int block = 0;
+  std::int64_t turn = 0;
+  std::int64_t batch = 0;
+  std::string name = {};
+  std::string category = {};
+  double start = 0;
+  double end = 0;
+  std::int64_t waiting_bytes = 0;              ///< in its receivers, at its end
+  std::optional<std::int64_t> staleness = {};  ///< of a backward, in batches
+
+  SLUICE_RECORD("action", block, turn, batch, name, category, start, end,
+                waiting_bytes, staleness)
+};
+
+/// A message on that timeline: sent at the start, and there was room for it at
+/// the end; or waited for from start to end.
+struct Moved {
+  int block = 0;
+  std::int64_t turn = 0;
+  int peer = 0;
+  std::string message = {};  ///< of which kind
+  std::int64_t batch = 0;
+  std::optional<std::int64_t> round = {};
+  double start = 0;
+  double end = 0;
+
+  SLUICE_FIELDS(block, turn, peer, message, batch, round, start, end)
+};
+struct Sent : Moved {
+  static constexpr std::string_view kKind = "sent";
+};
+struct Taken : Moved {
+  static constexpr std::string_view kKind = "taken";
+};
+
+/// By how much a worker's clock is ahead of the coordinator's, and the error of
+/// that at most; in no metrics.jsonl.
+struct ClockOffset {
+  int block = 0;
+  double offset_s = 0;
+  double uncertainty_s = 0;
+
+  SLUICE_RECORD("clock_offset", block, offset_s, uncertainty_s)
+};
+
+/// What a block that runs free has done in a phase; in no metrics.jsonl.
+struct Actions {
+  int block = 0;
+  std::int64_t phase = 0;
+  std::string actions = {};
+
+  SLUICE_RECORD("actions", block, phase, actions)
+};
+
+/// The run ends early.
+struct EarlyStop {
+  std::int64_t turn = 0;
+  std::string split = {};
+  std::string measure = {};
+  double best = 0;
+  std::int64_t best_turn = 0;
+  std::int64_t without_progress = 0;  ///< evaluations
+
+  SLUICE_RECORD("early_stop", turn, split, measure, best, best_turn,
+                without_progress)
+};
+
+/// A phase of the timetable begins.
+struct Phase {
+  std::int64_t turn = 0;
+  std::int64_t phase = 0;
+
+  SLUICE_RECORD("phase", turn, phase)
+};
+
+/// The run goes back to a turn, having lost a worker.
+struct Restart {
+  std::int64_t turn = 0;
+  std::int64_t restart = 0;  ///< the how-manieth
+  int block = 0;
+  std::int64_t lost_turns = 0;
+  double lost_seconds = 0;
+  std::string reason = {};
+
+  SLUICE_RECORD("restart", turn, restart, block, lost_turns, lost_seconds,
+                reason)
+};
+
+/// A fault that was asked for happens.
+struct Injection {
+  int block = 0;
+  std::int64_t at_turn = 0;
+  std::string fault = {};
+  int pid = 0;
+  int signal = 0;  ///< to be sent to that process; 0: none
+
+  SLUICE_RECORD("injection", block, at_turn, fault, pid, signal)
+};
+
+/// A loss of the run is NaN or infinite.
+struct Diverged {
+  std::int64_t turn = 0;
+  int block = 0;  ///< 0: an evaluation of all
+  double loss = 0;
+  std::string reason = {};
+
+  SLUICE_RECORD("diverged", turn, block, loss, reason)
+};
+
+/// What the virtual clock says at the run's end: a line for the run, and one
+/// for each block.
+struct Clock {
+  std::optional<int> block = {};
+  // Of the run:
+  Figure seconds = {};
+  Figure samples_per_second = {};
+  Figure speed_up = {};  ///< over one block
+  // Of a block:
+  Figure busy_s = {};
+  Figure utilisation = {};
+
+  SLUICE_RECORD("clock", block, seconds, samples_per_second, speed_up, busy_s,
+                utilisation)
+};
+
+/// Where the virtual clock is at a checkpoint: values "at_BLOCK", "busy_BLOCK"
+/// and "gradient_BLOCK_BATCH", in the order in which blocks have saved.
+struct SavedClock {
+  static constexpr std::string_view kKind = "saved_clock";
+  struct OfBlock {
+    int block = 0;
+    double at = 0;
+    double busy = 0;
+  };
+  std::int64_t turn = 0;
+  std::int64_t phase = 0;
+  std::int64_t turns = 0;  ///< done, when block 1 saved
+  std::vector<OfBlock> blocks = {};
+  /// When gradients came to a block: (block, batch).
+  std::map<std::pair<int, std::int64_t>, double> gradients = {};
+};
+Record to_record(const SavedClock& clock);
+std::optional<SavedClock> saved_clock_from(const Record& record);
+
+/// The whole run, its last line.
+struct Summary {
+  std::string name = {};
+  std::string method = {};
+  std::string engine = {};
+  int blocks = 0;
+  // Of the last evaluation, if there was one.
+  Figure accuracy = {};
+  Figure loss = {};
+  Figure validation_accuracy = {};
+  Figure validation_loss = {};
+  Figure seconds = {};  ///< of training and evaluating, without start-up
+  Figure samples_per_second = {};
+  Figure virtual_seconds = {};
+  Figure virtual_samples_per_second = {};
+  Figure time = {};
+
+  SLUICE_RECORD("summary", name, method, engine, blocks, accuracy, loss,
+                validation_accuracy, validation_loss, seconds,
+                samples_per_second, virtual_seconds, virtual_samples_per_second,
+                time)
+};
+
+}  // namespace sluice::records
