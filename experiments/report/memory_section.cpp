@@ -49,7 +49,7 @@ struct MemoryUsed {
   }
 };
 
-/// Of what the runs have of a block.
+/// Figures that the runs have of a block.
 double mean_of(const StudyCell& cell, int block, auto RunRecord::*blocks,
                const auto& bytes_of) {
   std::vector<double> values;

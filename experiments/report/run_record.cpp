@@ -32,7 +32,8 @@ void take_evaluation(const records::Evaluation& evaluation, RunRecord& run) {
 
 void take(const Record& record, RunRecord& run) {
   if (const auto train = record.as<records::Train>()) {
-    // Of a delayed batch; draining takes turns without batches of their own.
+    // Counts applied batches, not turns: with delays, draining takes turns
+    // without batches of their own.
     run.turns = std::max(run.turns, train->batch + 1);
     // Under back-propagation only the last block knows the loss.
     if (train->loss) add(run.training_loss[train->block], *train, train->loss);

@@ -48,7 +48,7 @@ struct Record {
   Named<Value> values = {};
 
   Record() = default;
-  /// Of a struct: its kind and its fields.
+  /// The record of a struct: its kind and its fields.
   template <RecordKind T>
   Record(const T& said) {  // NOLINT(google-explicit-constructor)
     set("kind", std::string(T::kKind));

@@ -138,7 +138,7 @@ struct Memory {
   Bytes history_bytes = {};
   Bytes queue_bytes = {};  ///< messages that have come and wait
   Bytes graph_bytes = {};
-  /// Of all at once, gradients and temporaries too. Unknown, like the line
+  /// Most of all at once, gradients and temporaries too. Unknown, like the line
   /// before it, without the caching allocator, which counts them.
   Bytes peak_bytes = {};
   /// In a forecast: more when its channels are full, which a slow neighbour,
@@ -298,11 +298,11 @@ struct Diverged {
 /// for each block.
 struct Clock {
   std::optional<int> block = {};
-  // Of the run:
+  // The run's:
   Figure seconds = {};
   Figure samples_per_second = {};
   Figure speed_up = {};  ///< over one block
-  // Of a block:
+  // A block's:
   Figure busy_s = {};
   Figure utilisation = {};
 
@@ -335,7 +335,7 @@ struct Summary {
   std::string method = {};
   std::string engine = {};
   int blocks = 0;
-  // Of the last evaluation, if there was one.
+  // From the last evaluation, if there was one.
   Figure accuracy = {};
   Figure loss = {};
   Figure validation_accuracy = {};

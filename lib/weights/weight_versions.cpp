@@ -10,7 +10,7 @@ bool WeightVersions::is_held(const std::shared_ptr<Block>& twin) {
   return twin.use_count() > 1;
 }
 
-/// Its weights are of no version: whoever takes it says which.
+/// A twin whose weights are of no version: the caller says which.
 std::shared_ptr<Block> WeightVersions::unused() {
   const auto found = std::find_if(
       twins_.begin(), twins_.end(),
