@@ -91,16 +91,19 @@ function(sluice_compile_settings target)
   endif()
 endfunction()
 
+# sluice_precompile(TARGET [PLAIN folders...])
 # LibTorch's headers are slow: all targets that need them share one
 # precompiled header, that of sluice_lib. Even so it costs seconds a file, so
-# the readers of configs, data and runs, which don't know LibTorch, go without.
+# the files of the folders PLAIN, of which few know LibTorch, go without.
 function(sluice_precompile target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PLAIN")
   get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "/experiments/(config/files|data|report)/")
-  list(FILTER sources EXCLUDE REGEX
-    "data/(sample_source|images|augment|text|prefetch|(validation|split|program)_test)|report/(program|told)_test")
-  set_source_files_properties(${sources} PROPERTIES
-    SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
+  foreach(folder ${arg_PLAIN})
+    set(plain ${sources})
+    list(FILTER plain INCLUDE REGEX "/${folder}/")
+    set_source_files_properties(${plain} PROPERTIES
+      SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
+  endforeach()
   if(target STREQUAL "sluice_lib")
     target_precompile_headers(${target} PRIVATE
       <ATen/ATen.h> <torch/autograd.h> <torch/nn/module.h> <fmt/format.h>)
@@ -123,14 +126,14 @@ function(sluice_unity target)
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endfunction()
 
-# sluice_library(NAME FOLDER [TORCH] LINKS targets...)
+# sluice_library(NAME FOLDER [TORCH [PLAIN folders...]] LINKS targets...)
 # Makes sluice_NAME from the .cpp files of FOLDER and the folders below it
 # (main.cpp and, for lib, lib/base, lib/kernels and lib/schedules excepted). Where there is an
 # nvcc, .cu files are compiled too, and SLUICE_CUDA is defined for their folder:
 # one that doesn't know LibTorch, or it couldn't share the precompiled header.
 # The list is re-checked at every build, so that a new file needs no line here.
 function(sluice_library name folder)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "TORCH" "" "LINKS")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "TORCH" "" "LINKS;PLAIN")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS
     "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
   if(SLUICE_CUDA)
@@ -161,7 +164,7 @@ function(sluice_library name folder)
   sluice_compile_settings(${target})
   if(arg_TORCH)
     target_link_libraries(${target} PUBLIC LibTorch::LibTorch)
-    sluice_precompile(${target})
+    sluice_precompile(${target} PLAIN ${arg_PLAIN})
   endif()
   sluice_unity(${target})
   set_property(GLOBAL APPEND PROPERTY SLUICE_LIBRARIES ${target})
