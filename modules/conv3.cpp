@@ -27,8 +27,8 @@ struct Conv3Options {
 };
 
 Model make_conv3(const Conv3Options& options, const SampleSpec& sample) {
-  constexpr Window kConvolution = {.size = 5, .stride = 1, .padding = 2};
-  constexpr Window kPool = {.size = 3, .stride = 3, .padding = 0};
+  constexpr SlidingWindow kConvolution = {.size = 5, .stride = 1, .padding = 2};
+  constexpr SlidingWindow kPool = {.size = 3, .stride = 3, .padding = 0};
   ModelBuilder builder(sample);
   for (const Pooling pooling :
        {Pooling::max, Pooling::average, Pooling::average}) {

@@ -34,7 +34,7 @@ UnaryFunction function_of(Activation activation) {
   throw InternalError("no activation {}", static_cast<int>(activation));
 }
 
-UnaryFunction function_of(Pooling pooling, const Window& window) {
+UnaryFunction function_of(Pooling pooling, const SlidingWindow& window) {
   if (pooling == Pooling::max) {
     return [w = window](const Tensor& x) {
       return at::max_pool2d(x, w.size, w.stride, w.padding);
@@ -45,7 +45,7 @@ UnaryFunction function_of(Pooling pooling, const Window& window) {
   };
 }
 
-std::int64_t positions(std::int64_t extent, const Window& window) {
+std::int64_t positions(std::int64_t extent, const SlidingWindow& window) {
   const std::int64_t room = extent + 2 * window.padding - window.size;
   return room < 0 ? 0 : room / window.stride + 1;
 }
@@ -105,9 +105,9 @@ ModelBuilder& ModelBuilder::linear(std::int64_t outputs) {
   return *this;
 }
 
-ModelBuilder& ModelBuilder::conv(std::int64_t channels, Window window) {
+ModelBuilder& ModelBuilder::conv(std::int64_t channels, SlidingWindow window) {
   remember([=](ModelBuilder& builder, std::int64_t stride) {
-    Window wider = window;
+    SlidingWindow wider = window;
     wider.stride *= stride;
     builder.conv(channels, wider);
   });
@@ -149,7 +149,7 @@ ModelBuilder& ModelBuilder::activation(Activation activation) {
   return *this;
 }
 
-ModelBuilder& ModelBuilder::pool(Pooling pooling, Window window) {
+ModelBuilder& ModelBuilder::pool(Pooling pooling, SlidingWindow window) {
   remember([=](ModelBuilder& builder, std::int64_t) {
     builder.pool(pooling, window);
   });
@@ -233,7 +233,7 @@ void ModelBuilder::step(std::string_view name, double flops, Part part) {
   parts_.back().push_back(std::move(part));
 }
 
-void ModelBuilder::slide(std::int64_t channels, const Window& window) {
+void ModelBuilder::slide(std::int64_t channels, const SlidingWindow& window) {
   const bool is_map = shape_.size() == 3;
   const std::int64_t height = is_map ? positions(shape_[1], window) : 0;
   const std::int64_t width = is_map ? positions(shape_[2], window) : 0;

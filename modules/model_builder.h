@@ -18,7 +18,7 @@ Activation activation_from(std::string_view name);
 
 /// A square window that slides over a map; nothing of the map's rest that it
 /// doesn't fill is seen.
-struct Window {
+struct SlidingWindow {
   std::int64_t size = 1;
   std::int64_t stride = 1;
   std::int64_t padding = 0;
@@ -41,11 +41,11 @@ class ModelBuilder {
   /// [C, H, W] -> [C H W]; nothing for a flat shape.
   ModelBuilder& flatten();
   ModelBuilder& linear(std::int64_t outputs);
-  ModelBuilder& conv(std::int64_t channels, Window window);
+  ModelBuilder& conv(std::int64_t channels, SlidingWindow window);
   /// BatchNorm of the shape at hand.
   ModelBuilder& norm();
   ModelBuilder& activation(Activation activation);
-  ModelBuilder& pool(Pooling pooling, Window window);
+  ModelBuilder& pool(Pooling pooling, SlidingWindow window);
   /// [C, H, W] -> [C], the mean over all pixels.
   ModelBuilder& global_average_pool();
   /// Our own; nothing for p = 0.
@@ -69,7 +69,7 @@ class ModelBuilder {
   void remember(Request request);
   LayerSpec finished(std::size_t entry) const;
   /// Makes shape_ what a window leaves of it.
-  void slide(std::int64_t channels, const Window& window);
+  void slide(std::int64_t channels, const SlidingWindow& window);
   std::int64_t elements() const;
 
   Model model_;

@@ -30,8 +30,8 @@ struct SmallConvOptions {
 
 Model make_small_conv(const SmallConvOptions& options,
                       const SampleSpec& sample) {
-  constexpr Window kConvolution = {.size = 3, .stride = 1, .padding = 1};
-  constexpr Window kPool = {.size = 2, .stride = 2, .padding = 0};
+  constexpr SlidingWindow kConvolution = {.size = 3, .stride = 1, .padding = 1};
+  constexpr SlidingWindow kPool = {.size = 2, .stride = 2, .padding = 0};
   ModelBuilder builder(sample);
   for (const std::int64_t channels : options.channels) {
     builder.entry().conv(channels, kConvolution);

@@ -59,7 +59,7 @@ struct Between {
 
   /// To the last entry of the list; then nothing lies there any more.
   void add_to(ModelBuilder& builder) {
-    constexpr Window kWindow = {.size = 2, .stride = 2, .padding = 0};
+    constexpr SlidingWindow kWindow = {.size = 2, .stride = 2, .padding = 0};
     if (pool) builder.pool(Pooling::max, kWindow);
     builder.dropout(dropout, DropoutUnit::channel);
     *this = {};
@@ -68,7 +68,7 @@ struct Between {
 
 Model make_vgg(std::span<const std::int64_t> plan, const VggOptions& options,
                const SampleSpec& sample) {
-  constexpr Window kConvolution = {.size = 3, .stride = 1, .padding = 1};
+  constexpr SlidingWindow kConvolution = {.size = 3, .stride = 1, .padding = 1};
   const Activation activation = activation_from(options.activation);
   ModelBuilder builder(sample);
   Between between;

@@ -17,11 +17,11 @@ class Arena;
 /// The header of a block; its data follow. It never lies on another 4 KiB page
 /// than the first byte of the data, so that it may be read before one knows
 /// whether a pointer is ours.
-struct alignas(kAlignment) Block {
+struct alignas(kAlignment) MemoryBlock {
   /// Tells our blocks from other memory, and used ones from free ones.
   std::uint64_t mark = 0;
   Arena* home = nullptr;
-  Block* next = nullptr;             // while it is free
+  MemoryBlock* next = nullptr;       // while it is free
   MemoryBalance* balance = nullptr;  // while it is used
   std::size_t bytes = 0;             // that were asked for
   SizeClass size_class = 0;
@@ -29,7 +29,7 @@ struct alignas(kAlignment) Block {
   void* data() { return this + 1; }
 };
 
-static_assert(sizeof(Block) == kAlignment);
+static_assert(sizeof(MemoryBlock) == kAlignment);
 
 /// Blocks up to 2 MiB (data) are carved from large pieces and are never given
 /// back to the system; big ones, from this class on, are mapped singly.
@@ -48,30 +48,30 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   /// A block that was freed; null when there is none.
-  Block* cached(SizeClass size_class) noexcept;
+  MemoryBlock* cached(SizeClass size_class) noexcept;
   /// A block from the system; null when it refuses.
-  Block* fresh(SizeClass size_class) noexcept;
+  MemoryBlock* fresh(SizeClass size_class) noexcept;
   /// For a block whose home this is; the last one back is the next out.
-  void put(Block* block) noexcept;
+  void put(MemoryBlock* block) noexcept;
   /// The same from another thread; the owner sees it when it runs out.
-  void return_from_elsewhere(Block* block) noexcept;
+  void return_from_elsewhere(MemoryBlock* block) noexcept;
 
   /// Gives cached big blocks back to the system until `bytes` are released.
   /// Returns how many were.
   std::size_t release(std::size_t bytes) noexcept;
 
  private:
-  Block* pop(SizeClass size_class) noexcept;
-  Block* carve(SizeClass size_class) noexcept;
-  Block* map(SizeClass size_class) noexcept;
+  MemoryBlock* pop(SizeClass size_class) noexcept;
+  MemoryBlock* carve(SizeClass size_class) noexcept;
+  MemoryBlock* map(SizeClass size_class) noexcept;
   void collect_returned() noexcept;
 
   MemoryBudget& budget_;
-  std::array<Block*, kSizeClasses> free_ = {};
+  std::array<MemoryBlock*, kSizeClasses> free_ = {};
   std::byte* rest_ = nullptr;  // of the piece that blocks are carved from
   std::size_t rest_bytes_ = 0;
   // Other threads write here: on a cache line of its own.
-  alignas(kAlignment) std::atomic<Block*> returned_ = nullptr;
+  alignas(kAlignment) std::atomic<MemoryBlock*> returned_ = nullptr;
 };
 
 }  // namespace sluice

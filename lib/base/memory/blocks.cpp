@@ -105,17 +105,17 @@ class OwnArena {
   Arena* arena_;
 };
 
-std::uint64_t mark_of(const Block* block, std::uint64_t state) {
+std::uint64_t mark_of(const MemoryBlock* block, std::uint64_t state) {
   return state ^ reinterpret_cast<std::uintptr_t>(block);
 }
 
 // Null when the data are not ours; then what lies before them was read, which
 // AddressSanitizer must not see.
-[[gnu::no_sanitize_address]] Block* block_of(void* data) noexcept {
+[[gnu::no_sanitize_address]] MemoryBlock* block_of(void* data) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   // Never our data; and what lies before it may not be readable.
   if (address % kAlignment != 0 || address % 4096 == 0) return nullptr;
-  Block* const block = static_cast<Block*>(data) - 1;
+  MemoryBlock* const block = static_cast<MemoryBlock*>(data) - 1;
   if (block->mark == mark_of(block, kUsed)) return block;
   if (block->mark != mark_of(block, kFree)) return nullptr;
   std::fputs("sluice: a tensor's memory was freed twice\n", stderr);
@@ -126,15 +126,15 @@ bool is_big(SizeClass size_class) {
   return size_class >= kFirstBigClass;
 }
 
-Block* obtain(Arena& own, SizeClass size_class) {
-  if (Block* const block = own.cached(size_class)) return block;
+MemoryBlock* obtain(Arena& own, SizeClass size_class) {
+  if (MemoryBlock* const block = own.cached(size_class)) return block;
   if (is_big(size_class)) {
     arenas().release(own,
                      arenas().budget().excess(mapped_bytes_of(size_class)));
   }
-  if (Block* const block = own.fresh(size_class)) return block;
+  if (MemoryBlock* const block = own.fresh(size_class)) return block;
   arenas().release(own, kEverything);
-  if (Block* const block = own.fresh(size_class)) return block;
+  if (MemoryBlock* const block = own.fresh(size_class)) return block;
   throw std::bad_alloc();
 }
 
@@ -144,7 +144,7 @@ void* allocate_block(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   if (bytes > kLargestBlock) throw std::bad_alloc();
   const OwnArena own;
-  Block* const block = obtain(*own, size_class_of(bytes));
+  MemoryBlock* const block = obtain(*own, size_class_of(bytes));
   if (is_big(block->size_class))
     arenas().budget().taken(mapped_bytes_of(block->size_class));
   block->bytes = bytes;
@@ -155,7 +155,7 @@ void* allocate_block(std::size_t bytes) {
 
 bool free_block(void* data) noexcept {
   if (data == nullptr) return true;
-  Block* const block = block_of(data);
+  MemoryBlock* const block = block_of(data);
   if (block == nullptr) return false;
   block->mark = mark_of(block, kFree);
   if (block->balance != nullptr) block->balance->credit(block->bytes);
