@@ -16,7 +16,7 @@
 #include "experiments/runs/console.h"
 #include "experiments/runs/faults/injection.h"
 #include "experiments/runs/faults/signal_sink.h"
-#include "experiments/runs/preflight.h"
+#include "experiments/runs/ranks.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/restarts.h"
 #include "experiments/runs/resumed_rate.h"
@@ -24,8 +24,10 @@
 #include "experiments/runs/run_sink.h"
 #include "experiments/runs/stop_request.h"
 #include "lib/base/error.h"
+#include "lib/base/temporary_folder.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/coordinator.h"
+#include "transport/links/tcp.h"
 
 namespace sluice {
 namespace {
@@ -49,6 +51,23 @@ records::Summary summary_of(const Experiment& experiment,
     summary.virtual_samples_per_second = clock->second.samples_per_second;
   }
   return summary;
+}
+
+/// Whether the temporary files of worker processes have somewhere to go. Throws
+/// UserError. Like check_meeting(), called before a run's folder is made, or an
+/// older one removed, so that what the user has to mend leaves nothing behind.
+void check_temporary_files(const Experiment& experiment) {
+  if (experiment.engine != "processes") return;
+  const TemporaryFolder tried;
+}
+
+/// Whether worker processes can meet: the secret of ranks on several hosts, and
+/// where rank 0 listens. Throws UserError.
+void check_meeting(const Experiment& experiment,
+                   const std::optional<Rank>& rank) {
+  if (experiment.engine != "processes" || !rank || rank->one_host) return;
+  secret_of(*rank);
+  check_tcp_host(host_of(*rank));
 }
 
 void say_cut(const Experiment& experiment, const Resumed& from) {

@@ -10,11 +10,17 @@
 
 #include "lib/base/error.h"
 #include "transport/links/stream.h"
-#include "transport/wire/disagreement.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/handshake.h"
 
 namespace sluice {
+
+/// Two processes of one run were started with different things, or are of
+/// builds that can't talk to each other: both say the same of it.
+class Disagreement final : public UserError {
+ public:
+  using UserError::UserError;
+};
 
 /// What both ends tell each other first, once they have proved that they belong
 /// to the run (handshake.h). Blocks count from 1; 0 is the launcher.
