@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "experiments/runs/answer_above.h"
+#include "lib/base/by_block.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/tensors/gradients.h"
 #include "lib/tensors/leaves.h"
@@ -34,9 +35,7 @@ class MadeUpBatch {
         block_(block),
         samples_(samples),
         site_(site_of(experiment, block)),
-        make_(experiment.phases.front()
-                  .at(static_cast<std::size_t>(block) - 1)
-                  .make),
+        make_(by_block(experiment.phases.front(), block).make),
         lower_(make_.lower(site_)),
         labels_(labels_of(samples, experiment.model.sample)),
         pass_{.seed = experiment.seed, .masks = experiment.masks} {
@@ -45,8 +44,7 @@ class MadeUpBatch {
   }
 
   PolicyWork work() {
-    const BlockPlan& plan =
-        experiment_.plans.front().blocks[static_cast<std::size_t>(block_) - 1];
+    const BlockPlan& plan = by_block(experiment_.plans.front().blocks, block_);
     const Tensors features =
         leaves_of({samples_of(samples_, site_.features)}, true);
     const Tensors gradient = {at::ones_like(features[0])};

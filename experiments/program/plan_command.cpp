@@ -17,6 +17,7 @@
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/calibration.h"
 #include "experiments/runs/free_schedule.h"
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/metrics/simulated_trace.h"
 #include "lib/schedules/capacities.h"
@@ -52,10 +53,9 @@ std::vector<double> flops_of_blocks(const Experiment& experiment) {
 }
 
 void print_boundary(const Experiment& experiment, int block) {
-  const auto index = static_cast<std::size_t>(block) - 1;
   const auto codec = codec_above(experiment, block);
   fmt::print("   boundary {}: {}{}\n", block,
-             experiment.phases.front()[index].name,
+             by_block(experiment.phases.front(), block).name,
              codec ? fmt::format(", codec {}", codec->name()) : "");
 }
 
@@ -63,9 +63,8 @@ void print_blocks(const Experiment& experiment) {
   const std::vector<double> work = flops_of_blocks(experiment);
   const double total = std::accumulate(work.begin(), work.end(), 0.);
   for (int block = experiment.blocks(); block >= 1; --block) {
-    const auto index = static_cast<std::size_t>(block) - 1;
-    const LayerRange range = experiment.ranges[index];
-    const double flops = work[index];
+    const LayerRange range = by_block(experiment.ranges, block);
+    const double flops = by_block(work, block);
     std::string names;
     for (std::int64_t i = range.first; i <= range.last; ++i) {
       const LayerSpec& layer =
@@ -100,7 +99,7 @@ std::vector<std::vector<Action>> actions_in(
     const std::vector<TimedAction>& timeline, int blocks) {
   std::vector<std::vector<Action>> actions(static_cast<std::size_t>(blocks));
   for (const TimedAction& timed : timeline)
-    actions[static_cast<std::size_t>(timed.block) - 1].push_back(timed.action);
+    by_block(actions, timed.block).push_back(timed.action);
   return actions;
 }
 

@@ -8,6 +8,7 @@
 #include "experiments/planner/policy_work.h"
 #include "experiments/program/commands.h"
 #include "experiments/report/report.h"
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/costs.h"
 #include "lib/schedules/free_running.h"
@@ -38,11 +39,11 @@ Costs counting_costs(const Experiment& experiment) {
         {.seconds = {{Op::forward, forward}, {Op::backward, 2 * forward}}});
   }
   for (int block = 1; block < experiment.blocks(); ++block) {
-    const auto k = static_cast<std::size_t>(block) - 1;
     const PolicyWork work = policy_work(experiment, block);
-    costs.blocks[k].head = work.signal;
-    costs.blocks[k].seconds[Op::learn] = work.learn;
-    costs.blocks[k + 1].seconds[Op::learn_input] = work.learn_input;
+    by_block(costs.blocks, block).head = work.signal;
+    by_block(costs.blocks, block).seconds[Op::learn] = work.learn;
+    by_block(costs.blocks, block + 1).seconds[Op::learn_input] =
+        work.learn_input;
   }
   return costs;
 }

@@ -14,6 +14,7 @@
 #include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
 #include "experiments/runs/repartition.h"
+#include "lib/base/by_block.h"
 #include "lib/base/memory_channel.h"
 #include "lib/blocks/micro_batch_source.h"
 #include "lib/boundaries/policies/top_loss.h"
@@ -29,14 +30,12 @@ namespace sluice {
 namespace {
 
 c10::Device device_of(const Experiment& experiment, int block) {
-  return device_for(experiment.devices.at(static_cast<std::size_t>(block) - 1),
-                    block);
+  return device_for(by_block(experiment.devices, block), block);
 }
 
 Block block_of(const Experiment& experiment, int block,
                const c10::Device& device = c10::DeviceType::CPU) {
-  const LayerRange range =
-      experiment.ranges.at(static_cast<std::size_t>(block) - 1);
+  const LayerRange range = by_block(experiment.ranges, block);
   return make_block(experiment.model, block, range.first, range.last,
                     experiment.seed, experiment.memory_format, device);
 }
@@ -90,8 +89,7 @@ std::vector<std::shared_ptr<End>> ends_of(
   std::vector<std::shared_ptr<End>> ends;
   const BoundaryPolicy* before = nullptr;
   for (const Boundaries& phase : experiment.phases) {
-    const BoundaryPolicy& now =
-        phase.at(static_cast<std::size_t>(boundary) - 1);
+    const BoundaryPolicy& now = by_block(phase, boundary);
     const bool goes_on = before && now.config == before->config;
     ends.push_back(goes_on ? ends.back()
                            : make(now.make, site_of(experiment, boundary)));
@@ -122,7 +120,7 @@ std::vector<std::shared_ptr<Upper>> uppers_of(const Experiment& experiment,
 }
 
 bool forwards_data(const RunPlan& plan, int block) {
-  return plan.blocks.at(static_cast<std::size_t>(block) - 1).forwards_data();
+  return by_block(plan.blocks, block).forwards_data();
 }
 
 SeatSettings settings_of(const Experiment& experiment, int block,
@@ -139,8 +137,7 @@ SeatSettings settings_of(const Experiment& experiment, int block,
           .precision = experiment.precision,
           .memory_format = experiment.memory_format,
           .checkpoint_folder = checkpoint_folder,
-          .optimizer =
-              experiment.optimizers.at(static_cast<std::size_t>(block) - 1),
+          .optimizer = by_block(experiment.optimizers, block),
           .accumulate_mean = experiment.accumulate_mean,
           .max_staleness = experiment.max_staleness,
           .traced = experiment.engine == "virtual" ? TracedTurns{}

@@ -8,6 +8,7 @@
 #include "experiments/runs/ranks/note.h"
 #include "experiments/runs/ranks/wait_notice.h"
 #include "experiments/runs/roll_call.h"
+#include "lib/base/by_block.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/engines/control.h"
 #include "lib/engines/process_crew.h"
@@ -20,10 +21,6 @@
 
 namespace sluice {
 namespace {
-
-std::size_t at(int block) {
-  return static_cast<std::size_t>(block) - 1;
-}
 
 std::unique_ptr<Seat> seat_of(const CrewParts& parts, int block, Ends ends,
                               std::shared_ptr<Sink> sink,
@@ -113,7 +110,7 @@ std::unique_ptr<VirtualCrew> make_virtual_crew(const CrewParts& parts,
   Seats seats;
   for (int block = 1; block <= experiment.blocks(); ++block)
     seats.push_back(
-        seat_of(parts, block, std::move(ends[at(block)]), sink, fed));
+        seat_of(parts, block, std::move(by_block(ends, block)), sink, fed));
   return std::make_unique<VirtualCrew>(
       std::move(seats),
       VirtualParts{.plans = experiment.plans,
@@ -132,12 +129,12 @@ std::unique_ptr<Crew> make_thread_crew(const CrewParts& parts) {
   std::vector<Ends> ends = memory_ends(experiment);
   const auto prepare = [&](int block, Sender& control) -> ThreadWorker {
     const auto fed = fed_by(parts.batches);
-    const auto make = [parts, block, fed, &control,
-                       mine =
-                           std::make_shared<Ends>(std::move(ends[at(block)]))] {
-      return seat_of(parts, block, std::move(*mine), control_sink(control),
-                     fed);
-    };
+    const auto make =
+        [parts, block, fed, &control,
+         mine = std::make_shared<Ends>(std::move(by_block(ends, block)))] {
+          return seat_of(parts, block, std::move(*mine), control_sink(control),
+                         fed);
+        };
     if (!fed) return {.make = make};
     return {.make = [made = std::make_shared<std::unique_ptr<Seat>>(
                          make())] { return std::move(*made); },

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/metrics/records.h"
@@ -90,7 +91,7 @@ ScheduleRecord::ScheduleRecord(int blocks, std::shared_ptr<Sink> next)
 void ScheduleRecord::write(const Record& record) {
   const auto done = record.as<records::Actions>();
   if (!done) return next_->write(record);
-  Line& line = lines_.at(static_cast<std::size_t>(done->block) - 1);
+  Line& line = by_block(lines_, done->block);
   if (std::exchange(line.phase, done->phase) != done->phase)
     line.text += fmt::format("{}P{}", line.text.empty() ? "" : " ", line.phase);
   line.text += (line.text.empty() ? "" : " ") + done->actions;
@@ -176,7 +177,7 @@ void leave_out_undone(const std::string& folder, std::vector<Record>& records) {
     const auto place = record.read<records::OfBatch>();
     if (!op || place.block < 1 || place.block > std::ssize(newest))
       return false;
-    return place.batch > newest[static_cast<std::size_t>(place.block) - 1][*op];
+    return place.batch > by_block(newest, place.block)[*op];
   });
 }
 

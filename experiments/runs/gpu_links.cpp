@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/by_block.h"
 #include "lib/tensors/cuda_ipc.h"
 #include "lib/tensors/device.h"
 #include "lib/tensors/staged_sender.h"
@@ -14,8 +15,7 @@ namespace sluice {
 namespace {
 
 c10::Device device_of_block(const Experiment& experiment, int block) {
-  return device_for(experiment.devices.at(static_cast<std::size_t>(block) - 1),
-                    block);
+  return device_for(by_block(experiment.devices, block), block);
 }
 
 int executor_of(const Experiment& experiment, int block) {

@@ -11,6 +11,7 @@
 
 #include "experiments/runs/answer_above.h"
 #include "experiments/runs/assembly.h"
+#include "lib/base/by_block.h"
 #include "lib/base/memory/cached_buffers.h"
 #include "lib/base/memory_channel.h"
 #include "lib/boundaries/codecs/coded.h"
@@ -111,7 +112,7 @@ const records::Block& IsolatedBlock::costs() const {
 
 /// Sends what the action waits for.
 void IsolatedBlock::supply(const Action& action) {
-  const auto& mine = plan().blocks[static_cast<std::size_t>(block_) - 1];
+  const auto& mine = by_block(plan().blocks, block_);
   if (mine.inbox_below.buffer && action.op == Op::forward)
     for (; arrived_ < action.arrived; ++arrived_)
       give(*below_.sender, *activation_, arrived_);
@@ -134,7 +135,7 @@ void IsolatedBlock::give(Sender& to, const Message& message,
 
 const Message& IsolatedBlock::gradient() {
   if (gradient_.tensors.empty()) {
-    const BlockPlan& above = plan().blocks[static_cast<std::size_t>(block_)];
+    const BlockPlan& above = by_block(plan().blocks, block_ + 1);
     const auto codec = codec_above(experiment_, block_);
     gradient_ = gradients_like(unpack(*sent_up_, "h", codec.get()), plan(),
                                above.leaving, codec.get());

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "experiments/config/files/overrides.h"
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 #include "lib/boundaries/predictor.h"
@@ -212,8 +213,7 @@ std::set<std::string> sources_of(const Experiment& experiment) {
   NamedTensors all;
   for (const Boundaries& phase : experiment.phases)
     for (int block = 1; block < experiment.blocks(); ++block) {
-      const MakeBoundary& make =
-          phase[static_cast<std::size_t>(block) - 1].make;
+      const MakeBoundary& make = by_block(phase, block).make;
       const BoundarySite site = site_of(experiment, block);
       const auto lower = make.lower(site);
       for (const NamedTensors& own :
@@ -268,8 +268,7 @@ NamedTensors state_for_block(const Experiment& experiment, int block,
     if (!is_of_numbered_block(named.first)) own.push_back(named);
   const SavedState saved(state, source);
   const std::vector<std::int64_t> before = cut_of(saved);
-  const std::int64_t first =
-      experiment.ranges.at(static_cast<std::size_t>(block) - 1).first;
+  const std::int64_t first = by_block(experiment.ranges, block).first;
   const auto from =
       std::upper_bound(before.begin(), before.end(), first) - before.begin();
   for (const char* what : {"weight_version", "phase"})

@@ -10,6 +10,7 @@
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/free_schedule.h"
 #include "experiments/runs/run_folder.h"
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/hash.h"
@@ -20,10 +21,6 @@ namespace sluice {
 namespace {
 
 using Schedule = std::vector<std::vector<Action>>;
-
-std::size_t at(int block) {
-  return static_cast<std::size_t>(block) - 1;
-}
 
 /// As this thread runs it: with room for all that waits for its time.
 Experiment recorded_experiment(const std::string& folder) {
@@ -66,8 +63,8 @@ class Replay {
     prepare_process(experiment_);
     std::vector<Ends> ends = memory_ends(experiment_);
     for (int block = 1; block <= experiment_.blocks(); ++block)
-      workers_.push_back(make_seat(experiment_, block,
-                                   std::move(ends[at(block)]), nullptr, {}));
+      workers_.push_back(make_seat(
+          experiment_, block, std::move(by_block(ends, block)), nullptr, {}));
   }
 
   Replayed run() {
@@ -75,7 +72,7 @@ class Replay {
     for (int block = 1; block <= experiment_.blocks(); ++block)
       tell(block, simulation);
     while (const std::optional<TimedAction> timed = simulation.next()) {
-      Seat& worker = *workers_[at(timed->block)];
+      Seat& worker = *by_block(workers_, timed->block);
       worker.execute(timed->action);
       if (timed->action.op == Op::save) compare(worker, timed->action.batch);
     }
@@ -91,12 +88,12 @@ class Replay {
   }
 
   void tell(int block, Simulation& simulation) {
-    const std::vector<Action>& actions = schedule_[at(block)];
+    const std::vector<Action>& actions = by_block(schedule_, block);
     simulation.extend(block, actions);
     for (const Action& action : actions)
       if (!action.dropped.empty())
-        workers_[at(block + 1)]->ports().skip(action.dropped);
-    workers_[at(block)]->start({});
+        by_block(workers_, block + 1)->ports().skip(action.dropped);
+    by_block(workers_, block)->start({});
   }
 
   void compare(const Seat& worker, std::int64_t turn) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
 
@@ -76,7 +77,7 @@ void VirtualClock::watch(const TimedAction& timed) {
   if (timed.block == 1 && action.op == Op::forward &&
       experiment_.micro_batches.ends_turn(action.batch))
     ++turns_;
-  busy_[static_cast<std::size_t>(timed.block) - 1] += timed.end - timed.start;
+  by_block(busy_, timed.block) += timed.end - timed.start;
   const bool sends_down =
       action.op == Op::backward || action.op == Op::backward_input;
   if (sends_down && timed.block > 1) {
@@ -91,8 +92,7 @@ void VirtualClock::save(const TimedAction& checkpoint) {
   records::SavedClock& saved = saving_[turn];
   if (checkpoint.block == 1) saved.turns = turns_;
   saved.blocks.push_back(
-      {checkpoint.block, checkpoint.end,
-       busy_[static_cast<std::size_t>(checkpoint.block) - 1]});
+      {checkpoint.block, checkpoint.end, by_block(busy_, checkpoint.block)});
   if (saved.blocks.size() < busy_.size()) return;
   saved.turn = turn;
   saved.phase = checkpoint.action.phase;

@@ -21,6 +21,7 @@
 #include "experiments/runs/faults/fault_injector.h"
 #include "experiments/runs/gpu_links.h"
 #include "experiments/runs/run_folder.h"
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/base/memory/cached_buffers.h"
 #include "lib/base/own_image.h"
@@ -158,7 +159,7 @@ void say_reconnected(int block, std::uint32_t to,
 /// The messages that the link over a boundary holds; none at the ends.
 Capacity capacity_of(const Experiment& experiment, int boundary) {
   if (boundary < 1 || boundary >= experiment.blocks()) return {};
-  return experiment.capacities[static_cast<std::size_t>(boundary) - 1];
+  return by_block(experiment.capacities, boundary);
 }
 
 /// Joined to the others; what the injector does to links is done to these.

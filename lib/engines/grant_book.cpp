@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -21,14 +22,14 @@ const GrantBook::Entry& GrantBook::at(std::size_t n) const {
 }
 
 std::size_t GrantBook::reach(int block) {
-  std::size_t& reached = reached_.at(static_cast<std::size_t>(block) - 1);
+  std::size_t& reached = by_block(reached_, block);
   SLUICE_CHECK(reached < given(), "block {} reached grant {} of {}", block,
                reached, given());
   return reached++;
 }
 
 std::size_t GrantBook::reached(int block) const {
-  return reached_.at(static_cast<std::size_t>(block) - 1);
+  return by_block(reached_, block);
 }
 
 std::size_t GrantBook::all_reached() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/engines/remote_observer.h"
 #include "lib/metrics/records.h"
@@ -159,7 +160,7 @@ void LinkedCrew::fail(Talk& talk, Failure failure) {
 }
 
 void LinkedCrew::give_up(int block, Failure failure) {
-  Talk& talk = talks_.at(static_cast<std::size_t>(block) - 1);
+  Talk& talk = by_block(talks_, block);
   if (talk.link.receiver) fail(talk, std::move(failure));
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/by_block.h"
 #include "lib/schedules/op_table.h"
 
 namespace sluice {
@@ -36,7 +37,7 @@ ProgressBoard::ProgressBoard(int blocks, Clock::duration most_between_looks,
 }
 
 ProgressBoard::Worker& ProgressBoard::at(int block) {
-  return workers_.at(static_cast<std::size_t>(block) - 1);
+  return by_block(workers_, block);
 }
 
 void ProgressBoard::heard(int block, bool has_moved) {

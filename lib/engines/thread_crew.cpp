@@ -6,6 +6,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/memory_channel.h"
 #include "lib/engines/control.h"
 #include "lib/engines/linked_crew.h"
@@ -55,7 +56,7 @@ class ThreadCrew final : public Crew {
     at::set_num_threads(static_cast<int>(threads_));
     const auto make = [&] {
       auto seat = prepared.make();
-      seats_[static_cast<std::size_t>(block) - 1] = seat.get();
+      by_block(seats_, block) = seat.get();
       return seat;
     };
     try {

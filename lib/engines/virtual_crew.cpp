@@ -6,16 +6,13 @@
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/engines/control.h"
 #include "lib/schedules/free_running.h"
 
 namespace sluice {
 namespace {
-
-std::size_t at(int block) {
-  return static_cast<std::size_t>(block) - 1;
-}
 
 /// The caller's intra-op threads are the crew's while it works.
 class ThreadsKept {
@@ -73,9 +70,9 @@ std::optional<NamedTensors> VirtualCrew::weights() const {
 
 /// A pipe that was drained starts anew.
 void VirtualCrew::take_up(int block, const Grant& grant) {
-  Place& place = places_[at(block)];
+  Place& place = by_block(places_, block);
   if (std::exchange(place.pipe, grant.first_batch) != grant.first_batch) {
-    seats_[at(block)]->start(grant);
+    by_block(seats_, block)->start(grant);
     simulation_.begin_pipe(block, grant);
   }
   // One that had to wait for its grant has done nothing meanwhile.
@@ -87,7 +84,7 @@ void VirtualCrew::take_up(int block, const Grant& grant) {
 /// there. Grants without actions for it are passed over. Returns whether that
 /// changed anything.
 bool VirtualCrew::refill(int block) {
-  Place& place = places_[at(block)];
+  Place& place = by_block(places_, block);
   bool changed = false;
   while (simulation_.idle(block)) {
     if (place.at_grant) {
@@ -134,14 +131,14 @@ void VirtualCrew::wait() {
 
 void VirtualCrew::execute(const TimedAction& timed) {
   try {
-    seats_[at(timed.block)]->execute(timed.action);
+    by_block(seats_, timed.block)->execute(timed.action);
   } catch (const std::exception& error) {
     if (!parts_.names_blocks) throw;
     throw UserError("block {}: {}", timed.block, text_of(error));
   }
   if (const auto& dropped = timed.action.dropped; !dropped.empty()) {
-    seats_[at(timed.block)]->ports().count_dropped(dropped.size());
-    seats_[at(timed.block) + 1]->ports().skip(dropped);
+    by_block(seats_, timed.block)->ports().count_dropped(dropped.size());
+    by_block(seats_, timed.block + 1)->ports().skip(dropped);
   }
   seconds_ = std::max(seconds_, timed.end);
   if (parts_.watch) parts_.watch(timed);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/simulation.h"
 
@@ -54,7 +55,7 @@ bool suffice(const RunPlan& plan, const Grant& grant,
 }
 
 std::size_t& side(std::vector<Capacity>& capacities, int boundary, bool is_up) {
-  Capacity& capacity = capacities[static_cast<std::size_t>(boundary) - 1];
+  Capacity& capacity = by_block(capacities, boundary);
   return is_up ? capacity.up : capacity.down;
 }
 

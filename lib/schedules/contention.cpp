@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "lib/base/by_block.h"
 #include "lib/schedules/op_table.h"
 
 namespace sluice {
@@ -10,10 +11,6 @@ namespace {
 
 constexpr std::int64_t kTurns = 120;
 constexpr int kRounds = 6;
-
-std::size_t lane_of(int block) {
-  return static_cast<std::size_t>(block) - 1;
-}
 
 /// An action begins (+1) or ends (-1) on a core that blocks share.
 struct Change {
@@ -69,8 +66,8 @@ std::vector<double> crowding_of(const std::vector<TimedAction>& timeline,
       const double part =
           std::min(1., others / static_cast<double>(shared.cores - 1));
       for (const int block : computing) {
-        busy[lane_of(block)] += change.time - now;
-        crowded[lane_of(block)] += part * (change.time - now);
+        by_block(busy, block) += change.time - now;
+        by_block(crowded, block) += part * (change.time - now);
       }
       now = change.time;
       if (change.step > 0)

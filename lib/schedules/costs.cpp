@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "lib/base/by_block.h"
 #include "lib/base/random.h"
 #include "lib/schedules/op_table.h"
 
@@ -25,13 +26,9 @@ bool replays(const BlockPlan& plan) {
 
 namespace {
 
-std::size_t at(int one_based) {
-  return static_cast<std::size_t>(one_based) - 1;
-}
-
 BlockCosts costs_of(const Costs& costs, int block) {
-  return at(block) < costs.blocks.size() ? costs.blocks[at(block)]
-                                         : BlockCosts{};
+  const BlockCosts* mine = find_by_block(costs.blocks, block);
+  return mine != nullptr ? *mine : BlockCosts{};
 }
 
 double replay_seconds(const BlockCosts& costs, const BlockPlan& plan) {
@@ -61,9 +58,9 @@ double factor(const Costs& costs, std::initializer_list<std::int64_t> what,
 }
 
 LinkCosts link_of(const Costs& costs, const Transfer& transfer) {
-  const std::size_t boundary = at(std::min(transfer.from, transfer.to));
-  if (boundary < costs.links.size()) return costs.links[boundary];
-  return {costs.latency, costs.bandwidth};
+  const LinkCosts* own =
+      find_by_block(costs.links, std::min(transfer.from, transfer.to));
+  return own != nullptr ? *own : LinkCosts{costs.latency, costs.bandwidth};
 }
 
 }  // namespace
@@ -85,9 +82,9 @@ bool takes_time(const Costs& costs) {
 namespace {
 
 double variation_of(const Costs& costs, int block, const Action& action) {
-  if (at(block) >= costs.variation.size()) return 1;
-  const std::vector<double>& factors = costs.variation[at(block)][action.op];
-  if (factors.empty()) return 1;
+  const Variation* mine = find_by_block(costs.variation, block);
+  if (mine == nullptr || (*mine)[action.op].empty()) return 1;
+  const std::vector<double>& factors = (*mine)[action.op];
   return factors[static_cast<std::size_t>(action.turn) % factors.size()];
 }
 
@@ -105,18 +102,18 @@ double seconds_of(const Costs& costs, const BlockPlan& plan,
 }
 
 double bytes_of(const Costs& costs, const Transfer& transfer) {
-  const std::size_t boundary = at(std::min(transfer.from, transfer.to));
-  if (boundary >= costs.bytes.size()) return 0;
-  const MessageBytes& bytes = costs.bytes[boundary];
+  const MessageBytes* bytes =
+      find_by_block(costs.bytes, std::min(transfer.from, transfer.to));
+  if (bytes == nullptr) return 0;
   switch (transfer.kind) {
     case MessageKind::activation:
-      return bytes.activation;
+      return bytes->activation;
     case MessageKind::gradient:
-      return bytes.gradient;
+      return bytes->gradient;
     case MessageKind::evaluation:
-      return bytes.evaluation;
+      return bytes->evaluation;
     case MessageKind::norm:
-      return bytes.norm;
+      return bytes->norm;
     default:
       return 0;
   }

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/by_block.h"
+
 namespace sluice {
 namespace {
 
@@ -36,7 +38,7 @@ std::string draw_timeline(const std::vector<TimedAction>& timeline, int blocks,
                           double unit) {
   Cells rows(static_cast<std::size_t>(blocks));
   for (const TimedAction& timed : timeline)
-    draw_action(timed, unit, rows[static_cast<std::size_t>(timed.block) - 1]);
+    draw_action(timed, unit, by_block(rows, timed.block));
   std::size_t columns = 0;
   std::size_t width = 2;
   for (const auto& row : rows) {
@@ -45,7 +47,7 @@ std::string draw_timeline(const std::vector<TimedAction>& timeline, int blocks,
   }
   std::string text;
   for (int block = blocks; block >= 1; --block) {
-    auto& row = rows[static_cast<std::size_t>(block) - 1];
+    auto& row = by_block(rows, block);
     row.resize(columns);
     std::string line = fmt::format("block {:<3}|", block);
     for (const std::string& cell : row)

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -12,8 +13,7 @@ namespace {
 std::vector<SeatAction> of_one(const RunPlan& plan, int block,
                                const Grant& grant) {
   std::vector<SeatAction> all;
-  for (const Action& action :
-       actions_of(plan.blocks[static_cast<std::size_t>(block) - 1], grant))
+  for (const Action& action : actions_of(by_block(plan.blocks, block), grant))
     all.push_back({block, action});
   return all;
 }

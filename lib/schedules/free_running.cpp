@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/combinations.h"
 
@@ -129,7 +130,7 @@ std::vector<BlockPlan> phases_of(const Plans& plans, int block) {
   std::vector<BlockPlan> phases;
   phases.reserve(plans.size());
   for (const RunPlan& plan : plans)
-    phases.push_back(plan.blocks.at(static_cast<std::size_t>(block) - 1));
+    phases.push_back(by_block(plan.blocks, block));
   return phases;
 }
 

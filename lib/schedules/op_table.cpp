@@ -2,13 +2,15 @@
 
 #include <array>
 
+#include "lib/base/by_block.h"
+
 namespace sluice {
 namespace {
 
 using Transfers = std::vector<Transfer>;
 
 const BlockPlan& plan_of(const RunPlan& plan, int block) {
-  return plan.blocks[static_cast<std::size_t>(block) - 1];
+  return by_block(plan.blocks, block);
 }
 
 bool is_last(const RunPlan& plan, int block) {

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/combinations.h"
 #include "lib/schedules/op_table.h"
@@ -130,7 +131,7 @@ std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
 std::vector<Action> actions_of(const Plans& plans, int block,
                                const Grant& grant) {
   const RunPlan& plan = plans.at(static_cast<std::size_t>(grant.phase));
-  return actions_of(plan.blocks.at(static_cast<std::size_t>(block) - 1), grant);
+  return actions_of(by_block(plan.blocks, block), grant);
 }
 
 std::optional<std::int64_t> gradient_taken_after(const BlockPlan& plan) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -39,9 +40,7 @@ class Paths {
   }
 
  private:
-  const Traits& boundary(int k) const {
-    return boundaries_[static_cast<std::size_t>(k) - 1];
-  }
+  const Traits& boundary(int k) const { return by_block(boundaries_, k); }
   bool is_cut(int k) const { return k < 1 || boundary(k).cut; }
   bool is_own(int block) const {
     return block == count_ || boundary(block).own || boundary(block).cut;

@@ -1,3 +1,4 @@
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/simulation.h"
 
@@ -41,8 +42,7 @@ std::vector<TimedAction> simulate(
                blocks.size());
   Simulation simulation(plans, costs, capacities);
   for (const BlockPlan& block : blocks)
-    simulation.extend(block.block,
-                      actions[static_cast<std::size_t>(block.block) - 1]);
+    simulation.extend(block.block, by_block(actions, block.block));
   return run_to_end(simulation);
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/executors.h"
 #include "lib/schedules/op_table.h"
@@ -30,14 +31,16 @@ Simulation::Simulation(Plans plans, Costs costs,
   }
   seat_.resize(blocks);
   for (const SharedCores& shared : costs_.shared) {
-    for (const int block : shared.blocks) seat_.at(at(block)) = cores_.size();
+    for (const int block : shared.blocks)
+      by_block(seat_, block) = cores_.size();
     cores_.emplace_back(std::max<std::int64_t>(1, shared.cores), 0);
   }
   for (const BlockPlan& block : plans_.at(0).blocks) {
     if (block.inbox_below.buffer)
-      up_[at(block.block - 1)].buffer.emplace(*block.inbox_below.buffer);
+      by_block(up_, block.block - 1).buffer.emplace(*block.inbox_below.buffer);
     if (block.inbox_above.drops())
-      up_[at(block.block)].waiting.emplace(block.inbox_above.slow_consumer);
+      by_block(up_, block.block)
+          .waiting.emplace(block.inbox_above.slow_consumer);
   }
 }
 
@@ -50,13 +53,13 @@ void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
   const RunPlan& now = plan(phase);
   begin_with(in_flight(now, turn, first_batch), saved);
   for (const BlockPlan& plan : now.blocks)
-    lanes_[at(plan.block)].ledger.begin(plan, turn, first_batch);
+    by_block(lanes_, plan.block).ledger.begin(plan, turn, first_batch);
 }
 
 void Simulation::begin_pipe(int block, const Grant& first) {
-  const BlockPlan& mine = plan(first.phase).blocks[at(block)];
+  const BlockPlan& mine = by_block(plan(first.phase).blocks, block);
   if (mine.in_flight > 0) return;  // what it chooses from is its own
-  Ledger& ledger = lanes_[at(block)].ledger;
+  Ledger& ledger = by_block(lanes_, block).ledger;
   ledger = {};
   ledger.begin(mine, first.first_turn, first.first_batch);
 }
@@ -84,27 +87,28 @@ void Simulation::begin_with(const std::vector<Transfer>& gradients,
 }
 
 void Simulation::extend(int block, const std::vector<Action>& actions) {
-  std::deque<Action>& queue = lanes_[at(block)].actions;
+  std::deque<Action>& queue = by_block(lanes_, block).actions;
   queue.insert(queue.end(), actions.begin(), actions.end());
   for (const Action& action : actions) {
     if (action.phase >= std::ssize(plans_))
       throw UserError("block {} ({}) is of phase {}, and there are {}", block,
                       to_text(action), action.phase, plans_.size());
     if (action.dropped.empty()) continue;
-    if (block == std::ssize(lanes_) || !up_[at(block)].waiting)
+    if (block == std::ssize(lanes_) || !by_block(up_, block).waiting)
       throw UserError(
           "block {} ({}) drops activations, and slow_consumer of the boundary "
           "above it is 'block'",
           block, to_text(action));
-    up_[at(block)].dropped.insert(action.dropped.begin(), action.dropped.end());
+    by_block(up_, block)
+        .dropped.insert(action.dropped.begin(), action.dropped.end());
   }
 }
 
 void Simulation::give(int block, const Grant& grant) {
-  const BlockPlan& mine = plan(grant.phase).blocks[at(block)];
+  const BlockPlan& mine = by_block(plan(grant.phase).blocks, block);
   if (mine.seating.chunks > 1) return give_shared(block, grant);
   if (mine.in_flight == 0) return extend(block, actions_of(mine, grant));
-  Lane& lane = lanes_[at(block)];
+  Lane& lane = by_block(lanes_, block);
   if (!lane.chooser) lane.chooser.emplace(phases_of(plans_, block));
   SLUICE_CHECK(lane.chooser->is_done(lane.ledger),
                "block {} is given turns before it has done its last", block);
@@ -113,7 +117,7 @@ void Simulation::give(int block, const Grant& grant) {
 
 /// Every block of the executor is given the same grants in the same order.
 void Simulation::give_shared(int block, const Grant& grant) {
-  Lane& lane = lanes_[at(block)];
+  Lane& lane = by_block(lanes_, block);
   std::vector<Action> mine;
   for (SeatAction& each :
        executor_actions(plan(grant.phase), executor_of(block), grant)) {
@@ -126,7 +130,7 @@ void Simulation::give_shared(int block, const Grant& grant) {
 }
 
 int Simulation::executor_of(int block) const {
-  return plans_.front().blocks[at(block)].seating.executor_of(block);
+  return by_block(plans_.front().blocks, block).seating.executor_of(block);
 }
 
 std::vector<int> Simulation::of_same_executor(int block) const {
@@ -134,7 +138,7 @@ std::vector<int> Simulation::of_same_executor(int block) const {
 }
 
 bool Simulation::is_its_turn(int block) const {
-  const Lane& lane = lanes_[at(block)];
+  const Lane& lane = by_block(lanes_, block);
   return lane.places.empty() ||
          lane.places.front() ==
              done_[static_cast<std::size_t>(executor_of(block))];
@@ -142,19 +146,20 @@ bool Simulation::is_its_turn(int block) const {
 
 int Simulation::comes_before(int block) const {
   for (const int other : of_same_executor(block))
-    if (!lanes_[at(other)].places.empty() && is_its_turn(other)) return other;
+    if (!by_block(lanes_, other).places.empty() && is_its_turn(other))
+      return other;
   return 0;
 }
 
 Simulation::Direction& Simulation::channel(const Transfer& transfer) {
-  return transfer.from < transfer.to ? up_[at(transfer.from)]
-                                     : down_[at(transfer.to)];
+  return transfer.from < transfer.to ? by_block(up_, transfer.from)
+                                     : by_block(down_, transfer.to);
 }
 
 const Simulation::Direction& Simulation::channel(
     const Transfer& transfer) const {
-  return transfer.from < transfer.to ? up_[at(transfer.from)]
-                                     : down_[at(transfer.to)];
+  return transfer.from < transfer.to ? by_block(up_, transfer.from)
+                                     : by_block(down_, transfer.to);
 }
 
 const RunPlan& Simulation::plan(std::int64_t phase) const {
@@ -163,13 +168,13 @@ const RunPlan& Simulation::plan(std::int64_t phase) const {
 
 void Simulation::hold(int block, double until) {
   for (const int each : of_same_executor(block)) {
-    Lane& lane = lanes_[at(each)];
+    Lane& lane = by_block(lanes_, each);
     lane.clock = std::max(lane.clock, until);
   }
 }
 
 std::optional<std::int64_t> Simulation::stage_of(int block) const {
-  const Lane& lane = lanes_[at(block)];
+  const Lane& lane = by_block(lanes_, block);
   if (lane.actions.empty()) return std::nullopt;
   const Action& action = lane.actions.front();
   const RunPlan& now = plan(action.phase);
@@ -178,7 +183,7 @@ std::optional<std::int64_t> Simulation::stage_of(int block) const {
     return std::nullopt;  // the turns before it are done
   const bool is_second =
       now.barrier == Barrier::play_and_replay &&
-      part_of(now.blocks[at(block)], action) == TurnPart::rest;
+      part_of(by_block(now.blocks, block), action) == TurnPart::rest;
   return action.phase * kStagesOfPhase + 2 * action.turn + (is_second ? 1 : 0);
 }
 
@@ -195,7 +200,7 @@ const RunPlan& Simulation::plan_of(const Lane& lane) const {
 }
 
 const std::vector<double>* Simulation::cores_of(int block) const {
-  const std::optional<std::size_t> seat = seat_[at(block)];
+  const std::optional<std::size_t> seat = by_block(seat_, block);
   return seat ? &cores_[*seat] : nullptr;
 }
 
@@ -207,7 +212,7 @@ std::optional<double> Simulation::start_of(int block) const {
 }
 
 void Simulation::occupy(int block, double end) {
-  const std::optional<std::size_t> seat = seat_[at(block)];
+  const std::optional<std::size_t> seat = by_block(seat_, block);
   if (!seat) return;
   std::vector<double>& cores = cores_[*seat];
   *std::min_element(cores.begin(), cores.end()) = end;
@@ -221,7 +226,7 @@ bool Simulation::comes_first(int block, int other) const {
 }
 
 std::optional<double> Simulation::ready_at(int block) const {
-  const Lane& lane = lanes_[at(block)];
+  const Lane& lane = by_block(lanes_, block);
   if (lane.actions.empty() || !lane.ledger.may(lane.actions.front()))
     return std::nullopt;
   if (!is_its_turn(block) || behind(block) != 0) return std::nullopt;
@@ -247,12 +252,12 @@ std::optional<double> Simulation::ready_at(int block) const {
 }
 
 std::optional<double> Simulation::input_since(int block) const {
-  const Lane& lane = lanes_[at(block)];
+  const Lane& lane = by_block(lanes_, block);
   const bool reads_buffer =
-      plan_of(lane).blocks[at(block)].inbox_below.buffer &&
+      by_block(plan_of(lane).blocks, block).inbox_below.buffer &&
       lane.actions.front().op == Op::forward;
   if (!reads_buffer) return 0;
-  const Direction& below = up_[at(block - 1)];
+  const Direction& below = by_block(up_, block - 1);
   if (lane.actions.front().arrived > 0)
     return told_input_since(below, lane.actions.front());
   if (!below.buffer->empty()) return 0;
@@ -268,7 +273,7 @@ std::optional<double> Simulation::told_input_since(const Direction& below,
   if (missing < 0 || missing > std::ssize(below.queue)) return std::nullopt;
   if (missing == 0 && below.buffer->empty()) return std::nullopt;
   if (missing == 0) return 0;
-  const Queued& last = below.queue[static_cast<std::size_t>(missing) - 1];
+  const Queued& last = by_block(below.queue, missing);
   if (last.transfer.kind != MessageKind::activation) return std::nullopt;
   return last.arrival;
 }
@@ -300,10 +305,10 @@ std::optional<double> Simulation::room_for(const Transfer& sent) const {
 }
 
 void Simulation::choose(int block) {
-  Lane& lane = lanes_[at(block)];
+  Lane& lane = by_block(lanes_, block);
   if (!lane.chooser) return;
-  if (block > 1 && !up_[at(block - 1)].queue.empty()) {
-    const Transfer& first = up_[at(block - 1)].queue.front().transfer;
+  if (block > 1 && !by_block(up_, block - 1).queue.empty()) {
+    const Transfer& first = by_block(up_, block - 1).queue.front().transfer;
     lane.chooser->see({first.kind, first.batch});
   }
   lane.actions.clear();
@@ -322,8 +327,8 @@ void Simulation::choose(int block) {
 }
 
 bool Simulation::is_further_behind(int block, int other) const {
-  const auto& mine = lanes_[at(block)].chooser;
-  const auto& its = lanes_[at(other)].chooser;
+  const auto& mine = by_block(lanes_, block).chooser;
+  const auto& its = by_block(lanes_, other).chooser;
   return mine && its && mine->turns() < its->turns();
 }
 
@@ -332,8 +337,8 @@ bool Simulation::is_further_behind(int block, int other) const {
 /// anything did.
 bool Simulation::take_before_evaluation() {
   for (int block = 2; block <= std::ssize(lanes_); ++block) {
-    const Lane& lane = lanes_[at(block)];
-    const Direction& below = up_[at(block - 1)];
+    const Lane& lane = by_block(lanes_, block);
+    const Direction& below = by_block(up_, block - 1);
     const bool waits = below.buffer && !below.queue.empty() &&
                        !lane.actions.empty() &&
                        lane.actions.front().op == Op::evaluate;
@@ -365,21 +370,22 @@ std::optional<TimedAction> Simulation::next() {
     stage_ = *stage;
     stage_start_ = latest_end_;
   }
-  Lane& lane = lanes_[at(chosen)];
+  Lane& lane = by_block(lanes_, chosen);
   Action action = lane.actions.front();
   read_buffer(chosen, earliest, action);
   lane.actions.pop_front();
   const double end =
       earliest +
-      seconds_of(costs_, plan(action.phase).blocks[at(chosen)], action);
-  for (const int each : of_same_executor(chosen)) lanes_[at(each)].clock = end;
+      seconds_of(costs_, by_block(plan(action.phase).blocks, chosen), action);
+  for (const int each : of_same_executor(chosen))
+    by_block(lanes_, each).clock = end;
   if (!lane.places.empty()) {
     lane.places.pop_front();
     ++done_[static_cast<std::size_t>(executor_of(chosen))];
   }
   if (end > earliest) occupy(chosen, end);
   if (stage) latest_end_ = std::max(latest_end_, end);
-  lane.ledger.did(plan(action.phase).blocks[at(chosen)], action);
+  lane.ledger.did(by_block(plan(action.phase).blocks, chosen), action);
   if (lane.chooser) lane.chooser->did(action);
   for (const Transfer& need : needs_of(plan(action.phase), chosen, action)) {
     Direction& from = channel(need);
@@ -428,7 +434,7 @@ void Simulation::put(Direction& to, const Transfer& transfer, double time) {
 }
 
 bool Simulation::idle(int block) const {
-  const Lane& lane = lanes_[at(block)];
+  const Lane& lane = by_block(lanes_, block);
   return lane.chooser ? lane.chooser->is_done(lane.ledger)
                       : lane.actions.empty();
 }
@@ -442,16 +448,18 @@ bool Simulation::finished() const {
 std::vector<std::pair<int, bool>> Simulation::full_channels() const {
   std::vector<std::pair<int, bool>> full;
   for (int boundary = 1; boundary <= std::ssize(up_); ++boundary) {
-    if (up_[at(boundary)].queue.size() >= up_[at(boundary)].capacity)
+    if (by_block(up_, boundary).queue.size() >=
+        by_block(up_, boundary).capacity)
       full.emplace_back(boundary, true);
-    if (down_[at(boundary)].queue.size() >= down_[at(boundary)].capacity)
+    if (by_block(down_, boundary).queue.size() >=
+        by_block(down_, boundary).capacity)
       full.emplace_back(boundary, false);
   }
   return full;
 }
 
 void Simulation::widen(int boundary, bool is_up) {
-  ++(is_up ? up_ : down_)[at(boundary)].capacity;
+  ++by_block((is_up ? up_ : down_), boundary).capacity;
 }
 
 }  // namespace sluice

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/by_block.h"
 #include "lib/base/channel.h"
 #include "lib/base/lossy_sender.h"
 #include "lib/schedules/costs.h"
@@ -88,10 +89,6 @@ class Simulation {
   void widen(int boundary, bool is_up);
 
  private:
-  static std::size_t at(int one_based) {
-    return static_cast<std::size_t>(one_based) - 1;
-  }
-
   struct Queued {
     Transfer transfer;
     double arrival = 0;
@@ -160,7 +157,7 @@ class Simulation {
   void write_buffer(int block, double now);
   bool take_before_evaluation();
   /// Whether the block does what it was given, and chooses nothing.
-  bool is_told(int block) const { return !lanes_[at(block)].chooser; }
+  bool is_told(int block) const { return !by_block(lanes_, block).chooser; }
   void take_told(int block, double now, const Action& action);
   std::optional<double> told_input_since(const Direction& below,
                                          const Action& action) const;

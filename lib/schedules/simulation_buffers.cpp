@@ -1,12 +1,13 @@
 // The replay buffers between simulated blocks that run free.
 #include <algorithm>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/simulation.h"
 
 namespace sluice {
 void Simulation::fill_buffer(int block, double now) {
-  Direction& below = up_[at(block - 1)];
+  Direction& below = by_block(up_, block - 1);
   while (!below.queue.empty() &&
          below.queue.front().transfer.kind == MessageKind::activation &&
          below.queue.front().arrival <= now && below.buffer->has_room()) {
@@ -15,7 +16,7 @@ void Simulation::fill_buffer(int block, double now) {
 }
 
 void Simulation::write_buffer(int block, double now) {
-  Direction& below = up_[at(block - 1)];
+  Direction& below = by_block(up_, block - 1);
   const Queued first = below.queue.front();
   if (below.queue.size() == below.capacity)
     below.room_since = std::max(first.arrival, below.made_room);
@@ -25,7 +26,7 @@ void Simulation::write_buffer(int block, double now) {
 
 /// As many as the record says; behind all of them comes an evaluation.
 void Simulation::take_told(int block, double now, const Action& action) {
-  const Direction& below = up_[at(block - 1)];
+  const Direction& below = by_block(up_, block - 1);
   const auto wants_more = [&] {
     return action.op == Op::forward ? below.buffer->written() < action.arrived
                                     : action.op == Op::evaluate &&
@@ -40,7 +41,7 @@ void Simulation::read_buffer(int block, double now, Action& action) {
   for (const BlockPlan& each : plan(action.phase).blocks)
     if (each.inbox_below.buffer && !is_told(each.block))
       fill_buffer(each.block, now);
-  if (!plan(action.phase).blocks[at(block)].inbox_below.buffer) return;
+  if (!by_block(plan(action.phase).blocks, block).inbox_below.buffer) return;
   const bool is_read = action.op == Op::forward;
   const bool is_recorded = action.arrived > 0;
   if (is_recorded || (is_told(block) && action.op == Op::evaluate))
@@ -48,7 +49,7 @@ void Simulation::read_buffer(int block, double now, Action& action) {
   else if (is_read)
     fill_buffer(block, now);
   if (!is_read) return;
-  Direction& below = up_[at(block - 1)];
+  Direction& below = by_block(up_, block - 1);
   SLUICE_CHECK(below.buffer->read(), "block {} reads an empty buffer", block);
   action.arrived = below.buffer->written();
   below.made_room = now;

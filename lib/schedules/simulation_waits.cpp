@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/by_block.h"
 #include "lib/schedules/op_table.h"
 #include "lib/schedules/simulation.h"
 
@@ -17,7 +18,7 @@ std::string text_of(const Transfer& transfer) {
 }  // namespace
 
 std::pair<int, std::string> Simulation::waits_for(int block) const {
-  const Lane& lane = lanes_[at(block)];
+  const Lane& lane = by_block(lanes_, block);
   if (lane.actions.empty()) return {0, ""};
   const std::string action = to_text(lane.actions.front());
   const std::string missing = lane.ledger.lacks(lane.actions.front());
@@ -39,7 +40,7 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
                         "written into the buffer between them, and there are "
                         "{}",
                         block, action, lane.actions.front().arrived, block - 1,
-                        up_[at(block - 1)].buffer->written())};
+                        by_block(up_, block - 1).buffer->written())};
   if (!input_since(block))
     return {block - 1,
             fmt::format("block {} ({}) waits for anything that block {} writes "

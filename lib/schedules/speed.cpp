@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lib/base/by_block.h"
 #include "lib/schedules/executors.h"
 
 namespace sluice {
@@ -41,7 +42,7 @@ Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,
               .executors = executors_of(plan)};
   if (end <= start) return speed;
   for (const TimedAction& timed : timeline)
-    speed.utilisation[static_cast<std::size_t>(timed.block) - 1] +=
+    by_block(speed.utilisation, timed.block) +=
         overlap(timed, start, end) / (end - start);
   speed.seconds_per_turn =
       (end - start) / static_cast<double>(end_turn - first_turn);

@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/tensors/leaves.h"
@@ -100,7 +101,7 @@ const RunPlan& Seat::run_plan() const {
 }
 
 const BlockPlan& Seat::plan() const {
-  return run_plan().blocks[static_cast<std::size_t>(block()) - 1];
+  return by_block(run_plan().blocks, block());
 }
 
 bool Seat::is_last() const {
@@ -234,8 +235,7 @@ Down Seat::receive_from_above(const Action& action) {
   const Message message = ports_.from_above(MessageKind::gradient, action);
   if (run_plan().model_norm)
     window_.squared_norm_above = unpack(message, "norm").at(0).item<double>();
-  return unpack_down(message,
-                     run_plan().blocks[static_cast<std::size_t>(block())],
+  return unpack_down(message, by_block(run_plan().blocks, block() + 1),
                      codec_above_.get(), device());
 }
 
@@ -369,8 +369,7 @@ void Seat::send_down(const Action& action, const Down& down) {
 /// same turns. A block that runs free may have taken none of those it waits
 /// for.
 std::int64_t Seat::under_way_below() const {
-  const BlockPlan& below =
-      run_plan().blocks[static_cast<std::size_t>(block()) - 2];
+  const BlockPlan& below = by_block(run_plan().blocks, block() - 1);
   return below.in_flight > 0
              ? below.in_flight - 1
              : gradient_taken_after(below).value_or(0) - plan().delay;

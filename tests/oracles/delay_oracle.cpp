@@ -7,6 +7,7 @@
 #include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"
+#include "lib/base/by_block.h"
 
 namespace sluice {
 namespace {
@@ -27,8 +28,7 @@ DelayOracle::DelayOracle(const Training& of, Method method)
   const NamedTensors first = copies_of(of.weights());
   has_norm_ = false;
   for (int block = 1; block <= blocks_; ++block) {
-    const LayerRange range =
-        of.experiment.ranges.at(static_cast<std::size_t>(block) - 1);
+    const LayerRange range = by_block(of.experiment.ranges, block);
     layers_.push_back(static_cast<int>(range.last - range.first + 1));
     for (std::int64_t layer = range.first; layer <= range.last; ++layer)
       for (const char* member :
@@ -54,7 +54,7 @@ at::Tensor DelayOracle::run(int block, const at::Tensor& input,
                             const Parameters& weights) const {
   at::Tensor x = input.flatten(1);
   std::size_t next = 0;
-  const int layers = layers_.at(static_cast<std::size_t>(block) - 1);
+  const int layers = by_block(layers_, block);
   for (int layer = 0; layer < layers; ++layer) {
     x = at::linear(x, weights.at(next), weights.at(next + 1));
     next += 2;
@@ -141,7 +141,7 @@ DelayOracle::Backward DelayOracle::mixed(int block, std::int64_t batch) {
   const Parameters& old = weights_of_forward_.at({block, batch});
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> activations = {inputs_.at({block, batch}).flatten(1)};
-  const int layers = layers_.at(static_cast<std::size_t>(block) - 1);
+  const int layers = by_block(layers_, block);
   for (int layer = 0; layer < layers; ++layer) {
     const auto at = static_cast<std::size_t>(2 * layer);
     const at::Tensor sum =

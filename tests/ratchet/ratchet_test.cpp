@@ -18,6 +18,7 @@
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/assembly.h"
+#include "lib/base/by_block.h"
 #include "lib/base/channel_around.h"
 #include "lib/base/random.h"
 #include "lib/engines/virtual_crew.h"
@@ -103,9 +104,8 @@ std::vector<PerTurn> counted(const Experiment& experiment) {
       std::make_unique<CountedSender>(std::move(ends[1].below.sender), sent[1]);
   Seats seats;
   for (int block = 1; block <= 2; ++block)
-    seats.push_back(make_seat(
-        experiment, block, std::move(ends[static_cast<std::size_t>(block) - 1]),
-        nullptr, {}));
+    seats.push_back(make_seat(experiment, block,
+                              std::move(by_block(ends, block)), nullptr, {}));
   RunLength length = experiment.length;
   length.evaluation_batches = 0;
   Coordinator coordinator(length, 2, nullptr, nullptr);

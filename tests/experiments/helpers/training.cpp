@@ -9,6 +9,7 @@
 #include <ATen/Parallel.h>
 
 #include "experiments/config/files/toml.h"
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/engines/virtual_crew.h"
 
@@ -56,9 +57,9 @@ Training::Training(const Experiment& of, std::shared_ptr<Sink> to)
   const auto probe = make_probe(experiment, relay_);
   std::vector<Ends> ends = memory_ends(experiment);
   for (int block = 1; block <= experiment.blocks(); ++block)
-    workers.push_back(make_seat(
-        experiment, block, std::move(ends[static_cast<std::size_t>(block) - 1]),
-        relay_, {}, probe));
+    workers.push_back(make_seat(experiment, block,
+                                std::move(by_block(ends, block)), relay_, {},
+                                probe));
 }
 
 double Training::run(const Costs& costs,

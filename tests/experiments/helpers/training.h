@@ -8,6 +8,7 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/runs/assembly.h"
+#include "lib/base/by_block.h"
 #include "lib/engines/coordinator.h"
 #include "lib/workers/seat.h"
 
@@ -37,7 +38,7 @@ struct Training {
   /// All weights and statistics, in the order of the layers; heads after the
   /// block that they belong to.
   NamedTensors weights() const;
-  Seat& block(int k) { return *workers.at(static_cast<std::size_t>(k) - 1); }
+  Seat& block(int k) { return *by_block(workers, k); }
 
   Experiment experiment;
   std::shared_ptr<Sink> sink;

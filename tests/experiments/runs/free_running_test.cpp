@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/runs/free_schedule.h"
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/simulation.h"
 #include "tests/experiments/helpers/program.h"
@@ -205,7 +206,7 @@ Recorded recorded(const std::string& config, const Costs& costs) {
   Training training(small_experiment(config));
   std::vector<std::vector<Action>> done(training.workers.size());
   training.watch = [&](const TimedAction& timed) {
-    done[static_cast<std::size_t>(timed.block) - 1].push_back(timed.action);
+    by_block(done, timed.block).push_back(timed.action);
   };
   training.train(costs);
   Recorded run{.lines = {}, .weights = training.weights()};

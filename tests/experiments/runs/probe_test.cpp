@@ -12,6 +12,7 @@
 #include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/workers/gradient_probe.h"
 #include "tests/experiments/helpers/training.h"
@@ -132,8 +133,7 @@ std::map<std::int64_t, double> cosines_of_ddg() {
     Tensors leaves;
     at::Tensor x = data.inputs.flatten(1);
     for (int block = 1; block <= 3; ++block) {
-      const auto& weights =
-          before.at({block, turns[static_cast<std::size_t>(block) - 1]});
+      const auto& weights = before.at({block, by_block(turns, block)});
       const std::string layer =
           "layers." + std::to_string(block - 1) + ".linear.";
       leaves.push_back(weights.at(layer + "weight").clone().requires_grad_());

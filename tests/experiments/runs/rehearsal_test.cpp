@@ -11,6 +11,7 @@
 
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/assembly.h"
+#include "lib/base/by_block.h"
 #include "lib/memory/allocator.h"
 #include "lib/metrics/record.h"
 #include "tests/experiments/helpers/faults.h"
@@ -147,8 +148,7 @@ TEST_P(ForecastOfARun, StandsBesideWhatItMeasuresAndChangesNoWeight) {
   const auto measured = records_of(path("told"), "block");
   ASSERT_EQ(told.size(), 2U);
   for (const Record& block : measured) {
-    const Record& said =
-        told[static_cast<std::size_t>(block.integer("block")) - 1];
+    const Record& said = by_block(told, block.integer("block"));
     EXPECT_EQ(said.integer("block"), block.integer("block"));
     EXPECT_EQ(said.integer("weights_bytes"), block.integer("weights_bytes"));
     EXPECT_GT(said.integer("peak_bytes", 1), 0);

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/base/by_block.h"
 #include "lib/schedules/capacities.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/replay_buffer.h"
@@ -40,7 +41,7 @@ std::vector<Action> upper_actions(const ReplayOptions& options,
   std::vector<std::size_t> given(2);
   const auto refill = [&] {
     for (int block = 1; block <= 2; ++block) {
-      std::size_t& next = given[static_cast<std::size_t>(block) - 1];
+      std::size_t& next = by_block(given, block);
       while (simulation.idle(block) && next < grants.size())
         simulation.give(block, grants[next++]);
     }

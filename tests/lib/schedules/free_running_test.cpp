@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/capacities.h"
 #include "lib/schedules/simulation.h"
@@ -261,7 +262,7 @@ std::vector<std::int64_t> staleness_of(int block, const Timeline& timeline) {
 std::string lockstep(const std::vector<Traits>& boundaries, int block) {
   const RunPlan plan = make_run_plan(boundaries, false);
   return text_of(
-      actions_of(plan.blocks[static_cast<std::size_t>(block) - 1],
+      actions_of(by_block(plan.blocks, block),
                  {.end_turn = 12, .drain = true, .evaluation_batches = 2}));
 }
 

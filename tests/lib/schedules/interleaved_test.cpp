@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/capacities.h"
 #include "lib/schedules/executors.h"
@@ -87,9 +88,7 @@ TEST_P(EveryInterleaved, DoesOfEveryBlockWhatItsOwnListSays) {
       std::vector<Action> mine;
       for (const SeatAction& each : executor_actions(plan_, executor, grant))
         if (each.block == block) mine.push_back(each.action);
-      EXPECT_EQ(
-          mine,
-          actions_of(plan_.blocks[static_cast<std::size_t>(block) - 1], grant));
+      EXPECT_EQ(mine, actions_of(by_block(plan_.blocks, block), grant));
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
 
@@ -30,8 +31,7 @@ std::vector<std::vector<Action>> run_through(const std::vector<Grant>& grants,
         is_anew = true;
       }
     if (const auto timed = simulation.next())
-      lines[static_cast<std::size_t>(timed->block) - 1].push_back(
-          timed->action);
+      by_block(lines, timed->block).push_back(timed->action);
     else if (!is_anew)
       break;
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/by_block.h"
 #include "lib/schedules/plan.h"
 #include "lib/schedules/rows.h"
 #include "lib/schedules/traits.h"
@@ -27,8 +28,7 @@ inline RunPlan pipeline_plan(const std::string& order,
 }
 
 inline std::string first_turn_of(const RunPlan& plan, int block) {
-  return to_text(actions_of(plan.blocks.at(static_cast<std::size_t>(block) - 1),
-                            {.end_turn = 1}));
+  return to_text(actions_of(by_block(plan.blocks, block), {.end_turn = 1}));
 }
 
 }  // namespace sluice

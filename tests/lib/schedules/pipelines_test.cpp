@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/capacities.h"
 #include "lib/schedules/costs.h"
@@ -103,7 +104,7 @@ TEST_P(EveryPipeline, TakesTheTimeOfItsFormula) {
 
 /// The most batches of a block that hold a graph at once.
 std::size_t most_graphs(const RunPlan& plan, int block) {
-  const BlockPlan& mine = plan.blocks[static_cast<std::size_t>(block) - 1];
+  const BlockPlan& mine = by_block(plan.blocks, block);
   Ledger ledger;
   std::size_t most = 0;
   for (const Action& action : actions_of(mine, {.end_turn = 3})) {

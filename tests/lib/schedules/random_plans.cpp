@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/capacities.h"
 #include "lib/schedules/free_running.h"
@@ -173,8 +174,7 @@ std::vector<Done> what_was_done(const Case& made,
                                 const std::vector<TimedAction>& timeline) {
   std::vector<Done> done(made.plan.blocks.size());
   for (const TimedAction& timed : timeline)
-    ++done[static_cast<std::size_t>(timed.block) - 1]
-          [{timed.action.op, timed.action.batch}];
+    ++by_block(done, timed.block)[{timed.action.op, timed.action.batch}];
   return done;
 }
 
@@ -271,8 +271,8 @@ std::string to_text(const Case& made) {
 
 std::string fault_of(const Case& made, const std::vector<Done>& done) {
   for (const BlockPlan& block : made.plan.blocks) {
-    const std::string fault = fault_of_block(
-        made, block, done[static_cast<std::size_t>(block.block) - 1]);
+    const std::string fault =
+        fault_of_block(made, block, by_block(done, block.block));
     if (!fault.empty()) return fmt::format("block {} {}", block.block, fault);
   }
   return "";

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/capacities.h"
 #include "lib/schedules/drawing.h"
@@ -25,8 +26,7 @@ std::string schedule_of(const Traits& traits, int blocks, int block,
   const RunPlan plan = make_run_plan(
       std::vector<Traits>(static_cast<std::size_t>(blocks - 1), traits), false);
   std::string text;
-  for (const Action& action :
-       actions_of(plan.blocks[static_cast<std::size_t>(block) - 1], grant))
+  for (const Action& action : actions_of(by_block(plan.blocks, block), grant))
     text += (text.empty() ? "" : " ") + to_text(action);
   return text;
 }

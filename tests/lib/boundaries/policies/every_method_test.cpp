@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/by_block.h"
 #include "tests/experiments/helpers/methods.h"
 #include "tests/experiments/helpers/training.h"
 
@@ -139,8 +140,7 @@ TEST_P(EveryMethod, X6_KeepsNoMoreBatchesThanItsDelayAndOneMore) {
   const Experiment experiment = small_experiment(net());
   Training training(experiment);
   training.watch = [&](const TimedAction& timed) {
-    const BlockPlan& plan =
-        experiment.plans[0].blocks[static_cast<std::size_t>(timed.block) - 1];
+    const BlockPlan& plan = by_block(experiment.plans[0].blocks, timed.block);
     const bool backward_first =
         plan.order == Order::backward_first && plan.delay > 0;
     const auto most =

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/metrics/record.h"
 #include "tests/experiments/helpers/training.h"
@@ -70,8 +71,7 @@ TEST(ForwardForward, EveryLayerLearnsItsOwnGoodness) {
   for (int block = 1; block <= 3; ++block) {
     const Tensors& found = applied[block].at(0).gradients;
     for (const std::size_t i : {0, 1}) {
-      const at::Tensor& gradient =
-          expected[static_cast<std::size_t>(block) - 1][i];
+      const at::Tensor& gradient = by_block(expected, block)[i];
       EXPECT_GT(gradient.abs().max().item<double>(), 0);
       EXPECT_TRUE(at::allclose(found.at(i), gradient, 1e-4, 1e-7))
           << "block " << block;

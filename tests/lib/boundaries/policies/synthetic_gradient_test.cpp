@@ -12,6 +12,7 @@
 #include "auxiliary_heads/heads.h"
 #include "auxiliary_heads/predictors/predictors.h"
 #include "experiments/data/sample_source.h"
+#include "lib/base/by_block.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "tests/experiments/helpers/training.h"
 
@@ -81,9 +82,7 @@ class Watched final : public Lower {
 };
 
 void watch(Experiment& experiment, int boundary, std::shared_ptr<Seen> seen) {
-  MakeLower& make = experiment.phases[0]
-                        .at(static_cast<std::size_t>(boundary) - 1)
-                        .make.lower;
+  MakeLower& make = by_block(experiment.phases[0], boundary).make.lower;
   make = [make, seen](const BoundarySite& site) -> std::unique_ptr<Lower> {
     return std::make_unique<Watched>(make(site), seen);
   };

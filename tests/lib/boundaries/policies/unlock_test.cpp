@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "auxiliary_heads/predictors/predictors.h"
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/capacities.h"
 #include "lib/schedules/simulation.h"
@@ -100,7 +101,7 @@ std::vector<std::vector<double>> forwards(bool unlocks) {
   std::vector<std::vector<double>> starts(4);
   for (const TimedAction& timed : simulate(plan, costs, capacities, actions))
     if (timed.action.op == Op::forward)
-      starts[static_cast<std::size_t>(timed.block) - 1].push_back(timed.start);
+      by_block(starts, timed.block).push_back(timed.start);
   return starts;
 }
 
