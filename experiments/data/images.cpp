@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
