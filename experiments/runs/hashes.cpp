@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "experiments/runs/run_reader.h"
+#include "lib/base/error.h"
 
 namespace sluice {
 namespace {
@@ -43,6 +44,10 @@ Hashes read_hashes(const std::string& run_folder) {
   Hashes hashes;
   for (records::Hash& hash : RunReader(run_folder).next<records::Hash>())
     hashes[hash.block].push_back(std::move(hash));
+  if (hashes.empty())
+    throw UserError("{}: its metrics.jsonl has no hashes: run it with hashes = "
+                    "true",
+                    run_folder);
   return hashes;
 }
 

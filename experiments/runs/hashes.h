@@ -14,6 +14,7 @@ namespace sluice {
 /// updates.
 using Hashes = std::map<int, std::vector<records::Hash>>;
 
+/// Throws UserError where the run has none: two that have none would be equal.
 Hashes read_hashes(const std::string& run_folder);
 
 /// Where two runs part.
