@@ -19,6 +19,7 @@ namespace sluice::verify_test {
 
 using testing::HasSubstr;
 using testing::StartsWith;
+using testing::ThrowsMessage;
 
 constexpr const char* kMlp =
     "model = {hidden = [24, 20, 16], batch_norm = true, dropout = 0.2}\n"
