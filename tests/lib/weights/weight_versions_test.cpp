@@ -1,14 +1,27 @@
 #include "lib/weights/weight_versions.h"
 
 #include <deque>
+#include <memory>
 #include <set>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "tests/experiments/helpers/training.h"
-
 namespace sluice::weight_versions_test {
+
+class TwoWeights final : public Layer {
+ public:
+  TwoWeights()
+      : factor_(register_parameter("factor", at::full({3, 2}, 2.0))),
+        term_(register_parameter("term", at::full({2}, 1.0))) {}
+  Tensors forward(const Tensors& inputs, const Pass& /*pass*/) override {
+    return {inputs[0] * factor_ + term_};
+  }
+
+ private:
+  at::Tensor factor_;
+  at::Tensor term_;
+};
 
 class WeightVersionsTest : public testing::Test {
  protected:
@@ -28,8 +41,8 @@ class WeightVersionsTest : public testing::Test {
     }
   }
 
-  Block block_ = make_block(small_experiment("blocks = 1\n").model, 1, 0, 0, 1,
-                            MemoryFormat::contiguous);
+  Block block_{1, 0, [] { return Layers{std::make_shared<TwoWeights>()}; },
+               MemoryFormat::contiguous};
   WeightVersions versions_{block_};
 };
 
