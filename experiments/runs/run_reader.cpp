@@ -12,10 +12,6 @@ std::string metrics_of_run(const std::string& folder) {
   return folder + "/metrics.jsonl";
 }
 
-void RunReader::read(const std::function<void(const Record&)>& take) {
-  read_lines("", take);
-}
-
 Record RunReader::record_in(const std::string& line) const {
   try {
     return record_from_json(line);
@@ -27,8 +23,7 @@ Record RunReader::record_in(const std::string& line) const {
   }
 }
 
-void RunReader::read_lines(std::string_view word,
-                           const std::function<void(const Record&)>& take) {
+void RunReader::read(const std::function<void(const Record&)>& take) {
   struct stat status = {};
   if (::stat(path_.c_str(), &status) != 0) return;
   if (std::exchange(file_, status.st_ino) != status.st_ino) at_ = line_ = 0;
@@ -40,7 +35,7 @@ void RunReader::read_lines(std::string_view word,
     if (!is_whole_) return;
     at_ += static_cast<std::streamoff>(line.size()) + 1;
     ++line_;
-    if (line.find(word) != std::string::npos) take(record_in(line));
+    take(record_in(line));
   }
   if (file.bad() || !file.eof()) throw UserError("{}: can't be read", path_);
 }

@@ -4,7 +4,6 @@
 #include <functional>
 #include <ios>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,15 +28,14 @@ class RunReader {
   /// order; with none where there is no file. Throws UserError that names a
   /// line that is damaged.
   void read(const std::function<void(const Record&)>& take);
-  /// The same of one kind; other lines aren't looked at.
+  /// The records of one kind. A damaged line of any kind is an error: what it was
+  /// can't be known.
   template <class T>
   std::vector<T> next();
   /// Whether what was read ended with the end of a line.
   bool is_whole() const { return is_whole_; }
 
  private:
-  void read_lines(std::string_view word,
-                  const std::function<void(const Record&)>& take);
   Record record_in(const std::string& line) const;
 
   std::string path_;
@@ -50,7 +48,7 @@ class RunReader {
 template <class T>
 std::vector<T> RunReader::next() {
   std::vector<T> found;
-  read_lines(T::kKind, [&](const Record& record) {
+  read([&](const Record& record) {
     if (auto said = record.as<T>()) found.push_back(*std::move(said));
   });
   return found;

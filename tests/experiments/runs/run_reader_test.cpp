@@ -82,6 +82,12 @@ TEST_F(Reader, NamesALineThatIsDamagedAndWhatToDo) {
                                  HasSubstr("--overwrite"))));
 }
 
+TEST_F(Reader, StopsAtADamagedLineOfAnyKind) {
+  append(phase(1) + "{\"kind\":\"ph\x01se\",\"phase\":2}\n");
+  RunReader reader(folder_);
+  EXPECT_THROW(phases(reader), UserError);
+}
+
 TEST_F(Reader, PassesOverKindsThatItDoesNotKnow) {
   append("{\"kind\":\"weather\",\"rain\":true}\n" + phase(1));
   RunReader reader(folder_);
