@@ -25,7 +25,9 @@ class Reader : public Program {
     std::ofstream(path("metrics.jsonl"), std::ios::app) << text;
   }
   static std::string phase(int number) {
-    return to_json(records::Phase{.turn = 10 * number, .phase = number}) + "\n";
+    return to_json(records::Phase{.turn = std::int64_t{10} * number,
+                                  .phase = number}) +
+           "\n";
   }
   static std::vector<std::int64_t> phases(RunReader& reader) {
     std::vector<std::int64_t> numbers;
