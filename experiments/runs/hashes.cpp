@@ -45,9 +45,10 @@ Hashes read_hashes(const std::string& run_folder) {
   for (records::Hash& hash : RunReader(run_folder).next<records::Hash>())
     hashes[hash.block].push_back(std::move(hash));
   if (hashes.empty())
-    throw UserError("{}: its metrics.jsonl has no hashes: run it with hashes = "
-                    "true",
-                    run_folder);
+    throw UserError(
+        "{}: its metrics.jsonl has no hashes: run it with hashes = "
+        "true",
+        run_folder);
   return hashes;
 }
 

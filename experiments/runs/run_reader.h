@@ -28,8 +28,8 @@ class RunReader {
   /// order; with none where there is no file. Throws UserError that names a
   /// line that is damaged.
   void read(const std::function<void(const Record&)>& take);
-  /// The records of one kind. A damaged line of any kind is an error: what it was
-  /// can't be known.
+  /// The records of one kind. A damaged line of any kind is an error: what it
+  /// was can't be known.
   template <class T>
   std::vector<T> next();
   /// Whether what was read ended with the end of a line.

@@ -4,9 +4,9 @@
 
 namespace sluice {
 
-/// The loops of the codec int8 over plain arrays, without LibTorch: for the CPU,
-/// or for a GPU. What a number becomes is said in lib/kernels/element.h, and is
-/// the same bits on both.
+/// The loops of the codec int8 over plain arrays, without LibTorch: for the
+/// CPU, or for a GPU. What a number becomes is said in lib/kernels/element.h,
+/// and is the same bits on both.
 ///
 /// All arrays lie on the device whose loops these are, and don't overlap. GPU
 /// loops run on the current device in `stream`, a cudaStream_t, and return

@@ -1,5 +1,6 @@
 #include "lib/tensors/split_backward.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -110,8 +111,18 @@ struct SplitBackward::Branches {
 
 namespace {
 
-/// The branches of a graph; nothing where a parameter is on two of them, or on
-/// a way that the inputs are not on.
+/// Whether the model has hooks at the node: they would run in both halves.
+bool is_hooked(Node& node) {
+  const auto is_ours = [](const auto& hook) {
+    return dynamic_cast<const Capture*>(hook.get()) != nullptr;
+  };
+  return !node.tensor_pre_hooks().empty() ||
+         !std::all_of(node.pre_hooks().begin(), node.pre_hooks().end(),
+                      is_ours);
+}
+
+/// The branches of a graph; nothing where one has hooks, where a parameter is
+/// on two of them, or on a way that the inputs are not on.
 std::optional<std::vector<Branch>> branches_of(const Tensors& outputs,
                                                const Tensors& inputs,
                                                const Tensors& parameters) {
@@ -142,6 +153,7 @@ std::optional<std::vector<Branch>> branches_of(const Tensors& outputs,
       branch.parameters.push_back(parameter->second);
     }
     if (branch.parameters.empty()) continue;
+    if (is_hooked(*node)) return std::nullopt;
     branch.node = node->getptr();
     branch.arrived = std::make_shared<Arrived>();
     branches.push_back(std::move(branch));

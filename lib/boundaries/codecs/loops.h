@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// Where the arithmetic of the codec int8 runs: on the device of its tensors, behind
-/// what LibTorch's current stream has there.
+/// Where the arithmetic of the codec int8 runs: on the device of its tensors,
+/// behind what LibTorch's current stream has there.
 struct Loops {
   const CodecKernels& kernels;
   CodecKernels::Stream stream = nullptr;

@@ -73,6 +73,16 @@ Net apart() {
   return net;
 }
 
+/// A hook on what comes out of an operation with a parameter.
+Net hooked() {
+  at::manual_seed(7);
+  Net net{.inputs = {leaf({4, 6})}, .parameters = {leaf({6, 6}), leaf({6, 6})}};
+  const at::Tensor h = at::linear(net.inputs[0], net.parameters[0]);
+  h.register_hook([](const at::Tensor& gradient) { return gradient * 0.5; });
+  net.outputs = {at::linear(h, net.parameters[1])};
+  return net;
+}
+
 Tensors signal_for(const Net& net) {
   at::manual_seed(9);
   Tensors signal;
@@ -124,15 +134,13 @@ TEST_P(SplitBackwardOf, KeepsTheGradientsOfEachSignalApart) {
               gradients_at(net.parameters, net.outputs, twice, true));
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, SplitBackwardOf,
-                         testing::Values(Case{"Residual", residual},
-                                         Case{"Convolutional", convolutional},
-                                         Case{"Several", several},
-                                         Case{"Tied", tied},
-                                         Case{"Apart", apart}),
-                         [](const auto& net) {
-                           return std::string(net.param.name);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Nets, SplitBackwardOf,
+    testing::Values(Case{"Residual", residual},
+                    Case{"Convolutional", convolutional},
+                    Case{"Several", several}, Case{"Tied", tied},
+                    Case{"Apart", apart}, Case{"Hooked", hooked}),
+    [](const auto& net) { return std::string(net.param.name); });
 
 /// Counts how often a function's gradient at its input is computed.
 struct Counted : torch::autograd::Function<Counted> {
