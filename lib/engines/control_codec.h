@@ -15,6 +15,8 @@
 
 namespace sluice {
 
+static_assert(std::endian::native == std::endian::little);
+
 // What is said over control links, as bytes: the fields of a struct, one after
 // the other. A number, a truth value or an enum takes 8 bytes (little-endian),
 // a text its length and itself, an optional field a truth value before it.

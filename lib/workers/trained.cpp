@@ -14,7 +14,8 @@
 namespace sluice {
 namespace {
 
-/// The same storage, written behind the back of autograd: it would refuse the
+/// The same storage, as long as apply() and UpdateChain move both to a new one:
+/// written behind the back of autograd: it would refuse the
 /// graphs of methods that want old activations and new weights.
 NamedTensors unwatched(const NamedTensors& parameters) {
   NamedTensors aliases;

@@ -7,7 +7,8 @@ namespace {
 
 class FirstLayer final : public Upper {
  public:
-  /// Copies: the update writes the weights in place.
+  /// Copies: an update writes the weights in place, or later weights into their
+  /// storage.
   Tensors answer(const Block& block) override {
     const std::string layer = fmt::format("layers.{}.", block.first_layer());
     Tensors weights;
