@@ -33,7 +33,7 @@ constexpr std::int64_t kContrastFeatures = 128;
 struct InfoproOptions {
   std::vector<double> lambda1 = {1, 0};
   std::vector<double> lambda2 = {0, 1};
-  std::string objective = "contrast";
+  bool is_contrast = true;
   double temperature = 0.07;
 
   void describe(Fields& fields) {
@@ -43,10 +43,10 @@ struct InfoproOptions {
     describe_weight(fields, "lambda2", lambda2,
                     "weight of the classifier's loss, at the first head and "
                     "at the last");
-    fields.key("objective", objective,
+    fields.key("objective", is_contrast,
+               {{"contrast", true}, {"cross_entropy", false}},
                {.text = "objective of the classifier: supervised contrast, or "
-                        "the run's own loss",
-                .allowed = {"contrast", "cross_entropy"}});
+                        "the run's own loss"});
     fields.key(
         "temperature", temperature,
         {.text = "temperature of the contrast", .min = 1e-3, .max = 1e3});
@@ -110,7 +110,7 @@ class InfoproHead final : public Head {
       : loss_(site.loss),
         lambda1_(weight_at(site, options.lambda1)),
         lambda2_(weight_at(site, options.lambda2)),
-        is_contrast_(options.objective == "contrast"),
+        is_contrast_(options.is_contrast),
         temperature_(options.temperature) {
     if (lambda1_ == 0 && lambda2_ == 0)
       throw UserError(

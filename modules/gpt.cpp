@@ -34,7 +34,6 @@ double gpt2_deviation(std::string_view /*name*/, const Tensor& /*weight*/) {
 struct GptOptions {
   std::int64_t layers = 4;
   TransformerOptions transformer;
-  std::string activation = "gelu_tanh";
   bool tied = false;
 
   void describe(Fields& fields) {
@@ -56,16 +55,14 @@ struct GptOptions {
                  "wants backprop at every boundary"});
     fields.key("bias", transformer.bias,
                {.text = "whether linear layers and norms have biases"});
-    fields.key(
-        "activation", activation,
-        {.text =
-             "activation of the MLP: GELU, as is or by its tanh approximation",
-         .allowed = {"gelu_tanh", "gelu"}});
+    fields.key("activation", transformer.tanh_gelu,
+               {{"gelu_tanh", true}, {"gelu", false}},
+               {.text = "activation of the MLP: GELU, as is or by its tanh "
+                        "approximation"});
     if (transformer.width % transformer.heads != 0) {
       fields.reject("width", fmt::format("{} is no multiple of heads = {}",
                                          transformer.width, transformer.heads));
     }
-    transformer.tanh_gelu = activation == "gelu_tanh";
   }
 };
 

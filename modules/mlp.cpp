@@ -11,7 +11,7 @@ namespace {
 
 struct MlpOptions {
   std::vector<std::int64_t> hidden = {256, 256};
-  std::string activation = "relu";
+  Activation activation = Activation::relu;
   bool batch_norm = false;
   double dropout = 0;
 
@@ -19,8 +19,10 @@ struct MlpOptions {
     fields.key("hidden", hidden,
                {.text = "widths of the hidden layers", .min = 1});
     fields.key("activation", activation,
-               {.text = "activation after each hidden layer",
-                .allowed = {"relu", "leaky_relu", "tanh"}});
+               {{"relu", Activation::relu},
+                {"leaky_relu", Activation::leaky_relu},
+                {"tanh", Activation::tanh}},
+               {.text = "activation after each hidden layer"});
     fields.key("batch_norm", batch_norm,
                {.text = "normalise before each activation"});
     fields.key("dropout", dropout,
@@ -35,8 +37,7 @@ Model make_mlp(const MlpOptions& options, const SampleSpec& sample) {
   for (const std::int64_t width : options.hidden) {
     builder.entry().flatten().linear(width);
     if (options.batch_norm) builder.norm();
-    builder.activation(activation_from(options.activation))
-        .dropout(options.dropout);
+    builder.activation(options.activation).dropout(options.dropout);
   }
   return builder.entry().flatten().linear(sample.classes).finish();
 }

@@ -52,14 +52,6 @@ std::int64_t positions(std::int64_t extent, const SlidingWindow& window) {
 
 }  // namespace
 
-Activation activation_from(std::string_view name) {
-  if (name == "relu") return Activation::relu;
-  if (name == "leaky_relu") return Activation::leaky_relu;
-  if (name == "tanh") return Activation::tanh;
-  throw UserError("unknown activation '{}'; there are: relu, leaky_relu, tanh",
-                  name);
-}
-
 ModelBuilder::ModelBuilder(const SampleSpec& sample) : shape_(sample.shape) {
   if (sample.is_text)
     throw UserError("this model takes images or vectors, the data are text");

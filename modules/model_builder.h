@@ -13,8 +13,6 @@
 namespace sluice {
 
 enum class Activation : std::uint8_t { relu, leaky_relu, tanh };
-/// From "relu", "leaky_relu" or "tanh"; throws UserError for another.
-Activation activation_from(std::string_view name);
 
 /// A square window that slides over a map; nothing of the map's rest that it
 /// doesn't fill is seen.

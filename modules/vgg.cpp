@@ -23,7 +23,7 @@ constexpr std::int64_t kVgg11b[] = {128,   128, 128, 256,   kPool, 256,  512,
 struct VggOptions {
   double width = 1;
   std::int64_t hidden = 1024;
-  std::string activation = "relu";
+  Activation activation = Activation::relu;
   double dropout = 0;
   bool head_before_pool = true;
 
@@ -34,10 +34,11 @@ struct VggOptions {
                 .max = 100});
     fields.key("hidden", hidden,
                {.text = "width of the hidden linear layer", .min = 1});
-    fields.key("activation", activation,
-               {.text = "activation after each layer but the last; the paper's "
-                        "local losses with similarity matching use leaky_relu",
-                .allowed = {"relu", "leaky_relu"}});
+    fields.key(
+        "activation", activation,
+        {{"relu", Activation::relu}, {"leaky_relu", Activation::leaky_relu}},
+        {.text = "activation after each layer but the last; the paper's "
+                 "local losses with similarity matching use leaky_relu"});
     fields.key("dropout", dropout,
                {.text = "probability of dropping a channel of a convolution, "
                         "or an output of the hidden layer",
@@ -69,7 +70,6 @@ struct Between {
 Model make_vgg(std::span<const std::int64_t> plan, const VggOptions& options,
                const SampleSpec& sample) {
   constexpr SlidingWindow kConvolution = {.size = 3, .stride = 1, .padding = 1};
-  const Activation activation = activation_from(options.activation);
   ModelBuilder builder(sample);
   Between between;
   for (std::size_t i = 0; i < plan.size(); ++i) {
@@ -81,14 +81,17 @@ Model make_vgg(std::span<const std::int64_t> plan, const VggOptions& options,
                                         options.width),
               kConvolution)
         .norm()
-        .activation(activation);
+        .activation(options.activation);
     between = {.pool = i + 1 < plan.size() && plan[i + 1] == kPool,
                .dropout = options.dropout};
     if (!options.head_before_pool) between.add_to(builder);
   }
   builder.entry();
   between.add_to(builder);
-  builder.flatten().linear(options.hidden).norm().activation(activation);
+  builder.flatten()
+      .linear(options.hidden)
+      .norm()
+      .activation(options.activation);
   between = {.dropout = options.dropout};
   if (!options.head_before_pool) between.add_to(builder);
   builder.entry();

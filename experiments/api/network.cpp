@@ -11,6 +11,7 @@
 #include "experiments/api/generator_kept.h"
 #include "experiments/api/policy_draws.h"
 #include "experiments/config/files/toml.h"
+#include "experiments/config/left_out.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/crews.h"
 #include "experiments/runs/run_folder.h"
@@ -86,7 +87,8 @@ Network::Network(const NetworkOptions& options, const ConfigNode& config,
           config, {.model = own_.model, .policies = options.policies})),
       program_(std::move(program)),
       whole_(experiment_, initialised(own_, experiment_.seed).layers) {
-  if (experiment_.engine == "processes" && program_.file.empty())
+  tell_left_out(experiment_.left_out);
+  if (experiment_.engine == Engine::processes && program_.file.empty())
     throw UserError(
         "engine = 'processes' starts this program anew for each block: let "
         "sluice::main() make the network (experiments/api/program.h)");
@@ -113,11 +115,11 @@ void Network::start(const std::string& resume) {
       .batches = Batches::with_grants,
       .ahead = grants_ahead(blocks())};
   crew_.reset();
-  if (experiment_.engine == "processes") {
+  if (experiment_.engine == Engine::processes) {
     write_config();
     crew_ = make_process_crew(parts,
                               {.folder = scratch_.path(), .program = program_});
-  } else if (experiment_.engine == "threads") {
+  } else if (experiment_.engine == Engine::threads) {
     crew_ = make_thread_crew(parts);
   } else {
     crew_ = make_virtual_crew(parts);

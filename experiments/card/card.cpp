@@ -82,8 +82,8 @@ CardRun read_run(Fields& fields, const fs::path& folder, const Card& card,
                                       run.name));
   if (card.find(run.name) != nullptr)
     fields.reject("name", fmt::format("two runs have the name '{}'", run.name));
-  run.config =
-      merged(merged(read_base(fields, folder), common), read_overrides(fields));
+  run.config = laid_over(laid_over(read_base(fields, folder), common),
+                         read_overrides(fields));
   read_published(fields, run);
   return run;
 }

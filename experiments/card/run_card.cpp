@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config/files/overrides.h"
+#include "experiments/config/left_out.h"
 #include "experiments/config/numbers.h"
 #include "experiments/runs/run.h"
 #include "lib/base/error.h"
@@ -119,8 +120,10 @@ class Runner {
         row.state.kind == RunState::Kind::unfinished && !options_.overwrite;
     fmt::print("{}: {} {}\n", row.run.name, resume ? "continues" : "starts",
                folder_of(row.run));
+    const Experiment experiment = experiment_of(row.run);
+    tell_left_out(experiment.left_out);
     const RunResult result =
-        sluice::run(experiment_of(row.run),
+        sluice::run(experiment,
                     {.folder = folder_of(row.run),
                      .overwrite = options_.overwrite ||
                                   row.state.kind == RunState::Kind::begun,

@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "experiments/config/free_schedule_rules.h"
+#include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
-#include "experiments/config/settings.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/sample_order.h"
 #include "lib/base/plug_in.h"
@@ -61,6 +61,11 @@ void read_model(Fields& top, Experiment& experiment) {
   });
 }
 
+void append(const std::vector<std::string>& lines,
+            std::vector<std::string>& all) {
+  all.insert(all.end(), lines.begin(), lines.end());
+}
+
 /// The config says `[boundary]` for all and `[boundary.2]` for one; how many
 /// there are is known only when the model has been cut. So `path` is taken from
 /// the top as it is written, made explicit, and read on its own.
@@ -68,24 +73,33 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
                    const NumberedKeys& keys, Experiment& experiment,
                    void (*describe_one)(Fields&, Experiment&)) {
   ConfigNode written;
-  top.key(path, written, "table", {.text = "for all, or numbered for one"});
-  const ConfigNode tables = per_block_tables(
-      written.value.index() == 0 ? nullptr : &written, count, keys, path);
-  Fields fields(&tables, std::string(path));
+  top.key(path, written, "table",
+          {.text = "for all, or numbered for one; the last is `last` too"});
   const ConfigNode* table = written.value.index() == 0 ? nullptr : &written;
+  const auto [tables, ignored] = per_block_tables(table, count, keys, path);
+  append(ignored, experiment.left_out);
+  Fields fields(&tables, std::string(path));
+  std::vector<DroppedKey> dropped;
+  const auto written_as = [&](const std::string& text, std::int64_t number) {
+    return as_written(text, table, path, number, count);
+  };
   for (std::int64_t number = 1; number <= count; ++number) {
     try {
       fields.section(std::to_string(number), "",
                      [&](Fields& part) { describe_one(part, experiment); });
     } catch (const UserError& error) {
-      throw UserError("{}", as_written(error.what(), table, path, number));
+      throw UserError("{}", written_as(error.what(), number));
     }
+    for (const DroppedKey& key :
+         std::span(fields.dropped()).subspan(dropped.size()))
+      dropped.push_back({written_as(key.path, number), key.place,
+                         written_as(key.by, number)});
   }
   fields.finish();
+  append(lines_of(dropped), experiment.left_out);
   if (count == 0) {  // no boundary: what holds for all is checked all the same
     Experiment unused = experiment;
-    const ConfigNode one = per_block_tables(
-        written.value.index() == 0 ? nullptr : &written, 1, keys, path);
+    const ConfigNode one = per_block_tables(table, 1, keys, path).tables;
     Fields check(&one, std::string(path));
     check.section("1", "", [&](Fields& part) { describe_one(part, unused); });
   }
@@ -113,7 +127,8 @@ void add_policies(Experiment& experiment) {
 void read_boundary(Fields& fields, Experiment& experiment) {
   std::string codec = "none";
   experiment.codecs.push_back(
-      choose(fields, "codec", codecs(), codec, "codec").make());
+      choose(fields, "codec", codecs(), codec, "codec", /*has_options=*/false)
+          .make());
   experiment.phases.front().push_back(read_policy(fields, experiment.policies));
 }
 
@@ -196,11 +211,11 @@ void check_statistics(const Experiment& experiment, const BlockPlan& block,
 }
 
 /// Whether the weights of the forward are there when a correction wants them.
-void check_correction(const Settings& settings, const Experiment& experiment,
-                      const BlockPlan& block, const Fields& top) {
+void check_correction(const Experiment& experiment, const BlockPlan& block,
+                      const Fields& top) {
   const auto index = static_cast<std::size_t>(block.block) - 1;
   if (!experiment.optimizers.at(index).wants_forward_weights) return;
-  if (settings.accumulate > 1)
+  if (experiment.accumulate > 1)
     top.reject("optimizer",
                "correction 'delay_compensation' corrects one batch by itself: "
                "it can't go with accumulate.batches above 1");
@@ -236,23 +251,24 @@ void check_view(const Experiment& experiment, const BlockPlan& block,
                            block.block));
 }
 
-void check_plan(const Settings& settings, const Experiment& experiment,
-                const RunPlan& plan, const Fields& top) {
+void check_plan(const Experiment& experiment, const RunPlan& plan,
+                const Fields& top) {
   for (const BlockPlan& block : plan.blocks) check_view(experiment, block, top);
   for (const BlockPlan& block : plan.blocks)
     check_statistics(experiment, block, top);
   for (const BlockPlan& block : plan.blocks)
-    check_correction(settings, experiment, block, top);
-  if (plan.model_norm && settings.accumulate > 1)
+    check_correction(experiment, block, top);
+  if (plan.model_norm && experiment.accumulate > 1)
     top.reject("accumulate",
                "can't go with clip.scope = 'model'; use clip.scope = 'block'");
-  if (plan.model_norm && settings.micro_batches > 1)
+  if (plan.model_norm && experiment.pipeline.micro_batches > 1)
     top.reject("pipeline",
                "its micro_batches can't go with clip.scope = 'model'; use "
                "clip.scope = 'block'");
   for (const BlockPlan& block : plan.blocks)
     if (block.delay > 0 && block.weights.of_today &&
-        !block.weights.forwards_again && settings.precision == "bf16")
+        !block.weights.forwards_again &&
+        experiment.precision == Precision::bf16)
       top.reject("precision",
                  fmt::format("bf16 can't go with weights = 'mixed' above block "
                              "{}: its graphs hold bf16 copies of the weights, "
@@ -260,8 +276,8 @@ void check_plan(const Settings& settings, const Experiment& experiment,
                              block.block));
 }
 
-Plans plans_of(const Experiment& experiment, bool model_norm,
-               const Settings& settings) {
+Plans plans_of(const Experiment& experiment, bool model_norm) {
+  const PipelineSettings& pipeline = experiment.pipeline;
   Plans plans;
   for (const Boundaries& phase : experiment.phases) {
     std::vector<Traits> traits;
@@ -278,18 +294,15 @@ Plans plans_of(const Experiment& experiment, bool model_norm,
       // Whether it can be made.
       if (traits.back().upper != UpperEnd::plain) make.upper(site);
     }
-    plans.push_back(settings.schedule_row().make(
-        traits,
-        {.model_norm = model_norm,
-         .accumulate = settings.accumulate,
-         .micro_batches = experiment.micro_batches,
-         .window_weights = settings.window_weights == "latest"
-                               ? WeightsAtBackward()
-                               : weights_at_backward(settings.window_weights),
-         .flush = settings.flush,
-         .recompute = settings.recompute,
-         .executors = static_cast<int>(settings.executors),
-         .in_flight = settings.in_flight}));
+    plans.push_back(experiment.schedule_row().make(
+        traits, {.model_norm = model_norm,
+                 .accumulate = experiment.accumulate,
+                 .micro_batches = experiment.micro_batches,
+                 .window_weights = pipeline.weights,
+                 .flush = pipeline.flush,
+                 .recompute = pipeline.recompute,
+                 .executors = static_cast<int>(pipeline.executors),
+                 .in_flight = experiment.in_flight}));
   }
   return plans;
 }
@@ -300,42 +313,48 @@ std::int64_t threads_for(std::int64_t blocks) {
 }
 
 std::int64_t evaluation_batches_of(const Split& split,
-                                   const Settings& settings) {
+                                   std::int64_t batch_size) {
   if (split.size() == 0) return 0;
   return SampleOrder(split.size(),
-                     {.batch_size = settings.batch_size, .shuffled = false})
+                     {.batch_size = batch_size, .shuffled = false})
       .batches_per_epoch();
 }
 
-RunLength length_of(const Settings& settings, const Experiment& experiment) {
-  const std::int64_t per_epoch = experiment.turns_per_epoch;
-  RunLength length;
-  length.turns = settings.turns > 0 ? settings.turns
-                                    : turns_of(settings.epochs, per_epoch);
-  length.evaluate_every = turns_of(settings.evaluate_every, per_epoch);
-  const CheckpointSettings& saving = settings.checkpoint;
-  length.checkpoint_every = saving.every_turns > 0
-                                ? saving.every_turns
-                                : turns_of(saving.every, per_epoch);
-  length.initial_checkpoint = saving.initial;
-  length.checkpoint_evaluations = saving.best != "none";
-  length.early_stop = settings.early_stop;
-  length.drain = settings.drain;
+/// What the keys mean in turns, now that the data is known.
+void derive_length(Experiment& experiment) {
+  const std::int64_t per_epoch =
+      SampleOrder(experiment.data->train.size(),
+                  {.batch_size = experiment.batch_size,
+                   .drop_last = experiment.drop_last})
+          .batches_per_epoch();
+  experiment.turns_per_epoch = per_epoch;
+  experiment.validation_batches =
+      evaluation_batches_of(experiment.data->validation, experiment.batch_size);
+  CheckpointSettings& saving = experiment.checkpoint;
+  saving.keep.every = saving.every_turns > 0
+                          ? saving.every_turns
+                          : turns_of(saving.every, per_epoch);
+  RunLength& length = experiment.length;
+  length.turns = experiment.turns > 0 ? experiment.turns
+                                      : turns_of(experiment.epochs, per_epoch);
+  length.evaluate_every = turns_of(experiment.evaluate_every, per_epoch);
+  length.checkpoint_every = saving.keep.every;
+  length.initial_checkpoint = saving.keep.initial;
+  length.checkpoint_evaluations = saving.keep.best.has_value();
   // Each grant empties the pipe at its end.
-  if (!settings.flush) length.grant_turns = 256;
+  if (!experiment.pipeline.flush) length.grant_turns = 256;
   length.evaluation_batches =
       experiment.validation_batches +
-      evaluation_batches_of(experiment.data->test, settings);
-  return length;
+      evaluation_batches_of(experiment.data->test, experiment.batch_size);
+  experiment.tells_status = true;
 }
 
-std::vector<std::string> devices_of(const Settings& settings, int blocks,
+std::vector<std::string> devices_of(const ConfigNode& device, int blocks,
                                     const Fields& top) {
   std::vector<std::string> names;
-  if (const auto* name = std::get_if<std::string>(&settings.device.value)) {
+  if (const auto* name = std::get_if<std::string>(&device.value)) {
     names.assign(static_cast<std::size_t>(blocks), *name);
-  } else if (const auto* list =
-                 std::get_if<ConfigNode::Array>(&settings.device.value)) {
+  } else if (const auto* list = std::get_if<ConfigNode::Array>(&device.value)) {
     for (const ConfigNode& item : *list)
       if (const auto* one = std::get_if<std::string>(&item.value))
         names.push_back(*one);
@@ -348,75 +367,25 @@ std::vector<std::string> devices_of(const Settings& settings, int blocks,
   return names;
 }
 
-/// What the settings mean, now that data and blocks are known.
-void apply(const Settings& settings, const Fields& top,
-           Experiment& experiment) {
-  experiment.devices = devices_of(settings, experiment.blocks(), top);
-  experiment.deterministic = settings.deterministic;
-  experiment.cuda_ipc = settings.cuda_ipc;
-  experiment.name = settings.name;
-  experiment.engine = settings.engine;
-  experiment.seed = static_cast<std::uint64_t>(settings.seed);
-  experiment.masks = static_cast<Masks>(settings.masks);
-  experiment.batch_size = settings.batch_size;
-  experiment.drop_last = settings.drop_last;
-  experiment.log_every = settings.log_every;
-  experiment.timeout_seconds = settings.timeout_seconds;
-  experiment.reconnect_seconds = settings.reconnect_seconds;
-  experiment.transport = settings.transport;
-  experiment.hashes = settings.hashes;
-  experiment.restart_on_failure = settings.on_failure == "restart";
-  experiment.restarts = settings.restarts;
-  experiment.equal_builds = settings.equal_builds;
-  experiment.stop_on_nan = settings.on_nan == "stop";
-  experiment.forecast = settings.forecast;
-  experiment.threads =
-      settings.threads > 0
-          ? settings.threads
-          : threads_for(settings.executors > 0 ? settings.executors
-                                               : experiment.blocks());
-  if (settings.max_staleness >= 0)
-    experiment.max_staleness = settings.max_staleness;
-  experiment.probe_every = settings.probe_every;
-  experiment.accumulate_mean = settings.accumulate_rule == "mean";
-  experiment.precision =
-      settings.precision == "bf16" ? Precision::bf16 : Precision::fp32;
-  experiment.memory_format = settings.memory_format == "channels_last"
-                                 ? MemoryFormat::channels_last
-                                 : MemoryFormat::contiguous;
-  experiment.caching_allocator = settings.allocator == "caching";
-  experiment.initial_weights = settings.initial_weights;
+/// What the keys mean for these blocks.
+void derive_for_blocks(const Fields& top, Experiment& experiment) {
+  experiment.devices = devices_of(experiment.device, experiment.blocks(), top);
+  const std::int64_t executors = experiment.pipeline.executors;
+  if (experiment.threads == 0)
+    experiment.threads =
+        threads_for(executors > 0 ? executors : experiment.blocks());
 }
 
-/// What they mean for the loop over the data.
-void apply_length(const Settings& settings, Experiment& experiment) {
-  experiment.turns_per_epoch = SampleOrder(experiment.data->train.size(),
-                                           {.batch_size = settings.batch_size,
-                                            .drop_last = settings.drop_last})
-                                   .batches_per_epoch();
-  experiment.validation_batches =
-      evaluation_batches_of(experiment.data->validation, settings);
-  experiment.length = length_of(settings, experiment);
-  experiment.calibrate = settings.virtual_time.calibrate;
-  experiment.traced = settings.traced;
-  experiment.tells_status = true;
-  experiment.keep = {.every = experiment.length.checkpoint_every,
-                     .last = settings.checkpoint.keep,
-                     .initial = settings.checkpoint.initial};
-  if (settings.checkpoint.best != "none")
-    experiment.keep.best = Measure{settings.checkpoint.best};
-}
-
-void cut_turns(const Fields& top, const Settings& settings,
-               Experiment& experiment) {
-  if (settings.micro_batches == 1) return;
-  const std::int64_t samples = settings.batch_size;
-  if (samples % settings.micro_batches != 0)
+void cut_turns(const Fields& top, Experiment& experiment) {
+  const std::int64_t count = experiment.pipeline.micro_batches;
+  if (count == 1) return;
+  const std::int64_t samples = experiment.batch_size;
+  if (samples % count != 0)
     top.reject("pipeline",
                fmt::format("{} micro_batches can't be made of batch_size = {}: "
                            "it must be a multiple of them",
-                           settings.micro_batches, samples));
-  if (settings.probe_every > 0)
+                           count, samples));
+  if (experiment.probe_every > 0)
     top.reject("probe",
                "compares whole turns: leave it out, or set "
                "pipeline.micro_batches = 1");
@@ -424,10 +393,10 @@ void cut_turns(const Fields& top, const Settings& settings,
   const std::int64_t rest =
       experiment.data->train.size() - (turns - 1) * samples;
   experiment.micro_batches = {
-      .count = settings.micro_batches,
+      .count = count,
       .samples = samples,
       .turns_per_epoch = turns,
-      .last_samples = settings.drop_last ? samples : rest};
+      .last_samples = experiment.drop_last ? samples : rest};
 }
 
 void check_reconnect(const Settings& settings, const Fields& top) {
@@ -450,12 +419,13 @@ void check_reconnect(const Settings& settings, const Fields& top) {
 void check_schedules(const Fields& top, const Experiment& experiment) {
   for (const OptimizerOptions& options : experiment.optimizers) {
     const LearningRate& rate = options.learning_rate;
-    const bool by_epoch = rate.warmup_epochs > 0 || rate.schedule == "step";
+    const bool by_epoch =
+        rate.warmup_epochs > 0 || rate.schedule == RateSchedule::step;
     if (by_epoch && !top.has("turns_per_epoch"))
       top.reject("optimizer",
                  "a schedule in epochs needs `turns_per_epoch`: only your loop "
                  "knows how long an epoch is");
-    if (rate.schedule == "cosine" && !top.has("turns"))
+    if (rate.schedule == RateSchedule::cosine && !top.has("turns"))
       top.reject("optimizer",
                  "schedule 'cosine' needs `turns`: only your loop knows when "
                  "it ends");
@@ -498,17 +468,17 @@ void leave_out_loop(ConfigNode& resolved) {
 }
 
 /// What a network's config says of the loop, for schedules alone.
-void read_length(Fields& top, const Settings& settings,
-                 Experiment& experiment) {
+void read_length(Fields& top, Experiment& experiment) {
   experiment.turns_per_epoch = 1;
   top.key("turns_per_epoch", experiment.turns_per_epoch,
           {.text = "how long an epoch is, for schedules of the learning rate",
            .unit = "turns",
            .min = 1,
            .max = 1e12});
-  experiment.length.turns = settings.turns > 0
-                                ? settings.turns
+  experiment.length.turns = experiment.turns > 0
+                                ? experiment.turns
                                 : std::numeric_limits<std::int64_t>::max();
+  experiment.traced = {};
 }
 
 /// Puts what was read apart from the top into the resolved config and the
@@ -536,58 +506,67 @@ ConfigNode policy_config(const Experiment& experiment, int block) {
   return config;
 }
 
+/// The layer that has changed the number of blocks; 0: none has.
+int layer_of_cut(const ConfigNode& cut) {
+  const bool is_default = cut == Settings().cut;
+  return cut.origin.replaces || !is_default ? cut.origin.layer : 0;
+}
+
 /// What a config says beside data and model. Returns its timetable.
-Timetable read_rest(Fields& top, const Settings& settings,
-                    Experiment& experiment) {
+Timetable read_rest(Fields& top, Experiment& experiment) {
   top.section("loss", "at the last block, and of heads that classify",
               [&](Fields& fields) {
                 std::string name = "cross_entropy";
                 experiment.loss =
                     choose(fields, "name", losses(), name, "loss").make(fields);
               });
-  experiment.ranges = partition(settings.blocks, experiment.model);
+  experiment.ranges = partition(experiment.cut, experiment.model);
+  const int recut_in = layer_of_cut(experiment.cut);
   experiment.phases.emplace_back();
   read_numbered(top, "boundary", experiment.blocks() - 1,
-                {.fresh = "policy", .shared = "codec"}, experiment,
-                read_boundary);
-  read_numbered(top, "optimizer", experiment.blocks(), {.fresh = "name"},
-                experiment, read_optimizer);
+                {.fresh = "policy", .shared = "codec", .recut_in = recut_in},
+                experiment, read_boundary);
+  read_numbered(top, "optimizer", experiment.blocks(),
+                {.fresh = "name", .recut_in = recut_in}, experiment,
+                read_optimizer);
   for (int k = 1; k < experiment.blocks(); ++k)
     experiment.phases.front()[static_cast<std::size_t>(k) - 1].config =
         policy_config(experiment, k);
   Timetable timetable = read_timetable(
-      top, std::move(experiment.phases.front()), experiment.policies);
+      top, std::move(experiment.phases.front()), experiment.policies, recut_in);
   experiment.phases = timetable.phases;
   top.finish();
+  append(timetable.ignored, experiment.left_out);
+  append(lines_of(timetable.dropped), experiment.left_out);
+  append(lines_of(top.dropped()), experiment.left_out);
   check_policies(experiment, top);
-  apply(settings, top, experiment);
+  derive_for_blocks(top, experiment);
   return timetable;
 }
 
-void make_plans(const Fields& top, const Settings& settings,
-                Experiment& experiment) {
+void make_plans(const Fields& top, Experiment& experiment) {
   const bool model_norm = wants_model_norm(experiment, top);
-  check_free_schedule(settings, model_norm, top);
-  check_reconnect(settings, top);
-  experiment.plans = plans_of(experiment, model_norm, settings);
-  check_free_plans(settings, experiment.plans, top);
+  check_free_schedule(experiment, model_norm, top);
+  check_reconnect(experiment, top);
+  experiment.plans = plans_of(experiment, model_norm);
+  check_free_plans(experiment, experiment.plans, top);
   for (RunPlan& plan : experiment.plans) {
-    check_plan(settings, experiment, plan, top);
-    if (settings.probe_every > 0 && !settings.flush)
+    check_plan(experiment, plan, top);
+    if (experiment.probe_every > 0 && !experiment.pipeline.flush)
       top.reject("probe",
                  "compares a turn's gradients with those of the model before "
                  "it, and with pipeline.flush = false a turn begins before the "
                  "last one has ended: leave one of them out");
-    if (settings.barrier != "none" && !settings.flush)
+    if (experiment.barrier_each_iteration && !experiment.pipeline.flush)
       top.reject("barrier",
                  "every turn ends at it, and pipeline.flush = false has none "
                  "end before the next: leave one of them out");
-    if (settings.barrier == "iteration")
+    if (experiment.barrier_each_iteration)
       plan.barrier = barrier_around_iterations(plan);
     experiment.length.barriers.push_back(plan.barrier);
   }
-  experiment.capacities =
-      capacities_of(experiment.plans, static_cast<std::size_t>(settings.slack));
+  experiment.capacities = capacities_of(
+      experiment.plans, static_cast<std::size_t>(experiment.slack));
   finish_resolved(top, experiment);
 }
 
@@ -633,24 +612,23 @@ BoundarySite site_of(const Experiment& experiment, int block) {
 Experiment read_experiment(const ConfigNode& config,
                            const std::string& data_root) {
   Experiment experiment;
-  Settings settings;
   Fields top(&config, "");
-  settings.describe(top);
+  experiment.describe(top);
   add_policies(experiment);
   read_data(top, data_root, experiment);
   read_model(top, experiment);
-  const Timetable timetable = read_rest(top, settings, experiment);
-  apply_length(settings, experiment);
-  cut_turns(top, settings, experiment);
+  const Timetable timetable = read_rest(top, experiment);
+  derive_length(experiment);
+  cut_turns(top, experiment);
   experiment.length.switches = switches_of(
       timetable,
       [&](double epochs) {
         return turns_of(epochs, experiment.turns_per_epoch);
       },
       experiment.length.evaluate_every, top);
-  make_plans(top, settings, experiment);
+  make_plans(top, experiment);
   experiment.costs = costs_of(
-      settings.virtual_time, experiment.model, experiment.ranges,
+      experiment.virtual_time, experiment.model, experiment.ranges,
       experiment.codecs, experiment.batch_size / experiment.micro_batches.count,
       experiment.micro_batches.count, experiment.precision, top);
   return experiment;
@@ -658,19 +636,18 @@ Experiment read_experiment(const ConfigNode& config,
 
 Experiment read_network(const ConfigNode& config, const OwnNetwork& network) {
   Experiment experiment;
-  Settings settings;
   Fields top(&config, "");
   refuse_loop(top);
-  settings.describe(top);
-  read_length(top, settings, experiment);
-  if (std::holds_alternative<std::int64_t>(settings.blocks.value))
+  experiment.describe(top);
+  read_length(top, experiment);
+  if (std::holds_alternative<std::int64_t>(experiment.cut.value))
     top.reject("blocks", "say where to cut: [\"0-3\", \"4-\"]");
   experiment.model = network.model;
   experiment.policies = network.policies;
   add_policies(experiment);
-  read_rest(top, settings, experiment);
+  read_rest(top, experiment);
   check_schedules(top, experiment);
-  make_plans(top, settings, experiment);
+  make_plans(top, experiment);
   refuse_unlocked(top, experiment);
   leave_out_loop(experiment.resolved);
   return experiment;

@@ -5,62 +5,31 @@
 #include <string>
 #include <vector>
 
-#include "experiments/config/keep_options.h"
+#include "experiments/config/settings.h"
 #include "experiments/config/timetable.h"
 #include "experiments/data/data_set.h"
 #include "lib/base/config.h"
-#include "lib/blocks/block.h"
 #include "lib/blocks/layer.h"
 #include "lib/blocks/loss.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/boundaries/codecs/codec.h"
-#include "lib/engines/coordinator.h"
 #include "lib/schedules/simulation.h"
-#include "lib/tensors/precision.h"
 #include "lib/updates/optimizer.h"
-#include "lib/workers/seat_timeline.h"
 #include "modules/partition.h"
 
 namespace sluice {
 
-/// One experiment as its config says, with everything resolved that does not
-/// need weights. Workers are made from it, in this process or in another that
-/// reads the same resolved config.
-struct Experiment {
-  std::string name;
-  std::string engine;  ///< virtual | threads | processes
-  std::uint64_t seed = 0;
-  Masks masks = Masks::philox;
-  std::int64_t batch_size = 0;
-  std::int64_t threads = 1;  ///< intra-op threads of each block
-  bool drop_last = false;
+/// One experiment: the keys of its config, and what they come to once it is
+/// resolved, but for what needs weights. `threads`, `length` and
+/// checkpoint.keep.every are derived in their places. Workers are made from it,
+/// in this process or in another that reads the same resolved config.
+struct Experiment : Settings {
   std::int64_t prefetch = 2;  ///< batches that are made ahead
   std::int64_t turns_per_epoch = 0;
   /// How each turn is cut into batches.
   MicroBatches micro_batches = {};
-  RunLength length;
   std::int64_t validation_batches = 0;  ///< first of length.evaluation_batches
-  KeepOptions keep;
-  std::string initial_weights;  ///< a file or checkpoint; empty: none
-  std::int64_t log_every = 1;
-  std::int64_t timeout_seconds = 600;
-  double reconnect_seconds = 0;    ///< 0: not at all
-  std::string transport = "unix";  ///< a row of transports()
-  bool hashes = false;             ///< workers write them
-  bool restart_on_failure = false;
-  std::int64_t restarts = 3;  ///< in a row, without progress
-  bool stop_on_nan = true;    ///< a run ends when a loss is NaN or infinite
-  bool forecast = false;      ///< predict the blocks' memory first
-  bool accumulate_mean = false;
-  bool equal_builds = false;  ///< ranks of another LibTorch are refused
-  std::int64_t max_staleness = kUnbounded;  ///< batches
-  std::int64_t probe_every = 0;             ///< turns; 0: no probe
-  Precision precision = Precision::fp32;
-  MemoryFormat memory_format = MemoryFormat::channels_last;
-  std::vector<std::string> devices;  ///< names, index k-1
-  bool deterministic = true;         ///< on GPUs
-  bool cuda_ipc = true;              ///< where it can be had
-  bool caching_allocator = true;
+  std::vector<std::string> devices;     ///< names, index k-1
 
   std::shared_ptr<const DataSet> data;  ///< nullptr: batches are fed in
   Model model;
@@ -73,14 +42,16 @@ struct Experiment {
   Plans plans;                               ///< by phase
   std::vector<Capacity> capacities;          ///< index k-1
   Costs costs;                               ///< of the virtual engine's clock
-  bool calibrate = false;     ///< measure the blocks' costs first
-  bool tells_status = false;  ///< workers do, for `sluice watch`
-  TracedTurns traced;         ///< of trace.json
+  bool tells_status = false;                 ///< workers do, for `sluice watch`
 
   /// The config with every default written out and explicit block ranges:
   /// reading it again gives the same experiment.
   ConfigNode resolved;
   std::vector<KeyDoc> manual;
+  /// What the config says and the experiment does without, a line each: options
+  /// of a choice that a later layer changed, tables of blocks that a later cut
+  /// has not.
+  std::vector<std::string> left_out;
 
   int blocks() const { return static_cast<int>(ranges.size()); }
 };

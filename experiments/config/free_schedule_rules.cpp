@@ -28,7 +28,7 @@ int changed_block(const Plans& plans) {
 
 void check_free_schedule(const Settings& settings, bool model_norm,
                          const Fields& top) {
-  if (settings.schedule != "free") {
+  if (!settings.free_schedule) {
     if (settings.in_flight > 0)
       top.reject(
           "in_flight",
@@ -40,11 +40,13 @@ void check_free_schedule(const Settings& settings, bool model_norm,
                         " needs turns that mean the same for all blocks: set "
                         "schedule = 'lockstep', or leave it out");
   };
-  if (settings.barrier != "none") refuse("barrier", "a barrier");
-  if (settings.order != "turns") refuse("pipeline", "an order");
-  if (settings.recompute || !settings.flush)
+  if (settings.barrier_each_iteration) refuse("barrier", "a barrier");
+  const PipelineSettings& pipeline = settings.pipeline;
+  if (pipeline.order != PipelineSettings().order)
+    refuse("pipeline", "an order");
+  if (pipeline.recompute || !pipeline.flush)
     refuse("pipeline", "recompute or flush");
-  if (settings.window_weights != "latest")
+  if (pipeline.weights.by_window)
     refuse("pipeline", "a choice of weights by window");
   if (model_norm) refuse("optimizer", "clip.scope = 'model'");
 }
@@ -57,7 +59,7 @@ void check_free_plans(const Settings& settings, const Plans& plans,
                            "at block {} a phase changes them",
                            block));
   if (can_be_continued(plans.front())) return;
-  if (settings.on_failure == "restart")
+  if (settings.restart_on_failure)
     top.reject("on_failure",
                "what lies in a buffer, or waits to be sent or dropped, is in "
                "no checkpoint, so that a restart can't go on where it was: set "

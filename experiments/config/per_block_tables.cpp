@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +14,8 @@
 
 namespace sluice {
 namespace {
+
+constexpr const char* kLast = "last";
 
 bool is_number(const std::string& key) {
   return !key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
@@ -29,7 +33,8 @@ bool is_one_of(const std::string& digits, std::int64_t count) {
 /// A number may have hundreds of digits.
 std::string short_digits(const std::string& digits) {
   constexpr std::size_t kMost = 20;
-  return digits.size() <= kMost ? digits : digits.substr(0, kMost) + "...";
+  return fmt::format("{}{}", std::string_view(digits).substr(0, kMost),
+                     digits.size() > kMost ? "..." : "");
 }
 
 std::string how_many(std::int64_t count) {
@@ -52,7 +57,8 @@ const ConfigNode* node_at(const ConfigNode* node, std::string_view path) {
 }  // namespace
 
 std::string as_written(std::string message, const ConfigNode* table,
-                       std::string_view path, std::int64_t number) {
+                       std::string_view path, std::int64_t number,
+                       std::int64_t count) {
   const std::string digits = std::to_string(number);
   const std::string numbered_path = fmt::format("{}.{}.", path, digits);
   const std::size_t at = message.find(numbered_path);
@@ -60,51 +66,133 @@ std::string as_written(std::string message, const ConfigNode* table,
   const std::size_t begin = at + numbered_path.size();
   const std::size_t end =
       std::min(message.find_first_of("': ", begin), message.size());
-  const std::string_view key(message.data() + begin, end - begin);
-  const ConfigNode* own = table == nullptr ? nullptr : table->find(digits);
-  const bool is_own = own != nullptr && (node_at(own, key) != nullptr ||
-                                         node_at(table, key) == nullptr);
-  if (!is_own) message.erase(begin - digits.size() - 1, digits.size() + 1);
-  return message;
+  const std::string key = message.substr(begin, end - begin);
+  const auto says = [&](std::string_view name) {
+    const ConfigNode* own = table == nullptr ? nullptr : table->find(name);
+    return own != nullptr &&
+           (node_at(own, key) != nullptr || node_at(table, key) == nullptr);
+  };
+  if (says(digits)) return message;
+  const std::size_t where = begin - digits.size() - 1;
+  if (number == count && says(kLast))
+    return message.replace(where, digits.size(), kLast);
+  return message.erase(where, digits.size() + 1);
 }
 
-ConfigNode per_block_tables(const ConfigNode* table, std::int64_t count,
-                            const NumberedKeys& keys, std::string_view path) {
-  ConfigNode common;
-  common.value = ConfigNode::Table{};
-  ConfigNode result = common;
-  if (table) common.origin = result.origin = table->origin;
-  ConfigNode shared = common;
-  const auto* written =
-      table ? std::get_if<ConfigNode::Table>(&table->value) : nullptr;
-  if (table && !written)
-    throw UserError("{}: {}: expected a table, found {}", table->origin.text(),
-                    path, table->describe());
-  if (written)
-    for (const auto& [key, value] : *written) {
-      if (!is_number(key))
-        (key == keys.shared ? shared : common).set(key, value);
-      else if (!is_one_of(key, count))
-        throw UserError("{}: {}.{}: {}", value.origin.text(), path,
-                        short_digits(key), how_many(count));
-    }
-  const ConfigNode all = merged(shared, common);
-  bool common_is_used = count == 0;
-  for (std::int64_t number = 1; number <= count; ++number) {
-    const std::string key = std::to_string(number);
-    const ConfigNode* own = table ? table->find(key) : nullptr;
-    const bool alone = own && !keys.fresh.empty() && own->find(keys.fresh);
-    common_is_used = common_is_used || !alone;
-    result.set(key, !own ? all : merged(alone ? shared : all, *own));
+namespace {
+
+/// What is written in a table by block: one that is split by whom it is for.
+class Written {
+ public:
+  Written(const ConfigNode* table, std::int64_t count, const NumberedKeys& keys,
+          std::string_view path)
+      : table_(table), count_(count), keys_(keys), path_(path) {
+    common_.value = ConfigNode::Table{};
+    if (table != nullptr) common_.origin = table->origin;
+    shared_ = common_;
+    if (table != nullptr) split();
   }
-  const auto& unused = std::get<ConfigNode::Table>(common.value);
-  if (!common_is_used && !unused.empty())
-    throw UserError(
-        "{}: {}.{}: nothing takes this key: each numbered table names its own "
-        "{}, and then takes no other common key",
-        unused.front().second.origin.text(), path, unused.front().first,
-        keys.fresh);
-  return result;
+
+  PerBlockTables explicit_tables() {
+    PerBlockTables result{.tables = {ConfigNode::Table{}, common_.origin}};
+    const ConfigNode all = merged(shared_, common_);
+    bool common_is_used = count_ == 0;
+    for (std::int64_t number = 1; number <= count_; ++number) {
+      const std::optional<ConfigNode> own = own_of(number);
+      const bool alone = own && !keys_.fresh.empty() && own->find(keys_.fresh);
+      common_is_used = common_is_used || !alone;
+      result.tables.set(std::to_string(number),
+                        !own ? all : merged(alone ? shared_ : all, *own));
+    }
+    if (!common_is_used) refuse_common();
+    result.ignored = std::move(ignored_);
+    return result;
+  }
+
+ private:
+  void split() {
+    const auto* written = std::get_if<ConfigNode::Table>(&table_->value);
+    if (written == nullptr)
+      throw UserError("{}: {}: expected a table, found {}",
+                      table_->origin.text(), path_, table_->describe());
+    for (const auto& [key, value] : *written) {
+      if (key == kLast) continue;
+      if (!is_number(key))
+        (key == keys_.shared ? shared_ : common_).set(key, value);
+      else if (!is_one_of(key, count_))
+        refuse(value, short_digits(key), how_many(count_));
+    }
+  }
+
+  /// Unless it was meant for another number of them.
+  void refuse(const ConfigNode& value, std::string_view key,
+              const std::string& why) {
+    std::string text =
+        fmt::format("{}: {}.{}: {}", value.origin.text(), path_, key, why);
+    if (value.layer() >= keys_.recut_in) throw UserError("{}", text);
+    ignored_.push_back(std::move(text));
+  }
+
+  void refuse_common() {
+    for (const auto& [key, value] : std::get<ConfigNode::Table>(common_.value))
+      refuse(value, key,
+             fmt::format(
+                 "nothing takes this key: each numbered table names its own "
+                 "{}, and then takes no other common key",
+                 keys_.fresh));
+  }
+
+  std::optional<ConfigNode> own_of(std::int64_t number) const {
+    if (table_ == nullptr) return std::nullopt;
+    const std::string key = std::to_string(number);
+    const ConfigNode* own = table_->find(key);
+    const ConfigNode* last = number == count_ ? table_->find(kLast) : nullptr;
+    if (own == nullptr && last == nullptr) return std::nullopt;
+    if (own == nullptr || last == nullptr) return own ? *own : *last;
+    return both(*own, *last, key, "");
+  }
+
+  /// Of the same table said by number and as the last: later layers win.
+  ConfigNode both(const ConfigNode& own, const ConfigNode& last,
+                  const std::string& number, const std::string& below) const {
+    const auto* table = std::get_if<ConfigNode::Table>(&last.value);
+    if (table == nullptr ||
+        !std::holds_alternative<ConfigNode::Table>(own.value)) {
+      if (own.layer() == last.layer())
+        throw UserError(
+            "{}: {}.last{}: here {}.{} is the last one, and says it too ({}); "
+            "say it once",
+            last.origin.text(), path_, below, path_, number, own.origin.text());
+      return merged_in_order(own, last);
+    }
+    ConfigNode result = own;
+    for (const auto& [key, node] : *table) {
+      const ConfigNode* other = own.find(key);
+      result.set(key,
+                 other ? both(*other, node, number, below + "." + key) : node);
+    }
+    return result;
+  }
+
+  static ConfigNode merged_in_order(const ConfigNode& a, const ConfigNode& b) {
+    return a.layer() < b.layer() ? merged(a, b) : merged(b, a);
+  }
+
+  const ConfigNode* table_;
+  std::int64_t count_;
+  NumberedKeys keys_;
+  std::string path_;
+  ConfigNode common_;
+  ConfigNode shared_;
+  std::vector<std::string> ignored_;
+};
+
+}  // namespace
+
+PerBlockTables per_block_tables(const ConfigNode* table, std::int64_t count,
+                                const NumberedKeys& keys,
+                                std::string_view path) {
+  return Written(table, count, keys, path).explicit_tables();
 }
 
 }  // namespace sluice

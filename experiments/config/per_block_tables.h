@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/config_node.h"
 
@@ -16,18 +17,32 @@ struct NumberedKeys {
   std::string_view fresh = {};
   /// ... but for this one.
   std::string_view shared = {};
+  /// The layer that has changed how many there are; 0: none has. What an
+  /// earlier layer says of more was said of the former number.
+  int recut_in = 0;
+};
+
+struct PerBlockTables {
+  ConfigNode tables = {};  ///< "1", "2", ... each with all of its keys
+  /// Where `recut_in` has its way: "a.toml:7: boundary.3: there are only 2,
+  /// numbered from 1".
+  std::vector<std::string> ignored = {};
 };
 
 /// A table whose plain keys hold for every block (or boundary), and whose
-/// tables "1", "2", ... hold for one of them, is made explicit: tables "1" to
-/// "count", each with all of its keys. Throws UserError for a number above
-/// `count`, naming `path`.
-ConfigNode per_block_tables(const ConfigNode* table, std::int64_t count,
-                            const NumberedKeys& keys, std::string_view path);
+/// tables "1", "2", ... and "last" hold for one of them, is made explicit:
+/// tables "1" to "count", each with all of its keys. Throws UserError for a
+/// number above `count`, naming `path`, unless it was meant for another count;
+/// and for a key that "last" and the last number say in the same layer.
+PerBlockTables per_block_tables(const ConfigNode* table, std::int64_t count,
+                                const NumberedKeys& keys,
+                                std::string_view path);
 
-/// An error about the explicit table of `number`, with the key as it is written
-/// in `table`: "optimizer.lr" when it is a common one.
+/// A text about the explicit table of `number`, with the key as it is written
+/// in `table`: "optimizer.lr" when it is a common one, "optimizer.last.lr" when
+/// the last one says it.
 std::string as_written(std::string message, const ConfigNode* table,
-                       std::string_view path, std::int64_t number);
+                       std::string_view path, std::int64_t number,
+                       std::int64_t count);
 
 }  // namespace sluice

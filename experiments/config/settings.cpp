@@ -1,5 +1,8 @@
 #include "experiments/config/settings.h"
 
+#include <optional>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "experiments/config/run_name.h"
@@ -7,6 +10,19 @@
 #include "transport/meeting/transports.h"
 
 namespace sluice {
+namespace {
+
+Names<Engine> engines() {
+  return {{"virtual", Engine::virtual_time},
+          {"threads", Engine::threads},
+          {"processes", Engine::processes}};
+}
+
+}  // namespace
+
+std::string name_of(Engine engine) {
+  return name_of(engine, engines());
+}
 
 void CheckpointSettings::describe(Fields& fields) {
   fields.key("every", every,
@@ -19,23 +35,26 @@ void CheckpointSettings::describe(Fields& fields) {
               .unit = "turns",
               .min = 0,
               .max = 1e12});
-  fields.key("initial", initial,
+  fields.key("initial", keep.initial,
              {.text = "save the weights before the first turn"});
-  fields.key("keep", keep,
+  fields.key("keep", keep.last,
              {.text = "number of the last checkpoints that are kept; 0: all",
               .min = 0});
-  fields.key("best", best,
+  fields.key("best", keep.best,
+             {{"none", std::nullopt},
+              {"accuracy", Measure{"accuracy"}},
+              {"loss", Measure{"loss"}}},
              {.text = "also keep the checkpoint of the best evaluation, as "
-                      "checkpoints/best",
-              .allowed = {"none", "accuracy", "loss"}});
+                      "checkpoints/best"});
 }
 
 namespace {
 
-std::vector<std::string> window_views() {
-  std::vector<std::string> names = {"latest"};
+Names<WeightsAtBackward> window_views() {
+  Names<WeightsAtBackward> names = {{"latest", {}}};
   for (const WeightViewRow& row : weight_views())
-    if (row.make.by_window) names.emplace_back(row.name);
+    if (row.make.by_window)
+      names.push_back({std::string(row.name), weights_at_backward(row.name)});
   return names;
 }
 
@@ -58,31 +77,69 @@ std::vector<std::string> orders() {
 }  // namespace
 
 const ScheduleRow& Settings::schedule_row() const {
-  return find_row(schedule_rows(), schedule == "free" ? schedule : order,
+  return find_row(schedule_rows(), free_schedule ? "free" : pipeline.order,
                   "order");
+}
+
+void PipelineSettings::describe(Fields& fields) {
+  fields.key("order", order,
+             {.text = "order in which the blocks do them; changes no number",
+              .allowed = orders()});
+  fields.key("micro_batches", micro_batches,
+             {.text = "number of batches of a turn, each with its share of the "
+                      "loss; divides "
+                      "batch_size. 1 where a boundary delays. Synthesizers "
+                      "and input models learn from each",
+              .unit = "batches",
+              .min = 1,
+              .max = 256});
+  fields.key("flush", flush,
+             {.text = "whether the pipe is emptied after each turn; if not, "
+                      "order = '1f1b' goes on with the next turn at once, "
+                      "which changes no number"});
+  fields.key("weights", weights, window_views(),
+             {.text = "weights that the batches of an update see: latest, of "
+                      "the update before; " +
+                      summaries_of_windows()});
+  fields.key("recompute", recompute,
+             {.text = "keep only the input of a batch, and build the graph "
+                      "of its backward anew: less memory for a second "
+                      "forward. Changes no number"});
+  fields.key("executors", executors,
+             {.text = "threads or processes that the blocks are dealt out "
+                      "to, with order = 'interleaved': block k goes where "
+                      "k - executors went. 0: one for each block",
+              .min = 0,
+              .max = 4096});
+  if (executors > 0 && order != "interleaved")
+    fields.reject("executors",
+                  fmt::format("order = '{}' has one for each block: leave "
+                              "it out, or set order = 'interleaved'",
+                              order));
 }
 
 void Settings::describe(Fields& fields) {
   fields.key("name", name,
              {.text = "name of the experiment, and of its folder"});
   check_name(fields, name);
-  fields.key("engine", engine,
+  fields.key("engine", engine, engines(),
              {.text = "what runs the blocks: one thread in virtual time, a "
-                      "thread each, or a process each",
-              .allowed = {"virtual", "threads", "processes"}});
+                      "thread each, or a process each"});
   fields.key("transport", transport,
              {.text = "with engine = \"processes\": what carries messages "
                       "between the processes",
               .allowed = names_of(transports())});
   fields.key("seed", seed,
              {.text = "seed of weights, masks and orders", .min = 0});
-  fields.key("masks", masks,
+  auto version = static_cast<std::int64_t>(masks);
+  fields.key("masks", version,
              {.text = "how dropouts draw; 2: by Philox4x32-10, each element by "
                       "its index, the same on every device; 1: by LibTorch's "
                       "generator on the CPU, as runs without this key did",
               .min = 1,
               .max = 2});
-  fields.key("blocks", blocks, "integer | list of ranges",
+  masks = static_cast<Masks>(version);
+  fields.key("blocks", cut, "integer | list of ranges",
              {.text = "how the model is cut: 4, or [\"0-3\", \"4-\"]"});
   fields.key("device", device, "text | list of texts",
              {.text = "where the blocks compute, all of them or a list with "
@@ -117,7 +174,8 @@ void Settings::describe(Fields& fields) {
   fields.key(
       "log_every", log_every,
       {.text = "turns between training records", .unit = "turns", .min = 1});
-  fields.key("drain", drain, {.text = "apply what is in flight at the end"});
+  fields.key("drain", length.drain,
+             {.text = "apply what is in flight at the end"});
   fields.key("threads", threads,
              {.text = "intra-op threads of each block; 0: the cores divided by "
                       "the blocks",
@@ -131,56 +189,19 @@ void Settings::describe(Fields& fields) {
                   .unit = "turns",
                   .min = 1,
                   .max = 1e6});
-        part.key("rule", accumulate_rule,
-                 {.text = "whether their gradients are added or averaged",
-                  .allowed = {"sum", "mean"}});
+        part.key("rule", accumulate_mean, {{"sum", false}, {"mean", true}},
+                 {.text = "whether their gradients are added or averaged"});
       });
-  fields.section(
-      "pipeline", "turns cut into batches that follow each other",
-      [&](Fields& part) {
-        part.key(
-            "order", order,
-            {.text = "order in which the blocks do them; changes no number",
-             .allowed = orders()});
-        part.key(
-            "micro_batches", micro_batches,
-            {.text = "number of batches of a turn, each with its share of the "
-                     "loss; divides batch_size. 1 where a boundary delays. "
-                     "Synthesizers and input models learn from each",
-             .unit = "batches",
-             .min = 1,
-             .max = 256});
-        part.key("flush", flush,
-                 {.text = "whether the pipe is emptied after each turn; if "
-                          "not, order = '1f1b' goes on with the next turn at "
-                          "once, which changes no number"});
-        part.key("weights", window_weights,
-                 {.text = "weights that the batches of an update see: latest, "
-                          "of the update before; " +
-                          summaries_of_windows(),
-                  .allowed = window_views()});
-        part.key("recompute", recompute,
-                 {.text = "keep only the input of a batch, and build the graph "
-                          "of its backward anew: less memory for a second "
-                          "forward. Changes no number"});
-        part.key("executors", executors,
-                 {.text = "threads or processes that the blocks are dealt out "
-                          "to, with order = 'interleaved': block k goes where "
-                          "k - executors went. 0: one for each block",
-                  .min = 0,
-                  .max = 4096});
-        if (executors > 0 && order != "interleaved")
-          part.reject("executors",
-                      fmt::format("order = '{}' has one for each block: leave "
-                                  "it out, or set order = 'interleaved'",
-                                  order));
-      });
-  fields.key("max_staleness", max_staleness,
+  fields.section("pipeline", "turns cut into batches that follow each other",
+                 [&](Fields& part) { pipeline.describe(part); });
+  std::int64_t oldest = -1;
+  fields.key("max_staleness", oldest,
              {.text = "a gradient that is older ends the run with an error; "
                       "-1: any age",
               .unit = "batches",
               .min = -1,
               .max = 1e12});
+  if (oldest >= 0) max_staleness = oldest;
   fields.section("probe", "how true the gradients are that blocks apply",
                  [&](Fields& part) {
                    part.key("every", probe_every,
@@ -195,35 +216,35 @@ void Settings::describe(Fields& fields) {
                              .max = 1e12});
                  });
   fields.key("precision", precision,
-             {.text = "precision of matrix products and convolutions",
-              .allowed = {"fp32", "bf16"}});
+             {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}},
+             {.text = "precision of matrix products and convolutions"});
   fields.key("memory_format", memory_format,
+             {{"contiguous", MemoryFormat::contiguous},
+              {"channels_last", MemoryFormat::channels_last}},
              {.text = "how images lie in memory; channels_last is faster for "
-                      "convolutions",
-              .allowed = {"contiguous", "channels_last"}});
-  fields.key("allocator", allocator,
+                      "convolutions"});
+  fields.key("allocator", caching_allocator,
+             {{"caching", true}, {"system", false}},
              {.text = "allocator of tensors on the CPU: ours, which keeps "
-                      "freed memory, or LibTorch's",
-              .allowed = {"caching", "system"}});
+                      "freed memory, or LibTorch's"});
   fields.key(
       "slack", slack,
       {.text = "messages that a boundary holds beyond the least it needs",
        .unit = "messages",
        .min = 0,
        .max = 1024});
-  fields.key("barrier", barrier,
+  fields.key("barrier", barrier_each_iteration,
+             {{"none", false}, {"iteration", true}},
              {.text = "where all blocks wait for each other: around every "
                       "iteration, as published codes of delayed methods do; "
-                      "changes speeds, but no number",
-              .allowed = {"none", "iteration"}});
-  fields.key("schedule", schedule,
+                      "changes speeds, but no number"});
+  fields.key("schedule", free_schedule, {{"lockstep", false}, {"free", true}},
              {.text = "lockstep: each block does its actions in a fixed order, "
                       "so that no number depends on time; free: it does what "
                       "is ready first, staleness follows from speeds (in "
                       "engine = \"virtual\" from the costs in [virtual]) and "
                       "is measured, and schedule.txt in the run's folder "
-                      "records what was chosen, for `sluice replay`",
-              .allowed = {"lockstep", "free"}});
+                      "records what was chosen, for `sluice replay`"});
   fields.key("in_flight", in_flight,
              {.text = "with schedule = \"free\": how many batches a block "
                       "forwards before it must apply the oldest; 0: one more "
@@ -268,13 +289,12 @@ void Settings::describe(Fields& fields) {
        .min = 0,
        .max = 1e5});
   fields.key(
-      "on_failure", on_failure,
+      "on_failure", restart_on_failure, {{"stop", false}, {"restart", true}},
       {.text = "with engine = \"processes\", when a worker dies, hangs or "
                "can't be reached: end the run with an error, or start all "
                "workers anew from the last checkpoint (from the beginning, "
                "when there is none), with the bits of an undisturbed run, or "
-               "with schedule = \"free\" those of its record",
-       .allowed = {"stop", "restart"}});
+               "with schedule = \"free\" those of its record"});
   fields.key("restarts", restarts,
              {.text = "with on_failure = \"restart\": the most restarts in a "
                       "row without a new checkpoint between them",
@@ -286,11 +306,10 @@ void Settings::describe(Fields& fields) {
                "LibTorch is another build than that of rank 0, or whose "
                "processor has other vector instructions, which may move the "
                "last bits; else both ranks say so, and run.json does"});
-  fields.key("on_nan", on_nan,
+  fields.key("on_nan", stop_on_nan, {{"stop", true}, {"continue", false}},
              {.text = "when a loss that is logged, or that of an evaluation, "
                       "is NaN or infinite: end the run as diverged (exit "
-                      "status 5), or train on",
-              .allowed = {"stop", "continue"}});
+                      "status 5), or train on"});
   fields.key(
       "forecast", forecast,
       {.text = "before the first turn let each block rehearse some turns "
@@ -305,15 +324,16 @@ void Settings::describe(Fields& fields) {
                  [&](Fields& part) { checkpoint.describe(part); });
   fields.section(
       "early_stop", "end when evaluations get no better", [&](Fields& part) {
+        EarlyStopOptions& stop = length.early_stop;
         part.key(
-            "patience", early_stop.patience,
+            "patience", stop.patience,
             {.text = "evaluations without progress after which the run ends; "
                      "0: never",
              .min = 0});
-        part.key("metric", early_stop.measure.name,
-                 {.text = "figure whose progress counts",
-                  .allowed = {"accuracy", "loss"}});
-        part.key("min_delta", early_stop.min_delta,
+        part.key("metric", stop.measure,
+                 {{"accuracy", Measure{"accuracy"}}, {"loss", Measure{"loss"}}},
+                 {.text = "figure whose progress counts"});
+        part.key("min_delta", stop.min_delta,
                  {.text = "the least that counts as progress", .min = 0});
       });
   fields.section("virtual",

@@ -3,74 +3,77 @@
 #include <cstdint>
 #include <string>
 
+#include "experiments/config/keep_options.h"
 #include "experiments/config/virtual_time.h"
 #include "lib/base/config.h"
-#include "lib/metrics/early_stop.h"
+#include "lib/engines/coordinator.h"
 #include "lib/schedules/rows.h"
-#include "lib/workers/seat_timeline.h"
+#include "lib/workers/seat_options.h"
 
 namespace sluice {
+
+enum class Engine : std::uint8_t { virtual_time, threads, processes };
+/// As a config writes it: "virtual".
+std::string name_of(Engine engine);
 
 /// What a run saves; the end always is.
 struct CheckpointSettings {
   double every = 0;              ///< epochs
   std::int64_t every_turns = 0;  ///< above 0 it replaces `every`
-  bool initial = false;
-  std::int64_t keep = 0;
-  std::string best = "none";
+  KeepOptions keep = {};
 
   void describe(Fields& fields);
 };
 
-/// The plain keys of an experiment's config, as they are written: everything
-/// but data, model, loss, boundaries and optimizers.
-struct Settings {
+/// Turns that are cut into batches.
+struct PipelineSettings {
+  std::string order = "turns";  ///< a row of schedule_rows()
+  std::int64_t micro_batches = 1;
+  bool flush = true;
+  /// Those that the windows see; other than by_window: the latest.
+  WeightsAtBackward weights = {};
+  bool recompute = false;
+  std::int64_t executors = 0;  ///< 0: one for each block
+
+  void describe(Fields& fields);
+};
+
+/// The plain keys of an experiment's config: everything but data, model, loss,
+/// boundaries and optimizers. A key is a member here, or in a struct that is
+/// handed on whole, and a line of describe().
+struct Settings : SeatOptions {
   std::string name = "run";
-  std::string engine = "virtual";
-  std::string transport = "unix";
-  std::int64_t seed = 1;
-  std::int64_t masks = 2;
-  ConfigNode blocks = {.value = std::int64_t{2}};
+  Engine engine = Engine::virtual_time;
+  std::string transport = "unix";               ///< a row of transports()
+  ConfigNode cut = {.value = std::int64_t{2}};  ///< the key `blocks`
   ConfigNode device = {.value = std::string("cpu")};
-  bool deterministic = true;
-  bool cuda_ipc = true;
+  bool deterministic = true;  ///< on GPUs
+  bool cuda_ipc = true;       ///< where it can be had
   double epochs = 5;
-  std::int64_t turns = 0;
+  std::int64_t turns = 0;  ///< above 0 it replaces `epochs`
   std::int64_t batch_size = 64;
   bool drop_last = false;
-  double evaluate_every = 1;
-  std::int64_t log_every = 1;
-  bool drain = true;
-  std::int64_t threads = 0;
+  double evaluate_every = 1;  ///< epochs
+  std::int64_t threads = 0;   ///< intra-op, of each block; 0: to be derived
   std::int64_t accumulate = 1;
-  std::string accumulate_rule = "sum";
-  std::string order = "turns";
-  std::int64_t micro_batches = 1;
-  std::int64_t executors = 0;
-  bool flush = true;
-  bool recompute = false;
-  std::string window_weights = "latest";
-  std::int64_t max_staleness = -1;
-  std::int64_t probe_every = 0;
-  std::string precision = "fp32";
-  std::string memory_format = "channels_last";
-  std::string allocator = "caching";
+  PipelineSettings pipeline = {};
+  std::int64_t probe_every = 0;  ///< turns; 0: no probe
+  bool caching_allocator = true;
   std::int64_t slack = 2;
-  std::string barrier = "none";
-  std::string schedule = "lockstep";
+  bool barrier_each_iteration = false;
+  bool free_schedule = false;
   std::int64_t in_flight = 0;
-  bool hashes = false;
   std::int64_t timeout_seconds = 600;
-  double reconnect_seconds = 0;
-  std::string on_failure = "stop";
-  std::int64_t restarts = 3;
-  bool equal_builds = false;
-  std::string on_nan = "stop";
-  bool forecast = false;
-  std::string initial_weights = {};
+  double reconnect_seconds = 0;  ///< 0: not at all
+  bool restart_on_failure = false;
+  std::int64_t restarts = 3;  ///< in a row, without progress
+  bool equal_builds = false;  ///< ranks of another LibTorch are refused
+  bool stop_on_nan = true;    ///< a run ends when a loss is NaN or infinite
+  bool forecast = false;      ///< predict the blocks' memory first
+  std::string initial_weights = {};  ///< a file or checkpoint; empty: none
   CheckpointSettings checkpoint = {};
-  TracedTurns traced = {.first = 0, .count = 100};
-  EarlyStopOptions early_stop = {};
+  /// `drain` and `early_stop` are keys; the rest follows from keys and data.
+  RunLength length = {};
   VirtualOptions virtual_time = {};
 
   void describe(Fields& fields);

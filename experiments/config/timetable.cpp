@@ -14,12 +14,13 @@ namespace sluice {
 namespace {
 
 /// What a phase writes about its boundaries, over what was before it.
-Boundaries next_phase(const ConfigNode& written, const Boundaries& before,
-                      const std::string& path,
-                      std::span<const PolicyRow> policies) {
+void add_phase(const ConfigNode& written, const std::string& path,
+               std::span<const PolicyRow> policies, int recut_in,
+               Timetable& timetable) {
+  const Boundaries& before = timetable.phases.back();
   const auto count = std::ssize(before);
-  const ConfigNode tables =
-      per_block_tables(&written, count, {.fresh = "policy"}, path);
+  const auto [tables, ignored] = per_block_tables(
+      &written, count, {.fresh = "policy", .recut_in = recut_in}, path);
   ConfigNode whole{.value = ConfigNode::Table{}, .origin = written.origin};
   for (std::int64_t k = 1; k <= count; ++k) {
     const ConfigNode* own = tables.find(std::to_string(k));
@@ -40,7 +41,11 @@ Boundaries next_phase(const ConfigNode& written, const Boundaries& before,
   fields.finish();
   for (std::size_t i = 0; i < phase.size(); ++i)
     phase[i].config = *fields.resolved().find(std::to_string(i + 1));
-  return phase;
+  timetable.phases.push_back(std::move(phase));
+  timetable.ignored.insert(timetable.ignored.end(), ignored.begin(),
+                           ignored.end());
+  for (const DroppedKey& key : fields.dropped())
+    if (key.place != Origin{}.text()) timetable.dropped.push_back(key);
 }
 
 SwitchSettings read_switch(Fields& fields) {
@@ -90,7 +95,7 @@ BoundaryPolicy read_policy(Fields& fields,
 }
 
 Timetable read_timetable(Fields& top, Boundaries first,
-                         std::span<const PolicyRow> policies) {
+                         std::span<const PolicyRow> policies, int recut_in) {
   Timetable timetable;
   timetable.phases.push_back(std::move(first));
   top.list("timetable", "phases after the first, with other policies",
@@ -108,9 +113,8 @@ Timetable read_timetable(Fields& top, Boundaries first,
              if (written.value.index() == 0)
                fields.reject("boundary", "a phase says what changes");
              timetable.switches.push_back(when);
-             timetable.phases.push_back(next_phase(
-                 written, timetable.phases.back(),
-                 fmt::format("timetable[{}].boundary", index), policies));
+             add_phase(written, fmt::format("timetable[{}].boundary", index),
+                       policies, recut_in, timetable);
            });
   return timetable;
 }

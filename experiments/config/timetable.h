@@ -33,6 +33,9 @@ struct SwitchSettings {
 struct Timetable {
   std::vector<Boundaries> phases = {};
   std::vector<SwitchSettings> switches = {};  ///< [i] begins phase i + 1
+  /// What of them is left out (per_block_tables.h, Fields).
+  std::vector<std::string> ignored = {};
+  std::vector<DroppedKey> dropped = {};
 };
 
 /// What policies may be made of.
@@ -43,9 +46,10 @@ BoundaryPolicy read_policy(Fields& fields, std::span<const PolicyRow> policies);
 
 /// Reads the list `timetable` of the phases after the first one, whose
 /// boundaries are given. A boundary that a phase says nothing of keeps its
-/// policy; one of which it names some keys keeps the others.
+/// policy; one of which it names some keys keeps the others. `recut_in` is
+/// NumberedKeys's.
 Timetable read_timetable(Fields& top, Boundaries first,
-                         std::span<const PolicyRow> policies);
+                         std::span<const PolicyRow> policies, int recut_in);
 
 /// `turns_of` gives the turns of so many epochs. Throws when they would never
 /// come, or in another order.

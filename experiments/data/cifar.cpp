@@ -60,13 +60,11 @@ MakeDataSet configure_cifar10(Fields& options) {
 }
 
 MakeDataSet configure_cifar100(Fields& options) {
-  std::string labels = "fine";
-  options.key("labels", labels,
-              {.text = "100 fine classes, or 20 coarse ones",
-               .allowed = {"fine", "coarse"}});
+  bool fine = true;
+  options.key("labels", fine, {{"fine", true}, {"coarse", false}},
+              {.text = "100 fine classes, or 20 coarse ones"});
   const Augmentation augmentation = read_augmentation(options);
   const ValidationOptions validation = read_validation(options);
-  const bool fine = labels == "fine";
   const CifarFormat format = {.label_bytes = 2,
                               .label_at = fine ? std::size_t{1} : 0,
                               .classes = fine ? 100 : 20};

@@ -67,7 +67,7 @@ std::vector<KeyDoc> read_fields(Fields& top, Machine& machine) {
   top.finish();
   const auto count = std::max<std::int64_t>(0, std::ssize(machine.devices) - 1);
   const ConfigNode* table = written.value.index() == 0 ? nullptr : &written;
-  const ConfigNode tables = per_block_tables(table, count, {}, "link");
+  const ConfigNode tables = per_block_tables(table, count, {}, "link").tables;
   Fields links(&tables, "link");
   machine.links.resize(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i)

@@ -14,6 +14,7 @@
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/extends.h"
 #include "experiments/config/files/overrides.h"
+#include "experiments/config/left_out.h"
 #include "experiments/config/manual.h"
 #include "experiments/config/timetable.h"
 #include "experiments/data/data_sets.h"
@@ -57,8 +58,14 @@ std::string data_root() {
   return root ? root : "";
 }
 
+Experiment read_and_tell(const ConfigNode& config) {
+  Experiment experiment = read_experiment(config, data_root());
+  tell_left_out(experiment.left_out);
+  return experiment;
+}
+
 Experiment experiment_of(const ConfigArguments& arguments) {
-  return read_experiment(config_of(arguments), data_root());
+  return read_and_tell(config_of(arguments));
 }
 
 namespace {
@@ -107,8 +114,7 @@ Experiment experiment_to_resume(const RunArguments& arguments) {
   for (const std::string& text : cut) apply_override(blocks, text);
   const Partition ranges = partition(*blocks.find("blocks"), run.model);
   if (ranges == run.ranges) return experiment_of(config);
-  return read_experiment(config_for_cut(run, ranges, config.overrides),
-                         data_root());
+  return read_and_tell(config_for_cut(run, ranges, config.overrides));
 }
 
 /// Unknown without our allocator.
@@ -416,6 +422,15 @@ void help_config_command() {
              OptimizerOptions().name);
   print_keys(corrections(), "name", "[optimizer.correction] also has", "");
   print_keys(policies(), "policy", "[boundary] also has", "");
+  fmt::print(
+      R"(
+A file lies over those that it extends, key=value over files, a sweep's cell over
+both. Where a later one changes a name, a policy or a schedule, options of the
+former choice that the new one doesn't know are dropped, and a line says which.
+Where it changes blocks, [boundary.N] and [optimizer.N] of earlier ones are left
+out when there is no N, and a line says so. [boundary.last] and [optimizer.last]
+are the last one, whatever the cut.
+)");
 }
 
 void help_sweep_command() {

@@ -19,6 +19,9 @@ struct ConfigArguments {
 ConfigNode config_of(const ConfigArguments& arguments);
 Experiment experiment_of(const ConfigArguments& arguments);
 
+/// Reads it, and says on stderr what of it is left out (left_out.h).
+Experiment read_and_tell(const ConfigNode& config);
+
 /// Where data files are looked for: SLUICE_DATA, or empty.
 std::string data_root();
 

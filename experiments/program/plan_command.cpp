@@ -140,7 +140,8 @@ std::vector<Rehearsal> rehearsed(const Experiment& experiment) {
 /// machine was described.
 Costs on_machine(const PlanArguments& arguments, const Experiment& experiment,
                  Costs costs) {
-  if (!experiment.calibrate && arguments.machine.empty()) return costs;
+  if (!experiment.virtual_time.calibrate && arguments.machine.empty())
+    return costs;
   const RunPlan& plan = experiment.plans.front();
   costs.in_one_block = seconds_in_one_block(costs, plan);
   return settled(
@@ -151,7 +152,7 @@ Costs on_machine(const PlanArguments& arguments, const Experiment& experiment,
 
 /// Whether the seconds of the blocks' actions are given or measured.
 bool knows_costs(const Experiment& experiment) {
-  return experiment.calibrate ||
+  return experiment.virtual_time.calibrate ||
          takes_time({.blocks = experiment.costs.blocks});
 }
 
@@ -159,7 +160,7 @@ bool knows_costs(const Experiment& experiment) {
 /// the forward of the smallest block is 1 s.
 Costs costs_to_plan_with(const Experiment& experiment,
                          const std::vector<Rehearsal>& rehearsals) {
-  if (experiment.calibrate) {
+  if (experiment.virtual_time.calibrate) {
     Costs costs = calibrated(experiment, rehearsals);
     for (const Rehearsal& each : rehearsals)
       if (each.beside) costs.beside.push_back(*each.beside);
@@ -310,7 +311,7 @@ void compare(const PlanArguments& arguments) {
         "--compare goes with none of --actions, --list and --trace");
   ConfigArguments with_options = timed_config(arguments);
   const ConfigNode config = config_of(with_options);
-  const Experiment experiment = read_experiment(config, data_root());
+  const Experiment experiment = read_and_tell(config);
   ComparisonOptions options{.blocks = arguments.blocks,
                             .machine = machine_of(arguments),
                             .seconds = arguments.seconds,
@@ -333,7 +334,7 @@ void plan_command(const PlanArguments& arguments) {
   const bool needs_costs =
       !arguments.list || runs_free(experiment.plans.front());
   std::vector<Rehearsal> rehearsals;
-  if (needs_costs && experiment.calibrate) {
+  if (needs_costs && experiment.virtual_time.calibrate) {
     rehearsals = rehearsed(experiment);
   }
   const Costs costs =

@@ -48,7 +48,7 @@ Recorded read_recorded(const std::string& folder) {
   recorded.run =
       recorded_run(read_trace(trace, std::numeric_limits<std::int64_t>::max()),
                    recorded.experiment.plans.front(), trace,
-                   recorded.experiment.engine != "virtual" &&
+                   recorded.experiment.engine != Engine::virtual_time &&
                        !runs_free(recorded.experiment.plans.front()));
   return recorded;
 }
@@ -64,7 +64,7 @@ Costs costs_of(const Recorded& recorded) {
   Costs costs{.blocks = recorded.run.blocks,
               .bytes = recorded.experiment.costs.bytes,
               .variation = recorded.run.variation};
-  if (recorded.experiment.engine == "virtual") {
+  if (recorded.experiment.engine == Engine::virtual_time) {
     costs.latency = recorded.experiment.costs.latency;
     costs.bandwidth = recorded.experiment.costs.bandwidth;
     return costs;
@@ -90,7 +90,7 @@ Experiment changed_experiment(const WhatIfArguments& arguments,
   const Costs& before = recorded.experiment.costs;
   ConfigNode clock;
   clock.value = ConfigNode::Table{};
-  const bool is_virtual = recorded.experiment.engine == "virtual";
+  const bool is_virtual = recorded.experiment.engine == Engine::virtual_time;
   clock.set("latency", {.value = is_virtual ? before.latency : 0.});
   clock.set("bandwidth", {.value = is_virtual ? before.bandwidth : 0.});
   config.set("virtual", clock);
@@ -101,7 +101,7 @@ Experiment changed_experiment(const WhatIfArguments& arguments,
   if (!arguments.slow.empty())
     apply_override(config, fmt::format("virtual.slow=['{}']",
                                        fmt::join(arguments.slow, "', '")));
-  return read_experiment(config, data_root());
+  return read_and_tell(config);
 }
 
 /// What is not changed stays as it was measured.
@@ -184,7 +184,7 @@ void what_if_command(const WhatIfArguments& arguments) {
   fmt::print(
       "{} in {} blocks, engine {}, turns {} to {} of its trace:\n\n"
       "{:<24}{:>12}{:>11}  {}\n",
-      method_of(experiment), experiment.blocks(), experiment.engine,
+      method_of(experiment), experiment.blocks(), name_of(experiment.engine),
       recorded.run.first_turn, recorded.run.end_turn - 1, "", "batch",
       "samples/s", "busy %");
   print_line("measured", measured, recorded.run.utilisation, samples, "");

@@ -125,28 +125,23 @@ bool forwards_data(const RunPlan& plan, int block) {
 
 SeatSettings settings_of(const Experiment& experiment, int block,
                          const std::string& checkpoint_folder) {
-  return {.plans = experiment.plans,
-          .seed = experiment.seed,
-          .masks = experiment.masks,
-          .turns = experiment.length.turns,
-          .turns_per_epoch = experiment.turns_per_epoch,
-          .evaluation_batches = experiment.length.evaluation_batches,
-          .validation_batches = experiment.validation_batches,
-          .log_every = experiment.log_every,
-          .loss = experiment.loss,
-          .precision = experiment.precision,
-          .memory_format = experiment.memory_format,
-          .checkpoint_folder = checkpoint_folder,
-          .optimizer = by_block(experiment.optimizers, block),
-          .accumulate_mean = experiment.accumulate_mean,
-          .max_staleness = experiment.max_staleness,
-          .traced = experiment.engine == "virtual" ? TracedTurns{}
-                                                   : experiment.traced,
-          .status = experiment.tells_status,
-          .hashes = experiment.hashes,
-          .patience = experiment.engine == "processes"
-                          ? kSupervisedDeadline
-                          : std::chrono::seconds(experiment.timeout_seconds)};
+  SeatSettings settings{
+      .options = static_cast<const SeatOptions&>(experiment),
+      .plans = experiment.plans,
+      .turns = experiment.length.turns,
+      .turns_per_epoch = experiment.turns_per_epoch,
+      .evaluation_batches = experiment.length.evaluation_batches,
+      .validation_batches = experiment.validation_batches,
+      .loss = experiment.loss,
+      .checkpoint_folder = checkpoint_folder,
+      .optimizer = by_block(experiment.optimizers, block),
+      .status = experiment.tells_status,
+      .patience = experiment.engine == Engine::processes
+                      ? kSupervisedDeadline
+                      : std::chrono::seconds(experiment.timeout_seconds)};
+  // The crew draws what happens when, by its own clock.
+  if (experiment.engine == Engine::virtual_time) settings.options.traced = {};
+  return settings;
 }
 
 }  // namespace
@@ -406,7 +401,7 @@ std::vector<Ends> memory_ends(const Experiment& experiment) {
     const auto& blocks = experiment.plans.front().blocks;
     const bool waits_for_its_time =
         !blocks[boundary + 1].inbox_below.is_plain();
-    if (waits_for_its_time && experiment.engine == "virtual")
+    if (waits_for_its_time && experiment.engine == Engine::virtual_time)
       capacity.up = std::numeric_limits<std::size_t>::max();
     auto [below, above] =
         memory_link(capacity.up, capacity.down,

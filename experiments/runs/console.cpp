@@ -60,7 +60,7 @@ Console::Console(const Experiment& experiment, std::int64_t first_turn)
       turn_(first_turn) {
   fmt::print("{}: {} in {} block{}, engine {}\n", experiment.name,
              method_of(experiment), experiment.blocks(),
-             experiment.blocks() == 1 ? "" : "s", experiment.engine);
+             experiment.blocks() == 1 ? "" : "s", name_of(experiment.engine));
   if (first_turn > 0) fmt::print("continued after turn {}\n", first_turn);
 }
 

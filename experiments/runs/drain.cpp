@@ -34,9 +34,9 @@ class OfTurns final : public Sink {
 
 /// The same numbers, in this thread and with nothing else to write.
 Experiment in_this_thread(Experiment experiment) {
-  experiment.engine = "virtual";
+  experiment.engine = Engine::virtual_time;
   experiment.costs = {};
-  experiment.calibrate = false;
+  experiment.virtual_time.calibrate = false;
   experiment.probe_every = 0;
   experiment.traced = {};
   experiment.tells_status = false;
@@ -57,7 +57,7 @@ RunLength drain_at(const Experiment& experiment, const Resumed& point) {
 
 void drain(const Experiment& experiment, const RunFolder& folder,
            const Resumed& point) {
-  CheckpointKeeper keeper(folder.checkpoints(), experiment.keep);
+  CheckpointKeeper keeper(folder.checkpoints(), experiment.checkpoint.keep);
   const auto board =
       std::make_shared<TensorBoardFile>(folder.path(), folder.started());
   for (const Record& record : folder.history()) board->write(record);

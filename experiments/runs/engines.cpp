@@ -34,7 +34,7 @@ CrewParts parts_of(const Experiment& experiment, const RunPlace& place,
 void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
                        Coordinator& coordinator) {
   const Costs costs =
-      experiment.calibrate
+      experiment.virtual_time.calibrate
           ? calibrated(experiment, rehearsed(experiment, place, coordinator))
           : experiment.costs;
   const auto sink = sink_for(events_for(coordinator));
@@ -61,14 +61,14 @@ void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
 
 void run_engine(const Experiment& experiment, const RunPlace& place,
                 Coordinator& coordinator) {
-  const bool is_calibrated =
-      experiment.engine == "virtual" && experiment.calibrate;
+  const bool is_calibrated = experiment.engine == Engine::virtual_time &&
+                             experiment.virtual_time.calibrate;
   const bool forecasts =
       experiment.forecast && !place.is_forecast && !is_calibrated;
-  const bool has_processes = experiment.engine == "processes";
+  const bool has_processes = experiment.engine == Engine::processes;
   if (!has_processes || forecasts) prepare_process(experiment);
   if (forecasts) rehearsed(experiment, place, coordinator);
-  if (experiment.engine == "virtual")
+  if (experiment.engine == Engine::virtual_time)
     return run_in_one_thread(experiment, place, coordinator);
   ProcessPlace processes = place.processes;
   processes.check = [&] {

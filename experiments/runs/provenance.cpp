@@ -146,7 +146,7 @@ nlohmann::ordered_json provenance(const std::string& command,
   run["cores"] = std::thread::hardware_concurrency();
   run["seed"] = experiment.seed;
   run["blocks"] = experiment.blocks();
-  run["engine"] = experiment.engine;
+  run["engine"] = name_of(experiment.engine);
   add_commit(run);
   return run;
 }

@@ -95,11 +95,11 @@ Address look_for_rank_0(const Rank& rank, const Experiment& experiment,
 }  // namespace
 
 void check_rank(const Rank& rank, const Experiment& experiment) {
-  if (experiment.engine != "processes")
+  if (experiment.engine != Engine::processes)
     throw UserError(
         "{} has started {} processes, but engine is '{}': set engine = "
         "'processes', or start one",
-        rank.starter, rank.count, experiment.engine);
+        rank.starter, rank.count, name_of(experiment.engine));
   if (experiment.plans.front().blocks.front().seating.chunks > 1)
     throw UserError(
         "{}: a rank has one block, and order = 'interleaved' gives several to "

@@ -29,7 +29,8 @@ bool all_alike(const std::vector<double>& values) {
 }  // namespace
 
 bool RateChange::is_any() const {
-  const bool goes_elsewhere = schedule == "cosine" && turns != turns_before;
+  const bool goes_elsewhere =
+      schedule == RateSchedule::cosine && turns != turns_before;
   return goes_elsewhere ||
          !std::equal(before.begin(), before.end(), after.begin(),
                      [](double a, double b) { return !differ(a, b); });
@@ -69,7 +70,8 @@ std::string text_of(const RateChange& change) {
       change.turns == change.turns_before
           ? ""
           : fmt::format(": the schedule '{}' now ends after turn {}, not {}",
-                        change.schedule, change.turns, change.turns_before);
+                        name_of(change.schedule), change.turns,
+                        change.turns_before);
   return fmt::format("the learning rate goes {} at turn {}{}", rates,
                      change.turn, why);
 }

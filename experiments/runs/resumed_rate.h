@@ -14,7 +14,7 @@ struct RateChange {
   std::int64_t turn = 0;  ///< the first one that is trained now
   std::int64_t turns_before = 0;
   std::int64_t turns = 0;
-  std::string schedule = {};        ///< of block 1
+  RateSchedule schedule = RateSchedule::constant;  ///< of block 1
   std::vector<double> before = {};  ///< the rate of that turn by block
   std::vector<double> after = {};
 

@@ -36,7 +36,7 @@ records::Summary summary_of(const Experiment& experiment,
                             const RunResult& result) {
   records::Summary summary{.name = experiment.name,
                            .method = method_of(experiment),
-                           .engine = experiment.engine,
+                           .engine = name_of(experiment.engine),
                            .blocks = experiment.blocks(),
                            .seconds = result.seconds,
                            .samples_per_second = result.samples_per_second};
@@ -152,11 +152,11 @@ std::vector<Injection> faults_of(const Experiment& experiment,
                                  const RunOptions& options) {
   std::vector<Injection> faults =
       parse_injections(options.faults, experiment.blocks());
-  if (!faults.empty() && experiment.engine != "processes")
+  if (!faults.empty() && experiment.engine != Engine::processes)
     throw UserError(
         "--inject is for worker processes; engine is '{}': set engine = "
         "'processes'",
-        experiment.engine);
+        name_of(experiment.engine));
   return faults;
 }
 

@@ -89,7 +89,7 @@ void StatusFile::save(const std::string& state) {
   saved_ = std::chrono::steady_clock::now();
   Json json = {{"name", experiment_.name},
                {"method", method_of(experiment_)},
-               {"engine", experiment_.engine},
+               {"engine", name_of(experiment_.engine)},
                {"state", state},
                {"written", seconds_since_1970()},
                {"turns", experiment_.length.turns},

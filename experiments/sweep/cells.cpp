@@ -244,7 +244,11 @@ std::vector<std::string> keys_of(const Sweep& sweep) {
 ConfigNode config_of(const ConfigNode& shared, const Cell& cell,
                      std::int64_t seed) {
   ConfigNode config = shared;
-  for (const auto& [key, value] : cell.values) config.set_path(key, value);
+  for (auto [key, value] : cell.values) {
+    value.raise(kCellLayer - value.layer());
+    if (value.origin.file.empty()) value.origin.file = "sweep";
+    config.set_path(key, std::move(value));
+  }
   config.set("seed", {.value = seed});
   return config;
 }

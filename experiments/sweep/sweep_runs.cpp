@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/left_out.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/provenance.h"
 #include "experiments/sweep/halving.h"
@@ -93,10 +94,21 @@ bool SweepRuns::leaves_threads_open(const SweepRun& run) const {
          threads->value == ConfigNode::Value(std::int64_t{0});
 }
 
-void SweepRuns::check_and_look(SweepRun& run, bool is_first_of_cell) const {
+void SweepRuns::tell_left_out(const SweepRun& run,
+                              const Experiment& experiment) {
+  std::vector<std::string> lines;
+  for (const std::string& line : experiment.left_out)
+    if (told_.insert(line).second)
+      lines.push_back(fmt::format("cell {} ({}): {}", plan_.cells[run.cell].id,
+                                  cell_of(run).label, line));
+  sluice::tell_left_out(lines);
+}
+
+void SweepRuns::check_and_look(SweepRun& run, bool is_first_of_cell) {
   try {
     const Experiment experiment = experiment_of(run);
     if (is_first_of_cell) {
+      tell_left_out(run, experiment);
       if (sweep_.halving)
         for (const double rung : sweep_.halving->rungs)
           turn_of_rung(experiment, rung);  // it can be compared there

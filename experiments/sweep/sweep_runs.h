@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,8 @@ class SweepRuns {
 
  private:
   SweepRun run_in(std::size_t cell, std::int64_t seed) const;
-  void check_and_look(SweepRun& run, bool is_first_of_cell) const;
+  void check_and_look(SweepRun& run, bool is_first_of_cell);
+  void tell_left_out(const SweepRun& run, const Experiment& experiment);
   void look_at(SweepRun& run, const Experiment& experiment) const;
 
   const Sweep& sweep_;
@@ -69,6 +71,7 @@ class SweepRuns {
   std::string data_root_;
   bool runs_elsewhere_;
   std::deque<SweepRun> runs_;
+  std::set<std::string> told_;  // of what cells leave out
 };
 
 }  // namespace sluice

@@ -191,6 +191,11 @@ void Fields::key(std::string_view name, bool& value, Doc doc) {
 void Fields::key(std::string_view name, std::int64_t& value, Doc doc) {
   read(name, value, doc);
 }
+void Fields::key(std::string_view name, std::uint64_t& value, Doc doc) {
+  auto integer = static_cast<std::int64_t>(value);
+  read(name, integer, doc);
+  value = static_cast<std::uint64_t>(integer);
+}
 void Fields::key(std::string_view name, double& value, Doc doc) {
   read(name, value, doc);
 }
@@ -219,13 +224,18 @@ void Fields::key(std::string_view name, ConfigNode& value,
   }
 }
 
+void Fields::describe_absent(std::string_view name, const Doc& doc) {
+  take(name);
+  manual_.push_back(key_doc(path_of(name), type_name<std::string>(), "", doc));
+}
+
 void Fields::section(std::string_view name, std::string_view text,
                      const std::function<void(Fields&)>& describe) {
   const ConfigNode* node = take(name);
   manual_.push_back(key_doc(path_of(name), "table", "", {.text = text}));
   Fields below(node, path_of(name));
   describe(below);
-  below.finish();
+  finish_below(below);
   add_manual(below, "", "");
   resolved_.set(name, below.resolved_);
 }
@@ -248,7 +258,7 @@ void Fields::list(
     const auto index = static_cast<std::int64_t>(resolved.size());
     Fields below(&element, fmt::format("{}[{}]", path, index));
     describe(below, index);
-    below.finish();
+    finish_below(below);
     add_manual(below, below.path_, path + "[]");
     resolved.push_back(below.resolved_);
   }
@@ -278,14 +288,34 @@ void Fields::reject(std::string_view name, std::string_view text) const {
   fail({origin_of(node), path_of(name)}, "{}", text);
 }
 
-void Fields::finish() const {
+void Fields::finish() {
   for (const std::string& name : written()) {
     if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) continue;
+    const ConfigNode& node = *table_->find(name);
+    if (drops(name, node)) continue;
     throw UserError("{}: unknown key '{}'{}; this table has{}",
-                    table_->find(name)->origin.text(), path_of(name),
-                    perhaps(name, asked_),
+                    node.origin.text(), path_of(name), perhaps(name, asked_),
                     asked_.empty() ? " no keys" : ": " + joined(asked_));
   }
+}
+
+void Fields::finish_below(Fields& below) {
+  below.finish();
+  dropped_.insert(dropped_.end(), below.dropped_.begin(), below.dropped_.end());
+}
+
+/// Whether an unknown key is older than the choice that doesn't have it.
+bool Fields::drops(const std::string& name, const ConfigNode& node) {
+  if (node.layer() >= decided_in_) return false;
+  dropped_.push_back({path_of(name), node.origin.text(), decided_by_});
+  return true;
+}
+
+void Fields::note_decision(std::string_view name, const ConfigNode& node) {
+  if (node.origin.layer <= decided_in_) return;
+  decided_in_ = node.origin.layer;
+  decided_by_ = fmt::format("{} = {} ({})", path_of(name), node.literal(),
+                            node.origin.text());
 }
 
 const ConfigNode* Fields::take(std::string_view name) {
@@ -301,7 +331,12 @@ void Fields::read(std::string_view name, T& value, const Doc& doc) {
   const std::string path = path_of(name);
   manual_.push_back(
       key_doc(path, type_name<T>(), node_of(value, Origin{}).literal(), doc));
-  if (node != nullptr) value = converted<T>(*node, doc, {node->origin, path});
+  if (node != nullptr) {
+    T read = converted<T>(*node, doc, {node->origin, path});
+    if (doc.decides && (node->origin.replaces || read != value))
+      note_decision(name, *node);
+    value = std::move(read);
+  }
   resolved_.set(name, node_of(value, origin_of(node)));
 }
 

@@ -3,13 +3,34 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lib/base/config_node.h"
 
 namespace sluice {
+
+/// A value as a config writes it: an enumerator, a flag, a row of a table.
+template <class T>
+struct Named {
+  std::string name;
+  T value;
+};
+template <class T>
+using Names = std::vector<Named<T>>;
+
+/// The name of the first that has the value; empty: none has.
+template <class T>
+std::string name_of(const T& value,
+                    const Names<std::type_identity_t<T>>& names) {
+  for (const Named<T>& each : names)
+    if (each.value == value) return each.name;
+  return {};
+}
 
 /// What a key means: the manual's text, its unit and its limits (inclusive).
 struct Doc {
@@ -18,6 +39,20 @@ struct Doc {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   std::vector<std::string> allowed = {};  ///< for strings; empty: anything
+  /// Whether it decides which other keys the table has. Where a later layer has
+  /// changed it, keys of earlier layers that nobody asks for are dropped().
+  bool decides = false;
+};
+
+/// A key that the table's choice no longer has: of "boundary.head.hidden"
+/// written at "a.toml:3", dropped by "boundary.head.name = "conv" (command
+/// line)".
+struct DroppedKey {
+  std::string path = {};
+  std::string place = {};
+  std::string by = {};
+
+  bool operator==(const DroppedKey&) const = default;
 };
 
 /// One line of the manual.
@@ -59,6 +94,8 @@ class Fields {
   /// Asking for a name twice is an InternalError.
   void key(std::string_view name, bool& value, Doc doc);
   void key(std::string_view name, std::int64_t& value, Doc doc);
+  /// An integer too; its limits must begin at 0 or above.
+  void key(std::string_view name, std::uint64_t& value, Doc doc);
   void key(std::string_view name, double& value, Doc doc);
   void key(std::string_view name, std::string& value, Doc doc);
   void key(std::string_view name, std::vector<std::int64_t>& value, Doc doc);
@@ -69,6 +106,16 @@ class Fields {
   /// the key is left out of the resolved table.
   void key(std::string_view name, ConfigNode& value, std::string_view type,
            Doc doc);
+
+  /// One of some values, written by name. The default must be one of them.
+  template <class T>
+  void key(std::string_view name, T& value,
+           const Names<std::type_identity_t<T>>& names, Doc doc);
+  /// The same where there may be none: a key that the user didn't write is left
+  /// out of the resolved table, and leaves `value` empty.
+  template <class T>
+  void optional(std::string_view name, std::optional<T>& value,
+                const Names<std::type_identity_t<T>>& names, Doc doc);
 
   /// A table below this one.
   void section(std::string_view name, std::string_view text,
@@ -86,27 +133,57 @@ class Fields {
   /// Throws the UserError for a value of `name` that is wrong in a way that
   /// limits can't say: "file:3: model.width: <text>".
   [[noreturn]] void reject(std::string_view name, std::string_view text) const;
-  /// Throws when the table has a key that was not asked for. Sections call it
-  /// by themselves; the top calls it once at the end.
-  void finish() const;
+  /// Throws when the table has a key that was not asked for, unless it is to be
+  /// dropped. Sections call it by themselves; the top calls it once at the end.
+  void finish();
 
   /// The table with every value as it will be used.
   const ConfigNode& resolved() const { return resolved_; }
   const std::vector<KeyDoc>& manual() const { return manual_; }
+  /// The keys that are not in it, of this table and those below.
+  const std::vector<DroppedKey>& dropped() const { return dropped_; }
 
  private:
   const ConfigNode* take(std::string_view name);
   template <class T>
   void read(std::string_view name, T& value, const Doc& doc);
+  void describe_absent(std::string_view name, const Doc& doc);
+  void note_decision(std::string_view name, const ConfigNode& node);
+  bool drops(const std::string& name, const ConfigNode& node);
   std::string path_of(std::string_view name) const;
   void add_manual(const Fields& below, std::string_view path,
                   std::string_view shown_as);
+  void finish_below(Fields& below);
 
   const ConfigNode* table_;
   std::string path_;
   ConfigNode resolved_;
   std::vector<KeyDoc> manual_;
   std::vector<std::string> asked_;
+  std::vector<DroppedKey> dropped_;
+  std::string decided_by_;  // the latest choice that a later layer changed
+  int decided_in_ = 0;      // its layer; 0: none was
 };
+
+template <class T>
+void Fields::key(std::string_view name, T& value,
+                 const Names<std::type_identity_t<T>>& names, Doc doc) {
+  std::string text = name_of(value, names);
+  for (const auto& each : names) doc.allowed.push_back(each.name);
+  key(name, text, std::move(doc));
+  for (const auto& each : names)
+    if (each.name == text) value = each.value;
+}
+
+template <class T>
+void Fields::optional(std::string_view name, std::optional<T>& value,
+                      const Names<std::type_identity_t<T>>& names, Doc doc) {
+  if (has(name)) {
+    key(name, value.emplace(names.front().value), names, std::move(doc));
+    return;
+  }
+  for (const auto& each : names) doc.allowed.push_back(each.name);
+  describe_absent(name, doc);
+}
 
 }  // namespace sluice

@@ -151,6 +151,11 @@ void ConfigNode::set(std::string_view key, ConfigNode node) {
   Table* table = std::get_if<Table>(&value);
   SLUICE_CHECK(table != nullptr, "'{}' set in {}", key, describe());
   if (ConfigNode* old = find_in(*table, key)) {
+    if (node.origin.layer > old->origin.layer) {
+      const bool is_same = node == *old;
+      if (is_same) node.origin.layer = old->origin.layer;
+      node.origin.replaces = !is_same || old->origin.replaces;
+    }
     *old = std::move(node);
   } else {
     table->emplace_back(std::string(key), std::move(node));
@@ -182,6 +187,25 @@ void ConfigNode::set_path(std::string_view path, ConfigNode node) {
                     below->describe(), below->origin.text());
   }
   below->set_path(path.substr(dot + 1), std::move(node));
+}
+
+void ConfigNode::raise(int layers) {
+  origin.layer += layers;
+  if (auto* array = std::get_if<Array>(&value))
+    for (ConfigNode& element : *array) element.raise(layers);
+  if (auto* table = std::get_if<Table>(&value))
+    for (auto& [key, node] : *table) node.raise(layers);
+}
+
+int ConfigNode::layer() const {
+  int latest = origin.layer;
+  if (const auto* array = std::get_if<Array>(&value))
+    for (const ConfigNode& element : *array)
+      latest = std::max(latest, element.layer());
+  if (const auto* table = std::get_if<Table>(&value))
+    for (const auto& [key, node] : *table)
+      latest = std::max(latest, node.layer());
+  return latest;
 }
 
 std::string ConfigNode::describe() const {

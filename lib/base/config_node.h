@@ -13,6 +13,10 @@ namespace sluice {
 struct Origin {
   std::string file = {};
   int line = 0;
+  /// Layers lie over each other: a file over those that it extends, the command
+  /// line over files, the cell of a sweep over both.
+  int layer = 0;
+  bool replaces = false;  ///< another value, of an earlier layer
 
   std::string text() const;  ///< "file:line", "command line", or "default"
 };
@@ -31,11 +35,16 @@ struct ConfigNode {
   /// The node under `key`, or nullptr; also nullptr when this is no table.
   const ConfigNode* find(std::string_view key) const;
   /// Sets `key` of this table (an empty node becomes one), in the place that
-  /// it has or at the end. InternalError when this is anything else.
+  /// it has or at the end. A value that an earlier layer has said already stays
+  /// of that layer. InternalError when this is anything else.
   void set(std::string_view key, ConfigNode node);
   /// Sets the dotted `path` ("model.hidden"), making the tables on the way.
   /// Throws UserError when something on the way is no table.
   void set_path(std::string_view path, ConfigNode node);
+  /// Moves all that is in it so many layers up.
+  void raise(int layers);
+  /// The latest layer of all that is in it.
+  int layer() const;
   /// "integer 3", "string 'x'", "table": for messages.
   std::string describe() const;
   /// The value in one line, as in TOML: 0.5, "x", [1, 2], {a = 1}.
@@ -45,6 +54,10 @@ struct ConfigNode {
   /// table were; an integer is no double.
   bool operator==(const ConfigNode& other) const;
 };
+
+/// The layers of overrides and of a sweep's cells: files never are as many.
+inline constexpr int kCommandLineLayer = 1'000'000;
+inline constexpr int kCellLayer = 2'000'000;
 
 /// The shortest text that reads back as the same double and is no integer:
 /// "1.0", "1e-05", "nan", "-inf".

@@ -19,6 +19,8 @@ struct Measure {
   /// Whether `value` beats `best` by more than `margin`. A value that is no
   /// number beats nothing.
   bool is_better(double value, double best, double margin = 0) const;
+
+  bool operator==(const Measure&) const = default;
 };
 
 /// Which split an evaluation lets choose: "validation" or "test".

@@ -34,17 +34,17 @@ void describe_correction(Fields& fields, OptimizerOptions& options) {
   fields.section(
       "correction", "of gradients that are stale by the time they are applied",
       [&](Fields& own) {
-        std::string name = "none";
-        std::vector<std::string> names = names_of(corrections());
-        names.insert(names.begin(), name);
+        const CorrectionRow* row = nullptr;
+        Names<const CorrectionRow*> rows = {{"none", nullptr}};
+        for (const CorrectionRow& each : corrections())
+          rows.push_back({std::string(each.name), &each});
         own.key(
-            "name", name,
+            "name", row, rows,
             {.text = "name of the correction: see `sluice list corrections`",
-             .allowed = names});
-        if (name == "none") return;
-        options.correction = name;
-        options.correct =
-            find_row(corrections(), name, "correction").make(own, options);
+             .decides = true});
+        if (row == nullptr) return;
+        options.correction = row->name;
+        options.correct = row->make(own, options);
       });
 }
 

@@ -5,31 +5,42 @@
 #include <numbers>
 
 namespace sluice {
+namespace {
+
+Names<RateSchedule> schedules() {
+  return {{"constant", RateSchedule::constant},
+          {"step", RateSchedule::step},
+          {"cosine", RateSchedule::cosine}};
+}
+
+}  // namespace
+
+std::string name_of(RateSchedule schedule) {
+  return name_of(schedule, schedules());
+}
 
 void LearningRate::describe(Fields& fields) {
   fields.key("lr", base,
              {.text = "learning rate, before its schedule", .min = 0});
-  fields.section(
-      "schedule", "schedule of the learning rate, by turn", [&](Fields& s) {
-        s.key("name", schedule,
-              {.text = "shape of the learning rate after the warm-up",
-               .allowed = {"constant", "step", "cosine"}});
-        s.key("warmup_epochs", warmup_epochs,
-              {.text = "linear rise from 0", .unit = "epochs", .min = 0});
-        if (schedule == "step") {
-          s.key(
-              "milestones", milestones,
-              {.text = "epochs after which the rate is multiplied by `factor`",
-               .unit = "epochs",
-               .min = 0});
-          s.key("factor", factor,
-                {.text = "factor that multiplies the rate at each milestone",
-                 .min = 0});
-        }
-        if (schedule == "cosine")
-          s.key("final_rate", final_rate,
-                {.text = "learning rate at the end", .min = 0});
-      });
+  fields.section("schedule", "of the learning rate, by turn", [&](Fields& s) {
+    s.key("name", schedule, schedules(),
+          {.text = "shape of the learning rate after the warm-up",
+           .decides = true});
+    s.key("warmup_epochs", warmup_epochs,
+          {.text = "linear rise from 0", .unit = "epochs", .min = 0});
+    if (schedule == RateSchedule::step) {
+      s.key("milestones", milestones,
+            {.text = "epochs after which the rate is multiplied by `factor`",
+             .unit = "epochs",
+             .min = 0});
+      s.key("factor", factor,
+            {.text = "factor that multiplies the rate at each milestone",
+             .min = 0});
+    }
+    if (schedule == RateSchedule::cosine)
+      s.key("final_rate", final_rate,
+            {.text = "learning rate at the end", .min = 0});
+  });
 }
 
 double LearningRate::at(std::int64_t turn, std::int64_t turns,
@@ -38,13 +49,13 @@ double LearningRate::at(std::int64_t turn, std::int64_t turns,
   const auto per_epoch = static_cast<double>(turns_per_epoch);
   const double warmup = warmup_epochs * per_epoch;
   if (now < warmup) return base * std::min(1.0, (now + 1) / warmup);
-  if (schedule == "step") {
+  if (schedule == RateSchedule::step) {
     const auto passed =
         std::count_if(milestones.begin(), milestones.end(),
                       [&](double epoch) { return now >= epoch * per_epoch; });
     return base * std::pow(factor, static_cast<double>(passed));
   }
-  if (schedule == "cosine") {
+  if (schedule == RateSchedule::cosine) {
     const double length = static_cast<double>(turns) - warmup;
     const double part = length > 0 ? (now - warmup) / length : 1;
     return final_rate +

@@ -8,11 +8,15 @@
 
 namespace sluice {
 
+/// The shape of a learning rate after its warm-up.
+enum class RateSchedule : std::uint8_t { constant, step, cosine };
+std::string name_of(RateSchedule schedule);
+
 /// The learning rate as a function of the turn alone, whatever batch is
 /// applied.
 struct LearningRate {
   double base = 0.1;
-  std::string schedule = "constant";    ///< constant | step | cosine
+  RateSchedule schedule = RateSchedule::constant;
   double warmup_epochs = 0;             ///< linear from 0
   std::vector<double> milestones = {};  ///< step: epochs at which it drops
   double factor = 0.1;                  ///< step: what it drops by

@@ -23,7 +23,7 @@ struct MuonOptions {
   double momentum = 0.95;
   bool nesterov = true;
   std::int64_t iterations = 5;
-  std::string scale = "match_rms_adamw";
+  bool matches_adamw = true;
   std::vector<std::string> adamw = {"heads.*", "*.token.weight",
                                     "*.position.weight", "*.vocabulary.weight"};
 
@@ -36,11 +36,11 @@ struct MuonOptions {
     fields.key(
         "iterations", iterations,
         {.text = "Newton-Schulz steps of an update", .min = 1, .max = 99});
-    fields.key("scale", scale,
+    fields.key("scale", matches_adamw,
+               {{"match_rms_adamw", true}, {"original", false}},
                {.text = "factor of a matrix's step beside lr: 0.2 * "
                         "sqrt(max(rows, columns)), so that AdamW's rate does "
-                        "for both, or sqrt(max(1, rows / columns))",
-                .allowed = {"match_rms_adamw", "original"}});
+                        "for both, or sqrt(max(1, rows / columns))"});
     fields.key("adamw", adamw,
                {.text = "shell patterns of matrices that AdamW steps, as it "
                         "does vectors and the model's last layer"});
@@ -115,8 +115,8 @@ class Muon final : public Optimizer {
   double scale_of(const at::Tensor& matrix) const {
     const auto rows = static_cast<double>(matrix.size(0));
     const auto columns = static_cast<double>(matrix.size(1));
-    return own_.scale == "original" ? std::sqrt(std::max(1.0, rows / columns))
-                                    : 0.2 * std::sqrt(std::max(rows, columns));
+    return own_.matches_adamw ? 0.2 * std::sqrt(std::max(rows, columns))
+                              : std::sqrt(std::max(1.0, rows / columns));
   }
 
   void step(const Stepped& each) {

@@ -94,15 +94,13 @@ void OptimizerOptions::describe(Fields& fields) {
           group.reject("match", "a group needs at least one pattern");
         groups.push_back(values);
       });
-  fields.section("clip", "clipping of the gradient's norm", [&](Fields& clip) {
-    std::string scope = "block";
+  fields.section("clip", "of the gradient's norm", [&](Fields& clip) {
     clip.key("norm", clip_norm,
              {.text = "largest norm; 0 clips nothing", .min = 0});
-    clip.key("scope", scope,
+    clip.key("scope", clip_scope,
+             {{"block", ClipScope::block}, {"model", ClipScope::model}},
              {.text = "what the norm is taken over: a block or the whole "
-                      "model, which needs backprop at every boundary",
-              .allowed = {"block", "model"}});
-    clip_scope = scope == "model" ? ClipScope::model : ClipScope::block;
+                      "model, which needs backprop at every boundary"});
   });
   describe_correction(fields, *this);
 }

@@ -23,10 +23,10 @@ Seat::Seat(SeatSettings settings, SeatParts parts)
       codec_above_(std::move(parts.codec_above)),
       sources_(std::move(parts.sources)),
       memory_(std::move(parts.memory)),
-      trained_(block_, {settings_.optimizer, settings_.accumulate_mean},
+      trained_(block_, {settings_.optimizer, settings_.options.accumulate_mean},
                parts.lowers, parts.uppers),
       clock_(device()),
-      timeline_(block(), parts.sink, settings_.traced),
+      timeline_(block(), parts.sink, settings_.options.traced),
       ports_(plan(), std::move(parts.below), std::move(parts.above), clock_,
              timeline_, settings_.patience),
       log_(block(), parts.sink, settings_.turns_per_epoch,
@@ -76,7 +76,7 @@ void Seat::tell_status(const Action& action) {
 void Seat::perform(const Action& action) {
   std::optional<MemoryScope> memory;
   if (memory_) memory.emplace(*memory_);
-  const PrecisionScope precision(settings_.precision, device().type());
+  const PrecisionScope precision(settings_.options.precision, device().type());
   enter(action.phase, action.turn);
   SLUICE_CHECK(action.round == 0, "block {} ({}): no method has rounds yet",
                block(), to_text(action));
@@ -109,10 +109,10 @@ bool Seat::is_last() const {
 }
 
 Pass Seat::pass_for(std::int64_t batch, bool training) const {
-  return {.seed = settings_.seed,
+  return {.seed = settings_.options.seed,
           .batch = batch,
           .training = training,
-          .masks = settings_.masks};
+          .masks = settings_.options.masks};
 }
 
 double Seat::rate_of(const UpdateChain& update, std::int64_t turn) const {
@@ -134,7 +134,8 @@ Message Seat::message_of(MessageKind kind, const Action& action) const {
 Payload Seat::read(Source& source, std::int64_t batch) const {
   const Batch data = source.batch(batch);
   Payload payload{
-      {on_device(laid_out(data.inputs, settings_.memory_format), device())},
+      {on_device(laid_out(data.inputs, settings_.options.memory_format),
+                 device())},
       data.labels};
   if (data.raw_inputs.defined())
     payload.attachments[kRawInput] = data.raw_inputs;
@@ -227,7 +228,7 @@ void Seat::learn_input(const Action& action) {
 }
 
 void Seat::log_lesson(const Action& action, const Lesson& lesson) {
-  if (action.turn % settings_.log_every == 0)
+  if (action.turn % settings_.options.log_every == 0)
     log_.learned(action, lesson.loss_name, lesson.loss);
 }
 
@@ -338,11 +339,12 @@ void Seat::backward_weights(const Action& action) {
 
 void Seat::check_staleness(const Action& action) const {
   const std::int64_t staleness = plan().staleness_of(action);
-  if (staleness <= settings_.max_staleness) return;
+  if (staleness <= settings_.options.max_staleness) return;
   throw UserError(
       "block {}: in turn {} it would apply the gradient of batch {}, {} "
       "batches old; max_staleness is {}",
-      block(), action.turn, action.batch, staleness, settings_.max_staleness);
+      block(), action.turn, action.batch, staleness,
+      settings_.options.max_staleness);
 }
 
 Down Seat::down_of(std::vector<Tensors> gradients) const {
@@ -404,7 +406,7 @@ void Seat::update(const Action& action) {
   ++version_;
   window_.clear();
   if (is_logged(action)) log_.updated(action, rate);
-  if (settings_.hashes) hash(action);
+  if (settings_.options.hashes) hash(action);
 }
 
 void Seat::hash(const Action& action) {
@@ -448,7 +450,7 @@ void Seat::step(Learners& learners, Tensors gradients, const Action& action) {
 }
 
 bool Seat::is_logged(const Action& action) const {
-  return action.turn % settings_.log_every < plan().accumulate;
+  return action.turn % settings_.options.log_every < plan().accumulate;
 }
 
 void Seat::evaluate(const Action& action) {

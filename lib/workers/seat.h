@@ -21,13 +21,13 @@
 #include "lib/metrics/sink.h"
 #include "lib/schedules/ledger.h"
 #include "lib/schedules/plan.h"
-#include "lib/tensors/precision.h"
 #include "lib/weights/weight_view.h"
 #include "lib/workers/in_flight.h"
 #include "lib/workers/payloads.h"
 #include "lib/workers/ports.h"
 #include "lib/workers/seat_clock.h"
 #include "lib/workers/seat_log.h"
+#include "lib/workers/seat_options.h"
 #include "lib/workers/seat_timeline.h"
 #include "lib/workers/sent_down.h"
 #include "lib/workers/trained.h"
@@ -38,28 +38,17 @@ namespace sluice {
 
 /// What a seat is told of the run.
 struct SeatSettings {
+  SeatOptions options = {};
   Plans plans = {};
-  std::uint64_t seed = 0;
-  Masks masks = Masks::philox;
   std::int64_t turns = 0;
   std::int64_t turns_per_epoch = 1;
   std::int64_t evaluation_batches = 0;
   std::int64_t validation_batches = 0;  ///< of those, the first ones
-  std::int64_t log_every = 1;           ///< turns between training records
   Loss loss = {};  ///< of the run: what an evaluation reports
-  Precision precision = Precision::fp32;
-  MemoryFormat memory_format = MemoryFormat::contiguous;
   std::string checkpoint_folder = {};  ///< empty: nothing is saved
   OptimizerOptions optimizer = {};
-  /// Gradients of an update's window are averaged, not summed.
-  bool accumulate_mean = false;
-  /// An update whose gradient is older fails the run, in batches.
-  std::int64_t max_staleness = kUnbounded;
-  TracedTurns traced = {};
   /// Tell once a second how it goes, by a record of the kind "status".
   bool status = false;
-  /// Write a hash of every gradient and tensor after each update.
-  bool hashes = false;
   /// How long a block that runs free sleeps before it waits for a certain
   /// neighbour.
   Deadline patience = std::chrono::minutes(10);

@@ -47,7 +47,7 @@ void Seat::restore(const NamedTensors& weights, const NamedTensors& state,
   const std::string me = name_in_state("workers");
   if (saved.has(me + ".phase")) enter(saved.number(me + ".phase"), 0);
   version_ = saved.number(me + ".weight_version");
-  const PrecisionScope precision(settings_.precision, device().type());
+  const PrecisionScope precision(settings_.options.precision, device().type());
   view_->restore(name_in_state("views"), saved);
   held_.restore(block(), saved, plan(), device(), *view_,
                 [&](std::int64_t batch) { return pass_for(batch, true); });
@@ -161,7 +161,8 @@ void Seat::finish() {
   log_.staleness();
   if (plan().inbox_above.drops()) log_.dropped(ports_.dropped());
   // What was learned after the last update.
-  if (settings_.hashes) log_.hashed({.turn = last_turn_ + 1}, {}, weights());
+  if (settings_.options.hashes)
+    log_.hashed({.turn = last_turn_ + 1}, {}, weights());
   ports_.close();
 }
 

@@ -55,16 +55,22 @@ ConfigNode read(const std::string& path, std::vector<std::string> chain) {
       throw UserError("{}: extends: there is no file '{}'", origin.text(),
                       file.string());
     }
-    result = merged(result, read(file.string(), chain));
+    result = laid_over(result, read(file.string(), chain));
   }
   if (is_config_of_run(path)) add_values_of_old_run(root);
-  return merged(result, root);
+  return laid_over(result, std::move(root));
 }
 
 }  // namespace
 
 ConfigNode read_config_file(const std::string& path) {
   return read(path, {});
+}
+
+ConfigNode laid_over(const ConfigNode& base, ConfigNode over) {
+  const auto* table = std::get_if<ConfigNode::Table>(&base.value);
+  if (table != nullptr && !table->empty()) over.raise(base.layer() + 1);
+  return merged(base, over);
 }
 
 ConfigNode merged(const ConfigNode& base, const ConfigNode& over) {

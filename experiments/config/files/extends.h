@@ -9,14 +9,18 @@ namespace sluice {
 /// The config file at `path` with all that it inherits. The key `extends`, a
 /// file or a list of files relative to this one, names what it starts from:
 /// later files win over earlier ones, the file itself over all; tables are
-/// merged key by key, everything else (lists too) is replaced. The result has
-/// no key `extends`. A run's config that is older than a key says what the run
-/// had in its place (run_config.h). Throws UserError as read_toml_file() does,
-/// and for a file that inherits from itself.
+/// merged key by key, everything else (lists too) is replaced; each file is a
+/// layer of its own. The result has no key `extends`. A run's config that is
+/// older than a key says what the run had in its place (run_config.h). Throws
+/// UserError as read_toml_file() does, and for a file that inherits from
+/// itself.
 ConfigNode read_config_file(const std::string& path);
 
-/// How a file is laid over what it extends: what is in `over` wins; tables are
-/// merged key by key, everything else is replaced.
+/// How a file is laid over what it extends, as a later layer: what is in `over`
+/// wins; tables are merged key by key, everything else is replaced.
+ConfigNode laid_over(const ConfigNode& base, ConfigNode over);
+
+/// The same of two parts that keep their layers.
 ConfigNode merged(const ConfigNode& base, const ConfigNode& over);
 
 }  // namespace sluice

@@ -22,7 +22,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 void set_origin(ConfigNode& node) {
-  node.origin = {std::string(kOrigin), 0};
+  node.origin = {std::string(kOrigin), 0, kCommandLineLayer};
   if (auto* array = std::get_if<ConfigNode::Array>(&node.value)) {
     for (ConfigNode& element : *array) set_origin(element);
   } else if (auto* table = std::get_if<ConfigNode::Table>(&node.value)) {

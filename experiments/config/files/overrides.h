@@ -10,8 +10,9 @@ namespace sluice {
 /// the way. The value is read as TOML (1e-3, [64, 64], true, {lr = 1}); what is
 /// no TOML is a plain string, unless it begins like a list, a table or a quoted
 /// string. It replaces what was there, tables too; its origin is "command
-/// line". Throws UserError when the text is no override, or leads through
-/// something that is no table. Elements of lists can't be addressed.
+/// line", a layer over all files. Throws UserError when the text is no
+/// override, or leads through something that is no table. Elements of lists
+/// can't be addressed.
 void apply_override(ConfigNode& root, std::string_view text);
 
 /// What stands behind the "=" of such a text, as a value. `key` is for

@@ -1,13 +1,10 @@
 #include "lib/boundaries/policies/from_above.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-
-#include "lib/base/error.h"
 
 namespace sluice {
 namespace {
@@ -36,18 +33,6 @@ class FromAbove final : public Lower {
   double scale_;
 };
 
-constexpr std::array<std::pair<const char*, StatisticsAt>, 3> kStatistics = {{
-    {"forward", StatisticsAt::forward},
-    {"replay", StatisticsAt::replay},
-    {"both", StatisticsAt::both},
-}};
-
-template <class Names, class Value>
-void set_named(const Names& names, std::string_view name, Value& value) {
-  for (const auto& [each, meaning] : names)
-    if (each == name) value = meaning;
-}
-
 }  // namespace
 
 MakeBoundary from_above(const Traits& traits, double scale) {
@@ -65,35 +50,28 @@ std::vector<std::string> views_of_delays(bool with_replay) {
   return names;
 }
 
-void read_weights(Fields& options, std::vector<std::string> allowed,
+void read_weights(Fields& options, std::span<const std::string> views,
                   WeightsAtBackward& weights) {
-  std::string name = allowed.front();
+  Names<WeightsAtBackward> names;
   std::string text = "weights that the backward of a delayed batch sees:";
   for (const WeightViewRow& row : weight_views())
-    if (std::count(allowed.begin(), allowed.end(), row.name) > 0)
+    if (std::count(views.begin(), views.end(), row.name) > 0)
       text += fmt::format("{} {} ({})", text.ends_with(':') ? "" : ",",
                           row.summary, row.name);
-  options.key("weights", name,
-              {.text = std::move(text), .allowed = std::move(allowed)});
-  weights = weights_at_backward(name);
+  for (const std::string& view : views)
+    names.push_back({view, weights_at_backward(view)});
+  weights = names.front().value;
+  options.key("weights", weights, names, {.text = text});
 }
 
 void read_statistics(Fields& options, std::optional<StatisticsAt>& statistics) {
-  constexpr const char* kText =
-      "which of the two forwards of a batch moves BatchNorm's running "
-      "statistics: \"forward\", \"replay\" or \"both\"; a model with BatchNorm "
-      "must have it said";
-  if (!options.has("statistics")) {
-    // Described, but left out of the resolved config.
-    ConfigNode none;
-    options.key("statistics", none, "string", {.text = kText});
-    return;
-  }
-  std::string name;
-  options.key("statistics", name,
-              {.text = kText, .allowed = {"forward", "replay", "both"}});
-  statistics.emplace();
-  set_named(kStatistics, name, *statistics);
+  options.optional("statistics", statistics,
+                   {{"forward", StatisticsAt::forward},
+                    {"replay", StatisticsAt::replay},
+                    {"both", StatisticsAt::both}},
+                   {.text = "which of the two forwards of a batch moves "
+                            "BatchNorm's running statistics; a model with "
+                            "BatchNorm must have it said"});
 }
 
 }  // namespace sluice

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,9 +17,8 @@ MakeBoundary from_above(const Traits& traits, double scale = 1);
 /// The weight views of boundaries that delay; without those that forward the
 /// input through today's weights, which is features replay.
 std::vector<std::string> views_of_delays(bool with_replay);
-/// The key "weights"; `allowed` are the views that fit the method, its default
-/// first.
-void read_weights(Fields& options, std::vector<std::string> allowed,
+/// The key "weights"; `views` are those that fit the method, its default first.
+void read_weights(Fields& options, std::span<const std::string> views,
                   WeightsAtBackward& weights);
 /// The key "statistics", which has a meaning when the forward is replayed.
 void read_statistics(Fields& options, std::optional<StatisticsAt>& statistics);

@@ -11,16 +11,14 @@ namespace sluice {
 MakeBoundary configure_fully_decoupled(Fields& options, const PlugIns&) {
   Traits traits{.delay = 2, .order = Order::backward_first};
   double beta = 1;
-  std::string order = "B";
   options.key("beta", beta,
               {.text = "factor by which this boundary multiplies the gradient",
                .min = 0,
                .max = 1});
-  options.key("order", order,
+  options.key("order", traits.order,
+              {{"A", Order::forward_first}, {"B", Order::backward_first}},
               {.text = "order of a turn: A is forward, backward, update; B is "
-                       "backward, update, forward",
-               .allowed = {"A", "B"}});
-  if (order == "A") traits.order = Order::forward_first;
+                       "backward, update, forward"});
   read_weights(options, views_of_delays(/*with_replay=*/true), traits.weights);
   if (traits.weights.replays()) read_statistics(options, traits.statistics);
   return from_above(traits, beta);

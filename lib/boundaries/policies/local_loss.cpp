@@ -81,17 +81,14 @@ class LocalLoss final : public Lower {
   Traits traits_;
 };
 
-Traits traits_of(std::int64_t reach, const std::string& rule) {
+Traits traits_of(std::int64_t reach, ReachRule rule) {
   if (reach == 0) return {.cut = true, .from_above = false, .own = true};
-  return {.own = true,
-          .reach = reach,
-          .rule = rule == "sum" ? ReachRule::sum : ReachRule::furthest};
+  return {.own = true, .reach = reach, .rule = rule};
 }
 
 /// Nothing when the user writes no such section.
 std::optional<ReplayOptions> read_buffer(Fields& options) {
   ReplayOptions replay;
-  std::string order = "priority_lifo";
   const bool is_wanted = options.has("buffer");
   std::int64_t batches = is_wanted ? 1 : 0;
   options.section(
@@ -106,12 +103,15 @@ std::optional<ReplayOptions> read_buffer(Fields& options) {
                     .min = 0,
                     .max = 1e6});
         fields.key(
-            "order", order,
+            "order", replay.order,
+            {{"priority_lifo", ReplayOrder::priority_lifo},
+             {"fifo", ReplayOrder::fifo},
+             {"reservoir", ReplayOrder::reservoir}},
             {.text =
                  "which batch is read: of those used least the newest (as in "
                  "DGL's code) or the oldest, where a full buffer drops its "
-                 "oldest; or any, of a uniform sample of all that was written",
-             .allowed = {"priority_lifo", "fifo", "reservoir"}});
+                 "oldest; or any, of a uniform sample of all that was "
+                 "written"});
         fields.key("max_reuse", replay.max_reuse,
                    {.text = "how often a batch is used again; then it leaves, "
                             "and the block below waits before the one above "
@@ -122,24 +122,19 @@ std::optional<ReplayOptions> read_buffer(Fields& options) {
       });
   if (batches == 0) return std::nullopt;
   replay.batches = batches;
-  replay.order = order == "fifo"        ? ReplayOrder::fifo
-                 : order == "reservoir" ? ReplayOrder::reservoir
-                                        : ReplayOrder::priority_lifo;
   return replay;
 }
 
-SlowConsumer read_slow_consumer(Fields& options) {
-  std::string policy = "block";
-  options.key("slow_consumer", policy,
+void read_slow_consumer(Fields& options, SlowConsumer& consumer) {
+  options.key("slow_consumer", consumer,
+              {{"block", SlowConsumer::block},
+               {"drop_oldest", SlowConsumer::drop_oldest},
+               {"latest", SlowConsumer::latest}},
               {.text = "with schedule = \"free\": what becomes of activations "
                        "for which the block above has no time. block: this "
                        "block waits; drop_oldest: four wait to be sent, and of "
                        "more the oldest is dropped; latest: only the newest "
-                       "waits. What was dropped is counted and recorded",
-               .allowed = {"block", "drop_oldest", "latest"}});
-  return policy == "drop_oldest" ? SlowConsumer::drop_oldest
-         : policy == "latest"    ? SlowConsumer::latest
-                                 : SlowConsumer::block;
+                       "waits. What was dropped is counted and recorded"});
 }
 
 }  // namespace
@@ -152,7 +147,7 @@ MakeBoundary configure_local_loss(Fields& options, const PlugIns& plug_ins) {
                     .make(fields);
   });
   std::int64_t reach = 0;
-  std::string rule = "sum";
+  ReachRule rule = ReachRule::sum;
   options.key("reach", reach,
               {.text = "from how many blocks above gradients of local losses "
                        "come; 0: none (greedy)",
@@ -160,12 +155,12 @@ MakeBoundary configure_local_loss(Fields& options, const PlugIns& plug_ins) {
                .min = 0,
                .max = 1000});
   options.key("rule", rule,
+              {{"sum", ReachRule::sum}, {"furthest", ReachRule::furthest}},
               {.text = "which of the losses within reach move the block: their "
-                       "sum (overlapping) or the furthest (interlocking)",
-               .allowed = {"sum", "furthest"}});
+                       "sum (overlapping) or the furthest (interlocking)"});
   Traits traits = traits_of(reach, rule);
   traits.inbox.buffer = read_buffer(options);
-  traits.inbox.slow_consumer = read_slow_consumer(options);
+  read_slow_consumer(options, traits.inbox.slow_consumer);
   const auto make_lower = [make_head, traits](const BoundarySite& site) {
     Traits here = traits;
     if (here.inbox.buffer)

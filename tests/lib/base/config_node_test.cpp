@@ -136,4 +136,30 @@ TEST(ConfigText, OnlyUnusualKeysAreQuoted) {
   EXPECT_EQ(key_text(""), "\"\"");
 }
 
+TEST(ConfigNode, AnotherValueOfALaterLayerReplaces) {
+  ConfigNode root;
+  root.set("a", integer(1));
+  root.set("a", integer(2, {"b.toml", 1, 1}));
+  EXPECT_EQ(root.find("a")->origin.layer, 1);
+  EXPECT_TRUE(root.find("a")->origin.replaces);
+}
+
+TEST(ConfigNode, TheSameValueOfALaterLayerStaysOfItsOwn) {
+  ConfigNode root;
+  root.set("a", integer(1));
+  root.set("a", integer(1, {"b.toml", 1, 1}));
+  EXPECT_EQ(root.find("a")->origin.layer, 0);
+  EXPECT_FALSE(root.find("a")->origin.replaces);
+}
+
+TEST(ConfigNode, ItsLayerIsTheLatestOfAllThatIsInIt) {
+  ConfigNode root;
+  root.set_path("a.b", integer(1));
+  root.set_path("a.c", integer(1, {"b.toml", 1, 3}));
+  EXPECT_EQ(root.layer(), 3);
+  root.raise(2);
+  EXPECT_EQ(root.layer(), 5);
+  EXPECT_EQ(root.find("a")->find("b")->layer(), 2);
+}
+
 }  // namespace sluice::config_node_test

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -379,6 +381,107 @@ TEST(ConfigManual, ListsTheAllowedStrings) {
   Fields fields(nullptr, "");
   Options().describe(fields);
   EXPECT_EQ(fields.manual()[5].limits, "sgd|adam");
+}
+
+/// A value of a later layer than those of at().
+ConfigNode later(ConfigNode::Value value, int layer = 1) {
+  return {std::move(value), {"command line", 0, layer}};
+}
+
+enum class Size { small, large };
+const Names<Size> kSizes = {{"small", Size::small}, {"large", Size::large}};
+
+TEST(ConfigNames, AnEnumeratorIsReadByItsName) {
+  const ConfigNode root = table("size", text("large"));
+  Size size = Size::small;
+  Fields fields(&root, "");
+  fields.key("size", size, kSizes, {.text = "how big"});
+  EXPECT_EQ(size, Size::large);
+  EXPECT_EQ(fields.resolved().literal(), "{size = \"large\"}");
+  EXPECT_EQ(fields.manual().at(0).default_value, "\"small\"");
+  EXPECT_EQ(fields.manual().at(0).limits, "small|large");
+}
+
+TEST(ConfigNames, AnotherNameIsRefusedWithThoseThatThereAre) {
+  const ConfigNode root = table("size", text("lage"));
+  EXPECT_EQ(error_of([&] {
+              Size size = Size::small;
+              Fields(&root, "").key("size", size, kSizes, {});
+            }),
+            "x.toml:12: size: unknown value 'lage' (did you mean 'large'?); "
+            "allowed: small, large");
+}
+
+TEST(ConfigNames, AFlagMayHaveNamesToo) {
+  const ConfigNode root = table("on_nan", text("continue"));
+  bool stops = true;
+  Fields(&root, "").key("on_nan", stops, {{"stop", true}, {"continue", false}},
+                        {});
+  EXPECT_FALSE(stops);
+}
+
+TEST(ConfigNames, AnOptionalKeyIsLeftOutWhereNobodyWroteIt) {
+  std::optional<Size> size;
+  Fields fields(nullptr, "");
+  fields.optional("size", size, kSizes, {});
+  EXPECT_FALSE(size);
+  EXPECT_EQ(fields.resolved().literal(), "{}");
+  EXPECT_EQ(fields.manual().at(0).path, "size");
+  const ConfigNode root = table("size", text("large"));
+  Fields written(&root, "");
+  written.optional("size", size, kSizes, {});
+  EXPECT_EQ(size, Size::large);
+  EXPECT_EQ(written.resolved().literal(), "{size = \"large\"}");
+}
+
+/// Reads "kind", with "width" for one kind alone, and ends.
+std::vector<DroppedKey> dropped(const ConfigNode& root) {
+  Fields top(&root, "");
+  top.section("head", "", [](Fields& fields) {
+    std::string kind = "plain";
+    double width = 1;
+    fields.key("kind", kind, {.decides = true});
+    if (kind == "wide") fields.key("width", width, {});
+  });
+  top.finish();
+  return top.dropped();
+}
+
+ConfigNode wide_head() {
+  ConfigNode root = table("head", table("kind", text("wide")));
+  root.set_path("head.width", at(13, 2.0));
+  return root;
+}
+
+TEST(ConfigDropped, ALaterChoiceDropsWhatItDoesNotKnow) {
+  ConfigNode root = wide_head();
+  root.set_path("head.kind", later(std::string("plain")));
+  EXPECT_THAT(dropped(root),
+              ElementsAre(DroppedKey{"head.width", "x.toml:13",
+                                     "head.kind = \"plain\" (command line)"}));
+}
+
+TEST(ConfigDropped, NothingWhereTheChoiceStays) {
+  ConfigNode root = wide_head();
+  root.set_path("head.kind", later(std::string("wide")));
+  root.set_path("head.with", at(14, 2.0));
+  EXPECT_THAT(error_of([&] { dropped(root); }),
+              HasSubstr("x.toml:14: unknown key 'head.with'"));
+}
+
+TEST(ConfigDropped, NothingOfTheChoicesOwnLayer) {
+  ConfigNode root = wide_head();
+  root.set_path("head.kind", later(std::string("plain")));
+  root.set_path("head.width", later(3.0));
+  EXPECT_THAT(error_of([&] { dropped(root); }),
+              HasSubstr("command line: unknown key 'head.width'"));
+}
+
+TEST(ConfigDropped, NothingInOneLayer) {
+  ConfigNode root = wide_head();
+  root.set_path("head.kind", text("plain"));
+  EXPECT_THAT(error_of([&] { dropped(root); }),
+              HasSubstr("unknown key 'head.width'"));
 }
 
 }  // namespace sluice::config_test

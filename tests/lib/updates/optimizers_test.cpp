@@ -177,23 +177,27 @@ TEST(LearningRate, NeverPassesItsBaseInAWarmUpOfHalfTurns) {
 }
 
 TEST(LearningRate, DropsAtMilestones) {
-  const LearningRate rate{
-      .base = 1, .schedule = "step", .milestones = {1, 2}, .factor = 0.1};
+  const LearningRate rate{.base = 1,
+                          .schedule = RateSchedule::step,
+                          .milestones = {1, 2},
+                          .factor = 0.1};
   EXPECT_EQ(rate.at(9, 40, 10), 1);
   EXPECT_NEAR(rate.at(10, 40, 10), 0.1, 1e-12);
   EXPECT_NEAR(rate.at(20, 40, 10), 0.01, 1e-12);
 }
 
 TEST(LearningRate, FollowsACosineAfterWarmUp) {
-  const LearningRate rate{
-      .base = 1, .schedule = "cosine", .warmup_epochs = 1, .final_rate = 0.2};
+  const LearningRate rate{.base = 1,
+                          .schedule = RateSchedule::cosine,
+                          .warmup_epochs = 1,
+                          .final_rate = 0.2};
   EXPECT_NEAR(rate.at(10, 30, 10), 1, 1e-12);
   EXPECT_NEAR(rate.at(20, 30, 10), 0.6, 1e-12);
   EXPECT_LT(rate.at(29, 30, 10), 0.21);
 }
 
 TEST(LearningRate, StaysAtItsLastInADrain) {
-  const LearningRate rate{.base = 1, .schedule = "cosine"};
+  const LearningRate rate{.base = 1, .schedule = RateSchedule::cosine};
   EXPECT_EQ(rate.at(35, 30, 10), rate.at(29, 30, 10));
 }
 

@@ -90,7 +90,7 @@ TEST(UpdateChain, LeavesUndefinedGradientsSo) {
 }
 
 TEST(UpdateChain, RateOfATurnIsTheSchedules) {
-  const LearningRate rate{.base = 1, .schedule = "cosine"};
+  const LearningRate rate{.base = 1, .schedule = RateSchedule::cosine};
   const UpdateChain chain({.optimizer = {.learning_rate = rate}},
                           two_weights());
   EXPECT_EQ(chain.rate_at(7, 30, 10), rate.at(7, 30, 10));
