@@ -13,7 +13,7 @@ namespace sluice {
 /// several times is said once.
 std::vector<std::string> lines_of(std::span<const DroppedKey> keys);
 
-/// Says on stderr what an experiment does without, each line once.
+/// Writes to stderr what an experiment does without, each line once.
 void tell_left_out(const std::vector<std::string>& lines);
 
 }  // namespace sluice

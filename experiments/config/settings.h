@@ -13,7 +13,7 @@
 namespace sluice {
 
 enum class Engine : std::uint8_t { virtual_time, threads, processes };
-/// As a config writes it: "virtual".
+/// Its name in configs: "virtual".
 std::string name_of(Engine engine);
 
 /// What a run saves; the end always is.

@@ -57,7 +57,7 @@ records::Summary summary_of(const Experiment& experiment,
 /// UserError. Like check_meeting(), called before a run's folder is made, or an
 /// older one removed, so that what the user has to mend leaves nothing behind.
 void check_temporary_files(const Experiment& experiment) {
-  if (experiment.engine != "processes") return;
+  if (experiment.engine != Engine::processes) return;
   const TemporaryFolder tried;
 }
 
@@ -65,7 +65,7 @@ void check_temporary_files(const Experiment& experiment) {
 /// where rank 0 listens. Throws UserError.
 void check_meeting(const Experiment& experiment,
                    const std::optional<Rank>& rank) {
-  if (experiment.engine != "processes" || !rank || rank->one_host) return;
+  if (experiment.engine != Engine::processes || !rank || rank->one_host) return;
   secret_of(*rank);
   check_tcp_host(host_of(*rank));
 }

@@ -14,7 +14,8 @@
 
 namespace sluice {
 
-/// A value as a config writes it: an enumerator, a flag, a row of a table.
+/// A value and the name that a config writes for it: an enumerator, a flag, a
+/// row of a table.
 template <class T>
 struct Named {
   std::string name;
@@ -23,7 +24,7 @@ struct Named {
 template <class T>
 using Names = std::vector<Named<T>>;
 
-/// The name of the first that has the value; empty: none has.
+/// The name of the first entry that has the value; empty: none has.
 template <class T>
 std::string name_of(const T& value,
                     const Names<std::type_identity_t<T>>& names) {
@@ -44,9 +45,8 @@ struct Doc {
   bool decides = false;
 };
 
-/// A key that the table's choice no longer has: of "boundary.head.hidden"
-/// written at "a.toml:3", dropped by "boundary.head.name = "conv" (command
-/// line)".
+/// A key that the table's choice no longer has: "boundary.head.hidden", written
+/// at "a.toml:3", dropped by "boundary.head.name = "conv" (command line)".
 struct DroppedKey {
   std::string path = {};
   std::string place = {};
@@ -73,7 +73,7 @@ struct KeyDoc {
 ///     double momentum = 0.9;
 ///     void describe(Fields& fields) {
 ///       fields.key("momentum", momentum,
-///                  {.text = "of the velocity", .min = 0, .max = 1});
+///                  {.text = "momentum of the velocity", .min = 0, .max = 1});
 ///     }
 ///   };
 ///
@@ -107,7 +107,7 @@ class Fields {
   void key(std::string_view name, ConfigNode& value, std::string_view type,
            Doc doc);
 
-  /// One of some values, written by name. The default must be one of them.
+  /// A choice of some values, written by name. The default must be one of them.
   template <class T>
   void key(std::string_view name, T& value,
            const Names<std::type_identity_t<T>>& names, Doc doc);
