@@ -30,7 +30,7 @@ std::string whose(const std::string& name, int block) {
 
 std::optional<DivergenceGuard::Loss> DivergenceGuard::loss_in(
     const Record& record) {
-  Named<double> losses;
+  NamedValues<double> losses;
   if (const auto train = record.as<records::Train>()) {
     if (train->loss) losses = {{"loss", *train->loss}};
   } else if (const auto lesson = record.as<records::Lesson>()) {

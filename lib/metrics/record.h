@@ -33,7 +33,7 @@ namespace sluice {
 
 /// Values whose names are data, such as those of tensors.
 template <class T>
-using Named = std::vector<std::pair<std::string, T>>;
+using NamedValues = std::vector<std::pair<std::string, T>>;
 
 template <class T>
 concept RecordKind = requires {
@@ -45,7 +45,7 @@ concept RecordKind = requires {
 struct Record {
   using Value = std::variant<bool, std::int64_t, double, std::string>;
 
-  Named<Value> values = {};
+  NamedValues<Value> values = {};
 
   Record() = default;
   /// The record of a struct: its kind and its fields.
@@ -116,7 +116,8 @@ bool read(const Record::Value& value, std::optional<T>& to) {
 
 /// Reads all that `known` doesn't name.
 template <class T>
-void read_rest(const Record& record, std::string_view known, Named<T>& to) {
+void read_rest(const Record& record, std::string_view known,
+               NamedValues<T>& to) {
   for (const auto& [name, value] : record.values)
     if (T found = {};
         name != "kind" && !is_listed(name, known) && read(value, found))

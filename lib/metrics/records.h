@@ -51,9 +51,9 @@ struct Train : OfBatch {
   Figure loss = {};
   Figure accuracy = {};
   double lr = 0;
-  std::int64_t d_batch = 0;    ///< staleness in batches
-  std::int64_t d_upd = 0;      ///< staleness in updates
-  Named<double> figures = {};  ///< of the policy
+  std::int64_t d_batch = 0;          ///< staleness in batches
+  std::int64_t d_upd = 0;            ///< staleness in updates
+  NamedValues<double> figures = {};  ///< of the policy
 
   SLUICE_RECORD("train", turn, block, batch, time, loss, accuracy, lr, d_batch,
                 d_upd, figures)
@@ -61,7 +61,7 @@ struct Train : OfBatch {
 
 /// What a predictor learned.
 struct Lesson : OfBatch {
-  Named<double> losses = {};  ///< Lesson::loss_name of lib/boundaries
+  NamedValues<double> losses = {};  ///< Lesson::loss_name of lib/boundaries
 
   SLUICE_RECORD("lesson", turn, block, batch, time, losses)
 };
@@ -105,7 +105,8 @@ struct Dropped {
 
 /// Hashes after an update.
 struct Hash : OfBatch {
-  Named<std::string> tensors = {};  ///< "gradient of NAME", or a tensor's name
+  NamedValues<std::string> tensors =
+      {};  ///< "gradient of NAME", or a tensor's name
 
   SLUICE_RECORD("hash", turn, block, batch, time, tensors)
 };

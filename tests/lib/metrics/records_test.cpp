@@ -24,7 +24,7 @@ TEST(Records, OfTrainingAreThoseOfBefore) {
   EXPECT_EQ(train.turn, 7);
   EXPECT_EQ(train.batch, 6);
   EXPECT_EQ(train.accuracy, 0.078125);
-  EXPECT_EQ(train.figures, (Named<double>{{"shadow_cosine", 0.5}}));
+  EXPECT_EQ(train.figures, (NamedValues<double>{{"shadow_cosine", 0.5}}));
   EXPECT_FALSE(
       read_again<records::Train>(
           R"({"kind":"train","turn":0,"block":1,"batch":0,"lr":0.001,"d_batch":0,"d_upd":0})")
