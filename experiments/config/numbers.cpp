@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 #include <variant>
 
 #include <fmt/format.h>
+
+#include "lib/base/crc32c.h"
 
 namespace sluice {
 namespace {
@@ -96,6 +99,11 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
   if (const ConfigNode* data = numbers.find("data"))
     numbers.set("data", without(*data, kNoNumbersOfData));
   return numbers;
+}
+
+std::string fingerprint_of(const ConfigNode& numbers) {
+  const std::string text = numbers.literal();
+  return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(text))));
 }
 
 std::optional<Difference> find_difference(const ConfigNode& is,

@@ -13,6 +13,10 @@ namespace sluice {
 /// model has no dropout, how masks are drawn.
 ConfigNode numbers_of(const ConfigNode& resolved);
 
+/// Eight hexadecimal digits that tell configs apart: the CRC-32C of what
+/// numbers_of() gives, as TOML.
+std::string fingerprint_of(const ConfigNode& numbers);
+
 /// A key that two configs say different things of.
 struct Difference {
   std::string path = {};       ///< "optimizer.1.lr"

@@ -310,10 +310,10 @@ void check_ask_tell(const SweepArguments& arguments) {
   if (arguments.launcher != "local")
     throw UserError("--ask-tell runs on this machine; leave out --launcher");
   if (!arguments.seeds.empty() || arguments.samples || arguments.zip ||
-      arguments.dry_run)
+      !arguments.done_rows.empty() || arguments.dry_run)
     throw UserError(
         "--ask-tell: the driver says what is run; leave out --seeds, "
-        "--samples, --zip and --dry-run");
+        "--samples, --zip, --done and --dry-run");
 }
 
 }  // namespace
@@ -333,6 +333,7 @@ int sweep_command(const SweepArguments& arguments) {
       .slurm = slurm,
       .retry = arguments.on_failure == "retry",
       .again = arguments.again,
+      .done_rows = arguments.done_rows,
       .dry_run = arguments.dry_run,
       .command = arguments.command,
       // Slurm's nodes start it by its path.

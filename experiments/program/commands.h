@@ -49,6 +49,7 @@ struct SweepArguments {
   bool no_wait = false;
   bool ask_tell = false;  ///< a driver proposes the runs
   std::string on_failure = "report";
+  std::vector<std::string> done_rows;  ///< files
   bool again = false;
   bool dry_run = false;
   std::string command;  ///< the whole command line

@@ -126,6 +126,12 @@ void define_sweep(CLI::App& app, sluice::SweepArguments& arguments,
                    "report: a run that failed stays so; retry: each is tried "
                    "once more")
       ->check(CLI::IsMember({"report", "retry"}));
+  command
+      ->add_option("--done", arguments.done_rows,
+                   "a report_runs.csv: the runs that it has as done, on "
+                   "another machine say, are not done here; may be given again")
+      ->check(CLI::ExistingFile)
+      ->allow_extra_args(false);
   command->add_flag("--again", arguments.again,
                     "do those anew that another build has made, or that have "
                     "another config");

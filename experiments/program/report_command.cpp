@@ -12,6 +12,7 @@
 #include "lib/base/error.h"
 #include "lib/schedules/costs.h"
 #include "lib/schedules/free_running.h"
+#include "lib/schedules/speed.h"
 
 namespace sluice {
 namespace {
@@ -48,6 +49,17 @@ Costs counting_costs(const Experiment& experiment) {
   return costs;
 }
 
+/// Operations of a turn on the longest chain of actions.
+double sequential_operations(const Experiment& experiment, Costs costs) {
+  costs.bandwidth = 0;
+  const std::int64_t samples_of_batch =
+      experiment.batch_size / experiment.micro_batches.count;
+  for (BlockCosts& block : costs.blocks)
+    block.slowness = static_cast<double>(samples_of_batch);
+  return steady_speed(experiment.plans.front(), costs, experiment.capacities)
+      .seconds_per_turn;
+}
+
 TurnWork work_of(const Experiment& experiment) {
   const RunPlan& plan = experiment.plans.front();
   const Costs costs = counting_costs(experiment);
@@ -64,9 +76,12 @@ TurnWork work_of(const Experiment& experiment) {
     }
   const double samples = samples_per_turn(experiment);
   const auto all = static_cast<double>(turns);
-  return {.flops = operations / all * samples,
-          .bytes_sent = bytes / all * samples /
-                        static_cast<double>(experiment.batch_size)};
+  // An epoch's last batch may be smaller.
+  const double of_full = samples / static_cast<double>(experiment.batch_size);
+  return {
+      .flops = operations / all * samples,
+      .sequential_flops = sequential_operations(experiment, costs) * of_full,
+      .bytes_sent = bytes / all * of_full};
 }
 
 /// A timetable changes the work at turns that nobody knows beforehand, and

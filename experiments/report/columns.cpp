@@ -69,6 +69,16 @@ std::vector<MeasuredFigure> measures() {
        [](Run run, Work work) {
          return of_turns(run, work, &TurnWork::flops);
        }},
+      {{.name = "sequential_flops",
+        .title = "sequential",
+        .unit = "FLOP",
+        .is_derived = true,
+        .note = "sequential: those of the operations computed that must follow "
+                "each other, with a device for each block (or executor) and "
+                "messages that take no time, in the steady state"},
+       [](Run run, Work work) {
+         return of_turns(run, work, &TurnWork::sequential_flops);
+       }},
       {{.name = "bytes_sent",
         .title = "sent",
         .unit = "B",

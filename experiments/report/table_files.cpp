@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/numbers.h"
+
 namespace sluice {
 namespace {
 
@@ -188,6 +190,7 @@ std::string csv_of_runs(const Study& study,
   std::vector<std::string> heads = names_of_cell(study);
   heads.emplace_back("seed");
   heads.emplace_back("state");
+  heads.emplace_back("config");
   for (const Column& column : columns) heads.push_back(column.figure.name);
   std::string text = row_of(heads);
   for (std::size_t i = 0; i < study.cells.size(); ++i)
@@ -196,6 +199,7 @@ std::string csv_of_runs(const Study& study,
       std::vector<std::string> row = texts_of_cell(study.cells[i]);
       row.push_back(fmt::format("{}", run.seed));
       row.emplace_back(text_of(run.state));
+      row.push_back(run.config ? fingerprint_of(numbers_of(*run.config)) : "");
       for (const Column& column : columns) {
         const std::optional<double>& value = column.values[i][r];
         row.push_back(value ? number_for_csv(*value) : "");

@@ -12,6 +12,9 @@ struct TurnWork {
   /// Floating-point operations of the model's layers (forward, backward,
   /// replays), auxiliary heads, synthesizers and input models.
   double flops = 0;
+  /// Those of them on the longest chain of actions that wait for each other,
+  /// where each executor has a device of its own and messages take no time.
+  double sequential_flops = 0;
   /// Bytes that cross boundaries in training: activations, labels and
   /// gradients, as the codecs send them.
   double bytes_sent = 0;

@@ -35,6 +35,16 @@ void refuse_others(const SweepRuns& runs) {
           run.folder, run.state.difference);
 }
 
+void check_done_rows(const Sweep& sweep, const SweepOptions& options) {
+  if (options.done_rows.empty()) return;
+  if (sweep.halving)
+    throw UserError(
+        "--done: a row has no figures of the rungs of sweep.halving; leave one "
+        "of them out");
+  if (options.slurm)
+    throw UserError("--done is for runs on this machine; leave out --launcher");
+}
+
 void check_slurm(const Sweep& sweep, const SlurmOptions& slurm) {
   check_slurm_options(sweep.slurm);
   check_slurm_options(slurm.options);
@@ -154,6 +164,7 @@ void print_end(const SweepRuns& runs, const std::string& folder) {
 
 SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
                       StopSignals& signals) {
+  check_done_rows(sweep, options);
   if (options.slurm) check_slurm(sweep, *options.slurm);
   if (options.slurm && !options.dry_run) check_sbatch();
   SweepFolder place(folder_of(sweep, options));
@@ -168,7 +179,8 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
   if (place.is_open() && options.slurm) tasks_of_sweep(folder);  // marks losses
   if (place.is_open() && !options.slurm) refuse_beside_slurm(folder);
   SweepRuns runs(sweep, placed(plan_of(sweep), folder), folder,
-                 options.data_root, options.slurm.has_value());
+                 options.data_root, options.slurm.has_value(),
+                 DoneRows(options.done_rows));
   if (!options.again) refuse_others(runs);
   fmt::print("{}", plan_text(runs, options, folder));
   if (options.dry_run) fmt::print("{}", cells_text(runs));

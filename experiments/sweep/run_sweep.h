@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "experiments/runs/stop_signals.h"
 #include "experiments/sweep/sweep.h"
@@ -26,6 +27,8 @@ struct SweepOptions {
   bool retry = false;
   /// Do those anew that another build has made, or that have another config.
   bool again = false;
+  /// Files of rows of runs that were done elsewhere (DoneRows).
+  std::vector<std::string> done_rows = {};
   bool dry_run = false;        ///< print the plan and what is done; no more
   std::string command = {};    ///< for run.json
   std::string program = {};    ///< what runs are started from

@@ -54,7 +54,7 @@ void refuse_beside_slurm(const std::string& folder) {
 
 void mark_done(const SweepRuns& runs) {
   for (const SweepRun& run : runs.all())
-    if (run.is_done() && !fs::exists(run.folder + "/done"))
+    if (run.is_done() && !run.is_row && !fs::exists(run.folder + "/done"))
       write_file_atomically(run.folder + "/done", [](std::ostream&) {});
 }
 

@@ -27,6 +27,7 @@ std::string read_failure(const std::string& run_folder) {
 }  // namespace
 
 std::string SweepRun::other_build() const {
+  if (is_row) return "";
   const std::string build = state.provenance.value("build", "");
   return build == this_build() ? "" : build;
 }
@@ -37,12 +38,13 @@ std::string failure_file(const std::string& run_folder) {
 
 SweepRuns::SweepRuns(const Sweep& sweep, SweepPlan plan,
                      const std::string& folder, const std::string& data_root,
-                     bool runs_elsewhere)
+                     bool runs_elsewhere, DoneRows rows)
     : sweep_(sweep),
       plan_(std::move(plan)),
       folder_(folder),
       data_root_(data_root),
-      runs_elsewhere_(runs_elsewhere) {
+      runs_elsewhere_(runs_elsewhere),
+      rows_(std::move(rows)) {
   for (std::size_t i = 0; i < plan_.cells.size(); ++i)
     for (const std::int64_t seed : plan_.cells[i].seeds)
       runs_.push_back(run_in(i, seed));
@@ -123,12 +125,24 @@ void SweepRuns::check_and_look(SweepRun& run, bool is_first_of_cell) {
   }
 }
 
+void SweepRuns::look_for_row(SweepRun& run,
+                             const Experiment& experiment) const {
+  const DoneRows::Row* row =
+      rows_.find(cell_of(run).label, run.seed, experiment);
+  if (row == nullptr) return;
+  run.is_row = true;
+  run.state.kind = RunState::Kind::done;
+  run.state.evaluation = row->evaluation;
+}
+
 void SweepRuns::look_at(SweepRun& run) const {
   look_at(run, experiment_of(run));
 }
 
 void SweepRuns::look_at(SweepRun& run, const Experiment& experiment) const {
   run.state = state_of(run.folder, experiment, data_root_);
+  run.is_row = false;
+  if (run.state.kind == RunState::Kind::absent) look_for_row(run, experiment);
   run.failure = run.is_done() ? "" : read_failure(run.folder);
   run.is_pruned =
       !run.is_done() && std::filesystem::exists(pruned_file(run.folder));

@@ -9,6 +9,7 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/runs/run_state.h"
+#include "experiments/sweep/done_rows.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/sweep.h"
 
@@ -23,6 +24,7 @@ struct SweepRun {
   std::string failure = {};  ///< why its last try failed; empty: it didn't
 
   bool is_pruned = false;  ///< halving has stopped it
+  bool is_row = false;     ///< done elsewhere: there is only its row
 
   bool is_done() const { return state.kind == RunState::Kind::done; }
   /// The build that it was made by, where that isn't this one; or empty.
@@ -36,10 +38,12 @@ std::string failure_file(const std::string& run_folder);
 class SweepRuns {
  public:
   /// Reads and checks the config of every run; also that this machine has its
-  /// devices, unless it `runs_elsewhere`. Throws UserError that names the cell
+  /// devices, unless it `runs_elsewhere`. A run that isn't there, but is in the
+  /// rows, is done. Throws UserError that names the cell
   /// for one that is wrong; nothing is written.
   SweepRuns(const Sweep& sweep, SweepPlan plan, const std::string& folder,
-            const std::string& data_root, bool runs_elsewhere = false);
+            const std::string& data_root, bool runs_elsewhere = false,
+            DoneRows rows = {});
 
   const Sweep& sweep() const { return sweep_; }
   const SweepPlan& plan() const { return plan_; }
@@ -63,6 +67,7 @@ class SweepRuns {
   SweepRun run_in(std::size_t cell, std::int64_t seed) const;
   void check_and_look(SweepRun& run, bool is_first_of_cell);
   void tell_left_out(const SweepRun& run, const Experiment& experiment);
+  void look_for_row(SweepRun& run, const Experiment& experiment) const;
   void look_at(SweepRun& run, const Experiment& experiment) const;
 
   const Sweep& sweep_;
@@ -70,6 +75,7 @@ class SweepRuns {
   std::string folder_;
   std::string data_root_;
   bool runs_elsewhere_;
+  DoneRows rows_;
   std::deque<SweepRun> runs_;
   std::set<std::string> told_;  // of what cells leave out
 };

@@ -48,6 +48,7 @@ std::string state_text(const SweepRun& run) {
   if (run.is_pruned) return "stopped by halving";
   switch (run.state.kind) {
     case Kind::done:
+      if (run.is_row) return "done elsewhere";
       return run.other_build().empty() ? "done" : "done by another build";
     case Kind::unfinished:
       return "to continue";
@@ -67,6 +68,14 @@ std::string builds_text(const SweepRuns& runs) {
     if (run.state.kind == Kind::done && !run.other_build().empty())
       builds.insert(run.other_build());
   return fmt::format("{}", fmt::join(builds, ", "));
+}
+
+std::string note_on_rows(const SweepRuns& runs) {
+  const std::size_t rows =
+      count(runs, [](const SweepRun& run) { return run.is_row; });
+  return rows == 0 ? ""
+                   : fmt::format(
+                         "{} of them elsewhere: --done has their rows\n", rows);
 }
 
 std::string notes_on_builds(const SweepRuns& runs, bool again) {
@@ -135,7 +144,7 @@ std::string plan_text(const SweepRuns& runs, const SweepOptions& options,
                       : " and are left so: --on-failure retry tries them again",
       options.jobs > 0 ? fmt::format("{} at a time", options.jobs)
                        : "as many at a time as Slurm has room for");
-  return text + notes_on_builds(runs, options.again);
+  return text + note_on_rows(runs) + notes_on_builds(runs, options.again);
 }
 
 std::string cells_text(const SweepRuns& runs) {

@@ -2,10 +2,13 @@
 #include "tests/experiments/helpers/program.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -53,6 +56,35 @@ TEST_F(ReportProgram, RunsThatWereTrainedTwiceHaveTheSameReportWithoutTimes) {
   EXPECT_THAT(markdown, AllOf(HasSubstr("| backprop | 1 of 1 |"),
                               HasSubstr("| delayed\\_gradient | 2 of 2 |"),
                               HasSubstr("computed, "), HasSubstr("sent, ")));
+}
+
+/// The values of a column, of rows without commas in quotes.
+std::vector<double> column_of(const std::string& csv, const std::string& name) {
+  std::istringstream lines(csv);
+  std::vector<double> values;
+  std::ptrdiff_t column = -1;
+  for (std::string line; std::getline(lines, line);) {
+    std::vector<std::string> texts;
+    std::istringstream row(line);
+    for (std::string text; std::getline(row, text, ',');) texts.push_back(text);
+    if (column < 0)
+      column = std::find(texts.begin(), texts.end(), name) - texts.begin();
+    else
+      values.push_back(std::stod(texts.at(static_cast<std::size_t>(column))));
+  }
+  return values;
+}
+
+TEST_F(ReportProgram, OperationsFollowEachOtherUnlessBlocksWorkAtOnce) {
+  train_below("runs", "virtual");
+  ASSERT_EQ(sluice("report " + path("runs")).status, 0);
+  const std::string rows = slurp(path("runs/report_runs.csv"));
+  const std::vector<double> all = column_of(rows, "flops");
+  const std::vector<double> chain = column_of(rows, "sequential_flops");
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_DOUBLE_EQ(chain[0], all[0]) << "back-propagation";
+  EXPECT_LT(chain[1], all[1]) << "delayed gradients";
+  EXPECT_GT(chain[1], all[1] / 2) << "the larger block";
 }
 
 TEST_F(ReportProgram, ShowsTheForecastOfMemoryBesideWhatWasMeasured) {

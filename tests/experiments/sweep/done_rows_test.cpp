@@ -1,0 +1,101 @@
+// Sweeps worked off in parts, of which only the rows are kept.
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/experiments/sweep/sweeps.h"
+
+namespace sluice::done_rows_test {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class DoneRows : public Sweeps {
+ protected:
+  /// The rows of a sweep of one cell.
+  std::string rows_of_first_part() const {
+    EXPECT_EQ(sweep("optimizer.lr=0.1", "part").status, kDone);
+    const Outcome report = sluice("report " + path("part"));
+    EXPECT_EQ(report.status, 0) << report.text;
+    return path("part/report_runs.csv");
+  }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name)) << text;
+    return path(name);
+  }
+};
+
+TEST_F(DoneRows, CountAsDone) {
+  const Outcome rest =
+      sweep("optimizer.lr=0.1,0.01 --done " + rows_of_first_part());
+  EXPECT_EQ(rest.status, kDone) << rest.text;
+  EXPECT_THAT(rest.text, HasSubstr("1 of them elsewhere"));
+  EXPECT_THAT(rest.text, HasSubstr("2 of 2 runs done"));
+  EXPECT_FALSE(fs::exists(path("out/cells/001-0.1/seed-1")));
+  EXPECT_TRUE(fs::exists(path("out/cells/002-0.01/seed-1/done")));
+}
+
+TEST_F(DoneRows, GiveTheirFiguresToTheTable) {
+  const std::string rows = rows_of_first_part();
+  const std::string here = sweep("optimizer.lr=0.1").text;
+  const std::string there = sweep("optimizer.lr=0.1 --done " + rows, "by").text;
+  const auto table = [](const std::string& text) {
+    const std::size_t from = text.rfind("\ncell");
+    return text.substr(from, text.find("\n\n", from) - from);
+  };
+  EXPECT_THAT(table(here), HasSubstr("lr=0.1"));
+  EXPECT_EQ(table(there).substr(0, table(there).find("runs done")),
+            table(here).substr(0, table(here).find("runs done")));
+}
+
+TEST_F(DoneRows, OfAnotherConfigAreRefused) {
+  const Outcome other = sweep("optimizer.lr=0.1,0.01 batch_size=7 --done " +
+                              rows_of_first_part());
+  EXPECT_EQ(other.status, kWrong);
+  EXPECT_THAT(other.text,
+              HasSubstr("report_runs.csv:2: was made with another"));
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(DoneRows, WithoutAConfigAreBelieved) {
+  const std::string rows = write("rows.csv",
+                                 "label,seed,state,test_accuracy,note\r\n\"lr="
+                                 "0.1\",1,done,0.5,\"a \"\"b\"\",\n"
+                                 "c\"\r\nlr=0.01,1,unfinished,,\r\n");
+  const Outcome rest = sweep("optimizer.lr=0.1,0.01 --done " + rows);
+  EXPECT_EQ(rest.status, kDone) << rest.text;
+  EXPECT_FALSE(fs::exists(path("out/cells/001-0.1/seed-1")));
+  EXPECT_TRUE(fs::exists(path("out/cells/002-0.01/seed-1/done")));
+  EXPECT_THAT(rest.text, HasSubstr("50.00"));
+}
+
+TEST_F(DoneRows, ThatAreDamagedAreNamedByLine) {
+  const auto refused = [&](const std::string& text) {
+    const Outcome outcome =
+        sweep("optimizer.lr=0.1,0.01 --done " + write("rows.csv", text));
+    EXPECT_EQ(outcome.status, kWrong) << outcome.text;
+    return outcome.text;
+  };
+  EXPECT_THAT(refused("label,seed\n"), HasSubstr("rows.csv: has no columns"));
+  EXPECT_THAT(refused("label,seed,state\nlr=0.1,1\n"),
+              HasSubstr("rows.csv:2: has 2 columns, the first line 3"));
+  EXPECT_THAT(refused("label,seed,state\n\"lr=0.1,1,done\n"),
+              HasSubstr("rows.csv:2: a quoted text doesn't end"));
+  EXPECT_THAT(refused("label,seed,state\nlr=0.1,one,done\n"),
+              HasSubstr("rows.csv:2: 'one' is no number"));
+}
+
+TEST_F(DoneRows, CantGoWithHalving) {
+  const Outcome outcome =
+      sweep("optimizer.lr=0.1,0.01 'sweep.halving={rungs=[1]}' --done " +
+            rows_of_first_part());
+  EXPECT_EQ(outcome.status, kWrong);
+  EXPECT_THAT(outcome.text, HasSubstr("--done: a row has no figures"));
+}
+
+}  // namespace sluice::done_rows_test
