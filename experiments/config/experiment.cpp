@@ -258,13 +258,6 @@ void check_plan(const Experiment& experiment, const RunPlan& plan,
     check_statistics(experiment, block, top);
   for (const BlockPlan& block : plan.blocks)
     check_correction(experiment, block, top);
-  if (plan.model_norm && experiment.accumulate > 1)
-    top.reject("accumulate",
-               "can't go with clip.scope = 'model'; use clip.scope = 'block'");
-  if (plan.model_norm && experiment.pipeline.micro_batches > 1)
-    top.reject("pipeline",
-               "its micro_batches can't go with clip.scope = 'model'; use "
-               "clip.scope = 'block'");
   for (const BlockPlan& block : plan.blocks)
     if (block.delay > 0 && block.weights.of_today &&
         !block.weights.forwards_again &&

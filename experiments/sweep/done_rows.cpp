@@ -78,9 +78,8 @@ std::optional<std::size_t> column_of(const Texts& heads,
   return static_cast<std::size_t>(found - heads.begin());
 }
 
-template <class T>
-T number_of(const std::string& text, const std::string& place) {
-  T value = 0;
+double number_of(const std::string& text, const std::string& place) {
+  double value = 0;
   const char* end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, value);
   if (read.ec != std::errc() || read.ptr != end)
@@ -97,13 +96,12 @@ DoneRows::DoneRows(const std::vector<std::string>& files) {
 void DoneRows::read(const std::string& file) {
   CsvLines lines(file);
   const Texts heads = lines.next();
-  const auto label = column_of(heads, "label");
-  const auto seed = column_of(heads, "seed");
+  const auto config = column_of(heads, "config");
   const auto state = column_of(heads, "state");
-  if (!label || !seed || !state)
+  if (!config || !state)
     throw UserError(
-        "{}: has no columns label, seed and state; give a report_runs.csv of "
-        "sluice report",
+        "{}: has no columns config and state; give a report_runs.csv of sluice "
+        "report",
         file);
   while (!lines.is_over()) {
     const std::string place = lines.place();
@@ -113,37 +111,23 @@ void DoneRows::read(const std::string& file) {
       throw UserError("{}: has {} columns, the first line {}", place,
                       texts.size(), heads.size());
     if (texts[*state] != "done") continue;
-    const auto text_in = [&](std::string_view name) {
-      const auto column = column_of(heads, name);
-      return column ? texts[*column] : "";
-    };
     const auto figure = [&](std::string_view name) {
-      const std::string text = text_in(name);
-      return text.empty() ? std::numeric_limits<double>::quiet_NaN()
-                          : number_of<double>(text, place);
+      const auto column = column_of(heads, name);
+      return column && !texts[*column].empty()
+                 ? number_of(texts[*column], place)
+                 : std::numeric_limits<double>::quiet_NaN();
     };
-    Row row{.place = place, .config = text_in("config")};
-    row.evaluation.accuracy = figure("test_accuracy");
-    row.evaluation.loss = figure("test_loss");
-    rows_.insert_or_assign(
-        {texts[*label], number_of<std::int64_t>(texts[*seed], place)},
-        std::move(row));
+    records::Evaluation evaluation;
+    evaluation.accuracy = figure("test_accuracy");
+    evaluation.loss = figure("test_loss");
+    rows_.insert_or_assign(texts[*config], evaluation);
   }
 }
 
-const DoneRows::Row* DoneRows::find(const std::string& label, std::int64_t seed,
-                                    const Experiment& experiment) const {
-  const auto found = rows_.find({label, seed});
-  if (found == rows_.end()) return nullptr;
-  const Row& row = found->second;
-  if (!row.config.empty() &&
-      row.config != fingerprint_of(numbers_of(experiment.resolved)))
-    throw UserError(
-        "{}: was made with another config, or by a program with other keys; "
-        "take the row out to do the run again, or empty its column `config` to "
-        "have it believed",
-        row.place);
-  return &row;
+const records::Evaluation* DoneRows::find(const Experiment& experiment) const {
+  const auto found =
+      rows_.find(fingerprint_of(numbers_of(experiment.resolved)));
+  return found == rows_.end() ? nullptr : &found->second;
 }
 
 }  // namespace sluice

@@ -127,12 +127,11 @@ void SweepRuns::check_and_look(SweepRun& run, bool is_first_of_cell) {
 
 void SweepRuns::look_for_row(SweepRun& run,
                              const Experiment& experiment) const {
-  const DoneRows::Row* row =
-      rows_.find(cell_of(run).label, run.seed, experiment);
-  if (row == nullptr) return;
+  const records::Evaluation* evaluation = rows_.find(experiment);
+  if (evaluation == nullptr) return;
   run.is_row = true;
   run.state.kind = RunState::Kind::done;
-  run.state.evaluation = row->evaluation;
+  run.state.evaluation = *evaluation;
 }
 
 void SweepRuns::look_at(SweepRun& run) const {

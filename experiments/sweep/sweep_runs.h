@@ -47,6 +47,7 @@ class SweepRuns {
 
   const Sweep& sweep() const { return sweep_; }
   const SweepPlan& plan() const { return plan_; }
+  const DoneRows& rows() const { return rows_; }
   std::deque<SweepRun>& all() { return runs_; }
   const std::deque<SweepRun>& all() const { return runs_; }
   /// The run with these values and that seed, which is added to the plan when

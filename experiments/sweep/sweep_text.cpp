@@ -73,9 +73,11 @@ std::string builds_text(const SweepRuns& runs) {
 std::string note_on_rows(const SweepRuns& runs) {
   const std::size_t rows =
       count(runs, [](const SweepRun& run) { return run.is_row; });
-  return rows == 0 ? ""
-                   : fmt::format(
-                         "{} of them elsewhere: --done has their rows\n", rows);
+  if (runs.rows().size() == 0) return "";
+  return fmt::format(
+      "{} of them elsewhere, by the rows in --done, which has {} done{}\n",
+      rows, runs.rows().size(),
+      rows > 0 ? "" : ": were they made with another config?");
 }
 
 std::string notes_on_builds(const SweepRuns& runs, bool again) {

@@ -9,9 +9,10 @@ class Mean final : public Transform {
  public:
   void apply(Tensors& gradients, UpdateInfo& info) override {
     if (info.turns == 1) return;
+    const auto turns = static_cast<double>(info.turns);
+    if (info.model_norm) *info.model_norm /= turns;
     for (at::Tensor& gradient : gradients)
-      if (gradient.defined())
-        gradient = gradient / static_cast<double>(info.turns);
+      if (gradient.defined()) gradient = gradient / turns;
   }
 };
 

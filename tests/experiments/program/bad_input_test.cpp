@@ -85,10 +85,6 @@ INSTANTIATE_TEST_SUITE_P(
                "boundary = {policy = 'delayed_gradient'}\noptimizer = {clip = "
                "{norm = 1, scope = 'model'}}",
                "clip.scope = 'block'"},
-        Misuse{"ModelClipWithAccumulation",
-               "accumulate = {batches = 2}\noptimizer = {clip = {norm = 1, "
-               "scope = 'model'}}",
-               "clip.scope = 'block'"},
         Misuse{
             "ModelClipWithLocalLoss",
             "boundary = {policy = 'local_loss'}\noptimizer = {clip = {norm = "

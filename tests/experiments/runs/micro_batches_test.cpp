@@ -193,10 +193,6 @@ TEST(MicroBatchRuns, AreRefusedInWords) {
               ThrowsMessage<UserError>(HasSubstr("an order needs turns")));
   EXPECT_THAT(refused("pipeline.micro_batches = 2\nprobe = {every = 1}\n"),
               ThrowsMessage<UserError>(HasSubstr("probe")));
-  EXPECT_THAT(
-      refused("pipeline.micro_batches = 2\nboundary = {policy = 'backprop'}\n"
-              "optimizer = {clip = {norm = 1.0, scope = 'model'}}\n"),
-      ThrowsMessage<UserError>(HasSubstr("clip.scope = 'block'")));
 }
 
 }  // namespace sluice::micro_batches_test

@@ -117,6 +117,24 @@ TEST(PipelineRuns, SumTheBatchesOfSeveralTurns) {
         << order;
 }
 
+TEST(PipelineRuns, ClipByTheNormOfTheWholeModel) {
+  const auto net = [](int blocks, const std::string& order, double limit) {
+    return fmt::format(
+        "blocks = {}\naccumulate = {{batches = 2, rule = 'mean'}}\n"
+        "model = {{hidden = [24, 20, 16]}}\n"
+        "optimizer.clip = {{norm = {}, scope = 'model'}}\n{}",
+        blocks, limit, in_order(order, 4));
+  };
+  const NamedTensors turns = trained(net(3, "turns", 0.3), kBackprop, 8);
+  for (const char* order : {"gpipe", "1f1b"})
+    EXPECT_EQ(difference(trained(net(3, order, 0.3), kBackprop, 8), turns), "")
+        << order;
+  EXPECT_LT(distance(trained(net(1, "turns", 0.3), kBackprop, 8), turns), 1e-5)
+      << "as one block";
+  EXPECT_GT(distance(trained(net(3, "1f1b", 0.2), kBackprop, 8), turns), 1e-3)
+      << "with a lower limit";
+}
+
 TEST(PipelineRuns, AreRefusedInWords) {
   const auto refused = [](const std::string& lines) {
     return [lines] { small_experiment("batch_size = 16\n" + lines); };
