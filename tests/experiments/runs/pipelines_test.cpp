@@ -22,7 +22,8 @@ using testing::ThrowsMessage;
 // An epoch is two turns of 16 samples and one of 6.
 constexpr const char* kData =
     "data = {name = 'drawn_digits', train = 38, test = 8}\n"
-    "batch_size = 16\n"
+    "batch_size = 16\n";
+constexpr const char* kSgd =
     "optimizer = {name = 'sgd', momentum = 0.9, lr = 0.05}\n";
 constexpr const char* kMlp =
     "model = {hidden = [24, 20, 16], batch_norm = true, dropout = 0.2}\n";
@@ -37,9 +38,11 @@ std::string in_order(const std::string& order, int micro_batches) {
 constexpr const char* kBackprop = "boundary = {policy = 'backprop'}\n";
 
 NamedTensors trained(const std::string& lines,
-                     const std::string& boundary = kBackprop, int turns = 5) {
-  Training training(small_experiment(
-      kData + boundary + fmt::format("turns = {}\n", turns) + lines));
+                     const std::string& boundary = kBackprop, int turns = 5,
+                     const std::string& optimizer = kSgd) {
+  Training training(small_experiment(kData + optimizer + boundary +
+                                     fmt::format("turns = {}\n", turns) +
+                                     lines));
   training.train();
   return training.weights();
 }
@@ -118,21 +121,21 @@ TEST(PipelineRuns, SumTheBatchesOfSeveralTurns) {
 }
 
 TEST(PipelineRuns, ClipByTheNormOfTheWholeModel) {
-  const auto net = [](int blocks, const std::string& order, double limit) {
-    return fmt::format(
-        "blocks = {}\naccumulate = {{batches = 2, rule = 'mean'}}\n"
-        "model = {{hidden = [24, 20, 16]}}\n"
-        "optimizer.clip = {{norm = {}, scope = 'model'}}\n{}",
-        blocks, limit, in_order(order, 4));
+  const auto clipped = [](int blocks, const char* order, double limit) {
+    return trained(
+        fmt::format("blocks = {}\naccumulate = {{batches = 2, rule = 'mean'}}\n"
+                    "model = {{hidden = [24, 20, 16]}}\n{}",
+                    blocks, in_order(order, 4)),
+        kBackprop, 8,
+        fmt::format("optimizer = {{name = 'sgd', lr = 0.05, clip = {{norm = "
+                    "{}, scope = 'model'}}}}\n",
+                    limit));
   };
-  const NamedTensors turns = trained(net(3, "turns", 0.3), kBackprop, 8);
+  const NamedTensors turns = clipped(3, "turns", 0.3);
   for (const char* order : {"gpipe", "1f1b"})
-    EXPECT_EQ(difference(trained(net(3, order, 0.3), kBackprop, 8), turns), "")
-        << order;
-  EXPECT_LT(distance(trained(net(1, "turns", 0.3), kBackprop, 8), turns), 1e-5)
-      << "as one block";
-  EXPECT_GT(distance(trained(net(3, "1f1b", 0.2), kBackprop, 8), turns), 1e-3)
-      << "with a lower limit";
+    EXPECT_EQ(difference(clipped(3, order, 0.3), turns), "") << order;
+  EXPECT_LT(distance(clipped(1, "turns", 0.3), turns), 1e-5) << "in one block";
+  EXPECT_GT(distance(clipped(3, "1f1b", 0.2), turns), 1e-4) << "clipped more";
 }
 
 TEST(PipelineRuns, AreRefusedInWords) {
