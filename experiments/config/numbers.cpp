@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -82,6 +83,22 @@ bool draws_masks(const ConfigNode& resolved) {
   return dropout != nullptr && *dropout != ConfigNode{.value = 0.0};
 }
 
+/// With the keys of each table in alphabetical order: a file has tables behind
+/// plain keys.
+std::string sorted_text(const ConfigNode& node) {
+  std::string text;
+  if (const auto* array = std::get_if<ConfigNode::Array>(&node.value)) {
+    for (const ConfigNode& each : *array) text += sorted_text(each) + ",";
+    return "[" + text + "]";
+  }
+  const auto* table = std::get_if<ConfigNode::Table>(&node.value);
+  if (table == nullptr) return node.literal();
+  std::map<std::string, std::string> texts;
+  for (const auto& [key, value] : *table) texts[key] = sorted_text(value);
+  for (const auto& [key, value] : texts) text += key + "=" + value + ",";
+  return "{" + text + "}";
+}
+
 }  // namespace
 
 ConfigNode numbers_of(const ConfigNode& resolved) {
@@ -102,7 +119,7 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
 }
 
 std::string fingerprint_of(const ConfigNode& numbers) {
-  const std::string text = numbers.literal();
+  const std::string text = sorted_text(numbers);
   return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(text))));
 }
 

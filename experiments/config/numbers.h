@@ -13,8 +13,8 @@ namespace sluice {
 /// model has no dropout, how masks are drawn.
 ConfigNode numbers_of(const ConfigNode& resolved);
 
-/// Eight hexadecimal digits that tell configs apart: the CRC-32C of what
-/// numbers_of() gives, as TOML.
+/// Eight hexadecimal digits that tell what numbers_of() gives apart, a CRC-32C:
+/// the same for a config as it is in memory and in a run's folder.
 std::string fingerprint_of(const ConfigNode& numbers);
 
 /// A key that two configs say different things of.

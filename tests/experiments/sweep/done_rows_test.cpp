@@ -48,6 +48,7 @@ TEST_F(DoneRows, GiveTheirFiguresToTheTable) {
   EXPECT_EQ(
       line_of_cell(sweep("optimizer.lr=0.1,0.01 --done " + rows, "by").text),
       line_of_cell(sweep("optimizer.lr=0.1,0.01").text));
+  EXPECT_FALSE(fs::exists(path("by/cells/001-0.1")));
 }
 
 TEST_F(DoneRows, OfAnotherConfigDontCount) {
