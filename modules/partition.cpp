@@ -129,8 +129,9 @@ Partition partition(const ConfigNode& blocks, const Model& model) {
         blocks.origin.text(), blocks.describe());
   }
   if (*count < 1 || *count > layers) {
-    throw UserError("{}: blocks = {}: the model has {} layers, so 1 to {}",
-                    blocks.origin.text(), *count, layers, layers);
+    throw UserError(
+        "{}: blocks = {}: the model has {} layers, so 1 to {} blocks",
+        blocks.origin.text(), *count, layers, layers);
   }
   return balanced(*count, model);
 }

@@ -35,7 +35,7 @@ std::int64_t turns_of(double epochs, std::int64_t turns_per_epoch) {
 
 void read_data(Fields& top, const std::string& data_root,
                Experiment& experiment) {
-  top.section("data", "what is learned", [&](Fields& fields) {
+  top.section("data", "the data set", [&](Fields& fields) {
     std::string root = data_root;
     std::string name = "drawn_digits";
     const MakeDataSet make =
@@ -44,7 +44,7 @@ void read_data(Fields& top, const std::string& data_root,
                {.text = "folder of the data files; default: the environment "
                         "variable SLUICE_DATA"});
     fields.key("prefetch", experiment.prefetch,
-               {.text = "batches that a thread of their own makes ahead while "
+               {.text = "batches that a separate thread prepares ahead while "
                         "the model computes; 0: none",
                 .unit = "batches",
                 .min = 0,
@@ -74,7 +74,8 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
                    void (*describe_one)(Fields&, Experiment&)) {
   ConfigNode written;
   top.key(path, written, "table",
-          {.text = "for all, or numbered for one; the last is `last` too"});
+          {.text = "keys for all, or in a numbered table for one; the last one "
+                   "is also called `last`"});
   const ConfigNode* table = written.value.index() == 0 ? nullptr : &written;
   const auto [tables, ignored] = per_block_tables(table, count, keys, path);
   append(ignored, experiment.left_out);

@@ -39,8 +39,8 @@ std::string short_digits(const std::string& digits) {
 
 std::string how_many(std::int64_t count) {
   if (count == 0) return "there is none";
-  if (count == 1) return "there is only 1, numbered from 1";
-  return fmt::format("there are only {}, numbered from 1", count);
+  if (count == 1) return "there is only number 1";
+  return fmt::format("there are only numbers 1 to {}", count);
 }
 
 /// The part of a table under a dotted path of keys; nullptr: it isn't there.

@@ -17,15 +17,15 @@ struct NumberedKeys {
   std::string_view fresh = {};
   /// ... but for this one.
   std::string_view shared = {};
-  /// The layer that has changed how many there are; 0: none has. What an
-  /// earlier layer says of more was said of the former number.
+  /// The config layer that last changed how many there are; 0: none has. What
+  /// an earlier layer says of a number that is now too high is ignored.
   int recut_in = 0;
 };
 
 struct PerBlockTables {
   ConfigNode tables = {};  ///< "1", "2", ... each with all of its keys
-  /// Where `recut_in` has its way: "a.toml:7: boundary.3: there are only 2,
-  /// numbered from 1".
+  /// Tables ignored because of `recut_in`: "a.toml:7: boundary.3: there are
+  /// only numbers 1 to 2".
   std::vector<std::string> ignored = {};
 };
 

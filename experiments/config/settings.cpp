@@ -37,9 +37,9 @@ void CheckpointSettings::describe(Fields& fields) {
               .max = 1e12});
   fields.key("initial", keep.initial,
              {.text = "save the weights before the first turn"});
-  fields.key("keep", keep.last,
-             {.text = "number of the last checkpoints that are kept; 0: all",
-              .min = 0});
+  fields.key(
+      "keep", keep.last,
+      {.text = "how many of the last checkpoints are kept; 0: all", .min = 0});
   fields.key("best", keep.best,
              {{"none", std::nullopt},
               {"accuracy", Measure{"accuracy"}},
@@ -82,33 +82,34 @@ const ScheduleRow& Settings::schedule_row() const {
 }
 
 void PipelineSettings::describe(Fields& fields) {
-  fields.key("order", order,
-             {.text = "order in which the blocks do them; changes no number",
-              .allowed = orders()});
+  fields.key(
+      "order", order,
+      {.text = "order in which the blocks do these batches; changes no result",
+       .allowed = orders()});
   fields.key("micro_batches", micro_batches,
-             {.text = "number of batches of a turn, each with its share of the "
-                      "loss; divides "
-                      "batch_size. 1 where a boundary delays. Synthesizers "
-                      "and input models learn from each",
+             {.text = "number of micro-batches of a turn, each with its "
+                      "share of the loss; must divide batch_size, and be 1 "
+                      "where a boundary delays. Synthesizers and input models "
+                      "learn from each",
               .unit = "batches",
               .min = 1,
               .max = 256});
   fields.key("flush", flush,
              {.text = "whether the pipe is emptied after each turn; if not, "
-                      "order = '1f1b' goes on with the next turn at once, "
-                      "which changes no number"});
+                      "order = '1f1b' begins the next turn at once, which "
+                      "changes no result"});
   fields.key("weights", weights, window_views(),
-             {.text = "weights that the batches of an update see: latest, of "
-                      "the update before; " +
+             {.text = "weights that the batches of an update see: latest, "
+                      "those after the previous update; " +
                       summaries_of_windows()});
   fields.key("recompute", recompute,
              {.text = "keep only the input of a batch, and build the graph "
-                      "of its backward anew: less memory for a second "
-                      "forward. Changes no number"});
+                      "of its backward anew: saves memory, costs a second "
+                      "forward. Changes no result"});
   fields.key("executors", executors,
-             {.text = "threads or processes that the blocks are dealt out "
-                      "to, with order = 'interleaved': block k goes where "
-                      "k - executors went. 0: one for each block",
+             {.text = "with order = 'interleaved': number of threads or "
+                      "processes that share the blocks; block k runs in "
+                      "the one of block k - executors. 0: one for each block",
               .min = 0,
               .max = 4096});
   if (executors > 0 && order != "interleaved")
@@ -133,30 +134,34 @@ void Settings::describe(Fields& fields) {
              {.text = "seed of weights, masks and orders", .min = 0});
   auto version = static_cast<std::int64_t>(masks);
   fields.key("masks", version,
-             {.text = "how dropouts draw; 2: by Philox4x32-10, each element by "
-                      "its index, the same on every device; 1: by LibTorch's "
-                      "generator on the CPU, as runs without this key did",
+             {.text = "how dropout masks are drawn. 2: by Philox4x32-10, each "
+                      "element by its index, the same on every device; 1: by "
+                      "LibTorch's generator on the CPU, as before this key "
+                      "existed",
               .min = 1,
               .max = 2});
   masks = static_cast<Masks>(version);
   fields.key("blocks", cut, "integer | list of ranges",
              {.text = "how the model is cut: 4, or [\"0-3\", \"4-\"]"});
-  fields.key("device", device, "text | list of texts",
-             {.text = "where the blocks compute, all of them or a list with "
-                      "one for each: \"cpu\", \"cuda:1\", or \"cuda\", which "
-                      "deals them out over a machine's GPUs"});
+  fields.key(
+      "device", device, "text | list of texts",
+      {.text = "device of all blocks, or a list with one for each: "
+               "\"cpu\", \"cuda:1\", or \"cuda\", which spreads them over "
+               "a machine's GPUs"});
   fields.key("deterministic", deterministic,
-             {.text = "on GPUs: only algorithms that give the same bits each "
-                      "time; an operation that has none fails"});
+             {.text = "on GPUs: use only algorithms that give the same bits "
+                      "each time; an operation without one is an error"});
   fields.key("cuda_ipc", cuda_ipc,
              {.text = "between blocks on GPUs, over transport = "
                       "\"shared_memory\": tensors go from GPU to GPU where "
                       "CUDA can do so, not through the host"});
-  fields.key(
-      "epochs", epochs,
-      {.text = "how long it trains", .unit = "epochs", .min = 0, .max = 1e6});
+  fields.key("epochs", epochs,
+             {.text = "length of the training",
+              .unit = "epochs",
+              .min = 0,
+              .max = 1e6});
   fields.key("turns", turns,
-             {.text = "how long it trains; above 0 it replaces `epochs`",
+             {.text = "length of the training; above 0 it replaces `epochs`",
               .unit = "batches",
               .min = 0,
               .max = 1e12});
@@ -175,42 +180,48 @@ void Settings::describe(Fields& fields) {
       "log_every", log_every,
       {.text = "turns between training records", .unit = "turns", .min = 1});
   fields.key("drain", length.drain,
-             {.text = "apply what is in flight at the end"});
+             {.text = "apply the batches that are in flight at the end"});
   fields.key("threads", threads,
              {.text = "intra-op threads of each block; 0: the cores divided by "
                       "the blocks",
               .min = 0,
               .max = 1024});
   fields.section(
-      "accumulate", "gradients over several turns", [&](Fields& part) {
+      "accumulate", "one update from the gradients of several turns",
+      [&](Fields& part) {
         part.key("batches", accumulate,
-                 {.text = "turns for one update; an incomplete "
-                          "window at the end is not applied",
+                 {.text = "turns per update; gradients of fewer turns, "
+                          "at the end of the run, are not applied",
                   .unit = "turns",
                   .min = 1,
                   .max = 1e6});
         part.key("rule", accumulate_mean, {{"sum", false}, {"mean", true}},
                  {.text = "whether their gradients are added or averaged"});
       });
-  fields.section("pipeline", "turns cut into batches that follow each other",
+  fields.section("pipeline",
+                 "turns cut into micro-batches, which follow each other "
+                 "through the blocks",
                  [&](Fields& part) { pipeline.describe(part); });
   std::int64_t oldest = -1;
   fields.key("max_staleness", oldest,
-             {.text = "a gradient that is older ends the run with an error; "
-                      "-1: any age",
+             {.text = "the run ends with an error when it would apply a "
+                      "gradient that is more stale; -1: no limit",
               .unit = "batches",
               .min = -1,
               .max = 1e12});
   if (oldest >= 0) max_staleness = oldest;
-  fields.section("probe", "how true the gradients are that blocks apply",
+  fields.section("probe",
+                 "comparison of applied gradients with back-propagation",
                  [&](Fields& part) {
                    part.key("every", probe_every,
-                            {.text = "compare them with back-propagation of "
-                                     "the same batch through all blocks, each "
-                                     "with its weights before that turn: with "
-                                     "schedule = \"free\" those that forwarded "
-                                     "the turn's batch, which were never there "
-                                     "at one time; 0: never",
+                            {.text = "turns between comparisons with "
+                                     "back-propagation of the same batch "
+                                     "through all blocks, with each block's "
+                                     "weights from before that turn; 0: never. "
+                                     "With schedule = \"free\" a block's "
+                                     "weights are those that forwarded the "
+                                     "turn's batch, and those of all blocks "
+                                     "never existed at one time",
                              .unit = "turns",
                              .min = 0,
                              .max = 1e12});
@@ -225,34 +236,35 @@ void Settings::describe(Fields& fields) {
                       "convolutions"});
   fields.key("allocator", caching_allocator,
              {{"caching", true}, {"system", false}},
-             {.text = "allocator of tensors on the CPU: ours, which keeps "
-                      "freed memory, or LibTorch's"});
-  fields.key(
-      "slack", slack,
-      {.text = "messages that a boundary holds beyond the least it needs",
-       .unit = "messages",
-       .min = 0,
-       .max = 1024});
+             {.text = "allocator of tensors on the CPU: Sluice's, which keeps "
+                      "freed memory for reuse, or LibTorch's"});
+  fields.key("slack", slack,
+             {.text = "messages that a boundary can hold beyond the minimum",
+              .unit = "messages",
+              .min = 0,
+              .max = 1024});
   fields.key("barrier", barrier_each_iteration,
              {{"none", false}, {"iteration", true}},
              {.text = "where all blocks wait for each other: around every "
                       "iteration, as published codes of delayed methods do; "
-                      "changes speeds, but no number"});
+                      "changes times, but no result"});
   fields.key("schedule", free_schedule, {{"lockstep", false}, {"free", true}},
              {.text = "lockstep: each block does its actions in a fixed order, "
-                      "so that no number depends on time; free: it does what "
-                      "is ready first, staleness follows from speeds (in "
-                      "engine = \"virtual\" from the costs in [virtual]) and "
-                      "is measured, and schedule.txt in the run's folder "
-                      "records what was chosen, for `sluice replay`"});
+                      "so that no result depends on time; free: a block does "
+                      "the action that is ready first, so that staleness "
+                      "depends on speeds (with engine = \"virtual\" on the "
+                      "costs in [virtual]) and is measured; schedule.txt in "
+                      "the run's folder records the order, for `sluice "
+                      "replay`"});
   fields.key("in_flight", in_flight,
              {.text = "with schedule = \"free\": how many batches a block "
-                      "forwards before it must apply the oldest; 0: one more "
-                      "than the delay that it has in lockstep",
+                      "may have forwarded and not yet applied; 0: one more "
+                      "than its delay in lockstep",
               .unit = "batches",
               .min = 0,
               .max = 1024});
-  fields.section("trace", "trace.json in the run's folder: who did what when",
+  fields.section("trace",
+                 "trace.json in the run's folder: when each block did what",
                  [&](Fields& part) {
                    part.key("turns", traced.count,
                             {.text = "number of turns that it shows; 0: none",
@@ -266,24 +278,26 @@ void Settings::describe(Fields& fields) {
                              .max = 1e12});
                  });
   fields.key("hashes", hashes,
-             {.text = "after each update write a hash of every gradient and "
-                      "tensor of the block into metrics.jsonl; what `sluice "
-                      "verify` compares"});
+             {.text = "after each update write hashes of all gradients and "
+                      "tensors of the block into metrics.jsonl; `sluice "
+                      "verify` compares these"});
   fields.key(
       "timeout", timeout_seconds,
       {.text =
-           "a worker that makes no progress for so long, and waits for no "
-           "other, hangs and is given up: must be longer than any single "
-           "action of a block, such as the forward of a batch or a checkpoint",
+           "time after which a worker that makes no progress, and waits for "
+           "no other, counts as hanging and is given up: must be longer than "
+           "any single action of a block, such as the forward of a batch or "
+           "a checkpoint",
        .unit = "s",
        .min = 1,
        .max = 1e6});
   fields.key(
       "reconnect", reconnect_seconds,
       {.text =
-           "with engine = \"processes\" over tcp or tls: how long a connection "
-           "that broke may take to come back before its worker is given up; no "
-           "message is lost or comes twice. A killed worker, too, is noticed "
+           "with engine = \"processes\" over tcp or tls: time in which a "
+           "broken "
+           "connection may be restored before its worker is given up; no "
+           "message is lost or arrives twice. A killed worker, too, is noticed "
            "only after this time. 0: a broken connection is a failure",
        .unit = "s",
        .min = 0,
@@ -296,34 +310,35 @@ void Settings::describe(Fields& fields) {
                "when there is none), with the bits of an undisturbed run, or "
                "with schedule = \"free\" those of its record"});
   fields.key("restarts", restarts,
-             {.text = "with on_failure = \"restart\": the most restarts in a "
-                      "row without a new checkpoint between them",
+             {.text = "with on_failure = \"restart\": largest number of "
+                      "restarts without a new checkpoint between them",
               .min = 1,
               .max = 1e6});
   fields.key(
       "equal_builds", equal_builds,
       {.text = "for ranks (mpirun, srun, torchrun): refuse a rank whose "
                "LibTorch is another build than that of rank 0, or whose "
-               "processor has other vector instructions, which may move the "
-               "last bits; else both ranks say so, and run.json does"});
+               "processor has other vector instructions, which may change the "
+               "last bits of results; if false, both ranks print the "
+               "difference and run.json records it"});
   fields.key("on_nan", stop_on_nan, {{"stop", true}, {"continue", false}},
              {.text = "when a loss that is logged, or that of an evaluation, "
                       "is NaN or infinite: end the run as diverged (exit "
-                      "status 5), or train on"});
+                      "status 5), or continue"});
   fields.key(
       "forecast", forecast,
-      {.text = "before the first turn let each block rehearse some turns "
-               "alone, as `sluice plan --calibrate` does, and record "
-               "what memory it will need, to be compared with what it "
-               "then needs"});
+      {.text = "before the first turn, let each block do some trial turns "
+               "alone, as `sluice plan --calibrate` does, and record the "
+               "memory that it will need, beside what it then uses"});
   fields.key(
       "initial_weights", initial_weights,
-      {.text = "safetensors file or checkpoint that the run starts with; "
-               "tensors are named as in our checkpoints"});
-  fields.section("checkpoint", "what is saved; the end always is",
+      {.text = "safetensors file or checkpoint with the weights that the run "
+               "starts from; tensors are named as in Sluice's checkpoints"});
+  fields.section("checkpoint", "when to save, beside the end of the run",
                  [&](Fields& part) { checkpoint.describe(part); });
   fields.section(
-      "early_stop", "end when evaluations get no better", [&](Fields& part) {
+      "early_stop", "end the run when evaluations get no better",
+      [&](Fields& part) {
         EarlyStopOptions& stop = length.early_stop;
         part.key(
             "patience", stop.patience,
@@ -333,13 +348,15 @@ void Settings::describe(Fields& fields) {
         part.key("metric", stop.measure,
                  {{"accuracy", Measure{"accuracy"}}, {"loss", Measure{"loss"}}},
                  {.text = "figure whose progress counts"});
-        part.key("min_delta", stop.min_delta,
-                 {.text = "the least that counts as progress", .min = 0});
+        part.key(
+            "min_delta", stop.min_delta,
+            {.text = "smallest improvement that counts as progress", .min = 0});
       });
-  fields.section("virtual",
-                 "what the clock of engine = \"virtual\" knows; no number of a "
-                 "run depends on it, and without costs nothing takes time",
-                 [&](Fields& part) { virtual_time.describe(part); });
+  fields.section(
+      "virtual",
+      "durations for the clock of engine = \"virtual\"; in lockstep no "
+      "result depends on them. By default everything takes no time",
+      [&](Fields& part) { virtual_time.describe(part); });
 }
 
 }  // namespace sluice

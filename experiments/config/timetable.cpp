@@ -98,7 +98,7 @@ Timetable read_timetable(Fields& top, Boundaries first,
                          std::span<const PolicyRow> policies, int recut_in) {
   Timetable timetable;
   timetable.phases.push_back(std::move(first));
-  top.list("timetable", "phases after the first, with other policies",
+  top.list("timetable", "later phases of the training, with other policies",
            [&](Fields& fields, std::int64_t index) {
              const SwitchSettings when = read_switch(fields);
              ConfigNode written;

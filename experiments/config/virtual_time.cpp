@@ -89,9 +89,9 @@ void VirtualOptions::describe(Fields& fields) {
     seconds(key_of(row), this->seconds[row.op], row.cost_text);
     given = given || !this->seconds[row.op].empty();
   }
-  seconds("head", head, "likewise, more per backward for an auxiliary head");
+  seconds("head", head, "extra time per backward for an auxiliary head");
   fields.key("latency", latency,
-             {.text = "time that a message between blocks is on its way",
+             {.text = "time that a message between blocks travels",
               .unit = "s",
               .min = 0,
               .max = 1e6});
@@ -101,20 +101,21 @@ void VirtualOptions::describe(Fields& fields) {
               .unit = "bytes/s",
               .min = 0});
   fields.key("jitter", jitter,
-             {.text = "every action and message takes so much of its time more "
-                      "or less, at random",
+             {.text = "part of its time by which each action and message is "
+                      "longer or shorter, at random: 0.1 is ten percent",
               .min = 0,
               .max = 0.99});
   fields.key("seed", seed, {.text = "seed of the jitter", .min = 0});
   fields.key("slow", slow,
-             {.text = "blocks that take longer for everything: \"2x1.5\""});
+             {.text = "slow blocks: \"2x1.5\" makes every action of block 2 "
+                      "take 1.5 times as long"});
   fields.key("calibrate", calibrate,
-             {.text = "measure what the actions take in a few turns on this "
-                      "machine, before the run"});
+             {.text = "measure the times of the actions in a few turns on "
+                      "this machine, before the run"});
   if (calibrate && (given || !head.empty()))
     fields.reject("calibrate",
-                  "measures what forward, backward and its halves, update, "
-                  "learn, learn_input and head give; leave those out");
+                  "measures the values of forward, backward and its halves, "
+                  "update, learn, learn_input and head; leave those out");
 }
 
 Costs costs_of(const VirtualOptions& options, const Model& model,

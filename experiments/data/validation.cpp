@@ -85,17 +85,18 @@ Split some_of(const Split& split, Indices indices) {
 
 void ValidationOptions::describe(Fields& fields) {
   fields.key("validation", amount,
-             {.text = "training samples that are held back, a share below 1 or "
-                      "a number: early_stop, checkpoint.best, halving and "
-                      "drivers then choose by them, not by the test split",
+             {.text = "training samples to hold back, a share below 1 or a "
+                      "number of them: early_stop, checkpoint.best, halving "
+                      "and drivers then judge by these instead of the test "
+                      "split",
               .min = 0,
               .max = 1e9});
   if (amount > 1 && amount != std::floor(amount))
     fields.reject("validation",
-                  "is a share below 1, or a whole number of samples");
+                  "must be a share below 1, or a whole number of samples");
   fields.key("validation_seed", seed,
-             {.text = "which samples those are; the seed of a run doesn't "
-                      "change them",
+             {.text = "seed that chooses the samples to hold back; the seed "
+                      "of the run has no influence on them",
               .min = 0});
 }
 

@@ -16,20 +16,22 @@ void read_device(Fields& fields, Machine& machine) {
   PlannedDevice device;
   std::int64_t count = 1;
   fields.key("name", device.name, {.text = "what to call it in tables"});
-  fields.key(
-      "count", count,
-      {.text = "number of such devices in a row", .min = 1, .max = 4096});
+  fields.key("count", count,
+             {.text = "number of devices like this one, in a row",
+              .min = 1,
+              .max = 4096});
   fields.key("speed", device.speed,
-             {.text = "speed over that of this machine: 2 halves all seconds",
+             {.text = "speed relative to this machine: 2 halves all durations",
               .min = 1e-6,
               .max = 1e6});
   fields.key("cores", device.cores,
-             {.text = "a block takes as many as it has threads, and waits when "
-                      "too few are free",
+             {.text = "number of cores; a block uses one for each of its "
+                      "threads, and waits when too few are free",
               .min = 1,
               .max = 1e6});
-  fields.key("memory", device.memory,
-             {.text = "0: unknown", .unit = "bytes", .min = 0});
+  fields.key(
+      "memory", device.memory,
+      {.text = "memory of the device; 0: unknown", .unit = "bytes", .min = 0});
   for (std::int64_t i = 0; i < count; ++i) {
     machine.devices.push_back(device);
     if (device.name.empty())
@@ -42,7 +44,7 @@ void read_device(Fields& fields, Machine& machine) {
 
 void read_link(Fields& fields, LinkCosts& link) {
   fields.key("latency", link.latency,
-             {.text = "time that a message is on its way",
+             {.text = "time that a message travels",
               .unit = "s",
               .min = 0,
               .max = 1e6});
@@ -53,13 +55,14 @@ void read_link(Fields& fields, LinkCosts& link) {
 }
 
 std::vector<KeyDoc> read_fields(Fields& top, Machine& machine) {
-  top.list("device",
-           "what blocks compute on; consecutive blocks are dealt out over them "
-           "evenly",
-           [&](Fields& fields, std::int64_t index) {
-             Machine unused;
-             read_device(fields, index < 0 ? unused : machine);
-           });
+  top.list(
+      "device",
+      "a device that blocks compute on; consecutive blocks are spread evenly "
+      "over the devices",
+      [&](Fields& fields, std::int64_t index) {
+        Machine unused;
+        read_device(fields, index < 0 ? unused : machine);
+      });
   ConfigNode written;
   top.key("link", written, "table",
           {.text = "between neighbouring devices; [link.2] is that between "

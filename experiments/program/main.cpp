@@ -25,9 +25,9 @@
 
 namespace {
 
-/// Exit statuses: 0 done, 1 a worker or the program failed, 2 the user can
-/// mend it, kDivergedStatus; of cards and sweeps also those of run_command()
-/// and sweep_command().
+/// Exit statuses: 0 done, 1 a worker or the program failed, 2 an error that the
+/// user can correct, kDivergedStatus; for cards and sweeps also those of
+/// run_command() and sweep_command().
 constexpr int kFailed = 1;
 constexpr int kMisused = 2;
 
@@ -47,31 +47,33 @@ std::string joined_command(int argc, char** argv) {
 void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
   CLI::App* command = app.add_subcommand(
       "run",
-      "Train what a config says (exit status 5: it diverged), or do the runs "
-      "of a\n"
-      "card and compare them with published figures (exit status 0: it "
-      "passed,\n"
-      "3: it failed, 4: not all is done, and the same command goes on).");
+      "Train a network as a config describes it (exit status 5: a loss was "
+      "NaN or\n"
+      "infinite), or do the runs of a card and compare them with published "
+      "results\n"
+      "(exit status 0: the card passed, 3: it failed, 4: some runs are still "
+      "to be\n"
+      "done: the same command continues).");
   command->add_option("config", arguments.config.config,
                       "a TOML file; none with --resume");
   command->add_option("overrides", arguments.config.overrides,
                       "key=value, as in optimizer.lr=0.05");
   command->add_option("--resume", arguments.resume,
                       "continue the run in this folder from its last "
-                      "checkpoint, in the middle of an epoch too; overrides "
-                      "may follow: blocks=4 cuts the model again");
+                      "checkpoint, even in the middle of an epoch; overrides "
+                      "may follow: blocks=4 cuts the model anew");
   command->add_option("--dir", arguments.folder,
-                      "the run's folder; default: runs/NAME-1, -2, ...; a "
-                      "card's: runs/cards/NAME");
+                      "the run's folder; default: runs/NAME-1, runs/NAME-2, "
+                      "...; for a card: runs/cards/NAME");
   command->add_flag("--overwrite", arguments.overwrite,
-                    "replace the run that is in the folder");
+                    "delete the run that is in the folder, and start anew");
   command
       ->add_option("--only", arguments.only,
-                   "do this run of a card; may be given again")
+                   "do only this run of a card; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("--inject", arguments.faults,
-                      "faults to make happen, as in 'kill block 2 @ turn 50'; "
+                      "faults to inject, as in 'kill block 2 @ turn 50'; "
                       "see sluice help inject");
   command->callback([&] { status = sluice::run_command(arguments); });
 }
@@ -80,11 +82,14 @@ void define_sweep(CLI::App& app, sluice::SweepArguments& arguments,
                   int& status) {
   CLI::App* command = app.add_subcommand(
       "sweep",
-      "Do many runs of a config: each combination of key=a,b,c, or of what "
-      "its\n"
-      "[sweep] says (sluice help sweep), with several seeds. What is done is\n"
-      "skipped, what was interrupted goes on (exit status 0: all is done, 3:\n"
-      "some runs failed, 4: not all is done, and the same command goes on).");
+      "Do many runs of a config: each combination of the values in "
+      "key=a,b,c, or\n"
+      "in the config's [sweep] (sluice help sweep), with several seeds. Runs "
+      "that\n"
+      "are done are skipped, interrupted ones continue (exit status 0: all "
+      "are\n"
+      "done, 3: some failed, 4: some are still to be done: the same command\n"
+      "continues).");
   command->add_option("config", arguments.config.config, "a TOML file")
       ->required();
   command->add_option(
@@ -93,13 +98,13 @@ void define_sweep(CLI::App& app, sluice::SweepArguments& arguments,
       "key=uniform(0,1), log_uniform(1e-4,1e-1) or int(1,5). Behind it\n"
       "' if key=x' where the axis holds only then");
   command->add_option("--seeds", arguments.seeds,
-                      "runs of each cell: so many, or these: 1,5,9");
+                      "seeds of each cell: a number of them, or a list: 1,5,9");
   command
       ->add_option("--samples", arguments.samples,
-                   "draw so many cells instead of doing all")
+                   "draw this number of cells at random instead of doing all")
       ->check(CLI::PositiveNumber);
   command->add_flag("--zip", arguments.zip,
-                    "all axes move together, first value with first value");
+                    "change all axes together, first value with first value");
   command->add_option("--dir", arguments.folder,
                       "the sweep's folder; default: runs/sweeps/NAME");
   command
@@ -133,14 +138,14 @@ void define_sweep(CLI::App& app, sluice::SweepArguments& arguments,
       ->check(CLI::ExistingFile)
       ->allow_extra_args(false);
   command->add_flag("--again", arguments.again,
-                    "do those anew that another build has made, or that have "
+                    "repeat runs that another build has made, or that have "
                     "another config");
   command->add_flag("--dry-run", arguments.dry_run,
                     "print the plan and what is done; start nothing");
   command->callback([&] { status = sluice::sweep_command(arguments); });
 }
 
-/// What the launcher of a sweep starts; not for people.
+/// The hidden subcommand that the launcher of a sweep starts.
 void define_run_of_sweep(CLI::App& app, sluice::RunProcessArguments& arguments,
                          int& status) {
   CLI::App* command = app.add_subcommand("run-of-sweep")->group("");
@@ -153,7 +158,7 @@ void define_run_of_sweep(CLI::App& app, sluice::RunProcessArguments& arguments,
   command->callback([&] { status = sluice::do_run_of_sweep(arguments); });
 }
 
-/// What the batch script of a sweep's job array starts; not for people.
+/// The hidden subcommand that the batch script of a sweep's job array starts.
 void define_task_of_sweep(CLI::App& app, sluice::ArrayTaskArguments& arguments,
                           int& status) {
   CLI::App* command = app.add_subcommand("task-of-sweep")->group("");
@@ -217,7 +222,7 @@ void define_export(CLI::App& app, sluice::ExportArguments& arguments) {
 void define_checkpoint(CLI::App& app, sluice::CheckpointArguments& arguments) {
   CLI::App* command = app.add_subcommand(
       "checkpoint",
-      "List the checkpoints of a run, with what is in flight in each");
+      "List the checkpoints of a run, with the batches in flight in each");
   command->add_option("run", arguments.folder, "the run's folder")->required();
   command->add_flag("--drain", arguments.drain,
                     "apply what is in flight in the last one, without further "
@@ -236,63 +241,72 @@ void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
   const auto list = [&](const char* key, const char* text) {
     command->add_option(fmt::format("--{}", key), arguments.lists[key], text);
   };
-  list("forward", "seconds of a forward: 1, or 1,2,1 where blocks differ");
-  list("backward", "seconds of a backward, likewise");
-  list("update", "seconds of an update, likewise");
-  list("learn", "seconds of a synthesizer's learning, likewise");
-  list("head", "seconds more per backward for a head, likewise");
+  list("forward", "seconds of a forward: one number, or one per block: 1,2,1");
+  list("backward", "seconds of a backward: one number, or one per block");
+  list("update", "seconds of an update: one number, or one per block");
+  list("learn",
+       "seconds of a synthesizer's update: one number, or one per block");
+  list("head",
+       "extra seconds per backward for a head: one number, or one per block");
   const auto number = [&](const char* key, const char* text) {
     command->add_option(fmt::format("--{}", key), arguments.numbers[key], text);
   };
   number("latency", "seconds of a message");
   number("bandwidth", "bytes/s of a link; 0: unlimited");
-  number("jitter", "by which part of its time anything may differ");
-  number("seed", "of the jitter");
+  number("jitter",
+         "random part by which every duration varies: 0.1 is ten percent");
+  number("seed", "seed of the jitter");
   command
       ->add_option("--slow", arguments.slow,
                    "a block that takes longer, as in 2x1.5")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_flag("--calibrate", arguments.calibrate,
-                    "measure all seconds in a few turns on this machine");
+  command->add_flag(
+      "--calibrate", arguments.calibrate,
+      "measure all these durations in a few turns on this machine");
   command->add_option("--trace", arguments.trace,
-                      "write the timeline for ui.perfetto.dev");
+                      "write the timeline to this file, for ui.perfetto.dev");
   command->add_option("--actions", arguments.actions_file,
-                      "check these schedules instead: a line per block, block "
-                      "1 first, such as 'F0 B0 U0'");
-  command->add_flag("--list", arguments.list, "print them in that form");
+                      "a file of schedules to check instead of the config's: a "
+                      "line per block, block 1 first, such as 'F0 B0 U0'");
+  command->add_flag("--list", arguments.list,
+                    "print the schedules as --actions reads them");
   command->add_flag(
       "--compare", arguments.compare,
-      "measure the common methods in several numbers of blocks, and predict "
-      "time, memory and traffic of each; see sluice help plan");
+      "measure several methods, cut into several numbers of blocks, and "
+      "predict time, memory and traffic of each; see sluice help plan");
   command
-      ->add_option("--method", arguments.methods,
-                   "compare this one, a name or {policy = \"NAME\", ...}; may "
-                   "be given again; default: the config's and six others")
+      ->add_option(
+          "--method", arguments.methods,
+          "with --compare: a method, by name or as {policy = \"NAME\", "
+          "...}; may be repeated; default: the config's and six "
+          "others")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command
       ->add_option("--blocks", arguments.blocks,
-                   "compare them in so many blocks; default: 2,4")
+                   "with --compare: numbers of blocks; default: 2,4")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(2, 1024));
   command
-      ->add_option("--seconds", arguments.seconds,
-                   "to measure for, or one round of all; default: 60")
+      ->add_option(
+          "--seconds", arguments.seconds,
+          "with --compare: seconds to measure, but at least one round; "
+          "default: 60")
       ->check(CLI::PositiveNumber);
   command->add_option("--machine", arguments.machine,
-                      "a TOML file with devices and links: predict for those; "
-                      "see sluice help plan");
+                      "with --compare: a TOML file with devices and links to "
+                      "predict for; see sluice help plan");
   command->callback([&] { sluice::plan_command(arguments); });
 }
 
 void define_what_if(CLI::App& app, sluice::WhatIfArguments& arguments) {
   CLI::App* command =
       app.add_subcommand("what-if",
-                         "Predict from the trace.json of a run what it would "
-                         "have been with other\n"
-                         "links, devices or blocks, beside what it was.");
+                         "Predict from the trace.json of a run its times with "
+                         "other links, devices\n"
+                         "or blocks, beside the times that were measured.");
   command->add_option("run", arguments.folder, "the run's folder")->required();
   command->add_option("--blocks", arguments.blocks,
                       "another cut: 4, or 0-3,4-");
@@ -320,11 +334,11 @@ void define_verify(CLI::App& app, sluice::VerifyArguments& arguments,
   add_config(*command, arguments.config);
   command
       ->add_option("--turns", arguments.turns,
-                   "how many, at most an epoch's; default: 20")
+                   "number of turns, at most an epoch; default: 20")
       ->check(CLI::PositiveNumber);
   command
       ->add_option("--engines", arguments.engines,
-                   "which, the first is what the others are compared with; "
+                   "the engines; all others are compared with the first; "
                    "default: virtual,threads,processes")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -350,41 +364,43 @@ void define_replay(CLI::App& app, std::string& folder, int& status) {
 
 void define_watch(CLI::App& app, std::string& folder, bool& once) {
   CLI::App* command = app.add_subcommand(
-      "watch", "Show how a run goes, block by block, until it is over");
+      "watch", "Show the progress of a run, block by block, until it ends");
   command->add_option("run", folder, "the run's folder")->required();
-  command->add_flag("--once", once, "print the state of now and end");
+  command->add_flag("--once", once, "print the present state and exit");
   command->callback([&] { sluice::watch(folder, once); });
 }
 
 void define_report(CLI::App& app, sluice::ReportArguments& arguments) {
   CLI::App* command = app.add_subcommand(
       "report",
-      "Show what runs have come to: an HTML page with a table (mean and\n"
+      "Show the results of runs: an HTML page with a table (mean and\n"
       "standard deviation over seeds), curves, what decoupling costs, "
       "staleness,\n"
       "memory and timelines; and the table as Markdown and CSV beside it.\n"
-      "Runs that differ in their seed only are one row.");
+      "Runs that differ only in their seed share a row.");
   command
       ->add_option("folders", arguments.folders,
-                   "each that of a run, of a sweep, or a folder of those")
+                   "folders of runs or of sweeps, or a folder that holds such")
       ->required();
   command->add_option("--out", arguments.page,
                       "the page, a .html file; default: report.html in the "
                       "first folder");
   command->add_flag("--untimed", arguments.untimed,
-                    "leave out what was measured in time, rates or memory: the "
-                    "same numbers give the same bytes");
+                    "leave out measured times, rates and memory, so that the "
+                    "same results give the same bytes");
   command->callback([&] { sluice::report_command(arguments); });
 }
 
 void define_list(CLI::App& app, sluice::ListArguments& arguments) {
-  CLI::App* command = app.add_subcommand("list", "List what a config can name");
-  command->add_option("kind", arguments.kind, "of what")
+  CLI::App* command = app.add_subcommand(
+      "list",
+      "List the methods, models, data sets, ... that a config can name");
+  command->add_option("kind", arguments.kind, "what to list")
       ->required()
       ->check(CLI::IsMember({"methods", "heads", "models", "datasets", "losses",
                              "optimizers", "corrections", "codecs"}));
   command->add_option("name", arguments.name,
-                      "a method, to be described on a page");
+                      "a method, to be described on a page of its own");
   command->callback([&] { sluice::list_command(arguments); });
 }
 
@@ -403,7 +419,7 @@ void define_data_order(CLI::App& data, sluice::DataOrderArguments& arguments) {
   command
       ->add_option(
           "--with", arguments.with,
-          "also write what is drawn by keys and can't be had elsewhere, as a\n"
+          "also write random values that other programs can't draw, as a\n"
           "safetensors file; L is a layer of the uncut model, T a batch:\n"
           "masks: masks.T.layers.L.NAME, [N, ...] or [N, C, 1, 1], 0 or\n"
           "1/(1-p), by which a dropout of the model multiplies (those of\n"
@@ -422,23 +438,24 @@ void define_data_order(CLI::App& data, sluice::DataOrderArguments& arguments) {
 
 void define_data_fetch(CLI::App& data, sluice::DataFetchArguments& arguments) {
   CLI::App* command = data.add_subcommand(
-      "fetch",
-      "Download published data sets: " + sluice::fetchable_sets() +
-          ".\nGoes on with what an interrupted call has left, compares the "
-          "SHA-256, and\nleaves files alone that are there.");
+      "fetch", "Download published data sets: " + sluice::fetchable_sets() +
+                   ".\nContinues an interrupted download, checks the SHA-256, "
+                   "and leaves "
+                   "files\nthat are already there unchanged.");
   command->add_option("names", arguments.names, "data sets")->required();
   command
       ->add_option("--root", arguments.root,
                    "the folder of data files, as data.root of a config")
       ->envname("SLUICE_DATA");
   command->add_option("--from", arguments.url,
-                      "the URL of the folder that has the files of the one "
-                      "data set, instead of the published one");
+                      "the URL of a folder with the files, for one data set, "
+                      "instead of the published URL");
   command->callback([&] { sluice::data_fetch_command(arguments); });
 }
 
 void define_help(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("help", "Explain");
+  CLI::App* command = app.add_subcommand(
+      "help", "Explain config keys, sweeps, predictions and faults");
   command->require_subcommand(1);
   command->add_subcommand("config", "every key of a config")->callback([] {
     sluice::help_config_command();
@@ -454,7 +471,7 @@ void define_help(CLI::App& app) {
       ->callback([] { sluice::help_inject_command(); });
 }
 
-/// What the launcher starts; not for people.
+/// The hidden subcommand that the launcher starts for each block.
 void define_worker(CLI::App& app, sluice::WorkerArguments& arguments,
                    int& status) {
   CLI::App* command = app.add_subcommand("worker")->group("");
@@ -526,7 +543,8 @@ int main(int argc, char** argv) {
   define_watch(app, watched, once);
   define_report(app, report);
   define_list(app, list);
-  CLI::App* data = app.add_subcommand("data", "Get data, and show its order");
+  CLI::App* data = app.add_subcommand(
+      "data", "Download data sets, and print the order of samples");
   data->require_subcommand(1);
   define_data_order(*data, data_order);
   define_data_fetch(*data, data_fetch);

@@ -20,7 +20,11 @@ namespace {
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw UserError("{}: can't be read", path);
+  if (!file)
+    throw UserError(
+        "{}: can't be read; give a file of schedules, a line per block, as "
+        "`sluice plan --list` prints them",
+        path);
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);)
     lines.push_back(std::move(line));

@@ -365,23 +365,23 @@ SweepResult answer_proposals(const Sweep& sweep, const SweepOptions& options,
 std::string ask_tell_manual() {
   return R"(
 sluice sweep CONFIG --ask-tell [--jobs N] [--dir DIR]: a driver, such as Optuna,
-says what is run. It writes a JSON object a line to the program's standard
-input, and reads one a line from its standard output. scripts/optuna-sweep is a
-driver.
+chooses the runs. It writes one JSON object per line to the standard input of
+sluice, and reads one per line from its standard output. scripts/optuna-sweep is
+a driver.
 
   {"id": 7, "params": {"optimizer.lr": 0.01}, "seed": 1}
             a proposal: keys of the config with their values. `id` is any text
             or integer, by default the line's number; `seed` by default the
-            config's. --jobs of them run at once, the others wait.
+            config's. At most --jobs proposals run at once, the others wait.
   {"prune": 7}
-            stops that one, with a checkpoint
+            stops the run of proposal 7, with a checkpoint
   end of the stream
-            no more proposals; the program ends when all are answered
+            no more proposals; sluice ends when all are answered
 
-It answers, with the proposal's `id`:
+sluice answers, with the proposal's `id`:
 
   {"event": "ready", "folder": DIR, "jobs": 2, "done": 5}
-            the first line; so many runs of the folder are done already
+            the first line; "done": runs of the folder that are done already
   {"event": "evaluation", "id": 7, "turn": 100, "epoch": 1.0,
    "split": "validation", "accuracy": 0.93, "loss": 0.21, ...}
             while it runs, at each evaluation (evaluate_every); NaN is null.
@@ -390,17 +390,19 @@ It answers, with the proposal's `id`:
             and "test_loss" beside them; else "test"
   {"event": "end", "id": 7, "state": "done", ..., "best_accuracy": 0.95,
    "best_loss": 0.18, "seed": 1, "folder": RUN, "evaluations": [...]}
-            the last evaluation, the best ones and all; `state` is done, failed
-            (with "error"), pruned, or stopped (interrupted: proposed again it
-            goes on). "cached": true when it was known and not run again
+            the last evaluation, the best values, and all evaluations; `state`
+            is done, failed (with "error"), pruned, or stopped (interrupted; it
+            continues when it is proposed again). "cached": true when the result
+            was known and nothing was run
   {"event": "error", "id": 7, "line": 3, "error": "..."}
-            that line was no request, or its config is wrong; nothing was run
+            the line was no valid request, or its config is wrong; nothing was
+            run
 
 A proposal with the values and seed of an earlier one, in the same folder, is
-not run again: it has the same answers, also in a later session. One that was
-pruned or interrupted goes on from its checkpoint; one that failed is tried
-again with --on-failure retry. sweep.json lists the cells as for any sweep, and
-sluice report shows them. Exit status: 0, 3 when one failed, 4 when stopped.
+not run again: it has the same answers, also in a later session. A pruned or
+interrupted run continues from its checkpoint; a failed one is tried again with
+--on-failure retry. sweep.json lists the cells as for any sweep, and sluice
+report shows them. Exit status: 0: all done, 3: some failed, 4: interrupted.
 )";
 }
 

@@ -47,10 +47,9 @@ void read_range(Fields& fields, const char* key, const char* text,
 /// The values of a key, which is a list of anything.
 void read_values(Fields& fields, Axis& axis) {
   ConfigNode values;
-  fields.key(
-      "values", values, "list",
-      {.text =
-           "the values that it takes; a table replaces the one of the config"});
+  fields.key("values", values, "list",
+             {.text = "values of the key; one that is a table replaces the "
+                      "config's table"});
   if (const auto* list = std::get_if<ConfigNode::Array>(&values.value))
     axis.values = *list;
   else if (fields.has("values"))
@@ -63,21 +62,26 @@ Axis read_axis(Fields& fields) {
              {.text = "key of the config that it sets, as in optimizer.lr"});
   read_values(fields, axis);
   fields.key("labels", axis.labels,
-             {.text = "how the values are called in tables, one for each"});
-  read_range(fields, "uniform", "of a random sweep: [low, high]",
+             {.text = "names of the values in tables, one for each value"});
+  read_range(fields, "uniform",
+             "in a random sweep: [low, high], drawn uniformly",
              Range::Kind::uniform, axis);
-  read_range(fields, "log_uniform", "likewise, uniform in the logarithm",
+  read_range(fields, "log_uniform",
+             "in a random sweep: [low, high], drawn uniformly in "
+             "the logarithm",
              Range::Kind::log_uniform, axis);
-  read_range(fields, "int", "likewise, whole numbers with both ends",
-             Range::Kind::integer, axis);
+  read_range(
+      fields, "int",
+      "in a random sweep: [low, high], a whole number, both ends included",
+      Range::Kind::integer, axis);
   fields.key("with", axis.with,
-             {.text = "key of an axis before: they move together, first value "
-                      "with first value"});
+             {.text = "key of an earlier axis: both change together, first "
+                      "value with first value"});
   std::string when;
   fields.key("when", when,
-             {.text = "\"key=a,b\": holds only in cells where an axis before "
-                      "has set key so; axes of one key may stand beside each "
-                      "other where each has its condition"});
+             {.text = "\"key=a,b\": this axis holds only in cells where an "
+                      "earlier axis has set that key to one of these values; "
+                      "several axes may set one key if each has a condition"});
   if (!when.empty()) axis.when = when_of_text(when);
   return axis;
 }
@@ -128,21 +132,22 @@ void describe_sweep(Fields& fields, Written& written) {
   if (fields.has("name")) check_name(fields, sweep.name);
   fields.key(
       "kind", kind,
-      {.text = "how cells are made: product of the axes; all axes moving "
-               "together; the cells of [[sweep.cell]]; or drawn at random",
+      {.text = "how cells are made. grid: every combination of the axes' "
+               "values; zip: all axes change together; list: the cells of "
+               "[[sweep.cell]]; random: values are drawn",
        .allowed = {"grid", "zip", "list", "random"}});
   fields.key("seeds", written.seeds, "integer | list of integers",
-             {.text = "runs of each cell: so many, from the config's seed on, "
-                      "or these; default: 1"});
+             {.text = "seeds of each cell's runs: a number of them, counted "
+                      "from the config's seed, or a list; default: 1"});
   fields.key(
       "samples", sweep.samples,
       {.text = "number of cells of a random sweep", .min = 0, .max = 1e4});
   fields.key("sample_seed", sweep.sample_seed,
-             {.text = "seed that the cells of a random sweep are drawn by: "
-                      "cell i is the same whatever their number"});
+             {.text = "seed from which a random sweep's cells are drawn; cell "
+                      "i is the same whatever `samples` is"});
   fields.key("slurm", sweep.slurm,
-             {.text = "options of sbatch, in one line, for --launcher slurm"});
-  fields.section("halving", "the worse cells stop before their end",
+             {.text = "options of sbatch for --launcher slurm, in one line"});
+  fields.section("halving", "successive halving: the worse cells stop early",
                  [&](Fields& table) {
                    Halving halving = read_halving(table);
                    if (!halving.rungs.empty()) sweep.halving = halving;
@@ -155,7 +160,7 @@ void describe_sweep(Fields& fields, Written& written) {
                   axis.reject("key", "an axis needs the key that it sets");
                 sweep.axes.push_back(std::move(read));
               });
-  fields.list("cell", "of kind = \"list\"",
+  fields.list("cell", "a cell, with kind = \"list\"",
               [&](Fields& cell, std::int64_t index) {
                 ListedCell read = read_cell(cell);
                 if (index >= 0) sweep.cells.push_back(std::move(read));
@@ -291,7 +296,7 @@ void check_axis(const Sweep& sweep, const Axis& axis) {
   };
   if (axis.key == "seed" || axis.key == "sweep" ||
       axis.key.starts_with("sweep."))
-    fail("can't be an axis; seeds are given with --seeds or sweep.seeds");
+    fail("this key can't be an axis; give seeds with --seeds or sweep.seeds");
   if (axis.values.empty() && !axis.range)
     fail("has no values; give values = [...]");
   if (!axis.labels.empty() && axis.labels.size() != axis.values.size())

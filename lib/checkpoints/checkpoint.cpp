@@ -46,8 +46,9 @@ NamedTensors read_all(const std::string& checkpoint,
     if (wanted(path)) files.push_back(path);
   }
   if (error || files.empty())
-    throw UserError("{}: no checkpoint: {}", checkpoint,
-                    error ? error.message() : "it has no block-*.safetensors");
+    throw UserError(
+        "{}: no checkpoint, nor a safetensors file: {}", checkpoint,
+        error ? error.message() : "the folder has no block-*.safetensors");
   std::sort(files.begin(), files.end());
   NamedTensors all;
   for (const std::string& file : files)

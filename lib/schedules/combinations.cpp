@@ -68,8 +68,8 @@ void check_lockstep(const std::vector<Traits>& boundaries, bool model_norm,
     if (micro_batches.count > 1 &&
         (boundary.delay > 0 || boundary.target_delay > 0))
       throw UserError(
-          "boundary {}: its delay counts turns, so pipeline.micro_batches must "
-          "be 1",
+          "boundary {}: its policy has a delay, which counts whole turns: set "
+          "pipeline.micro_batches = 1, or choose a policy without a delay",
           k);
     check_upper(boundary, k);
     check_inbox_in_lockstep(boundary.inbox, k);

@@ -122,7 +122,8 @@ std::span<const OpRow> op_rows() {
             .in = into_forward,
             .out = out_of_forward,
             .costs_as = Op::forward,
-            .cost_text = "of a batch: one for all blocks, or one for each"},
+            .cost_text = "time of a forward of a batch: one number for all "
+                         "blocks, or one for each"},
       OpRow{.op = Op::backward,
             .letter = 'B',
             .name = "backward",
@@ -132,7 +133,7 @@ std::span<const OpRow> op_rows() {
             .in = into_backward,
             .out = out_of_backward,
             .costs_as = Op::backward,
-            .cost_text = "likewise, without what follows"},
+            .cost_text = "time of a backward, without the update"},
       OpRow{.op = Op::update,
             .letter = 'U',
             .name = "update",
@@ -144,7 +145,7 @@ std::span<const OpRow> op_rows() {
             .follows = {Op::backward, Op::backward_weights},
             .is_due = fills_window,
             .costs_as = Op::update,
-            .cost_text = "likewise"},
+            .cost_text = "time of an update"},
       OpRow{.op = Op::evaluate,
             .letter = 'E',
             .name = "evaluate",
@@ -160,7 +161,7 @@ std::span<const OpRow> op_rows() {
             .takes = Mark::lesson,
             .in = into_learn,
             .costs_as = Op::learn,
-            .cost_text = "likewise, what a synthesizer learns from a batch"},
+            .cost_text = "time in which a synthesizer learns from a batch"},
       OpRow{.op = Op::save,
             .letter = 'C',
             .name = "checkpoint",
@@ -174,7 +175,7 @@ std::span<const OpRow> op_rows() {
             .takes = Mark::predicted,
             .in = into_learn_input,
             .costs_as = Op::learn_input,
-            .cost_text = "likewise, what the input model of an unlock learns "
+            .cost_text = "time in which the input model of an unlock learns "
                          "from a batch"},
       OpRow{.op = Op::backward_input,
             .letter = 'D',
@@ -186,8 +187,8 @@ std::span<const OpRow> op_rows() {
             .out = out_of_backward,
             .costs_as = Op::backward,
             .cost_share = 0.5,
-            .cost_text = "likewise, of a backward in two halves the first, "
-                         "which sends down; 0: half of it"},
+            .cost_text = "time of the first half of a split backward, which "
+                         "sends the gradient down; 0: half of `backward`"},
       OpRow{.op = Op::backward_weights,
             .letter = 'W',
             .name = "backward weights",
@@ -196,7 +197,8 @@ std::span<const OpRow> op_rows() {
             .leaves = left_by_backward,
             .costs_as = Op::backward,
             .cost_share = 0.5,
-            .cost_text = "likewise, the second, of the weights"},
+            .cost_text = "time of its second half, the gradients of the "
+                         "weights"},
   };
   return rows;
 }

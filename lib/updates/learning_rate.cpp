@@ -27,7 +27,9 @@ void LearningRate::describe(Fields& fields) {
           {.text = "shape of the learning rate after the warm-up",
            .decides = true});
     s.key("warmup_epochs", warmup_epochs,
-          {.text = "linear rise from 0", .unit = "epochs", .min = 0});
+          {.text = "epochs in which the rate rises linearly from 0",
+           .unit = "epochs",
+           .min = 0});
     if (schedule == RateSchedule::step) {
       s.key("milestones", milestones,
             {.text = "epochs after which the rate is multiplied by `factor`",

@@ -73,30 +73,33 @@ void OptimizerOptions::describe(Fields& fields) {
   const OptimizerRow& row =
       choose(fields, "name", optimizers(), name, "optimizer");
   learning_rate.describe(fields);
-  fields.key("weight_decay", weight_decay,
-             {.text = "pull of every weight towards 0", .min = 0});
+  fields.key(
+      "weight_decay", weight_decay,
+      {.text = "factor by which every weight is pulled towards 0", .min = 0});
   make = row.make(fields, *this);
-  fields.list(
-      "groups", "parameters that differ",
-      [&](Fields& group, std::int64_t index) {
-        ParameterGroup values;
-        values.weight_decay = weight_decay;
-        group.key(
-            "match", values.match,
-            {.text = "shell patterns of names; the first group that matches "
-                     "holds"});
-        group.key("weight_decay", values.weight_decay,
-                  {.text = "weight decay of these parameters", .min = 0});
-        group.key("lr_scale", values.lr_scale,
-                  {.text = "factor of the learning rate", .min = 0});
-        if (index < 0) return;
-        if (values.match.empty())
-          group.reject("match", "a group needs at least one pattern");
-        groups.push_back(values);
-      });
+  fields.list("groups", "parameters that differ",
+              [&](Fields& group, std::int64_t index) {
+                ParameterGroup values;
+                values.weight_decay = weight_decay;
+                group.key("match", values.match,
+                          {.text = "shell patterns of parameter names; the "
+                                   "first group that matches "
+                                   "holds"});
+                group.key(
+                    "weight_decay", values.weight_decay,
+                    {.text = "weight decay of these parameters", .min = 0});
+                group.key("lr_scale", values.lr_scale,
+                          {.text = "factor of the learning rate", .min = 0});
+                if (index < 0) return;
+                if (values.match.empty())
+                  group.reject("match", "a group needs at least one pattern");
+                groups.push_back(values);
+              });
   fields.section("clip", "of the gradient's norm", [&](Fields& clip) {
-    clip.key("norm", clip_norm,
-             {.text = "largest norm; 0 clips nothing", .min = 0});
+    clip.key(
+        "norm", clip_norm,
+        {.text = "largest norm; a greater one is scaled down to it; 0: off",
+         .min = 0});
     clip.key("scope", clip_scope,
              {{"block", ClipScope::block}, {"model", ClipScope::model}},
              {.text = "what the norm is taken over: a block or the whole "

@@ -24,7 +24,9 @@ struct RmspropOptions {
     fields.key("epsilon", epsilon,
                {.text = "added to the root of the mean", .min = 0});
     fields.key("momentum", momentum,
-               {.text = "part of the velocity that stays", .min = 0, .max = 1});
+               {.text = "part of the velocity that is kept at a step",
+                .min = 0,
+                .max = 1});
     fields.key("centered", centered,
                {.text = "divide by the deviation from the mean gradient"});
   }

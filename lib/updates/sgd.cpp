@@ -92,7 +92,9 @@ class Sgd final : public VelocityOptimizer {
 
 MakeOptimizer read_sgd(Fields& fields, OptimizerOptions& options) {
   fields.key("momentum", options.momentum,
-             {.text = "part of the velocity that stays", .min = 0, .max = 1});
+             {.text = "part of the velocity that is kept at a step",
+              .min = 0,
+              .max = 1});
   fields.key("nesterov", options.nesterov,
              {.text = "look ahead along the velocity"});
   if (options.nesterov && options.momentum == 0)

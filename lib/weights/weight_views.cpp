@@ -18,22 +18,22 @@ void check_predict(const OptimizerOptions& optimizer);
 std::span<const WeightViewRow> weight_views() {
   static constexpr WeightViewRow kRows[] = {
       {"stash",
-       "those of its forward, with its graph kept",
+       "those of its forward, whose graph is kept",
        {.make = make_stash}},
       {"recompute",
        "those of its forward, with the graph built anew",
        {.make = make_recompute, .forwards_again = true}},
       {"mixed",
-       "today's, with the activations of its forward",
+       "the present ones, with the activations of its forward",
        {.make = make_mixed, .of_today = true}},
       {"current",
-       "today's, with the input replayed",
+       "the present ones, after its input is forwarded again",
        {.make = make_current, .forwards_again = true, .of_today = true}},
       {"predict",
        "those that the optimizer's velocity predicted at its forward",
        {.make = make_predict, .check = check_predict}},
       {"double_buffer",
-       "after the updates of all windows but the last one before its own",
+       "those before the previous update",
        {.make = make_double_buffer, .by_window = true}},
   };
   return kRows;

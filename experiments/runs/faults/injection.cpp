@@ -25,22 +25,22 @@ struct Form {
 
 constexpr std::array kForms = {
     Form{"kill", What::kill, "kill block K @ WHEN",
-         "its worker process gets SIGKILL, as from a full memory"},
+         "the worker process of block K gets SIGKILL, as when memory runs out"},
     Form{"stop", What::stop, "stop block K @ WHEN",
-         "its worker process gets SIGSTOP: it is silent, and lives"},
+         "the worker process gets SIGSTOP: it exists, but sends nothing"},
     Form{"hang", What::hang, "hang block K @ WHEN",
-         "its worker says that it lives, and does nothing any more"},
+         "the worker goes on sending heartbeats, but does nothing else"},
     Form{"delay", What::delay, "delay A->B TIME",
-         "every message of block A to block B arrives so much later: 20ms, "
+         "every message from block A to block B arrives later by TIME: 20ms, "
          "0.5s"},
     Form{"slow", What::slow, "slow block K xFACTOR",
-         "it computes so much longer: x1.5; what it waits is not counted"},
+         "computing takes FACTOR times as long (x1.5); waiting does not"},
     Form{"corrupt", What::corrupt, "corrupt A->B @ TURN",
-         "a bit flips in a frame of block A to block B, after its checksums "
+         "a bit flips in a frame from block A to block B, after its checksums "
          "were computed"},
     Form{"fail", What::fail_checkpoint, "fail checkpoint @ TURN",
-         "block 1 can't write its part of the first checkpoint from that turn "
-         "on, as on a full disk"},
+         "block 1 can't write its part of the first checkpoint at or after "
+         "that turn, as on a full disk"},
 };
 
 std::vector<std::string> split(std::string_view text, char at) {
@@ -260,17 +260,17 @@ std::string to_text(const std::vector<Injection>& injections) {
 std::string injections_manual() {
   std::string text =
       "sluice run CONFIG --inject \"FAULT; FAULT; ...\" makes faults happen, "
-      "to see how a\nrun meets them (engine = \"processes\"; the keys "
-      "on_failure and timeout say how).\nA run that comes to its end has the "
+      "to test how a\nrun handles them (engine = \"processes\"; the keys "
+      "on_failure and timeout decide).\nA run that reaches its end has the "
       "numbers of a run without faults.\n\n";
   for (const Form& form : kForms)
     text += fmt::format("  {:<24}{}\n", form.form, form.text);
   return text +
-         "\nWHEN is a TURN, or `start`: when the block is made; or `evaluation "
-         "N`, `checkpoint N`:\nwhen it begins with the first one after N turns "
-         "or more. A TURN is `turn N`, or N alone:\nthe first turn from N on. "
-         "What has a WHEN or TURN happens once, and not again after a "
-         "restart.\n\n"
+         "\nWHEN is a TURN; or `start`: when the block is made; or `evaluation "
+         "N` or `checkpoint N`:\nwhen the block begins the first evaluation or "
+         "checkpoint after N turns or more.\nTURN is `turn N`, or N alone: the "
+         "first turn from N on. A fault with a WHEN or TURN\nhappens once, and "
+         "not again after a restart.\n\n"
          "  --inject \"kill block 2 @ turn 50; stop block 1 @ checkpoint "
          "100\"\n"
          "  --inject \"delay 1->2 20ms; slow block 1 x1.5\"\n";

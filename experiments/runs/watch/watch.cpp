@@ -124,8 +124,7 @@ std::string row(const Json& block, int slowest, double now) {
 std::string read_status(const std::string& folder) {
   if (!std::filesystem::exists(status_of_run(folder)))
     throw UserError(
-        "{}: has no status.json: is it the folder of a run, and has that "
-        "begun?",
+        "{}: has no status.json: give the folder of a run that has begun",
         folder);
   return read_file(status_of_run(folder), kMostStatusBytes);
 }

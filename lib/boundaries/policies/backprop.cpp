@@ -11,8 +11,8 @@ MakeBoundary configure_backprop(Fields& options, const PlugIns&) {
   std::int64_t reach = 0;
   options.key(
       "reach", reach,
-      {.text = "how many blocks further up the head of a loss may stand "
-               "whose gradient passes; 0: no limit",
+      {.text = "gradients pass this boundary only from losses of the next "
+               "`reach` blocks above it; 0: from all",
        .unit = "blocks",
        .min = 0,
        .max = 1000});

@@ -22,7 +22,7 @@ MethodPage describe_features_replay() {
       .batch_norm =
           "a batch is forwarded twice; statistics = \"forward\" "
           "or \"replay\" moves them once, \"both\" (what the published code "
-          "does) twice: a model with BatchNorm must have it said",
+          "does) twice: a model with BatchNorm needs this key",
       .randomness =
           "keyed by the batch: the replay draws the masks of the first "
           "forward again (the published code does not)",

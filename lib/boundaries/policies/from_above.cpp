@@ -70,8 +70,8 @@ void read_statistics(Fields& options, std::optional<StatisticsAt>& statistics) {
                     {"replay", StatisticsAt::replay},
                     {"both", StatisticsAt::both}},
                    {.text = "which of the two forwards of a batch moves "
-                            "BatchNorm's running statistics; a model with "
-                            "BatchNorm must have it said"});
+                            "BatchNorm's running statistics; required for a "
+                            "model with BatchNorm"});
 }
 
 }  // namespace sluice

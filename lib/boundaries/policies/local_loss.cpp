@@ -93,9 +93,9 @@ std::optional<ReplayOptions> read_buffer(Fields& options) {
   std::int64_t batches = is_wanted ? 1 : 0;
   options.section(
       "buffer",
-      "with schedule = \"free\": whole batches, activations and labels, of "
-      "which the block above takes one when it wants one, so that neither "
-      "waits for the other",
+      "with schedule = \"free\": a replay buffer of batches (activations and "
+      "labels), from which the block above reads, so that neither block waits "
+      "for the other",
       [&](Fields& fields) {
         fields.key("batches", batches,
                    {.text = "batches that the buffer holds; 0: no buffer",
@@ -108,14 +108,16 @@ std::optional<ReplayOptions> read_buffer(Fields& options) {
              {"fifo", ReplayOrder::fifo},
              {"reservoir", ReplayOrder::reservoir}},
             {.text =
-                 "which batch is read: of those used least the newest (as in "
-                 "DGL's code) or the oldest, where a full buffer drops its "
-                 "oldest; or any, of a uniform sample of all that was "
-                 "written"});
+                 "which batch is read. priority_lifo: the newest of those used "
+                 "least, as in DGL's code; fifo: the oldest of those used "
+                 "least; with both, a full buffer drops its oldest batch. "
+                 "reservoir: a random one, and the buffer holds a uniform "
+                 "sample of all batches written"});
         fields.key("max_reuse", replay.max_reuse,
-                   {.text = "how often a batch is used again; then it leaves, "
-                            "and the block below waits before the one above "
-                            "could run out. -1: any number of times",
+                   {.text = "how often a batch is used again before it leaves "
+                            "the buffer; if limited, the block below waits "
+                            "for room, so that the block above never runs "
+                            "out of batches. -1: any number of times",
                     .unit = "times",
                     .min = -1,
                     .max = 1e6});
@@ -130,11 +132,11 @@ void read_slow_consumer(Fields& options, SlowConsumer& consumer) {
               {{"block", SlowConsumer::block},
                {"drop_oldest", SlowConsumer::drop_oldest},
                {"latest", SlowConsumer::latest}},
-              {.text = "with schedule = \"free\": what becomes of activations "
-                       "for which the block above has no time. block: this "
-                       "block waits; drop_oldest: four wait to be sent, and of "
-                       "more the oldest is dropped; latest: only the newest "
-                       "waits. What was dropped is counted and recorded"});
+              {.text = "with schedule = \"free\": what to do when the block "
+                       "above is slower. block: this block waits; drop_oldest: "
+                       "up to four batches wait to be sent, then the oldest is "
+                       "dropped; latest: only the newest waits. Dropped "
+                       "batches are counted and recorded"});
 }
 
 }  // namespace

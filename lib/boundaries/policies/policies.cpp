@@ -35,7 +35,7 @@ std::span<const PolicyRow> policies() {
        "the loss of an auxiliary head (greedy, arXiv:1901.08164)",
        {configure_local_loss, describe_local_loss}},
       {"synthetic_gradient",
-       "what a synthesizer makes of the features (DNI, arXiv:1608.05343)",
+       "a synthesizer's prediction from the features (DNI, arXiv:1608.05343)",
        {configure_synthetic_gradient, describe_synthetic_gradient}},
       {"target_projection",
        "a fixed random projection of the label (DRTP, arXiv:1909.01311)",

@@ -139,9 +139,10 @@ class SyntheticGradient final : public Lower {
 
 void read_lam_target(Fields& options, std::optional<double>& lam_target) {
   constexpr const char* kText =
-      "the weight of the gradient from above in what the synthesizer below "
-      "learns from, the rest being the synthetic one's; above 0 the block "
-      "waits for it; default: as in the signal, so 0 without a blend";
+      "weight of the gradient from above in the target of the synthesizer "
+      "below; the rest is the weight of the synthetic gradient. Above 0 the "
+      "block waits for the gradient from above. Default: as in the signal, so "
+      "0 without a blend";
   if (!options.has("lam_target")) {
     // Described, but left out of the resolved config.
     ConfigNode none;
@@ -158,19 +159,19 @@ MakeBoundary configure_synthetic_gradient(Fields& options,
                                           const PlugIns& plug_ins) {
   Options chosen;
   options.key("target_delay", chosen.target_delay,
-              {.text = "turns after which the synthesizer learns from a batch: "
-                       "with 0 before it is used on the next, which makes the "
-                       "block wait for the one above",
+              {.text = "turns after which the synthesizer learns from a batch; "
+                       "with 0 it learns before it predicts for the next "
+                       "batch, so that the block waits for the one above",
                .unit = "turns",
                .min = 0,
                .max = 1});
   read_lam_target(options, chosen.lam_target);
   options.key("raw_target", chosen.raw_target,
-              {.text = "the synthesizer learns the gradient itself, as in "
-                       "published code, instead of the gradient times the "
-                       "batch size: under Adam it then overshoots"});
+              {.text = "train the synthesizer on the gradient itself, as "
+                       "published code does, instead of on the gradient times "
+                       "the batch size; with Adam it then overshoots"});
   MakePredictor make;
-  options.section("synthesizer", "what predicts the gradient",
+  options.section("synthesizer", "the network that predicts the gradient",
                   [&](Fields& fields) {
                     make = plug_ins.synthesizer(fields);
                     chosen.optimizer = read_own_optimizer(fields);

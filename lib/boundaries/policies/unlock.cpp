@@ -118,8 +118,8 @@ std::unique_ptr<Upper> make_input_model_end(
 
 std::optional<OptimizerOptions> read_own_optimizer(Fields& options) {
   constexpr const char* kText =
-      "its own, as [optimizer], with the defaults there for what it leaves "
-      "out; without it, the block's";
+      "an optimizer of its own, with the keys and defaults of [optimizer]; "
+      "without this table, that of the block";
   if (!options.has("optimizer")) {
     // Described, but left out of the resolved config.
     ConfigNode none;

@@ -73,7 +73,7 @@ TEST(PerBlockTables, TheLaterLayerWinsBetweenLastAndItsNumber) {
 
 TEST(PerBlockTables, ANumberThatIsNotThereIsAnError) {
   EXPECT_EQ(error_of(table("3 = {x = 1}\n"), 2),
-            "a.toml:1: boundary.3: there are only 2, numbered from 1");
+            "a.toml:1: boundary.3: there are only numbers 1 to 2");
   EXPECT_EQ(error_of(table("1 = {x = 1}\n"), 0),
             "a.toml:1: boundary.1: there is none");
 }
@@ -85,14 +85,14 @@ TEST(PerBlockTables, ANumberOfAFormerCutIsIgnoredAndTold) {
   EXPECT_EQ(made.tables.literal(), "{1 = {x = 1}, 2 = {x = 1}}");
   ASSERT_EQ(made.ignored.size(), 1U);
   EXPECT_EQ(made.ignored[0],
-            "a.toml:2: boundary.3: there are only 2, numbered from 1");
+            "a.toml:2: boundary.3: there are only numbers 1 to 2");
 }
 
 TEST(PerBlockTables, ANumberBesideTheCutIsAnErrorAllTheSame) {
   ConfigNode written = table("3 = {x = 2}\n");
   apply_override(written, "3.x=4");
   EXPECT_EQ(error_of(written, 2, {.recut_in = kCommandLineLayer}),
-            "a.toml:1: boundary.3: there are only 2, numbered from 1");
+            "a.toml:1: boundary.3: there are only numbers 1 to 2");
 }
 
 TEST(PerBlockTables, ACommonKeyThatNothingTakesIsAnError) {

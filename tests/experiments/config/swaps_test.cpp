@@ -218,8 +218,8 @@ TEST_F(Swaps, TablesOfAFormerCutAreLeftOut) {
       "[optimizer.4]\nlr = 0.5\n";
   EXPECT_THAT(
       left_out(config(four, {"blocks=2"})),
-      ElementsAre("a.toml:7: boundary.3: there is only 1, numbered from 1",
-                  "a.toml:9: optimizer.4: there are only 2, numbered from 1"));
+      ElementsAre("a.toml:7: boundary.3: there is only number 1",
+                  "a.toml:9: optimizer.4: there are only numbers 1 to 2"));
   EXPECT_THAT(left_out(config(four, {})), IsEmpty());
   EXPECT_THAT(left_out(config(four, {"blocks=4"})), IsEmpty());
   const Cell cell = {.values = {{"blocks", {.value = std::int64_t{1}}}}};
@@ -231,7 +231,7 @@ TEST_F(Swaps, TablesOfAFormerCutAreLeftOut) {
 TEST_F(Swaps, TablesThatWereMeantForThisCutAreErrors) {
   const std::string three = "[boundary.3]\npolicy = 'delayed_gradient'\n";
   EXPECT_EQ(error_of(config("blocks = 2\n" + three, {})),
-            "a.toml:7: boundary.3: there is only 1, numbered from 1");
+            "a.toml:7: boundary.3: there is only number 1");
   EXPECT_THAT(error_of(config("blocks = 2\n" + three, {"blocks=2"})),
               HasSubstr("boundary.3"));
   EXPECT_THAT(error_of(config(three, {})), HasSubstr("boundary.3"));

@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
                "optimizer.lr"},
         Misuse{"HugeNumberOfABoundary",
                "boundary = {99999999999999999999 = {policy = 'backprop'}}",
-               "numbered from 1"},
+               "there is only number 1"},
         Misuse{"GroupWithoutPattern", "optimizer = {groups = [{lr_scale = 2}]}",
                "pattern"},
         Misuse{"BlendOfNothing",

@@ -121,9 +121,9 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"ThatIsOutOfRangeForAll", "optimizer = {lr = -1}",
               "optimizer.lr: -1 is out of range"},
         Wrong{"OfOneBoundaryThatIsNotThere", "boundary = {5 = {}}",
-              "boundary.5: there is only 1, numbered from 1"},
+              "boundary.5: there is only number 1"},
         Wrong{"OfABoundaryOf309Digits", "boundary = {" + kLong + " = {}}",
-              "99...: there is only 1"},
+              "99...: there is only number 1"},
         Wrong{"OfNoBoundary", "blocks = 1\nboundary = {1 = {}}",
               "there is none"}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -188,7 +188,7 @@ TEST(MicroBatchRuns, AreRefusedInWords) {
               ThrowsMessage<UserError>(HasSubstr("batch_size = 8")));
   EXPECT_THAT(refused("pipeline.micro_batches = 2\n"
                       "boundary = {policy = 'delayed_gradient'}\n"),
-              ThrowsMessage<UserError>(HasSubstr("its delay counts turns")));
+              ThrowsMessage<UserError>(HasSubstr("which counts whole turns")));
   EXPECT_THAT(refused("schedule = 'free'\npipeline.order = 'gpipe'\n"),
               ThrowsMessage<UserError>(HasSubstr("an order needs turns")));
   EXPECT_THAT(refused("pipeline.micro_batches = 2\nprobe = {every = 1}\n"),
