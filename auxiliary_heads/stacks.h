@@ -8,21 +8,21 @@
 
 namespace sluice {
 
-// What several heads are built from. Members are called "conv1", "norm1",
-// "conv2" and so on, or "linear1".
+// Stacks of layers that several heads are built from. Layers are named "conv1",
+// "norm1", "conv2" and so on, or "linear1".
 
-/// C -> C, size x size (odd), the map's size kept.
+/// A convolution C -> C with a size x size kernel (odd); maps keep their size.
 torch::nn::Conv2d convolution(std::int64_t channels, std::int64_t size,
                               bool bias);
 
-/// count times [convolution, BatchNorm, ReLU] on [N, C, H, W].
+/// A stack of `count` times [convolution, BatchNorm, ReLU] on [N, C, H, W].
 torch::nn::Sequential convolutions(std::int64_t count, std::int64_t channels,
                                    std::int64_t size, bool bias = false);
 
-/// count times [linear, BatchNorm, ReLU] on [N, C].
+/// A stack of `count` times [linear, BatchNorm, ReLU] on [N, C].
 torch::nn::Sequential linear_layers(std::int64_t count, std::int64_t width);
 
-/// `x` itself when there is nothing in the stack.
+/// The output of the stack for `x`; `x` itself when the stack is empty.
 at::Tensor through(torch::nn::Sequential& stack, const at::Tensor& x);
 
 }  // namespace sluice

@@ -4,11 +4,11 @@
 
 namespace sluice {
 
-// Each reads the same options; the kind of layers follows from the features.
+// Both read the same options; the kind of layers follows from the features.
 
-/// From h_k, the gradient at h_k.
+/// Configures a synthesizer, which predicts the gradient at h_k from h_k.
 MakePredictor configure_synthesizer(Fields& options);
-/// From the model's input, the features at the boundary.
+/// Configures an input model, which predicts h_k from the model's input.
 MakePredictor configure_input_model(Fields& options);
 
 }  // namespace sluice

@@ -64,10 +64,10 @@ class Network {
 
   /// Logits of the whole network in evaluation mode, the codecs of its
   /// boundaries included: [N, classes], of texts [N, T, classes]. Computed in
-  /// this thread, with the weights after the last turn; touches nothing that
-  /// training needs.
+  /// this thread, with the weights after the last turn; training is not
+  /// affected.
   at::Tensor forward(const at::Tensor& inputs);
-  /// The same with its loss and accuracy.
+  /// The logits of forward(), with their loss and accuracy.
   Evaluation evaluate(const at::Tensor& inputs, const at::Tensor& labels);
 
   /// Copies of all weights and statistics after the last turn, named as in

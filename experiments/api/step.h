@@ -23,11 +23,11 @@ class Step {
   double loss() const;
   /// Accuracy of the last block, 0..1, before its update.
   double accuracy() const;
-  /// The same of block k (from 1): of a local loss, say.
+  /// Loss and accuracy of block k (from 1), of its local loss for instance.
   double loss(int block) const;
   double accuracy(int block) const;
-  /// All that block k has to say: "loss", "accuracy", "lr", "batch" that it
-  /// applied, staleness in batches ("d_batch") and updates ("d_upd").
+  /// All figures of block k: "loss", "accuracy", "lr", the "batch" that it
+  /// applied, staleness in batches ("d_batch") and in updates ("d_upd").
   Record record(int block) const;
 
  private:

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// What blocks compute on.
+/// A device that blocks compute on.
 struct PlannedDevice {
   std::string name = {};
   double speed = 1;        ///< over that of this machine
@@ -18,8 +18,8 @@ struct PlannedDevice {
   double memory = 0;       ///< bytes; 0: unknown
 };
 
-/// Where a run is planned: devices in a row, with a link between each two
-/// neighbours. Consecutive blocks are dealt out over them evenly.
+/// The hardware that a run is planned for: a row of devices, with a link
+/// between neighbours. Consecutive blocks are spread evenly over the devices.
 struct Machine {
   std::vector<PlannedDevice> devices = {};
   std::vector<LinkCosts> links = {};  ///< index i: between devices i and i+1
@@ -29,21 +29,23 @@ struct Machine {
 /// One device with this machine's cores.
 Machine this_machine();
 
-/// From a TOML file; machine_manual() has its keys. Throws UserError for
-/// everything that is wrong with it.
+/// Reads a TOML file with the keys of machine_manual(). Throws UserError for
+/// everything that is wrong with the file.
 Machine read_machine(const std::string& path);
 std::vector<KeyDoc> machine_manual();
 
-/// How many blocks with so many threads compute on a device at a time.
+/// Number of blocks, with `threads` threads each, that fit on a device at a
+/// time.
 std::int64_t blocks_at_once(const PlannedDevice& device, std::int64_t threads);
 
 /// The device of each block, index k-1: a single block goes to the fastest.
 std::vector<std::size_t> devices_of_blocks(const Machine& machine,
                                            std::size_t blocks);
 
-/// What blocks that were measured on this machine cost on that one: devices are
-/// faster, and shared; messages between devices take their link. Messages
-/// within a device cost what they did.
+/// Costs of the blocks on `machine`, from `costs` measured on this one: divided
+/// by the speed of a block's device, and with devices shared where they have
+/// too few cores; messages between devices take the times of their link, those
+/// within a device keep theirs.
 Costs costs_on(const Machine& machine, Costs costs, std::int64_t threads);
 
 }  // namespace sluice

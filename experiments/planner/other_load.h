@@ -21,8 +21,9 @@ class OtherLoad {
   double others_before_;
 };
 
-/// Seconds that all cores together have been busy, from the text of /proc/stat,
-/// which counts them in ticks (proc_stat(5)). 0 for another text.
+/// Seconds for which all cores together have been busy, from the text of
+/// /proc/stat, which counts ticks (proc_stat(5)); 0 when `proc_stat` is no such
+/// text.
 double busy_seconds(std::string_view proc_stat, double ticks_per_second);
 
 }  // namespace sluice

@@ -10,29 +10,29 @@
 
 namespace sluice {
 
-/// What the trace.json of a run says of its steady state.
+/// Measurements of a run's steady state, from its trace.json.
 struct RecordedRun {
-  std::int64_t first_turn = 0;  ///< of those that are looked at
+  std::int64_t first_turn = 0;  ///< of the turns that are evaluated
   std::int64_t end_turn = 0;
   double seconds_per_turn = 0;
   /// Index k-1: the part of the time in which the block computes, 0..1.
   std::vector<double> utilisation = {};
-  /// Index k-1: means of what its actions took, without what they waited.
+  /// Index k-1: mean durations of the block's actions, without waiting.
   std::vector<BlockCosts> blocks = {};
-  /// Index k-1: how they differed from turn to turn, about a mean of 1.
+  /// Index k-1: how these durations varied from turn to turn, scaled to mean 1.
   std::vector<Variation> variation = {};
-  /// Index k-1 for boundary k: from the end of the action that sends a message
-  /// until it is there, the mean of those that were waited for. Below 0 where
-  /// one is there before its sender goes on; 0 when none was waited for, as in
-  /// a run on the virtual clock.
+  /// Index k-1 for boundary k: mean time from the end of the action that sends
+  /// a message until its arrival, over the messages that a block waited for.
+  /// Negative where messages arrive before the sender's action ends; 0 when
+  /// none was waited for, as in a run on the virtual clock.
   std::vector<double> latency = {};
 };
 
-/// Looks at the most turns in a row between which there was no evaluation, once
-/// the pipe has filled. Throws UserError, naming `path`, when those are less
-/// than 4. `is_busy_between`: a block that is between two actions doesn't wait
-/// for anybody, as in threads and processes in lockstep, so that an action
-/// takes what passed since the one before.
+/// Evaluates the longest sequence of turns without an evaluation, after the
+/// pipe has filled. Throws UserError, naming `path`, when that has fewer than 4
+/// turns. `is_busy_between`: the time between two actions of a block is not
+/// waiting, as in threads and processes in lockstep, and is counted to the
+/// second action.
 RecordedRun recorded_run(const TraceFile& trace, const RunPlan& plan,
                          const std::string& path, bool is_busy_between);
 

@@ -9,26 +9,27 @@
 
 namespace sluice {
 
-/// Makes tables "1", "2", ... below `path`, "boundary" or "optimizer", that all
-/// say the same into one that holds for any number. Throws UserError when they
-/// differ. A table that has no such form stays.
+/// Merges the tables "1", "2", ... under `path` ("boundary" or "optimizer")
+/// into one table that holds for every number. Throws UserError when they are
+/// not equal. A table without numbered tables stays as it is.
 void merge_numbered(ConfigNode& config, const char* path);
 
-/// The config of a run with other blocks: "4" (balanced) or "0-3,4-". Where
-/// their number changes, all boundaries, and all optimizers, must have been
-/// alike: UserError says which are not.
+/// The config of a run, cut into other blocks: "4" (balanced) or "0-3,4-". When
+/// the number of blocks changes, all boundaries must have equal settings, and
+/// all optimizers too; else throws a UserError that names the difference.
 ConfigNode cut_anew(const ConfigNode& config, const std::string& blocks);
 
-/// What the blocks of a cut cost by what those of another one did: forwards and
-/// backwards are split by the layers' part of the cost model, updates by their
-/// parameters. A head at a cut boundary is what backwards took more than the
-/// last block's part of its forward; new boundaries have the mean of those.
+/// Estimates the costs of the blocks of cut `to` from the costs of the blocks
+/// of cut `from`: times of forwards and backwards are divided among the layers
+/// by the cost model, times of updates by the number of parameters. The cost of
+/// a head is the time of its block's backward beyond what the ratio of backward
+/// to forward in the last block explains; new boundaries get the mean of these.
 std::vector<BlockCosts> recut_costs(const std::vector<BlockCosts>& costs,
                                     const Experiment& from,
                                     const Experiment& to);
 
-/// What the blocks of a cut vary by from turn to turn: each as the block of the
-/// other cut that had its first layer.
+/// Variation from turn to turn of the blocks of cut `to`: each has that of the
+/// block of cut `from` that held its first layer.
 std::vector<Variation> recut_variation(const std::vector<Variation>& variation,
                                        const Experiment& from,
                                        const Experiment& to);

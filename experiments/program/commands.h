@@ -99,8 +99,8 @@ struct PlanArguments {
   ConfigArguments config;
   std::string actions_file;  ///< schedules written by hand; empty: the config's
   std::int64_t turns = 4;
-  /// What the clock knows, beside the config's [virtual]: by its keys, as they
-  /// were typed; "1,2,1" where a block has its own number.
+  /// Values that replace keys of the config's [virtual], by key and as typed;
+  /// "1,2,1" gives one number per block.
   std::map<std::string, std::string> lists = {};
   std::map<std::string, std::string> numbers = {};
   std::vector<std::string> slow = {};  ///< "2x1.5"
@@ -148,7 +148,7 @@ void help_config_command();
 void help_sweep_command();
 void help_inject_command();
 
-/// Prints the page of predictions, which plan --compare and what-if make.
+/// Prints the help page on the predictions of plan --compare and what-if.
 void help_plan_command();
 
 }  // namespace sluice

@@ -296,8 +296,8 @@ void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
           "default: 60")
       ->check(CLI::PositiveNumber);
   command->add_option("--machine", arguments.machine,
-                      "with --compare: a TOML file with devices and links to "
-                      "predict for; see sluice help plan");
+                      "a TOML file with the devices and links to predict for; "
+                      "see sluice help plan");
   command->callback([&] { sluice::plan_command(arguments); });
 }
 

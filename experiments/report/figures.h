@@ -12,8 +12,8 @@ namespace sluice {
 /// that reads SVG knows.
 std::string figure_of(const Chart& chart);
 
-/// Writes each into its file, folder/NAME.svg, instead of all the .svg files
-/// that are there. Throws UserError when it can't.
+/// Writes each chart to folder/NAME.svg, after removing all .svg files that are
+/// in the folder. Throws UserError when that fails.
 void write_figures(const std::string& folder, const std::vector<Chart>& charts);
 
 }  // namespace sluice

@@ -9,12 +9,13 @@
 
 namespace sluice {
 
-/// The policies of a cell's boundaries, each once, bottom first: "backprop,
-/// local_loss". "backprop" when it has none, empty before any run has begun.
+/// Policies of a cell's boundaries, each named once, bottom first: "backprop,
+/// local_loss". "backprop" for a cell without boundaries; empty when none of
+/// its runs has begun.
 std::string method_of(const StudyCell& cell);
 
-/// What a cell looks like in every chart: a colour for its method, and dashes
-/// and marks of its own where cells share one.
+/// Style of a cell in every chart: a colour for its method, and different
+/// dashes and marks for the cells of one method.
 struct CellStyle {
   int colour = 0;   ///< of chart_style.h
   int variant = 0;  ///< which dashes, and which mark

@@ -26,8 +26,8 @@ struct ReportFiles {
   std::string figures = {};  ///< a folder with each chart as an SVG file
 };
 
-/// Throws UserError when a folder has no runs, one is damaged, or nothing can
-/// be written there.
+/// Writes the page, the tables and the charts. Throws UserError when a folder
+/// has no runs, a run is damaged, or a file can't be written.
 ReportFiles write_report(const ReportOptions& options);
 
 }  // namespace sluice

@@ -20,19 +20,19 @@ struct RunPoint {
 };
 using RunSeries = std::vector<RunPoint>;  ///< by turn
 
-/// What a report needs of a run's folder.
+/// The data of a run that a report needs, read from its folder.
 struct RunRecord {
   enum class State {
     done,
-    unfinished,  ///< it goes on, was interrupted or was killed
+    unfinished,  ///< it is running, was interrupted or was killed
     failed,
-    absent  ///< a sweep has not come to it yet
+    absent  ///< a sweep has not begun it yet
   };
 
   std::string folder = {};  ///< where it is, or would be
   std::int64_t seed = 0;
   State state = State::absent;
-  std::string error = {};                 ///< the line of a failed one
+  std::string error = {};                 ///< the message of a failed run
   std::optional<ConfigNode> config = {};  ///< the resolved one
   bool was_continued = false;             ///< its seconds are of several parts
   std::string made_with = {};             ///< program, libraries and machine
@@ -44,28 +44,30 @@ struct RunRecord {
   /// Turn of the evaluation that the run is judged by: that of checkpoints/best
   /// where the validation split chose it; nothing: the last one.
   std::optional<std::int64_t> chosen_turn = {};
-  /// What its own config let the test split choose: "early_stop"; empty:
+  /// What the test split decided, by the run's own config: "early_stop"; empty:
   /// nothing.
   std::string chosen_by_test = {};
   std::map<int, RunSeries> training_loss = {};  ///< by block
-  /// By figure ("cosine") and block: what was applied against back-propagation.
+  /// Comparisons of applied gradients with back-propagation ([probe]), by
+  /// figure
+  /// ("cosine") and block.
   std::map<std::string, std::map<int, RunSeries>> probes = {};
-  /// By counter ("d_batch"), block and value: how often.
+  /// Histograms of staleness: counts by counter ("d_batch"), block and value.
   std::map<std::string, std::map<int, std::map<std::int64_t, std::int64_t>>>
       staleness = {};
-  std::map<int, records::Block> blocks = {};  ///< what each has cost
+  std::map<int, records::Block> blocks = {};  ///< time and memory of each block
   std::map<int, records::Forecast> forecasts =
       {};  ///< of memory, before the first turn
   std::optional<records::Summary> summary = {};
   std::int64_t turns = 0;  ///< done, as far as records tell
 
   bool is_done() const { return state == State::done; }
-  /// The value of a series of this run at the evaluation that it is judged by;
-  /// nothing of an empty series.
+  /// The value of `series`, one of this run, at the evaluation that the run is
+  /// judged by; nothing when the series is empty.
   std::optional<double> judged(const RunSeries& series) const;
 };
 
-/// Whether it has a run's config.
+/// Whether the folder has a run's config.
 bool is_run_folder(const std::string& folder);
 
 /// Reads the folder of a run. Half a last line, which a killed run may leave,

@@ -67,7 +67,8 @@ class ChildRun {
   std::optional<ChildEnd> end_;
 };
 
-/// Texts as exec wants them, which must outlive the pointers.
+/// Pointers into `texts`, which must outlive them, with a null pointer at the
+/// end: the form in which exec takes arguments and environment.
 std::vector<char*> pointers_to(const std::vector<std::string>& texts);
 
 /// The cores that this process may use.

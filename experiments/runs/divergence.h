@@ -11,14 +11,14 @@
 
 namespace sluice {
 
-/// A loss of the run is NaN or infinite. To begin again changes nothing: a run
-/// in lockstep comes to the same bits.
+/// A loss of the run is NaN or infinite. A restart would not help: a run in
+/// lockstep would compute the same bits again.
 class Diverged : public Error {
  public:
   using Error::Error;
 };
 
-/// The exit status of a run that did.
+/// The exit status of a run that diverged.
 inline constexpr int kDivergedStatus = 5;
 
 /// Ends a run with on_nan = "stop" at the first loss that is NaN or infinite,
@@ -26,14 +26,14 @@ inline constexpr int kDivergedStatus = 5;
 /// are those of the metrics, so what log_every leaves out is not seen.
 class DivergenceGuard final : public Sink {
  public:
-  /// Takes the records of the part of the run that is being continued.
+  /// Called with each earlier record of a run that is continued.
   void recall(const Record& record);
-  /// Throws UserError at such a loss. Where blocks run side by side others may
-  /// still come, of earlier turns.
+  /// Throws UserError at a loss that is NaN or infinite. When blocks run in
+  /// parallel, records of earlier turns may still follow.
   void write(const Record& record) override;
 
-  /// The first of them, by turn and block; nothing when all were finite.
-  /// `checkpoints` is the run's folder of them.
+  /// The first loss that was NaN or infinite, by turn and block; nothing when
+  /// all were finite. `checkpoints` is the run's folder of checkpoints.
   std::optional<records::Diverged> found(const std::string& checkpoints) const;
 
  private:

@@ -10,14 +10,15 @@
 
 namespace sluice {
 
-/// What a run with `hashes = true` has written: by block, in the order of its
+/// Hashes written by a run with `hashes = true`: by block, in the order of its
 /// updates.
 using Hashes = std::map<int, std::vector<records::Hash>>;
 
-/// Throws UserError where the run has none: two that have none would be equal.
+/// Reads the hashes of a run. Throws UserError when it has none, since two runs
+/// without hashes would compare as equal.
 Hashes read_hashes(const std::string& run_folder);
 
-/// Where two runs part.
+/// The first place at which two runs differ.
 struct HashDifference {
   std::int64_t turn = 0;
   int block = 0;
@@ -27,8 +28,8 @@ struct HashDifference {
 };
 std::string to_text(const HashDifference& difference);
 
-/// The difference of the earliest turn, there of the highest block: gradients
-/// go down.
+/// The difference in the earliest turn and, in that, in the highest block,
+/// since gradients go down.
 std::optional<HashDifference> first_difference(const Hashes& left,
                                                const Hashes& right);
 

@@ -15,28 +15,29 @@
 
 namespace sluice {
 
-/// The config.toml of a run folder, and the folder of its checkpoints.
+/// Paths of the config.toml and of the checkpoints folder of a run folder.
 std::string config_of_run(const std::string& path);
 std::string checkpoints_of_run(const std::string& path);
 
-/// A run to continue: its last whole checkpoint. Without one it begins anew.
+/// The last complete checkpoint of a run to be continued; by default none, and
+/// the run begins anew.
 struct Resumed {
   std::int64_t turn = 0;
   std::string checkpoint = {};
   std::int64_t phase = 0;  ///< of the timetable, in that checkpoint
-  /// Batches before it were applied by all blocks, in a drain: Grant's.
+  /// Grant::first_batch: all blocks have applied the batches before it, in a
+  /// drain.
   std::int64_t first_batch = 0;
 };
 
-/// What a run leaves behind; a run that ended before its time is continued from
-/// it:
+/// The folder that a run writes. A run that ended early is continued from it:
 ///
 ///   config.toml    the resolved config: `sluice run config.toml` repeats it
 ///   run.json       command, versions, host, commit; changes.patch beside it
 ///                  holds what was not committed
 ///   metrics.jsonl  one record a line
 ///   events.out.tfevents.*  the same for TensorBoard
-///   status.json    how it goes, for `sluice watch`
+///   status.json    the progress of the run, for `sluice watch`
 ///   trace.json     the timeline of its first turns; the virtual engine's only
 ///                  when actions take time there
 ///   schedule.txt   the actions of blocks that ran free, a line per block, as
@@ -45,14 +46,14 @@ struct Resumed {
 ///   checkpoints/   turn-000120/block-1.safetensors ...
 ///   lock           while a process works there: lib/base/folder_lock.h
 ///   done           written last, when the run is complete
-///   model.safetensors  what `sluice export` has made of it
+///   model.safetensors  written by `sluice export`
 class RunFolder {
  public:
-  /// What a new run may do with the folder.
+  /// Options of make().
   struct Making {
     bool overwrite = false;       ///< remove the run that is there
     bool is_new = false;          ///< the folder was made for this run
-    bool may_be_refused = false;  ///< by ranks: until begin() all can come back
+    bool may_be_refused = false;  ///< keep old files until begin()
     LockOptions lock = {};
   };
   /// Makes the folder, which no other process may work in while this object
@@ -61,33 +62,34 @@ class RunFolder {
   static RunFolder make(std::string path, const Experiment& experiment,
                         const std::string& command, const Making& how);
   /// The folder of a run that is continued, with its lock, which was taken
-  /// before anything there was read: what the run wrote about what comes after
-  /// that checkpoint is forgotten. `rate` is kept in run.json: what becomes of
-  /// the learning rate, or empty. Throws UserError.
+  /// before anything there was read. Removes what the run wrote about turns
+  /// after that checkpoint. `rate` is a sentence for run.json on how the
+  /// learning rate continues, or empty. Throws UserError.
   static RunFolder reopen(std::string path, std::shared_ptr<FolderLock> lock,
                           const Experiment& experiment,
                           const std::string& command, const Resumed& from,
                           const std::string& rate = {},
                           bool may_be_refused = false);
 
-  /// The run begins: from now on what it writes stays. Without this call the
-  /// folder of a run that may be refused becomes again, in the destructor, what
-  /// it was: one that was made for it is removed. Throws UserError.
+  /// Called when the run begins: from now on its files stay. Without this call
+  /// the destructor restores the former state of the folder of a run that may
+  /// be refused, and removes a folder made for that run. Throws UserError.
   void begin();
 
-  /// The run itself goes back to a checkpoint of its own, or to its start: the
-  /// same is forgotten. Nobody may hold metrics() any more. Throws UserError.
+  /// Goes back to one of the run's own checkpoints, or to its start, and
+  /// removes what was written about later turns. No sink of metrics() may exist
+  /// any more. Throws UserError.
   void rewind(const Resumed& to);
 
   const std::string& path() const { return path_; }
   /// When the run began, in seconds since 1970.
   double started() const { return started_; }
-  /// What the continued run had written about turns before, and of its
-  /// restarts.
+  /// Records that the run wrote before it was continued: of earlier turns, and
+  /// of restarts.
   const std::vector<Record>& history() const { return history_; }
   std::string checkpoints() const { return checkpoints_of_run(path_); }
-  /// A sink for metrics.jsonl; each record is written through at once. Throws
-  /// UserError when the disk is full.
+  /// A sink for metrics.jsonl, which writes each record to the file at once.
+  /// Writing throws UserError when the disk is full.
   std::shared_ptr<Sink> metrics() const;
   void mark_done() const;
 
@@ -108,12 +110,13 @@ class RunFolder {
 /// folder has no run, or no checkpoint.
 Resumed last_checkpoint(const std::string& run_folder);
 
-/// Makes "runs/NAME-1", or that of the first number that is free: no other
-/// process gets the same. Throws UserError.
+/// Makes the folder "runs/NAME-1", or "runs/NAME-N" with the first free number
+/// N; no other process gets the same folder. Throws UserError.
 std::string make_run_folder(const std::string& name);
 
-/// The lock of a run that is continued, to be taken before it is looked at.
-/// Throws UserError when another process works there, or it is no run.
+/// Locks the folder of a run that is to be continued; call it before reading
+/// anything there. Throws UserError when another process works there, or the
+/// folder holds no run.
 std::shared_ptr<FolderLock> lock_run(const std::string& folder,
                                      LockOptions options = {});
 

@@ -14,8 +14,7 @@
 
 namespace sluice {
 
-/// A value and the name that a config writes for it: an enumerator, a flag, a
-/// row of a table.
+/// A value with its name in configs: an enumerator, a flag, a row of a table.
 template <class T>
 struct Named {
   std::string name;
@@ -24,7 +23,7 @@ struct Named {
 template <class T>
 using Names = std::vector<Named<T>>;
 
-/// The name of the first entry that has the value; empty: none has.
+/// The name of the first entry with this value; empty when there is none.
 template <class T>
 std::string name_of(const T& value,
                     const Names<std::type_identity_t<T>>& names) {
@@ -33,15 +32,17 @@ std::string name_of(const T& value,
   return {};
 }
 
-/// What a key means: the manual's text, its unit and its limits (inclusive).
+/// Documentation of a key: the manual's text, its unit and its limits
+/// (inclusive).
 struct Doc {
   std::string_view text = {};
   std::string_view unit = {};
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   std::vector<std::string> allowed = {};  ///< for strings; empty: anything
-  /// Whether it decides which other keys the table has. Where a later layer has
-  /// changed it, keys of earlier layers that nobody asks for are dropped().
+  /// Whether the value decides which other keys the table has. When a later
+  /// layer changes it, keys of earlier layers that don't exist with the new
+  /// value are dropped(), and not an error.
   bool decides = false;
 };
 
@@ -55,7 +56,7 @@ struct DroppedKey {
   bool operator==(const DroppedKey&) const = default;
 };
 
-/// One line of the manual.
+/// One entry of the manual.
 struct KeyDoc {
   std::string path = {};  ///< "optimizer.lr", "optimizer.groups[].match"
   std::string type = {};  ///< "number", "list of strings", "table", ...

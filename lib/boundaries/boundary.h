@@ -25,25 +25,26 @@
 
 namespace sluice {
 
-/// All that the lower end of a boundary gets to see of the batch whose gradient
-/// is being applied, or that it learns from.
+/// The batch whose gradient is being applied, or that is learned from, as the
+/// lower end of a boundary sees it.
 struct BatchContext {
   std::int64_t turn = 0;
   std::int64_t batch = 0;
-  /// h_k as leaves that ask for gradients: no graph leaves the block.
+  /// h_k, as leaves with requires_grad: no graph leaves the block.
   const Tensors& features;
   const at::Tensor& labels;
   /// The gradient at h_k that block k+1 sent for this batch; empty when none is
-  /// taken, at the last block, and where a reach keeps the losses apart: then
-  /// only the end's own signal is asked for.
+  /// taken, at the last block, and where a reach keeps the gradients of several
+  /// losses separate: then signal() returns only the end's own part.
   const Tensors& from_above;
   Pass pass = {};
-  /// What of traits().attachments came up with the batch.
+  /// The tensors of traits().attachments that came up with the batch.
   Attachments attachments = {};
-  /// What block k+1 sent for synthesizers to learn from; empty unless that is
-  /// another gradient than `from_above`.
+  /// The gradient that block k+1 sent as the synthesizers' target; empty unless
+  /// it differs from `from_above`.
   Tensors target_above = {};
-  /// What the upper end answered beside gradients (Upper::answer); in learn().
+  /// Tensors that the upper end sent beside gradients (Upper::answer); only in
+  /// learn().
   Tensors answer = {};
   /// The batch's share of its turn's samples, by which an end multiplies a loss
   /// of its own; 1 unless turns are cut into several batches.
@@ -53,78 +54,80 @@ struct BatchContext {
 /// The loss times the batch's share.
 at::Tensor by_share(const at::Tensor& loss, const BatchContext& context);
 
-/// A lower end's answer.
+/// Result of a lower end for a batch.
 struct Signal {
-  /// The gradient at each of the features.
+  /// Gradients at BatchContext::features, in their order.
   Tensors gradients;
-  /// The gradient of each of parameters(), in their order.
+  /// Gradients of parameters(), in their order.
   Tensors parameter_gradients;
-  /// For the metrics; undefined when the end has no loss of its own.
+  /// Loss and logits of the end, for the metrics; undefined when it has none.
   at::Tensor loss;
   at::Tensor logits;
-  Figures figures = {};  ///< more for the metrics
-  /// What the synthesizers below learn from in place of `gradients`; empty:
-  /// passed(target_above).
+  Figures figures = {};  ///< further figures for the metrics
+  /// Gradients from which the synthesizers below learn instead of `gradients`;
+  /// empty: passed(target_above).
   Tensors targets = {};
 };
 
-/// How an end that trains has learned from a batch.
+/// Result of training an end on a batch.
 struct Lesson {
   Tensors gradients;  ///< of learners(), in their order
   at::Tensor loss;    ///< for the metrics
-  std::string_view loss_name = "synthesizer_loss";  ///< there
+  std::string_view loss_name = "synthesizer_loss";  ///< in the metrics
 };
 
-/// What both ends of a boundary may train, hold and save.
+/// State that either end of a boundary may train, hold and save.
 class BoundaryEnd {
  public:
   virtual ~BoundaryEnd() = default;
-  /// What learn() trains ("synthesizers.3.last.weight"), stepped at once by an
-  /// optimizer of its own.
+  /// Parameters that learn() trains ("synthesizers.3.last.weight"); an
+  /// optimizer of their own steps them right after it.
   virtual NamedTensors learners() const { return {}; }
-  /// That optimizer's options; nullptr: those of the block's.
+  /// Options of that optimizer; nullptr: those of the block's optimizer.
   virtual const OptimizerOptions* learners_optimizer() const { return nullptr; }
   /// State that is saved but not trained (BatchNorm statistics of heads).
   virtual NamedTensors buffers() const { return {}; }
 };
 
-/// The end of boundary k at block k: where the gradient at the output of the
-/// block comes from. Touches no channel, clock or file; holds no weights but
-/// its own sources' (heads, synthesizers).
+/// The end of boundary k at block k, which gives the gradient at the block's
+/// output. Touches no channel, clock or file; holds no weights except those of
+/// its heads and synthesizers.
 class Lower : public BoundaryEnd {
  public:
-  /// What schedules know of the boundary: one answer for both ends.
+  /// Properties of the boundary from which schedules are made, for both ends.
   virtual Traits traits() const = 0;
   /// Called once for each batch that the block applies.
   virtual Signal signal(const BatchContext& context) = 0;
-  /// What becomes of a gradient from above, where a reach keeps the gradients
-  /// of several losses apart, or lam_target the synthesizers' target.
+  /// The block's gradient for one gradient from above, where several come
+  /// separately: of several losses with a reach, or the synthesizers' target
+  /// with lam_target.
   virtual Tensors passed(const Tensors& from_above) { return from_above; }
   /// Called once for each batch after its signal(), with what has arrived from
   /// above for it; only with traits().learns.
   virtual Lesson learn(const BatchContext& /*context*/) { return {}; }
-  /// What the end trains ("heads.3.classifier.weight"); the block's optimizer
+  /// Parameters of the end ("heads.3.classifier.weight"); the block's optimizer
   /// steps them together with the block's own weights.
   virtual NamedTensors parameters() const { return {}; }
-  /// What begins as a copy of weights of the model, by their names in it
-  /// ("layers.3.weight"): set when those are loaded before training.
+  /// Tensors of the end that start as copies of the model's weights, under the
+  /// names of those ("layers.3.weight"): set when initial weights are loaded.
   virtual NamedTensors copied() const { return {}; }
-  /// What was drawn once for features of these sizes and is neither trained nor
-  /// saved, for a user who wants to repeat a run elsewhere ("projections.3.0").
+  /// Tensors that were drawn once for features of these sizes and are neither
+  /// trained nor saved ("projections.3.0"): a user needs them to repeat a run
+  /// in another program.
   virtual NamedTensors constants(const Tensors& /*features*/,
                                  const at::Tensor& /*labels*/) {
     return {};
   }
 };
 
-/// What a boundary carries upwards for a batch.
+/// The content of a boundary's upward message for a batch.
 struct Payload {
   Tensors features;   ///< h_k, on the device of the block that takes it
   at::Tensor labels;  ///< on the host, as they go on to the block above
   Attachments attachments = {};  ///< on the host too
 };
 
-/// What the upper end of a boundary gets to see of a training batch.
+/// A training batch, as the upper end of a boundary sees it.
 struct InputContext {
   std::int64_t turn = 0;
   std::int64_t batch = 0;
@@ -135,26 +138,27 @@ struct InputContext {
   std::function<Payload()> data = {};
 };
 
-/// The end of boundary k at block k+1: what that block takes as its input, and
-/// what it sends down. This one takes the next payload and sends the gradients
-/// at its input. Touches no channel, clock or file.
+/// The end of boundary k at block k+1, which determines that block's input and
+/// what it sends down. This class is the plain one: the input is the next
+/// payload, and the gradients at it are sent down. Touches no channel, clock or
+/// file.
 class Upper : public BoundaryEnd {
  public:
-  /// What the block forwards of a training batch; `next` gives what comes from
-  /// below.
+  /// The input that the block forwards for a training batch; `next` waits for
+  /// the payload from below.
   virtual Payload inputs(const InputContext& context,
                          const std::function<Payload()>& next);
-  /// What goes down beside the gradients when the block has gone backward
-  /// through a batch, not attached to anything that an update writes; only with
-  /// traits().upper == UpperEnd::answers.
+  /// Tensors sent down beside the gradients after the block's backward of a
+  /// batch; they must not share memory with weights. Only with traits().upper
+  /// == UpperEnd::answers.
   virtual Tensors answer(const Block& /*block*/) { return {}; }
-  /// Called once for each batch after its inputs(), with what has come from
-  /// below for it; only with traits().upper == UpperEnd::from_data.
+  /// Called once for each batch after its inputs(), with the payload that came
+  /// from below for it; only with traits().upper == UpperEnd::from_data.
   virtual Lesson learn(const InputContext& /*context*/,
                        const Payload& /*from_below*/) {
     return {};
   }
-  /// Bytes that it keeps of batches between the two.
+  /// Bytes kept for batches between their inputs() and their learn().
   virtual std::int64_t kept_bytes() const { return 0; }
 };
 
@@ -165,8 +169,8 @@ using MakeUpper =
 
 std::unique_ptr<Upper> make_plain_upper(const BoundarySite& site);
 
-/// Makes the two ends of a boundary, which are objects of two blocks. `site` is
-/// that of the boundary for both.
+/// Makes the two ends of a boundary, each for its own block; both get the
+/// boundary's `site`.
 struct MakeBoundary {
   MakeBoundary() = default;
   /// For policies without an upper end of their own, a lambda is enough.
@@ -180,14 +184,15 @@ struct MakeBoundary {
 };
 
 struct PlugIns;
-/// Reads the policy's options, eagerly. `plug_ins` are what it may be made of.
+/// Reads a policy's options at once. `plug_ins` are the heads, synthesizers and
+/// other parts that the policy may use.
 using ConfigurePolicy = MakeBoundary (*)(Fields& options,
                                          const PlugIns& plug_ins);
 
-/// What `sluice list methods NAME` says of a method, beside what it computes
-/// from the traits. Plain text, a paragraph each.
+/// Text of `sluice list methods NAME`, which adds what follows from the traits.
+/// Plain text, a paragraph each.
 struct MethodPage {
-  std::string_view source = {};      ///< who published it, and where
+  std::string_view source = {};      ///< authors, title, venue
   std::string_view kept = {};        ///< between a batch's forward and backward
   std::string_view batch_norm = {};  ///< which pass moves its statistics
   std::string_view randomness = {};  ///< which masks the backward sees
@@ -197,7 +202,7 @@ struct MethodPage {
   std::string_view example = {};
 };
 
-/// How a method is made, and how it is described.
+/// A method: how it is configured, and its page.
 struct Method {
   ConfigurePolicy configure = nullptr;
   MethodPage (*page)() =
@@ -205,7 +210,7 @@ struct Method {
 };
 using PolicyRow = Row<Method>;
 
-/// A new method is one source file and one row.
+/// The table of all policies; a new one is one source file and one row.
 std::span<const PolicyRow> policies();
 
 }  // namespace sluice

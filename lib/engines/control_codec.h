@@ -17,26 +17,28 @@ namespace sluice {
 
 static_assert(std::endian::native == std::endian::little);
 
-// What is said over control links, as bytes: the fields of a struct, one after
-// the other. A number, a truth value or an enum takes 8 bytes (little-endian),
-// a text its length and itself, an optional field a truth value before it.
-// There is no version: all processes of a run are of one build.
+// Encoding of the structs that are sent over control links: the fields, one
+// after the other. A number, a truth value or an enum takes 8 bytes
+// (little-endian), a text its length and itself, an optional field a truth
+// value before it. There is no version: all processes of a run are of one
+// build.
 
 /// What stopped a worker.
 enum class Cause : std::uint8_t {
   own,       ///< the worker itself
-  link,      ///< a link of it broke
-  peer_gone  ///< only that somebody else went
+  link,      ///< one of its links broke
+  peer_gone  ///< another worker is gone, which failed first
 };
 
-/// Why a worker stopped. A failure of a lesser cause explains those of others.
+/// Failure of a worker. When several fail, the one with the smallest Cause
+/// explains the others.
 struct Failure {
-  int block = 0;  ///< known by its link: it isn't said
+  int block = 0;  ///< not sent: known from the link
   Cause cause = Cause::own;
   std::string text = {};
 };
 
-/// How far a worker is, in a message of kind `progress`.
+/// Progress of a worker, in a message of kind `progress`.
 struct Progress {
   std::int64_t moves = -1;  ///< a counter
   int waits_for = -1;       ///< a block, or kNobody and the like
@@ -44,8 +46,8 @@ struct Progress {
   int action = -1;  ///< a number of Op; -1: none yet
 };
 
-/// What a message of kind `observation` tells beside its tensors: weights
-/// before a turn, or, with a batch, gradients that were applied.
+/// Header of a message of kind `observation`, whose tensors are weights before
+/// a turn or, when `batch` is set, the gradients that were applied.
 struct Observed {
   int block = 0;
   std::int64_t phase = 0;
@@ -150,7 +152,7 @@ std::string encoded(const T& said) {
   return bytes;
 }
 
-/// Nothing when the bytes are no such struct, or more than one.
+/// Decodes a struct; nothing unless the bytes are exactly one T.
 template <class T>
 std::optional<T> decoded(std::string_view bytes) {
   T said;

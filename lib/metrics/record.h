@@ -59,14 +59,13 @@ struct Record {
   bool is() const {
     return is_of(T::kKind);
   }
-  /// The struct that the record was made of; nothing when it is of another
-  /// kind.
+  /// The record as a struct T; nothing when it is of another kind.
   template <RecordKind T>
   std::optional<T> as() const {
     return is<T>() ? std::optional(read<T>()) : std::nullopt;
   }
-  /// The struct, whatever the kind. A field that the record lacks, or that is
-  /// of another type there, keeps its default.
+  /// The record as a struct T, whatever its kind. A field that the record
+  /// lacks, or has with another type, keeps its default.
   template <class T>
   T read() const;
 
@@ -74,7 +73,7 @@ struct Record {
   const Value* find(std::string_view name) const;
   /// The value as a number; `otherwise` when it is absent or no number.
   double number(std::string_view name, double otherwise) const;
-  /// The same as a whole number, cut off.
+  /// The value as a whole number, truncated; `otherwise` as above.
   std::int64_t integer(std::string_view name, std::int64_t otherwise = 0) const;
   /// The value as a text; empty when it is absent or no text.
   std::string text(std::string_view name) const;
@@ -85,8 +84,8 @@ struct Record {
   void put(std::string_view name, const T& value);
 };
 
-/// As a line of JSON without a line break, and back. NaN and infinities are
-/// written as the strings "nan", "inf", "-inf".
+/// Conversion to a line of JSON, without the line break, and back. NaN and
+/// infinities are written as the strings "nan", "inf", "-inf".
 std::string to_json(const Record& record);
 Record record_from_json(std::string_view line);
 

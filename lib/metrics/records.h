@@ -11,16 +11,16 @@
 
 #include "lib/metrics/record.h"
 
-/// Every kind of line of a metrics.jsonl, and what workers tell the run beside
-/// those. A struct lists its fields in the order in which they are written; the
-/// same list reads them. Optional fields are those that not every line of the
-/// kind has.
+/// A struct for every kind of line in a metrics.jsonl, and for the other
+/// records that workers send to the launcher. A struct lists its fields once,
+/// for writing in this order and for reading. Optional fields may be absent
+/// from a line.
 namespace sluice::records {
 
 using Bytes = std::optional<std::int64_t>;
 using Figure = std::optional<double>;
 
-/// What lines of several kinds have, for readers that don't ask for the kind.
+/// Fields that several kinds share, for readers that don't depend on the kind.
 struct Place {
   std::string kind = {};
   std::optional<std::int64_t> turn = {};
@@ -31,12 +31,12 @@ struct Place {
 
   SLUICE_FIELDS(kind, turn, block, batch, phase, time)
 };
-/// Adds the time, as the sink of a run does.
+/// Sets the field `time`; the sink of a run calls it for each record.
 void stamp(Record& record, double time);
-/// Whether a value of that name says where its line belongs: no figure.
+/// Whether `name` is a field of Place, and not a measured figure.
 bool is_place(std::string_view name);
 
-/// What a block did of a batch; part of other kinds.
+/// Fields common to all kinds about a block and a batch.
 struct OfBatch {
   std::int64_t turn = 0;
   int block = 0;
@@ -59,7 +59,7 @@ struct Train : OfBatch {
                 d_upd, figures)
 };
 
-/// What a predictor learned.
+/// Losses of a predictor (synthesizer or input model) on a batch.
 struct Lesson : OfBatch {
   NamedValues<double> losses = {};  ///< Lesson::loss_name of lib/boundaries
 
@@ -84,7 +84,7 @@ struct Evaluation {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// How far a block is, for `sluice watch`; in no metrics.jsonl.
+/// Progress of a block, for `sluice watch`; not written to metrics.jsonl.
 struct Status : OfBatch {
   double clock = 0;  ///< seconds, of the worker's machine
   double waiting_s = 0;
@@ -240,7 +240,7 @@ struct Actions {
   SLUICE_RECORD("actions", block, phase, actions)
 };
 
-/// The run ends early.
+/// Early stop of the run.
 struct EarlyStop {
   std::int64_t turn = 0;
   std::string split = {};
@@ -253,7 +253,7 @@ struct EarlyStop {
                 without_progress)
 };
 
-/// A phase of the timetable begins.
+/// Begin of a phase of the timetable.
 struct Phase {
   std::int64_t turn = 0;
   std::int64_t phase = 0;
@@ -261,10 +261,10 @@ struct Phase {
   SLUICE_RECORD("phase", turn, phase)
 };
 
-/// The run goes back to a turn, having lost a worker.
+/// Restart of the run from an earlier turn, after a worker was lost.
 struct Restart {
   std::int64_t turn = 0;
-  std::int64_t restart = 0;  ///< the how-manieth
+  std::int64_t restart = 0;  ///< number of this restart, from 1
   int block = 0;
   std::int64_t lost_turns = 0;
   double lost_seconds = 0;

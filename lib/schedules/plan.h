@@ -13,21 +13,21 @@
 
 namespace sluice {
 
-/// A part of the gradient at h_k: that of all losses which share their way
-/// down.
+/// A part of the gradient at h_k: the sum over the losses whose gradients take
+/// the same way down.
 struct GradientPart {
   bool own = false;      ///< the policy's own signal; else from above
   bool applied = true;   ///< whether it moves the block's weights
-  int leaving = kStays;  ///< which of the gradients sent down it adds to
-  /// What the synthesizers below learn from, where that is another gradient.
+  int leaving = kStays;  ///< index of the gradient sent down that it adds to
+  /// Whether it is a separate target, from which the synthesizers below learn.
   bool target = false;
 
   static constexpr int kStays = -1;
   bool operator==(const GradientPart&) const = default;
 };
 
-/// Where a block stands in its segment, the blocks between two cuts: how many
-/// of them are below it, and how many above, the nearest of which sends it the
+/// A block's place in its segment (the blocks between two cuts): the number of
+/// blocks of the segment below it and above it. The nearest above sends it the
 /// gradient that its backward waits for.
 struct Segment {
   int below = 0;
@@ -54,91 +54,92 @@ struct SeatAction {
 
 struct BlockPlan;
 struct Grant;
-/// What a block does of a grant, in its order.
+/// The actions of a block for a grant, in order.
 using BlockProgram = std::vector<Action>;
 
-/// In turn t the forwards of its batches, each followed by its backward, or
-/// with a delay by that of turn t - delay, in the order of the plan; in a drain
-/// backwards alone.
+/// The default program. In turn t: the forwards of the turn's batches, each
+/// with its backward or, with a delay, with the backward of turn t - delay;
+/// BlockPlan::order says which comes first. In a drain: backwards alone.
 BlockProgram turns_of(const BlockPlan& plan, const Grant& grant);
 
-/// What a block's schedule is made from.
+/// All that determines a block's schedule.
 struct BlockPlan {
   int block = 1;
-  /// Makes the forwards and backwards of a grant; what follows from them is put
-  /// in later (program.h).
+  /// Makes the forwards and backwards of a grant; the passes of program.h then
+  /// add the actions that follow from these.
   BlockProgram (*program)(const BlockPlan& plan, const Grant& grant) = turns_of;
-  /// More than one only without delays, which count turns.
+  /// More than one only without a delay, since delays count whole turns.
   MicroBatches micro_batches = {};
   /// d_k: the sum of the delays of the boundaries k, k+1, ... up to the first
   /// cut. Turn t applies batch t - delay.
   std::int64_t delay = 0;
   Order order = Order::forward_first;
-  /// What its backward sees when delay > 0.
+  /// Weights that the backward sees when delay > 0.
   WeightsAtBackward weights = {};
   std::optional<StatisticsAt> statistics = {};
-  /// Whether the pipe is empty at the end of a turn, else only at that of a
-  /// grant.
+  /// Whether the pipe is emptied at the end of each turn; if not, only at the
+  /// end of a grant.
   bool flush = true;
   /// Whether a backward without delay builds its graph anew, from the input.
   bool recompute = false;
   /// Whether updates come between a batch's forward and its backward.
   bool sees_old_weights() const { return delay > 0 || weights.by_window; }
-  /// Turns whose gradients are accumulated for an update.
+  /// Number of turns whose gradients one update applies.
   std::int64_t accumulate = 1;
   /// Whether backward waits for the gradient that block k+1 sends down.
   bool gradient_from_above = false;
   Segment segment = {};
   Seating seating = {};
-  /// Whether a source learns from that gradient. When backward doesn't wait for
-  /// it, learning does. Turn t learns from batch t - learn_delay.
+  /// Whether the lower end of boundary k learns from that gradient. When the
+  /// backward doesn't wait for it, learning does. Turn t learns from batch t -
+  /// learn_delay.
   bool learns = false;
   std::int64_t learn_delay = 0;
-  /// The gradient at h_k: the own part, if any, then those from above in the
-  /// order in which they arrive; the target, if it is apart, comes last.
+  /// Parts of the gradient at h_k: the block's own, if any, then those from
+  /// above in the order of arrival; a separate target comes last.
   std::vector<GradientPart> parts = {};
-  /// Whether the last gradient that arrives is but a target.
+  /// Whether the last gradient that arrives is only a target.
   bool target_from_above = false;
-  int leaving = 0;  ///< gradients sent down for a batch
+  int leaving = 0;  ///< number of gradients sent down per batch
   bool gradient_to_below() const { return leaving > 0; }
-  /// Whether all parts but a target go the same way, so that their sum is all
-  /// one needs.
+  /// Whether all parts except a target are used alike, so that their sum is
+  /// enough.
   bool is_merged() const;
-  /// Attachments of a batch, by name: those that are kept for the lower end
-  /// above the block, and those that go up with h_k for ends further up.
+  /// Names of a batch's attachments: kept for the lower end of boundary k, and
+  /// sent up with h_k for ends further up.
   std::vector<std::string> keeps = {};
   std::vector<std::string> relays = {};
-  /// What the upper end of the boundary below does.
+  /// Task of the upper end of the boundary below.
   UpperEnd upper = UpperEnd::plain;
   bool answers() const { return upper == UpperEnd::answers; }
   bool forwards_data() const { return upper == UpperEnd::from_data; }
-  /// 0: the block does its actions in the order of actions_of(). Else it runs
-  /// free (FreeRunning), and this limits how many batches may wait for their
-  /// backward or lesson at once: a number of batches with Mark::in_flight or
-  /// Mark::lesson, not messages as in in_flight() below.
+  /// 0: the block does its actions in the order of actions_of(). Above 0: it
+  /// runs free (FreeRunning), and this is the largest number of batches that
+  /// may wait for their backward or lesson at once, those with Mark::in_flight
+  /// or Mark::lesson; not messages as in in_flight() below.
   std::int64_t in_flight = 0;
-  /// How activations wait at the boundaries below and above a block that runs
-  /// free. From a buffer below it takes as many inputs as the run has turns.
+  /// Queues of activations at the boundaries below and above a block that runs
+  /// free. A block above a buffer reads as many inputs as the run has turns.
   InboxTraits inbox_below = {};
   InboxTraits inbox_above = {};
-  /// Batches that came between the one that is applied and the turn's own.
+  /// Number of batches by which the applied one is older than the turn's own.
   std::int64_t staleness_of(const Action& action) const {
     return action.turn - micro_batches.turn_of(action.batch);
   }
-  /// Whether its batches may be fewer than the turns of the run, because
-  /// activations are dropped below: it forwards those that come.
+  /// Whether the block may get fewer batches than the run has turns, because
+  /// activations are dropped below; it forwards those that arrive.
   bool has_gaps = false;
 };
 
-/// Where all blocks wait for each other. No method needs it; published codes
-/// have it, and their speeds follow from it. Changes no number.
+/// Where all blocks wait for each other. No method needs a barrier, but
+/// published codes have one, which determines their speed. Changes no result.
 enum class Barrier : std::uint8_t {
   none,
   turn,            ///< after every turn
   play_and_replay  ///< also inside a turn, between forward and replay
 };
 
-/// What every schedule of a phase of a run is made from.
+/// All that determines the schedules of one phase of a run.
 struct RunPlan {
   std::vector<BlockPlan> blocks;  ///< index k-1
   /// For executors with several blocks: makes the forwards and backwards of a
@@ -151,35 +152,35 @@ struct RunPlan {
   Barrier barrier = Barrier::none;
 };
 
-/// The plans of a whole run, by phase: a timetable begins the next one when the
-/// pipe has been drained.
+/// The plans of a run, one per phase of its timetable; between two phases the
+/// pipe is drained.
 using Plans = std::vector<RunPlan>;
 
-/// boundaries: traits of the K-1 boundaries, bottom first. Throws UserError
-/// when they don't go together.
+/// Combines the traits of the K-1 boundaries, bottom first. Throws UserError
+/// when they can't be combined.
 RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
                       std::int64_t accumulate = 1,
                       const MicroBatches& micro_batches = {});
 
-/// The barrier around every iteration, as the published codes of the plan's
-/// methods have it: features replay has a second one before the replay.
+/// The barriers that the published codes of the plan's methods have in every
+/// iteration: one, and for features replay a second one before the replay.
 Barrier barrier_around_iterations(const RunPlan& plan);
 
-/// What of its turns a block does; a barrier inside a turn parts it. `play`
-/// ends with the forward.
+/// A turn, or one of the two parts into which a barrier inside the turn divides
+/// it; `play` ends with the forward.
 enum class TurnPart : std::uint8_t { whole, play, rest };
 
 /// The part of its turn, play or rest, that a training action belongs to.
 TurnPart part_of(const BlockPlan& plan, const Action& action);
 
-/// The coordinator's word to every worker: run the turns [first_turn,
-/// end_turn), then do what it decided, in the order of the members.
+/// An order of the coordinator to every worker: run the turns [first_turn,
+/// end_turn), then do the tasks set below, in the order of the members.
 struct Grant {
   std::int64_t first_turn = 0;
   std::int64_t end_turn = 0;
   std::int64_t phase = 0;  ///< of the timetable
-  /// The turn that the pipe began with: batches of those before it are none of
-  /// its any more, for it was drained there.
+  /// The turn with which the pipe began, empty: batches of earlier turns were
+  /// applied in a drain.
   std::int64_t first_batch = 0;
   bool drain = false;  ///< apply the batches still in flight
   std::int64_t evaluation_batches = 0;
@@ -190,10 +191,10 @@ struct Grant {
   bool operator==(const Grant&) const = default;
 };
 
-/// The lockstep schedule of a block: a pure function.
+/// The lockstep schedule of a block: its actions for the grant, in order. Pure.
 std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant);
 
-/// The same, of the grant's phase.
+/// The same, with the plan of the grant's phase.
 std::vector<Action> actions_of(const Plans& plans, int block,
                                const Grant& grant);
 
@@ -208,23 +209,24 @@ struct Transfer {
   bool operator==(const Transfer&) const = default;
 };
 
-/// For how many turns after its own a batch is kept at the block: until its
-/// backward, or until it was learned from.
+/// Number of turns after its own turn for which the block keeps a batch: until
+/// its backward, or until the boundary has learned from it.
 std::int64_t turns_in_flight(const BlockPlan& plan);
 
-/// How many turns after its forward block k takes the gradient of a batch that
-/// block k+1 sends down; nothing when it sends none.
+/// Number of turns after a batch's forward in block k until block k takes the
+/// gradient that block k+1 sends for it; nothing when none is sent.
 std::optional<std::int64_t> gradient_taken_after(const BlockPlan& plan);
 
+/// The messages that an action waits for, and those that it sends.
 std::vector<Transfer> needs_of(const RunPlan& plan, int block,
                                const Action& action);
 std::vector<Transfer> yields_of(const RunPlan& plan, int block,
                                 const Action& action);
 
-/// The gradients that have been sent and not yet taken when every block has
-/// done the turns before `turn`, of a pipe that began with `first_batch`: per
-/// boundary, in the order in which they were sent. Messages, not the batches
-/// that Mark::in_flight marks or BlockPlan::in_flight limits.
+/// The gradient messages that are sent and not yet received when every block
+/// has done all turns before `turn`, in a pipe that began with `first_batch`:
+/// boundary by boundary, in the order of sending. Not the batches that
+/// Mark::in_flight marks or BlockPlan::in_flight limits.
 std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,
                                 std::int64_t first_batch);
 

@@ -8,27 +8,27 @@
 
 namespace sluice {
 
-// BlockPlan::program makes one of forwards and backwards; the passes here put
-// in what follows from them.
+// BlockPlan::program makes a program of forwards and backwards; the passes here
+// add the actions that follow from these.
 
-/// The turn after the last one of a grant, those of its drain included.
+/// One past the last turn of a grant, turns of its drain included.
 std::int64_t end_of_turns(const BlockPlan& plan, const Grant& grant);
 
-/// Each backward in its two halves, one after the other.
+/// Splits each backward into its two halves, one right after the other.
 BlockProgram with_split_backwards(BlockProgram program);
-/// After each action those that follow from it (OpRow::follows): an update
-/// where a backward fills its window.
+/// Adds after each action the one that follows from it (OpRow::follows): an
+/// update after the backward that completes a window.
 BlockProgram with_followers(const BlockPlan& plan, const Grant& grant,
                             const BlockProgram& program);
-/// At the end of each turn what its input model and its synthesizer learn.
+/// Adds at the end of each turn the lessons of its input model and synthesizer.
 BlockProgram with_lessons(const BlockPlan& plan, const Grant& grant,
                           const BlockProgram& program);
-/// What of its turns the grant is for.
+/// Keeps only the actions of that part of the turns.
 BlockProgram only_part(const BlockPlan& plan, TurnPart part,
                        BlockProgram program);
-/// After the turns, the batches of an evaluation.
+/// Adds the batches of an evaluation, after the turns.
 BlockProgram with_evaluation(const Grant& grant, BlockProgram program);
-/// At the end, a checkpoint.
+/// Adds a checkpoint at the end.
 BlockProgram with_saving(const Grant& grant, BlockProgram program);
 
 }  // namespace sluice

@@ -6,18 +6,19 @@
 
 namespace sluice {
 
-/// The way of the losses' gradients through a network: losses of the heads
-/// above the blocks, that of block K being the run's own.
+/// The paths of gradients from losses down through a network. Loss k is that of
+/// the head above block k; loss K is the run's own.
 struct LossPaths {
   std::vector<std::vector<GradientPart>> parts;  ///< BlockPlan's; index k-1
   std::vector<int> leaving;                      ///< BlockPlan's; index k-1
   std::vector<bool> target_from_above = {};      ///< by block; add_targets()'s
 };
 
-/// A loss passes a boundary when its head is within the boundary's reach and
-/// some block below is moved by it. Losses that are applied by the same blocks
-/// from there on go down as one gradient, all others apart. Throws UserError
-/// for a reach beyond the blocks.
+/// Finds which gradients cross which boundary. The gradient of a loss crosses a
+/// boundary when its head is within the boundary's reach and some block below
+/// applies it. Losses that are applied by the same blocks below share one
+/// gradient; the others have one each. Throws UserError for a reach that goes
+/// beyond block K.
 LossPaths loss_paths(const std::vector<Traits>& boundaries);
 
 }  // namespace sluice

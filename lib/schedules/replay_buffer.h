@@ -25,21 +25,21 @@ enum class ReplayOrder : std::uint8_t {
 };
 
 struct ReplayOptions {
-  std::int64_t batches = 1;  ///< that it holds, >= 1
+  std::int64_t batches = 1;  ///< capacity, >= 1
   ReplayOrder order = ReplayOrder::priority_lifo;
   /// How often an entry is used again after its first use; then it leaves.
   /// Negative: any number of times.
   std::int64_t max_reuse = -1;
-  std::uint64_t key = 0;  ///< of its random choices
+  std::uint64_t key = 0;  ///< key of the random choices
 
   bool operator==(const ReplayOptions&) const = default;
 };
 
-/// What lies at a boundary between two blocks that don't wait for each other:
-/// whole messages, so that labels stay with their activations. A message that
-/// is read stays, unless it has been used up. When reuse is bounded, the writer
-/// should wait for has_room(): then what is dropped doesn't make the reader run
-/// out, which can read as often as there were messages written.
+/// Replay buffer at a boundary between two blocks that don't wait for each
+/// other. Entries are whole messages, so that labels stay with their
+/// activations. A message stays after it was read until it is used up. When
+/// reuse is limited, the writer should wait for has_room(): then the reader can
+/// read at least as often as messages were written, although some are dropped.
 class ReplayBuffer {
  public:
   explicit ReplayBuffer(ReplayOptions options);
@@ -49,12 +49,13 @@ class ReplayBuffer {
     std::int64_t reuse = 0;  ///< how often it had been used before
   };
 
-  /// Whether reads that are done and reads that would be left after a write
-  /// are as many as the writes.
+  /// Whether a write would leave the reader enough to read: the reads done, and
+  /// the reads that the entries still allow after the write, are together at
+  /// least as many as the writes.
   bool has_room() const;
-  /// Always takes the message, or drops it where the order says so.
+  /// Stores the message, or drops it where the order says so; never waits.
   void write(Message message);
-  /// Nothing when the buffer is empty.
+  /// The next message to use; nothing when the buffer is empty.
   std::optional<Use> read();
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }

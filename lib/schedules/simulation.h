@@ -29,10 +29,10 @@ struct TimedAction {
   double arrival = 0;  ///< of the message that it sends, if any, at the other
 };
 
-/// Where the virtual clock of a run was when the run was saved.
+/// State of the virtual clock in a checkpoint.
 struct SavedClock {
   std::vector<double> blocks = {};  ///< index k-1; empty: it begins at 0
-  /// When gradients that were on their way came to a block: (block, batch).
+  /// Arrival times of the gradients in flight, by (block, batch).
   std::map<std::pair<int, std::int64_t>, double> gradients = {};
 
   double latest() const;
@@ -60,17 +60,18 @@ class Simulation {
   /// had done.
   void begin_free_at(std::int64_t phase, const std::vector<Ledger>& ledgers,
                      const SavedClock& saved = {});
-  /// The block, which is idle, begins anew with a grant of a pipe that follows
-  /// one that was drained.
+  /// Begins, for a block that is idle, the first grant of a new pipe after a
+  /// drain.
   void begin_pipe(int block, const Grant& first);
-  /// Gives a block more to do. What actions say of messages that were dropped,
-  /// or written into a buffer, holds: they are a record. Throws UserError when
-  /// that can't be, or an action is of a phase that there is not.
+  /// Appends actions to a block's list. The actions are taken from a record:
+  /// the messages that they name as dropped, or as written into a buffer, are
+  /// dropped or written so. Throws UserError when that is impossible, or an
+  /// action is of a phase that doesn't exist.
   void extend(int block, const std::vector<Action>& actions);
-  /// The same for a grant, in the way of the plan: in lockstep or free. Only to
-  /// a block that is idle.
+  /// Gives an idle block a grant, to be run in lockstep or free as the plan
+  /// says.
   void give(int block, const Grant& grant);
-  /// The block does nothing before that time.
+  /// Keeps the block from acting before that time.
   void hold(int block, double until);
   /// The next action in the order of virtual time (ties: the lowest block; of
   /// blocks that run free the one that has begun the fewest turns), or nothing
@@ -79,13 +80,13 @@ class Simulation {
   bool idle(int block) const;
   /// Whether all blocks have done everything.
   bool finished() const;
-  /// Which block waits for which, as one sentence with the cycle; meaningful
-  /// when next() gave nothing and finished() is false.
+  /// One sentence that names the cycle of blocks waiting for each other; only
+  /// when next() returned nothing and finished() is false.
   std::string stuck() const;
-  /// Boundaries whose channels kept a block from acting: what must grow.
-  /// Entries are (boundary, is_up).
+  /// Channels that keep a block from acting because they are full, as
+  /// (boundary, is_up).
   std::vector<std::pair<int, bool>> full_channels() const;
-  /// From now on that channel holds one message more.
+  /// Increases the capacity of that channel by one message.
   void widen(int boundary, bool is_up);
 
  private:
@@ -119,12 +120,12 @@ class Simulation {
     std::optional<FreeRunning> chooser = {};
   };
 
-  /// Gradients that were on their way, and where the blocks' clocks were.
+  /// Restores gradients in flight and the clocks of the blocks.
   void begin_with(const std::vector<Transfer>& gradients,
                   const SavedClock& saved);
   /// give(), for a block that shares its executor with others.
   void give_shared(int block, const Grant& grant);
-  /// Whether the executor has done what comes before the block's next action.
+  /// Whether the executor has done all actions before the block's next one.
   bool is_its_turn(int block) const;
   /// The block whose action is next at this block's executor; 0: none is left.
   int comes_before(int block) const;
@@ -132,7 +133,7 @@ class Simulation {
   int executor_of(int block) const;
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
-  /// When the block's next action has all that it waits for, but for a core.
+  /// When the block's next action has all its inputs, a free core not counted.
   std::optional<double> ready_at(int block) const;
   /// When it can start.
   std::optional<double> start_of(int block) const;
@@ -156,7 +157,7 @@ class Simulation {
   void fill_buffer(int block, double now);
   void write_buffer(int block, double now);
   bool take_before_evaluation();
-  /// Whether the block does what it was given, and chooses nothing.
+  /// Whether the block follows a given list of actions, and doesn't run free.
   bool is_told(int block) const { return !by_block(lanes_, block).chooser; }
   void take_told(int block, double now, const Action& action);
   std::optional<double> told_input_since(const Direction& below,
@@ -165,8 +166,8 @@ class Simulation {
   void send(const Transfer& transfer, double time, Action& action);
   void put(Direction& to, const Transfer& transfer, double time);
   void pop(Direction& from, double now);
-  /// Between two barriers is a stage. That of a block's next action; nothing
-  /// when it doesn't care for barriers.
+  /// Index of the stage (the interval between two barriers) of the block's next
+  /// action; nothing for an action that doesn't wait at barriers.
   std::optional<std::int64_t> stage_of(int block) const;
   /// A block that has not come to the barrier before this block's next action;
   /// 0 when there is none.
@@ -187,21 +188,21 @@ class Simulation {
   std::vector<std::optional<std::size_t>> seat_;  // index k-1: in cores_
   std::int64_t stage_ = -1;  // the latest that a block has entered
   double stage_start_ = 0;
-  double latest_end_ = 0;  ///< of the actions that care for barriers
+  double latest_end_ = 0;  ///< of the actions that wait at barriers
 };
 
-/// Runs all blocks through a grant to its end, in the way of the plan.
+/// Simulates a whole grant for all blocks, as the plan says.
 std::vector<TimedAction> simulate(const RunPlan& plan, const Costs& costs,
                                   const std::vector<Capacity>& capacities,
                                   const Grant& grant);
 
-/// Runs the actions (index k-1) to their end. Throws UserError with the cycle
-/// when they would wait for each other for ever.
+/// Simulates the given actions of block k, index k-1. Throws UserError with the
+/// cycle when the blocks would wait for each other for ever.
 std::vector<TimedAction> simulate(
     const RunPlan& plan, const Costs& costs,
     const std::vector<Capacity>& capacities,
     const std::vector<std::vector<Action>>& actions);
-/// The same of all phases of a timetable.
+/// The same, for the phases of a timetable.
 std::vector<TimedAction> simulate(
     const Plans& plans, const Costs& costs,
     const std::vector<Capacity>& capacities,

@@ -73,8 +73,9 @@ struct MovedWeights {
   void copy() const;
 };
 
-/// Steps a block's parameters, by ATen's fused operations where there are some.
-/// A parameter without a gradient is left alone: no decay, no momentum.
+/// Optimizer of a block's parameters, with ATen's fused operations where they
+/// exist. A parameter without a gradient stays unchanged: no weight decay, no
+/// momentum.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

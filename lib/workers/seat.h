@@ -36,32 +36,32 @@
 
 namespace sluice {
 
-/// What a seat is told of the run.
+/// Settings of the run that a seat needs.
 struct SeatSettings {
   SeatOptions options = {};
   Plans plans = {};
   std::int64_t turns = 0;
   std::int64_t turns_per_epoch = 1;
   std::int64_t evaluation_batches = 0;
-  std::int64_t validation_batches = 0;  ///< of those, the first ones
+  std::int64_t validation_batches = 0;  ///< the first of those
   Loss loss = {};  ///< of the run: what an evaluation reports
   std::string checkpoint_folder = {};  ///< empty: nothing is saved
   OptimizerOptions optimizer = {};
-  /// Tell once a second how it goes, by a record of the kind "status".
+  /// Whether to write a record of kind "status" once a second.
   bool status = false;
   /// How long a block that runs free sleeps before it waits for a certain
   /// neighbour.
   Deadline patience = std::chrono::minutes(10);
 };
 
-/// Where block 1 takes its batches, and a block above an unlock those that it
-/// trains on.
+/// Sources of batches: for block 1, and for a block above an unlock, which
+/// trains on the data directly.
 struct Sources {
   std::shared_ptr<Source> training = nullptr;
   std::shared_ptr<Source> evaluation = nullptr;
 };
 
-/// What a seat is made of; `above` and `below` where there is a neighbour.
+/// Parts of a seat; `above` and `below` where there is a neighbour.
 struct SeatParts {
   Block block;
   /// Lower ends of the boundary above the block, by phase; phases may share
@@ -76,57 +76,60 @@ struct SeatParts {
   std::shared_ptr<const Codec> codec_above = nullptr;
   Sources sources = {};
   std::shared_ptr<Sink> sink = nullptr;
-  /// Charged with what the actions allocate.
+  /// Account to which the actions' allocations are charged.
   std::shared_ptr<MemoryAccount> memory = nullptr;
   std::shared_ptr<Observer> observer = nullptr;
 };
 
-/// Executes the actions of one block, on its device: what the ends of
-/// its boundaries hold is brought there. The only thing that owns weights,
-/// optimizer and autograd graphs; one thread uses it.
+/// Executes the actions of one block, on its device; the parameters of the ends
+/// of its boundaries are moved there. The only owner of weights, optimizer and
+/// autograd graphs. For one thread.
 class Seat {
  public:
   Seat(SeatSettings settings, SeatParts parts);
 
-  /// Waits for what the action needs, computes, sends. Throws LinkError when a
-  /// neighbour is gone, UserError and InternalError as their texts say.
+  /// Waits for the action's inputs, computes, and sends. Throws LinkError when
+  /// a neighbour is gone, UserError and InternalError as their texts say.
   void execute(const Action& action);
 
   int block() const { return block_.index(); }
   /// The channels to its neighbours.
   Ports& ports() { return ports_; }
   SeatClock& clock() { return clock_; }
-  /// Trained's.
+  /// Weights of the block and its ends, and the tensors of ends that start as
+  /// copies of weights (Trained).
   NamedTensors weights() const { return trained_.weights(); }
   NamedTensors copied() const { return trained_.copied(); }
-  /// What a checkpoint holds beside the weights: the optimizer's state,
-  /// counters ("workers.<k>.*"), and what is in flight
+  /// State of a checkpoint beside the weights: of the optimizer, counters
+  /// ("workers.<k>.*"), and batches and messages in flight
   /// ("flights.<k>.<batch>.*", "sent.<k>.<batch>.*").
   NamedTensors state() const;
-  /// Takes what weights() and state() gave at the same turn, by name; more may
-  /// be there. `source` is named in errors. Before start().
+  /// Loads tensors that weights() and state() returned at one turn, by name;
+  /// further tensors are ignored. `source` is named in errors. To be called
+  /// before start().
   void restore(const NamedTensors& weights, const NamedTensors& state,
                std::string_view source);
-  /// Before the first action: sends again what was under way to a neighbour
-  /// when the run that is continued was saved. `first` is the run's first
+  /// To be called before the first action: sends again the messages that were
+  /// in flight in the checkpoint of a continued run. `first` is the run's first
   /// grant.
   void start(const Grant& first);
   /// The sum of the gradients of the window's batches so far; right after an
-  /// update what the chain's links left of it for the optimizer. In the order
-  /// of the parameters; undefined where one got none. For tests and probes.
+  /// update, that sum as the update's transforms handed it to the optimizer. In
+  /// the order of the parameters; undefined for a parameter without a gradient.
+  /// For tests and probes.
   const Tensors& gradients() const { return window_.gradients; }
   std::int64_t weight_version() const { return version_; }
-  /// Batches between their forward and their backward, and how many batches
-  /// have a graph: of those, and between the halves of their backward.
+  /// Number of batches between forward and backward, and number of autograd
+  /// graphs: of these batches, and of batches between the halves of a backward.
   std::size_t flights() const { return held_.flights.size(); }
   std::size_t graphs() const { return held_.graphs(); }
-  /// What it has done, and so what it may do next.
+  /// The actions done so far, which determine those that may come next.
   const Ledger& ledger() const { return ledger_; }
   /// Ports::are_ready().
   bool is_ready(Action& action) { return ports_.are_ready(run_plan(), action); }
 
-  /// After the last action: writes a record of what the block has cost, and
-  /// closes the links; what was sent arrives.
+  /// To be called after the last action: writes a record of the block's times
+  /// and memory, and closes the links. Messages already sent still arrive.
   void finish();
 
  private:
@@ -141,7 +144,7 @@ class Seat {
   void checkpoint(const Action& action);
   void perform(const Action& action);
 
-  /// `turn`: with which the phase begins.
+  /// Begins a phase, with that turn.
   void enter(std::int64_t phase, std::int64_t turn);
   const BlockPlan& plan() const;
   const RunPlan& run_plan() const;
@@ -174,7 +177,7 @@ class Seat {
   void step(Learners& learners, Tensors gradients, const Action& action);
   void check_staleness(const Action& action) const;
 
-  /// A due turn, or the first update after one.
+  /// Whether to log the update: its turn is due, or it is the first after one.
   bool is_logged(const Action& action) const;
   void log_lesson(const Action& action, const Lesson& lesson);
   void tell_status(const Action& action);

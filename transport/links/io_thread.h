@@ -41,11 +41,12 @@ class IoThread {
 
   boost::asio::io_context& context() { return context_; }
 
-  /// Called in the loop: threads that wait outside it check again what they
-  /// wait for.
+  /// To be called in the loop: makes threads that wait outside it check again
+  /// what they wait for.
   void changed() { news_ = true; }
-  /// From now on the I/O thread alone runs the loop, so that what arrives is
-  /// noticed at once while the learner waits for a bell, say, and runs no loop.
+  /// From now on only the I/O thread runs the loop, so that arriving messages
+  /// are handled at once while the learner waits elsewhere, for a bell for
+  /// instance.
   void stay();
 
   /// Tells all peers, with the next heartbeat, that this process's learner
@@ -99,10 +100,10 @@ class IoThread::LoopGuard {
   /// Takes the loop, unless another thread runs it; returns whether this guard
   /// has it.
   bool enter();
-  /// Waits until `done()`, and runs the loop if no other thread does; false
-  /// when no time is left() first. Both are asked again whenever something
-  /// happened, and every kAwakeLook. `spin` is the caller's, for waits of this
-  /// kind.
+  /// Waits until done() is true, running the loop if no other thread does;
+  /// returns false when left() runs out first. Both functions are called after
+  /// every event, and at least every kAwakeLook. `spin` belongs to the caller,
+  /// one for each kind of wait.
   bool await(Spin& spin, const std::function<bool()>& done,
              const std::function<Clock::duration()>& left);
   /// Runs some of the handlers that are ready, and has the I/O thread run the

@@ -31,15 +31,15 @@ struct AwaitedPeer {
 
   Hello mine = {};  ///< of the link; its session is the key
   std::optional<AcceptedPeer> accepted = {};
-  bool restarted = false;  ///< the peer began a link anew instead
+  bool restarted = false;  ///< the peer began a new link instead
   bool stopped = false;    ///< the link is over
   std::function<void()> returned = {};
-  boost::asio::steady_timer came;  ///< cancelled at all of that
+  boost::asio::steady_timer came;  ///< cancelled when any of these is set
 };
 
-/// The state that a meeting's coroutines share with the waiting thread; each of
-/// them keeps it alive. All but the waiting thread's members are used on the
-/// I/O thread.
+/// State that a meeting's coroutines share with the waiting thread; each
+/// coroutine keeps it alive. Members are for the I/O thread, except those that
+/// are marked for the waiting thread.
 class PeerAcceptor {
  public:
   using Self = std::shared_ptr<PeerAcceptor>;
@@ -48,7 +48,7 @@ class PeerAcceptor {
   PeerAcceptor(const boost::asio::any_io_executor& executor,
                const Transport& transport, MeetingOptions options);
 
-  // The coroutines of a meeting. They catch everything.
+  // The coroutines of a meeting; they let no exception out.
   static boost::asio::awaitable<void> accept_all(Self self, Acceptor acceptor);
   static boost::asio::awaitable<void> welcome(Self self, Stream stream);
   static boost::asio::awaitable<void> call(Self self, std::string address,
@@ -57,10 +57,11 @@ class PeerAcceptor {
                                             Hello mine);
   void close();
 
-  /// Calls a peer and greets it, until `until`. Throws LinkError.
+  /// Connects to a peer and exchanges greetings, trying until `until`. Throws
+  /// LinkError.
   boost::asio::awaitable<AcceptedPeer> dial(std::string address, Hello mine,
                                             Clock::time_point until);
-  /// Gives peers that call again for that link to it, while it lives.
+  /// Hands peers that reconnect for that link to it, while it exists.
   void expect(const std::shared_ptr<AwaitedPeer>& link);
   const boost::asio::any_io_executor& executor() const { return executor_; }
 

@@ -28,33 +28,34 @@ struct RendezvousOptions {
   Capacity control = {};
   /// How long all of the workers may take to come.
   Deadline patience = std::chrono::minutes(1);
-  /// How long a send or receive over a link that was made waits while nothing
+  /// How long a send or receive over an established link waits while nothing
   /// moves on the connection.
   Deadline deadline = std::chrono::minutes(1);
   /// Called about every 50 ms while waiting, on the waiting thread; throws when
   /// there is nothing to wait for any more (a worker died).
   std::function<void()> check = nullptr;
-  /// What this process says of its run to those that ask for it: a worker to
-  /// the launcher, which answers with its own; at most kMaxRunText bytes.
+  /// A description of the run that a worker sends to the launcher, which
+  /// answers with its own; at most kMaxRunText bytes.
   std::string run = {};
-  /// Asked at the launcher: why a block that said `run` must not take part, or
-  /// "". On the I/O thread.
+  /// Called at the launcher, on the I/O thread: returns why a block that sent
+  /// `run` must not take part, or "".
   std::function<std::string(std::uint32_t block, const std::string& run)>
       judge = nullptr;
-  /// How long such a link tries to get a new connection when one broke; 0: a
-  /// broken connection is the link's end.
+  /// How long a link tries to restore a broken connection; 0: the link ends
+  /// with its connection.
   Deadline reconnect = Deadline(0);
-  /// LinkOptions::reconnected of the link to block `to`.
+  /// Sets LinkOptions::reconnected of the link to block `to`.
   std::function<void(std::uint32_t to, std::chrono::milliseconds)> reconnected =
       nullptr;
   std::string transport = "unix";  ///< a row of transports()
-  /// At which address of this host to listen, perhaps with a port; empty:
-  /// loopback, or, for a worker, that from which the launcher is reached.
+  /// Address of this host to listen at, with or without a port; empty:
+  /// loopback, or, for a worker, the address from which it reaches the
+  /// launcher.
   std::string host = {};
   FrameLimits limits = {};
   BufferSource buffers = allocate_buffer;
   SharedMemoryOptions shared_memory = {};
-  /// LinkOptions::damage of the link to block `to`.
+  /// Sets LinkOptions::damage of the link to block `to`.
   std::function<void(std::uint32_t to, const Message& message,
                      std::span<std::byte> frame)>
       damage = nullptr;

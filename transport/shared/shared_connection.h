@@ -28,16 +28,17 @@
 
 namespace sluice {
 
-/// A link over shared memory. The thread at hand moves the frames: an end while
-/// it is in send() or receive(); else the I/O thread, when the ring is full and
-/// the peer has more. So a message that fits the ring costs no other thread.
-/// The socket says whether the peer lives.
+/// A link over shared memory. Frames are moved by the thread that is in send()
+/// or receive(), or by the I/O thread when the ring is full and the peer has
+/// more to send. So a message that fits into the ring wakes no other thread.
+/// The socket shows whether the peer is alive.
 class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
  public:
   /// Throws UserError when there is no memory for the area.
   SharedConnection(Socket socket, LinkOptions options,
                    std::vector<std::byte> first);
-  /// What the constructor can't begin yet.
+  /// Begins the work for which shared_from_this() is needed; call it once,
+  /// after construction.
   void start();
 
   // For the ends, as in lib/base/channel.h; for the sending one first.
@@ -46,8 +47,8 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   void drop_sender();
   const std::shared_ptr<SlotPool>& slots() const { return slots_; }
 
-  /// From now on also the I/O thread reads what the peer writes, as it comes,
-  /// and so rings the bell.
+  /// From now on the I/O thread, too, reads messages when they arrive, and
+  /// rings the bell for them.
   void ring(std::shared_ptr<Bell> bell);
 
   std::optional<Message> receive();

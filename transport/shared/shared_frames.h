@@ -66,16 +66,16 @@ class FrameWriter {
   std::atomic<std::uint64_t> copied_ = 0;
 };
 
-/// Reads frames from the ring of a peer's area into a mailbox. One thread at a
-/// time, but where it says otherwise. `wake_writer` is called when the writer
-/// sleeps and there is room again.
+/// Reads frames from the ring of a peer's area into a mailbox. For one thread
+/// at a time, except where a comment says otherwise. `wake_writer` is called
+/// when there is room again and the writer sleeps.
 class FrameReader {
  public:
   FrameReader(std::shared_ptr<SharedArea> area, Mailbox& mailbox,
               const LinkOptions& options, std::function<void()> wake_writer);
 
-  /// All that is there; false when nothing was. Throws LinkError, and what the
-  /// source of buffers throws.
+  /// Reads everything that has arrived; false when nothing has. Throws
+  /// LinkError, and the exceptions of the source of buffers.
   bool read();
   // On any thread.
   const RingReader& ring() const { return ring_; }

@@ -139,8 +139,8 @@ class Mailbox {
   // Sequence of the peer's last message. Only the reading thread moves it; over
   // shared memory another thread may write meanwhile.
   std::atomic<std::uint64_t> received_ = 0;
-  // Used by the thread that reads and writes, too: the progress that our next
-  // heartbeat tells, and the last one that the peer told.
+  // Also for the thread that reads and writes: the progress to send in our next
+  // heartbeat, and that of the peer's last one.
   std::optional<std::uint64_t> beat_;
   std::uint64_t peers_progress_ = 0;
   std::atomic<Clock::rep> last_move_;
@@ -150,8 +150,8 @@ class Mailbox {
   std::vector<std::shared_ptr<Bell>> bells_;
   std::uint64_t sent_ = 0;  // last sequence; only the sending end moves it
   std::deque<Outgoing> outbox_;
-  // Messages of a link that reconnects that were written, and may have to be
-  // again. The first has the sequence acknowledged_ + 1.
+  // On a link that reconnects: messages that were written, and not yet
+  // acknowledged. The first has the sequence acknowledged_ + 1.
   std::deque<Outgoing> written_;
   std::uint64_t acknowledged_ = 0;
   std::deque<Message> inbox_;
@@ -168,7 +168,7 @@ class Mailbox {
   bool stopped_ = false;       // the peer's stop came
   bool over_ = false;          // an end frame was written, or came
   bool reading_ = true;
-  LinkEnd failure_;  // why the link is dead; no reason: it isn't
+  LinkEnd failure_;  // why the link is dead; without a reason while it lives
 };
 
 }  // namespace sluice
