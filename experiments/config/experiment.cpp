@@ -224,7 +224,7 @@ void check_correction(const Experiment& experiment, const BlockPlan& block,
     top.reject("optimizer",
                fmt::format("correction 'delay_compensation' has nothing to "
                            "correct in block {}, which takes its gradients at "
-                           "today's weights; it is for weights = 'stash'",
+                           "the present weights; it is for weights = 'stash'",
                            block.block));
 }
 

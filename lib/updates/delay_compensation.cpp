@@ -1,6 +1,6 @@
 // Delay compensation (Zheng et al., ICML 2017, arXiv:1609.08326): a gradient
-// taken at the weights u of its forward is carried to today's weights w by its
-// own square as the diagonal of the Hessian: g + strength g g (w - u).
+// taken at the weights u of its forward is carried to the present weights w by
+// its own square as the diagonal of the Hessian: g + strength g g (w - u).
 // Adaptive: strength / sqrt(mean of g g + 1e-7) instead. Deviation: u is the
 // forward's of this very batch, where a known implementation has the last
 // update's.

@@ -23,7 +23,7 @@ MethodPage describe_delayed_gradient() {
           "and weights, and the graph is built anew; \"predict\": as stash, "
           "of weights that the optimizer's velocity predicts; \"mixed\" "
           "(what the published code does): graphs alone, run against "
-          "today's weights",
+          "the present weights",
       .batch_norm =
           "statistics move in the forward, once per batch; a recompute "
           "leaves them alone",

@@ -28,8 +28,8 @@ MethodPage describe_features_replay() {
           "forward again (the published code does not)",
       .staleness =
           "block k applies at turn t batch t - (K-k): d_batch = K-k. "
-          "Its own weights are today's; the gradient from above was "
-          "made a turn ago"};
+          "The block's own weights are the present ones; the gradient "
+          "from above was computed a turn earlier"};
 }
 
 }  // namespace sluice

@@ -15,7 +15,7 @@ namespace sluice {
 MakeBoundary from_above(const Traits& traits, double scale = 1);
 
 /// The weight views of boundaries that delay; without those that forward the
-/// input through today's weights, which is features replay.
+/// input through the present weights, which is features replay.
 std::vector<std::string> views_of_delays(bool with_replay);
 /// The key "weights"; `views` are those that fit the method, its default first.
 void read_weights(Fields& options, std::span<const std::string> views,

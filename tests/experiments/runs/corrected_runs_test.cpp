@@ -153,7 +153,7 @@ TEST(CorrectedRuns, DelayCompensationIsRefusedWhereItHasNothingToCorrect) {
                     "boundary = {policy = 'features_replay'}\n"
                     "optimizer = {correction = {name = "
                     "'delay_compensation'}}\n")
-                .find("today's weights"),
+                .find("the present weights"),
             std::string::npos);
   EXPECT_NE(refusal("accumulate = {batches = 2}\n" + net_with(kCompensated))
                 .find("accumulate"),
