@@ -30,10 +30,15 @@ std::string prefix_of(const KeyDoc& table) {
   return table.path + (table.type == "table" ? "" : "[]");
 }
 
-std::string_view parent_of(const KeyDoc& key) {
-  const std::size_t dot = key.path.rfind('.');
-  if (dot == std::string::npos) return {};
-  return std::string_view(key.path).substr(0, dot);
+/// "optimizer" of "optimizer.lr" or "optimizer.clip"; empty at the top.
+std::string_view parent_of(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? "" : path.substr(0, dot);
+}
+
+bool is_within(std::string_view table, std::string_view outer) {
+  return table == outer ||
+         (table.starts_with(outer) && table[outer.size()] == '.');
 }
 
 std::string_view name_of(const KeyDoc& key) {
@@ -137,20 +142,29 @@ void write_heading(std::string& out, const std::string& table,
   if (!doc->text.empty()) write_row(out, "", doc->text);
 }
 
-/// By table, in the order in which they first appear; the top's keys first.
+/// The group of a table, which is added behind those of its outer table.
+Group& group_of(std::string_view table, std::vector<Group>& groups) {
+  const auto is_it = [&](const Group& group) { return group.table == table; };
+  const auto at = std::find_if(groups.begin(), groups.end(), is_it);
+  if (at != groups.end()) return *at;
+  const std::string_view outer = parent_of(table);
+  if (outer.empty()) return groups.emplace_back(Group{std::string(table), {}});
+  group_of(outer, groups);
+  const auto last = std::find_if(
+      groups.rbegin(), groups.rend(),
+      [&](const Group& group) { return is_within(group.table, outer); });
+  return *groups.insert(last.base(), Group{std::string(table), {}});
+}
+
+/// By table, in the order in which they first appear; the top's keys first, and
+/// a table's before those of the tables in it.
 std::vector<Group> grouped(const std::vector<KeyDoc>& keys) {
   std::vector<Group> groups = {Group{}};
-  const auto group_of = [&](std::string_view table) -> Group& {
-    const auto at = std::find_if(groups.begin(), groups.end(),
-                                 [&](auto& g) { return g.table == table; });
-    if (at != groups.end()) return *at;
-    return groups.emplace_back(Group{std::string(table), {}});
-  };
   for (const KeyDoc& key : keys) {
     if (is_table(key)) {
-      group_of(prefix_of(key));
+      group_of(prefix_of(key), groups);
     } else {
-      group_of(parent_of(key)).keys.push_back(&key);
+      group_of(parent_of(key.path), groups).keys.push_back(&key);
     }
   }
   return groups;

@@ -456,7 +456,10 @@ void define_data_fetch(CLI::App& data, sluice::DataFetchArguments& arguments) {
 void define_help(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "help", "Explain config keys, sweeps, predictions and faults");
-  command->require_subcommand(1);
+  command->require_subcommand(0, 1);
+  command->callback([command] {
+    if (command->get_subcommands().empty()) fmt::print("{}", command->help());
+  });
   command->add_subcommand("config", "every key of a config")->callback([] {
     sluice::help_config_command();
   });

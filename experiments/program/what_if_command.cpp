@@ -35,8 +35,7 @@ struct Recorded {
 
 Recorded read_recorded(const std::string& folder) {
   const std::string config = config_of_run(folder);
-  if (!std::filesystem::exists(config))
-    throw UserError("{}: holds no run: it has no config.toml", folder);
+  check_is_run(folder);
   const std::string trace = folder + "/trace.json";
   if (!std::filesystem::exists(trace))
     throw UserError(

@@ -106,7 +106,7 @@ NamedCheckpoint find_checkpoint(const std::string& path,
   if (fs::exists(config_of_run(path))) return checkpoint_of_run(path, name);
   const fs::path folder = fs::weakly_canonical(path);
   const bool is_one = fs::is_directory(folder) && turn_of(folder.string());
-  if (!is_one) throw UserError("{}: holds no run: it has no config.toml", path);
+  if (!is_one) check_is_run(path);
   if (!name.empty())
     throw UserError("{}: is a checkpoint itself; --checkpoint goes with a run",
                     path);

@@ -24,8 +24,7 @@ using Schedule = std::vector<std::vector<Action>>;
 
 /// As this thread runs it: with room for all that waits for its time.
 Experiment recorded_experiment(const std::string& folder) {
-  if (!std::filesystem::exists(config_of_run(folder)))
-    throw UserError("{}: holds no run: it has no config.toml", folder);
+  check_is_run(folder);
   Experiment experiment =
       read_experiment(read_config_file(config_of_run(folder)), "");
   if (!runs_free(experiment.plans.front()))

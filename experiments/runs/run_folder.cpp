@@ -172,8 +172,7 @@ RunFolder RunFolder::reopen(std::string path, std::shared_ptr<FolderLock> lock,
 }
 
 Resumed last_checkpoint(const std::string& run_folder) {
-  if (!fs::exists(config_of_run(run_folder)))
-    throw UserError("{}: holds no run: it has no config.toml", run_folder);
+  check_is_run(run_folder);
   const auto found = find_checkpoints(checkpoints_of_run(run_folder));
   if (found.empty())
     throw UserError(
@@ -214,6 +213,13 @@ std::shared_ptr<FolderLock> lock_run(const std::string& folder,
 
 std::string config_of_run(const std::string& path) {
   return path + "/config.toml";
+}
+
+void check_is_run(const std::string& path) {
+  if (!fs::exists(path))
+    throw UserError("{}: isn't there; give the folder of a run", path);
+  if (!fs::exists(config_of_run(path)))
+    throw UserError("{}: holds no run: it has no config.toml", path);
 }
 
 std::string checkpoints_of_run(const std::string& path) {

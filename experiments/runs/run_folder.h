@@ -17,6 +17,8 @@ namespace sluice {
 
 /// Paths of the config.toml and of the checkpoints folder of a run folder.
 std::string config_of_run(const std::string& path);
+/// Throws UserError unless a run is there.
+void check_is_run(const std::string& path);
 std::string checkpoints_of_run(const std::string& path);
 
 /// The last complete checkpoint of a run to be continued; by default none, and

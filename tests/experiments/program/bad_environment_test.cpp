@@ -139,7 +139,7 @@ class BadRun : public Untouched {
 std::string BadRun::original_;
 
 TEST_F(BadRun, ThatIsNoneIsNotResumed) {
-  expect_refusal("run --resume ../nowhere", "holds no run");
+  expect_refusal("run --resume ../nowhere", "isn't there");
   expect_refusal("run --resume .", "holds no run");
   expect_refusal("run --resume ../run/run.json", "holds no run");
   expect_refusal("run --resume ../run --overwrite", "neither --dir");

@@ -114,7 +114,7 @@ TEST_F(Export, CanBeEvaluatedAndStartedFrom) {
 }
 
 TEST_F(Export, RefusesWhatIsNoRunOrCheckpointOrFile) {
-  expect_refused(path("none"), "holds no run");
+  expect_refused(path("none"), "isn't there");
   expect_refused(path("run") + " --checkpoint bets", "did you mean 'best'");
   expect_refused(path("run") + " --checkpoint 7", "turn-000005");
   expect_refused(path("run") + " --out model.bin", ".safetensors");

@@ -373,7 +373,7 @@ TEST_F(Resume, WithSourcesThatTheCheckpointLacksIsRefusedAndLosesNothing) {
 TEST_F(Resume, OfSomethingThatIsNoRunIsRefused) {
   const Outcome outcome = sluice("run --resume " + path("none"));
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.text, HasSubstr("holds no run"));
+  EXPECT_THAT(outcome.text, HasSubstr("isn't there"));
 }
 
 TEST_F(Resume, ByInitialWeightsStartsFromAFileOfAnotherProgram) {
