@@ -14,7 +14,7 @@
 #include "lib/base/error.h"
 #include "lib/boundaries/boundary.h"
 
-namespace sluice {
+namespace sluice::planner {
 namespace {
 
 constexpr const char* kCommon[] = {"backprop",         "local_loss",
@@ -120,4 +120,4 @@ ConfigNode config_with_method(const ConfigNode& config,
   return made;
 }
 
-}  // namespace sluice
+}  // namespace sluice::planner

@@ -7,7 +7,7 @@
 #include "experiments/config/experiment.h"
 #include "lib/base/config.h"
 
-namespace sluice {
+namespace sluice::planner {
 
 /// A method at every boundary, to be compared with others.
 struct PlannedMethod {
@@ -39,4 +39,4 @@ ConfigNode config_with_method(const ConfigNode& config,
                               const PlannedMethod& method, std::int64_t blocks,
                               const Partition& ranges);
 
-}  // namespace sluice
+}  // namespace sluice::planner

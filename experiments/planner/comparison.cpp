@@ -16,7 +16,7 @@
 #include "lib/metrics/time_spent.h"
 #include "lib/schedules/contention.h"
 
-namespace sluice {
+namespace sluice::planner {
 namespace {
 
 /// A row of the table on its way.
@@ -285,4 +285,4 @@ Comparison compare_methods(const ConfigNode& given,
   return comparison;
 }
 
-}  // namespace sluice
+}  // namespace sluice::planner

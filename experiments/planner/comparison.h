@@ -11,7 +11,7 @@
 #include "experiments/runs/rehearsal.h"
 #include "lib/schedules/speed.h"
 
-namespace sluice {
+namespace sluice::planner {
 
 struct ComparisonOptions {
   std::vector<PlannedMethod> methods = {};
@@ -71,4 +71,4 @@ Comparison compare_methods(const ConfigNode& config,
                            const std::string& data_root,
                            const ComparisonOptions& options);
 
-}  // namespace sluice
+}  // namespace sluice::planner

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace sluice {
+namespace sluice::planner {
 namespace {
 
 constexpr double kMiB = 1 << 20;
@@ -187,4 +187,4 @@ std::string text_of(const Comparison& comparison) {
   return text + doubts_of(comparison) + conclusion_of(comparison);
 }
 
-}  // namespace sluice
+}  // namespace sluice::planner

@@ -4,10 +4,10 @@
 
 #include "experiments/planner/comparison.h"
 
-namespace sluice {
+namespace sluice::planner {
 
 /// A row for each method and number of blocks, what stands against some, and
 /// which is the fastest: for a terminal.
 std::string text_of(const Comparison& comparison);
 
-}  // namespace sluice
+}  // namespace sluice::planner

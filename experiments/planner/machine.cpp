@@ -9,7 +9,7 @@
 #include "experiments/config/per_block_tables.h"
 #include "lib/base/error.h"
 
-namespace sluice {
+namespace sluice::planner {
 namespace {
 
 void read_device(Fields& fields, Machine& machine) {
@@ -154,4 +154,4 @@ Costs costs_on(const Machine& machine, Costs costs, std::int64_t threads) {
   return costs;
 }
 
-}  // namespace sluice
+}  // namespace sluice::planner

@@ -8,7 +8,7 @@
 #include "lib/base/config.h"
 #include "lib/schedules/costs.h"
 
-namespace sluice {
+namespace sluice::planner {
 
 /// A device that blocks compute on.
 struct PlannedDevice {
@@ -48,4 +48,4 @@ std::vector<std::size_t> devices_of_blocks(const Machine& machine,
 /// within a device keep theirs.
 Costs costs_on(const Machine& machine, Costs costs, std::int64_t threads);
 
-}  // namespace sluice
+}  // namespace sluice::planner

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-namespace sluice {
+namespace sluice::planner {
 namespace {
 
 double seconds_of(const timeval& time) {
@@ -57,4 +57,4 @@ double OtherLoad::cores() const {
          seconds_since(start_);
 }
 
-}  // namespace sluice
+}  // namespace sluice::planner

@@ -4,7 +4,7 @@
 
 #include "lib/metrics/time_spent.h"
 
-namespace sluice {
+namespace sluice::planner {
 
 /// What programs besides this one, and the children that it has waited for,
 /// take of the machine's cores.
@@ -26,4 +26,4 @@ class OtherLoad {
 /// text.
 double busy_seconds(std::string_view proc_stat, double ticks_per_second);
 
-}  // namespace sluice
+}  // namespace sluice::planner

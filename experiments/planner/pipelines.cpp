@@ -8,7 +8,7 @@
 #include "experiments/config/files/overrides.h"
 #include "lib/schedules/free_running.h"
 
-namespace sluice {
+namespace sluice::planner {
 namespace {
 
 constexpr std::int64_t kBatchesPerBlock[] = {1, 2, 4};
@@ -54,4 +54,4 @@ std::vector<PlannedMethod> pipelines_of(const PlannedMethod& method,
   return all;
 }
 
-}  // namespace sluice
+}  // namespace sluice::planner

@@ -5,7 +5,7 @@
 #include "experiments/config/experiment.h"
 #include "experiments/planner/candidates.h"
 
-namespace sluice {
+namespace sluice::planner {
 
 /// The exact pipelines to try for a method in as many blocks as `experiment`
 /// has: orders, each with once, twice and four times as many batches as blocks,
@@ -16,4 +16,4 @@ std::vector<PlannedMethod> pipelines_of(const PlannedMethod& method,
                                         const Experiment& experiment,
                                         bool messages_take_time);
 
-}  // namespace sluice
+}  // namespace sluice::planner

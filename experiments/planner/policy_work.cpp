@@ -12,7 +12,7 @@
 #include "lib/tensors/leaves.h"
 #include "lib/tensors/product_count.h"
 
-namespace sluice {
+namespace sluice::planner {
 namespace {
 
 /// No two values are the same.
@@ -135,4 +135,4 @@ PolicyWork policy_work(const Experiment& experiment, int block) {
           .learn_input = for_sample(&PolicyWork::learn_input)};
 }
 
-}  // namespace sluice
+}  // namespace sluice::planner

@@ -2,7 +2,7 @@
 
 #include "experiments/config/experiment.h"
 
-namespace sluice {
+namespace sluice::planner {
 
 /// Operations for a sample of what works at a boundary beside the blocks:
 /// heads, synthesizers, input models, with their backwards. Matrix products and
@@ -18,4 +18,4 @@ struct PolicyWork {
 /// found by letting it work on a few made-up samples.
 PolicyWork policy_work(const Experiment& experiment, int block);
 
-}  // namespace sluice
+}  // namespace sluice::planner

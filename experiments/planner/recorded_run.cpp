@@ -17,7 +17,7 @@
 #include "lib/base/error.h"
 #include "lib/schedules/op_table.h"
 
-namespace sluice {
+namespace sluice::planner {
 namespace {
 
 constexpr std::int64_t kLeast = 4;  // turns
@@ -280,4 +280,4 @@ RecordedRun recorded_run(const TraceFile& trace, const RunPlan& plan,
   return run;
 }
 
-}  // namespace sluice
+}  // namespace sluice::planner

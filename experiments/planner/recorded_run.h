@@ -8,7 +8,7 @@
 #include "lib/schedules/costs.h"
 #include "lib/schedules/plan.h"
 
-namespace sluice {
+namespace sluice::planner {
 
 /// Measurements of a run's steady state, from its trace.json.
 struct RecordedRun {
@@ -36,4 +36,4 @@ struct RecordedRun {
 RecordedRun recorded_run(const TraceFile& trace, const RunPlan& plan,
                          const std::string& path, bool is_busy_between);
 
-}  // namespace sluice
+}  // namespace sluice::planner

@@ -7,7 +7,7 @@
 #include "experiments/config/files/overrides.h"
 #include "lib/base/error.h"
 
-namespace sluice {
+namespace sluice::planner {
 namespace {
 
 std::size_t count_of(const ConfigNode& blocks) {
@@ -174,4 +174,4 @@ std::vector<Variation> recut_variation(const std::vector<Variation>& variation,
   return made;
 }
 
-}  // namespace sluice
+}  // namespace sluice::planner

@@ -7,7 +7,7 @@
 #include "lib/base/config.h"
 #include "lib/schedules/costs.h"
 
-namespace sluice {
+namespace sluice::planner {
 
 /// Merges the tables "1", "2", ... under `path` ("boundary" or "optimizer")
 /// into one table that holds for every number. Throws UserError when they are
@@ -34,4 +34,4 @@ std::vector<Variation> recut_variation(const std::vector<Variation>& variation,
                                        const Experiment& from,
                                        const Experiment& to);
 
-}  // namespace sluice
+}  // namespace sluice::planner

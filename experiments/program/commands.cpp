@@ -298,12 +298,12 @@ int run_command(const RunArguments& arguments) {
 
 namespace {
 
-std::optional<SlurmOptions> slurm_of(const SweepArguments& arguments) {
+std::optional<sweep::SlurmOptions> slurm_of(const SweepArguments& arguments) {
   const bool is_slurm = arguments.launcher == "slurm";
   if (!is_slurm && (!arguments.slurm.empty() || arguments.no_wait))
     throw UserError("--slurm and --no-wait are for --launcher slurm");
   if (!is_slurm) return std::nullopt;
-  return SlurmOptions{arguments.slurm, !arguments.no_wait};
+  return sweep::SlurmOptions{arguments.slurm, !arguments.no_wait};
 }
 
 void check_ask_tell(const SweepArguments& arguments) {
@@ -321,13 +321,13 @@ void check_ask_tell(const SweepArguments& arguments) {
 int sweep_command(const SweepArguments& arguments) {
   StopSignals signals;  // before LibTorch has threads
   if (arguments.ask_tell) check_ask_tell(arguments);
-  const Sweep sweep = read_sweep(arguments.config.config,
-                                 {.settings = arguments.config.overrides,
-                                  .seeds = arguments.seeds,
-                                  .samples = arguments.samples,
-                                  .zip = arguments.zip});
-  const std::optional<SlurmOptions> slurm = slurm_of(arguments);
-  const SweepOptions options = {
+  const sweep::Sweep sweep = sweep::read_sweep(
+      arguments.config.config, {.settings = arguments.config.overrides,
+                                .seeds = arguments.seeds,
+                                .samples = arguments.samples,
+                                .zip = arguments.zip});
+  const std::optional<sweep::SlurmOptions> slurm = slurm_of(arguments);
+  const sweep::SweepOptions options = {
       .folder = arguments.folder,
       .jobs = arguments.jobs.value_or(slurm ? 0 : 1),
       .slurm = slurm,
@@ -339,10 +339,10 @@ int sweep_command(const SweepArguments& arguments) {
       // Slurm's nodes start it by its path.
       .program = slurm ? path_of_own_image() : kOwnImage,
       .data_root = data_root()};
-  const SweepResult result =
-      arguments.ask_tell
-          ? answer_proposals(sweep, options, signals, {STDIN_FILENO, stdout})
-          : run_sweep(sweep, options, signals);
+  const sweep::SweepResult result =
+      arguments.ask_tell ? sweep::answer_proposals(sweep, options, signals,
+                                                   {STDIN_FILENO, stdout})
+                         : sweep::run_sweep(sweep, options, signals);
   if (arguments.dry_run || result.is_submitted) return 0;
   if (!result.is_over()) return 4;
   return result.failed > 0 ? 3 : 0;
@@ -435,7 +435,7 @@ are the last one, whatever the cut.
 }
 
 void help_sweep_command() {
-  fmt::print("{}{}", sweep_manual(), ask_tell_manual());
+  fmt::print("{}{}", sweep::sweep_manual(), sweep::ask_tell_manual());
 }
 
 void help_inject_command() {

@@ -67,7 +67,7 @@ Consecutive blocks are spread evenly over the devices; the single block with
 which the speed-up is compared runs on the fastest. A block has 1 thread there
 unless the config sets more. All keys:
 )");
-  fmt::print("{}", config_manual(machine_manual()));
+  fmt::print("{}", config_manual(planner::machine_manual()));
 }
 
 }  // namespace sluice

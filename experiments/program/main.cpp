@@ -146,7 +146,8 @@ void define_sweep(CLI::App& app, sluice::SweepArguments& arguments,
 }
 
 /// The hidden subcommand that the launcher of a sweep starts.
-void define_run_of_sweep(CLI::App& app, sluice::RunProcessArguments& arguments,
+void define_run_of_sweep(CLI::App& app,
+                         sluice::sweep::RunProcessArguments& arguments,
                          int& status) {
   CLI::App* command = app.add_subcommand("run-of-sweep")->group("");
   command->add_option("--dir", arguments.folder)->required();
@@ -155,11 +156,13 @@ void define_run_of_sweep(CLI::App& app, sluice::RunProcessArguments& arguments,
   command->add_option("--pause", arguments.pause_turn);
   command->add_flag("--resume", arguments.resume);
   command->add_flag("--overwrite", arguments.overwrite);
-  command->callback([&] { status = sluice::do_run_of_sweep(arguments); });
+  command->callback(
+      [&] { status = sluice::sweep::do_run_of_sweep(arguments); });
 }
 
 /// The hidden subcommand that the batch script of a sweep's job array starts.
-void define_task_of_sweep(CLI::App& app, sluice::ArrayTaskArguments& arguments,
+void define_task_of_sweep(CLI::App& app,
+                          sluice::sweep::ArrayTaskArguments& arguments,
                           int& status) {
   CLI::App* command = app.add_subcommand("task-of-sweep")->group("");
   command->add_option("--array", arguments.array)->required();
@@ -168,7 +171,7 @@ void define_task_of_sweep(CLI::App& app, sluice::ArrayTaskArguments& arguments,
   command->add_option("--cores", arguments.cores);
   command->callback([&] {
     arguments.program = sluice::kOwnImage;
-    status = sluice::do_array_task(arguments);
+    status = sluice::sweep::do_array_task(arguments);
   });
 }
 
@@ -514,8 +517,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", sluice::version_text);
   sluice::RunArguments run;
   sluice::SweepArguments sweep;
-  sluice::RunProcessArguments run_of_sweep;
-  sluice::ArrayTaskArguments task_of_sweep;
+  sluice::sweep::RunProcessArguments run_of_sweep;
+  sluice::sweep::ArrayTaskArguments task_of_sweep;
   sluice::EvalArguments eval;
   sluice::ExportArguments exported;
   sluice::CheckpointArguments checkpoint;

@@ -122,16 +122,16 @@ ConfigArguments timed_config(const PlanArguments& arguments) {
   return config;
 }
 
-Machine machine_of(const PlanArguments& arguments) {
-  return arguments.machine.empty() ? this_machine()
-                                   : read_machine(arguments.machine);
+planner::Machine machine_of(const PlanArguments& arguments) {
+  return arguments.machine.empty() ? planner::this_machine()
+                                   : planner::read_machine(arguments.machine);
 }
 
 /// As many blocks beside each other as this machine has cores for.
 std::vector<Rehearsal> rehearsed(const Experiment& experiment) {
   prepare_process(experiment);
-  const std::int64_t at_once =
-      blocks_at_once(this_machine().devices.front(), experiment.threads);
+  const std::int64_t at_once = planner::blocks_at_once(
+      planner::this_machine().devices.front(), experiment.threads);
   return rehearse(experiment, {.beside = std::min<std::int64_t>(
                                    at_once, experiment.blocks())});
 }
@@ -144,10 +144,10 @@ Costs on_machine(const PlanArguments& arguments, const Experiment& experiment,
     return costs;
   const RunPlan& plan = experiment.plans.front();
   costs.in_one_block = seconds_in_one_block(costs, plan);
-  return settled(
-      plan,
-      costs_on(machine_of(arguments), std::move(costs), experiment.threads),
-      experiment.capacities);
+  return settled(plan,
+                 planner::costs_on(machine_of(arguments), std::move(costs),
+                                   experiment.threads),
+                 experiment.capacities);
 }
 
 /// Whether the seconds of the blocks' actions are given or measured.
@@ -312,17 +312,18 @@ void compare(const PlanArguments& arguments) {
   ConfigArguments with_options = timed_config(arguments);
   const ConfigNode config = config_of(with_options);
   const Experiment experiment = read_and_tell(config);
-  ComparisonOptions options{.blocks = arguments.blocks,
-                            .machine = machine_of(arguments),
-                            .seconds = arguments.seconds,
-                            .progress = show_progress};
+  planner::ComparisonOptions options{.blocks = arguments.blocks,
+                                     .machine = machine_of(arguments),
+                                     .seconds = arguments.seconds,
+                                     .progress = show_progress};
   for (const std::string& text : arguments.methods)
-    options.methods.push_back(planned_method(text, experiment));
+    options.methods.push_back(planner::planned_method(text, experiment));
   if (options.methods.empty())
-    options.methods = common_methods(config, experiment);
-  const Comparison comparison = compare_methods(config, data_root(), options);
+    options.methods = planner::common_methods(config, experiment);
+  const planner::Comparison comparison =
+      planner::compare_methods(config, data_root(), options);
   show_progress("");
-  fmt::print("{}", text_of(comparison));
+  fmt::print("{}", planner::text_of(comparison));
 }
 
 }  // namespace

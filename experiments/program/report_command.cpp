@@ -40,7 +40,7 @@ Costs counting_costs(const Experiment& experiment) {
         {.seconds = {{Op::forward, forward}, {Op::backward, 2 * forward}}});
   }
   for (int block = 1; block < experiment.blocks(); ++block) {
-    const PolicyWork work = policy_work(experiment, block);
+    const planner::PolicyWork work = planner::policy_work(experiment, block);
     by_block(costs.blocks, block).head = work.signal;
     by_block(costs.blocks, block).seconds[Op::learn] = work.learn;
     by_block(costs.blocks, block + 1).seconds[Op::learn_input] =
@@ -60,7 +60,7 @@ double sequential_operations(const Experiment& experiment, Costs costs) {
       .seconds_per_turn;
 }
 
-TurnWork work_of(const Experiment& experiment) {
+report::TurnWork work_of(const Experiment& experiment) {
   const RunPlan& plan = experiment.plans.front();
   const Costs costs = counting_costs(experiment);
   const std::int64_t turns = kTurns * plan.blocks.front().accumulate;
@@ -86,8 +86,8 @@ TurnWork work_of(const Experiment& experiment) {
 
 /// A timetable changes the work at turns that nobody knows beforehand, and
 /// blocks that run free choose it.
-std::optional<TurnWork> work_of_config(const ConfigNode& config,
-                                       const std::string& data_root) {
+std::optional<report::TurnWork> work_of_config(const ConfigNode& config,
+                                               const std::string& data_root) {
   try {
     const Experiment experiment = read_experiment(config, data_root);
     if (experiment.plans.size() > 1 || runs_free(experiment.plans.front()))
@@ -107,13 +107,13 @@ std::string name_of_file(const std::string& path) {
 
 void report_command(const ReportArguments& arguments) {
   const std::string root = data_root();
-  const ReportFiles files =
-      write_report({.folders = arguments.folders,
-                    .page = arguments.page,
-                    .only_numbers = arguments.untimed,
-                    .work = [&](const ConfigNode& config) {
-                      return work_of_config(config, root);
-                    }});
+  const report::ReportFiles files =
+      report::write_report({.folders = arguments.folders,
+                            .page = arguments.page,
+                            .only_numbers = arguments.untimed,
+                            .work = [&](const ConfigNode& config) {
+                              return work_of_config(config, root);
+                            }});
   fmt::print("{}: the page; beside it {}, {}, {} and {}/\n", files.page,
              name_of_file(files.markdown), name_of_file(files.table),
              name_of_file(files.runs), name_of_file(files.figures));

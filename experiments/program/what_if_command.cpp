@@ -30,7 +30,7 @@ namespace {
 struct Recorded {
   ConfigNode config = {};
   Experiment experiment = {};
-  RecordedRun run = {};
+  planner::RecordedRun run = {};
 };
 
 Recorded read_recorded(const std::string& folder) {
@@ -44,11 +44,11 @@ Recorded read_recorded(const std::string& folder) {
         folder);
   Recorded recorded{.config = read_config_file(config)};
   recorded.experiment = read_experiment(recorded.config, data_root());
-  recorded.run =
-      recorded_run(read_trace(trace, std::numeric_limits<std::int64_t>::max()),
-                   recorded.experiment.plans.front(), trace,
-                   recorded.experiment.engine != Engine::virtual_time &&
-                       !runs_free(recorded.experiment.plans.front()));
+  recorded.run = planner::recorded_run(
+      read_trace(trace, std::numeric_limits<std::int64_t>::max()),
+      recorded.experiment.plans.front(), trace,
+      recorded.experiment.engine != Engine::virtual_time &&
+          !runs_free(recorded.experiment.plans.front()));
   return recorded;
 }
 
@@ -83,9 +83,10 @@ bool changes(const WhatIfArguments& arguments) {
 /// The changed experiment: another cut, and options as [virtual] has them.
 Experiment changed_experiment(const WhatIfArguments& arguments,
                               const Recorded& recorded) {
-  ConfigNode config = arguments.blocks.empty()
-                          ? recorded.config
-                          : cut_anew(recorded.config, arguments.blocks);
+  ConfigNode config =
+      arguments.blocks.empty()
+          ? recorded.config
+          : planner::cut_anew(recorded.config, arguments.blocks);
   const Costs& before = recorded.experiment.costs;
   ConfigNode clock;
   clock.value = ConfigNode::Table{};
@@ -108,9 +109,10 @@ Costs changed_costs(const WhatIfArguments& arguments, const Recorded& recorded,
                     const Experiment& changed) {
   Costs costs = costs_of(recorded);
   if (!arguments.blocks.empty()) {
-    costs.blocks = recut_costs(costs.blocks, recorded.experiment, changed);
+    costs.blocks =
+        planner::recut_costs(costs.blocks, recorded.experiment, changed);
     costs.variation =
-        recut_variation(costs.variation, recorded.experiment, changed);
+        planner::recut_variation(costs.variation, recorded.experiment, changed);
     costs.links.clear();
   }
   costs.bytes = changed.costs.bytes;
@@ -123,14 +125,14 @@ Costs changed_costs(const WhatIfArguments& arguments, const Recorded& recorded,
     link.bandwidth = costs.bandwidth;
   }
   if (!arguments.machine.empty())
-    costs = costs_on(read_machine(arguments.machine), std::move(costs),
-                     changed.threads);
+    costs = planner::costs_on(planner::read_machine(arguments.machine),
+                              std::move(costs), changed.threads);
   return costs;
 }
 
 Speed speed_at(const Experiment& experiment, const Costs& costs) {
-  return predicted_speed(experiment.plans.front(), costs,
-                         experiment.capacities);
+  return planner::predicted_speed(experiment.plans.front(), costs,
+                                  experiment.capacities);
 }
 
 void print_line(const std::string& what, double seconds,

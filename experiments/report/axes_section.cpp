@@ -8,7 +8,7 @@
 #include "experiments/report/html.h"
 #include "experiments/report/sections.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 std::string last_part(const std::string& key) {
@@ -100,4 +100,4 @@ std::string axes_section(const ReportInput& input) {
          html;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

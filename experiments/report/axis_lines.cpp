@@ -8,7 +8,7 @@
 #include <set>
 #include <string_view>
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 std::optional<double> number_in(std::string_view text) {
@@ -156,4 +156,4 @@ std::vector<AxisLine> lines_along(const Study& study, const Column& figure,
   return lines;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -7,7 +7,7 @@
 #include "experiments/report/columns.h"
 #include "experiments/report/study.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// A cell at a number of an axis.
 struct AxisPoint {
@@ -37,4 +37,4 @@ std::vector<std::size_t> chosen_along(const Study& study, std::size_t axis);
 std::vector<AxisLine> lines_along(const Study& study, const Column& figure,
                                   std::size_t axis);
 
-}  // namespace sluice
+}  // namespace sluice::report

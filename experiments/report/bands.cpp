@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 /// Means of what a run says between two turns.
@@ -63,4 +63,4 @@ std::vector<BandPoint> band_of(const std::vector<const RunSeries*>& runs,
   return band;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -5,7 +5,7 @@
 #include "experiments/report/run_record.h"
 #include "experiments/report/statistics.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// What the runs of a cell say about one figure after some turn.
 struct BandPoint {
@@ -20,4 +20,4 @@ struct BandPoint {
 std::vector<BandPoint> band_of(const std::vector<const RunSeries*>& runs,
                                std::int64_t most_points);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -9,7 +9,7 @@
 
 #include "experiments/report/html.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 constexpr double kWidth = kChartWidth;
@@ -334,4 +334,4 @@ std::string legend_of(const std::vector<ChartItem>& items) {
   return element("ul", "class=\"legend\"", entries);
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -6,7 +6,7 @@
 #include "experiments/report/methods.h"
 #include "experiments/report/scale.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// A place in a chart, with what it may be off by (0: unknown or nothing).
 struct ChartPoint {
@@ -59,4 +59,4 @@ std::string legend_mark(const CellStyle& style);
 /// A list of the items, in HTML.
 std::string legend_of(const std::vector<ChartItem>& items);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 /// {0} text, {1} soft, {2} line, {3} panel.
@@ -70,4 +70,4 @@ std::string chart_style(const ChartColours& colours) {
   return style;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

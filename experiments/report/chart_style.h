@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-namespace sluice {
+namespace sluice::report {
 
 /// What charts are drawn with, as CSS colours. `cells` are those of
 /// CellStyle::colour: Okabe and Ito's, which readers with any colour vision
@@ -26,4 +26,4 @@ ChartColours variable_colours();
 /// The CSS rules of what chart.h draws.
 std::string chart_style(const ChartColours& colours);
 
-}  // namespace sluice
+}  // namespace sluice::report

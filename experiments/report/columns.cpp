@@ -10,7 +10,7 @@
 
 #include "experiments/report/scale.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 using Value = std::optional<double>;
@@ -258,4 +258,4 @@ std::optional<double> peak_bytes(const RunRecord& run) {
   return sum;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

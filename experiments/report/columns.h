@@ -8,7 +8,7 @@
 #include "experiments/report/study.h"
 #include "experiments/report/work.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// A figure that runs end with.
 struct Figure {
@@ -61,4 +61,4 @@ std::string split_to_choose_by(const std::vector<Column>& columns);
 /// The bytes of all blocks at their peaks; nothing where they were not counted.
 std::optional<double> peak_bytes(const RunRecord& run);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -9,7 +9,7 @@
 #include "experiments/report/html.h"
 #include "experiments/report/sections.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 /// Most points of a curve that is logged at every turn.
@@ -238,4 +238,4 @@ std::string truth_section(const ReportInput& input) {
          legend(input) + html;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -11,7 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -75,4 +75,4 @@ void write_figures(const std::string& folder,
         [&](std::ostream& file) { file << figure_of(chart); });
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -5,7 +5,7 @@
 
 #include "experiments/report/chart.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// A chart with its legend below it, as an SVG file that needs no other: for
 /// papers and slides. On white, without CSS variables, which not every program
@@ -16,4 +16,4 @@ std::string figure_of(const Chart& chart);
 /// in the folder. Throws UserError when that fails.
 void write_figures(const std::string& folder, const std::vector<Chart>& charts);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
@@ -78,4 +78,4 @@ std::string element(std::string_view name, std::string_view attributes,
                      attributes, inside, name);
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

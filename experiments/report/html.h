@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace sluice {
+namespace sluice::report {
 
 /// `text` for the text or an attribute of HTML, SVG and XML: <, >, &, " and '
 /// are escaped; what no XML may have (control characters, bytes that are no
@@ -17,4 +17,4 @@ std::string breakable(std::string_view text);
 std::string element(std::string_view name, std::string_view attributes,
                     std::string_view inside);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -10,7 +10,7 @@
 
 #include "experiments/config/numbers.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 /// By their dotted paths, as TOML.
@@ -230,4 +230,4 @@ void label_cells(Study& study) {
       study.cells[i].values.push_back(unquoted(value_in(leaves[i], axis)));
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

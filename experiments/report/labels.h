@@ -2,7 +2,7 @@
 
 #include "experiments/report/study.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// What runs of one cell share: of a run's numbers all but the seed, and but
 /// keys at their defaults that configs of older programs lack.
@@ -13,4 +13,4 @@ ConfigNode numbers_of_cell(const ConfigNode& config);
 /// method and no more than what tells it from the others.
 void label_cells(Study& study);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -10,7 +10,7 @@
 #include "experiments/report/html.h"
 #include "experiments/report/sections.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 struct Purpose {
@@ -184,4 +184,4 @@ std::string memory_section(const ReportInput& input) {
                              element("tbody", "", rows)));
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <variant>
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 /// The same colour for a method in every report; 0 is the baseline's.
@@ -77,4 +77,4 @@ std::vector<CellStyle> styles_of(const Study& study) {
   return styles;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -7,7 +7,7 @@
 
 #include "experiments/report/study.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// Policies of a cell's boundaries, each named once, bottom first: "backprop,
 /// local_loss". "backprop" for a cell without boundaries; empty when none of
@@ -40,4 +40,4 @@ class StyleBook {
 /// In the order of the cells.
 std::vector<CellStyle> styles_of(const Study& study);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -5,7 +5,7 @@
 #include "experiments/report/chart_style.h"
 #include "experiments/report/html.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 /// c0 to c7 are the colours of chart_style.h; s0 to s6 are shades for parts of
@@ -108,4 +108,4 @@ std::string page_of(const std::string& title, const std::string& lead,
       escaped(title), kStyle, colours(), escaped(lead), links, body);
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

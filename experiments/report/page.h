@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace sluice {
+namespace sluice::report {
 
 /// A part of the page with a heading of its own.
 struct PageSection {
@@ -17,4 +17,4 @@ struct PageSection {
 std::string page_of(const std::string& title, const std::string& lead,
                     const std::vector<PageSection>& sections);
 
-}  // namespace sluice
+}  // namespace sluice::report

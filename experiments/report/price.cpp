@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 bool is_of_method(const std::string& axis) {
@@ -75,4 +75,4 @@ std::vector<bool> pareto_front(std::span<const Objectives> all) {
   return front;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -8,7 +8,7 @@
 #include "experiments/report/columns.h"
 #include "experiments/report/study.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// The back-propagation that a cell is compared with: the cell of that method
 /// whose other axes are the same; or else, of all of that method with the same
@@ -32,4 +32,4 @@ using Objectives = std::vector<double>;
 /// objective.
 std::vector<bool> pareto_front(std::span<const Objectives> all);
 
-}  // namespace sluice
+}  // namespace sluice::report

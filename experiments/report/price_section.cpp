@@ -8,7 +8,7 @@
 #include "experiments/report/price.h"
 #include "experiments/report/sections.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 /// "+0.35 ± 0.20" in percentage points.
@@ -180,4 +180,4 @@ std::string price_section(const ReportInput& input) {
   return html + front_part(input);
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

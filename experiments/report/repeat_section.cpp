@@ -6,7 +6,7 @@
 #include "experiments/report/html.h"
 #include "experiments/report/sections.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 /// The seed is given with the command.
@@ -72,4 +72,4 @@ std::string repeat_section(const ReportInput& input) {
   return html;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -13,7 +13,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -114,4 +114,4 @@ ReportFiles write_report(const ReportOptions& options) {
   return files;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -5,7 +5,7 @@
 
 #include "experiments/report/work.h"
 
-namespace sluice {
+namespace sluice::report {
 
 struct ReportOptions {
   /// Each of a run, of a sweep, or of those.
@@ -30,4 +30,4 @@ struct ReportFiles {
 /// has no runs, a run is damaged, or a file can't be written.
 ReportFiles write_report(const ReportOptions& options);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -7,7 +7,7 @@
 #include "experiments/report/sections.h"
 #include "experiments/report/table_files.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 std::string head_of(const std::vector<Column>& columns) {
@@ -100,4 +100,4 @@ std::string results_section(const ReportInput& input) {
          notes_of(input.study, input.columns);
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

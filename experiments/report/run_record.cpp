@@ -13,7 +13,7 @@
 #include "lib/metrics/early_stop.h"
 #include "lib/metrics/records.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -177,4 +177,4 @@ RunRecord read_run(const std::string& folder) {
   return run;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -10,7 +10,7 @@
 #include "lib/base/config_node.h"
 #include "lib/metrics/records.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// A figure of a run after some turn.
 struct RunPoint {
@@ -75,4 +75,4 @@ bool is_run_folder(const std::string& folder);
 /// is damaged.
 RunRecord read_run(const std::string& folder);
 
-}  // namespace sluice
+}  // namespace sluice::report

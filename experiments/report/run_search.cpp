@@ -8,7 +8,7 @@
 #include "experiments/report/run_record.h"
 #include "lib/base/error.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -94,4 +94,4 @@ FoundRuns find_runs(const std::string& folder) {
   return found;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace sluice {
+namespace sluice::report {
 
 /// What lies below a folder: sweeps, and runs that belong to none, in the order
 /// of their names (run-2 before run-10).
@@ -15,4 +15,4 @@ struct FoundRuns {
 /// Throws UserError when there is no such folder, or it has neither.
 FoundRuns find_runs(const std::string& folder);
 
-}  // namespace sluice
+}  // namespace sluice::report

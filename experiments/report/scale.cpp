@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 template <std::size_t N>
@@ -78,4 +78,4 @@ std::vector<Tick> log_ticks(double low, double high) {
   return ticks;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

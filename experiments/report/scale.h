@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace sluice {
+namespace sluice::report {
 
 /// A prefix for large numbers, and what they are divided by.
 struct Scale {
@@ -26,4 +26,4 @@ std::vector<Tick> linear_ticks(double low, double high, int count);
 /// Powers of ten in [low, high], with 2 and 5 times those where they are few.
 std::vector<Tick> log_ticks(double low, double high);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -8,7 +8,7 @@
 #include "experiments/report/methods.h"
 #include "experiments/report/study.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// What the sections of a page are written from.
 struct ReportInput {
@@ -48,4 +48,4 @@ std::vector<Chart> pareto_charts(const ReportInput& input);
 /// Side by side.
 std::string grid_of(const std::vector<Chart>& charts);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -7,7 +7,7 @@
 #include "experiments/report/scale.h"
 #include "experiments/report/sections.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 using Histogram = std::map<std::int64_t, std::int64_t>;
@@ -162,4 +162,4 @@ std::string staleness_section(const ReportInput& input) {
          html;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 /// By how much `a` is better than `b`. One that diverged is worse than any.
@@ -64,4 +64,4 @@ std::string text_of(const Spread& spread, int digits) {
                      digits, spread.n);
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

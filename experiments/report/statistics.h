@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-namespace sluice {
+namespace sluice::report {
 
 /// What the seeds of a cell say about one figure.
 struct Spread {
@@ -35,4 +35,4 @@ std::optional<std::size_t> clear_winner(std::span<const Competitor> all,
 /// there is no deviation, "-" where there is nothing.
 std::string text_of(const Spread& spread, int digits);
 
-}  // namespace sluice
+}  // namespace sluice::report

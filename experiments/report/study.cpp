@@ -12,7 +12,7 @@
 #include "experiments/report/run_search.h"
 #include "experiments/report/sweep_file.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -140,4 +140,4 @@ Study read_study(const std::vector<std::string>& folders) {
   return joined(std::move(parts));
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

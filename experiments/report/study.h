@@ -6,7 +6,7 @@
 
 #include "experiments/report/run_record.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// Runs that differ in their seed only.
 struct StudyCell {
@@ -42,4 +42,4 @@ struct Study {
 /// UserError when a folder has no runs, or something in it is damaged.
 Study read_study(const std::vector<std::string>& folders);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -10,7 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/base/whole_number.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -85,4 +85,4 @@ Study read_sweep(const std::string& folder) {
   }
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

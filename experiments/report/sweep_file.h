@@ -4,11 +4,11 @@
 
 #include "experiments/report/study.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// The cells of a sweep's folder, as its sweep.json lists them, with their
 /// runs; `title` is the sweep's name. Throws UserError when that file or a run
 /// is damaged.
 Study read_sweep(const std::string& folder);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -8,7 +8,7 @@
 
 #include "experiments/config/numbers.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 const char* text_of(RunRecord::State state) {
@@ -209,4 +209,4 @@ std::string csv_of_runs(const Study& study,
   return text;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -5,7 +5,7 @@
 
 #include "experiments/report/columns.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// Which evaluation each run is judged by, which split chose it, and where that
 /// was the test split itself.
@@ -25,4 +25,4 @@ std::string csv_of(const Study& study, const std::vector<Column>& columns);
 /// The same for each run.
 std::string csv_of_runs(const Study& study, const std::vector<Column>& columns);
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -12,7 +12,7 @@
 #include "experiments/report/sections.h"
 #include "experiments/runs/trace_file.h"
 
-namespace sluice {
+namespace sluice::report {
 namespace {
 
 constexpr std::int64_t kTurns = 6;
@@ -189,4 +189,4 @@ std::string timeline_section(const ReportInput& input) {
          kinds_legend() + figures;
 }
 
-}  // namespace sluice
+}  // namespace sluice::report

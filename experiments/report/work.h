@@ -5,7 +5,7 @@
 
 #include "lib/base/config_node.h"
 
-namespace sluice {
+namespace sluice::report {
 
 /// What a turn of a run does, as its config says: not measured.
 struct TurnWork {
@@ -24,4 +24,4 @@ struct TurnWork {
 /// run's data is not on this machine.
 using WorkOf = std::function<std::optional<TurnWork>(const ConfigNode&)>;
 
-}  // namespace sluice
+}  // namespace sluice::report

@@ -16,7 +16,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -106,4 +106,4 @@ int do_array_task(const ArrayTaskArguments& arguments) {
   return status;
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

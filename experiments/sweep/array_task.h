@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// What the batch script of a job array tells the process of a task.
 struct ArrayTaskArguments {
@@ -20,4 +20,4 @@ struct ArrayTaskArguments {
 /// another may have submitted the same.
 int do_array_task(const ArrayTaskArguments& arguments);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -26,7 +26,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 namespace fs = std::filesystem;
@@ -406,4 +406,4 @@ report shows them. Exit status: 0: all done, 3: some failed, 4: interrupted.
 )";
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -7,7 +7,7 @@
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/sweep/sweep.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// The two ends of a driver's pipes.
 struct DriverStreams {
@@ -29,4 +29,4 @@ SweepResult answer_proposals(const Sweep& sweep, const SweepOptions& options,
 /// The manual of the protocol.
 std::string ask_tell_manual();
 
-}  // namespace sluice
+}  // namespace sluice::sweep

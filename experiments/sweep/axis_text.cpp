@@ -8,7 +8,7 @@
 #include "experiments/config/files/overrides.h"
 #include "lib/base/error.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 constexpr std::string_view kIf = " if ";
@@ -143,4 +143,4 @@ When when_of_text(std::string_view text) {
   return {key, values_of(split_values(rest), key)};
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -7,7 +7,7 @@
 
 #include "experiments/sweep/sweep.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// The parts between commas, without those inside brackets and quotes:
 /// "{a = [1, 2]},'x,y'" has two. Never empty.
@@ -22,4 +22,4 @@ std::optional<Axis> axis_of_text(std::string_view text);
 /// "key=a,b".
 When when_of_text(std::string_view text);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -11,7 +11,7 @@
 #include "experiments/runs/child_run.h"
 #include "lib/base/error.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 /// The streams of a command.
@@ -54,4 +54,4 @@ Captured captured(const std::vector<std::string>& argv) {
           .err = err.text()};
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// What a command has done.
 struct Captured {
@@ -16,4 +16,4 @@ struct Captured {
 /// empty. Throws UserError when it can't be started.
 Captured captured(const std::vector<std::string>& argv);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

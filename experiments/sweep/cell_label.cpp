@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 constexpr std::size_t kLongestPart = 24;
@@ -96,4 +96,4 @@ std::string folder_name(const std::string& id, const Cell& cell) {
   return name;
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -5,7 +5,7 @@
 
 #include "experiments/sweep/cells.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// A value in a table: a string as it is, a table by its `policy` or `name`
 /// where that tells it from all others of its axis, else as in TOML.
@@ -23,4 +23,4 @@ std::string label_of(const Cell& cell, const std::vector<std::string>& keys,
 /// "001-local_loss-0.1": a name for a cell's folder that any file system takes.
 std::string folder_name(const std::string& id, const Cell& cell);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

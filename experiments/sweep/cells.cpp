@@ -14,7 +14,7 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 constexpr std::size_t kMostCells = 10'000;
@@ -253,4 +253,4 @@ ConfigNode config_of(const ConfigNode& shared, const Cell& cell,
   return config;
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

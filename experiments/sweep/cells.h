@@ -6,7 +6,7 @@
 
 #include "experiments/sweep/sweep.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// A point of a sweep. The runs of a cell differ in their seeds alone.
 struct Cell {
@@ -30,4 +30,4 @@ std::vector<std::string> keys_of(const Sweep& sweep);
 ConfigNode config_of(const ConfigNode& shared, const Cell& cell,
                      std::int64_t seed);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -12,7 +12,7 @@
 #include "experiments/config/numbers.h"
 #include "lib/base/error.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -130,4 +130,4 @@ const records::Evaluation* DoneRows::find(const Experiment& experiment) const {
   return found == rows_.end() ? nullptr : &found->second;
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -8,7 +8,7 @@
 #include "experiments/config/experiment.h"
 #include "lib/metrics/records.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// Runs that were done elsewhere: the rows of report_runs.csv whose state is
 /// "done", by the fingerprint of their config, seed included. They count as
@@ -31,4 +31,4 @@ class DoneRows {
   std::map<std::string, records::Evaluation> rows_;
 };
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -7,7 +7,7 @@
 #include "experiments/runs/run_reader.h"
 #include "lib/metrics/records.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// The evaluations of a run, as it writes them. A run that goes back to a
 /// checkpoint repeats some, with the same numbers: they come once.
@@ -33,4 +33,4 @@ class EvaluationTail {
   std::int64_t turn_ = -1;
 };
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -8,7 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 /// The score of one run at a turn (0: at its end), higher is better; NaN when
@@ -93,4 +93,4 @@ std::string pruned_file(const std::string& run_folder) {
   return run_folder + ".pruned";
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

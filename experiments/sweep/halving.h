@@ -9,7 +9,7 @@
 #include "experiments/sweep/sweep.h"
 #include "experiments/sweep/sweep_runs.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// The turn after which a run is compared at a rung: its first evaluation then
 /// or later; 0: that is its end. Throws UserError for a run that can't be
@@ -34,4 +34,4 @@ std::vector<double> scores_at(const SweepRuns& runs,
 /// "folder.pruned" says at which rung the run there was stopped.
 std::string pruned_file(const std::string& run_folder);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

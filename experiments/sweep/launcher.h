@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// Does runs of a sweep, each in a process of its own: on this machine
 /// (LocalLauncher), or on a cluster (SlurmLauncher).
@@ -17,4 +17,4 @@ class Launcher {
   virtual void run(const std::vector<std::size_t>& cells, double rung) = 0;
 };
 
-}  // namespace sluice
+}  // namespace sluice::sweep

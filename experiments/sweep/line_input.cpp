@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-namespace sluice {
+namespace sluice::sweep {
 
 void LineInput::wait(std::chrono::milliseconds most) {
   if (has_ended_) return std::this_thread::sleep_for(most);
@@ -32,4 +32,4 @@ std::optional<std::string> LineInput::next() {
   return line;
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

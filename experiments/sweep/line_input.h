@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// Lines of a stream that come when they come. Whatever is behind the last line
 /// break is a line too, when the stream ends.
@@ -25,4 +25,4 @@ class LineInput {
   bool has_ended_ = false;
 };
 
-}  // namespace sluice
+}  // namespace sluice::sweep

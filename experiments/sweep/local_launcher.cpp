@@ -5,7 +5,7 @@
 
 #include "experiments/sweep/run_jobs.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenSteps{10};
@@ -41,4 +41,4 @@ void LocalLauncher::work() {
   }
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

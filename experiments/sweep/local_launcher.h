@@ -7,7 +7,7 @@
 #include "experiments/sweep/slots.h"
 #include "experiments/sweep/sweep_runs.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// Does runs on this machine, `options.jobs` at once.
 class LocalLauncher final : public Launcher {
@@ -27,4 +27,4 @@ class LocalLauncher final : public Launcher {
   Slots slots_;
 };
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -14,7 +14,7 @@
 #include "lib/base/file.h"
 #include "lib/base/whole_number.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -218,4 +218,4 @@ SweepPlan placed(SweepPlan plan, const std::string& folder) {
   }
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

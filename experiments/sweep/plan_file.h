@@ -11,7 +11,7 @@
 #include "experiments/sweep/cells.h"
 #include "experiments/sweep/sweep.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// A cell with its place in the sweep's folder.
 struct PlannedCell {
@@ -56,4 +56,4 @@ std::optional<SweepPlan> read_plan(const std::string& folder);
 /// doesn't merely add cells and seeds to.
 SweepPlan placed(SweepPlan plan, const std::string& folder);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -19,7 +19,7 @@
 #include "lib/base/config.h"
 #include "lib/base/error.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 constexpr std::int64_t kMostSeeds = 100'000;
@@ -431,4 +431,4 @@ std::string sweep_manual() {
   return config_manual(top.manual());
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

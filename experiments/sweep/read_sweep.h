@@ -7,7 +7,7 @@
 
 #include "experiments/sweep/sweep.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// What the command line says of a sweep beside its config.
 struct SweepWords {
@@ -25,4 +25,4 @@ Sweep read_sweep(const std::string& path, const SweepWords& words);
 /// The manual of [sweep].
 std::string sweep_manual();
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -9,7 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -88,4 +88,4 @@ Request request_of(const std::string& line) {
   }
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -11,7 +11,7 @@
 
 #include "experiments/sweep/sweep.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// A line that the driver of an ask/tell sweep has written.
 struct Request {
@@ -37,4 +37,4 @@ class BadRequest : public std::runtime_error {
   nlohmann::ordered_json id_;
 };
 
-}  // namespace sluice
+}  // namespace sluice::sweep

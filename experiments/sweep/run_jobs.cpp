@@ -12,7 +12,7 @@
 #include "lib/base/file.h"
 #include "lib/schedules/free_running.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 std::string text_of(const RunJob& job, const RunEnd& end) {
@@ -96,4 +96,4 @@ void print_line(const SweepRun& run, const std::string& text,
   std::fflush(stdout);
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

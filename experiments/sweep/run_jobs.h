@@ -9,7 +9,7 @@
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/sweep/sweep_runs.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// A run that is to be done.
 struct RunJob {
@@ -57,4 +57,4 @@ void print_end_of(const RunJob& job, const RunEnd& end, const SweepRuns& runs);
 void print_line(const SweepRun& run, const std::string& text,
                 const SweepRuns& runs);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -11,7 +11,7 @@
 #include "lib/base/own_image.h"
 #include "lib/engines/child_processes.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 int do_run_of_sweep(const RunProcessArguments& arguments) {
   die_with_parent(arguments.parent);
@@ -39,4 +39,4 @@ int do_run_of_sweep(const RunProcessArguments& arguments) {
   return result.complete ? 0 : kStopped;
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

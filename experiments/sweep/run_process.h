@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// What the launcher of a sweep tells the process of a run; the config comes on
 /// its standard input.
@@ -25,4 +25,4 @@ constexpr int kStopped = 4;
 /// kStopped. Throws what run() throws.
 int do_run_of_sweep(const RunProcessArguments& arguments);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -21,7 +21,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 namespace fs = std::filesystem;
@@ -211,4 +211,4 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
   return result;
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

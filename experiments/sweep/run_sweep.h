@@ -8,7 +8,7 @@
 #include "experiments/sweep/sweep.h"
 #include "experiments/sweep/sweep_runs.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// Runs become tasks of Slurm.
 struct SlurmOptions {
@@ -54,4 +54,4 @@ struct SweepResult {
 SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
                       StopSignals& signals);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

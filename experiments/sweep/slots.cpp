@@ -21,7 +21,7 @@
 #include "lib/base/error.h"
 #include "lib/tensors/device.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 namespace fs = std::filesystem;
@@ -227,4 +227,4 @@ RunEnd Slots::failed(const RunJob& job, const std::string& reason) {
   return {.kind = RunEnd::Kind::failed, .reason = reason};
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -12,7 +12,7 @@
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/sweep/sweep_runs.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// Places of this machine that runs take, one after another: each has its part
 /// of the cores and GPUs. To be used by one thread, which lives as long as the
@@ -64,4 +64,4 @@ class Slots {
   std::vector<Slot> slots_;
 };
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -18,7 +18,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 namespace fs = std::filesystem;
@@ -179,4 +179,4 @@ std::map<std::string, std::string> tasks_of_sweep(
   return there;
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -6,7 +6,7 @@
 
 #include "experiments/sweep/task_array.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// How a job array is submitted.
 struct Submission {
@@ -36,4 +36,4 @@ std::map<std::string, std::set<int>> queued_tasks();
 std::map<std::string, std::string> tasks_of_sweep(
     const std::string& sweep_folder);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -24,7 +24,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 namespace fs = std::filesystem;
@@ -231,4 +231,4 @@ void check_slurm_options(const std::string& options) {
   }
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -10,7 +10,7 @@
 #include "experiments/sweep/sweep_runs.h"
 #include "experiments/sweep/task_array.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// Does runs as the tasks of a Slurm job array, which it submits, and waits for
 /// them, if it shall. Tasks that an earlier sweep has submitted and that are
@@ -44,4 +44,4 @@ class SlurmLauncher final : public Launcher {
 /// what is submitted, and where its output goes.
 void check_slurm_options(const std::string& options);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

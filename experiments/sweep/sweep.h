@@ -8,7 +8,7 @@
 
 #include "lib/base/config_node.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// Where a random axis draws its values from.
 struct Range {
@@ -76,4 +76,4 @@ struct Sweep {
   ConfigNode config = {};
 };
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -9,7 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 namespace fs = std::filesystem;
 
@@ -58,4 +58,4 @@ void mark_done(const SweepRuns& runs) {
       write_file_atomically(run.folder + "/done", [](std::ostream&) {});
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

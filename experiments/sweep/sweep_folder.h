@@ -8,7 +8,7 @@
 #include "experiments/sweep/sweep_runs.h"
 #include "lib/base/folder_lock.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// The folder of a sweep, which is this process's alone while this lives.
 class SweepFolder {
@@ -39,4 +39,4 @@ void refuse_beside_slurm(const std::string& folder);
 /// A run that was killed just before it wrote its marker has all else.
 void mark_done(const SweepRuns& runs);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -13,7 +13,7 @@
 #include "experiments/sweep/halving.h"
 #include "lib/base/error.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 /// Empty when there is none.
@@ -147,4 +147,4 @@ void SweepRuns::look_at(SweepRun& run, const Experiment& experiment) const {
       !run.is_done() && std::filesystem::exists(pruned_file(run.folder));
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -13,7 +13,7 @@
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/sweep.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// A run of a sweep: a cell and a seed.
 struct SweepRun {
@@ -81,4 +81,4 @@ class SweepRuns {
   std::set<std::string> told_;  // of what cells leave out
 };
 
-}  // namespace sluice
+}  // namespace sluice::sweep

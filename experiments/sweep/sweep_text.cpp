@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 using Kind = RunState::Kind;
@@ -192,4 +192,4 @@ std::string results_text(const SweepRuns& runs) {
   return text;
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -5,7 +5,7 @@
 #include "experiments/sweep/run_sweep.h"
 #include "experiments/sweep/sweep_runs.h"
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// The plan before it starts: axes, cells and seeds, and what is done already.
 std::string plan_text(const SweepRuns& runs, const SweepOptions& options,
@@ -20,4 +20,4 @@ std::string figures_text(const records::Evaluation& evaluation);
 /// A line per cell: mean and standard deviation over the seeds that are done.
 std::string results_text(const SweepRuns& runs);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -12,7 +12,7 @@
 #include "lib/base/file.h"
 #include "lib/base/whole_number.h"
 
-namespace sluice {
+namespace sluice::sweep {
 namespace {
 
 namespace fs = std::filesystem;
@@ -128,4 +128,4 @@ std::vector<TaskArray> open_arrays(const std::string& sweep_folder) {
   }
 }
 
-}  // namespace sluice
+}  // namespace sluice::sweep

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace sluice {
+namespace sluice::sweep {
 
 /// What a task of a job array is to do: a run of a sweep, with all that it
 /// needs, for the config may have changed when it begins.
@@ -68,4 +68,4 @@ std::string run_folder_of(const ArrayTask& task,
 /// The job arrays that were submitted and aren't over, the first one first.
 std::vector<TaskArray> open_arrays(const std::string& sweep_folder);
 
-}  // namespace sluice
+}  // namespace sluice::sweep

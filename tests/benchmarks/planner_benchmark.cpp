@@ -45,12 +45,13 @@ std::vector<double> predicted_speed_ups(const std::string& text) {
   ConfigNode config = parse_toml(text, "case.toml");
   apply_override(config, "threads=1");
   const Experiment experiment = read_experiment(config, "");
-  ComparisonOptions options{
+  planner::ComparisonOptions options{
       .blocks = {2}, .seconds = kSecondsToCalibrate, .most_rounds = 1};
   for (const char* method : kMethods)
-    options.methods.push_back(planned_method(method, experiment));
+    options.methods.push_back(planner::planned_method(method, experiment));
   std::vector<double> speed_ups;
-  for (const Prediction& row : compare_methods(config, "", options).rows) {
+  for (const planner::Prediction& row :
+       planner::compare_methods(config, "", options).rows) {
     if (!row.impossible.empty())
       throw UserError("{}: {}", row.method, row.impossible);
     speed_ups.push_back(row.speed.speed_up);
@@ -61,7 +62,7 @@ std::vector<double> predicted_speed_ups(const std::string& text) {
 void measure(const BlockCase& of, int rounds, const std::string& root) {
   const std::string config = write_case(of, root);
   std::vector<Found> found(std::size(kMethods));
-  const OtherLoad load;
+  const planner::OtherLoad load;
   for (int round = 0; round < rounds; ++round) {
     const std::vector<double> predicted = predicted_speed_ups(config);
     for (std::size_t i = 0; i < std::size(kMethods); ++i) {

@@ -202,10 +202,10 @@ TEST_F(Swaps, ANumberedTableOfTheFormerPolicyLosesThemToo) {
 
 TEST_F(Swaps, ACellOfASweepSwaps) {
   const ConfigNode shared = config(kPredsim, {"optimizer.momentum=0.5"});
-  const Cell cell = {
+  const sweep::Cell cell = {
       .values = {{"boundary.head.name", {.value = std::string("linear")}},
                  {"optimizer.name", {.value = std::string("adam")}}}};
-  EXPECT_THAT(left_out(config_of(shared, cell, 1)),
+  EXPECT_THAT(left_out(sweep::config_of(shared, cell, 1)),
               testing::UnorderedElementsAre(
                   HasSubstr("boundary.head.name = \"linear\" (sweep) has "
                             "dropped boundary.head.beta"),
@@ -222,8 +222,8 @@ TEST_F(Swaps, TablesOfAFormerCutAreLeftOut) {
                   "a.toml:9: optimizer.4: there are only numbers 1 to 2"));
   EXPECT_THAT(left_out(config(four, {})), IsEmpty());
   EXPECT_THAT(left_out(config(four, {"blocks=4"})), IsEmpty());
-  const Cell cell = {.values = {{"blocks", {.value = std::int64_t{1}}}}};
-  EXPECT_THAT(left_out(config_of(config(four, {}), cell, 1)),
+  const sweep::Cell cell = {.values = {{"blocks", {.value = std::int64_t{1}}}}};
+  EXPECT_THAT(left_out(sweep::config_of(config(four, {}), cell, 1)),
               ElementsAre(HasSubstr("boundary.3: there is none"),
                           HasSubstr("optimizer.4")));
 }

@@ -293,7 +293,7 @@ class ChosenReport : public ReportFolder {
           lines + "{\"kind\":\"summary\",\"name\":\"fake\",\"seconds\":1.0}\n");
   }
   std::string markdown() const {
-    return slurp(write_report({.folders = {folder_}}).markdown);
+    return slurp(report::write_report({.folders = {folder_}}).markdown);
   }
 };
 
@@ -326,7 +326,7 @@ TEST_F(ChosenReport, TakesTheBestLearningRateOfTheValidationSplit) {
   make("b", config("1", "0.2"), {{0.7, 0.8}});
   make("c", config("2", "0.1"), {{0.5, 0.9}});
   make("d", config("2", "0.2"), {{0.8, 0.7}});
-  write_report({.folders = {folder_}});
+  report::write_report({.folders = {folder_}});
   const std::string page = slurp(path("report.html"));
   EXPECT_THAT(page, HasSubstr("best mean on the validation split"));
   const std::string figure =
@@ -339,7 +339,7 @@ TEST_F(ChosenReport, SaysWhereTheTestSplitChoseAmongLearningRates) {
   make("a", "model = {width = 1}\nlr = 0.1\n", {{0.6}});
   make("b", "model = {width = 2}\nlr = 0.1\n", {{0.7}});
   make("c", "model = {width = 2}\nlr = 0.2\n", {{0.8}});
-  write_report({.folders = {folder_}});
+  report::write_report({.folders = {folder_}});
   EXPECT_THAT(slurp(path("report.html")),
               HasSubstr("it looks better than it is: set data.validation"));
 }

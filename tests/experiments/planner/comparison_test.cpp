@@ -19,7 +19,7 @@
 #include "lib/base/error.h"
 #include "tests/experiments/helpers/program.h"
 
-namespace sluice::planner_comparison_test {
+namespace sluice::planner::planner_comparison_test {
 
 constexpr auto kMlp =
     "threads = 1\nblocks = 2\nbatch_size = 16\n"
@@ -365,4 +365,4 @@ TEST_F(PlanCompare, RefusesAMethodThatDoesNotExist) {
   EXPECT_NE(outcome.text.find("local_loss"), std::string::npos);
 }
 
-}  // namespace sluice::planner_comparison_test
+}  // namespace sluice::planner::planner_comparison_test

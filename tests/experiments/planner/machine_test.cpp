@@ -10,7 +10,7 @@
 #include "lib/schedules/speed.h"
 #include "tests/experiments/helpers/program.h"
 
-namespace sluice::planner_machine_test {
+namespace sluice::planner::planner_machine_test {
 
 class MachineFile : public Program {
  protected:
@@ -109,4 +109,4 @@ TEST(Machine, TakesItsLinksBetweenDevicesOnly) {
   EXPECT_NEAR(seconds_on(one, 4), 3, 1e-9);
 }
 
-}  // namespace sluice::planner_machine_test
+}  // namespace sluice::planner::planner_machine_test

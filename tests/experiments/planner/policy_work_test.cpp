@@ -12,7 +12,7 @@
 #include "tests/experiments/helpers/methods.h"
 #include "tests/experiments/helpers/training.h"
 
-namespace sluice::policy_work_test {
+namespace sluice::planner::policy_work_test {
 
 constexpr double kPerMultiplyAdd = 2;
 constexpr double kClasses = 10;
@@ -143,4 +143,4 @@ INSTANTIATE_TEST_SUITE_P(Heads, HeadWork,
                            return std::string(info.param);
                          });
 
-}  // namespace sluice::policy_work_test
+}  // namespace sluice::planner::policy_work_test

@@ -14,7 +14,7 @@
 #include "lib/schedules/speed.h"
 #include "tests/experiments/helpers/program.h"
 
-namespace sluice::planner_what_if_test {
+namespace sluice::planner::planner_what_if_test {
 
 constexpr Traits kLocal = {.cut = true, .from_above = false};
 constexpr Traits kDelayed = {.delay = 1};
@@ -318,4 +318,4 @@ TEST_F(WhatIf, OfARunWithoutATraceSaysHowToGetOne) {
       << outcome.text;
 }
 
-}  // namespace sluice::planner_what_if_test
+}  // namespace sluice::planner::planner_what_if_test

@@ -8,7 +8,7 @@
 
 #include "experiments/report/axis_lines.h"
 
-namespace sluice::report_axes_test {
+namespace sluice::report::report_axes_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -97,4 +97,4 @@ TEST_F(ReportAxes, OnlyNumbersThatDifferMakeAnAxis) {
   EXPECT_THAT(number_axes(study_), IsEmpty());
 }
 
-}  // namespace sluice::report_axes_test
+}  // namespace sluice::report::report_axes_test

@@ -16,7 +16,7 @@
 #include "lib/base/error.h"
 #include "tests/experiments/report/report_files.h"
 
-namespace sluice::report_page_test {
+namespace sluice::report::report_page_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -265,4 +265,4 @@ TEST_F(ReportPage, APlaceThatCantBeWrittenIsNamed) {
   EXPECT_THAT(error(path("page.pdf")), HasSubstr(".html"));
 }
 
-}  // namespace sluice::report_page_test
+}  // namespace sluice::report::report_page_test

@@ -16,7 +16,7 @@
 
 #include "lib/memory/allocator.h"
 
-namespace sluice::report_program_test {
+namespace sluice::report::report_program_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -166,4 +166,4 @@ TEST_F(ReportProgram, ABrowserDrawsThePageWithoutScrollingSideways) {
   EXPECT_GT(charts, 10);
 }
 
-}  // namespace sluice::report_program_test
+}  // namespace sluice::report::report_program_test

@@ -15,7 +15,7 @@
 #include "experiments/report/price.h"
 #include "experiments/report/scale.h"
 
-namespace sluice::report_statistics_test {
+namespace sluice::report::report_statistics_test {
 
 using testing::ElementsAre;
 
@@ -158,4 +158,4 @@ TEST(ReportStatistics, WhatXmlMayNotHaveIsEscapedOrReplaced) {
   EXPECT_EQ(escaped("\xF0\x9F\x8C\x8A"), "\xF0\x9F\x8C\x8A");
 }
 
-}  // namespace sluice::report_statistics_test
+}  // namespace sluice::report::report_statistics_test

@@ -11,7 +11,7 @@
 #include "lib/base/error.h"
 #include "tests/experiments/report/report_files.h"
 
-namespace sluice::report_study_test {
+namespace sluice::report::report_study_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -198,4 +198,4 @@ TEST_F(ReportStudy, ThePriceIsAgainstBackPropagationWithTheSameOtherAxes) {
   EXPECT_EQ(baseline_of(study, columns, 4), 1) << "the best one";
 }
 
-}  // namespace sluice::report_study_test
+}  // namespace sluice::report::report_study_test

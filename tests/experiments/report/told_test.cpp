@@ -17,7 +17,7 @@
 #include "lib/metrics/record.h"
 #include "tests/experiments/helpers/program.h"
 
-namespace sluice::told_test {
+namespace sluice::report::told_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -123,7 +123,7 @@ TEST_F(Told, ASweepRefusesAKeyThatIsGivenTwice) {
   const std::string config = write("config.toml", config_with(kSmall));
   const auto refusal = [&](const std::vector<std::string>& settings) {
     try {
-      read_sweep(config, {.settings = settings});
+      sweep::read_sweep(config, {.settings = settings});
     } catch (const UserError& error) {
       return std::string(error.what());
     }
@@ -189,4 +189,4 @@ TEST(ChartStyles, StayDistinctOnCurvesOfManyPoints) {
   EXPECT_EQ(lines.size(), 30U);
 }
 
-}  // namespace sluice::told_test
+}  // namespace sluice::report::told_test

@@ -24,7 +24,7 @@
 #include "lib/base/error.h"
 #include "tests/experiments/sweep/sweeps.h"
 
-namespace sluice::ask_tell_test {
+namespace sluice::sweep::ask_tell_test {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
@@ -381,4 +381,4 @@ TEST_F(AskTell, ASweepWithCellsOfItsOwnIsAnError) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-}  // namespace sluice::ask_tell_test
+}  // namespace sluice::sweep::ask_tell_test

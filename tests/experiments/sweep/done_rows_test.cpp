@@ -8,7 +8,7 @@
 
 #include "tests/experiments/sweep/sweeps.h"
 
-namespace sluice::done_rows_test {
+namespace sluice::sweep::done_rows_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -83,4 +83,4 @@ TEST_F(DoneRows, CantGoWithHalving) {
   EXPECT_THAT(outcome.text, HasSubstr("--done: a row has no figures"));
 }
 
-}  // namespace sluice::done_rows_test
+}  // namespace sluice::sweep::done_rows_test

@@ -15,7 +15,7 @@
 #include "lib/base/folder_lock.h"
 #include "tests/experiments/sweep/sweeps.h"
 
-namespace sluice::sweep_program_test {
+namespace sluice::sweep::sweep_program_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -301,4 +301,4 @@ TEST_F(Sweeps, TwoDoNotWorkInOneFolder) {
   EXPECT_EQ(sweep("optimizer.lr=0.1,0.01 --dry-run").status, kDone);
 }
 
-}  // namespace sluice::sweep_program_test
+}  // namespace sluice::sweep::sweep_program_test

@@ -11,7 +11,7 @@
 
 #include "tests/experiments/sweep/sweeps.h"
 
-namespace sluice::sweep_slurm_test {
+namespace sluice::sweep::sweep_slurm_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -245,4 +245,4 @@ TEST_F(SlurmSweeps, ARefusalIsOneErrorThatSaysWhy) {
   EXPECT_THAT(outcome.text, Not(HasSubstr("array-1\n")));
 }
 
-}  // namespace sluice::sweep_slurm_test
+}  // namespace sluice::sweep::sweep_slurm_test

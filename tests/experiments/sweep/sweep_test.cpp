@@ -18,7 +18,7 @@
 #include "lib/base/error.h"
 #include "tests/experiments/helpers/program.h"
 
-namespace sluice::sweep_test {
+namespace sluice::sweep::sweep_test {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -440,4 +440,4 @@ TEST(SweepsOfTheRepository, CanBeRead) {
   EXPECT_THAT(plan_of(read_sweep(file.string(), {})).cells, SizeIs(5));
 }
 
-}  // namespace sluice::sweep_test
+}  // namespace sluice::sweep::sweep_test
