@@ -33,11 +33,9 @@ void read_title(Fields& fields, Card& card) {
 }
 
 ConfigNode read_overrides(Fields& fields) {
-  ConfigNode node;
+  ConfigNode node{ConfigNode::Table{}};
   fields.key("overrides", node, "table",
              {.text = "keys of the config that differ"});
-  if (std::holds_alternative<std::monostate>(node.value))
-    node.value = ConfigNode::Table{};
   if (!std::holds_alternative<ConfigNode::Table>(node.value))
     fields.reject("overrides",
                   "expected a table of config keys, not " + node.describe());
@@ -80,38 +78,35 @@ CardRun read_run(Fields& fields, const fs::path& folder, const Card& card,
     fields.reject("name", fmt::format("'{}' is no name; use letters, digits "
                                       "and _",
                                       run.name));
-  if (card.find(run.name) != nullptr)
-    fields.reject("name", fmt::format("two runs have the name '{}'", run.name));
+  for (const CardRun& before : card.runs)
+    if (before.name == run.name)
+      fields.reject("name",
+                    fmt::format("two runs have the name '{}'", run.name));
   run.config = laid_over(laid_over(read_base(fields, folder), common),
                          read_overrides(fields));
   read_published(fields, run);
   return run;
 }
 
-void check_run_of(const std::string& name, const Card& card) {
-  if (card.find(name) != nullptr) return;
-  std::vector<std::string> names;
-  for (const CardRun& run : card.runs) names.push_back(run.name);
-  throw UserError("no run has the name '{}'{}; there are: {}", name,
-                  perhaps(name, names), joined(names));
-}
-
 Condition read_condition(const std::string& text, const Card& card) {
   Condition condition = condition_of(text);
-  check_run_of(condition.left, card);
-  if (condition.right.empty()) return condition;
-  check_run_of(condition.right, card);
-  if (card.find(condition.left)->measure != card.find(condition.right)->measure)
+  const CardRun& left = card.find(condition.left);
+  if (!condition.right.empty() &&
+      card.find(condition.right).measure != left.measure)
     throw UserError("'{}' compares different measures", text);
   return condition;
 }
 
 }  // namespace
 
-const CardRun* Card::find(const std::string& run) const {
-  const auto at = std::find_if(runs.begin(), runs.end(),
-                               [&](const auto& r) { return r.name == run; });
-  return at == runs.end() ? nullptr : &*at;
+const CardRun& Card::find(const std::string& run) const {
+  std::vector<std::string> names;
+  for (const CardRun& each : runs) {
+    if (each.name == run) return each;
+    names.push_back(each.name);
+  }
+  throw UserError("no run has the name '{}'{}; there are: {}", run,
+                  perhaps(run, names), joined(names));
 }
 
 bool is_card(const std::string& path) {

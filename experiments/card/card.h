@@ -28,9 +28,10 @@ struct CardRun {
 /// A published result to reproduce: the file
 ///
 ///   [card]
-///   title = "..."               # source, compares, note: shown with the
-///   result conditions = ["a > b"]      # condition.h [overrides] # of the
-///   configs of all runs epochs = 5
+///   title = "..."               # also source, compares, note: shown
+///   conditions = ["a > b"]      # condition.h
+///   [overrides]                 # of the configs of all runs
+///   epochs = 5
 ///   [[run]]
 ///   name = "a"
 ///   config = "../mnist/x.toml"  # relative to the card
@@ -48,7 +49,8 @@ struct Card {
   std::vector<CardRun> runs = {};
   std::vector<Condition> conditions = {};
 
-  const CardRun* find(const std::string& run) const;
+  /// Throws UserError that names all runs.
+  const CardRun& find(const std::string& run) const;
 };
 
 /// Whether the TOML file has a table [card]: an experiment's config has none.

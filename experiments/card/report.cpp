@@ -1,13 +1,14 @@
 #include "experiments/card/report.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <set>
-#include <utility>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lib/base/config.h"
 
 namespace sluice {
 namespace {
@@ -17,42 +18,23 @@ using Json = nlohmann::ordered_json;
 
 /// A loss has a digit more than a percentage.
 std::string figure_text(const CardRun& run, std::optional<double> figure,
-                        const char* sign = "") {
+                        const char* format = "{:.{}f}") {
   if (!figure) return "";
   const int digits = run.measure == "loss" ? 3 : 2;
-  return std::string(sign) + fmt::format("{:.{}f}", *figure, digits);
+  return fmt::format(fmt::runtime(format), *figure, digits);
 }
 
-std::string difference_text(const CardRow& row) {
-  const std::optional<double> difference = row.difference();
-  return figure_text(row.run, difference,
-                     difference && *difference >= 0 ? "+" : "");
-}
-
-const char* text_of(CardVerdict verdict) {
-  switch (verdict) {
-    case CardVerdict::passed:
-      return "passed";
-    case CardVerdict::failed:
-      return "failed";
-    case CardVerdict::open:
-      return "open";
-  }
-  return "";
+std::string text_of(CardVerdict verdict) {
+  return name_of(verdict, {{"passed", CardVerdict::passed},
+                           {"failed", CardVerdict::failed},
+                           {"open", CardVerdict::open}});
 }
 
 std::string state_text(const CardRow& row) {
-  switch (row.state.kind) {
-    case RunState::Kind::absent:
-      return "not run yet";
-    case RunState::Kind::begun:
-    case RunState::Kind::unfinished:
-      return "not finished yet";
-    case RunState::Kind::other:
-      return "another config";
-    case RunState::Kind::done:
-      break;
-  }
+  using Kind = RunState::Kind;
+  if (row.state.kind == Kind::absent) return "not run yet";
+  if (row.state.kind == Kind::other) return "another config";
+  if (row.state.kind != Kind::done) return "not finished yet";
   if (row.is_trial) return "trial";
   const std::optional<CardVerdict> verdict = row.verdict();
   return verdict ? text_of(*verdict) : "run";
@@ -99,7 +81,8 @@ std::string rows_text(const CardReport& report) {
     cells.push_back(
         {run.name, run.measure + (run.unit().empty() ? "" : " " + run.unit()),
          figure_text(run, run.published), figure_text(run, row.ours()),
-         difference_text(row), figure_text(run, run.tolerance), state_text(row),
+         figure_text(run, row.difference(), "{:+.{}f}"),
+         figure_text(run, run.tolerance), state_text(row),
          text_in(made, "seed"), text_in(made, "build"),
          made.empty() ? "" : date_of(made)});
   }
@@ -119,10 +102,7 @@ std::string devices_of(const CardReport& report) {
   for (const CardRow& row : report.rows)
     for (const Json& device : row.state.provenance.value("devices", Json()))
       devices.insert(device.get<std::string>());
-  std::string text;
-  for (const std::string& device : devices)
-    text += (text.empty() ? "" : ", ") + device;
-  return text;
+  return fmt::format("{}", fmt::join(devices, ", "));
 }
 
 std::string line_of(const char* label, const std::string& text) {
@@ -132,15 +112,10 @@ std::string line_of(const char* label, const std::string& text) {
 const char* conclusion(const CardReport& report) {
   if (report.is_trial())
     return "A trial: overrides have changed the numbers, so nothing passes.";
-  switch (report.verdict()) {
-    case CardVerdict::passed:
-      return "Passed.";
-    case CardVerdict::failed:
-      return "Failed.";
-    case CardVerdict::open:
-      return "Not all done: the same command goes on.";
-  }
-  return "";
+  const CardVerdict verdict = report.verdict();
+  if (verdict == CardVerdict::open)
+    return "Not all done: the same command goes on.";
+  return verdict == CardVerdict::passed ? "Passed." : "Failed.";
 }
 
 Json json_of(std::optional<double> figure) {
@@ -206,20 +181,14 @@ CardVerdict CardReport::verdict_of(const Condition& condition) const {
 }
 
 CardVerdict CardReport::verdict() const {
-  const bool all_done =
-      std::all_of(rows.begin(), rows.end(),
-                  [](const CardRow& row) { return row.ours().has_value(); });
-  if (!all_done || is_trial()) return CardVerdict::open;
-  const bool failed =
-      std::any_of(rows.begin(), rows.end(),
-                  [](const CardRow& row) {
-                    return row.verdict() == CardVerdict::failed;
-                  }) ||
-      std::any_of(card.conditions.begin(), card.conditions.end(),
-                  [&](const Condition& condition) {
-                    return verdict_of(condition) == CardVerdict::failed;
-                  });
-  return failed ? CardVerdict::failed : CardVerdict::passed;
+  bool has_failed = false;
+  for (const CardRow& row : rows) {
+    if (!row.ours() || row.is_trial) return CardVerdict::open;
+    has_failed = has_failed || row.verdict() == CardVerdict::failed;
+  }
+  for (const Condition& condition : card.conditions)
+    has_failed = has_failed || verdict_of(condition) == CardVerdict::failed;
+  return has_failed ? CardVerdict::failed : CardVerdict::passed;
 }
 
 std::string markdown_of(const CardReport& report) {

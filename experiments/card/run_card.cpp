@@ -14,46 +14,34 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/base/folder_lock.h"
-#include "lib/base/nearest.h"
 
 namespace sluice {
 namespace {
 
-ConfigNode with_overrides(ConfigNode config,
-                          const std::vector<std::string>& overrides) {
-  for (const std::string& text : overrides) apply_override(config, text);
-  return config;
-}
-
 class Runner {
  public:
-  Runner(const CardOptions& options, Card card)
-      : options_(options), report_{.card = std::move(card)} {
-    report_.command = options.command;
+  explicit Runner(const CardOptions& options) : options_(options) {
+    report_ = {.card = read_card(options.path), .command = options.command};
     for (const CardRun& run : report_.card.runs)
       report_.rows.push_back({.run = run, .is_trial = changes_numbers(run)});
     folder_ = options.folder;
     if (folder_.empty())
       folder_ = "runs/cards/" + report_.card.name +
                 (report_.is_trial() ? "-trial" : "");
-    check_selection();
-    for (CardRow& row : report_.rows) look_at(row);
-    check_folders();
+    for (const std::string& name : options.only) report_.card.find(name);
+    look_at_all();
   }
 
-  void run(StopSignals& signals) {
+  CardReport run(StopSignals& signals) && {
     make_folder();
     const FolderLock lock(folder_);
-    for (CardRow& row : report_.rows) look_at(row);  // nobody changes it now
-    check_folders();
-    for (CardRow& row : report_.rows) {
-      if (!is_selected(row.run)) continue;
-      if (!do_run(row, signals)) break;
-    }
-    write();
+    look_at_all();  // nobody changes it now
+    for (CardRow& row : report_.rows)
+      if (is_selected(row.run) && !do_run(row, signals)) break;
+    write("report.md", markdown_of(report_));
+    write("report.json", json_of(report_).dump(2) + "\n");
+    return std::move(report_);
   }
-
-  CardReport report() && { return std::move(report_); }
 
  private:
   std::string folder_of(const CardRun& run) const {
@@ -62,8 +50,10 @@ class Runner {
 
   /// One at a time: its data set is kept in memory with it.
   Experiment experiment_of(const CardRun& run) const {
-    return read_experiment(with_overrides(run.config, options_.overrides),
-                           options_.data_root);
+    ConfigNode config = run.config;
+    for (const std::string& text : options_.overrides)
+      apply_override(config, text);
+    return read_experiment(config, options_.data_root);
   }
 
   bool changes_numbers(const CardRun& run) const {
@@ -79,28 +69,21 @@ class Runner {
            std::find(only.begin(), only.end(), run.name) != only.end();
   }
 
-  void check_selection() const {
-    std::vector<std::string> names;
-    for (const CardRun& run : report_.card.runs) names.push_back(run.name);
-    for (const std::string& name : options_.only)
-      if (report_.card.find(name) == nullptr)
-        throw UserError("--only {}: the card has no such run{}; there are: {}",
-                        name, perhaps(name, names), joined(names));
+  void look_at(CardRow& row, const Experiment& experiment) const {
+    row.state = state_of(folder_of(row.run), experiment, options_.data_root);
   }
 
-  void look_at(CardRow& row) const {
-    row.state = state_of(folder_of(row.run), experiment_of(row.run),
-                         options_.data_root);
-  }
-
-  void check_folders() const {
-    if (options_.overwrite) return;
-    for (const CardRow& row : report_.rows)
-      if (is_selected(row.run) && row.state.kind == RunState::Kind::other)
+  /// Throws UserError for another run that stands where one would be done.
+  void look_at_all() {
+    for (CardRow& row : report_.rows) {
+      look_at(row, experiment_of(row.run));
+      if (row.state.kind == RunState::Kind::other && is_selected(row.run) &&
+          !options_.overwrite)
         throw UserError(
             "{} holds a run with another config ({}); give another --dir, or "
             "--overwrite to remove that run",
             folder_of(row.run), row.state.difference);
+    }
   }
 
   void make_folder() const {
@@ -112,36 +95,33 @@ class Runner {
 
   /// False when it was stopped.
   bool do_run(CardRow& row, StopSignals& signals) {
-    if (row.state.kind == RunState::Kind::done && !options_.overwrite) {
-      fmt::print("{}: done before, in {}\n", row.run.name, folder_of(row.run));
+    using Kind = RunState::Kind;
+    const std::string folder = folder_of(row.run);
+    const Kind kind = options_.overwrite ? Kind::other : row.state.kind;
+    if (kind == Kind::done) {
+      fmt::print("{}: done before, in {}\n", row.run.name, folder);
       return true;
     }
-    const bool resume =
-        row.state.kind == RunState::Kind::unfinished && !options_.overwrite;
+    const bool resume = kind == Kind::unfinished;
     fmt::print("{}: {} {}\n", row.run.name, resume ? "continues" : "starts",
-               folder_of(row.run));
+               folder);
     const Experiment experiment = experiment_of(row.run);
     tell_left_out(experiment.left_out);
     const RunResult result =
         sluice::run(experiment,
-                    {.folder = folder_of(row.run),
-                     .overwrite = options_.overwrite ||
-                                  row.state.kind == RunState::Kind::begun,
+                    {.folder = folder,
+                     .overwrite = options_.overwrite || kind == Kind::begun,
                      .resume = resume,
                      .command = options_.command,
                      .program = options_.program},
                     signals);
-    look_at(row);
+    look_at(row, experiment);
     return result.complete;
   }
 
-  void write() const {
-    const auto save = [&](const char* name, const std::string& text) {
-      write_file_atomically(folder_ + "/" + name,
-                            [&](std::ostream& file) { file << text; });
-    };
-    save("report.md", markdown_of(report_));
-    save("report.json", json_of(report_).dump(2) + "\n");
+  void write(const char* name, const std::string& text) const {
+    write_file_atomically(folder_ + "/" + name,
+                          [&](std::ostream& file) { file << text; });
   }
 
   const CardOptions& options_;
@@ -152,9 +132,7 @@ class Runner {
 }  // namespace
 
 CardReport run_card(const CardOptions& options, StopSignals& signals) {
-  Runner runner(options, read_card(options.path));
-  runner.run(signals);
-  return std::move(runner).report();
+  return Runner(options).run(signals);
 }
 
 }  // namespace sluice

@@ -232,15 +232,9 @@ int run_card_command(const RunArguments& arguments, StopSignals& signals) {
                                       .data_root = data_root()},
                                      signals);
   fmt::print("\n{}", markdown_of(report));
-  switch (report.verdict()) {
-    case CardVerdict::passed:
-      return 0;
-    case CardVerdict::failed:
-      return 3;
-    case CardVerdict::open:
-      break;
-  }
-  return 4;
+  const CardVerdict verdict = report.verdict();
+  if (verdict == CardVerdict::open) return 4;
+  return verdict == CardVerdict::passed ? 0 : 3;
 }
 
 }  // namespace

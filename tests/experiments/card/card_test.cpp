@@ -223,6 +223,14 @@ TEST_F(Cards, RefusesAFolderWithAnotherConfig) {
   EXPECT_EQ(run(file, "optimizer.lr=0.02 --overwrite").status, kNotAllDone);
 }
 
+TEST_F(Cards, NamesItsRunsWhereOnlyNamesAnother) {
+  const Outcome outcome = run(card("", ""), "--only on");
+  EXPECT_EQ(outcome.status, kWrong);
+  EXPECT_THAT(outcome.text, HasSubstr("no run has the name 'on' (did you mean "
+                                      "'one'?); there are: one, two"));
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 TEST_F(Cards, AcceptsARunOfAProgramThatHadFewerKeys) {
   const std::string file = card("", "");
   run(file);
