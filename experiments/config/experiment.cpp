@@ -243,7 +243,7 @@ void check_view(const Experiment& experiment, const BlockPlan& block,
   const bool has_head =
       std::any_of(block.parts.begin(), block.parts.end(),
                   [](const GradientPart& part) { return part.own; });
-  if (has_head && block.block < experiment.blocks() &&
+  if (has_head && block.gradient_from_above &&
       !experiment.optimizers.at(index).correction.empty())
     top.reject("optimizer",
                fmt::format("block {} has a loss of its own, whose gradient is "
@@ -263,11 +263,12 @@ void check_plan(const Experiment& experiment, const RunPlan& plan,
     if (block.delay > 0 && block.weights.of_today &&
         !block.weights.forwards_again &&
         experiment.precision == Precision::bf16)
-      top.reject("precision",
-                 fmt::format("bf16 can't go with weights = 'mixed' above block "
-                             "{}: its graphs hold bf16 copies of the weights, "
-                             "so it would silently be 'stash'",
-                             block.block));
+      top.reject(
+          "precision",
+          fmt::format("bf16 can't go with weights = '{}' above block {}: "
+                      "its graphs hold bf16 copies of the weights, so "
+                      "it would silently be 'stash'",
+                      block.weights.view, block.block));
 }
 
 Plans plans_of(const Experiment& experiment, bool model_norm) {

@@ -16,6 +16,7 @@
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/manual.h"
+#include "experiments/config/presets.h"
 #include "experiments/config/timetable.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/program/method_page.h"
@@ -381,6 +382,14 @@ void eval_command(const EvalArguments& arguments) {
                                                    split, arguments.samples));
 }
 
+void list_methods() {
+  print_rows(policies());
+  fmt::print(
+      "\nPublished names for choices of keys, which are on the page of each "
+      "(sluice list methods NAME):\n");
+  print_rows(presets());
+}
+
 void list_command(const ListArguments& arguments) {
   const std::string& kind = arguments.kind;
   if (!arguments.name.empty()) {
@@ -389,7 +398,7 @@ void list_command(const ListArguments& arguments) {
     fmt::print("{}", method_page(arguments.name));
     return;
   }
-  if (kind == "methods") return print_rows(policies());
+  if (kind == "methods") return list_methods();
   if (kind == "heads") return print_rows(heads());
   if (kind == "models") return print_rows(models());
   if (kind == "datasets") return print_rows(data_sets());

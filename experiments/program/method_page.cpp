@@ -1,5 +1,7 @@
 #include "experiments/program/method_page.h"
 
+#include <functional>
+#include <span>
 #include <sstream>
 #include <vector>
 
@@ -7,6 +9,7 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/toml.h"
+#include "experiments/config/presets.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/schedules/drawing.h"
 #include "lib/schedules/speed.h"
@@ -34,17 +37,22 @@ std::string paragraph(std::string_view heading, std::string_view text) {
   return lines + line + "\n";
 }
 
-/// The method at every boundary of a small network.
-Experiment example(const PolicyRow& row, int blocks) {
-  const std::string_view options = row.make.page().example;
+/// A small network with these keys.
+Experiment example(std::string_view config, int blocks) {
   return read_experiment(
       parse_toml(
           fmt::format("blocks = {}\ndata = {{train = 64, test = 16}}\n"
-                      "model = {{name = 'mlp', hidden = [16, 16, 16]}}\n"
-                      "boundary = {{policy = '{}'{}{}}}\n",
-                      blocks, row.name, options.empty() ? "" : ", ", options),
+                      "model = {{name = 'mlp', hidden = [16, 16, 16]}}\n{}",
+                      blocks, config),
           "the method's page"),
       "");
+}
+
+/// The method at every boundary.
+std::string config_of(const PolicyRow& row) {
+  const std::string_view options = row.make.page().example;
+  return fmt::format("boundary = {{policy = '{}'{}{}}}\n", row.name,
+                     options.empty() ? "" : ", ", options);
 }
 
 /// Equal blocks, a backward takes two forwards, nothing else takes time.
@@ -55,8 +63,8 @@ Costs ideal_costs(int blocks, double latency) {
           .latency = latency};
 }
 
-std::string timeline_of(const PolicyRow& row) {
-  const Experiment experiment = example(row, 3);
+std::string timeline_of(std::string_view config) {
+  const Experiment experiment = example(config, 3);
   std::vector<std::vector<Action>> actions;
   for (const BlockPlan& plan : experiment.plans.front().blocks)
     actions.push_back(actions_of(plan, {.end_turn = 12}));
@@ -78,22 +86,32 @@ double speed_up(const Experiment& experiment, double latency,
       .speed_up;
 }
 
-std::string speed_ups_of(const PolicyRow& row) {
-  const Experiment experiment = example(row, 4);
+/// A barrier ends every turn, which a pipe that isn't flushed doesn't know.
+std::string speed_up_with_barrier(const Experiment& experiment) {
+  if (!experiment.pipeline.flush) return "";
   return fmt::format(
-      "{:.2f}x without latency, {:.2f}x when a message takes as long as a "
-      "forward, {:.2f}x with barrier = \"iteration\" and no latency: for K = 4 "
-      "equal blocks, over one block that does all the work, where a backward "
-      "takes as long as two forwards, and heads and updates take no time.",
-      speed_up(experiment, 0), speed_up(experiment, 1),
+      ", {:.2f}x with barrier = \"iteration\" and no latency",
       speed_up(experiment, 0,
                barrier_around_iterations(experiment.plans.front())));
 }
 
-}  // namespace
+std::string speed_ups_of(std::string_view config) {
+  const Experiment experiment = example(config, 4);
+  return fmt::format(
+      "{:.2f}x without latency, {:.2f}x when a message takes as long as a "
+      "forward{}: for K = 4 equal blocks, over one block that does all the "
+      "work, where a backward takes as long as two forwards, and heads and "
+      "updates take no time.",
+      speed_up(experiment, 0), speed_up(experiment, 1),
+      speed_up_with_barrier(experiment));
+}
 
-std::string method_page(std::string_view name) {
-  const PolicyRow& row = find_row(policies(), name, "method");
+constexpr std::string_view kLegend =
+    "\nIn three blocks (F forward, B backward and update of a batch, L a "
+    "synthesizer\nlearns from it; - busy, . waiting; a column is as long "
+    "as a forward):\n\n";
+
+std::string page_of(const PolicyRow& row) {
   const MethodPage page = row.make.page();
   std::string text = fmt::format("{}: {}\n\n", row.name, row.summary);
   text += paragraph("source", page.source);
@@ -101,13 +119,43 @@ std::string method_page(std::string_view name) {
   text += paragraph("BatchNorm", page.batch_norm);
   text += paragraph("randomness", page.randomness);
   text += paragraph("staleness", page.staleness);
-  text += paragraph("speed-up", speed_ups_of(row));
+  text += paragraph("speed-up", speed_ups_of(config_of(row)));
   if (!page.example.empty()) text += paragraph("example", page.example);
-  text +=
-      "\nIn three blocks (F forward, B backward and update of a batch, L a "
-      "synthesizer\nlearns from it; - busy, . waiting; a column is as long "
-      "as a forward):\n\n";
-  return text + timeline_of(row);
+  return text.append(kLegend) + timeline_of(config_of(row));
+}
+
+std::string indented(std::string_view lines) {
+  std::string text;
+  std::istringstream all{std::string(lines)};
+  for (std::string line; std::getline(all, line);)
+    text += line.empty() ? "\n" : "    " + line + "\n";
+  return text;
+}
+
+std::string page_of(const PresetRow& row) {
+  const Preset& preset = row.make;
+  std::string text = fmt::format("{}: {}\n\n", row.name, row.summary);
+  text += paragraph("source", preset.source);
+  text += paragraph("kept", preset.kept);
+  text += paragraph("staleness", preset.staleness);
+  text += paragraph("speed-up", speed_ups_of(preset.config));
+  text += fmt::format(
+      "\nIn a config, as in experiments/configs/pipelines/{}.toml:\n\n{}",
+      row.name, indented(preset.config));
+  return text.append(kLegend) + timeline_of(preset.config);
+}
+
+}  // namespace
+
+std::string method_page(std::string_view name) {
+  std::vector<Row<std::function<std::string()>>> pages;
+  for (const PolicyRow& row : policies())
+    pages.push_back({row.name, row.summary, [&row] { return page_of(row); }});
+  for (const PresetRow& row : presets())
+    pages.push_back({row.name, row.summary, [&row] { return page_of(row); }});
+  return find_row(std::span<const Row<std::function<std::string()>>>(pages),
+                  name, "method")
+      .make();
 }
 
 }  // namespace sluice

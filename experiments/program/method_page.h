@@ -5,9 +5,10 @@
 
 namespace sluice {
 
-/// What `sluice list methods NAME` prints: the method's own prose, and what a
-/// simulation of it says: its timeline in three blocks, and its speed-up in
-/// four. Throws UserError with all names for one that is no method.
+/// What `sluice list methods NAME` prints of a policy or a preset: its own
+/// prose, the keys of a preset, and what a simulation says: its timeline in
+/// three blocks, and its speed-up in four. Throws UserError with all names for
+/// one that is no method.
 std::string method_page(std::string_view name);
 
 }  // namespace sluice

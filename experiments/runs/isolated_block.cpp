@@ -59,6 +59,18 @@ Message norm_message() {
   return message;
 }
 
+/// Version of the weights with which the lowest block of the segment forwards a
+/// batch of a run in lockstep, where a view asks for it.
+std::int64_t version_at_entry(const RunPlan& plan, const BlockPlan& block,
+                              std::int64_t batch) {
+  if (!block.weights.of_entry) return 0;
+  const BlockPlan& lowest =
+      by_block(plan.blocks, block.block - block.segment.below);
+  const bool updates_first = lowest.order == Order::backward_first;
+  const std::int64_t applied = batch - lowest.delay + (updates_first ? 1 : 0);
+  return std::max<std::int64_t>(applied, 0) / lowest.accumulate;
+}
+
 }  // namespace
 
 class IsolatedBlock::CostsOfBlock final : public Sink {
@@ -117,9 +129,10 @@ void IsolatedBlock::supply(const Action& action) {
     for (; arrived_ < action.arrived; ++arrived_)
       give(*below_.sender, *activation_, arrived_);
   for (const Transfer& need : needs_of(plan(), block_, action)) {
-    if (need.kind == MessageKind::activation)
+    if (need.kind == MessageKind::activation) {
+      activation_->weight_version = version_at_entry(plan(), mine, need.batch);
       give(*below_.sender, *activation_, need.batch);
-    else if (need.kind == MessageKind::gradient)
+    } else if (need.kind == MessageKind::gradient)
       give(*above_.sender, gradient(), need.batch);
     else
       give(*below_.sender, norm_message(), need.batch);

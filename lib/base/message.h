@@ -36,7 +36,8 @@ struct Message {
   std::int64_t batch = 0;
   /// Turn of the sender when it sent this.
   std::int64_t turn = 0;
-  /// Weight version of the sender's block that made the tensors.
+  /// Version of the weights of the sender's block that made the tensors: of an
+  /// activation those of its forward, which a weight view may choose.
   std::int64_t weight_version = 0;
   /// Index of the visit of the batch, from 0; at most kMostRounds.
   std::int64_t round = 0;

@@ -125,6 +125,7 @@ struct Payload {
   Tensors features;   ///< h_k, on the device of the block that takes it
   at::Tensor labels;  ///< on the host, as they go on to the block above
   Attachments attachments = {};  ///< on the host too
+  std::int64_t version = 0;      ///< of the weights that block k forwarded with
 };
 
 /// A training batch, as the upper end of a boundary sees it.

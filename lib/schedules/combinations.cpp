@@ -89,6 +89,11 @@ void check_free(const std::vector<Traits>& boundaries) {
     check_inbox(boundary, k);
     if (boundary.upper == UpperEnd::from_data)
       throw UserError("boundary {}: its unlock needs schedule = 'lockstep'", k);
+    if (boundary.delay > 0 && boundary.weights.of_entry)
+      throw UserError(
+          "boundary {}: weights = '{}' needs turns that mean the same for all "
+          "blocks: set schedule = 'lockstep', or weights = 'stash'",
+          k, boundary.weights.view);
   }
   check_gaps(boundaries);
 }

@@ -59,6 +59,30 @@ void place_in_segments(std::vector<BlockPlan>& blocks) {
       blocks[k].segment.above = blocks[k + 1].segment.above + 1;
 }
 
+/// Where a batch has the weights of its entry, each block of its segment uses
+/// them: the highest one too, whose gradient isn't delayed.
+void share_weights_of_entry(std::vector<BlockPlan>& blocks) {
+  for (std::size_t k = 1; k < blocks.size(); ++k) {
+    const BlockPlan& mine = blocks[k - 1];
+    BlockPlan& next = blocks[k];
+    if (!mine.gradient_from_above) continue;
+    const bool is_top = !next.gradient_from_above;
+    if (mine.weights.of_entry && next.forwards_data())
+      throw UserError(
+          "boundary {}: with weights = '{}' a batch brings the version of its "
+          "weights from below, and an unlock doesn't wait for it: leave one of "
+          "them out",
+          k, mine.weights.view);
+    if (!is_top && mine.weights.of_entry != next.weights.of_entry)
+      throw UserError(
+          "boundaries {} and {}: weights = '{}' is one version of the weights "
+          "in all blocks between two cuts: set a policy that delays, and these "
+          "weights, at all boundaries there",
+          k, k + 1, (mine.weights.of_entry ? mine : next).weights.view);
+    if (is_top && mine.weights.of_entry) next.weights = mine.weights;
+  }
+}
+
 }  // namespace
 
 bool BlockPlan::is_merged() const {
@@ -93,6 +117,7 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     set_boundary(above, plan.blocks[index + 1], mine);
   }
   place_in_segments(plan.blocks);
+  share_weights_of_entry(plan.blocks);
   return plan;
 }
 

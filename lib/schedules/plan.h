@@ -74,7 +74,7 @@ struct BlockPlan {
   /// cut. Turn t applies batch t - delay.
   std::int64_t delay = 0;
   Order order = Order::forward_first;
-  /// Weights that the backward sees when delay > 0.
+  /// Weights that the backward sees when sees_old_weights().
   WeightsAtBackward weights = {};
   std::optional<StatisticsAt> statistics = {};
   /// Whether the pipe is emptied at the end of each turn; if not, only at the
@@ -83,7 +83,9 @@ struct BlockPlan {
   /// Whether a backward without delay builds its graph anew, from the input.
   bool recompute = false;
   /// Whether updates come between a batch's forward and its backward.
-  bool sees_old_weights() const { return delay > 0 || weights.by_window; }
+  bool sees_old_weights() const {
+    return delay > 0 || weights.by_window || weights.of_entry;
+  }
   /// Number of turns whose gradients one update applies.
   std::int64_t accumulate = 1;
   /// Whether backward waits for the gradient that block k+1 sends down.

@@ -22,6 +22,12 @@ struct WeightsAtBackward {
   /// Which weights follows from the window that the batch is in, whenever the
   /// block forwards it: for pipelines, not for delays.
   bool by_window = false;
+  /// Which weights is decided where the batch enters its segment: all blocks
+  /// there use the version with which the lowest one forwards it.
+  bool of_entry = false;
+  /// Of `extrapolate`: how much a past change of the weights counts in their
+  /// velocity after as many updates as the gradient is late.
+  double decay = 0.1;
 
   bool replays() const { return forwards_again && of_today; }
   bool operator==(const WeightsAtBackward&) const = default;

@@ -26,6 +26,8 @@ struct Flight {
   /// Version of the weights that the forward used: the block's, unless the view
   /// takes others and sets it.
   std::int64_t version = 0;
+  /// The one with which the lowest block of the segment forwarded the batch.
+  std::int64_t entry_version = 0;
   Attachments attachments = {};  ///< that the lower end above needs
   /// Updates that the block will make between its forward and its backward, as
   /// far as the batches in flight tell; their learning rate.
@@ -62,6 +64,8 @@ class WeightView {
   /// of Block::parameters(), so that what batches in flight refer to stays as
   /// it is. Empty: the update overwrites the weights. After before_update().
   virtual Tensors next_weights() { return {}; }
+  /// They have changed.
+  virtual void after_update() {}
   /// The weights of the batch's forward, for a checkpoint; empty when its
   /// backward does without.
   virtual Tensors weights_of(const Flight&) const { return {}; }
@@ -90,6 +94,8 @@ struct WeightViewSite {
   /// by a correction of stale gradients: `mixed` then keeps copies of weights
   /// that it would not need otherwise.
   bool saved = false;
+  /// What the plan says of the view.
+  WeightsAtBackward weights = {};
 };
 
 /// How a view is made, and what it is to schedules.
@@ -98,6 +104,7 @@ struct WeightViewKind {
   bool forwards_again = false;  ///< WeightsAtBackward's
   bool of_today = false;        ///< WeightsAtBackward's
   bool by_window = false;       ///< WeightsAtBackward's
+  bool of_entry = false;        ///< WeightsAtBackward's
   /// Throws UserError where the block's optimizer doesn't go with it; nullptr:
   /// any does.
   void (*check)(const OptimizerOptions& optimizer) = nullptr;
@@ -122,6 +129,6 @@ std::int64_t number_of(const WeightsAtBackward& weights);
 /// the forward and the backward of a batch it is that of the latest weights,
 /// whatever the row: the graph is kept, or built anew where the plan wants it.
 std::unique_ptr<WeightView> make_weight_view(const BlockPlan& plan,
-                                             const WeightViewSite& site);
+                                             WeightViewSite site);
 
 }  // namespace sluice

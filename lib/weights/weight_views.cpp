@@ -13,6 +13,8 @@ MadeView make_mixed(const WeightViewSite& site);
 MadeView make_current(const WeightViewSite& site);
 MadeView make_predict(const WeightViewSite& site);
 MadeView make_double_buffer(const WeightViewSite& site);
+MadeView make_vertical_sync(const WeightViewSite& site);
+MadeView make_extrapolate(const WeightViewSite& site);
 void check_predict(const OptimizerOptions& optimizer);
 
 std::span<const WeightViewRow> weight_views() {
@@ -35,14 +37,25 @@ std::span<const WeightViewRow> weight_views() {
       {"double_buffer",
        "those before the previous update",
        {.make = make_double_buffer, .by_window = true}},
+      {"vertical_sync",
+       "those with which the lowest block between two cuts forwarded it, in "
+       "all blocks there",
+       {.make = make_vertical_sync, .of_entry = true}},
+      {"extrapolate",
+       "today's, moved back along their velocity by the updates since its "
+       "forward, with the activations of its forward",
+       {.make = make_extrapolate, .of_today = true}},
   };
   return kRows;
 }
 
 WeightsAtBackward weights_at_backward(std::string_view view) {
   const WeightViewRow& row = find_row(weight_views(), view, "weight view");
-  return {row.name, row.make.forwards_again, row.make.of_today,
-          row.make.by_window};
+  return {.view = row.name,
+          .forwards_again = row.make.forwards_again,
+          .of_today = row.make.of_today,
+          .by_window = row.make.by_window,
+          .of_entry = row.make.of_entry};
 }
 
 void check_weight_view(const WeightsAtBackward& weights,
@@ -61,9 +74,10 @@ std::int64_t number_of(const WeightsAtBackward& weights) {
          rows.begin();
 }
 
-MadeView make_weight_view(const BlockPlan& plan, const WeightViewSite& site) {
+MadeView make_weight_view(const BlockPlan& plan, WeightViewSite site) {
   if (!plan.sees_old_weights())
     return plan.recompute ? make_rebuilt(site) : make_kept_graph(site);
+  site.weights = plan.weights;
   return find_row(weight_views(), plan.weights.view, "weight view")
       .make.make(site);
 }

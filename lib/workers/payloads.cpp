@@ -38,6 +38,7 @@ Payload unpack_up(const Message& message, const BlockPlan& plan,
     for (const std::string& name : *names)
       if (const Tensors found = unpack(message, name); !found.empty())
         payload.attachments[name] = found[0];
+  payload.version = message.weight_version;
   return payload;
 }
 

@@ -168,11 +168,10 @@ InputContext Seat::input_context(const Action& action) {
   return context;
 }
 
-void Seat::send_up(const Action& action, MessageKind kind,
-                   const Tensors& outputs, const Payload& fed) {
+void Seat::send_up(Message message, const Tensors& outputs,
+                   const Payload& fed) {
   if (is_last()) return;
-  const bool is_training = kind == MessageKind::activation;
-  Message message = message_of(kind, action);
+  const bool is_training = message.kind == MessageKind::activation;
   pack_up(outputs, fed,
           is_training ? plan().relays : std::vector<std::string>(),
           codec_above_.get(), message);
@@ -202,6 +201,7 @@ Flight Seat::flight_of(const Action& action, const Payload& fed) const {
           .labels = on_device(fed.labels, device()),
           .pass = pass_for(action.batch, true),
           .version = version_,
+          .entry_version = plan().segment.below > 0 ? fed.version : version_,
           .attachments = kept_of(fed),
           .updates_ahead = before / in_window,
           .rate = rate_of(trained_.update(), action.turn)};
@@ -212,7 +212,9 @@ void Seat::forward(const Action& action) {
                                            [&] { return input(action); });
   Flight flight = flight_of(action, fed);
   const Tensors outputs = view_->forward(flight);
-  send_up(action, MessageKind::activation, outputs, fed);
+  Message message = message_of(MessageKind::activation, action);
+  message.weight_version = flight.version;
+  send_up(std::move(message), outputs, fed);
   held_.flights.emplace(action.batch, std::move(flight));
   note_memory();
 }
@@ -403,6 +405,7 @@ void Seat::update(const Action& action) {
   view_->before_update(version_);
   const double rate =
       trained_.apply(window_.gradients, info, view_->next_weights());
+  view_->after_update();
   ++version_;
   window_.clear();
   if (is_logged(action)) log_.updated(action, rate);
@@ -459,7 +462,7 @@ void Seat::evaluate(const Action& action) {
   const Payload fed = evaluation_input(action);
   const Tensors outputs =
       block_.forward(fed.features, pass_for(action.batch, false));
-  send_up(action, MessageKind::evaluation, outputs, fed);
+  send_up(message_of(MessageKind::evaluation, action), outputs, fed);
   if (!is_last()) return;
   evaluation_.add(settings_.loss, outputs[0], on_device(fed.labels, device()));
   if (action.batch + 1 == settings_.validation_batches)

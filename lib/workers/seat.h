@@ -163,8 +163,7 @@ class Seat {
   Attachments kept_of(const Payload& fed) const;
   Flight flight_of(const Action& action, const Payload& fed) const;
   Message message_of(MessageKind kind, const Action& action) const;
-  void send_up(const Action& action, MessageKind kind, const Tensors& outputs,
-               const Payload& fed);
+  void send_up(Message message, const Tensors& outputs, const Payload& fed);
   Down receive_from_above(const Action& action);
   Down down_of(std::vector<Tensors> gradients) const;
   void send_down(const Action& action, const Down& down);

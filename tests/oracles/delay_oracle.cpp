@@ -106,6 +106,33 @@ DelayOracle::Parameters DelayOracle::predicted(int block,
   return weights;
 }
 
+DelayOracle::Parameters DelayOracle::extrapolated(int block,
+                                                  std::int64_t batch) const {
+  Parameters weights = weights_.at(block);
+  if (!changes_.contains(block)) return weights;
+  const at::NoGradGuard no_grad;
+  const std::int64_t staleness =
+      updates_.at(block) - updates_at_forward_.at({block, batch});
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    weights[i] =
+        weights[i] - changes_.at(block)[i] * static_cast<double>(staleness);
+  return weights;
+}
+
+void DelayOracle::follow(int block, const Parameters& before,
+                         std::int64_t staleness) {
+  const double past = staleness == 0
+                          ? 0
+                          : std::pow(method_.velocity_decay,
+                                     1 / static_cast<double>(staleness));
+  Parameters& changes = changes_[block];
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const at::Tensor change = now(block)[i] - before[i];
+    if (changes.size() <= i) changes.push_back(at::zeros_like(change));
+    changes[i] = changes[i] * past + change * (1 - past);
+  }
+}
+
 DelayOracle::Backward DelayOracle::of_forward(int block, std::int64_t batch) {
   at::Tensor x = inputs_.at({1, batch});
   for (int k = 1; k <= blocks_; ++k)
@@ -139,6 +166,8 @@ DelayOracle::Backward DelayOracle::of_today(int block, std::int64_t batch) {
 DelayOracle::Backward DelayOracle::mixed(int block, std::int64_t batch) {
   // By hand: autograd would refuse this, or do it right.
   const Parameters& old = weights_of_forward_.at({block, batch});
+  const Parameters later =
+      method_.velocity_decay > 0 ? extrapolated(block, batch) : now(block);
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> activations = {inputs_.at({block, batch}).flatten(1)};
   const int layers = by_block(layers_, block);
@@ -166,10 +195,22 @@ DelayOracle::Backward DelayOracle::mixed(int block, std::int64_t batch) {
     activations.pop_back();
     backward.gradients[at] = signal.t().mm(activations.back());
     backward.gradients[at + 1] = signal.sum(0);
-    signal = signal.mm(now(block).at(at));
+    signal = signal.mm(later.at(at));
   }
   backward.below = signal;
   return backward;
+}
+
+void DelayOracle::step(int block, const Parameters& by) {
+  Parameters& weights = now(block);
+  Parameters gradients;
+  for (const at::Tensor& gradient : by)
+    gradients.push_back(gradient.contiguous());
+  if (method_.momentum > 0 && !velocities_.contains(block))
+    for (const at::Tensor& weight : weights)
+      velocities_[block].push_back(at::zeros_like(weight));
+  at::_fused_sgd_(weights, gradients, velocities_[block], 0, method_.momentum,
+                  method_.rate, 0, false, false, method_.momentum == 0);
 }
 
 void DelayOracle::apply(int block, std::int64_t turn, std::int64_t batch,
@@ -188,19 +229,14 @@ void DelayOracle::apply(int block, std::int64_t turn, std::int64_t batch,
   Parameters& weights = now(block);
   const std::int64_t staleness =
       updates_[block]++ - updates_at_forward_.at({block, batch});
-  if (method_.update) {
+  Parameters before;
+  for (const at::Tensor& weight : weights) before.push_back(weight.clone());
+  if (method_.update)
     method_.update({block, turn, staleness, weights, backward.gradients,
                     weights_of_forward_.at({block, batch})});
-    return;
-  }
-  Parameters gradients;
-  for (const at::Tensor& gradient : backward.gradients)
-    gradients.push_back(gradient.contiguous());
-  if (method_.momentum > 0 && !velocities_.contains(block))
-    for (const at::Tensor& weight : weights)
-      velocities_[block].push_back(at::zeros_like(weight));
-  at::_fused_sgd_(weights, gradients, velocities_[block], 0, method_.momentum,
-                  method_.rate, 0, false, false, method_.momentum == 0);
+  else
+    step(block, backward.gradients);
+  if (method_.velocity_decay > 0) follow(block, before, staleness);
 }
 
 Applications DelayOracle::train() {

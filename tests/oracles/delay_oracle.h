@@ -43,6 +43,10 @@ class DelayOracle {
     /// The weights of a forward are those that the velocity predicts for the
     /// turn of its backward.
     bool predicts = false;
+    /// With Weights::mixed: the weights of a backward are moved back along the
+    /// velocity of the weights by the updates since the forward; a change
+    /// counts there by this after as many updates. 0: they aren't moved.
+    double velocity_decay = 0;
     /// Empty: SGD, with a velocity v = momentum v + g.
     std::function<void(const Update&)> update = {};
   };
@@ -71,11 +75,14 @@ class DelayOracle {
   std::int64_t delay_of(int block) const;
   std::int64_t updates_until_backward(int block, std::int64_t batch) const;
   Parameters predicted(int block, std::int64_t batch) const;
+  Parameters extrapolated(int block, std::int64_t batch) const;
+  void follow(int block, const Parameters& before, std::int64_t staleness);
   Parameters& now(int block) { return weights_.at(block); }
   at::Tensor run(int block, const at::Tensor& input,
                  const Parameters& weights) const;
   at::Tensor loss_at(const at::Tensor& logits, std::int64_t batch) const;
   void forward(int block, std::int64_t batch);
+  void step(int block, const Parameters& by);
   void apply(int block, std::int64_t turn, std::int64_t batch,
              Applications& applied);
   Backward of_forward(int block, std::int64_t batch);
@@ -90,6 +97,7 @@ class DelayOracle {
   std::vector<Batch> batches_;
   std::map<int, Parameters> weights_;
   std::map<int, Parameters> velocities_;
+  std::map<int, Parameters> changes_;  // of weights by an update, averaged
   std::map<int, std::int64_t> updates_;
   // By (block, batch).
   std::map<std::pair<int, std::int64_t>, Parameters> weights_of_forward_;

@@ -21,9 +21,12 @@ MethodPage describe_delayed_gradient() {
           "block k keeps K-k+1 batches. weights = \"stash\" (exact): their "
           "graphs and the weights of their forwards; \"recompute\": inputs "
           "and weights, and the graph is built anew; \"predict\": as stash, "
-          "of weights that the optimizer's velocity predicts; \"mixed\" "
-          "(what the published code does): graphs alone, run against "
-          "the present weights",
+          "of weights that the optimizer's velocity predicts; "
+          "\"vertical_sync\": graphs, and the weights since those with which "
+          "block 1 forwarded them; \"mixed\" (what the published code "
+          "does): graphs alone, run against the present weights; "
+          "\"extrapolate\": as mixed, against weights that are moved back "
+          "along their velocity",
       .batch_norm =
           "statistics move in the forward, once per batch; a recompute "
           "leaves them alone",
@@ -33,7 +36,7 @@ MethodPage describe_delayed_gradient() {
       .staleness =
           "block k applies at turn t batch t - (K-k): d_batch = K-k; "
           "d_upd = min(K-k, t - (K-k)), which is K-k once the pipe is "
-          "full"};
+          "full; K-1 in every block with weights = \"vertical_sync\""};
 }
 
 }  // namespace sluice

@@ -62,6 +62,13 @@ void read_weights(Fields& options, std::span<const std::string> views,
     names.push_back({view, weights_at_backward(view)});
   weights = names.front().value;
   options.key("weights", weights, names, {.text = text});
+  if (weights.view == "extrapolate")
+    options.key("decay", weights.decay,
+                {.text = "of the velocity of the weights: how much a change "
+                         "still counts after as many updates as come between "
+                         "the forward and the backward of a batch",
+                 .min = 0,
+                 .max = 1});
 }
 
 void read_statistics(Fields& options, std::optional<StatisticsAt>& statistics) {

@@ -17,7 +17,8 @@ MakeBoundary from_above(const Traits& traits, double scale = 1);
 /// The weight views of boundaries that delay; without those that forward the
 /// input through the present weights, which is features replay.
 std::vector<std::string> views_of_delays(bool with_replay);
-/// The key "weights"; `views` are those that fit the method, its default first.
+/// The key "weights", and what the view that it names wants to know; `views`
+/// are those that fit the method, its default first.
 void read_weights(Fields& options, std::span<const std::string> views,
                   WeightsAtBackward& weights);
 /// The key "statistics", which has a meaning when the forward is replayed.

@@ -35,9 +35,10 @@ MethodPage describe_fully_decoupled() {
       .kept =
           "block k keeps max(1, 2(K-k)) batches in order B (default), "
           "2(K-k)+1 in order A: their graphs and weights (\"stash\", and "
-          "\"predict\": those that the velocity predicts), graphs alone "
-          "(\"mixed\"), inputs and weights (\"recompute\"), or inputs alone "
-          "(\"current\")",
+          "\"predict\": those that the velocity predicts; \"vertical_sync\": "
+          "those of block 1's forward), graphs alone (\"mixed\", and "
+          "\"extrapolate\": with the velocity of the weights), inputs and "
+          "weights (\"recompute\"), or inputs alone (\"current\")",
       .batch_norm =
           "statistics move in the forward, once per batch; with "
           "weights = \"current\" the key `statistics` says which pass",

@@ -33,7 +33,8 @@ std::vector<MethodUnderTest> methods() {
       {"DelayedBlend",
        "{policy = 'blend', sources = [{policy = 'delayed_gradient', weight = "
        "0.5}, {policy = 'local_loss', weight = 0.5}]}"}};
-  for (const char* weights : {"stash", "recompute", "mixed"})
+  for (const char* weights :
+       {"stash", "recompute", "mixed", "vertical_sync", "extrapolate"})
     all.push_back({std::string("DelayedGradient_") + weights,
                    std::string("{policy = 'delayed_gradient', weights = '") +
                        weights + "'}",

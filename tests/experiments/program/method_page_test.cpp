@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/config/presets.h"
 #include "lib/base/error.h"
 #include "lib/boundaries/boundary.h"
 #include "tests/experiments/helpers/program.h"
@@ -25,6 +26,23 @@ TEST(MethodPage, IsThereForEveryMethod) {
     EXPECT_THAT(text, HasSubstr("block 1  | F0"));
     EXPECT_THAT(text, HasSubstr("x without latency")) << text;
   }
+}
+
+TEST(MethodPage, IsThereForEveryPreset) {
+  for (const PresetRow& row : presets()) {
+    const std::string text = method_page(row.name);
+    EXPECT_THAT(text, HasSubstr("block 1  | F0"));
+    EXPECT_THAT(text, HasSubstr("x without latency")) << text;
+    EXPECT_THAT(text, HasSubstr(std::string("pipelines/") +
+                                std::string(row.name) + ".toml"));
+    EXPECT_THAT(text, HasSubstr("    [boundary]\n    policy = "));
+  }
+}
+
+TEST(MethodPage, OfAPresetHasTheSpeedUpsOfTheSimulation) {
+  EXPECT_THAT(method_page("pipedream"),
+              HasSubstr("4.00x without latency, 2.67x"));
+  EXPECT_THAT(method_page("pipedream_2bw"), HasSubstr("4.00x without latency"));
 }
 
 TEST(MethodPage, HasTheSpeedUpsOfTheSimulation) {
@@ -52,6 +70,7 @@ TEST(MethodPage, IsPrintedByTheProgram) {
   EXPECT_EQ(page.status, 0);
   EXPECT_THAT(page.text, HasSubstr("arXiv:1807.04511"));
   EXPECT_EQ(sluice("list heads linear").status, 2);
+  EXPECT_THAT(sluice("list methods").text, HasSubstr("  pipedream_2bw  "));
 }
 
 }  // namespace sluice::method_page_test

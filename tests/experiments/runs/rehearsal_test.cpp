@@ -95,6 +95,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"MlpDelayedGradientAsBytes",
              std::string(kMlp) +
                  "boundary = {policy = 'delayed_gradient', codec = 'int8'}\n"},
+        Case{"MlpVerticalSync", std::string(kMlp) +
+                                    "boundary = {policy = 'delayed_gradient', "
+                                    "weights = 'vertical_sync'}\n"},
         Case{"MlpLocalLoss",
              std::string(kMlp) + "boundary = {policy = 'local_loss'}\n"},
         Case{"ConvDelayedGradientRecomputed",

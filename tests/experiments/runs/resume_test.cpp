@@ -136,6 +136,8 @@ const char* const kDelaying[] = {
     "boundary.policy=delayed_gradient boundary.weights=stash",
     "boundary.policy=delayed_gradient boundary.weights=recompute",
     "boundary.policy=delayed_gradient boundary.weights=mixed",
+    "boundary.policy=delayed_gradient boundary.weights=vertical_sync",
+    "boundary.policy=delayed_gradient boundary.weights=extrapolate",
     "boundary.policy=features_replay boundary.statistics=both",
     "boundary.policy=fully_decoupled boundary.beta=0.5 slack=0",
     "boundary.policy=delayed_gradient precision=bf16",

@@ -1,5 +1,6 @@
 // Every weight view by itself: a block of two factors, h = 5 (2 x), whose
 // weights become 3 and 7 between the forward of a batch and its backward.
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,12 +43,14 @@ struct TwoFactors {
       values.push_back(gradient.item<float>());
     return values;
   }
-  void change(WeightView& view) {
+  void change(WeightView& view) { change_to(view, 3, 7); }
+  void change_to(WeightView& view, float first, float second) {
     view.before_update(0);
     const Tensors storage = view.next_weights();
     for (std::size_t i = 0; i < storage.size(); ++i)
       at::Tensor(block.parameters()[i].second).set_data(storage[i]);
-    overwrite_weights({at::full({1}, 3.0), at::full({1}, 7.0)}, block);
+    overwrite_weights({at::full({1}, first), at::full({1}, second)}, block);
+    view.after_update();
   }
 
   Block block = {1, 0,
@@ -72,9 +75,10 @@ struct Seen {
 };
 
 std::vector<Seen> views() {
-  return {{"stash", {5, 2, 10}},   {"recompute", {5, 2, 10}},
-          {"mixed", {7, 2, 21}},   {"current", {7, 3, 21}},
-          {"predict", {5, 2, 10}}, {"double_buffer", {5, 2, 10}}};
+  return {{"stash", {5, 2, 10}},         {"recompute", {5, 2, 10}},
+          {"mixed", {7, 2, 21}},         {"current", {7, 3, 21}},
+          {"predict", {5, 2, 10}},       {"double_buffer", {5, 2, 10}},
+          {"vertical_sync", {5, 2, 10}}, {"extrapolate", {5, 2, 10}}};
 }
 
 class EachView : public testing::TestWithParam<Seen> {};
@@ -127,6 +131,82 @@ TEST(WeightViews, DoubleBufferForwardsOneUpdateBehind) {
   of_next_window.version = 1;
   of_next_window.updates_ahead = 1;
   EXPECT_EQ(view->forward(of_next_window)[0].item<float>(), 21);
+}
+
+TEST(WeightViews, VerticalSyncForwardsWithTheVersionOfTheEntry) {
+  TwoFactors net;
+  const auto view = net.view("vertical_sync");
+  Flight first = batch_of_one();
+  view->forward(first);
+  net.change(*view);
+  Flight second = batch_of_one();
+  second.version = 1;
+  EXPECT_EQ(view->forward(second)[0].item<float>(), 10);
+  EXPECT_EQ(second.version, 0);
+  Flight of_today = batch_of_one();
+  of_today.version = 1;
+  of_today.entry_version = 1;
+  EXPECT_EQ(view->forward(of_today)[0].item<float>(), 21);
+  Flight late = batch_of_one();
+  late.version = 1;
+  EXPECT_THROW(view->forward(late), InternalError);
+}
+
+TEST(WeightViews, VerticalSyncGoesOnFromACheckpoint) {
+  TwoFactors net;
+  const auto view = net.view("vertical_sync");
+  Flight first = batch_of_one();
+  view->forward(first);
+  net.change(*view);
+  NamedTensors saved;
+  view->save("views.1", saved);
+  const auto again = net.view("vertical_sync");
+  again->restore("views.1", SavedState(saved, "the test"));
+  Flight second = batch_of_one();
+  second.version = 1;
+  EXPECT_EQ(again->forward(second)[0].item<float>(), 10);
+}
+
+/// Weights of a pipe that is three updates deep, and move by the same each.
+TEST(WeightViews, ExtrapolateIsExactForWeightsOfConstantVelocity) {
+  TwoFactors net;
+  const auto view = net.view("extrapolate");
+  const auto weight = [&](int version, int factor) {
+    return factor == 0 ? 2 + 0.5F * static_cast<float>(version)
+                       : 5 - 0.25F * static_cast<float>(version);
+  };
+  std::map<int, Flight> flights;
+  int version = 0;
+  for (int turn = 0; turn < 12; ++turn) {
+    flights[turn] = batch_of_one();
+    flights[turn].version = version;
+    view->forward(flights[turn]);
+    if (turn < 3) continue;
+    Flight& due = flights[turn - 3];
+    const Graph graph = view->graph_of(due, version);
+    for (int factor = 0; factor < 2; ++factor)
+      EXPECT_FLOAT_EQ(
+          graph.parameters[static_cast<std::size_t>(factor)].item<float>(),
+          weight(static_cast<int>(due.version), factor))
+          << turn;
+    ++version;
+    net.change_to(*view, weight(version, 0), weight(version, 1));
+  }
+}
+
+TEST(WeightViews, ExtrapolateGoesOnFromACheckpoint) {
+  TwoFactors net;
+  const auto view = net.view("extrapolate");
+  Flight flight = batch_of_one();
+  view->forward(flight);
+  net.change(*view);
+  NamedTensors saved;
+  view->save("views.1", saved);
+  const auto again = net.view("extrapolate");
+  again->restore("views.1", SavedState(saved, "the test"));
+  Flight restored = batch_of_one();
+  again->restore(restored, {at::full({1}, 2.0), at::full({1}, 5.0)});
+  EXPECT_EQ(net.gradients_of(*again, restored), (std::vector<float>{5, 2, 10}));
 }
 
 TEST(WeightViews, WithoutUpdatesInBetweenRefuseOtherWeights) {

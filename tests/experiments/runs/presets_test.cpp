@@ -1,0 +1,152 @@
+// Published names (`sluice list methods`): the keys that their pages say make
+// what was published, in whole runs against what is written out here.
+#include "experiments/config/presets.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/config/files/extends.h"
+#include "experiments/config/files/toml.h"
+#include "lib/base/by_block.h"
+#include "lib/metrics/record.h"
+#include "tests/oracles/delay_oracle.h"
+
+namespace sluice::presets_test {
+
+namespace fs = std::filesystem;
+using Weights = DelayOracle::Weights;
+
+constexpr const char* kThree = "['0-1', '2-3', '4-']";
+constexpr double kRate = 0.1;  // the default
+
+std::string_view config_of(std::string_view name) {
+  return find_row(presets(), name, "preset").make.config;
+}
+
+std::string net(std::string_view preset, const char* blocks = kThree) {
+  return std::string("blocks = ") + blocks + "\nturns = 30\n" +
+         "model = {hidden = [24, 20, 24, 20, 16]}\n" +
+         std::string(config_of(preset));
+}
+
+Applications applications(const std::string& lines) {
+  return Training(small_experiment(lines)).train_and_record();
+}
+
+Applications expected(const std::string& lines, DelayOracle::Method method) {
+  return DelayOracle(Training(small_experiment(lines)), method).train();
+}
+
+void expect_bits(std::string_view preset, const DelayOracle::Method& method) {
+  const Applications ours = applications(net(preset));
+  ASSERT_EQ(ours.size(), 3U);
+  for (const auto& [block, updates] : expected(net(preset), method)) {
+    EXPECT_EQ(updates.size(), 30U);
+    EXPECT_EQ(difference(ours.at(block), updates), "") << "block " << block;
+  }
+}
+
+NamedTensors trained(const std::string& lines) {
+  Training training(small_experiment(lines));
+  training.train();
+  return training.weights();
+}
+
+/// w(t+1) = w(t) - rate gradient(w_1(t-K+1), ..., w_K(t)).
+TEST(Presets, PipeDreamIsDelayedGradientsAtTheWeightsOfTheirForwards) {
+  expect_bits("pipedream", {.weights = Weights::of_forward, .rate = kRate});
+}
+
+/// Per block F(t), B(t - (K - k)), U.
+TEST(Presets, PipeDreamHasItsOrderOfActions) {
+  const Experiment experiment = small_experiment(net("pipedream"));
+  for (int block = 1; block <= 3; ++block) {
+    std::int64_t forwards = 0;
+    std::int64_t backwards = 0;
+    for (const Action& action : actions_of(
+             by_block(experiment.plans[0].blocks, block), {.end_turn = 8})) {
+      if (action.op == Op::forward) EXPECT_EQ(action.batch, forwards++);
+      if (action.op != Op::backward) continue;
+      EXPECT_EQ(action.batch, backwards++);
+      EXPECT_EQ(action.batch, forwards - 1 - (3 - block));
+    }
+    EXPECT_EQ(backwards, 8 - (3 - block));
+  }
+}
+
+TEST(Presets, PipeDreamMixedMeetsOldActivationsWithNewWeights) {
+  expect_bits("pipedream_mixed", {.weights = Weights::mixed, .rate = kRate});
+}
+
+TEST(Presets, VerticalSyncHasOneStalenessInAllBlocks) {
+  class Staleness final : public Sink {
+   public:
+    void write(const Record& record) override {
+      if (record.text("kind") == "train" && record.number("turn", 0) >= 4)
+        seen.insert(record.number("d_upd", -1));
+    }
+    std::set<double> seen;
+  };
+  const auto sink = std::make_shared<Staleness>();
+  Training(small_experiment(net("vertical_sync")), sink).train();
+  EXPECT_EQ(sink->seen, std::set<double>{2});
+}
+
+TEST(Presets, PipelinedBackpropIsLateByTwoTicksForEachBlockAbove) {
+  expect_bits("pipelined_backprop",
+              {.delay = 2, .weights = Weights::mixed, .rate = kRate});
+}
+
+TEST(Presets, PipeDream2bwHasTheBitsOfOneBlock) {
+  EXPECT_EQ(difference(trained(net("pipedream_2bw")),
+                       trained(net("pipedream_2bw", "1"))),
+            "");
+}
+
+/// T1 and T2.
+TEST(Presets, PipeMareSlowsDownAndMovesItsWeightsBack) {
+  DelayOracle::Method method{.weights = Weights::mixed, .velocity_decay = 0.1};
+  method.update = [](const DelayOracle::Update& update) {
+    const auto staleness = static_cast<double>(update.staleness);
+    const double power = 1 - static_cast<double>(update.turn) / 1000;
+    const double rate = kRate / std::pow(std::max(1.0, staleness), power);
+    for (std::size_t i = 0; i < update.weights.size(); ++i)
+      update.weights[i] = update.weights[i] - update.gradients[i] * rate;
+  };
+  const std::string lines = net("pipemare");
+  const Applications ours = applications(lines);
+  const Applications theirs = expected(lines, method);
+  for (const auto& [block, updates] : ours)
+    EXPECT_LT(distance(updates, theirs.at(block)), 1e-6) << "block " << block;
+  EXPECT_GT(distance(ours.at(1), applications(net("pipedream_mixed")).at(1)),
+            1e-5);
+}
+
+TEST(Presets, EachHasAConfigThatSaysTheSame) {
+  const fs::path folder =
+      fs::path(SLUICE_TEST_FOLDER) / "../experiments/configs/pipelines";
+  for (const PresetRow& row : presets()) {
+    const ConfigNode file =
+        read_config_file((folder / (std::string(row.name) + ".toml")).string());
+    const ConfigNode page =
+        parse_toml(std::string(row.make.config), std::string(row.name));
+    for (const auto& [key, value] : std::get<ConfigNode::Table>(page.value)) {
+      ASSERT_NE(file.find(key), nullptr) << row.name << ": " << key;
+      if (key == "optimizer")
+        EXPECT_EQ(*file.find(key)->find("correction"),
+                  *value.find("correction"));
+      else
+        EXPECT_EQ(*file.find(key), value) << row.name << ": " << key;
+    }
+    EXPECT_NO_THROW(read_experiment(file, "")) << row.name;
+  }
+}
+
+}  // namespace sluice::presets_test
