@@ -32,8 +32,12 @@ struct Stepping {
   }
 
   bool is_dense() const {
+    const auto lies_alike = [&](const at::Tensor& other) {
+      return other.strides() == weight.strides();
+    };
     return weight.is_cpu() && weight.is_non_overlapping_and_dense() &&
-           before.strides() == weight.strides();
+           lies_alike(before) && lies_alike(gradient) &&
+           std::all_of(states.begin(), states.end(), lies_alike);
   }
 };
 
