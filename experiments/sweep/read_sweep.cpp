@@ -98,6 +98,10 @@ ListedCell read_cell(Fields& fields) {
     if (equals == std::string::npos || equals == 0)
       fields.reject("set", fmt::format("'{}' is no key=value", text));
     const std::string key = text.substr(0, equals);
+    if (key == "seed")
+      fields.reject("set",
+                    "a cell has the seeds of the sweep: give them with "
+                    "--seeds or sweep.seeds");
     cell.values.emplace_back(key, override_value(text.substr(equals + 1), key));
   }
   return cell;
