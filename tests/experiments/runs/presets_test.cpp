@@ -72,7 +72,9 @@ TEST(Presets, PipeDreamHasItsOrderOfActions) {
     std::int64_t backwards = 0;
     for (const Action& action : actions_of(
              by_block(experiment.plans[0].blocks, block), {.end_turn = 8})) {
-      if (action.op == Op::forward) EXPECT_EQ(action.batch, forwards++);
+      if (action.op == Op::forward) {
+        EXPECT_EQ(action.batch, forwards++);
+      }
       if (action.op != Op::backward) continue;
       EXPECT_EQ(action.batch, backwards++);
       EXPECT_EQ(action.batch, forwards - 1 - (3 - block));
