@@ -126,8 +126,12 @@ void Network::start(const std::string& resume) {
   }
   failed_ = false;
   whole_is_fresh_ = false;
-  // The factories may be needed once more for each batch in flight.
-  first_turns_end_ = turn_ + longest_delay(experiment_.plans.front()) + 1;
+  // Blocks make their layers again for each version of the weights that batches
+  // in flight refer to, and factories draw from this program's generator: until
+  // the pipe is full of versions, which it is two delays after its first turn.
+  const RunPlan& plan = experiment_.plans.front();
+  first_turns_end_ =
+      turn_ + 2 * (longest_delay(plan) + plan.blocks.front().accumulate) + 1;
   give({.first_turn = turn_, .end_turn = turn_, .first_batch = first_batch_});
   wait();
 }

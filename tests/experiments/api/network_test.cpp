@@ -1,9 +1,12 @@
 #include "experiments/api/network.h"
 
+#include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/activation.h>
@@ -62,6 +65,34 @@ TEST_P(OnEngine, ContinuesFromACheckpointThatWasSavedAfterADrain) {
   again.load(saved);
   train(again, 6);
   EXPECT_EQ(difference(again.weights(), through.weights()), "");
+}
+
+/// Whose threads would draw from this program's generator beside it.
+TEST(NetworkOnThreads, MakesNoLayersOnceItsPipeIsFull) {
+  for (const char* weights : {"stash", "recompute", "predict", "mixed",
+                              "vertical_sync", "extrapolate"})
+    for (const int accumulate : {1, 3}) {
+      const auto made = std::make_shared<std::atomic<int>>(0);
+      const Choice choice =
+          fmt::format("fully_decoupled, weights = '{}'", weights);
+      NetworkOptions options = small_network(
+          {choice, choice},
+          fmt::format("engine = 'threads'\naccumulate = {{batches = {}}}\n",
+                      accumulate));
+      for (const std::size_t layer : {0, 5})
+        options.layers[layer] = [made, layer] {
+          ++*made;
+          return layer == 0 ? torch::nn::Linear(6, 16)
+                            : torch::nn::Linear(16, 4);
+        };
+      Network net(options);
+      train(net, 2 * (4 + accumulate) + 1);
+      net.weights();
+      const int in_first_turns = *made;
+      train(net, 40);
+      net.weights();
+      EXPECT_EQ(*made, in_first_turns) << weights << ", " << accumulate;
+    }
 }
 
 TEST_P(OnEngine, EvaluationsDisturbNothing) {
