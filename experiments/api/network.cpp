@@ -306,7 +306,7 @@ std::string Network::checkpoint() {
 }
 
 std::string Network::save(const std::string& folder) {
-  const std::string target = checkpoint_folder(folder, turn_);
+  std::string target = checkpoint_folder(folder, turn_);
   move_folder(checkpoint(), target);
   return target;
 }
