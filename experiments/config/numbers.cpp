@@ -95,7 +95,8 @@ std::string sorted_text(const ConfigNode& node) {
   if (table == nullptr) return node.literal();
   std::map<std::string, std::string> texts;
   for (const auto& [key, value] : *table) texts[key] = sorted_text(value);
-  for (const auto& [key, value] : texts) text += key + "=" + value + ",";
+  for (const auto& [key, value] : texts)
+    text += fmt::format("{}={},", key, value);
   return "{" + text + "}";
 }
 
