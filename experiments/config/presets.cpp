@@ -20,21 +20,25 @@ std::span<const PresetRow> presets() {
                   "weights = \"stash\"\n"}},
       {"pipedream_mixed",
        "PipeDream without weight stashing",
-       {.source = "as pipedream, without its weight stashing (section 3.3)",
+       {.source = "Narayanan et al., SOSP 2019, arXiv:1806.03377, without the "
+                  "weight stashing of section 3.3",
         .kept = "block k keeps the graphs of K-k+1 batches, and one version of "
                 "its weights",
-        .staleness = "K-k in block k, in batches and in updates; a backward "
-                     "meets the activations of its forward with the weights "
-                     "of today, which is the gradient of no function",
+        .staleness =
+            "K-k in block k, in batches and in updates; a backward "
+            "meets the activations of its forward with the present weights, "
+            "which is the gradient of no function",
         .config = "[boundary]\n"
                   "policy = \"delayed_gradient\"\n"
                   "weights = \"mixed\"\n"}},
       {"vertical_sync",
        "PipeDream with one version of the weights for a batch in all blocks",
-       {.source = "PipeDream's vertical sync (section 3.3 there)",
+       {.source = "Narayanan et al., SOSP 2019, arXiv:1806.03377, section 3.3 "
+                  "(vertical sync)",
         .kept = "block k keeps the graphs of K-k+1 batches and K versions of "
-                "its weights, that of today too. The version with which block "
-                "1 forwarded a batch comes up with it",
+                "its weights, the present one included. The number of the "
+                "version with which block "
+                "1 forwarded a batch is sent up with its activations",
         .staleness = "w(t+1) = w(t) - lr * gradient at w(t-K+1): K-1 updates "
                      "in every block, K-k batches in block k. Has the bits of "
                      "one block with gradients that are K-1 updates old",
@@ -42,15 +46,15 @@ std::span<const PresetRow> presets() {
                   "policy = \"delayed_gradient\"\n"
                   "weights = \"vertical_sync\"\n"}},
       {"pipelined_backprop",
-       "a forward and a backward in each tick, at the weights of today",
+       "a forward and a backward in each tick, at the present weights",
        {.source = "Petrowski, Dreyfus, Girault 1993; Chen et al., "
                   "\"Pipelined Back-Propagation for Context-Dependent Deep "
                   "Neural Networks\", Interspeech 2012. The tick of a turn is "
                   "turn + k - 1",
         .kept = "block k keeps the graphs of 2(K-k)+1 batches",
-        .staleness = "2(K-k) in block k, in batches and in updates; a backward "
-                     "meets the activations of its forward with the weights "
-                     "of today",
+        .staleness =
+            "2(K-k) in block k, in batches and in updates; a backward "
+            "meets the activations of its forward with the present weights",
         .config = "[boundary]\n"
                   "policy = \"fully_decoupled\"\n"
                   "order = \"A\"\n"
@@ -82,12 +86,13 @@ std::span<const PresetRow> presets() {
                   "beginning, is a [[timetable]] that begins with policy = "
                   "\"backprop\"",
         .kept = "block k keeps the graphs of K-k+1 batches; of its weights "
-                "those of today, those that a backward sees, and their "
+                "the present ones, those that a backward sees, and their "
                 "velocity",
-        .staleness = "K-k in block k, in batches and in updates. Until "
-                     "anneal_turns the rate is lower the staler a block is; a "
-                     "backward sees today's weights less their velocity times "
-                     "the staleness",
+        .staleness =
+            "K-k in block k, in batches and in updates. Until "
+            "anneal_turns the rate is lower the staler a block is; a "
+            "backward sees the present weights less their velocity times "
+            "the staleness",
         .config = "[boundary]\n"
                   "policy = \"delayed_gradient\"\n"
                   "weights = \"extrapolate\"\n"

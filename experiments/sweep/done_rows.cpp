@@ -25,6 +25,7 @@ class CsvLines {
     if (!file) throw UserError("can't read {}: is it there?", path);
     text_.assign(std::istreambuf_iterator<char>(file), {});
     if (file.bad()) throw UserError("can't read {}", path);
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // of spreadsheets
   }
 
   bool is_over() const { return at_ == text_.size(); }

@@ -42,7 +42,8 @@ std::span<const WeightViewRow> weight_views() {
        "all blocks there",
        {.make = make_vertical_sync, .of_entry = true}},
       {"extrapolate",
-       "today's, moved back along their velocity by the updates since its "
+       "the present ones, moved back along their velocity by the updates since "
+       "its "
        "forward, with the activations of its forward",
        {.make = make_extrapolate, .of_today = true}},
   };

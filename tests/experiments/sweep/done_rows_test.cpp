@@ -39,6 +39,13 @@ TEST_F(DoneRows, CountAsDone) {
   EXPECT_TRUE(fs::exists(path("out/cells/002-0.01/seed-1/done")));
 }
 
+TEST_F(DoneRows, ThatASpreadsheetHasSavedCountToo) {
+  const std::string rows =
+      write("saved.csv", "\xEF\xBB\xBF" + slurp(rows_of_first_part()));
+  EXPECT_THAT(sweep("optimizer.lr=0.1,0.01 --done " + rows).text,
+              HasSubstr("1 of them elsewhere"));
+}
+
 TEST_F(DoneRows, GiveTheirFiguresToTheTable) {
   const std::string rows = rows_of_first_part();
   const auto line_of_cell = [](const std::string& text) {

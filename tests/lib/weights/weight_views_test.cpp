@@ -32,6 +32,15 @@ struct TwoFactors {
     return find_row(weight_views(), name, "weight view")
         .make.make({.block = block, .update = update});
   }
+  /// A second one, which goes on from what the first would save.
+  std::unique_ptr<WeightView> view_restored(std::string_view name,
+                                            const WeightView& first) {
+    NamedTensors saved;
+    first.save("views.1", saved);
+    auto second = view(name);
+    second->restore("views.1", SavedState(saved, "the test"));
+    return second;
+  }
   /// What the backward of the batch has for the factors and the input.
   std::vector<float> gradients_of(WeightView& view, Flight& flight) {
     const Graph graph = view.graph_of(flight, 1);
@@ -158,10 +167,7 @@ TEST(WeightViews, VerticalSyncGoesOnFromACheckpoint) {
   Flight first = batch_of_one();
   view->forward(first);
   net.change(*view);
-  NamedTensors saved;
-  view->save("views.1", saved);
-  const auto again = net.view("vertical_sync");
-  again->restore("views.1", SavedState(saved, "the test"));
+  const auto again = net.view_restored("vertical_sync", *view);
   Flight second = batch_of_one();
   second.version = 1;
   EXPECT_EQ(again->forward(second)[0].item<float>(), 10);
@@ -200,10 +206,7 @@ TEST(WeightViews, ExtrapolateGoesOnFromACheckpoint) {
   Flight flight = batch_of_one();
   view->forward(flight);
   net.change(*view);
-  NamedTensors saved;
-  view->save("views.1", saved);
-  const auto again = net.view("extrapolate");
-  again->restore("views.1", SavedState(saved, "the test"));
+  const auto again = net.view_restored("extrapolate", *view);
   Flight restored = batch_of_one();
   again->restore(restored, {at::full({1}, 2.0), at::full({1}, 5.0)});
   EXPECT_EQ(net.gradients_of(*again, restored), (std::vector<float>{5, 2, 10}));
