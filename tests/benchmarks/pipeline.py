@@ -4,14 +4,18 @@
 with the same order and number of micro-batches. The programs are run in turns;
 printed are medians in samples per second, the medians of the rounds' ratios,
 and all rounds, as Markdown. zb-h1, which has no rival in two stages, is held
-against our 1f1b, and both against one block of one thread.
+against our 1f1b, and both against one block of one thread. Then the best of
+each side, by median, are run against each other in turns.
 
 usage: pipeline.py [--build DIR] [--rounds N] [--steps N] [--batches M,M]
-                   [CASE...]
+                   [--best-rounds N] [--best ORDER:M,ORDER:M] [CASE...]
 
 --build: where sluice is (build/release).
+--rounds: of all orders and numbers of micro-batches; default: 3.
 --steps: of each measurement; default: each net's own.
 --batches: micro-batches of a step; default: 2,4,8.
+--best-rounds: of the best of each side; default: 11.
+--best: the best of PyTorch's and of ours, known already; only these are run.
 Runs with a Python that has torch.
 """
 import argparse
@@ -42,6 +46,12 @@ class Measured:
                     self.note((order, batches, "rival"),
                               self.rival(order, batches))
                 self.note((order, batches, "sluice"), self.sluice(order, batches))
+
+    def best_of(self, who):
+        """Order and number of micro-batches with the greatest median."""
+        seen = {what: statistics.median(values)
+                for what, values in self.seen.items() if what[2] == who}
+        return max(seen, key=seen.get)
 
     def note(self, what, value):
         self.seen.setdefault(what, []).append(value)
@@ -77,17 +87,36 @@ class Measured:
                        self.ratio(ours, ("1f1b", batches, "sluice")),
                        self.ratio(ours, "one block")]
 
+    def against_best(self, rival, ours, rounds):
+        """A row of the best of each side, and the rounds' speeds beside it."""
+        best = Measured(self.bench, self.case, self.batches)
+        for _ in range(rounds):
+            best.note(rival, best.rival(*rival[:2]))
+            best.note(ours, best.sluice(*ours[:2]))
+        named = [f"{order}, M = {batches}" for order, batches, _ in (rival, ours)]
+        return [self.case, named[0], best.median(rival), named[1],
+                best.median(ours), best.ratio(ours, rival)], best
+
     def details(self):
         for what, values in self.seen.items():
             name = what if isinstance(what, str) else " ".join(map(str, what))
             yield [self.case, name, " ".join(f"{v:.0f}" for v in values)]
 
 
+def named_best(text):
+    """The rival's and ours, of "1f1b:4,zb-h1:2"."""
+    pairs = [one.split(":") for one in text.split(",")]
+    return [(order, int(batches), who)
+            for (order, batches), who in zip(pairs, ("rival", "sluice"))]
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--build", type=pathlib.Path,
                            default=HERE.parent.parent / "build" / "release")
-    arguments.add_argument("--rounds", type=int, default=7)
+    arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--best-rounds", type=int, default=11)
+    arguments.add_argument("--best", type=named_best)
     arguments.add_argument("--steps", type=int)
     arguments.add_argument(
         "--batches", default=[2, 4, 8],
@@ -97,19 +126,28 @@ def main():
     steps = {case: asked.steps or own for case, own in handoff.STEPS.items()}
     summary = [["net", "order", "M", "PyTorch", "`sluice run`", "over PyTorch",
                 "over our 1f1b", "over one block"]]
+    best = [["net", "best of PyTorch", "samples/s", "best of `sluice run`",
+             "samples/s", "over PyTorch"]]
     details = [["net", "program", "samples/s of each round"]]
     with tempfile.TemporaryDirectory(prefix="sluice-pipeline-") as root:
         bench = handoff.Bench(asked.build.resolve(), pathlib.Path(root), steps,
                               BATCH)
         for case in asked.cases or list(handoff.STEPS):
             measured = Measured(bench, case, asked.batches)
-            for _ in range(asked.rounds):
-                measured.once()
-            summary.extend(measured.rows())
-            details.extend(measured.details())
-    handoff.table(summary)
-    print()
-    handoff.table(details)
+            if not asked.best:
+                for _ in range(asked.rounds):
+                    measured.once()
+                summary.extend(measured.rows())
+                details.extend(measured.details())
+            row, rounds = measured.against_best(
+                *(asked.best or map(measured.best_of, ("rival", "sluice"))),
+                asked.best_rounds)
+            best.append(row)
+            details.extend(rounds.details())
+    for rows in (summary, best, details):
+        if len(rows) > 1:
+            handoff.table(rows)
+            print()
 
 
 if __name__ == "__main__":
