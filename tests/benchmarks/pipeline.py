@@ -5,7 +5,8 @@ with the same order and number of micro-batches. The programs are run in turns;
 printed are medians in samples per second, the medians of the rounds' ratios,
 and all rounds, as Markdown. zb-h1, which has no rival in two stages, is held
 against our 1f1b, and both against one block of one thread. Then the best of
-each side, by median, are run against each other in turns.
+each side, by median, are run against each other in turns, and against the same
+two cores under DistributedDataParallel (data_parallel_rival.py).
 
 usage: pipeline.py [--build DIR] [--rounds N] [--steps N] [--batches M,M]
                    [--best-rounds N] [--best ORDER:M,ORDER:M] [CASE...]
@@ -62,6 +63,11 @@ class Measured:
                    str(self.bench.steps[self.case])]
         return float(handoff.output_of(command))
 
+    def data_parallel(self):
+        command = [sys.executable, HERE / "data_parallel_rival.py", self.case,
+                   str(BATCH[self.case]), str(self.bench.steps[self.case])]
+        return float(handoff.output_of(command))
+
     def sluice(self, order, batches):
         return self.bench.sluice(self.case, 2, "boundary.policy=backprop",
                                  f"pipeline.order={order}",
@@ -93,9 +99,12 @@ class Measured:
         for _ in range(rounds):
             best.note(rival, best.rival(*rival[:2]))
             best.note(ours, best.sluice(*ours[:2]))
+            best.note("DistributedDataParallel", best.data_parallel())
         named = [f"{order}, M = {batches}" for order, batches, _ in (rival, ours)]
         return [self.case, named[0], best.median(rival), named[1],
-                best.median(ours), best.ratio(ours, rival)], best
+                best.median(ours), best.ratio(ours, rival),
+                best.median("DistributedDataParallel"),
+                best.ratio(ours, "DistributedDataParallel")], best
 
     def details(self):
         for what, values in self.seen.items():
@@ -127,7 +136,8 @@ def main():
     summary = [["net", "order", "M", "PyTorch", "`sluice run`", "over PyTorch",
                 "over our 1f1b", "over one block"]]
     best = [["net", "best of PyTorch", "samples/s", "best of `sluice run`",
-             "samples/s", "over PyTorch"]]
+             "samples/s", "over PyTorch", "DistributedDataParallel",
+             "over it"]]
     details = [["net", "program", "samples/s of each round"]]
     with tempfile.TemporaryDirectory(prefix="sluice-pipeline-") as root:
         bench = handoff.Bench(asked.build.resolve(), pathlib.Path(root), steps,
