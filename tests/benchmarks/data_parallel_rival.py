@@ -6,37 +6,27 @@ fused optimizers. Prints samples per second of STEPS steps after as many others.
 
 usage: data_parallel_rival.py conv|mlp|gpt BATCH STEPS
 """
-import os
 import sys
-import tempfile
 import time
 
 import torch
-import torch.distributed as distributed
-import torch.multiprocessing as processes
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
+import gloo_pair
 import handoff_rival as nets
 
-REPLICAS = 2
 
-
-def train(rank, case, batch, steps, meeting, times):
-    torch.set_num_threads(1)
-    nets.keep_memory()
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    distributed.init_process_group("gloo", init_method=f"file://{meeting}",
-                                   rank=rank, world_size=REPLICAS)
-    layers, cut, sizes, optimizer_of = nets.CASES[case]
-    nets.CASES[case] = (layers, cut, (batch, *sizes[1:]), optimizer_of)
+def train(rank, meeting, times, case, batch, steps):
+    gloo_pair.meet(rank, meeting)
+    gloo_pair.set_batch(case, batch)
     (net,) = nets.in_blocks(case, 1)
     if case == "conv":
         net = net.to(memory_format=torch.channels_last)
     net = DistributedDataParallel(net, gradient_as_bucket_view=True)
-    optimizer = optimizer_of(list(net.parameters()))
+    optimizer = nets.CASES[case][3](list(net.parameters()))
     inputs, labels = nets.batches(case)
-    half = slice(rank * batch // REPLICAS, (rank + 1) * batch // REPLICAS)
+    half = slice(rank * batch // gloo_pair.SIZE, (rank + 1) * batch // gloo_pair.SIZE)
     inputs = [one[half] for one in inputs]
     labels = [one[half] for one in labels]
     for step in range(2 * steps):
@@ -51,25 +41,11 @@ def train(rank, case, batch, steps, meeting, times):
         loss.item()
     if rank == 0:
         times.put(time.monotonic() - start)
-    distributed.barrier()
-    distributed.destroy_process_group()
+    gloo_pair.part()
 
 
 def main(case, batch, steps):
-    context = processes.get_context("spawn")
-    times = context.SimpleQueue()
-    with tempfile.TemporaryDirectory() as folder:
-        workers = [
-            context.Process(target=train, args=(
-                rank, case, batch, steps, f"{folder}/meeting", times))
-            for rank in range(REPLICAS)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-            if worker.exitcode != 0:
-                sys.exit(f"a replica ended with status {worker.exitcode}")
-    print(steps * batch / times.get())
+    print(steps * batch / gloo_pair.seconds_of(train, case, batch, steps))
 
 
 if __name__ == "__main__":

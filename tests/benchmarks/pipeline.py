@@ -114,9 +114,11 @@ class Measured:
 
 def named_best(text):
     """The rival's and ours, of "1f1b:4,zb-h1:2"."""
-    pairs = [one.split(":") for one in text.split(",")]
+    rival, ours = (one.split(":") for one in text.split(","))
+    if rival[0] not in RIVALS:
+        raise ValueError(f"PyTorch has {RIVALS}")
     return [(order, int(batches), who)
-            for (order, batches), who in zip(pairs, ("rival", "sluice"))]
+            for (order, batches), who in ((rival, "rival"), (ours, "sluice"))]
 
 
 def main():

@@ -7,19 +7,16 @@ after as many others.
 
 usage: pipeline_rival.py conv|mlp|gpt gpipe|1f1b MICRO_BATCHES BATCH STEPS
 """
-import os
 import sys
-import tempfile
 import time
 
 import torch
-import torch.distributed as distributed
-import torch.multiprocessing as processes
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.pipelining import (PipelineStage, Schedule1F1B,
                                           ScheduleGPipe)
 
+import gloo_pair
 import handoff_rival as nets
 
 SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
@@ -53,16 +50,11 @@ def stage_of(rank, blocks, inputs):
                          input_args=ends[0], output_args=ends[1])
 
 
-def train(rank, case, order, micro_batches, batch, steps, meeting, times):
-    torch.set_num_threads(1)
-    nets.keep_memory()
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    distributed.init_process_group("gloo", init_method=f"file://{meeting}",
-                                   rank=rank, world_size=2)
-    layers, cut, sizes, optimizer_of = nets.CASES[case]
-    nets.CASES[case] = (layers, cut, (batch, *sizes[1:]), optimizer_of)
+def train(rank, meeting, times, case, order, micro_batches, batch, steps):
+    gloo_pair.meet(rank, meeting)
+    gloo_pair.set_batch(case, batch)
     blocks = [Sent(block) for block in nets.in_blocks(case, 2)]
-    optimizer = optimizer_of(list(blocks[rank].parameters()))
+    optimizer = nets.CASES[case][3](list(blocks[rank].parameters()))
     inputs, labels = nets.batches(case)
     stage = stage_of(rank, blocks, inputs[0][:batch // micro_batches])
     schedule = SCHEDULES[order](stage, micro_batches, loss_fn=loss_of)
@@ -80,25 +72,11 @@ def train(rank, case, order, micro_batches, batch, steps, meeting, times):
         optimizer.step()
     if rank == 1:
         times.put(time.monotonic() - start)
-    distributed.barrier()
-    distributed.destroy_process_group()
+    gloo_pair.part()
 
 
 def main(case, order, micro_batches, batch, steps):
-    context = processes.get_context("spawn")
-    times = context.SimpleQueue()
-    with tempfile.TemporaryDirectory() as folder:
-        workers = [
-            context.Process(target=train, args=(
-                rank, case, order, micro_batches, batch, steps,
-                f"{folder}/meeting", times)) for rank in range(2)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-            if worker.exitcode != 0:
-                sys.exit(f"a stage ended with status {worker.exitcode}")
-    print(steps * batch / times.get())
+    print(steps * batch / gloo_pair.seconds_of(train, case, order, micro_batches, batch, steps))
 
 
 if __name__ == "__main__":
