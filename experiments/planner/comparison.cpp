@@ -49,14 +49,15 @@ bool messages_take_time(const Machine& machine, const Costs& costs) {
                      .links = machine.links});
 }
 
-/// Nothing where there are none to try.
+/// Nothing where there are none to try, or the method says which.
 std::optional<Candidate> pipelined(const ConfigNode& config,
                                    const PlannedMethod& method,
                                    const Candidate& plain,
                                    const Experiment& own,
                                    const std::string& data_root,
                                    const Machine& machine) {
-  if (!plain.experiment) return std::nullopt;
+  const bool is_chosen = method.pipeline.value.index() != 0;
+  if (!plain.experiment || is_chosen) return std::nullopt;
   Candidate made{.row = {.method = method.label, .blocks = plain.row.blocks}};
   for (const PlannedMethod& each :
        pipelines_of(method, *plain.experiment,

@@ -104,7 +104,20 @@ std::string write_case(const BlockCase& of, const std::string& root) {
   return config;
 }
 
-std::string boundary_of(const BlockCase& of, std::string_view method) {
+std::string pipeline_of(std::string_view method) {
+  if (method == "2bw")
+    return "{order = \"1f1b\", micro_batches = 2, weights = \"double_buffer\", "
+           "flush = false}";
+  const auto colon = method.find(':');
+  if (colon == method.npos) return "";
+  return fmt::format("{{order = \"{}\", micro_batches = {}}}",
+                     method.substr(0, colon), method.substr(colon + 1));
+}
+
+std::string method_of(const BlockCase& of, std::string_view method) {
+  if (const std::string pipeline = pipeline_of(method); !pipeline.empty())
+    return fmt::format("boundary.policy=backprop drop_last=true 'pipeline={}'",
+                       pipeline);
   std::string boundary = fmt::format("boundary.policy={}", method);
   if (method == "local_loss")
     boundary += fmt::format(" boundary.head.name={}", of.head);

@@ -36,8 +36,13 @@ class CaseFolder {
 /// Into `root`, as case.toml. Returns the text.
 std::string write_case(const BlockCase& of, const std::string& root);
 
-/// The method at every boundary, as overrides of a command line.
-std::string boundary_of(const BlockCase& of, std::string_view method);
+/// The method at every boundary, as overrides of a command line: a policy, or
+/// pipeline_of() with exact gradients.
+std::string method_of(const BlockCase& of, std::string_view method);
+
+/// The table [pipeline] of an order and its micro-batches, "1f1b:4", or of
+/// PipeDream-2BW, "2bw"; empty for a policy.
+std::string pipeline_of(std::string_view method);
 
 /// What balances the net's blocks for that method, likewise.
 std::string balanced_for(const BlockCase& of, std::string_view method);

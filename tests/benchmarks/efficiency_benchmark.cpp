@@ -24,7 +24,8 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kMethods[] = {"local_loss", "fully_decoupled"};
+constexpr const char* kMethods[] = {"local_loss", "delayed_gradient",
+                                    "fully_decoupled", "2bw"};
 
 /// So many that the two turns in which the pipe fills and empties don't count.
 constexpr int kTurns = 240;
@@ -33,7 +34,7 @@ void measure(const BlockCase& of, const char* method, int rounds,
              const std::string& root) {
   write_case(of, root);
   const std::string boundary =
-      fmt::format("{} {} turns={}", boundary_of(of, method),
+      fmt::format("{} {} turns={}", method_of(of, method),
                   balanced_for(of, method), kTurns);
   Ratios efficiency, gain, of_threads, balance;
   for (int round = 0; round < rounds; ++round) {

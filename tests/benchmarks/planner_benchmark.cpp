@@ -28,17 +28,27 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kMethods[] = {"local_loss", "fully_decoupled",
-                                    "delayed_gradient", "features_replay"};
+constexpr const char* kMethods[] = {
+    "local_loss", "fully_decoupled", "delayed_gradient", "features_replay",
+    "gpipe:4",    "1f1b:4",          "zb-h1:4"};
 
 // For one round with as many turns of each as `plan --compare` prefers.
-constexpr double kSecondsToCalibrate = 200;
+constexpr double kSecondsToCalibrate = 350;
 // Cores that other programs may take.
 constexpr double kQuiet = 0.1;
 
 struct Found {
   Ratios predicted, measured, over;
 };
+
+planner::PlannedMethod planned(const char* method, const Experiment& of) {
+  const std::string pipeline = pipeline_of(method);
+  if (pipeline.empty()) return planner::planned_method(method, of);
+  planner::PlannedMethod made = planner::planned_method("backprop", of);
+  made.label = method;
+  made.pipeline = override_value(pipeline, "planner_benchmark");
+  return made;
+}
 
 /// Index as in kMethods.
 std::vector<double> predicted_speed_ups(const std::string& text) {
@@ -48,7 +58,7 @@ std::vector<double> predicted_speed_ups(const std::string& text) {
   planner::ComparisonOptions options{
       .blocks = {2}, .seconds = kSecondsToCalibrate, .most_rounds = 1};
   for (const char* method : kMethods)
-    options.methods.push_back(planner::planned_method(method, experiment));
+    options.methods.push_back(planned(method, experiment));
   std::vector<double> speed_ups;
   for (const planner::Prediction& row :
        planner::compare_methods(config, "", options).rows) {
@@ -69,7 +79,7 @@ void measure(const BlockCase& of, int rounds, const std::string& root) {
       // One block right before, as in the calibration.
       const double one =
           train_case(root, "blocks=1 engine=virtual threads=1").seconds;
-      const double two = train_case(root, boundary_of(of, kMethods[i]) +
+      const double two = train_case(root, method_of(of, kMethods[i]) +
                                               " engine=processes threads=1")
                              .seconds;
       found[i].predicted.values.push_back(predicted[i]);
