@@ -93,6 +93,17 @@ class Muon final : public Optimizer {
     others_->step(of_others, learning_rate);
   }
 
+  Tensors direction(double learning_rate) const override {
+    Tensors changes(adamw_of_.size());
+    const Tensors of_matrices = directions_of_matrices(learning_rate);
+    const Tensors of_others = others_->direction(learning_rate);
+    std::size_t matrix = 0;
+    std::size_t other = 0;
+    for (std::size_t i = 0; i < changes.size(); ++i)
+      changes[i] = adamw_of_[i] ? of_others[other++] : of_matrices[matrix++];
+    return changes;
+  }
+
   NamedTensors state() const override {
     NamedTensors named = others_->state();
     add_state(matrices_, "momentum", momentum_, named);
@@ -127,6 +138,25 @@ class Muon final : public Optimizer {
     const at::Tensor step = orthogonal(along.flatten(1), own_.iterations);
     each.weight.mul_(1 - each.rate * each.weight_decay)
         .sub_(step.reshape(each.weight.sizes()), each.rate * scale_of(step));
+  }
+
+  /// Along the momentum; a matrix that was never stepped doesn't move.
+  Tensors directions_of_matrices(double learning_rate) const {
+    const at::NoGradGuard no_grad;
+    Tensors changes(matrices_.size());
+    for (const FusedGroup& group : groups_)
+      for (const std::size_t i : group.members) {
+        const double rate = learning_rate * group.lr_scale;
+        const at::Tensor step =
+            orthogonal(momentum_[i].flatten(1), own_.iterations);
+        changes[i] =
+            step.reshape(momentum_[i].sizes()).mul(-rate * scale_of(step));
+        if (group.weight_decay > 0)
+          changes[i].sub_(
+              matrices_[i].second.detach() * momentum_[i].ne(0).any(),
+              rate * group.weight_decay);
+      }
+    return changes;
   }
 
   MuonOptions own_;

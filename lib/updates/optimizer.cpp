@@ -47,8 +47,9 @@ void Optimizer::step_from(const MovedWeights& moved, const Tensors& gradients,
 
 Tensors Optimizer::direction(double /*learning_rate*/) const {
   throw UserError(
-      "weights = 'predict' needs the velocity of the optimizer, and this one "
-      "has none: set optimizer.name = 'adamw', or 'sgd' with a momentum");
+      "weights that are predicted need the velocity of the optimizer, and this "
+      "one has none: set optimizer.name = 'adamw' or 'muon', or 'sgd' with a "
+      "momentum");
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,

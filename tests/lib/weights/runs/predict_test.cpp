@@ -100,12 +100,18 @@ TEST(Predict, IsExactForAConstantGradientFromAdamsFirstStep) {
   expect_exact_for_a_constant_gradient({.name = "adam"}, 1);
 }
 
-TEST(Predict, CountsTheDecoupledDecayOfAdamw) {
-  Stepped stepped({.name = "adamw", .weight_decay = 0.1});
-  stepped.step(1);
-  const Tensors predicted = stepped.predicted(1);
-  stepped.step(1);
-  EXPECT_LT(distance(predicted, stepped.now()), 1e-6);
+TEST(Predict, IsExactForAConstantGradientFromMuonsFirstStep) {
+  expect_exact_for_a_constant_gradient({.name = "muon"}, 1);
+}
+
+TEST(Predict, CountsTheDecoupledDecayOfAdamwAndMuon) {
+  for (const char* name : {"adamw", "muon"}) {
+    Stepped stepped({.name = name, .weight_decay = 0.1});
+    stepped.step(1);
+    const Tensors predicted = stepped.predicted(1);
+    stepped.step(1);
+    EXPECT_LT(distance(predicted, stepped.now()), 1e-6) << name;
+  }
 }
 
 TEST(Predict, OfNoUpdatesAheadIsTheWeightsAsTheyAre) {
@@ -115,7 +121,7 @@ TEST(Predict, OfNoUpdatesAheadIsTheWeightsAsTheyAre) {
 }
 
 TEST(Predict, MovesNothingBeforeTheFirstStep) {
-  for (const char* name : {"sgd", "adam", "adamw"}) {
+  for (const char* name : {"sgd", "adam", "adamw", "muon"}) {
     Stepped stepped({.name = name, .weight_decay = 0.1, .momentum = 0.5});
     EXPECT_EQ(distance(stepped.predicted(4), stepped.now()), 0) << name;
   }
