@@ -4,41 +4,27 @@
 // w_{j+1} = w_j - rate * gradient(w_{j-1}), so that the next window may begin
 // before this one's update. What a batch sees depends on its window alone, and
 // not on when the block does it.
+#include "lib/weights/double_buffer.h"
+
 #include <algorithm>
 
-#include "lib/weights/kept_versions.h"
-
 namespace sluice {
-namespace {
 
-class DoubleBuffer final : public KeptVersions {
- public:
-  using KeptVersions::KeptVersions;
-  using KeptVersions::restore;
+void DoubleBuffer::before_update(std::int64_t version) {
+  KeptVersions::before_update(version);
+  forget_before(version);
+}
 
-  void before_update(std::int64_t version) override {
-    KeptVersions::before_update(version);
-    forget_before(version);
-  }
+void DoubleBuffer::restore(const std::string& name, const SavedState& saved) {
+  KeptVersions::restore(name, saved);
+  first_ = first_or(first_);
+}
 
-  void restore(const std::string& name, const SavedState& saved) override {
-    KeptVersions::restore(name, saved);
-    first_ = first_or(first_);
-  }
-
- private:
-  std::int64_t version_for(const Flight& flight) override {
-    if (first_ < 0) first_ = flight.version;
-    return std::max<std::int64_t>(flight.version + flight.updates_ahead - 1,
-                                  first_);
-  }
-
-  /// No batch sees an earlier version: that with which the run began, or a
-  /// phase, or what continues a checkpoint that has none.
-  std::int64_t first_ = -1;
-};
-
-}  // namespace
+std::int64_t DoubleBuffer::version_for(const Flight& flight) {
+  if (first_ < 0) first_ = flight.version;
+  return std::max<std::int64_t>(flight.version + flight.updates_ahead - 1,
+                                first_);
+}
 
 std::unique_ptr<WeightView> make_double_buffer(const WeightViewSite& site) {
   return std::make_unique<DoubleBuffer>(site.block);

@@ -59,7 +59,10 @@ std::int64_t KeptVersions::first_or(std::int64_t otherwise) const {
 }
 
 void KeptVersions::keep(std::int64_t version) {
-  if (!versions_.contains(version)) versions_[version] = storage_.today();
+  if (versions_.contains(version)) return;
+  const Tensors others = weights_to_keep(version);
+  versions_[version] =
+      others.empty() ? storage_.today() : storage_.copy_of(others);
 }
 
 }  // namespace sluice

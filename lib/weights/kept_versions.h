@@ -31,6 +31,10 @@ class KeptVersions : public WeightView {
   /// The version that the batch sees, of those that are kept or the latest,
   /// which is flight.version.
   virtual std::int64_t version_for(const Flight& flight) = 0;
+  /// What is kept as that version, which the block's weights are now of: other
+  /// weights, which are copied, or those as they are, which are not; then
+  /// empty.
+  virtual Tensors weights_to_keep(std::int64_t /*version*/) const { return {}; }
   /// Batches to come are of this version or a later one.
   void forget_before(std::int64_t version);
   /// The earliest one that is kept; `otherwise` if none is.

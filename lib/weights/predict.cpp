@@ -41,8 +41,8 @@ void check_predict(const OptimizerOptions& optimizer) {
   if (!optimizer.correction.empty() &&
       optimizer.correction != "spike_compensation")
     throw UserError(
-        "weights = 'predict' and the correction '{}' both make up for the "
-        "delay: leave one of them out",
+        "weights that are predicted and the correction '{}' both make up for "
+        "the delay: leave one of them out",
         optimizer.correction);
   const NamedTensors one = {{"weight", at::zeros({1})}};
   std::ignore = make_optimizer(optimizer, one)->direction(0);

@@ -13,6 +13,7 @@ MadeView make_mixed(const WeightViewSite& site);
 MadeView make_current(const WeightViewSite& site);
 MadeView make_predict(const WeightViewSite& site);
 MadeView make_double_buffer(const WeightViewSite& site);
+MadeView make_double_buffer_predict(const WeightViewSite& site);
 MadeView make_vertical_sync(const WeightViewSite& site);
 MadeView make_extrapolate(const WeightViewSite& site);
 void check_predict(const OptimizerOptions& optimizer);
@@ -46,6 +47,12 @@ std::span<const WeightViewRow> weight_views() {
        "its "
        "forward, with the activations of its forward",
        {.make = make_extrapolate, .of_today = true}},
+      {"double_buffer_predict",
+       "those before the previous update, moved as the optimizer's velocity "
+       "predicts that update",
+       {.make = make_double_buffer_predict,
+        .by_window = true,
+        .check = check_predict}},
   };
   return kRows;
 }

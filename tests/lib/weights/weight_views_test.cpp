@@ -84,10 +84,15 @@ struct Seen {
 };
 
 std::vector<Seen> views() {
-  return {{"stash", {5, 2, 10}},         {"recompute", {5, 2, 10}},
-          {"mixed", {7, 2, 21}},         {"current", {7, 3, 21}},
-          {"predict", {5, 2, 10}},       {"double_buffer", {5, 2, 10}},
-          {"vertical_sync", {5, 2, 10}}, {"extrapolate", {5, 2, 10}}};
+  return {{"stash", {5, 2, 10}},
+          {"recompute", {5, 2, 10}},
+          {"mixed", {7, 2, 21}},
+          {"current", {7, 3, 21}},
+          {"predict", {5, 2, 10}},
+          {"double_buffer", {5, 2, 10}},
+          {"vertical_sync", {5, 2, 10}},
+          {"extrapolate", {5, 2, 10}},
+          {"double_buffer_predict", {5, 2, 10}}};
 }
 
 class EachView : public testing::TestWithParam<Seen> {};

@@ -30,6 +30,14 @@ constexpr const char* kDouble =
 constexpr const char* kFlowing =
     "pipeline = {order = '1f1b', micro_batches = 4, weights = "
     "'double_buffer', flush = false}\n";
+constexpr const char* kPredicted =
+    "pipeline = {order = '1f1b', micro_batches = 4, weights = "
+    "'double_buffer_predict', flush = false}\n";
+constexpr const char* kPredictedInHalves =
+    "pipeline = {order = 'zb-h1', micro_batches = 4, weights = "
+    "'double_buffer_predict'}\n";
+constexpr const char* kPredictedByTurns =
+    "pipeline = {micro_batches = 4, weights = 'double_buffer_predict'}\n";
 constexpr const char* kLatest =
     "pipeline = {order = '1f1b', micro_batches = 4}\n";
 
@@ -39,9 +47,10 @@ NamedTensors trained(const std::string& lines) {
   return training.weights();
 }
 
-/// w_{j+1} = w_j - rate v, v = 0.9 v + gradient(w_{j-1}): plain autograd over
-/// the whole net, of which Sluice gives the data and the first weights.
-NamedTensors by_hand(const std::string& lines) {
+/// w_{j+1} = w_j - rate v, v = 0.9 v + gradient(w_{j-1}), or, predicted, the
+/// gradient at w_{j-1} - rate v: plain autograd over the whole net, of which
+/// Sluice gives the data and the first weights.
+NamedTensors by_hand(const std::string& lines, bool is_predicted = false) {
   const Training of(small_experiment(lines));
   NamedTensors named = copies_of(of.weights());
   SampleSource source(
@@ -75,7 +84,7 @@ NamedTensors by_hand(const std::string& lines) {
         {at::cross_entropy_loss(x, batch.labels)}, leaves);
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < now.size(); ++i) {
-      before[i] = now[i].clone();
+      before[i] = is_predicted ? now[i] - velocity[i] * 0.05 : now[i].clone();
       velocity[i] = velocity[i] * 0.9 + gradients[i];
       now[i] = now[i] - velocity[i] * 0.05;
     }
@@ -88,6 +97,35 @@ TEST(DoubleBuffer, TrainsAtTheWeightsBeforeTheLastUpdate) {
   const NamedTensors expected = by_hand(net("1", 0.05) + kDouble);
   EXPECT_LT(distance(trained(net(kFour, 0.05) + kFlowing), expected), 1e-5);
   EXPECT_GT(distance(trained(net(kFour, 0.05) + kLatest), expected), 1e-3);
+}
+
+TEST(DoubleBufferPredict, TrainsAtTheWeightsThatItsVelocityPredicts) {
+  const NamedTensors expected = by_hand(net("1", 0.05) + kDouble, true);
+  EXPECT_LT(distance(trained(net(kFour, 0.05) + kPredicted), expected), 1e-5);
+  EXPECT_GT(distance(trained(net(kFour, 0.05) + kFlowing), expected), 1e-3);
+}
+
+TEST(DoubleBufferPredict, HasTheSameBitsForEveryCutOrderAndEvaluation) {
+  const NamedTensors one = trained(net("1", 0.05) + kPredictedByTurns);
+  for (const std::string pipeline :
+       {kPredicted, kPredictedInHalves, kPredictedByTurns})
+    for (const char* blocks : {"['0-1', '2-3']", kFour})
+      for (const char* evaluation : {"", "evaluate_every = 0.01\n"})
+        EXPECT_EQ(
+            difference(trained(net(blocks, 0.05) + pipeline + evaluation), one),
+            "")
+            << blocks << " " << pipeline << evaluation;
+}
+
+TEST(DoubleBufferPredict, RefusesAnOptimizerWithoutAVelocity) {
+  EXPECT_THAT(
+      [] {
+        small_experiment(
+            std::string("blocks = 2\ndrop_last = true\noptimizer = {lr = 0.1}\n"
+                        "boundary = {policy = 'backprop'}\n") +
+            kPredicted);
+      },
+      ThrowsMessage<UserError>(HasSubstr("velocity")));
 }
 
 TEST(DoubleBuffer, HasTheSameBitsForEveryCutAndFlush) {
