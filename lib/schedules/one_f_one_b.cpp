@@ -1,7 +1,8 @@
 // 1F1B (Narayanan et al. 2021, arXiv:2104.04473, with a flush after each turn;
 // arXiv:2006.09503, without): a block forwards as many batches as there are
 // blocks above it, then one forward and one backward alternate, so that it
-// holds no more graphs than that and one. As fast as GPipe.
+// holds no more graphs than that and one (without a flush: twice that and one).
+// As fast as GPipe.
 #include <algorithm>
 
 #include "lib/schedules/pipelines.h"
@@ -10,7 +11,7 @@ namespace sluice {
 
 void one_forward_one_backward(PipelineRun& run) {
   const std::int64_t ahead =
-      std::min<std::int64_t>(run.segment().above, run.batches());
+      std::min(run.segment().above + run.slack(), run.batches());
   run.add({Op::forward}, ahead);
   run.add({Op::forward, Op::backward}, run.batches() - ahead);
   run.add({Op::backward}, ahead);

@@ -1,5 +1,7 @@
 #include "lib/schedules/pipelines.h"
 
+#include <algorithm>
+
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -13,6 +15,12 @@ PipelineRun::PipelineRun(const BlockPlan& plan, std::int64_t first,
       batches_(plan.micro_batches.first_of(end - 1) - first_ +
                plan.micro_batches.batches_in(end - 1)),
       program_(program) {}
+
+std::int64_t PipelineRun::slack() const {
+  if (plan_.flush) return 0;
+  const std::int64_t above = plan_.segment.above;
+  return std::clamp<std::int64_t>(plan_.micro_batches.count - above, 0, above);
+}
 
 void PipelineRun::add(std::initializer_list<Op> ops, std::int64_t times) {
   for (std::int64_t i = 0; i < times; ++i)

@@ -68,16 +68,41 @@ TEST(OneForwardOneBackward, WithoutAFlushGoesOnWithTheNextTurn) {
             "F0 B0 F1 B1 U1 F2 B2 F3 B3 U3");
 }
 
-TEST(OneForwardOneBackward, WithoutAFlushFillsThePipeOnce) {
+TEST(OneForwardOneBackward, WithoutAFlushRunsTwiceAsFarAheadWhereItMay) {
+  const auto first_turn = [](std::int64_t micro_batches, int block) {
+    return first_turn_of(flowing_plan(micro_batches), block);
+  };
+  EXPECT_EQ(first_turn(4, 1), "F0 F1 F2 F3 B0 B1 B2 B3 U3");
+  EXPECT_EQ(first_turn(4, 2), "F0 F1 F2 B0 F3 B1 B2 B3 U3");
+  EXPECT_EQ(first_turn(4, 3), "F0 B0 F1 B1 F2 B2 F3 B3 U3");
+  EXPECT_EQ(to_text(actions_of(flowing_plan(2).blocks[0], {.end_turn = 2})),
+            "F0 F1 F2 B0 F3 B1 U1 B2 B3 U3")
+      << "two versions of the weights allow no more";
+}
+
+/// Of three blocks, in batches of 2 + 3 seconds.
+double seconds_of_turns(std::int64_t turns, double latency) {
   const RunPlan plan = flowing_plan(4);
-  Costs costs;
+  Costs costs{.latency = latency};
   costs.blocks.assign(3,
                       {.seconds = {{Op::forward, 2.0}, {Op::backward, 3.0}}});
   double end = 0;
   for (const TimedAction& timed :
-       simulate(plan, costs, capacities_of(plan, 2), Grant{.end_turn = 5}))
+       simulate(plan, costs, capacities_of(plan, 2), Grant{.end_turn = turns}))
     end = std::max(end, timed.end);
-  EXPECT_EQ(end, (5 * 4 + 2) * (2.0 + 3.0));
+  return end;
+}
+
+TEST(OneForwardOneBackward, WithoutAFlushFillsThePipeOnce) {
+  EXPECT_EQ(seconds_of_turns(5, 0), (5 * 4 + 2) * (2.0 + 3.0));
+}
+
+TEST(OneForwardOneBackward, WithoutAFlushHidesMessagesOfHalfABatchsTime) {
+  const auto turn = [](double latency) {
+    return seconds_of_turns(9, latency) - seconds_of_turns(8, latency);
+  };
+  EXPECT_EQ(turn(2.5), 4 * (2.0 + 3.0));
+  EXPECT_GT(turn(3), 4 * (2.0 + 3.0));
 }
 
 TEST(OneForwardOneBackward, IsRefusedWhereABoundaryDelays) {
