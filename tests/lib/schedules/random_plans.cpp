@@ -154,6 +154,10 @@ std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
   made.costs = random_costs(choices, static_cast<std::size_t>(boundaries) + 1);
   for (int k = 0; k < boundaries; ++k)
     made.boundaries.push_back(random_traits(choices, made.is_free));
+  // All boundaries between two cuts, or none.
+  if (choices.one_in(6))
+    for (Traits& each : made.boundaries)
+      each.weights = {"any", false, false, false, /*of_entry=*/true};
   try {
     made.plan = find_row(schedule_rows(), made.order, "order")
                     .make(made.boundaries, made.options);
@@ -256,12 +260,13 @@ std::string to_text(const Case& made) {
   for (const Traits& each : made.boundaries)
     text += fmt::format(
         " [delay {} cut {} from_above {} own {} reach {} rule {} weights {} "
-        "order {} learns {} target_delay {} lam_target {} upper {} "
+        "of entry {} order {} learns {} target_delay {} lam_target {} upper {} "
         "buffer {} slow_consumer {}]",
         each.delay, each.cut, each.from_above, each.own, each.reach,
         static_cast<int>(each.rule), each.weights.forwards_again,
-        static_cast<int>(each.order), each.learns, each.target_delay,
-        each.lam_target.value_or(-1), static_cast<int>(each.upper),
+        each.weights.of_entry, static_cast<int>(each.order), each.learns,
+        each.target_delay, each.lam_target.value_or(-1),
+        static_cast<int>(each.upper),
         each.inbox.buffer ? fmt::format("{} x {}", each.inbox.buffer->batches,
                                         each.inbox.buffer->max_reuse)
                           : "none",
