@@ -328,14 +328,36 @@ void check_axis(const Sweep& sweep, const Axis& axis) {
     fail("a range in the logarithm wants ends above 0");
 }
 
+bool sets(const std::string& key, const std::string& wanted) {
+  return wanted == key || wanted.starts_with(key + ".");
+}
+
 const Axis* find(const std::vector<Axis>& axes, std::string_view key) {
   const auto at = std::find_if(axes.begin(), axes.end(),
                                [&](const Axis& a) { return a.key == key; });
   return at == axes.end() ? nullptr : &*at;
 }
 
-bool sets(const Axis& axis, const std::string& key) {
-  return key == axis.key || key.starts_with(axis.key + ".");
+/// A setting of the command line, which every cell would overwrite in silence.
+void refuse_overwritten(const std::string& setting, const Sweep& sweep) {
+  const std::string key = setting.substr(0, setting.find('='));
+  const auto refuse = [&](const std::string& who, const std::string& theirs) {
+    throw UserError(
+        "{}: {} sets '{}', so this would be lost: change it there, or leave it "
+        "out",
+        setting, who, theirs);
+  };
+  if (find(sweep.axes, key) != nullptr) return;  // an axis itself
+  for (const Axis& axis : sweep.axes)
+    if (!axis.when && sets(axis.key, key))
+      refuse("an axis of the sweep", axis.key);
+  for (const ListedCell& cell : sweep.cells)
+    for (const auto& [theirs, value] : cell.values)
+      if (sets(theirs, key))
+        refuse(cell.label.empty()
+                   ? "a cell of the sweep"
+                   : fmt::format("the sweep's cell '{}'", cell.label),
+               theirs);
 }
 
 /// What an axis says of others must be about axes before it.
@@ -359,7 +381,7 @@ void check_links(const std::vector<Axis>& before, const Axis& axis) {
   }
   if (axis.when &&
       std::none_of(before.begin(), before.end(),
-                   [&](const Axis& a) { return sets(a, axis.when->key); }))
+                   [&](const Axis& a) { return sets(a.key, axis.when->key); }))
     throw UserError("sweep: axis {}: no axis before it sets '{}'", axis.key,
                     axis.when->key);
 }
@@ -424,6 +446,8 @@ Sweep read_sweep(const std::string& path, const SweepWords& words) {
   if (const std::string problem = problem_of_name(sweep.name); !problem.empty())
     throw UserError("{}: the sweep's name {}", path, problem);
   check(sweep);
+  for (const std::string& setting : words.settings)
+    refuse_overwritten(setting, sweep);
   return sweep;
 }
 

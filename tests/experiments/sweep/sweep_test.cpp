@@ -25,6 +25,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing::ThrowsMessage;
 
 TEST(SplitValues, LeavesBracketsAndQuotesWhole) {
   EXPECT_THAT(split_values("a, b,c"), ElementsAre("a", "b", "c"));
@@ -112,6 +113,25 @@ TEST_F(SweepPlans, AListHasTheCellsThatAreWrittenOut) {
   EXPECT_THAT(labels_of(cells), ElementsAre("small", "width=9"));
   EXPECT_THAT(keys_of(read(text)), ElementsAre("model.width", "a"));
   EXPECT_EQ(cells[0].values[1].second.literal(), "[1, 2]");
+}
+
+TEST_F(SweepPlans, RefuseASettingThatTheirCellsWouldOverwrite) {
+  const std::string list =
+      "[sweep]\nkind = 'list'\n"
+      "[[sweep.cell]]\nlabel = 'wide'\nset = ['model={width = 8}']\n";
+  const std::string axis =
+      "[[sweep.axis]]\nkey = 'model'\nvalues = [{width = 8}, {width = 9}]\n";
+  const auto reading = [&](const std::string& text, const char* setting) {
+    return [this, text, setting] { read(text, {.settings = {setting}}); };
+  };
+  EXPECT_THAT(reading(list, "model.width=7"),
+              ThrowsMessage<UserError>(HasSubstr("cell 'wide' sets 'model'")));
+  EXPECT_THAT(reading(list, "model=3"),
+              ThrowsMessage<UserError>(HasSubstr("would be lost")));
+  EXPECT_THAT(reading(axis, "model.width=7"),
+              ThrowsMessage<UserError>(HasSubstr("an axis of the sweep")));
+  EXPECT_NO_THROW(reading(list, "models=3")());
+  EXPECT_NO_THROW(reading(axis, "model={width = 7}")());
 }
 
 TEST_F(SweepPlans, ATableIsCalledByItsPolicyAndAnAxisMayHaveLabels) {
