@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +13,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/random.h"
-#include "lib/metrics/record.h"
+#include "lib/metrics/records.h"
 
 namespace sluice {
 namespace {
@@ -54,19 +55,43 @@ double balance_of(const std::vector<double>& work) {
          *std::max_element(work.begin(), work.end());
 }
 
+// Before this turn the pipe fills, and memory is touched for the first time.
+constexpr std::int64_t kFirstTurn = 10;
+
+/// From the first to the last update of the highest block that were logged.
+class TurnTimes {
+ public:
+  void add(const records::Train& update) {
+    if (update.turn < kFirstTurn || update.block < block_) return;
+    if (update.block > block_) first_ = update;
+    block_ = update.block;
+    last_ = update;
+  }
+  double seconds() const {
+    return (last_.time.value_or(0) - first_.time.value_or(0)) /
+           static_cast<double>(last_.turn - first_.turn);
+  }
+
+ private:
+  int block_ = 0;
+  records::Train first_ = {};
+  records::Train last_ = {};
+};
+
 MeasuredRun read_run(const std::string& folder) {
   std::ifstream file(folder + "/metrics.jsonl");
   MeasuredRun measured;
+  TurnTimes times;
   std::vector<double> work;
   for (std::string line; std::getline(file, line);) {
     const Record record = record_from_json(line);
-    if (record.text("kind") == "summary")
-      measured.seconds = 1 / record.number("samples_per_second", 0);
+    if (const auto update = record.as<records::Train>()) times.add(*update);
     if (record.text("kind") == "block")
       work.push_back(record.number("forward_s", 0) +
                      record.number("backward_s", 0) +
                      record.number("update_s", 0));
   }
+  measured.seconds = times.seconds();
   if (work.empty() || !std::isfinite(measured.seconds))
     throw UserError("{}/metrics.jsonl doesn't say how long it took", folder);
   measured.balance = balance_of(work);
@@ -132,7 +157,7 @@ std::string balanced_for(const BlockCase& of, std::string_view method) {
 MeasuredRun train_case(const std::string& root, const std::string& overrides) {
   const std::string command = fmt::format(
       "{} run {}/case.toml --dir {}/run --overwrite evaluate_every=0 "
-      "log_every=1000000 trace.turns=0 {} > {}/log 2>&1",
+      "log_every=10 trace.turns=0 {} > {}/log 2>&1",
       SLUICE_PROGRAM, root, root, overrides, root);
   if (std::system(command.c_str()) != 0)
     throw UserError("this failed, see {}/log: {}", root, command);

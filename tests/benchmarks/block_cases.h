@@ -49,7 +49,7 @@ std::string balanced_for(const BlockCase& of, std::string_view method);
 
 /// What a run of the program came to.
 struct MeasuredRun {
-  double seconds = 0;  ///< of a sample
+  double seconds = 0;  ///< of a turn, once the pipe is full
   /// The work of the block that has less, over that of the one that has most.
   double balance = 0;
 };

@@ -5,12 +5,12 @@
 // `difference` is that of predicted over measured, round by round. Other
 // programs beside it make all of it doubtful, which the last line then says.
 //
-// usage: planner_benchmark [ROUNDS] [CASE]     default: 5 rounds, all cases
+// usage: planner_benchmark [ROUNDS] [CASE|all] [METHOD ...]
+// default: 5 rounds, all cases, all methods
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,12 +28,16 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kMethods[] = {
-    "local_loss", "fully_decoupled", "delayed_gradient", "features_replay",
-    "gpipe:4",    "1f1b:4",          "zb-h1:4"};
+using Methods = std::vector<std::string>;
+const Methods& all_methods() {
+  static const Methods all = {
+      "local_loss", "fully_decoupled", "delayed_gradient", "features_replay",
+      "gpipe:4",    "1f1b:4",          "zb-h1:4"};
+  return all;
+}
 
-// For one round with as many turns of each as `plan --compare` prefers.
-constexpr double kSecondsToCalibrate = 350;
+// Of each method, for one round with as many turns as `plan --compare` prefers.
+constexpr double kSecondsToCalibrate = 50;
 // Cores that other programs may take.
 constexpr double kQuiet = 0.1;
 
@@ -41,7 +45,8 @@ struct Found {
   Ratios predicted, measured, over;
 };
 
-planner::PlannedMethod planned(const char* method, const Experiment& of) {
+planner::PlannedMethod planned(const std::string& method,
+                               const Experiment& of) {
   const std::string pipeline = pipeline_of(method);
   if (pipeline.empty()) return planner::planned_method(method, of);
   planner::PlannedMethod made = planner::planned_method("backprop", of);
@@ -50,14 +55,17 @@ planner::PlannedMethod planned(const char* method, const Experiment& of) {
   return made;
 }
 
-/// Index as in kMethods.
-std::vector<double> predicted_speed_ups(const std::string& text) {
+/// Index as in `methods`.
+std::vector<double> predicted_speed_ups(const std::string& text,
+                                        const Methods& methods) {
   ConfigNode config = parse_toml(text, "case.toml");
   apply_override(config, "threads=1");
   const Experiment experiment = read_experiment(config, "");
   planner::ComparisonOptions options{
-      .blocks = {2}, .seconds = kSecondsToCalibrate, .most_rounds = 1};
-  for (const char* method : kMethods)
+      .blocks = {2},
+      .seconds = kSecondsToCalibrate * static_cast<double>(methods.size()),
+      .most_rounds = 1};
+  for (const std::string& method : methods)
     options.methods.push_back(planned(method, experiment));
   std::vector<double> speed_ups;
   for (const planner::Prediction& row :
@@ -69,17 +77,18 @@ std::vector<double> predicted_speed_ups(const std::string& text) {
   return speed_ups;
 }
 
-void measure(const BlockCase& of, int rounds, const std::string& root) {
+void measure(const BlockCase& of, int rounds, const Methods& methods,
+             const std::string& root) {
   const std::string config = write_case(of, root);
-  std::vector<Found> found(std::size(kMethods));
+  std::vector<Found> found(methods.size());
   const planner::OtherLoad load;
   for (int round = 0; round < rounds; ++round) {
-    const std::vector<double> predicted = predicted_speed_ups(config);
-    for (std::size_t i = 0; i < std::size(kMethods); ++i) {
+    const std::vector<double> predicted = predicted_speed_ups(config, methods);
+    for (std::size_t i = 0; i < methods.size(); ++i) {
       // One block right before, as in the calibration.
       const double one =
           train_case(root, "blocks=1 engine=virtual threads=1").seconds;
-      const double two = train_case(root, method_of(of, kMethods[i]) +
+      const double two = train_case(root, method_of(of, methods[i]) +
                                               " engine=processes threads=1")
                              .seconds;
       found[i].predicted.values.push_back(predicted[i]);
@@ -87,9 +96,9 @@ void measure(const BlockCase& of, int rounds, const std::string& root) {
       found[i].over.values.push_back(predicted[i] * two / one);
     }
   }
-  for (std::size_t i = 0; i < std::size(kMethods); ++i)
+  for (std::size_t i = 0; i < methods.size(); ++i)
     fmt::print("{:<5} {:<18} {:<18} {:<18} {:<18} {:+.1f} %\n", of.name,
-               kMethods[i], found[i].predicted.text(), found[i].measured.text(),
+               methods[i], found[i].predicted.text(), found[i].measured.text(),
                found[i].over.text(), 100 * (median(found[i].over.values) - 1));
   if (const double others = load.cores(); others > kQuiet)
     fmt::print("{:<5} doubtful: other programs kept {:.1f} cores busy\n",
@@ -97,12 +106,13 @@ void measure(const BlockCase& of, int rounds, const std::string& root) {
   std::fflush(stdout);
 }
 
-void run(int rounds, const std::string& only) {
+void run(int rounds, const std::string& only, const Methods& methods) {
   const CaseFolder folder(only);
   fmt::print("{:<5} {:<18} {:<18} {:<18} {:<18} {}\n", "case", "method",
              "predicted", "measured", "predicted/measured", "difference");
   for (const BlockCase& each : block_cases())
-    if (only.empty() || each.name == only) measure(each, rounds, folder.path());
+    if (only.empty() || each.name == only)
+      measure(each, rounds, methods, folder.path());
 }
 
 }  // namespace
@@ -111,7 +121,12 @@ void run(int rounds, const std::string& only) {
 int main(int count, char** arguments) {
   try {
     const int rounds = count > 1 ? std::max(1, std::stoi(arguments[1])) : 5;
-    sluice::run(rounds, count > 2 ? arguments[2] : "");
+    std::string only = count > 2 ? arguments[2] : "";
+    if (only == "all") only.clear();
+    const sluice::Methods methods(arguments + std::min(count, 3),
+                                  arguments + count);
+    sluice::run(rounds, only,
+                methods.empty() ? sluice::all_methods() : methods);
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
