@@ -37,7 +37,7 @@ const Methods& all_methods() {
 }
 
 // Of each method, for one round with as many turns as `plan --compare` prefers.
-constexpr double kSecondsToCalibrate = 50;
+constexpr double kSecondsToCalibrate = 20;
 // Cores that other programs may take.
 constexpr double kQuiet = 0.1;
 
