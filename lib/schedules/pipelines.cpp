@@ -18,8 +18,9 @@ PipelineRun::PipelineRun(const BlockPlan& plan, std::int64_t first,
 
 std::int64_t PipelineRun::slack() const {
   if (plan_.flush) return 0;
-  const std::int64_t above = plan_.segment.above;
-  return std::clamp<std::int64_t>(plan_.micro_batches.count - above, 0, above);
+  const Segment& mine = plan_.segment;
+  return std::clamp<std::int64_t>(
+      plan_.micro_batches.count - (mine.blocks() - 1), 0, mine.above);
 }
 
 void PipelineRun::add(std::initializer_list<Op> ops, std::int64_t times) {

@@ -29,8 +29,9 @@ class PipelineRun {
   std::int64_t batches() const { return batches_; }
   /// Batches by which the block may run further ahead than its order needs,
   /// where the pipe isn't flushed: then one for each block above, so that none
-  /// waits for messages on their way or for a neighbour that was slow once; and
-  /// no more than the double buffer's two versions of the weights allow.
+  /// waits for messages on their way or for a neighbour that was slow once. No
+  /// more than the double buffer's two versions of the weights allow the lowest
+  /// block, for each must be ahead of the one above it.
   std::int64_t slack() const;
   /// So many times these ops, each of its own next batch.
   void add(std::initializer_list<Op> ops, std::int64_t times);

@@ -50,13 +50,14 @@ TEST(OneForwardOneBackward, OfAShortTurnIsThatOfItsBatches) {
       "F4 F5 B4 B5 U5");
 }
 
-/// Of three blocks, without a flush between turns.
-RunPlan flowing_plan(std::int64_t micro_batches) {
+/// Without a flush between turns.
+RunPlan flowing_plan(std::int64_t micro_batches, std::size_t blocks = 3) {
   return find_row(schedule_rows(), "1f1b", "order")
-      .make({{}, {}}, {.micro_batches = {.count = micro_batches,
-                                         .samples = 2 * micro_batches},
-                       .window_weights = {.view = "any", .by_window = true},
-                       .flush = false});
+      .make(std::vector<Traits>(blocks - 1),
+            {.micro_batches = {.count = micro_batches,
+                               .samples = 2 * micro_batches},
+             .window_weights = {.view = "any", .by_window = true},
+             .flush = false});
 }
 
 TEST(OneForwardOneBackward, WithoutAFlushGoesOnWithTheNextTurn) {
@@ -80,11 +81,11 @@ TEST(OneForwardOneBackward, WithoutAFlushRunsTwiceAsFarAheadWhereItMay) {
       << "two versions of the weights allow no more";
 }
 
-/// Of three blocks, in batches of 2 + 3 seconds.
-double seconds_of_turns(std::int64_t turns, double latency) {
-  const RunPlan plan = flowing_plan(4);
+/// Batches take 2 + 3 seconds in each block.
+double seconds_of_turns(const RunPlan& plan, std::int64_t turns,
+                        double latency) {
   Costs costs{.latency = latency};
-  costs.blocks.assign(3,
+  costs.blocks.assign(plan.blocks.size(),
                       {.seconds = {{Op::forward, 2.0}, {Op::backward, 3.0}}});
   double end = 0;
   for (const TimedAction& timed :
@@ -93,13 +94,21 @@ double seconds_of_turns(std::int64_t turns, double latency) {
   return end;
 }
 
-TEST(OneForwardOneBackward, WithoutAFlushFillsThePipeOnce) {
-  EXPECT_EQ(seconds_of_turns(5, 0), (5 * 4 + 2) * (2.0 + 3.0));
+TEST(OneForwardOneBackward, WithoutAFlushFillsThePipeOnceWhateverTheTurnsHave) {
+  for (const std::int64_t blocks : {2, 3, 4, 6})
+    for (std::int64_t batches = blocks - 1; batches <= 2 * blocks; ++batches)
+      EXPECT_EQ(
+          seconds_of_turns(
+              flowing_plan(batches, static_cast<std::size_t>(blocks)), 5, 0),
+          static_cast<double>(5 * batches + blocks - 1) * (2 + 3))
+          << blocks << " blocks, " << batches << " batches";
 }
 
 TEST(OneForwardOneBackward, WithoutAFlushHidesMessagesOfHalfABatchsTime) {
   const auto turn = [](double latency) {
-    return seconds_of_turns(9, latency) - seconds_of_turns(8, latency);
+    const RunPlan plan = flowing_plan(4);
+    return seconds_of_turns(plan, 9, latency) -
+           seconds_of_turns(plan, 8, latency);
   };
   EXPECT_EQ(turn(2.5), 4 * (2.0 + 3.0));
   EXPECT_GT(turn(3), 4 * (2.0 + 3.0));
