@@ -64,9 +64,9 @@ std::span<const PresetRow> presets() {
        "1f1b without flushes, at the weights before the last update",
        {.source = "Narayanan et al., \"Memory-Efficient Pipeline-Parallel DNN "
                   "Training\", ICML 2021, arXiv:2006.09503",
-        .kept = "block k keeps the graphs of the least of K-k+1 and M batches, "
-                "and two versions of its weights; micro_batches = M must be "
-                "K-1 or more",
+        .kept = "block k keeps the graphs of K-k+1 batches, of up to K-k more "
+                "where M is above K-1, and two versions of its weights; "
+                "micro_batches = M must be K-1 or more",
         .staleness = "w(j+1) = w(j) - lr * gradient at w(j-1) of turn j: one "
                      "update in every block. Has the bits of one block, for "
                      "every K",

@@ -338,26 +338,17 @@ const Axis* find(const std::vector<Axis>& axes, std::string_view key) {
   return at == axes.end() ? nullptr : &*at;
 }
 
-/// A setting of the command line, which every cell would overwrite in silence.
+/// A setting of the command line that a cell would overwrite in silence.
 void refuse_overwritten(const std::string& setting, const Sweep& sweep) {
   const std::string key = setting.substr(0, setting.find('='));
-  const auto refuse = [&](const std::string& who, const std::string& theirs) {
-    throw UserError(
-        "{}: {} sets '{}', so this would be lost: change it there, or leave it "
-        "out",
-        setting, who, theirs);
-  };
-  if (find(sweep.axes, key) != nullptr) return;  // an axis itself
-  for (const Axis& axis : sweep.axes)
-    if (!axis.when && sets(axis.key, key))
-      refuse("an axis of the sweep", axis.key);
   for (const ListedCell& cell : sweep.cells)
     for (const auto& [theirs, value] : cell.values)
       if (sets(theirs, key))
-        refuse(cell.label.empty()
-                   ? "a cell of the sweep"
-                   : fmt::format("the sweep's cell '{}'", cell.label),
-               theirs);
+        throw UserError(
+            "{}: the sweep's cell '{}' sets '{}', so this would be lost: "
+            "change "
+            "it there, or leave it out",
+            setting, cell.label, theirs);
 }
 
 /// What an axis says of others must be about axes before it.

@@ -172,7 +172,7 @@ TEST_F(SlurmSweeps, CancelledTheyGoOnToTheSameNumbers) {
 TEST_F(SlurmSweeps, JoinWhatIsInTheQueue) {
   const Outcome outcome =
       with_slurm("optimizer.lr=0.1,0.01",
-                 "sweep --launcher slurm --no-wait --slurm=--begin=now+3\n"
+                 "sweep --launcher slurm --no-wait --slurm=--begin=now+8\n"
                  "sweep\nsweep --launcher slurm\nls slurm/slurm\n");
   if (outcome.status == kNoSlurm) GTEST_SKIP() << outcome.text;
   EXPECT_THAT(outcome.text,
