@@ -121,7 +121,7 @@ constexpr const char* kPipelines[] = {"gpipe", "1f1b", "zb-h1", "interleaved"};
 int deal_out(Choices& choices, ScheduleOptions& options) {
   options.executors = 1 + choices.below(3);
   MicroBatches& cut = options.micro_batches;
-  cut.count = options.executors * (1 + choices.below(2));
+  cut.count = std::int64_t{options.executors} * (1 + choices.below(2));
   cut.samples = cut.count * (1 + choices.below(2));
   cut.turns_per_epoch = choices.below(4);
   cut.last_samples = 1 + choices.below(static_cast<int>(cut.samples));
