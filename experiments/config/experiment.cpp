@@ -27,10 +27,13 @@
 namespace sluice {
 namespace {
 
-std::int64_t turns_of(double epochs, std::int64_t turns_per_epoch) {
+/// Of each replica; what one of them would lack is left out.
+std::int64_t turns_of(double epochs, std::int64_t deals_per_epoch,
+                      std::int64_t replicas) {
   if (epochs == 0) return 0;
-  return std::max<std::int64_t>(
-      1, std::llround(epochs * static_cast<double>(turns_per_epoch)));
+  const std::int64_t deals =
+      std::llround(epochs * static_cast<double>(deals_per_epoch));
+  return std::max<std::int64_t>(1, deals / replicas);
 }
 
 void read_data(Fields& top, const std::string& data_root,
@@ -185,6 +188,17 @@ void check_policies(const Experiment& experiment, const Fields& top) {
   });
 }
 
+double parameter_bytes(const Experiment& experiment, const LayerRange& range) {
+  double bytes = 0;
+  for (std::int64_t i = range.first; i <= range.last; ++i) {
+    const auto layer =
+        experiment.model.layers.at(static_cast<std::size_t>(i)).make();
+    for (const auto& parameter : layer->parameters())
+      bytes += static_cast<double>(parameter.nbytes());
+  }
+  return bytes;
+}
+
 bool has_batch_norm(const Experiment& experiment, const LayerRange& range) {
   for (std::int64_t i = range.first; i <= range.last; ++i) {
     const auto layer =
@@ -193,6 +207,23 @@ bool has_batch_norm(const Experiment& experiment, const LayerRange& range) {
       if (buffer.key().ends_with("running_mean")) return true;
   }
   return false;
+}
+
+bool has_batch_norm(const Experiment& experiment) {
+  return std::any_of(experiment.ranges.begin(), experiment.ranges.end(),
+                     [&](const LayerRange& range) {
+                       return has_batch_norm(experiment, range);
+                     });
+}
+
+/// What the replicas of each block sum, and when.
+ReplicaExchange exchange_of(const Experiment& experiment) {
+  const ReplicaKind& kind = experiment.replicas.kind;
+  ReplicaExchange exchange = kind.exchange;
+  if (experiment.replicas.count > 1)
+    exchange.agrees =
+        exchange.agrees || (kind.mean_statistics && has_batch_norm(experiment));
+  return exchange;
 }
 
 /// A replay forwards a batch twice: whether BatchNorm's running statistics see
@@ -289,7 +320,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
       // Whether it can be made.
       if (traits.back().upper != UpperEnd::plain) make.upper(site);
     }
-    plans.push_back(experiment.schedule_row().make(
+    const RunPlan one = experiment.schedule_row().make(
         traits, {.model_norm = model_norm,
                  .accumulate = experiment.accumulate,
                  .micro_batches = experiment.micro_batches,
@@ -297,7 +328,10 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
                  .flush = pipeline.flush,
                  .recompute = pipeline.recompute,
                  .executors = static_cast<int>(pipeline.executors),
-                 .in_flight = experiment.in_flight}));
+                 .in_flight = experiment.in_flight});
+    plans.push_back(with_replicas(
+        one, static_cast<int>(experiment.replicas.count),
+        exchange_of(experiment), experiment.replicas.kind.stagger));
   }
   return plans;
 }
@@ -322,17 +356,21 @@ void derive_length(Experiment& experiment) {
                   {.batch_size = experiment.batch_size,
                    .drop_last = experiment.drop_last})
           .batches_per_epoch();
-  experiment.turns_per_epoch = per_epoch;
+  const std::int64_t replicas = experiment.replicas.count;
+  experiment.deals_per_epoch = per_epoch;
+  experiment.turns_per_epoch = std::max<std::int64_t>(1, per_epoch / replicas);
   experiment.validation_batches =
       evaluation_batches_of(experiment.data->validation, experiment.batch_size);
   CheckpointSettings& saving = experiment.checkpoint;
   saving.keep.every = saving.every_turns > 0
                           ? saving.every_turns
-                          : turns_of(saving.every, per_epoch);
+                          : turns_of(saving.every, per_epoch, replicas);
   RunLength& length = experiment.length;
-  length.turns = experiment.turns > 0 ? experiment.turns
-                                      : turns_of(experiment.epochs, per_epoch);
-  length.evaluate_every = turns_of(experiment.evaluate_every, per_epoch);
+  length.turns = experiment.turns > 0
+                     ? experiment.turns
+                     : turns_of(experiment.epochs, per_epoch, replicas);
+  length.evaluate_every =
+      turns_of(experiment.evaluate_every, per_epoch, replicas);
   length.checkpoint_every = saving.keep.every;
   length.initial_checkpoint = saving.keep.initial;
   length.checkpoint_evaluations = saving.keep.best.has_value();
@@ -368,7 +406,8 @@ void derive_for_blocks(const Fields& top, Experiment& experiment) {
   const std::int64_t executors = experiment.pipeline.executors;
   if (experiment.threads == 0)
     experiment.threads =
-        threads_for(executors > 0 ? executors : experiment.blocks());
+        threads_for((executors > 0 ? executors : experiment.blocks()) *
+                    experiment.replicas.count);
 }
 
 void cut_turns(const Fields& top, Experiment& experiment) {
@@ -384,7 +423,7 @@ void cut_turns(const Fields& top, Experiment& experiment) {
     top.reject("probe",
                "compares whole turns: leave it out, or set "
                "pipeline.micro_batches = 1");
-  const std::int64_t turns = experiment.turns_per_epoch;
+  const std::int64_t turns = experiment.deals_per_epoch;
   const std::int64_t rest =
       experiment.data->train.size() - (turns - 1) * samples;
   experiment.micro_batches = {
@@ -433,7 +472,7 @@ constexpr const char* kLoopKeys[] = {
     "drain",    "checkpoint",   "early_stop", "allocator", "timetable",
     "probe",    "barrier",      "virtual",    "schedule",  "in_flight",
     "hashes",   "on_failure",   "restarts",   "on_nan",    "trace",
-    "forecast", "equal_builds", "pipeline"};
+    "forecast", "equal_builds", "pipeline",   "replicas"};
 
 void refuse_loop(const Fields& top) {
   for (const char* key : kLoopKeys)
@@ -539,12 +578,31 @@ Timetable read_rest(Fields& top, Experiment& experiment) {
   return timetable;
 }
 
+/// What goes with one replica only.
+void check_replicas(const Experiment& experiment, const Fields& top) {
+  if (experiment.replicas.count == 1) return;
+  if (experiment.probe_every > 0)
+    top.reject("probe",
+               "compares with the gradients of one network: leave it out, or "
+               "set replicas.count = 1");
+  const bool sums_weights =
+      experiment.replicas.kind.exchange.what != Exchanged::gradients;
+  for (const BlockPlan& block : experiment.plans.front().blocks)
+    if (sums_weights && (block.weights.by_window || block.weights.of_entry))
+      top.reject("replicas",
+                 fmt::format("weights = '{}' counts the versions that updates "
+                             "make, and policy = '{}' makes others: set policy "
+                             "= 'all_reduce', or other weights",
+                             block.weights.view, experiment.replicas.policy));
+}
+
 void make_plans(const Fields& top, Experiment& experiment) {
   const bool model_norm = wants_model_norm(experiment, top);
   check_free_schedule(experiment, model_norm, top);
   check_reconnect(experiment, top);
   experiment.plans = plans_of(experiment, model_norm);
   check_free_plans(experiment, experiment.plans, top);
+  check_replicas(experiment, top);
   for (RunPlan& plan : experiment.plans) {
     check_plan(experiment, plan, top);
     if (experiment.probe_every > 0 && !experiment.pipeline.flush)
@@ -568,8 +626,9 @@ void make_plans(const Fields& top, Experiment& experiment) {
 }  // namespace
 
 double samples_per_turn(const Experiment& experiment) {
-  return static_cast<double>(experiment.data->train.size()) /
-         static_cast<double>(experiment.turns_per_epoch);
+  return static_cast<double>(experiment.data->train.size()) *
+         static_cast<double>(experiment.replicas.count) /
+         static_cast<double>(experiment.deals_per_epoch);
 }
 
 std::shared_ptr<const Codec> codec_above(const Experiment& experiment,
@@ -618,7 +677,8 @@ Experiment read_experiment(const ConfigNode& config,
   experiment.length.switches = switches_of(
       timetable,
       [&](double epochs) {
-        return turns_of(epochs, experiment.turns_per_epoch);
+        return turns_of(epochs, experiment.deals_per_epoch,
+                        experiment.replicas.count);
       },
       experiment.length.evaluate_every, top);
   make_plans(top, experiment);
@@ -626,6 +686,10 @@ Experiment read_experiment(const ConfigNode& config,
       experiment.virtual_time, experiment.model, experiment.ranges,
       experiment.codecs, experiment.batch_size / experiment.micro_batches.count,
       experiment.micro_batches.count, experiment.precision, top);
+  if (experiment.replicas.count > 1)
+    for (const LayerRange& range : experiment.ranges)
+      experiment.costs.exchange_bytes.push_back(
+          parameter_bytes(experiment, range));
   return experiment;
 }
 

@@ -24,8 +24,9 @@ namespace sluice {
 /// checkpoint.keep.every are derived in their places. Workers are made from it,
 /// in this process or in another that reads the same resolved config.
 struct Experiment : Settings {
-  std::int64_t prefetch = 2;  ///< batches that are made ahead
-  std::int64_t turns_per_epoch = 0;
+  std::int64_t prefetch = 2;         ///< batches that are made ahead
+  std::int64_t turns_per_epoch = 0;  ///< of a replica, rounded down
+  std::int64_t deals_per_epoch = 0;  ///< turns of all replicas together
   /// How each turn is cut into batches.
   MicroBatches micro_batches = {};
   std::int64_t validation_batches = 0;  ///< first of length.evaluation_batches
@@ -40,7 +41,7 @@ struct Experiment : Settings {
   Codecs codecs;                             ///< for the whole run
   std::vector<OptimizerOptions> optimizers;  ///< index k-1
   Plans plans;                               ///< by phase
-  std::vector<Capacity> capacities;          ///< index k-1
+  std::vector<Capacity> capacities;          ///< above a seat: index s-1
   Costs costs;                               ///< of the virtual engine's clock
   bool tells_status = false;                 ///< workers do, for `sluice watch`
 
@@ -54,6 +55,11 @@ struct Experiment : Settings {
   std::vector<std::string> left_out;
 
   int blocks() const { return static_cast<int>(ranges.size()); }
+  /// Those of all replicas, as the plans number them.
+  int seats() const { return blocks() * static_cast<int>(replicas.count); }
+  SeatNames seat_names() const {
+    return {blocks(), static_cast<int>(replicas.count)};
+  }
 };
 
 /// Reads the config and opens its data. `data_root` is where data files are

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config/run_name.h"
+#include "lib/base/plug_in.h"
 #include "lib/weights/weight_view.h"
 #include "transport/meeting/transports.h"
 
@@ -119,6 +120,29 @@ void PipelineSettings::describe(Fields& fields) {
                               order));
 }
 
+void ReplicaSettings::describe(Fields& fields) {
+  fields.key("count", count,
+             {.text = "number of replicas of the whole network: each trains on "
+                      "its share of the batches, in threads or processes of "
+                      "its own",
+              .min = 1,
+              .max = 4096});
+  kind = choose(fields, "policy", replica_policies(), policy, "replica policy")
+             .make(fields);
+  fields.key(
+      "group", uses_mpi, {{"links", false}, {"mpi", true}},
+      {.text = "with engine = \"processes\": what sums over the replicas: "
+               "links, Sluice's own connections, which add in the order "
+               "of the replicas and so give the bits of every engine; "
+               "mpi, the collectives of the MPI that mpirun has started "
+               "the processes with, whose order is its own"});
+  fields.key("statistics", kind.mean_statistics,
+             {{"mean", true}, {"first", false}},
+             {.text = "BatchNorm's statistics that evaluations and checkpoints "
+                      "have: the mean of the replicas', or those of the first; "
+                      "in training each replica keeps its own"});
+}
+
 void Settings::describe(Fields& fields) {
   fields.key("name", name,
              {.text = "name of the experiment, and of its folder"});
@@ -202,6 +226,8 @@ void Settings::describe(Fields& fields) {
                  "turns cut into micro-batches, which follow each other "
                  "through the blocks",
                  [&](Fields& part) { pipeline.describe(part); });
+  fields.section("replicas", "copies of the network, on shares of the data",
+                 [&](Fields& part) { replicas.describe(part); });
   std::int64_t oldest = -1;
   fields.key("max_staleness", oldest,
              {.text = "the run ends with an error when it would apply a "

@@ -7,6 +7,7 @@
 #include "experiments/config/virtual_time.h"
 #include "lib/base/config.h"
 #include "lib/engines/coordinator.h"
+#include "lib/replicas/replica_policy.h"
 #include "lib/schedules/rows.h"
 #include "lib/workers/seat_options.h"
 
@@ -38,6 +39,16 @@ struct PipelineSettings {
   void describe(Fields& fields);
 };
 
+/// Copies of every block.
+struct ReplicaSettings {
+  std::int64_t count = 1;
+  std::string policy = "all_reduce";  ///< a row of replica_policies()
+  bool uses_mpi = false;              ///< between processes; else our own links
+  ReplicaKind kind = {};
+
+  void describe(Fields& fields);
+};
+
 /// The plain keys of an experiment's config: everything but data, model, loss,
 /// boundaries and optimizers. A key is a member here, or in a struct that is
 /// handed on whole, and a line of describe().
@@ -57,6 +68,7 @@ struct Settings : SeatOptions {
   std::int64_t threads = 0;   ///< intra-op, of each block; 0: to be derived
   std::int64_t accumulate = 1;
   PipelineSettings pipeline = {};
+  ReplicaSettings replicas = {};
   std::int64_t probe_every = 0;  ///< turns; 0: no probe
   bool caching_allocator = true;
   std::int64_t slack = 2;

@@ -100,6 +100,16 @@ void VirtualOptions::describe(Fields& fields) {
                       "carries one message after the other; 0: unlimited",
               .unit = "bytes/s",
               .min = 0});
+  fields.key("exchange_latency", exchange.latency,
+             {.text = "time that a message between replicas travels; one of N "
+                      "sends 2 (N - 1) of them, one after the other, per sum",
+              .unit = "s",
+              .min = 0,
+              .max = 1e6});
+  fields.key("exchange_bandwidth", exchange.bandwidth,
+             {.text = "bandwidth between replicas; 0: unlimited",
+              .unit = "bytes/s",
+              .min = 0});
   fields.key("jitter", jitter,
              {.text = "part of its time by which each action and message is "
                       "longer or shorter, at random: 0.1 is ten percent",
@@ -126,7 +136,8 @@ Costs costs_of(const VirtualOptions& options, const Model& model,
               .latency = options.latency,
               .bandwidth = options.bandwidth,
               .jitter = options.jitter,
-              .seed = static_cast<std::uint64_t>(options.seed)};
+              .seed = static_cast<std::uint64_t>(options.seed),
+              .exchange_link = options.exchange};
   const auto spread = [&](std::string_view name,
                           const std::vector<double>& values, auto member) {
     if (values.size() > 1 && values.size() != ranges.size())

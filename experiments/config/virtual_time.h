@@ -19,8 +19,9 @@ struct VirtualOptions {
   // Seconds; one for all blocks, or one for each. Empty: nothing.
   ByOp<std::vector<double>> seconds = {};
   std::vector<double> head = {};
-  double latency = 0;    ///< s
-  double bandwidth = 0;  ///< bytes/s; 0: unlimited
+  double latency = 0;       ///< s
+  double bandwidth = 0;     ///< bytes/s; 0: unlimited
+  LinkCosts exchange = {};  ///< between replicas
   double jitter = 0;
   std::int64_t seed = 1;
   std::vector<std::string> slow = {};  ///< "2x1.5"

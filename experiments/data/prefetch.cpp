@@ -19,10 +19,12 @@ namespace {
 /// only while it is parked.
 class PrefetchedSource final : public Source {
  public:
-  PrefetchedSource(std::unique_ptr<Source> inner, std::int64_t depth)
+  PrefetchedSource(std::unique_ptr<Source> inner, std::int64_t depth,
+                   std::int64_t stride)
       : inner_(std::move(inner)),
         per_epoch_(inner_->batches_per_epoch()),
-        depth_(static_cast<std::size_t>(depth)) {}
+        depth_(static_cast<std::size_t>(depth)),
+        stride_(stride) {}
 
   ~PrefetchedSource() override {
     if (!thread_.joinable()) return;
@@ -37,7 +39,7 @@ class PrefetchedSource final : public Source {
   Batch batch(std::int64_t t) override {
     std::unique_lock lock(mutex_);
     if (t != expected_) start_at(t);
-    expected_ = t + 1;
+    expected_ = t + stride_;
     wanted_ = true;
     // Started by the first batch, because only that says where to begin.
     if (!thread_.joinable()) thread_ = std::thread([this] { make_batches(); });
@@ -49,7 +51,7 @@ class PrefetchedSource final : public Source {
     if (!made) {
       // No exception crosses threads: the thread is parked, for want of the
       // mutex, and the caller sees for itself what is wrong with this batch.
-      start_at(t + 1);
+      start_at(t + stride_);
       made = inner_->batch(t);
     }
     changed_.notify_all();
@@ -75,7 +77,7 @@ class PrefetchedSource final : public Source {
     for (;;) {
       changed_.wait(lock, [this] { return stopped_ || has_work(); });
       if (stopped_) return;
-      const std::int64_t t = next_++;
+      const std::int64_t t = std::exchange(next_, next_ + stride_);
       const std::uint64_t course = course_;
       lock.unlock();
       std::optional<Batch> made;
@@ -95,6 +97,7 @@ class PrefetchedSource final : public Source {
   const std::unique_ptr<Source> inner_;
   const std::int64_t per_epoch_;
   const std::size_t depth_;
+  const std::int64_t stride_;
   std::thread thread_;
   std::int64_t expected_ = -1;  // the caller's own
 
@@ -112,10 +115,10 @@ class PrefetchedSource final : public Source {
 }  // namespace
 
 std::unique_ptr<Source> prefetched(std::unique_ptr<Source> inner,
-                                   std::int64_t depth) {
-  SLUICE_CHECK(depth >= 0, "depth {}", depth);
+                                   std::int64_t depth, std::int64_t stride) {
+  SLUICE_CHECK(depth >= 0 && stride > 0, "depth {}, stride {}", depth, stride);
   if (depth == 0) return inner;
-  return std::make_unique<PrefetchedSource>(std::move(inner), depth);
+  return std::make_unique<PrefetchedSource>(std::move(inner), depth, stride);
 }
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config/files/overrides.h"
+#include "experiments/planner/exchange_work.h"
 #include "experiments/planner/other_load.h"
 #include "experiments/planner/pipelines.h"
 #include "experiments/runs/assembly.h"
@@ -28,13 +29,24 @@ struct Candidate {
   std::vector<Candidate> tries = {};
 };
 
+/// K blocks in R replicas.
+struct Shape {
+  std::int64_t blocks = 1;
+  std::int64_t replicas = 1;
+};
+
 Candidate candidate(const ConfigNode& config, const PlannedMethod& method,
-                    std::int64_t blocks, const Experiment& own,
+                    const Shape& shape, const Experiment& own,
                     const std::string& data_root) {
-  Candidate made{.row = {.method = method.label, .blocks = blocks}};
+  Candidate made{.row = {.method = method.label,
+                         .blocks = shape.blocks,
+                         .replicas = shape.replicas}};
   try {
-    made.experiment = read_experiment(
-        config_with_method(config, method, blocks, own.ranges), data_root);
+    ConfigNode mine =
+        config_with_method(config, method, shape.blocks, own.ranges);
+    if (shape.replicas != own.replicas.count)
+      apply_override(mine, fmt::format("replicas.count={}", shape.replicas));
+    made.experiment = read_experiment(mine, data_root);
     made.experiment->data = own.data;
     made.row.threads = made.experiment->threads;
   } catch (const UserError& error) {
@@ -58,12 +70,14 @@ std::optional<Candidate> pipelined(const ConfigNode& config,
                                    const Machine& machine) {
   const bool is_chosen = method.pipeline.value.index() != 0;
   if (!plain.experiment || is_chosen) return std::nullopt;
-  Candidate made{.row = {.method = method.label, .blocks = plain.row.blocks}};
+  const Shape shape{plain.row.blocks, plain.row.replicas};
+  Candidate made{.row = {.method = method.label,
+                         .blocks = shape.blocks,
+                         .replicas = shape.replicas}};
   for (const PlannedMethod& each :
        pipelines_of(method, *plain.experiment,
                     messages_take_time(machine, plain.experiment->costs)))
-    made.tries.push_back(
-        candidate(config, each, plain.row.blocks, own, data_root));
+    made.tries.push_back(candidate(config, each, shape, own, data_root));
   std::erase_if(made.tries,
                 [](const Candidate& each) { return !each.experiment; });
   if (made.tries.empty()) return std::nullopt;
@@ -78,6 +92,16 @@ double seconds_of_one(const Experiment& one, const RehearsalOptions& options) {
       {.blocks = {rehearse(one, options).front().seconds}}, one.plans.front());
 }
 
+/// What the sums over replicas take; alone, and beside others.
+void add_exchanges(const Experiment& experiment, Costs& costs) {
+  for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
+    const double seconds =
+        seconds_of_sum(costs.exchange_bytes.at(k), experiment.replicas.count);
+    costs.blocks[k].seconds[Op::settle] = seconds;
+    if (k < costs.beside.size()) costs.beside[k].seconds[Op::settle] = seconds;
+  }
+}
+
 Costs costs_from(const Experiment& experiment,
                  const std::vector<Rehearsal>& rehearsals, double in_one_block,
                  const Machine& machine) {
@@ -88,7 +112,9 @@ Costs costs_from(const Experiment& experiment,
     costs.blocks.push_back(each.seconds);
     if (each.beside) costs.beside.push_back(*each.beside);
   }
-  return costs_on(machine, std::move(costs), experiment.threads);
+  if (experiment.replicas.count > 1) add_exchanges(experiment, costs);
+  return costs_on(machine, by_seat(std::move(costs), experiment.plans.front()),
+                  experiment.threads);
 }
 
 /// Which of the machine's devices can't hold their blocks.
@@ -168,16 +194,16 @@ class Measurement {
   void measure(Candidate& candidate, std::int64_t round) {
     const Experiment& experiment = *candidate.experiment;
     if (options_.progress)
-      options_.progress(fmt::format("round {}: {}, {} blocks", round + 1,
-                                    candidate.row.method,
-                                    candidate.row.blocks));
+      options_.progress(fmt::format(
+          "round {}: {}, {} blocks, {} replicas", round + 1,
+          candidate.row.method, candidate.row.blocks, candidate.row.replicas));
     const double alone = seconds_of_one(one_, rehearsal_);
     alone_.push_back(alone);
-    if (experiment.blocks() == 1) return;
+    if (experiment.seats() == 1) return;
     at::set_num_threads(static_cast<int>(experiment.threads));
     RehearsalOptions beside = rehearsal_;
     beside.beside = std::min<std::int64_t>(
-        experiment.blocks(),
+        experiment.seats(),
         blocks_at_once(this_machine().devices.front(), experiment.threads));
     try {
       const auto rehearsals = rehearse(experiment, beside);
@@ -215,6 +241,11 @@ void summarize(std::vector<Speed> rounds, Prediction& row) {
   row.upper_quartile = quantile(speed_ups, 0.75);
 }
 
+ConfigNode one_replica(ConfigNode config) {
+  if (config.find("replicas")) apply_override(config, "replicas.count=1");
+  return config;
+}
+
 /// On a described machine a block has one core, unless the config says more.
 ConfigNode with_threads(const ConfigNode& config, bool is_described) {
   ConfigNode made = config;
@@ -230,10 +261,21 @@ Prediction finished(Candidate& candidate, double one, double turns_per_epoch,
   if (candidate.rounds.empty()) return row;
   summarize(std::move(candidate.rounds), row);
   // So that the rows' seconds are as the speed-ups say.
-  row.speed.seconds_per_turn = one / row.speed.speed_up;
-  row.seconds_per_epoch = row.speed.seconds_per_turn * turns_per_epoch;
+  const auto replicas = static_cast<double>(row.replicas);
+  row.speed.seconds_per_turn = replicas * one / row.speed.speed_up;
+  row.seconds_per_epoch =
+      row.speed.seconds_per_turn * turns_per_epoch / replicas;
   row.too_large = too_large_for(machine, row.memory);
   return row;
+}
+
+/// All but one block in one replica, which is measured beside each.
+std::vector<Shape> shapes_of(const ComparisonOptions& options) {
+  std::vector<Shape> shapes;
+  for (const std::int64_t blocks : options.blocks)
+    for (const std::int64_t replicas : options.replicas)
+      if (blocks > 1 || replicas > 1) shapes.push_back({blocks, replicas});
+  return shapes;
 }
 
 }  // namespace
@@ -249,15 +291,17 @@ Comparison compare_methods(const ConfigNode& given,
   const SteadyTime start = std::chrono::steady_clock::now();
   const ConfigNode config = with_threads(given, !options.machine.is_this);
   const Experiment own = read_experiment(given, data_root);
-  Experiment one = read_experiment(
-      config_with_method(config, {.label = "one block"}, 1, own.ranges),
-      data_root);
+  Experiment one =
+      read_experiment(one_replica(config_with_method(
+                          config, {.label = "one block"}, 1, own.ranges)),
+                      data_root);
   one.data = own.data;
   prepare_process(one);
   std::vector<Candidate> candidates;
   for (const PlannedMethod& method : options.methods)
-    for (const std::int64_t blocks : options.blocks) {
-      candidates.push_back(candidate(config, method, blocks, own, data_root));
+    for (const Shape& shape : shapes_of(options)) {
+      if (shape.blocks == 1 && &method != &options.methods.front()) continue;
+      candidates.push_back(candidate(config, method, shape, own, data_root));
       if (auto pipeline = pipelined(config, method, candidates.back(), own,
                                     data_root, options.machine))
         candidates.push_back(std::move(*pipeline));

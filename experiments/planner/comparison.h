@@ -16,6 +16,7 @@ namespace sluice::planner {
 struct ComparisonOptions {
   std::vector<PlannedMethod> methods = {};
   std::vector<std::int64_t> blocks = {2, 4};
+  std::vector<std::int64_t> replicas = {1};  ///< each with each of those
   Machine machine = this_machine();
   /// Rounds go on while there is time for another; there is always one.
   double seconds = 60;
@@ -28,9 +29,10 @@ struct ComparisonOptions {
 struct Prediction {
   std::string method = {};
   std::int64_t blocks = 1;
+  std::int64_t replicas = 1;
   std::int64_t threads = 1;  ///< of each block
-  /// Seconds of a turn and so on; the speed-up is over one block that
-  /// back-propagates, measured beside it, with as many threads as that would
+  /// Seconds of a turn and so on; the speed-up, in samples per second, is over
+  /// one block that back-propagates, measured beside it, with as many threads as that would
   /// have.
   Speed speed = {};
   /// Quartiles of the speed-ups of the rounds.

@@ -64,9 +64,10 @@ std::string memory_text(const Prediction& row) {
 
 /// One block is what the others are measured by.
 std::string quartiles_text(const Prediction& row) {
-  return row.blocks == 1 ? ""
-                         : fmt::format("{:.2f}-{:.2f}", row.lower_quartile,
-                                       row.upper_quartile);
+  return row.blocks * row.replicas == 1
+             ? ""
+             : fmt::format("{:.2f}-{:.2f}", row.lower_quartile,
+                           row.upper_quartile);
 }
 
 std::string remark_of(const Prediction& row) {
@@ -74,13 +75,15 @@ std::string remark_of(const Prediction& row) {
   const auto add = [&](const char* text) {
     remark += fmt::format("{}{}", remark.empty() ? "" : ", ", text);
   };
-  if (row.blocks > 1 && row.speed.speed_up < kGain) add("no gain here");
+  if (row.blocks * row.replicas > 1 && row.speed.speed_up < kGain)
+    add("no gain here");
   if (is_noisy(row)) add("rounds disagree");
   return remark;
 }
 
 std::string line_of(const Prediction& row) {
-  std::string line = fmt::format("{:<32}{:>2}", row.method, row.blocks);
+  std::string line =
+      fmt::format("{:<32}{:>2}{:>4}", row.method, row.blocks, row.replicas);
   if (!row.impossible.empty()) return line + "  can't: see below\n";
   line += fmt::format(
       "{:>9}{:>10}{:>10}{:>8.2f}x  {:<11}  {:<14}{:>6.0f}{:>9.2f}  {:<20}  {}",
@@ -92,10 +95,16 @@ std::string line_of(const Prediction& row) {
   return line + "\n";
 }
 
+/// "backprop in 2 blocks, 4 replicas"
+std::string shape_text(const Prediction& row) {
+  std::string text = row.method;
+  if (row.blocks > 1) text += fmt::format(" in {} blocks", row.blocks);
+  if (row.replicas > 1) text += fmt::format(", {} replicas", row.replicas);
+  return text;
+}
+
 std::string notes_of(const Prediction& row) {
-  const std::string what =
-      row.blocks == 1 ? row.method
-                      : fmt::format("{} in {} blocks", row.method, row.blocks);
+  const std::string what = shape_text(row);
   if (!row.impossible.empty())
     return fmt::format("{}: {}\n", what, row.impossible);
   std::string notes;
@@ -143,8 +152,8 @@ std::vector<Prediction>::const_iterator best_of(
 }
 
 std::string text_of_best(std::string_view what, const Prediction& row) {
-  return fmt::format("{}: {} in {} blocks, {:.2f} x one block.\n", what,
-                     row.method, row.blocks, row.speed.speed_up);
+  return fmt::format("{}: {}, {:.2f} x one block.\n", what, shape_text(row),
+                     row.speed.speed_up);
 }
 
 std::string conclusion_of(const Comparison& comparison) {
@@ -171,14 +180,16 @@ std::string conclusion_of(const Comparison& comparison) {
 std::string text_of(const Comparison& comparison) {
   std::string text = fmt::format(
       "Predicted, from {} rounds of measurement in {:.0f} s (medians):\n\n"
-      "{:<32}{:>2}{:>9}{:>10}{:>10}{:>9}  {:<11}  {:<14}{:>6}{:>9}  {}\n",
-      comparison.rounds, comparison.seconds, "method", "K", "threads", "batch",
-      "epoch", "speed-up", "quartiles", "busy %", "idle %", "sent MiB",
+      "{:<32}{:>2}{:>4}{:>9}{:>10}{:>10}{:>9}  {:<11}  {:<14}{:>6}{:>9}  {}\n",
+      comparison.rounds, comparison.seconds, "method", "K", "R", "threads",
+      "batch", "epoch", "speed-up", "quartiles", "busy %", "idle %", "sent MiB",
       "peak MiB");
   text += line_of(comparison.one_block);
   for (const Prediction& row : comparison.rows) text += line_of(row);
   text +=
-      "\nspeed-up: over one block that back-propagates, with its threads; busy "
+      "\nK: blocks; R: replicas; batch: of each replica; speed-up: in samples "
+      "per "
+      "second over one\nblock that back-propagates, with its threads; busy "
       "and peak: of each\nblock, first to last; idle: of all, on average (the "
       "bubble); sent: "
       "of a batch over\nall boundaries; epoch: without evaluations.\n\n";

@@ -67,6 +67,9 @@ std::vector<KeyDoc> read_fields(Fields& top, Machine& machine) {
   top.key("link", written, "table",
           {.text = "between neighbouring devices; [link.2] is that between "
                    "devices 2 and 3"});
+  top.section("exchange",
+              "between the replicas of a block: any two of them, all at once",
+              [&](Fields& fields) { read_link(fields, machine.exchange); });
   top.finish();
   const auto count = std::max<std::int64_t>(0, std::ssize(machine.devices) - 1);
   const ConfigNode* table = written.value.index() == 0 ? nullptr : &written;
@@ -150,6 +153,7 @@ Costs costs_on(const Machine& machine, Costs costs, std::int64_t threads) {
       costs.links.push_back(
           device[k] == device[k + 1] ? within : machine.links.at(device[k]));
   }
+  if (!machine.is_this) costs.exchange_link = machine.exchange;
   costs.in_one_block /= machine.devices[devices_of_blocks(machine, 1)[0]].speed;
   return costs;
 }

@@ -23,6 +23,7 @@ struct PlannedDevice {
 struct Machine {
   std::vector<PlannedDevice> devices = {};
   std::vector<LinkCosts> links = {};  ///< index i: between devices i and i+1
+  LinkCosts exchange = {};            ///< between replicas, any two of them
   bool is_this = false;               ///< the one that measures
 };
 
@@ -38,11 +39,13 @@ std::vector<KeyDoc> machine_manual();
 /// time.
 std::int64_t blocks_at_once(const PlannedDevice& device, std::int64_t threads);
 
-/// The device of each block, index k-1: a single block goes to the fastest.
+/// The device of each block, or seat, in order: a single one goes to the
+/// fastest.
 std::vector<std::size_t> devices_of_blocks(const Machine& machine,
                                            std::size_t blocks);
 
-/// Costs of the blocks on `machine`, from `costs` measured on this one: divided
+/// Costs of the blocks, or of all seats, on `machine`, from `costs` measured on
+/// this one: divided
 /// by the speed of a block's device, and with devices shared where they have
 /// too few cores; messages between devices take the times of their link, those
 /// within a device keep theirs.

@@ -139,13 +139,15 @@ void print_costs(const RunResult& result) {
       "block  parameters  forward s  backward s  update s  evaluate s  "
       "waiting s  peak MiB{}\n",
       result.forecasts.empty() ? "" : "  forecast");
-  for (const auto& [block, cost] : result.blocks)
+  for (const auto& [seat, cost] : result.blocks)
     fmt::print(
         "{:>5}  {:>10}  {:>9.2f}  {:>10.2f}  {:>8.2f}  {:>10.2f}  {:>9.2f}  "
         "{:>8}{}\n",
-        block, cost.parameters, cost.forward_s, cost.backward_s, cost.update_s,
+        cost.replica ? fmt::format("{}.{}", cost.block, *cost.replica)
+                     : std::to_string(cost.block),
+        cost.parameters, cost.forward_s, cost.backward_s, cost.update_s,
         cost.evaluate_s, cost.waiting_s, peak_text(cost.memory),
-        forecast_text(result, block));
+        forecast_text(result, cost.block));
 }
 
 /// What the virtual engine's clock says, when actions took time there.
@@ -213,6 +215,12 @@ std::vector<KeyDoc> keys_of(const CorrectionRow& row) {
   Fields fields(nullptr, "optimizer.correction");
   OptimizerOptions with_velocity{.momentum = 0.9};
   row.make(fields, with_velocity);
+  return fields.manual();
+}
+
+std::vector<KeyDoc> keys_of(const ReplicaPolicyRow& row) {
+  Fields fields(nullptr, "replicas");
+  row.make(fields);
   return fields.manual();
 }
 
@@ -406,6 +414,7 @@ void list_command(const ListArguments& arguments) {
   if (kind == "losses") return print_rows(losses());
   if (kind == "optimizers") return print_rows(optimizers());
   if (kind == "corrections") return print_rows(corrections());
+  if (kind == "replicas") return print_rows(replica_policies());
 }
 
 template <class Make>
@@ -426,6 +435,7 @@ void help_config_command() {
              OptimizerOptions().name);
   print_keys(corrections(), "name", "[optimizer.correction] also has", "");
   print_keys(policies(), "policy", "[boundary] also has", "");
+  print_keys(replica_policies(), "policy", "[replicas] also has", "");
   fmt::print(
       R"(
 A file lies over those that it extends, key=value over files, a sweep's cell over

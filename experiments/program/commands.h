@@ -112,6 +112,7 @@ struct PlanArguments {
   bool compare = false;
   std::vector<std::string> methods;  ///< empty: the common ones
   std::vector<std::int64_t> blocks = {2, 4};
+  std::vector<std::int64_t> replicas = {1};
   double seconds = 60;
 };
 void plan_command(const PlanArguments& arguments);

@@ -291,7 +291,14 @@ void define_plan(CLI::App& app, sluice::PlanArguments& arguments) {
                    "with --compare: numbers of blocks; default: 2,4")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(2, 1024));
+      ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--replicas", arguments.replicas,
+                   "with --compare: numbers of replicas, each with each number "
+                   "of blocks; default: 1")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 1024));
   command
       ->add_option(
           "--seconds", arguments.seconds,
@@ -400,8 +407,9 @@ void define_list(CLI::App& app, sluice::ListArguments& arguments) {
       "List the methods, models, data sets, ... that a config can name");
   command->add_option("kind", arguments.kind, "what to list")
       ->required()
-      ->check(CLI::IsMember({"methods", "heads", "models", "datasets", "losses",
-                             "optimizers", "corrections", "codecs"}));
+      ->check(
+          CLI::IsMember({"methods", "heads", "models", "datasets", "losses",
+                         "optimizers", "corrections", "codecs", "replicas"}));
   command->add_option("name", arguments.name,
                       "a method, to be described on a page of its own");
   command->callback([&] { sluice::list_command(arguments); });

@@ -88,7 +88,7 @@ std::vector<TimedAction> timeline_of(const PlanArguments& arguments,
   const RunPlan& plan = experiment.plans.front();
   if (!arguments.actions_file.empty())
     return simulate(experiment.plans, costs, experiment.capacities,
-                    read_schedule(arguments.actions_file, experiment.blocks()));
+                    read_schedule(arguments.actions_file, experiment.seats()));
   Grant grant = sample_grant(plan, arguments.turns);
   grant.evaluation_batches = 0;
   grant.checkpoint = false;
@@ -99,7 +99,7 @@ std::vector<std::vector<Action>> actions_in(
     const std::vector<TimedAction>& timeline, int blocks) {
   std::vector<std::vector<Action>> actions(static_cast<std::size_t>(blocks));
   for (const TimedAction& timed : timeline)
-    by_block(actions, timed.block).push_back(timed.action);
+    by_block(actions, timed.seat).push_back(timed.action);
   return actions;
 }
 
@@ -216,7 +216,8 @@ void print_timeline(const std::vector<TimedAction>& timeline,
       "column is {:.4g} s, a message "
       "takes "
       "{:g} s. It ends after {:.4g} s.\n",
-      draw_timeline(timeline, experiment.blocks(), unit),
+      draw_timeline(timeline, experiment.seats(), unit,
+                    static_cast<int>(experiment.replicas.count)),
       has_halves(timeline)
           ? "D and W a backward in halves: what goes down, and the weights,\n"
           : "",
@@ -252,7 +253,8 @@ void print_speed(const Experiment& experiment, const Costs& costs) {
       "\nSteady state: {:.4g} s a turn, {:.4g} samples/s, {:.2f} x one block "
       "that does all the work ({:.4g} s)\n",
       speed.seconds_per_turn,
-      static_cast<double>(experiment.batch_size) / speed.seconds_per_turn,
+      static_cast<double>(experiment.batch_size * experiment.replicas.count) /
+          speed.seconds_per_turn,
       speed.speed_up, seconds_in_one_block(costs, experiment.plans.front()));
   for (const SharedCores& shared : costs.shared)
     if (std::ssize(shared.blocks) > shared.cores)
@@ -313,6 +315,7 @@ void compare(const PlanArguments& arguments) {
   const ConfigNode config = config_of(with_options);
   const Experiment experiment = read_and_tell(config);
   planner::ComparisonOptions options{.blocks = arguments.blocks,
+                                     .replicas = arguments.replicas,
                                      .machine = machine_of(arguments),
                                      .seconds = arguments.seconds,
                                      .progress = show_progress};
@@ -344,7 +347,7 @@ void plan_command(const PlanArguments& arguments) {
                   : Costs{};
   const auto timeline = timeline_of(arguments, experiment, costs);
   if (arguments.list) {
-    fmt::print("{}", list_actions(actions_in(timeline, experiment.blocks())));
+    fmt::print("{}", list_actions(actions_in(timeline, experiment.seats())));
     return;
   }
   print_blocks(experiment);

@@ -45,10 +45,12 @@ void take(const Record& record, RunRecord& run) {
     add(run.probes["sign_agreement"][probe->block], *probe,
         probe->sign_agreement);
   } else if (const auto counted = record.as<records::Staleness>()) {
-    run.staleness[counted->counter][counted->block][counted->value] =
-        counted->times;
+    if (counted->replica.value_or(1) == 1)
+      run.staleness[counted->counter][counted->block][counted->value] =
+          counted->times;
   } else if (const auto block = record.as<records::Block>()) {
-    run.blocks[block->block] = *block;
+    // Of the replicas the first stands for all.
+    if (block->replica.value_or(1) == 1) run.blocks[block->block] = *block;
   } else if (const auto forecast = record.as<records::Forecast>()) {
     run.forecasts[forecast->block] = *forecast;
   } else if (const auto summary = record.as<records::Summary>()) {

@@ -22,6 +22,7 @@
 #include "lib/checkpoints/saved_state.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
+#include "lib/replicas/groups/memory.h"
 #include "lib/tensors/device.h"
 #include "lib/tensors/staged_sender.h"
 #include "lib/workers/gradient_probe.h"
@@ -57,8 +58,8 @@ void take_initial_weights(const std::string& path, Seat& seat) {
 /// With another cut, where it has one.
 void restore(const Experiment& experiment, const std::string& checkpoint,
              Seat& seat) {
-  NamedTensors weights = load_weights(checkpoint);
-  NamedTensors state = load_state(checkpoint);
+  NamedTensors weights = load_own_weights(checkpoint, seat.replica());
+  NamedTensors state = load_own_state(checkpoint, seat.replica());
   const std::vector<std::int64_t> cut = cut_of({state, checkpoint});
   if (!is_cut_so(experiment, cut)) {
     state = state_for_block(experiment, seat.block(), state, checkpoint);
@@ -135,6 +136,7 @@ SeatSettings settings_of(const Experiment& experiment, int block,
       .loss = experiment.loss,
       .checkpoint_folder = checkpoint_folder,
       .optimizer = by_block(experiment.optimizers, block),
+      .replicas = experiment.replicas.kind,
       .status = experiment.tells_status,
       .patience = experiment.engine == Engine::processes
                       ? kSupervisedDeadline
@@ -195,8 +197,9 @@ std::unique_ptr<Source> evaluation_source(const Experiment& experiment) {
   return chained(source_in_order(experiment, data.validation), std::move(test));
 }
 
-Sources sources_of(const Experiment& experiment, int block,
+Sources sources_of(const Experiment& experiment, const BlockPlan& seat,
                    std::shared_ptr<Source> fed) {
+  const int block = seat.block;
   if (fed) return {.training = std::move(fed)};
   const bool is_first = block == 1;
   const bool trains_from_data =
@@ -207,9 +210,10 @@ Sources sources_of(const Experiment& experiment, int block,
   Sources sources;
   if (trains_from_data)
     sources.training = in_micro_batches(
-        prefetched(training_source(experiment), experiment.prefetch),
+        prefetched(training_source(experiment), experiment.prefetch,
+                   experiment.replicas.count),
         experiment.micro_batches);
-  if (is_first)
+  if (is_first && seat.replica == 1)
     sources.evaluation =
         prefetched(evaluation_source(experiment), experiment.prefetch);
   return sources;
@@ -217,8 +221,9 @@ Sources sources_of(const Experiment& experiment, int block,
 
 }  // namespace
 
-std::shared_ptr<MemoryAccount> memory_of_block(int block) {
-  return std::make_shared<MemoryAccount>(fmt::format("block {}", block));
+std::shared_ptr<MemoryAccount> memory_of_seat(const Experiment& experiment,
+                                              int seat) {
+  return std::make_shared<MemoryAccount>(experiment.seat_names().of(seat));
 }
 
 void check_devices(const Experiment& experiment) {
@@ -233,12 +238,15 @@ void prepare_process(const Experiment& experiment) {
     make_gpus_deterministic();
 }
 
-std::unique_ptr<Seat> make_seat(const Experiment& experiment, int block,
+std::unique_ptr<Seat> make_seat(const Experiment& experiment, int seat,
                                 Ends ends, std::shared_ptr<Sink> sink,
                                 const RunFiles& files,
                                 std::shared_ptr<Observer> observer,
                                 std::shared_ptr<Source> fed) {
-  const auto memory = ends.memory ? ends.memory : memory_of_block(block);
+  const BlockPlan& plan = by_block(experiment.plans.front().blocks, seat);
+  const int block = plan.block;
+  const auto memory =
+      ends.memory ? ends.memory : memory_of_seat(experiment, seat);
   const MemoryScope scope(*memory);
   SeatParts parts{
       .block = block_of(experiment, block, device_of(experiment, block)),
@@ -251,11 +259,13 @@ std::unique_ptr<Seat> make_seat(const Experiment& experiment, int block,
   parts.sink = std::move(sink);
   parts.memory = memory;
   parts.observer = std::move(observer);
-  parts.sources = sources_of(experiment, block, std::move(fed));
-  auto seat = std::make_unique<Seat>(
-      settings_of(experiment, block, files.checkpoints), std::move(parts));
-  set_first_weights(experiment, files, *seat);
-  return seat;
+  parts.sources = sources_of(experiment, plan, std::move(fed));
+  parts.group = std::move(ends.group);
+  auto made = std::make_unique<Seat>(
+      seat, settings_of(experiment, block, files.checkpoints),
+      std::move(parts));
+  set_first_weights(experiment, files, *made);
+  return made;
 }
 
 std::shared_ptr<Observer> make_probe(const Experiment& experiment,
@@ -286,8 +296,8 @@ void check_weights(const Experiment& experiment, const std::string& path) {
 }
 
 void check_resumable(const Experiment& experiment, const RunFiles& files) {
-  for (int block = 1; block <= experiment.blocks(); ++block)
-    make_seat(experiment, block, {}, nullptr, files);
+  for (int seat = 1; seat <= experiment.seats(); ++seat)
+    make_seat(experiment, seat, {}, nullptr, files);
 }
 
 namespace {
@@ -346,6 +356,23 @@ InFlight in_flight_in(const SavedState& saved) {
   return found;
 }
 
+namespace {
+
+/// Turns are each replica's own, so another number has others.
+void check_same_replicas(const Experiment& experiment, const SavedState& saved,
+                         const std::string& checkpoint) {
+  constexpr const char* kReplicas = "workers.1.replicas";
+  const std::int64_t count = saved.has(kReplicas) ? saved.number(kReplicas) : 1;
+  if (count == experiment.replicas.count) return;
+  throw UserError(
+      "{}: was saved with replicas.count = {}, and here it is {}: to train on "
+      "with another number, begin a run with initial_weights = '{}', whose "
+      "weights all replicas agreed on",
+      checkpoint, count, experiment.replicas.count, checkpoint);
+}
+
+}  // namespace
+
 Continued continued_from(const Experiment& experiment,
                          const std::string& checkpoint) {
   const SavedState saved(load_state(checkpoint), checkpoint);
@@ -357,6 +384,7 @@ Continued continued_from(const Experiment& experiment,
         "{}: was saved in phase {} of its timetable, which has {} "
         "here",
         checkpoint, from.phase, experiment.plans.size());
+  check_same_replicas(experiment, saved, checkpoint);
   const InFlight in_flight = in_flight_in(saved);
   const bool is_same_cut = is_cut_so(experiment, cut_of(saved));
   const RunPlan& plan = experiment.plans[static_cast<std::size_t>(from.phase)];
@@ -389,29 +417,49 @@ void stage_for_cpu(const Experiment& experiment, int from, int to, Link& link) {
     link.sender = staged_sender(std::move(link.sender));
 }
 
+/// What is above the seat, for both sides.
+std::pair<Link, Link> link_above(const Experiment& experiment, int seat) {
+  const std::vector<BlockPlan>& plans = experiment.plans.front().blocks;
+  Capacity capacity = by_block(experiment.capacities, seat);
+  // Messages into a replay buffer arrive in virtual time, and a dropped one
+  // has been sent all the same: the seat fetches them later, so the channel
+  // must hold all.
+  const bool waits_for_its_time =
+      !by_block(plans, seat + 1).inbox_below.is_plain();
+  if (waits_for_its_time && experiment.engine == Engine::virtual_time)
+    capacity.up = std::numeric_limits<std::size_t>::max();
+  auto [below, above] =
+      memory_link(capacity.up, capacity.down,
+                  std::chrono::seconds(experiment.timeout_seconds));
+  const int block = by_block(plans, seat).block;
+  stage_for_cpu(experiment, block, block + 1, below);
+  stage_for_cpu(experiment, block + 1, block, above);
+  return {std::move(below), std::move(above)};
+}
+
+void add_groups(const Experiment& experiment, std::vector<Ends>& ends) {
+  const int replicas = static_cast<int>(experiment.replicas.count);
+  for (int block = 1; block <= experiment.blocks(); ++block) {
+    auto group =
+        memory_group(replicas, std::chrono::seconds(experiment.timeout_seconds),
+                     fmt::format("block {}", block));
+    for (int replica = 1; replica <= replicas; ++replica)
+      by_block(ends, (replica - 1) * experiment.blocks() + block).group =
+          std::move(by_block(group, replica));
+  }
+}
+
 }  // namespace
 
 std::vector<Ends> memory_ends(const Experiment& experiment) {
-  std::vector<Ends> ends(static_cast<std::size_t>(experiment.blocks()));
-  for (std::size_t boundary = 0; boundary + 1 < ends.size(); ++boundary) {
-    Capacity capacity = experiment.capacities[boundary];
-    // Messages into a replay buffer arrive in virtual time, and a dropped one
-    // has been sent all the same: the seat fetches them later, so the channel
-    // must hold all.
-    const auto& blocks = experiment.plans.front().blocks;
-    const bool waits_for_its_time =
-        !blocks[boundary + 1].inbox_below.is_plain();
-    if (waits_for_its_time && experiment.engine == Engine::virtual_time)
-      capacity.up = std::numeric_limits<std::size_t>::max();
-    auto [below, above] =
-        memory_link(capacity.up, capacity.down,
-                    std::chrono::seconds(experiment.timeout_seconds));
-    const int block = static_cast<int>(boundary) + 1;
-    stage_for_cpu(experiment, block, block + 1, below);
-    stage_for_cpu(experiment, block + 1, block, above);
-    ends[boundary].above = std::move(below);
-    ends[boundary + 1].below = std::move(above);
+  std::vector<Ends> ends(static_cast<std::size_t>(experiment.seats()));
+  for (const BlockPlan& plan : experiment.plans.front().blocks) {
+    if (plan.block == experiment.blocks()) continue;
+    auto [below, above] = link_above(experiment, plan.seat());
+    by_block(ends, plan.seat()).above = std::move(below);
+    by_block(ends, plan.seat() + 1).below = std::move(above);
   }
+  if (experiment.replicas.count > 1) add_groups(experiment, ends);
   return ends;
 }
 

@@ -12,16 +12,18 @@
 
 namespace sluice {
 
-/// The ends of the channels of one block; empty where there is no neighbour.
+/// The ends of the channels of one seat; empty where there is no neighbour.
 struct Ends {
   Link below = {};
   Link above = {};
+  std::unique_ptr<Group> group = nullptr;  ///< nullptr: one replica
   /// Charged with what the seat allocates; by default one is made for it.
   std::shared_ptr<MemoryAccount> memory = nullptr;
 };
 
-/// The account of a block's seat.
-std::shared_ptr<MemoryAccount> memory_of_block(int block);
+/// The account of a seat.
+std::shared_ptr<MemoryAccount> memory_of_seat(const Experiment& experiment,
+                                              int seat);
 
 /// Throws UserError when this machine lacks the device of any block.
 void check_devices(const Experiment& experiment);
@@ -35,11 +37,11 @@ struct RunFiles {
   std::string resume = {};       ///< the checkpoint that the run continues from
 };
 
-/// The seat of block k: its layers with their first weights, its policies,
+/// A seat, by its number: its layers with their first weights, its policies,
 /// its optimizer, and the sources that it needs: those of the experiment's
 /// data, or where it is given batches, `fed`. Throws UserError when the weights
 /// that it shall start with don't fit.
-std::unique_ptr<Seat> make_seat(const Experiment& experiment, int block,
+std::unique_ptr<Seat> make_seat(const Experiment& experiment, int seat,
                                 Ends ends, std::shared_ptr<Sink> sink,
                                 const RunFiles& files,
                                 std::shared_ptr<Observer> observer = nullptr,
@@ -84,7 +86,7 @@ Continued continued_from(const Experiment& experiment,
 /// The batches that the experiment trains with; reads the training files.
 std::unique_ptr<SampleSource> training_source(const Experiment& experiment);
 
-/// Channels in memory between all neighbours: index k-1 for block k.
+/// Channels in memory between all neighbours and replicas, by seat.
 std::vector<Ends> memory_ends(const Experiment& experiment);
 
 /// "backprop", or "local_loss", or "backprop, local_loss" where they differ.

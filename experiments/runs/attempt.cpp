@@ -21,11 +21,12 @@ Attempt::Attempt(const Experiment& experiment, RunFolder& folder,
       keeper_(folder.checkpoints(), experiment.checkpoint.keep),
       guard_(std::make_shared<DivergenceGuard>()),
       sink_(std::make_shared<RunSink>(with_files(std::move(others)), keeper_)),
-      timeline_(std::make_shared<TimelineRecord>(experiment.blocks(), sink_)),
+      timeline_(
+          std::make_shared<TimelineRecord>(experiment.seat_names(), sink_)),
       status_(
           std::make_shared<StatusFile>(experiment, folder.path(), timeline_)),
-      schedule_(std::make_shared<ScheduleRecord>(experiment.blocks(), status_)),
-      coordinator_(length(), experiment.blocks(), schedule_,
+      schedule_(std::make_shared<ScheduleRecord>(experiment.seats(), status_)),
+      coordinator_(length(), experiment.seats(), schedule_,
                    [this](std::int64_t turn) { saved(turn); }) {
   if (is_free() && !start.checkpoint.empty()) schedule_->recall(folder.path());
   sink_->recall(folder.history());

@@ -108,9 +108,9 @@ std::unique_ptr<VirtualCrew> make_virtual_crew(const CrewParts& parts,
   const auto fed = fed_by(parts.batches);
   std::vector<Ends> ends = memory_ends(experiment);
   Seats seats;
-  for (int block = 1; block <= experiment.blocks(); ++block)
+  for (int seat = 1; seat <= experiment.seats(); ++seat)
     seats.push_back(
-        seat_of(parts, block, std::move(by_block(ends, block)), sink, fed));
+        seat_of(parts, seat, std::move(by_block(ends, seat)), sink, fed));
   return std::make_unique<VirtualCrew>(
       std::move(seats),
       VirtualParts{.plans = experiment.plans,
@@ -160,12 +160,13 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
                                           .faults = place.faults});
   };
   return make_process_crew(
-      parts.experiment.blocks(),
+      parts.experiment.seats(),
       {.command = command,
        .input = meeting->secret(),
        .meet = [=](const auto& check) { return meeting->meet(check); },
        .all_joined = [=] { meeting->all_joined(); },
        .process_of = process_of,
+       .names = parts.experiment.seat_names(),
        .deadline = meeting->deadline()},
       parts.events, parts.ahead);
 }

@@ -67,8 +67,8 @@ void drain(const Experiment& experiment, const RunFolder& folder,
           std::make_shared<OfTurns>(board)},
       keeper);
   sink->recall(folder.history());
-  Coordinator coordinator(drain_at(experiment, point), experiment.blocks(),
-                          sink, [&](std::int64_t turn) { keeper.saved(turn); });
+  Coordinator coordinator(drain_at(experiment, point), experiment.seats(), sink,
+                          [&](std::int64_t turn) { keeper.saved(turn); });
   run_engine(experiment,
              {.files = {.checkpoints = folder.checkpoints(),
                         .resume = point.checkpoint},

@@ -45,7 +45,7 @@ void run_in_one_thread(const Experiment& experiment, const RunPlace& place,
   const auto watch = [&](const TimedAction& timed) {
     if (clock) clock->watch(timed);
     if (is_recorded)
-      sink->write(records::Actions{timed.block, timed.action.phase,
+      sink->write(records::Actions{timed.seat, timed.action.phase,
                                    to_text(timed.action)});
   };
   const auto crew =

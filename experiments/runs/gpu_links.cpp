@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/by_block.h"
+#include "lib/schedules/executors.h"
 #include "lib/tensors/cuda_ipc.h"
 #include "lib/tensors/device.h"
 #include "lib/tensors/staged_sender.h"
@@ -14,33 +15,43 @@
 namespace sluice {
 namespace {
 
-c10::Device device_of_block(const Experiment& experiment, int block) {
+c10::Device device_of_seat(const Experiment& experiment, int seat) {
+  const int block = experiment.seat_names().block_of(seat);
   return device_for(by_block(experiment.devices, block), block);
 }
 
-int executor_of(const Experiment& experiment, int block) {
-  return experiment.plans.front().blocks.front().seating.executor_of(block);
+/// Whether messages go from one to the other: seats of one replica.
+bool are_neighbours(const Experiment& experiment, int seat, int other) {
+  const SeatNames names = experiment.seat_names();
+  return other >= 1 && other <= experiment.seats() &&
+         names.replica_of(seat) == names.replica_of(other);
+}
+
+bool seat_is_on_gpu(const Experiment& experiment, int seat) {
+  return is_on_gpu(experiment, experiment.seat_names().block_of(seat));
 }
 
 }  // namespace
 
 GpuLinks::GpuLinks(const Experiment& experiment, int block, bool one_host)
-    : on_gpu_(is_on_gpu(experiment, block) && count_gpus() > 0) {
+    : on_gpu_(seat_is_on_gpu(experiment, block) && count_gpus() > 0) {
   if (!on_gpu_ || !one_host) return;
   below_.by_ipc = by_ipc(experiment, block, block - 1);
   above_.by_ipc = by_ipc(experiment, block, block + 1);
   if (below_.by_ipc || above_.by_ipc)
-    device_ = cuda_ipc_device(device_of_block(experiment, block));
+    device_ = cuda_ipc_device(device_of_seat(experiment, block));
 }
 
 bool GpuLinks::by_ipc(const Experiment& experiment, int block,
                       int neighbour) const {
   return experiment.cuda_ipc && experiment.transport == "shared_memory" &&
-         is_on_gpu(experiment, neighbour) &&
+         are_neighbours(experiment, block, neighbour) &&
+         seat_is_on_gpu(experiment, neighbour) &&
          // A process can't open a handle of its own.
-         executor_of(experiment, block) != executor_of(experiment, neighbour) &&
-         has_cuda_ipc(device_of_block(experiment, block),
-                      device_of_block(experiment, neighbour));
+         executor_of(experiment.plans.front(), block) !=
+             executor_of(experiment.plans.front(), neighbour) &&
+         has_cuda_ipc(device_of_seat(experiment, block),
+                      device_of_seat(experiment, neighbour));
 }
 
 void GpuLinks::ask_for(const Capacity& below, const Capacity& above,
@@ -52,12 +63,12 @@ void GpuLinks::ask_for(const Capacity& below, const Capacity& above,
   slots_ = options.shared_memory.slots;
 }
 
-void GpuLinks::take_slots(const Neighbours& links) {
+void GpuLinks::take_slots(const ChainLinks& links) {
   if (below_.by_ipc) below_.slots = slots_of(*links.below.sender);
   if (above_.by_ipc) above_.slots = slots_of(*links.above.sender);
 }
 
-Neighbours GpuLinks::around(Neighbours links) const {
+ChainLinks GpuLinks::around(ChainLinks links) const {
   if (!on_gpu_) return links;
   links.below = around(std::move(links.below), below_);
   links.above = around(std::move(links.above), above_);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "experiments/config/experiment.h"
 #include "lib/base/device_traffic.h"
@@ -9,6 +10,14 @@
 #include "transport/meeting/rendezvous.h"
 
 namespace sluice {
+
+/// A worker's links in the chain; those that its block doesn't have are empty.
+struct ChainLinks {
+  Link control;
+  Link below;
+  Link above;
+  std::string run = {};  ///< what the launcher said of its run
+};
 
 /// What the links of a worker process do with tensors that its block has on a
 /// GPU: by CUDA IPC they go to a block on a GPU of the same host, over the
@@ -28,9 +37,9 @@ class GpuLinks {
                RendezvousOptions& options);
   /// Takes the buffers of shared memory from the links as they were made,
   /// before anything is put around them.
-  void take_slots(const Neighbours& links);
+  void take_slots(const ChainLinks& links);
   /// The same links, for tensors on GPUs. They are used by the calling thread.
-  Neighbours around(Neighbours links) const;
+  ChainLinks around(ChainLinks links) const;
 
   /// How many tensors went how.
   void describe(records::Block& block) const;

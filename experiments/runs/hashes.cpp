@@ -25,17 +25,19 @@ std::string differing_name(const records::Hash& left,
 }
 
 std::optional<HashDifference> difference_of(
-    int block, const std::vector<records::Hash>& left,
+    const HashedSeat& seat, const std::vector<records::Hash>& left,
     const std::vector<records::Hash>& right) {
   const std::size_t both = std::min(left.size(), right.size());
   for (std::size_t i = 0; i < both; ++i) {
     const std::string name = differing_name(left[i], right[i]);
-    if (!name.empty()) return HashDifference{left[i].turn, block, name};
+    if (!name.empty())
+      return HashDifference{left[i].turn, seat.first, name, seat.second};
   }
   if (left.size() == right.size()) return std::nullopt;
   return HashDifference{
-      static_cast<std::int64_t>(both), block,
-      fmt::format("{} updates against {}", left.size(), right.size())};
+      static_cast<std::int64_t>(both), seat.first,
+      fmt::format("{} updates against {}", left.size(), right.size()),
+      seat.second};
 }
 
 }  // namespace
@@ -43,7 +45,7 @@ std::optional<HashDifference> difference_of(
 Hashes read_hashes(const std::string& run_folder) {
   Hashes hashes;
   for (records::Hash& hash : RunReader(run_folder).next<records::Hash>())
-    hashes[hash.block].push_back(std::move(hash));
+    hashes[{hash.block, hash.replica.value_or(1)}].push_back(std::move(hash));
   if (hashes.empty())
     throw UserError(
         "{}: its metrics.jsonl has no hashes: run it with hashes = "
@@ -53,17 +55,21 @@ Hashes read_hashes(const std::string& run_folder) {
 }
 
 std::string to_text(const HashDifference& difference) {
-  return fmt::format("turn {}, block {}: {}", difference.turn, difference.block,
-                     difference.name);
+  const std::string replica =
+      difference.replica == 1
+          ? ""
+          : fmt::format(" of replica {}", difference.replica);
+  return fmt::format("turn {}, block {}{}: {}", difference.turn,
+                     difference.block, replica, difference.name);
 }
 
 std::optional<HashDifference> first_difference(const Hashes& left,
                                                const Hashes& right) {
   std::optional<HashDifference> first;
-  for (const auto& [block, records] : left) {
-    const auto other = right.find(block);
+  for (const auto& [seat, records] : left) {
+    const auto other = right.find(seat);
     const auto found = difference_of(
-        block, records,
+        seat, records,
         other == right.end() ? std::vector<records::Hash>() : other->second);
     if (found && (!first || found->turn <= first->turn)) first = found;
   }

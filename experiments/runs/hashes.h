@@ -4,15 +4,17 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/metrics/records.h"
 
 namespace sluice {
 
-/// Hashes written by a run with `hashes = true`: by block, in the order of its
-/// updates.
-using Hashes = std::map<int, std::vector<records::Hash>>;
+/// Block and replica.
+using HashedSeat = std::pair<int, int>;
+/// Hashes written by a run with `hashes = true`, in the order of the updates.
+using Hashes = std::map<HashedSeat, std::vector<records::Hash>>;
 
 /// Reads the hashes of a run. Throws UserError when it has none, since two runs
 /// without hashes would compare as equal.
@@ -23,6 +25,7 @@ struct HashDifference {
   std::int64_t turn = 0;
   int block = 0;
   std::string name = {};  ///< of the tensor or gradient
+  int replica = 1;
 
   bool operator==(const HashDifference&) const = default;
 };

@@ -88,7 +88,7 @@ IsolatedBlock::IsolatedBlock(const Experiment& experiment, int block,
       activation_(std::move(activation)),
       buffers_(allocate_buffer),
       sink_(std::make_shared<CostsOfBlock>()) {
-  Ends ends{.memory = memory_of_block(block)};
+  Ends ends{.memory = memory_of_seat(experiment, block)};
   if (allocator_installed()) buffers_ = cached_buffers(ends.memory);
   if (block > 1)
     std::tie(below_, ends.below) =

@@ -106,11 +106,15 @@ void check_rank(const Rank& rank, const Experiment& experiment) {
         "one process: set pipeline.executors to the number of blocks, or start "
         "it without {}",
         rank.starter, rank.starter);
-  if (rank.count != experiment.blocks())
+  if (rank.count != experiment.seats())
     throw UserError(
-        "{} has started {} processes, but the network has {} blocks: start one "
-        "process per block",
-        rank.starter, rank.count, experiment.blocks());
+        "{} has started {} processes, but the network has {} blocks{}: start "
+        "one process per block{}",
+        rank.starter, rank.count, experiment.blocks(),
+        experiment.replicas.count == 1
+            ? ""
+            : fmt::format(" in {} replicas", experiment.replicas.count),
+        experiment.replicas.count == 1 ? "" : " and replica");
   if (experiment.restart_on_failure)
     throw UserError(
         "on_failure = 'restart': workers that {} has started can't be started "

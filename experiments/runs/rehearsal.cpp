@@ -56,9 +56,9 @@ std::vector<Waiting> waiting_in(const std::vector<TimedAction>& timeline,
     return transfer.from < transfer.to ? up[lower] : down[lower];
   };
   for (const TimedAction& timed : timeline) {
-    for (const Transfer& sent : yields_of(plan, timed.block, timed.action))
+    for (const Transfer& sent : yields_of(plan, timed.seat, timed.action))
       of(sent).emplace_back(timed.end + latency, 1);
-    for (const Transfer& taken : needs_of(plan, timed.block, timed.action))
+    for (const Transfer& taken : needs_of(plan, timed.seat, timed.action))
       of(taken).emplace_back(timed.start, -1);
   }
   std::vector<Waiting> waiting(boundaries);
@@ -131,7 +131,7 @@ std::vector<Action> actions_of_block(const std::vector<TimedAction>& timeline,
                                      int block) {
   std::vector<Action> actions;
   for (const TimedAction& timed : timeline)
-    if (timed.block == block) actions.push_back(timed.action);
+    if (timed.seat == block) actions.push_back(timed.action);
   return actions;
 }
 
@@ -158,22 +158,44 @@ records::Forecast forecast_of(const Rehearsal& rehearsal, int block) {
   return forecast;
 }
 
+namespace {
+
+Performer performer_of(const Experiment& experiment, int block,
+                       const std::vector<TimedAction>& order,
+                       std::optional<Message> from_below) {
+  Performer performer{.block = std::make_unique<IsolatedBlock>(
+                          experiment, block, std::move(from_below))};
+  for (Action& action : actions_of_block(order, block))
+    performer.actions.push_back(std::move(action));
+  return performer;
+}
+
+/// All replicas are alike.
+Experiment of_one_replica(Experiment experiment) {
+  experiment.replicas.count = 1;
+  for (RunPlan& plan : experiment.plans) plan = first_replica(plan);
+  experiment.capacities.resize(static_cast<std::size_t>(experiment.blocks()) -
+                               1);
+  return experiment;
+}
+
+}  // namespace
+
 std::vector<Rehearsal> rehearse(const Experiment& given,
                                 const RehearsalOptions& options) {
-  Experiment experiment = in_whole_batches(given);
+  Experiment experiment = in_whole_batches(of_one_replica(given));
   experiment.initial_weights.clear();
   const Turns turns = turns_of(experiment.plans.front(), options);
   const auto order = timeline_at(experiment, {}, turns.beside);
   std::vector<Rehearsal> rehearsals;
   std::vector<Performer> performers;
   std::optional<Message> from_below;
+  std::vector<std::optional<Message>> inputs;
   Costs costs = experiment.costs;
   costs.blocks.clear();
   for (int block = 1; block <= experiment.blocks(); ++block) {
-    Performer performer{.block = std::make_unique<IsolatedBlock>(
-                            experiment, block, std::move(from_below))};
-    for (Action& action : actions_of_block(order, block))
-      performer.actions.push_back(std::move(action));
+    inputs.push_back(from_below);
+    Performer performer = performer_of(experiment, block, order, from_below);
     rehearsals.push_back(
         {.seconds = act_alone(*performer.block, performer.actions, turns)});
     costs.blocks.push_back(rehearsals.back().seconds);
@@ -186,11 +208,22 @@ std::vector<Rehearsal> rehearse(const Experiment& given,
     rehearsals.back().memory = memory_of(*performer.block);
   }
   if (options.beside > 1) {
+    // Other replicas compute beside them too.
+    const auto seats = static_cast<std::size_t>(given.seats());
+    while (performers.size() <
+           std::min<std::size_t>(seats,
+                                 static_cast<std::size_t>(options.beside))) {
+      const std::size_t k =
+          performers.size() % static_cast<std::size_t>(experiment.blocks());
+      performers.push_back(
+          performer_of(experiment, static_cast<int>(k) + 1, order, inputs[k]));
+      act_alone(*performers.back().block, performers.back().actions, turns);
+    }
     const auto beside = act_contended(
         performers, {.at_once = static_cast<std::size_t>(options.beside),
                      .turns = turns.end - turns.warm,
                      .threads = experiment.threads});
-    for (std::size_t k = 0; k < performers.size(); ++k) {
+    for (std::size_t k = 0; k < rehearsals.size(); ++k) {
       rehearsals[k].beside = beside[k];
       performers[k].block->finish();
       rehearsals[k].memory = memory_of(*performers[k].block);

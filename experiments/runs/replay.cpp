@@ -71,7 +71,7 @@ class Replay {
     for (int block = 1; block <= experiment_.blocks(); ++block)
       tell(block, simulation);
     while (const std::optional<TimedAction> timed = simulation.next()) {
-      Seat& worker = *by_block(workers_, timed->block);
+      Seat& worker = *by_block(workers_, timed->seat);
       worker.execute(timed->action);
       if (timed->action.op == Op::save) compare(worker, timed->action.batch);
     }

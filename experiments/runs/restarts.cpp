@@ -45,12 +45,12 @@ void check_continuable(const Experiment& experiment,
         folder, way_to_continue(experiment, folder));
   if (!runs_free(experiment.plans.front())) return;
   const std::int64_t turn = last_checkpoint(folder).turn;
-  if (!is_recorded_until(turn, experiment.blocks(), folder))
+  if (!is_recorded_until(turn, experiment.seats(), folder))
     throw UserError(
         "{}: isn't the record of {} blocks up to turn {}, without which they "
         "can't go on with schedule = 'free': the run had another schedule or "
         "cut, or is of an older version of this program",
-        schedule_of_run(folder), experiment.blocks(), turn);
+        schedule_of_run(folder), experiment.seats(), turn);
 }
 
 Restarts::Restarts(const Experiment& experiment, std::string folder)

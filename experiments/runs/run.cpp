@@ -27,6 +27,7 @@
 #include "lib/base/temporary_folder.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/coordinator.h"
+#include "lib/replicas/groups/mpi.h"
 #include "transport/links/tcp.h"
 
 namespace sluice {
@@ -68,6 +69,23 @@ void check_meeting(const Experiment& experiment,
   if (experiment.engine != Engine::processes || !rank || rank->one_host) return;
   secret_of(*rank);
   check_tcp_host(host_of(*rank));
+}
+
+/// Whether the processes are ranks of MPI, where replicas sum over it. Throws
+/// UserError.
+void check_mpi(const Experiment& experiment, const std::optional<Rank>& rank) {
+  if (!experiment.replicas.uses_mpi || experiment.replicas.count == 1 ||
+      experiment.engine != Engine::processes)
+    return;
+  if (!has_mpi())
+    throw UserError(
+        "replicas.group = 'mpi': this build has no MPI: install "
+        "libopenmpi-dev, or `pip install mpich` into .venv, and build anew");
+  if (!rank || rank->starter != "mpirun")
+    throw UserError(
+        "replicas.group = 'mpi' is for processes that mpirun has started: "
+        "mpirun -n {} sluice run ..., or leave group out",
+        experiment.seats());
 }
 
 void say_cut(const Experiment& experiment, const Resumed& from) {
@@ -151,7 +169,7 @@ RunFolder open_folder(const Experiment& experiment, const RunOptions& options,
 std::vector<Injection> faults_of(const Experiment& experiment,
                                  const RunOptions& options) {
   std::vector<Injection> faults =
-      parse_injections(options.faults, experiment.blocks());
+      parse_injections(options.faults, experiment.seats());
   if (!faults.empty() && experiment.engine != Engine::processes)
     throw UserError(
         "--inject is for worker processes; engine is '{}': set engine = "
@@ -220,6 +238,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
     check_temporary_files(experiment);
   }
   check_meeting(experiment, options.rank);
+  check_mpi(experiment, options.rank);
   const auto lock = lock_of(options);
   Resumed start = starting_point(experiment, options);
   // Once there is a folder, a signal must leave it such that it can be

@@ -9,6 +9,7 @@
 
 #include "experiments/config/experiment.h"
 #include "experiments/runs/ranks/rank.h"
+#include "experiments/runs/run_sink.h"
 #include "experiments/runs/stop_signals.h"
 #include "lib/base/folder_lock.h"
 #include "lib/metrics/records.h"
@@ -43,7 +44,7 @@ struct RunResult {
   std::optional<records::Evaluation> best = {};  ///< that of checkpoints/best
   double seconds = 0;  ///< of training and evaluating, without start-up
   double samples_per_second = 0;
-  std::map<int, records::Block> blocks = {};  ///< what each block has cost
+  BlocksOfRun blocks = {};  ///< what each block has cost
   std::map<int, records::Forecast> forecasts =
       {};  ///< of memory, where there were some
   /// What the virtual engine's clock says of each block, under 0 of the run;

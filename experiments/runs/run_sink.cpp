@@ -25,12 +25,14 @@ void RunSink::remember(const Record& record) {
     keeper_.evaluated(*evaluation);
   }
   if (const auto block = record.as<records::Block>())
-    blocks_[block->block] = *block;
+    blocks_[{block->replica.value_or(1), block->block}] = *block;
   if (const auto forecast = record.as<records::Forecast>())
     forecasts_[forecast->block] = *forecast;
   if (const auto dropped = record.as<records::Dropped>())
     dropped_[dropped->boundary] = dropped->messages;
-  if (const auto clock = record.as<records::Clock>())
+  // Of the replicas the first stands for all.
+  if (const auto clock = record.as<records::Clock>();
+      clock && clock->replica.value_or(1) == 1)
     clock_[clock->block.value_or(0)] = *clock;
 }
 

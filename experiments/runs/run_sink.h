@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "experiments/runs/checkpoint_keeper.h"
@@ -12,6 +13,9 @@
 #include "lib/metrics/time_spent.h"
 
 namespace sluice {
+
+/// What blocks have cost, by replica and block.
+using BlocksOfRun = std::map<std::pair<int, int>, records::Block>;
 
 /// Where the records of a run go: to each of the sinks, stamped with the
 /// seconds since the run's start; what later steps need is remembered.
@@ -29,7 +33,7 @@ class RunSink final : public Sink {
     return last_evaluation_;
   }
   /// By block: what each has cost. Filled at the run's end.
-  const std::map<int, records::Block>& blocks() const { return blocks_; }
+  const BlocksOfRun& blocks() const { return blocks_; }
   /// By block: the memory that was forecast before the first turn.
   const std::map<int, records::Forecast>& forecasts() const {
     return forecasts_;
@@ -48,7 +52,7 @@ class RunSink final : public Sink {
   SteadyTime started_ = std::chrono::steady_clock::now();
   std::int64_t turns_ = 0;
   std::optional<records::Evaluation> last_evaluation_;
-  std::map<int, records::Block> blocks_;
+  BlocksOfRun blocks_;
   std::map<int, records::Forecast> forecasts_;
   std::map<int, records::Clock> clock_;
   std::map<int, std::int64_t> dropped_;

@@ -57,7 +57,7 @@ StatusFile::StatusFile(const Experiment& experiment, std::string folder,
 
 void StatusFile::write(const Record& record) {
   if (const auto train = record.as<records::Train>())
-    blocks_[train->block].train = train;
+    blocks_[{train->replica.value_or(1), train->block}].train = train;
   if (const auto evaluation = record.as<records::Evaluation>())
     evaluation_ = evaluation;
   if (const auto status = record.as<records::Status>())
@@ -68,7 +68,7 @@ void StatusFile::write(const Record& record) {
 }
 
 void StatusFile::remember(const records::Status& status) {
-  BlockStatus& block = blocks_[status.block];
+  BlockStatus& block = blocks_[{status.replica.value_or(1), status.block}];
   const records::Status before = block.status.value_or(records::Status());
   const double passed = status.clock - before.clock;
   if (block.heard > 0 && passed > 0) {
@@ -102,13 +102,14 @@ void StatusFile::save(const std::string& state) {
     set_number(json, "validation_accuracy", evaluation_->validation_accuracy);
   }
   Json list = Json::array();
-  for (const auto& [number, block] : blocks_) {
-    Json one = {{"block", number},
-                {"turn", std::max(block.status ? block.status->turn : 0,
+  for (const auto& [seat, block] : blocks_) {
+    Json one = {{"block", seat.second}};
+    if (experiment_.replicas.count > 1) one["replica"] = seat.first;
+    one.update({{"turn", std::max(block.status ? block.status->turn : 0,
                                   block.train ? block.train->turn : 0)},
                 {"turns_per_second", block.turns_per_second},
                 {"waiting_share", block.waiting_share},
-                {"heard", block.heard}};
+                {"heard", block.heard}});
     if (block.train) {
       set_number(one, "loss", block.train->loss);
       set_number(one, "accuracy", block.train->accuracy);

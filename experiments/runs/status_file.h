@@ -45,7 +45,7 @@ class StatusFile final : public Sink {
   const Experiment& experiment_;
   std::string path_;
   std::shared_ptr<Sink> next_;
-  std::map<int, BlockStatus> blocks_;
+  std::map<std::pair<int, int>, BlockStatus> blocks_;  // by replica, block
   std::optional<records::Evaluation> evaluation_;
   SteadyTime saved_ = {};
 };

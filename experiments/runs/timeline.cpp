@@ -23,18 +23,20 @@ constexpr double kShortestWait = 20e-6;  // s
 using Way = std::tuple<std::string, int, int, std::int64_t>;
 
 Way way_of(const records::Sent& sent) {
-  return {sent.message, sent.block, sent.peer, sent.batch};
+  return {sent.message, sent.seat, sent.peer, sent.batch};
 }
 
 Way way_of(const records::Taken& taken) {
-  return {taken.message, taken.peer, taken.block, taken.batch};
+  return {taken.message, taken.peer, taken.seat, taken.batch};
 }
 
 /// Writes with the first action as time 0.
 class Drawing {
  public:
-  Drawing(std::ostream& out, int blocks, double zero)
-      : trace_(out, blocks), zero_(zero) {}
+  Drawing(std::ostream& out, const SeatNames& names, double zero)
+      : names_(names),
+        trace_(out, names.depth * names.replicas, names.replicas),
+        zero_(zero) {}
 
   void clock(int block, const ClockOffset& clock) {
     trace_.clock(block, clock);
@@ -43,25 +45,25 @@ class Drawing {
   void action(const records::Action& action) {
     slice(action, action.name, action.category);
     const double end = action.end - zero_;
-    trace_.counter(action.block, "waiting bytes", end,
+    trace_.counter(action.seat, "waiting bytes", end,
                    static_cast<double>(action.waiting_bytes));
     if (action.staleness)
-      trace_.counter(action.block, "staleness", end,
+      trace_.counter(action.seat, "staleness", end,
                      static_cast<double>(*action.staleness));
   }
 
   void wait(const records::Sent& sent) {
-    wait(sent, fmt::format("wait for room towards block {}", sent.peer));
+    wait(sent, fmt::format("wait for room towards {}", names_.of(sent.peer)));
   }
   void wait(const records::Taken& taken) {
-    wait(taken, fmt::format("wait for {} {} of block {}", taken.message,
-                            taken.batch, taken.peer));
+    wait(taken, fmt::format("wait for {} {} of {}", taken.message, taken.batch,
+                            names_.of(taken.peer)));
   }
 
   void arrow(const records::Sent& sent, const records::Taken& taken) {
     ++messages_;
-    trace_.sent(messages_, sent.message, sent.block, sent.start - zero_);
-    trace_.taken(messages_, sent.message, taken.block, taken.end - zero_);
+    trace_.sent(messages_, sent.message, sent.seat, sent.start - zero_);
+    trace_.taken(messages_, sent.message, taken.seat, taken.end - zero_);
   }
 
  private:
@@ -70,11 +72,12 @@ class Drawing {
   }
   void slice(const auto& told, const std::string& name,
              std::string_view category) {
-    trace_.slice(told.block, name, category, told.start - zero_,
+    trace_.slice(told.seat, name, category, told.start - zero_,
                  told.end - zero_,
                  {{"batch", told.batch}, {"turn", told.turn}});
   }
 
+  const SeatNames names_;
   TraceWriter trace_;
   double zero_;
   std::int64_t messages_ = 0;
@@ -82,8 +85,9 @@ class Drawing {
 
 }  // namespace
 
-TimelineRecord::TimelineRecord(int blocks, std::shared_ptr<Sink> next)
-    : blocks_(blocks), next_(std::move(next)) {}
+TimelineRecord::TimelineRecord(const SeatNames& names,
+                               std::shared_ptr<Sink> next)
+    : names_(names), next_(std::move(next)) {}
 
 void TimelineRecord::write(const Record& record) {
   if (auto action = record.as<records::Action>())
@@ -93,7 +97,7 @@ void TimelineRecord::write(const Record& record) {
   else if (auto sent = record.as<records::Sent>())
     sent_.push_back(*std::move(sent));
   else if (const auto clock = record.as<records::ClockOffset>())
-    clocks_[clock->block] = {clock->offset_s, clock->uncertainty_s};
+    clocks_[clock->seat] = {clock->offset_s, clock->uncertainty_s};
   else
     next_->write(record);
 }
@@ -101,7 +105,7 @@ void TimelineRecord::write(const Record& record) {
 template <class Told>
 std::vector<Told> TimelineRecord::in_order(std::vector<Told> told) const {
   for (Told& each : told) {
-    const auto clock = clocks_.find(each.block);
+    const auto clock = clocks_.find(each.seat);
     if (clock == clocks_.end()) continue;
     each.start -= clock->second.correction();
     each.end -= clock->second.correction();
@@ -119,7 +123,7 @@ void TimelineRecord::save(const std::string& folder) const {
   OutputFile file(path);
   const auto actions = in_order(actions_);
   {
-    Drawing drawing(file, blocks_, actions.front().start);
+    Drawing drawing(file, names_, actions.front().start);
     for (const auto& [block, clock] : clocks_) drawing.clock(block, clock);
     for (const auto& action : actions) drawing.action(action);
     std::map<Way, std::deque<records::Sent>> under_way;

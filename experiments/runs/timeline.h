@@ -8,6 +8,7 @@
 #include "lib/metrics/clock_offset.h"
 #include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
+#include "lib/schedules/replicas.h"
 
 namespace sluice {
 
@@ -15,7 +16,7 @@ namespace sluice {
 /// lib/workers/seat_timeline.h and of clocks, and passes all others on.
 class TimelineRecord final : public Sink {
  public:
-  TimelineRecord(int blocks, std::shared_ptr<Sink> next);
+  TimelineRecord(const SeatNames& names, std::shared_ptr<Sink> next);
 
   void write(const Record& record) override;
   /// Into the folder's trace.json: a lane per block with its actions, within
@@ -31,7 +32,7 @@ class TimelineRecord final : public Sink {
   template <class Told>
   std::vector<Told> in_order(std::vector<Told> told) const;
 
-  int blocks_;
+  SeatNames names_;
   std::vector<records::Action> actions_;
   std::vector<records::Taken> taken_;
   std::vector<records::Sent> sent_;

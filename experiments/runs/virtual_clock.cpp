@@ -6,6 +6,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
+#include "lib/workers/seat_log.h"
 
 namespace sluice {
 namespace {
@@ -23,15 +24,15 @@ std::vector<Transfer> on_their_way(const RunPlan& plan, std::int64_t turn) {
     for (std::int64_t batch = std::max<std::int64_t>(0, turn - block.in_flight);
          batch < turn; ++batch)
       all.push_back(
-          {MessageKind::gradient, block.block + 1, block.block, batch});
+          {MessageKind::gradient, block.seat() + 1, block.seat(), batch});
   return all;
 }
 
 SavedClock clock_in(const records::SavedClock& saved, const RunPlan& plan) {
-  SavedClock clock{.blocks = std::vector<double>(plan.blocks.size())};
+  SavedClock clock{.seats = std::vector<double>(plan.blocks.size())};
   for (const auto& [block, at, busy] : saved.blocks)
-    if (block >= 1 && block <= std::ssize(clock.blocks))
-      clock.blocks[static_cast<std::size_t>(block) - 1] = at;
+    if (block >= 1 && block <= std::ssize(clock.seats))
+      clock.seats[static_cast<std::size_t>(block) - 1] = at;
   for (const Transfer& sent : on_their_way(plan, saved.turn))
     if (const auto came = saved.gradients.find({sent.to, sent.batch});
         came != saved.gradients.end())
@@ -48,6 +49,7 @@ VirtualClock::VirtualClock(const Experiment& experiment, const Costs& costs,
       costs_(costs),
       folder_(std::move(folder)),
       sink_(std::move(sink)),
+      seats_(experiment.seat_names()),
       busy_(experiment.plans.front().blocks.size()) {
   if (!saved) return;
   start_ = clock_in(
@@ -74,15 +76,16 @@ void VirtualClock::trace(const TimedAction& timed) {
 void VirtualClock::watch(const TimedAction& timed) {
   const Action& action = timed.action;
   trace(timed);
-  if (timed.block == 1 && action.op == Op::forward &&
+  if (timed.seat == 1 && action.op == Op::forward &&
       experiment_.micro_batches.ends_turn(action.batch))
     ++turns_;
-  by_block(busy_, timed.block) += timed.end - timed.start;
+  by_block(busy_, timed.seat) += timed.end - timed.start;
+  const int block = seats_.block_of(timed.seat);
   const bool sends_down =
       action.op == Op::backward || action.op == Op::backward_input;
-  if (sends_down && timed.block > 1) {
-    gradients_[{timed.block - 1, action.batch}] = timed.arrival;
-    gradients_.erase({timed.block - 1, action.batch - kGradientsKept});
+  if (sends_down && block > 1) {
+    gradients_[{timed.seat - 1, action.batch}] = timed.arrival;
+    gradients_.erase({timed.seat - 1, action.batch - kGradientsKept});
   }
   if (action.op == Op::save) save(timed);
 }
@@ -90,9 +93,9 @@ void VirtualClock::watch(const TimedAction& timed) {
 void VirtualClock::save(const TimedAction& checkpoint) {
   const std::int64_t turn = checkpoint.action.turn;
   records::SavedClock& saved = saving_[turn];
-  if (checkpoint.block == 1) saved.turns = turns_;
+  if (checkpoint.seat == 1) saved.turns = turns_;
   saved.blocks.push_back(
-      {checkpoint.block, checkpoint.end, by_block(busy_, checkpoint.block)});
+      {checkpoint.seat, checkpoint.end, by_block(busy_, checkpoint.seat)});
   if (saved.blocks.size() < busy_.size()) return;
   saved.turn = turn;
   saved.phase = checkpoint.action.phase;
@@ -112,13 +115,16 @@ void VirtualClock::report(double seconds) const {
   sink_->write(records::Clock{
       .seconds = seconds,
       .samples_per_second = turns * samples_per_turn(experiment_) / seconds,
-      .speed_up = turns *
+      .speed_up = turns * static_cast<double>(experiment_.replicas.count) *
                   seconds_in_one_block(costs_, experiment_.plans.front()) /
                   seconds});
   for (std::size_t k = 0; k < busy_.size(); ++k)
-    sink_->write(records::Clock{.block = static_cast<int>(k) + 1,
-                                .busy_s = busy_[k],
-                                .utilisation = busy_[k] / seconds});
+    sink_->write(records::Clock{
+        .block = seats_.block_of(static_cast<int>(k) + 1),
+        .replica = replica_of(by_block(experiment_.plans.front().blocks,
+                                       static_cast<int>(k) + 1)),
+        .busy_s = busy_[k],
+        .utilisation = busy_[k] / seconds});
 }
 
 std::optional<records::SavedClock> saved_clock_in(

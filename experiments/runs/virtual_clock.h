@@ -47,8 +47,9 @@ class VirtualClock {
   OutputFile file_;
   std::optional<SimulatedTrace> trace_;
   std::int64_t turns_ = 0;
-  std::vector<double> busy_;  // index k-1
-  /// When gradients came to a block: (block, batch).
+  SeatNames seats_;
+  std::vector<double> busy_;  // by seat
+  /// When gradients came to a seat: (seat, batch).
   std::map<std::pair<int, std::int64_t>, double> gradients_;
   /// By turn, until all blocks have.
   std::map<std::int64_t, records::SavedClock> saving_;

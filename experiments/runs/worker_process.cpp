@@ -36,6 +36,8 @@
 #include "lib/memory/allocator.h"
 #include "lib/memory/resident.h"
 #include "lib/metrics/records.h"
+#include "lib/replicas/groups/links.h"
+#include "lib/replicas/groups/mpi.h"
 #include "lib/schedules/executors.h"
 
 namespace sluice {
@@ -45,9 +47,9 @@ RendezvousOptions rendezvous_options(const Experiment& experiment,
   const Deadline deadline = std::chrono::seconds(experiment.timeout_seconds);
   // A process takes a while to load its libraries, on a busy machine.
   constexpr Deadline kStart = std::chrono::minutes(1);
-  return {.blocks = static_cast<std::uint32_t>(experiment.blocks()),
+  return {.blocks = static_cast<std::uint32_t>(experiment.seats()),
           .secret = secret,
-          .control = control_capacity(experiment.blocks()),
+          .control = control_capacity(experiment.seats()),
           .patience = std::max(deadline, kStart),
           .deadline = deadline,
           .reconnect = std::chrono::milliseconds(
@@ -147,26 +149,73 @@ class ProcessSink final : public Sink {
 };
 
 /// One line each: the user may want to know of a bad network.
-void say_reconnected(int block, std::uint32_t to,
+void say_reconnected(const SeatNames& names, int seat, std::uint32_t to,
                      std::chrono::milliseconds without) {
   fmt::print(stderr,
-             "sluice: block {}: the connection to {} broke and was made anew "
-             "after {:.1f} s\n",
-             block, to == 0 ? "the launcher" : fmt::format("block {}", to),
+             "sluice: {}: the connection to {} broke and was made anew after "
+             "{:.1f} s\n",
+             names.of(seat),
+             to == 0 ? "the launcher" : names.of(static_cast<int>(to)),
              std::chrono::duration<double>(without).count());
 }
 
-/// The messages that the link over a boundary holds; none at the ends.
-Capacity capacity_of(const Experiment& experiment, int boundary) {
-  if (boundary < 1 || boundary >= experiment.blocks()) return {};
-  return by_block(experiment.capacities, boundary);
+const BlockPlan& plan_of(const Experiment& experiment, int seat) {
+  return by_block(experiment.plans.front().blocks, seat);
 }
 
+/// The messages that the link above a seat holds; none at the ends of a chain.
+Capacity capacity_above(const Experiment& experiment, int seat) {
+  if (seat < 1 || plan_of(experiment, seat).block == experiment.blocks())
+    return {};
+  return by_block(experiment.capacities, seat);
+}
+
+bool has_below(const Experiment& experiment, int seat) {
+  return plan_of(experiment, seat).block > 1;
+}
+
+/// The seats of the other replicas of its block; replica r at index r-1.
+std::vector<int> replicas_of(const Experiment& experiment, int seat) {
+  std::vector<int> seats;
+  for (const BlockPlan& plan : experiment.plans.front().blocks)
+    if (plan.block == plan_of(experiment, seat).block)
+      seats.push_back(plan.seat());
+  return seats;
+}
+
+/// The neighbours of a seat, and the other replicas of its block.
+std::vector<PeerLink> peers_of(const Experiment& experiment, int seat) {
+  std::vector<PeerLink> peers;
+  const auto add = [&](int peer, const Capacity& capacity) {
+    peers.push_back({static_cast<std::uint32_t>(peer), capacity});
+  };
+  if (has_below(experiment, seat))
+    add(seat - 1, capacity_above(experiment, seat - 1));
+  if (plan_of(experiment, seat).block < experiment.blocks())
+    add(seat + 1, capacity_above(experiment, seat));
+  if (experiment.replicas.uses_mpi) return peers;
+  for (const int peer : replicas_of(experiment, seat))
+    if (peer != seat) add(peer, {kExchangeCapacity, kExchangeCapacity});
+  return peers;
+}
+
+/// Without ends where there is no such peer.
+Link take_link(Joined& joined, int peer) {
+  const auto found = joined.peers.find(static_cast<std::uint32_t>(peer));
+  return found == joined.peers.end() ? Link() : std::move(found->second);
+}
+
+/// A worker's links, those to the other replicas of its block included; of
+/// itself an empty one.
+struct SeatLinks : ChainLinks {
+  std::vector<Link> replicas = {};  ///< index r-1
+};
+
 /// Joined to the others; what the injector does to links is done to these.
-Neighbours join_others(IoThread& io, const Experiment& experiment,
-                       const WorkerArguments& arguments,
-                       RendezvousOptions options, FaultInjector& injector,
-                       GpuLinks& gpu) {
+SeatLinks join_others(IoThread& io, const Experiment& experiment,
+                      const WorkerArguments& arguments,
+                      RendezvousOptions options, FaultInjector& injector,
+                      GpuLinks& gpu) {
   if (arguments.parent != 0)
     options.patience = options.deadline = kSupervisedDeadline;
   if (!arguments.faults.empty())
@@ -174,31 +223,47 @@ Neighbours join_others(IoThread& io, const Experiment& experiment,
                                  std::span<std::byte> frame) {
       injector.damage(static_cast<int>(to), message, frame);
     };
-  const int block = arguments.block;
-  const Capacity below = capacity_of(experiment, block - 1);
-  const Capacity above = capacity_of(experiment, block);
+  const int seat = arguments.block;
+  const Capacity below = has_below(experiment, seat)
+                             ? capacity_above(experiment, seat - 1)
+                             : Capacity();
+  const Capacity above = capacity_above(experiment, seat);
   gpu.ask_for(below, above, options);
-  Neighbours links =
-      join(io, arguments.address, static_cast<std::uint32_t>(block), below,
-           above, std::move(options));
+  Joined joined = join(io, arguments.address, static_cast<std::uint32_t>(seat),
+                       peers_of(experiment, seat), std::move(options));
+  SeatLinks links;
+  links.control = std::move(joined.control);
+  links.run = std::move(joined.run);
+  // With one block the next seat is a replica, and no neighbour.
+  if (has_below(experiment, seat)) links.below = take_link(joined, seat - 1);
+  if (plan_of(experiment, seat).block < experiment.blocks())
+    links.above = take_link(joined, seat + 1);
+  if (experiment.replicas.count > 1 && !experiment.replicas.uses_mpi)
+    for (const int peer : replicas_of(experiment, seat))
+      links.replicas.push_back(take_link(joined, peer));
   gpu.take_slots(links);
   links.below =
-      injector.with_faults(std::move(links.below), block - 1, below.down);
+      injector.with_faults(std::move(links.below), seat - 1, below.down);
   links.above =
-      injector.with_faults(std::move(links.above), block + 1, above.up);
+      injector.with_faults(std::move(links.above), seat + 1, above.up);
   return links;
 }
 
 /// The same links; waits show in the heartbeat, of which the launcher is told
 /// every `period`.
-Neighbours with_waits_shown(Neighbours links, Heartbeat& heartbeat, int block,
-                            std::chrono::milliseconds period) {
+SeatLinks with_waits_shown(SeatLinks links, Heartbeat& heartbeat,
+                           const Experiment& experiment, int seat,
+                           std::chrono::milliseconds period) {
   links.control.sender =
       with_heartbeat(std::move(links.control.sender), heartbeat, period);
   links.control =
       with_waits_shown(std::move(links.control), heartbeat, kLauncher);
-  links.below = with_waits_shown(std::move(links.below), heartbeat, block - 1);
-  links.above = with_waits_shown(std::move(links.above), heartbeat, block + 1);
+  links.below = with_waits_shown(std::move(links.below), heartbeat, seat - 1);
+  links.above = with_waits_shown(std::move(links.above), heartbeat, seat + 1);
+  const std::vector<int> peers = replicas_of(experiment, seat);
+  for (std::size_t r = 0; r < links.replicas.size(); ++r)
+    links.replicas[r] =
+        with_waits_shown(std::move(links.replicas[r]), heartbeat, peers[r]);
   return links;
 }
 
@@ -212,12 +277,11 @@ int work_beside_each_other(const Experiment& experiment,
                            const Secret& secret, Batches batches) {
   const RunPlan& plan = experiment.plans.front();
   const auto order = std::make_shared<SeatOrder>(
-      experiment.plans,
-      plan.blocks.front().seating.executor_of(arguments.block));
+      experiment.plans, executor_of(plan, arguments.block));
   std::atomic<int> worst = 0;
   {
     std::vector<std::jthread> seats;
-    for (const int block : blocks_beside(plan, arguments.block))
+    for (const int block : seats_beside(plan, arguments.block))
       seats.emplace_back([&, block] {
         WorkerArguments mine = arguments;
         mine.block = block;
@@ -228,7 +292,8 @@ int work_beside_each_other(const Experiment& experiment,
         } catch (const std::exception& error) {
           order->fail();
           worst = 1;
-          fmt::print(stderr, "sluice: block {}: {}\n", block, text_of(error));
+          fmt::print(stderr, "sluice: {}: {}\n",
+                     experiment.seat_names().of(block), text_of(error));
         }
       });
   }
@@ -248,7 +313,7 @@ int run_worker_process(
   const Experiment experiment =
       read(read_toml_file(config_of_run(arguments.folder)));
   prepare_process(experiment);
-  if (blocks_beside(experiment.plans.front(), arguments.block).size() == 1)
+  if (seats_beside(experiment.plans.front(), arguments.block).size() == 1)
     return work_in_run(experiment, arguments, secret, {}, batches);
   return work_beside_each_other(experiment, arguments, secret, batches);
 }
@@ -260,12 +325,57 @@ int run_worker_process(const WorkerArguments& arguments) {
       Batches::of_data);
 }
 
+namespace {
+
+bool uses_mpi(const Experiment& experiment) {
+  return experiment.replicas.uses_mpi && experiment.replicas.count > 1;
+}
+
+/// Shows in the heartbeat that a seat waits for the other replicas.
+class ShownGroup final : public Group {
+ public:
+  ShownGroup(std::unique_ptr<Group> group, Heartbeat& heartbeat)
+      : group_(std::move(group)), heartbeat_(heartbeat) {}
+  int members() const override { return group_->members(); }
+  int member() const override { return group_->member(); }
+  void start_sum(Tensors mine) override { group_->start_sum(std::move(mine)); }
+  Tensors finish_sum() override {
+    const Waiting waiting(heartbeat_, kAnyNeighbour);
+    return group_->finish_sum();
+  }
+  bool is_ready() const override { return group_->is_ready(); }
+
+ private:
+  const std::unique_ptr<Group> group_;
+  Heartbeat& heartbeat_;
+};
+
+/// The group of a seat; with MPI `session` is that of the process.
+std::unique_ptr<Group> group_of(const Experiment& experiment, int seat,
+                                std::vector<Link> links, Heartbeat& heartbeat,
+                                const std::shared_ptr<MpiSession>& session) {
+  if (experiment.replicas.count == 1) return nullptr;
+  const BlockPlan& plan = plan_of(experiment, seat);
+  const std::string name = fmt::format("block {}", plan.block);
+  if (!session) return links_group(std::move(links), plan.replica, name);
+  return std::make_unique<ShownGroup>(
+      mpi_group(session,
+                {.members = static_cast<int>(experiment.replicas.count),
+                 .member = plan.replica,
+                 .colour = plan.block,
+                 .name = name},
+                kSupervisedDeadline),
+      heartbeat);
+}
+
+}  // namespace
+
 int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
                 const Secret& secret, const RankHooks& rank, Batches batches,
                 std::shared_ptr<SeatOrder> order) {
   const int block = arguments.block;
   at::set_num_threads(static_cast<int>(experiment.threads));  // this thread's
-  const auto memory = memory_of_block(block);
+  const auto memory = memory_of_seat(experiment, block);
   RendezvousOptions options = rendezvous_options(experiment, secret);
   options.run = rank.terms;
   if (allocator_installed()) options.buffers = cached_buffers(memory);
@@ -274,25 +384,31 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   options.reconnected = [&](std::uint32_t to,
                             std::chrono::milliseconds without) {
     ++reconnections;
-    say_reconnected(block, to, without);
+    say_reconnected(experiment.seat_names(), block, to, without);
   };
   IoThread io;
   Heartbeat heartbeat([&io] { io.note_progress(); });
-  FaultInjector injector(
-      parse_injections(arguments.faults, experiment.blocks()), block,
-      heartbeat);
-  Neighbours links = gpu.around(with_waits_shown(
+  FaultInjector injector(parse_injections(arguments.faults, experiment.seats()),
+                         block, heartbeat);
+  SeatLinks links = with_waits_shown(
       join_others(io, experiment, arguments, options, injector, gpu), heartbeat,
-      block, heartbeat_period(options.deadline)));
+      experiment, block, heartbeat_period(options.deadline));
+  static_cast<ChainLinks&>(links) = gpu.around(std::move(links));
   if (rank.joined) rank.joined(links.run);
   injector.tell(control_sink(*links.control.sender));
   const auto fed = fed_by(batches);
   const bool leads = first_beside(experiment.plans.front(), block) == block;
+  // All ranks come here, one seat in each.
+  const auto session =
+      uses_mpi(experiment) ? std::make_shared<MpiSession>() : nullptr;
   const auto make = [&] {
     injector.starts();
     return make_seat(
         experiment, block,
-        {std::move(links.below), std::move(links.above), memory},
+        {std::move(links.below), std::move(links.above),
+         group_of(experiment, block, std::move(links.replicas), heartbeat,
+                  session),
+         memory},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
                                       reconnections, gpu, leads),
         {.checkpoints = checkpoints_of_run(arguments.folder),
@@ -307,11 +423,12 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   try {
     run_worker(block, experiment.plans, links.control, make, runner, fed.get());
   } catch (const std::exception& error) {
+    if (session) session->break_off();
     // run_worker() has told the launcher, which prints it; but the launcher of
     // a rank may be what was lost, and its terminal another one.
     if (arguments.parent == 0)
-      fmt::print(stderr, "sluice: rank {} (block {}) ends: {}\n", block - 1,
-                 block, text_of(error));
+      fmt::print(stderr, "sluice: rank {} ({}) ends: {}\n", block - 1,
+                 experiment.seat_names().of(block), text_of(error));
     return 1;
   }
   return 0;

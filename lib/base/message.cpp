@@ -28,13 +28,15 @@ std::string_view name_of(MessageKind kind) {
       return "progress";
     case MessageKind::clock:
       return "clock";
+    case MessageKind::exchange:
+      return "exchange";
   }
   throw InternalError("{} is no MessageKind", static_cast<int>(kind));
 }
 
 bool is_message_kind(std::uint8_t value) {
   return value >= static_cast<std::uint8_t>(MessageKind::activation) &&
-         value <= static_cast<std::uint8_t>(MessageKind::clock);
+         value <= static_cast<std::uint8_t>(MessageKind::exchange);
 }
 
 std::size_t payload_bytes(const Message& message) {

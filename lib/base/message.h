@@ -22,6 +22,7 @@ enum class MessageKind : std::uint8_t {
   observation = 9,  ///< worker -> coordinator: what a probe shall see
   progress = 10,    ///< worker -> coordinator: that it lives, and how far it is
   clock = 11,       ///< coordinator -> worker: what is the time? And the answer
+  exchange = 12,    ///< between replicas: what they exchange
 };
 
 std::string_view name_of(MessageKind kind);

@@ -73,16 +73,48 @@ std::string checkpoint_folder(const std::string& checkpoints,
   return fmt::format("{}/{}{:06}", checkpoints, kPrefix, turn);
 }
 
-void save_block(const std::string& checkpoints, std::int64_t turn, int block,
-                const NamedTensors& weights, const NamedTensors& state) {
-  const std::string folder = checkpoint_folder(checkpoints, turn) + kPartial;
+namespace {
+
+std::string replica_folder(const std::string& checkpoint, int replica) {
+  return fmt::format("{}/replica-{}", checkpoint, replica);
+}
+
+std::string partial_folder(const std::string& checkpoints, std::int64_t turn) {
+  return checkpoint_folder(checkpoints, turn) + kPartial;
+}
+
+void write_into(const std::string& folder, int block, std::string_view suffix,
+                const NamedTensors& tensors) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw UserError("{}: can't be made: {}", folder, error.message());
-  write_safetensors(fmt::format("{}/block-{}{}", folder, block, kSuffix),
-                    weights);
-  write_safetensors(fmt::format("{}/block-{}{}", folder, block, kStateSuffix),
-                    state);
+  write_safetensors(fmt::format("{}/block-{}{}", folder, block, suffix),
+                    tensors);
+}
+
+bool is_weights(const std::string& file) {
+  return file.ends_with(kSuffix) && !file.ends_with(kStateSuffix);
+}
+
+bool is_state(const std::string& file) {
+  return file.ends_with(kStateSuffix);
+}
+
+}  // namespace
+
+void save_block(const std::string& checkpoints, std::int64_t turn,
+                const BlockReplica& whose, const NamedTensors& weights,
+                const NamedTensors& state) {
+  std::string folder = partial_folder(checkpoints, turn);
+  if (whose.replica > 1) folder = replica_folder(folder, whose.replica);
+  write_into(folder, whose.block, kSuffix, weights);
+  write_into(folder, whose.block, kStateSuffix, state);
+}
+
+void save_own_weights(const std::string& checkpoints, std::int64_t turn,
+                      int block, const NamedTensors& weights) {
+  write_into(replica_folder(partial_folder(checkpoints, turn), 1), block,
+             kSuffix, weights);
 }
 
 void finish_checkpoint(const std::string& checkpoints, std::int64_t turn) {
@@ -146,15 +178,22 @@ std::map<std::int64_t, std::string> find_checkpoints(
 NamedTensors load_weights(const std::string& path) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) return read_safetensors(path);
-  return read_all(path, [](const std::string& file) {
-    return file.ends_with(kSuffix) && !file.ends_with(kStateSuffix);
-  });
+  return read_all(path, is_weights);
 }
 
 NamedTensors load_state(const std::string& checkpoint) {
-  return read_all(checkpoint, [](const std::string& file) {
-    return file.ends_with(kStateSuffix);
-  });
+  return read_all(checkpoint, is_state);
+}
+
+NamedTensors load_own_weights(const std::string& checkpoint, int replica) {
+  const std::string own = replica_folder(checkpoint, replica);
+  return fs::exists(own) ? read_all(own, is_weights) : load_weights(checkpoint);
+}
+
+NamedTensors load_own_state(const std::string& checkpoint, int replica) {
+  const std::string own = replica_folder(checkpoint, replica);
+  return replica > 1 && fs::exists(own) ? read_all(own, is_state)
+                                        : load_state(checkpoint);
 }
 
 void copy_by_name(const NamedTensors& from, const NamedTensors& into,

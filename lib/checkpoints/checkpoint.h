@@ -15,10 +15,25 @@ namespace sluice {
 /// (the optimizer's). It is built up under the name "turn-000120.partial",
 /// which is changed when every block has written its part: a folder with the
 /// final name is whole.
+///
+/// Where blocks have replicas, what lies in the folder itself is of replica 1,
+/// with the weights that all agree on; what is of another one alone lies
+/// beneath it in "replica-2", and replica 1's own weights in "replica-1" where
+/// they are others.
 
-/// Writes a block's part. Called by its worker.
-void save_block(const std::string& checkpoints, std::int64_t turn, int block,
-                const NamedTensors& weights, const NamedTensors& state);
+/// Whose part of a checkpoint it is.
+struct BlockReplica {
+  int block = 1;
+  int replica = 1;
+};
+
+/// Writes a part. Called by its worker.
+void save_block(const std::string& checkpoints, std::int64_t turn,
+                const BlockReplica& whose, const NamedTensors& weights,
+                const NamedTensors& state);
+/// Writes what replica 1 goes on with, where all agreed on other weights.
+void save_own_weights(const std::string& checkpoints, std::int64_t turn,
+                      int block, const NamedTensors& weights);
 
 /// Makes the checkpoint of that turn final, replacing one of an earlier run of
 /// the same turn. Called once, when all blocks have saved. It is on the disk
@@ -49,6 +64,11 @@ NamedTensors load_weights(const std::string& path);
 
 /// The state of all blocks together.
 NamedTensors load_state(const std::string& checkpoint);
+
+/// What a replica goes on with: its own, where the checkpoint has that, and
+/// what all agreed on.
+NamedTensors load_own_weights(const std::string& checkpoint, int replica);
+NamedTensors load_own_state(const std::string& checkpoint, int replica);
 
 /// Copies the tensors into those of the same name. Throws UserError, naming
 /// `source`, when one is missing, has another shape, or a type whose values the

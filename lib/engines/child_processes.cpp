@@ -109,8 +109,9 @@ void ChildProcesses::start(int block, const ChildCommand& command,
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
   if (failed != 0)
-    throw UserError("the worker of block {} can't be started: {}: {}", block,
-                    file, std::generic_category().message(failed));
+    throw UserError("the worker of {} can't be started: {}: {}",
+                    names_.of(block), file,
+                    std::generic_category().message(failed));
   const std::lock_guard lock(mutex_);
   children_.push_back({block, pid});
 }
@@ -129,16 +130,16 @@ bool ChildProcesses::has_failed(const Child& child) {
   return !child.running && child.status != 0;
 }
 
-WorkerLost ChildProcesses::loss_of(const Child& child) {
+WorkerLost ChildProcesses::loss_of(const Child& child) const {
   if (child.unseen)
     return {child.block,
-            fmt::format("the worker process {} of block {} ended, nobody knows "
-                        "how: SIGCHLD is ignored here",
-                        child.pid, child.block)};
+            fmt::format("the worker process {} of {} ended, nobody knows how: "
+                        "SIGCHLD is ignored here",
+                        child.pid, names_.of(child.block))};
   const int signal = WIFSIGNALED(child.status) ? WTERMSIG(child.status) : 0;
   return {child.block,
-          fmt::format("the worker process {} of block {} {}", child.pid,
-                      child.block,
+          fmt::format("the worker process {} of {} {}", child.pid,
+                      names_.of(child.block),
                       signal != 0 ? fmt::format("was ended by signal {} ({})",
                                                 signal, name_of_signal(signal))
                                   : fmt::format("ended with status {}",
@@ -151,8 +152,8 @@ void ChildProcesses::check() {
   for (const Child& child : children_) {
     if (!has_failed(child)) continue;
     if (WIFEXITED(child.status) && WEXITSTATUS(child.status) == kMisused)
-      throw UserError("block {}: its worker can't start; it said why above",
-                      child.block);
+      throw UserError("{}: its worker can't start; it said why above",
+                      names_.of(child.block));
     throw loss_of(child);
   }
 }
@@ -181,8 +182,9 @@ std::string ChildProcesses::name_of(int block) {
   const std::lock_guard lock(mutex_);
   for (const Child& child : children_)
     if (child.block == block)
-      return fmt::format("the worker process {} of block {}", child.pid, block);
-  return fmt::format("the worker of block {}", block);
+      return fmt::format("the worker process {} of {}", child.pid,
+                         names_.of(block));
+  return fmt::format("the worker of {}", names_.of(block));
 }
 
 WorkerLost ChildProcesses::missing(int block, const std::string& why) {

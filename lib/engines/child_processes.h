@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "lib/base/error.h"
+#include "lib/schedules/replicas.h"
 
 namespace sluice {
 
@@ -38,7 +39,7 @@ struct ChildCommand {
 /// killed and waited for. Safe to use from several threads.
 class ChildProcesses {
  public:
-  ChildProcesses() = default;
+  explicit ChildProcesses(const SeatNames& names = {}) : names_(names) {}
   ~ChildProcesses();
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;
@@ -80,10 +81,11 @@ class ChildProcesses {
   static void reap(Child& child, int options);
   static void kill(Child& child);
   static bool has_failed(const Child& child);
-  static WorkerLost loss_of(const Child& child);
+  WorkerLost loss_of(const Child& child) const;
 
   bool some_run();
 
+  const SeatNames names_;
   std::mutex mutex_;  // guards children_
   std::vector<Child> children_;
 };

@@ -24,10 +24,10 @@ Cause cause_of(const std::exception& error) {
                                                            : Cause::own;
 }
 
-void throw_failure(const Failure& failure) {
-  if (failure.cause == Cause::own)
-    throw UserError("block {}: {}", failure.block, failure.text);
-  throw LinkError("block {}: {}", failure.block, failure.text);
+void throw_failure(const Failure& failure, const SeatNames& names) {
+  const std::string who = names.of(failure.block);
+  if (failure.cause == Cause::own) throw UserError("{}: {}", who, failure.text);
+  throw LinkError("{}: {}", who, failure.text);
 }
 
 Message bytes_message(MessageKind kind, const char* name,

@@ -13,6 +13,7 @@
 #include "lib/engines/control_codec.h"
 #include "lib/metrics/record.h"
 #include "lib/schedules/plan.h"
+#include "lib/schedules/replicas.h"
 
 namespace sluice {
 
@@ -67,6 +68,7 @@ std::string text_of(const std::exception& error);
 /// What stopped a worker, by the exception that ended it.
 Cause cause_of(const std::exception& error);
 /// Throws it as UserError, or LinkError.
-[[noreturn]] void throw_failure(const Failure& failure);
+[[noreturn]] void throw_failure(const Failure& failure,
+                                const SeatNames& names = {});
 
 }  // namespace sluice

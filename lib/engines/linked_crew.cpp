@@ -17,9 +17,11 @@ constexpr std::chrono::minutes kUnwatched(1);
 }  // namespace
 
 LinkedCrew::LinkedCrew(std::vector<Link> links, CrewEvents events,
-                       std::size_t ahead, Supervision supervision)
+                       std::size_t ahead, Supervision supervision,
+                       const SeatNames& names)
     : events_(std::move(events)),
       supervision_(std::move(supervision)),
+      names_(names),
       book_(links.size(), ahead) {
   for (Link& link : links) {
     link.receiver->ring(bell_);
@@ -100,7 +102,8 @@ bool LinkedCrew::take_some() {
 void LinkedCrew::take(Talk& talk) {
   const std::optional<Message> message = talk.link.receiver->receive();
   if (!message)
-    throw PeerGone("the worker of block {} ended before its work", talk.block);
+    throw PeerGone("the worker of {} ended before its work",
+                   names_.of(talk.block));
   if (supervision_.board)
     supervision_.board->heard(talk.block,
                               message->kind != MessageKind::progress);
@@ -175,7 +178,7 @@ void LinkedCrew::throw_cause() {
                           return left.cause < right.cause;
                         });
   failed_block_ = first.block;
-  throw_failure(first);
+  throw_failure(first, names_);
 }
 
 std::size_t grants_ahead(int blocks) {

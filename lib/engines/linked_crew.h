@@ -15,6 +15,7 @@
 #include "lib/engines/grant_book.h"
 #include "lib/engines/progress_board.h"
 #include "lib/metrics/clock_offset.h"
+#include "lib/schedules/replicas.h"
 
 namespace sluice {
 
@@ -30,7 +31,7 @@ struct Supervision {
 };
 
 /// Workers with a thread or process each, on the other ends of their control
-/// links (index k-1; worker_loop.h). Grants go down; records and reached grants
+/// links (by seat; worker_loop.h). Grants go down; records and reached grants
 /// come up, taken while wait() is called. Processes, maybe of other hosts, are
 /// asked for their time before their first grant, and what follows is a
 /// records::ClockOffset.
@@ -41,7 +42,7 @@ class LinkedCrew final : public Crew {
  public:
   /// ahead: CrewProgress::ahead; at most what control_capacity() allows.
   LinkedCrew(std::vector<Link> links, CrewEvents events, std::size_t ahead,
-             Supervision supervision = {});
+             Supervision supervision = {}, const SeatNames& names = {});
 
   void give(const Grant& grant, const Batch* batch = nullptr) override;
   void wait() override;
@@ -82,6 +83,7 @@ class LinkedCrew final : public Crew {
   std::vector<Talk> talks_;
   const CrewEvents events_;
   const Supervision supervision_;
+  const SeatNames names_;
   GrantBook book_;
   std::vector<Failure> failures_;
   int failed_block_ = 0;

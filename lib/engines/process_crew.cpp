@@ -68,7 +68,9 @@ class ProcessCrew final : public Crew {
               std::size_t ahead)
       : hooks_(std::move(hooks)),
         // Longer than a look may be late: it comes every such period.
-        board_(blocks, 2 * heartbeat_period(hooks_.deadline)) {
+        children_(hooks_.names),
+        board_(blocks, 2 * heartbeat_period(hooks_.deadline),
+               AwakeClock::Clock::now, hooks_.names) {
     for (int block = 1; block <= blocks; ++block)
       if (const ChildCommand command = hooks_.command(block);
           !command.arguments.empty())
@@ -77,7 +79,8 @@ class ProcessCrew final : public Crew {
     linked_.emplace(std::move(links), std::move(events), ahead,
                     Supervision{.board = &board_,
                                 .look = [this] { return look(); },
-                                .on_failure = [this] { one_failed(); }});
+                                .on_failure = [this] { one_failed(); }},
+                    hooks_.names);
   }
 
   void give(const Grant& grant, const Batch* batch) override {

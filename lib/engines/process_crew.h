@@ -28,6 +28,7 @@ struct ProcessHooks {
   /// The block under which the process of a block was started; empty: each has
   /// its own.
   std::function<int(int block)> process_of = nullptr;
+  SeatNames names = {};
   /// A worker that makes no progress for so long, and waits for no other,
   /// hangs.
   Deadline deadline = std::chrono::minutes(10);

@@ -17,12 +17,6 @@ std::string_view name_of(int op) {
   return index < kOps ? op_rows()[index].doing : "unknown";
 }
 
-std::string waited_for(int there) {
-  if (there == kLauncher) return "the launcher";
-  return there == kAnyNeighbour ? "any neighbour"
-                                : fmt::format("block {}", there);
-}
-
 double seconds(ProgressBoard::Clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
@@ -30,10 +24,17 @@ double seconds(ProgressBoard::Clock::duration time) {
 }  // namespace
 
 ProgressBoard::ProgressBoard(int blocks, Clock::duration most_between_looks,
-                             const AwakeClock::Source& clock)
+                             const AwakeClock::Source& clock,
+                             const SeatNames& names)
     : clock_(most_between_looks, clock),
+      names_(names),
       workers_(static_cast<std::size_t>(blocks)) {
   for (Worker& worker : workers_) worker.heard = worker.moved = clock_.now();
+}
+
+std::string ProgressBoard::waited_for(int there) const {
+  if (there == kLauncher) return "the launcher";
+  return there == kAnyNeighbour ? "any neighbour" : names_.of(there);
 }
 
 ProgressBoard::Worker& ProgressBoard::at(int block) {
@@ -63,7 +64,7 @@ bool ProgressBoard::all_heard() const {
 }
 
 std::string ProgressBoard::why(const Worker& worker, Clock::time_point now,
-                               bool is_silent) {
+                               bool is_silent) const {
   const std::string where =
       worker.last.action < 0 ? "starting"
                              : fmt::format("in turn {} ({})", worker.last.turn,
@@ -102,14 +103,15 @@ std::optional<Stalled> ProgressBoard::all_wait(Deadline deadline,
                                                Clock::time_point now) const {
   Clock::time_point moved = Clock::time_point::min();
   std::string who;
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    const Worker& worker = workers_[i];
+  int seat = 0;
+  for (const Worker& worker : workers_) {
+    ++seat;
     if (!worker.has_ended && worker.last.waits_for == kNobody)
       return std::nullopt;
     moved = std::max(moved, worker.moved);
     if (!worker.has_ended)
-      who += fmt::format("{}block {} for {}", who.empty() ? "" : ", ", i + 1,
-                         waited_for(worker.last.waits_for));
+      who += fmt::format("{}{} for {}", who.empty() ? "" : ", ",
+                         names_.of(seat), waited_for(worker.last.waits_for));
   }
   const auto since = std::chrono::duration_cast<Deadline>(now - moved);
   if (who.empty() || since < deadline) return std::nullopt;

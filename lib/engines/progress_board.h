@@ -10,6 +10,7 @@
 #include "lib/base/channel.h"
 #include "lib/engines/control_codec.h"
 #include "lib/engines/heartbeat.h"
+#include "lib/schedules/replicas.h"
 
 namespace sluice {
 
@@ -35,7 +36,8 @@ class ProgressBoard {
   /// launcher didn't listen then, or was suspended, and the workers too, maybe.
   explicit ProgressBoard(int blocks,
                          Clock::duration most_between_looks = AwakeClock::kMost,
-                         const AwakeClock::Source& clock = Clock::now);
+                         const AwakeClock::Source& clock = Clock::now,
+                         const SeatNames& names = {});
 
   /// A message came from the block's worker, which goes on; `has_moved` unless
   /// it says only that the worker lives.
@@ -62,12 +64,14 @@ class ProgressBoard {
     Clock::time_point moved = {};
   };
   Worker& at(int block);
-  static std::string why(const Worker& worker, Clock::time_point now,
-                         bool is_silent);
+  std::string why(const Worker& worker, Clock::time_point now,
+                  bool is_silent) const;
+  std::string waited_for(int there) const;
   std::optional<Stalled> all_wait(Deadline deadline,
                                   Clock::time_point now) const;
 
   mutable AwakeClock clock_;
+  SeatNames names_;
   std::vector<Worker> workers_;
 };
 

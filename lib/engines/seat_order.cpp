@@ -7,17 +7,17 @@ namespace sluice {
 
 SeatOrder::SeatOrder(const Plans& plans, int executor)
     : plans_(plans), executor_(executor) {
-  for (const int block : blocks_of(plans.at(0), executor)) seats_[block] = {};
+  for (const int seat : seats_of(plans.at(0), executor)) seats_[seat] = {};
 }
 
-void SeatOrder::begin(int block, const Grant& grant) {
+void SeatOrder::begin(int number, const Grant& grant) {
   const RunPlan& plan = plans_.at(static_cast<std::size_t>(grant.phase));
   const std::vector<SeatAction> all = executor_actions(plan, executor_, grant);
   const std::lock_guard lock(mutex_);
-  Place& seat = seats_.at(block);
+  Place& seat = seats_.at(number);
   for (const SeatAction& each : all) {
     const std::int64_t place = seat.given++;
-    if (each.block == block) seat.places.push_back(place);
+    if (each.seat == number) seat.places.push_back(place);
   }
 }
 
@@ -25,13 +25,13 @@ bool SeatOrder::is_turn_of(const Place& seat) const {
   return !seat.places.empty() && seat.places.front() == done_;
 }
 
-void SeatOrder::execute(int block, const std::function<void()>& action) {
+void SeatOrder::execute(int number, const std::function<void()>& action) {
   std::unique_lock lock(mutex_);
-  Place& seat = seats_.at(block);
+  Place& seat = seats_.at(number);
   changed_.wait(lock, [&] { return has_failed_ || is_turn_of(seat); });
   if (has_failed_)
-    throw PeerGone("a block that shares its executor with block {} has failed",
-                   block);
+    throw PeerGone("a block that shares its executor with {} has failed",
+                   name_of_seat(plans_.front(), number));
   lock.unlock();
   action();
   lock.lock();

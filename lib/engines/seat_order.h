@@ -19,12 +19,12 @@ class SeatOrder {
   /// The plans outlive it.
   SeatOrder(const Plans& plans, int executor);
 
-  /// The block's next actions are those of the grant. All blocks of the
+  /// The seat's next actions are those of the grant. All seats of the
   /// executor are given the same grants.
-  void begin(int block, const Grant& grant);
+  void begin(int seat, const Grant& grant);
   /// Waits until all that comes before the block's next action is done, then
   /// does it. Throws PeerGone when another block of the executor has failed.
-  void execute(int block, const std::function<void()>& action);
+  void execute(int seat, const std::function<void()>& action);
   /// A block has failed: the others don't wait for it.
   void fail();
 
@@ -39,7 +39,7 @@ class SeatOrder {
   const int executor_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::map<int, Place> seats_;  // by block
+  std::map<int, Place> seats_;  // by number
   std::int64_t done_ = 0;       // actions of the executor
   bool has_failed_ = false;
 };

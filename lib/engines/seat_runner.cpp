@@ -24,7 +24,7 @@ void SeatRunner::execute(const Action& action, Seat& seat) const {
   if (heartbeat_ != nullptr) shown.emplace(*heartbeat_, kAnyNeighbour);
   std::optional<SeatClock::Waiting> counted;
   counted.emplace(seat.clock());
-  order_->execute(seat.block(), [&] {
+  order_->execute(seat.number(), [&] {
     counted.reset();
     shown.reset();
     perform(action, seat);

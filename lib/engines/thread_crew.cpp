@@ -30,11 +30,12 @@ class ThreadCrew final : public Crew {
       auto [control, crew] = memory_link(capacity.up, capacity.down,
                                          kControlDeadline, "control link");
       links.push_back(std::move(crew));
-      ThreadWorker worker = prepare(plan.block, *control.sender);
-      running_.emplace_back(&ThreadCrew::run, this, plan.block,
+      ThreadWorker worker = prepare(plan.seat(), *control.sender);
+      running_.emplace_back(&ThreadCrew::run, this, plan.seat(),
                             std::move(control), std::move(worker));
     }
-    linked_.emplace(std::move(links), std::move(events), ahead);
+    linked_.emplace(std::move(links), std::move(events), ahead, Supervision{},
+                    seat_names(plans.at(0)));
   }
 
   void give(const Grant& grant, const Batch* batch) override {
@@ -69,11 +70,11 @@ class ThreadCrew final : public Crew {
 
   /// Where it has several blocks they take turns.
   SeatRunner runner_of(int block) const {
-    const Seating& seats = plans_.at(0).blocks.front().seating;
+    const RunPlan& plan = plans_.at(0);
     SeatRunner runner;
-    if (seats.chunks > 1)
+    if (plan.blocks.front().seating.chunks > 1)
       runner.share(
-          orders_.at(static_cast<std::size_t>(seats.executor_of(block))));
+          orders_.at(static_cast<std::size_t>(executor_of(plan, block))));
     return runner;
   }
 

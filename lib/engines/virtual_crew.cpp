@@ -119,7 +119,7 @@ void VirtualCrew::wait() {
     if (book_.all_done()) return;
     if (const std::optional<TimedAction> timed = simulation_.next()) {
       execute(*timed);
-      if (simulation_.idle(timed->block)) refill();
+      if (simulation_.idle(timed->seat)) refill();
     } else if (!refill()) {
       // A block may also be done because it sees that no more batches come.
       throw UserError("the run waits for itself: {}", simulation_.stuck());
@@ -131,14 +131,15 @@ void VirtualCrew::wait() {
 
 void VirtualCrew::execute(const TimedAction& timed) {
   try {
-    by_block(seats_, timed.block)->execute(timed.action);
+    by_block(seats_, timed.seat)->execute(timed.action);
   } catch (const std::exception& error) {
     if (!parts_.names_blocks) throw;
-    throw UserError("block {}: {}", timed.block, text_of(error));
+    throw UserError("{}: {}", name_of_seat(parts_.plans.front(), timed.seat),
+                    text_of(error));
   }
   if (const auto& dropped = timed.action.dropped; !dropped.empty()) {
-    by_block(seats_, timed.block)->ports().count_dropped(dropped.size());
-    by_block(seats_, timed.block + 1)->ports().skip(dropped);
+    by_block(seats_, timed.seat)->ports().count_dropped(dropped.size());
+    by_block(seats_, timed.seat + 1)->ports().skip(dropped);
   }
   seconds_ = std::max(seconds_, timed.end);
   if (parts_.watch) parts_.watch(timed);

@@ -25,11 +25,12 @@ struct Place {
   std::string kind = {};
   std::optional<std::int64_t> turn = {};
   std::optional<int> block = {};
+  std::optional<int> replica = {};  ///< where the block has several
   std::optional<std::int64_t> batch = {};
   std::optional<std::int64_t> phase = {};
   Figure time = {};  ///< seconds since the run's start
 
-  SLUICE_FIELDS(kind, turn, block, batch, phase, time)
+  SLUICE_FIELDS(kind, turn, block, replica, batch, phase, time)
 };
 /// Sets the field `time`; the sink of a run calls it for each record.
 void stamp(Record& record, double time);
@@ -40,10 +41,11 @@ bool is_place(std::string_view name);
 struct OfBatch {
   std::int64_t turn = 0;
   int block = 0;
+  std::optional<int> replica = {};
   std::int64_t batch = 0;
   Figure time = {};
 
-  SLUICE_FIELDS(turn, block, batch, time)
+  SLUICE_FIELDS(turn, block, replica, batch, time)
 };
 
 /// An update of a block, which applied the batch.
@@ -55,15 +57,15 @@ struct Train : OfBatch {
   std::int64_t d_upd = 0;            ///< staleness in updates
   NamedValues<double> figures = {};  ///< of the policy
 
-  SLUICE_RECORD("train", turn, block, batch, time, loss, accuracy, lr, d_batch,
-                d_upd, figures)
+  SLUICE_RECORD("train", turn, block, replica, batch, time, loss, accuracy, lr,
+                d_batch, d_upd, figures)
 };
 
 /// Losses of a predictor (synthesizer or input model) on a batch.
 struct Lesson : OfBatch {
   NamedValues<double> losses = {};  ///< Lesson::loss_name of lib/boundaries
 
-  SLUICE_RECORD("lesson", turn, block, batch, time, losses)
+  SLUICE_RECORD("lesson", turn, block, replica, batch, time, losses)
 };
 
 /// The whole model after so many turns, on the test split and, where there is
@@ -91,7 +93,7 @@ struct Status : OfBatch {
   std::int64_t queue_below_bytes = 0;
   std::int64_t queue_above_bytes = 0;
 
-  SLUICE_RECORD("status", turn, block, batch, time, clock, waiting_s,
+  SLUICE_RECORD("status", turn, block, replica, batch, time, clock, waiting_s,
                 queue_below_bytes, queue_above_bytes)
 };
 
@@ -108,17 +110,18 @@ struct Hash : OfBatch {
   NamedValues<std::string> tensors =
       {};  ///< "gradient of NAME", or a tensor's name
 
-  SLUICE_RECORD("hash", turn, block, batch, time, tensors)
+  SLUICE_RECORD("hash", turn, block, replica, batch, time, tensors)
 };
 
 /// How often a block saw a value of a counter, at the run's end.
 struct Staleness {
   int block = 0;
+  std::optional<int> replica = {};
   std::string counter = {};  ///< "d_batch", "d_upd", "input_age", "input_reuse"
   std::int64_t value = 0;
   std::int64_t times = 0;
 
-  SLUICE_RECORD("staleness", block, counter, value, times)
+  SLUICE_RECORD("staleness", block, replica, counter, value, times)
 };
 
 /// What a block applied, against back-propagation.
@@ -127,7 +130,7 @@ struct Probe : OfBatch {
   double norm_ratio = 0;
   double sign_agreement = 0;
 
-  SLUICE_RECORD("probe", turn, block, batch, time, cosine, norm_ratio,
+  SLUICE_RECORD("probe", turn, block, replica, batch, time, cosine, norm_ratio,
                 sign_agreement)
 };
 
@@ -153,6 +156,7 @@ struct Memory {
 /// What a block has cost, at the run's end.
 struct Block {
   int block = 0;
+  std::optional<int> replica = {};
   std::int64_t parameters = 0;
   double forward_s = 0;
   double backward_s = 0;
@@ -169,10 +173,10 @@ struct Block {
   std::optional<std::int64_t> down_by_ipc = {};
   std::optional<std::int64_t> down_through_host = {};
 
-  SLUICE_RECORD("block", block, parameters, forward_s, backward_s, update_s,
-                learn_s, evaluate_s, waiting_s, memory, resident_bytes,
-                reconnections, up_by_ipc, up_through_host, down_by_ipc,
-                down_through_host)
+  SLUICE_RECORD("block", block, replica, parameters, forward_s, backward_s,
+                update_s, learn_s, evaluate_s, waiting_s, memory,
+                resident_bytes, reconnections, up_by_ipc, up_through_host,
+                down_by_ipc, down_through_host)
 };
 
 /// What memory a block will need, before the first turn.
@@ -183,10 +187,10 @@ struct Forecast {
   SLUICE_RECORD("forecast", block, memory)
 };
 
-/// An action of a block's timeline, by the clock of its machine; in no
-/// metrics.jsonl.
+/// An action of a seat's timeline, by the clock of its machine; in no
+/// metrics.jsonl. Seats have their numbers of the plan.
 struct Action {
-  int block = 0;
+  int seat = 0;
   std::int64_t turn = 0;
   std::int64_t batch = 0;
   std::string name = {};
@@ -196,14 +200,14 @@ struct Action {
   std::int64_t waiting_bytes = 0;              ///< in its receivers, at its end
   std::optional<std::int64_t> staleness = {};  ///< of a backward, in batches
 
-  SLUICE_RECORD("action", block, turn, batch, name, category, start, end,
+  SLUICE_RECORD("action", seat, turn, batch, name, category, start, end,
                 waiting_bytes, staleness)
 };
 
 /// A message on that timeline: sent at the start, and there was room for it at
 /// the end; or waited for from start to end.
 struct Moved {
-  int block = 0;
+  int seat = 0;
   std::int64_t turn = 0;
   int peer = 0;
   std::string message = {};  ///< of which kind
@@ -212,7 +216,7 @@ struct Moved {
   double start = 0;
   double end = 0;
 
-  SLUICE_FIELDS(block, turn, peer, message, batch, round, start, end)
+  SLUICE_FIELDS(seat, turn, peer, message, batch, round, start, end)
 };
 struct Sent : Moved {
   static constexpr std::string_view kKind = "sent";
@@ -224,11 +228,11 @@ struct Taken : Moved {
 /// By how much a worker's clock is ahead of the coordinator's, and the error of
 /// that at most; in no metrics.jsonl.
 struct ClockOffset {
-  int block = 0;
+  int seat = 0;
   double offset_s = 0;
   double uncertainty_s = 0;
 
-  SLUICE_RECORD("clock_offset", block, offset_s, uncertainty_s)
+  SLUICE_RECORD("clock_offset", seat, offset_s, uncertainty_s)
 };
 
 /// What a block that runs free has done in a phase; in no metrics.jsonl.
@@ -289,16 +293,18 @@ struct Injection {
 struct Diverged {
   std::int64_t turn = 0;
   int block = 0;  ///< 0: an evaluation of all
+  std::optional<int> replica = {};
   double loss = 0;
   std::string reason = {};
 
-  SLUICE_RECORD("diverged", turn, block, loss, reason)
+  SLUICE_RECORD("diverged", turn, block, replica, loss, reason)
 };
 
 /// What the virtual clock says at the run's end: a line for the run, and one
 /// for each block.
 struct Clock {
   std::optional<int> block = {};
+  std::optional<int> replica = {};
   // The run's:
   Figure seconds = {};
   Figure samples_per_second = {};
@@ -307,8 +313,8 @@ struct Clock {
   Figure busy_s = {};
   Figure utilisation = {};
 
-  SLUICE_RECORD("clock", block, seconds, samples_per_second, speed_up, busy_s,
-                utilisation)
+  SLUICE_RECORD("clock", block, replica, seconds, samples_per_second, speed_up,
+                busy_s, utilisation)
 };
 
 /// Where the virtual clock is at a checkpoint: values "at_BLOCK", "busy_BLOCK"

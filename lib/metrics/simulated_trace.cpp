@@ -20,22 +20,23 @@ double within(const TimedAction& timed) {
 
 SimulatedTrace::SimulatedTrace(std::ostream& out, Plans plans)
     : plans_(std::move(plans)),
-      trace_(out, static_cast<int>(plans_.at(0).blocks.size())) {}
+      trace_(out, static_cast<int>(plans_.at(0).blocks.size()),
+             plans_.at(0).replicas) {}
 
 void SimulatedTrace::write(const TimedAction& timed) {
   const Action& action = timed.action;
-  trace_.slice(timed.block, to_text(action), name_of(action.op), timed.start,
+  trace_.slice(timed.seat, to_text(action), name_of(action.op), timed.start,
                timed.end, {{"batch", action.batch}, {"turn", action.turn}});
   const RunPlan& plan = plans_.at(static_cast<std::size_t>(action.phase));
-  for (const Transfer& need : needs_of(plan, timed.block, action)) {
+  for (const Transfer& need : needs_of(plan, timed.seat, action)) {
     const auto sent = under_way_.find(key_of(need));
     if (sent == under_way_.end()) continue;  // before the trace began
-    trace_.taken(sent->second, name_of(need.kind), timed.block, timed.start);
+    trace_.taken(sent->second, name_of(need.kind), timed.seat, timed.start);
     under_way_.erase(sent);
   }
-  for (const Transfer& yield : yields_of(plan, timed.block, action)) {
+  for (const Transfer& yield : yields_of(plan, timed.seat, action)) {
     under_way_[key_of(yield)] = ++messages_;
-    trace_.sent(messages_, name_of(yield.kind), timed.block, within(timed));
+    trace_.sent(messages_, name_of(yield.kind), timed.seat, within(timed));
   }
 }
 

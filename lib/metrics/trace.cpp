@@ -30,15 +30,16 @@ void TraceWriter::write(const Json& event) {
   is_first_ = false;
 }
 
-TraceWriter::TraceWriter(std::ostream& out, int blocks) : out_(out) {
+TraceWriter::TraceWriter(std::ostream& out, int seats, int replicas)
+    : out_(out), names_{seats / replicas, replicas} {
   out_ << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
   write(Json{{"ph", "M"},
              {"name", "process_name"},
              {"pid", kProcess},
              {"args", {{"name", "blocks"}}}});
-  for (int block = blocks; block >= 1; --block) {
-    write(lane_event("thread_name", block, fmt::format("block {}", block)));
-    write(lane_event("thread_sort_index", block, blocks - block));
+  for (int seat = seats; seat >= 1; --seat) {
+    write(lane_event("thread_name", seat, names_.short_of(seat)));
+    write(lane_event("thread_sort_index", seat, seats - seat));
   }
 }
 
@@ -47,10 +48,9 @@ TraceWriter::~TraceWriter() {
   if (!clocks_.empty()) {
     Json all = Json::object();
     for (const auto& [block, clock] : clocks_)
-      all[fmt::format("block {}", block)] = {
-          {"offset_s", clock.offset},
-          {"uncertainty_s", clock.uncertainty},
-          {"corrected", clock.correction() != 0}};
+      all[names_.short_of(block)] = {{"offset_s", clock.offset},
+                                     {"uncertainty_s", clock.uncertainty},
+                                     {"corrected", clock.correction() != 0}};
     out_ << ",\n\"otherData\": "
          << Json{{"clock", "of the coordinator's host"},
                  {"clocks", std::move(all)}}

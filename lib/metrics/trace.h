@@ -8,20 +8,21 @@
 #include <utility>
 
 #include "lib/metrics/clock_offset.h"
+#include "lib/schedules/replicas.h"
 
 namespace sluice {
 
 /// Writes a timeline as it comes, as trace events in JSON (Perfetto's
-/// ui.perfetto.dev and chrome://tracing open it): a lane per block, the last
-/// block on top. Times are seconds here, microseconds in the file. Format:
+/// ui.perfetto.dev and chrome://tracing open it): a lane per seat, the last
+/// one on top. Times are seconds here, microseconds in the file. Format:
 /// docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 class TraceWriter {
  public:
   using Arguments =
       std::initializer_list<std::pair<std::string_view, std::int64_t>>;
 
-  /// `out` must outlive it.
-  TraceWriter(std::ostream& out, int blocks);
+  /// `out` must outlive it. Lanes are numbered as the seats of a plan.
+  TraceWriter(std::ostream& out, int seats, int replicas = 1);
   /// Ends the file.
   ~TraceWriter();
   TraceWriter(const TraceWriter&) = delete;
@@ -47,6 +48,7 @@ class TraceWriter {
   void write(const Json& event);
 
   std::ostream& out_;
+  SeatNames names_;
   bool is_first_ = true;
   std::map<int, ClockOffset> clocks_;
 };

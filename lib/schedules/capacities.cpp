@@ -37,7 +37,7 @@ Simulation sample(const RunPlan& plan, const Grant& grant,
   second.first_turn = first.end_turn;
   for (const BlockPlan& block : plan.blocks)
     for (const Grant& each : {first, second})
-      simulation.give(block.block, each);
+      simulation.give(block.seat(), each);
   return simulation;
 }
 
@@ -111,9 +111,24 @@ std::vector<Capacity> free_capacities(const RunPlan& plan, std::size_t slack) {
   return capacities;
 }
 
+/// Replicas wait for each other where they exchange, all at the same place of
+/// their programs: channels of one suffice for all. Between the last block of
+/// one and the first of the next nothing is sent.
+std::vector<Capacity> capacities_of_replicas(const RunPlan& plan,
+                                             std::size_t slack) {
+  const std::vector<Capacity> one = capacities_of(first_replica(plan), slack);
+  std::vector<Capacity> all;
+  for (int replica = 1; replica <= plan.replicas; ++replica) {
+    if (replica > 1) all.emplace_back();
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack) {
+  if (plan.replicas > 1) return capacities_of_replicas(plan, slack);
   if (runs_free(plan)) return free_capacities(plan, slack);
   const Grant grant = sample_grant(plan, 8);
   std::vector<Capacity> capacities = widened(plan, grant);

@@ -28,10 +28,10 @@ std::vector<Change> changes_on(const SharedCores& shared,
   std::vector<Change> changes;
   for (const TimedAction& timed : timeline) {
     const bool is_here = std::find(shared.blocks.begin(), shared.blocks.end(),
-                                   timed.block) != shared.blocks.end();
+                                   timed.seat) != shared.blocks.end();
     if (!is_here || timed.end <= timed.start) continue;
-    changes.push_back({timed.start, 1, timed.block});
-    changes.push_back({timed.end, -1, timed.block});
+    changes.push_back({timed.start, 1, timed.seat});
+    changes.push_back({timed.end, -1, timed.seat});
   }
   std::sort(changes.begin(), changes.end());
   return changes;
@@ -86,7 +86,8 @@ Costs settled(const RunPlan& plan, const Costs& costs,
   if (costs.beside.empty()) return costs;
   const std::size_t blocks = plan.blocks.size();
   std::vector<double> crowding(blocks);
-  Costs now = costs;
+  const Costs all = by_seat(costs, plan);
+  Costs now = all;
   for (int round = 0; round < kRounds; ++round) {
     const std::vector<double> found =
         crowding_of(simulate(plan, now, capacities, Grant{.end_turn = kTurns}),
@@ -95,7 +96,7 @@ Costs settled(const RunPlan& plan, const Costs& costs,
     for (std::size_t k = 0; k < blocks; ++k) {
       crowding[k] = round == 0 ? found[k] : (crowding[k] + found[k]) / 2;
       now.blocks[k] =
-          costs_between(costs.blocks.at(k), costs.beside.at(k), crowding[k]);
+          costs_between(all.blocks.at(k), all.beside.at(k), crowding[k]);
     }
   }
   now.beside.clear();

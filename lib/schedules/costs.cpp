@@ -26,8 +26,8 @@ bool replays(const BlockPlan& plan) {
 
 namespace {
 
-BlockCosts costs_of(const Costs& costs, int block) {
-  const BlockCosts* mine = find_by_block(costs.blocks, block);
+BlockCosts costs_of(const Costs& costs, int seat) {
+  const BlockCosts* mine = find_by_block(costs.blocks, seat);
   return mine != nullptr ? *mine : BlockCosts{};
 }
 
@@ -76,13 +76,15 @@ bool takes_time(const Costs& costs) {
       costs.links.begin(), costs.links.end(), [](const LinkCosts& link) {
         return link.latency > 0 || link.bandwidth > 0;
       });
-  return computes || waits || costs.latency > 0 || costs.bandwidth > 0;
+  const LinkCosts& exchange = costs.exchange_link;
+  return computes || waits || costs.latency > 0 || costs.bandwidth > 0 ||
+         exchange.latency > 0 || exchange.bandwidth > 0;
 }
 
 namespace {
 
-double variation_of(const Costs& costs, int block, const Action& action) {
-  const Variation* mine = find_by_block(costs.variation, block);
+double variation_of(const Costs& costs, int seat, const Action& action) {
+  const Variation* mine = find_by_block(costs.variation, seat);
   if (mine == nullptr || (*mine)[action.op].empty()) return 1;
   const std::vector<double>& factors = (*mine)[action.op];
   return factors[static_cast<std::size_t>(action.turn) % factors.size()];
@@ -92,12 +94,12 @@ double variation_of(const Costs& costs, int block, const Action& action) {
 
 double seconds_of(const Costs& costs, const BlockPlan& plan,
                   const Action& action) {
-  const BlockCosts mine = costs_of(costs, plan.block);
+  const BlockCosts mine = costs_of(costs, plan.seat());
   return mean_seconds(mine, plan, action.op) * mine.slowness *
-         variation_of(costs, plan.block, action) *
+         variation_of(costs, plan.seat(), action) *
          factor(costs,
-                {plan.block, static_cast<std::int64_t>(action.op), action.batch,
-                 action.turn},
+                {plan.seat(), static_cast<std::int64_t>(action.op),
+                 action.batch, action.turn},
                 action.round);
 }
 
@@ -132,10 +134,52 @@ Transit transit_of(const Costs& costs, const Transfer& transfer) {
   return transit;
 }
 
+namespace {
+
+template <class T>
+void repeat(std::vector<T>& list, std::size_t depth, std::size_t replicas) {
+  if (list.empty() || list.size() > depth) return;
+  list.resize(depth);
+  for (std::size_t i = depth; i < depth * replicas; ++i)
+    list.push_back(list[i - depth]);
+}
+
+}  // namespace
+
+Costs by_seat(Costs costs, const RunPlan& plan) {
+  if (plan.replicas == 1) return costs;
+  const auto depth = static_cast<std::size_t>(plan.depth());
+  const auto replicas = static_cast<std::size_t>(plan.replicas);
+  repeat(costs.blocks, depth, replicas);
+  repeat(costs.bytes, depth, replicas);
+  repeat(costs.links, depth, replicas);
+  repeat(costs.beside, depth, replicas);
+  repeat(costs.variation, depth, replicas);
+  repeat(costs.exchange_bytes, depth, replicas);
+  return costs;
+}
+
+double exchange_seconds(const Costs& costs, const BlockPlan& plan,
+                        const Action& settle) {
+  const auto members = static_cast<double>(plan.exchange.members);
+  const double* bytes = find_by_block(costs.exchange_bytes, plan.seat());
+  const LinkCosts& link = costs.exchange_link;
+  double step = link.latency;
+  if (bytes != nullptr && link.bandwidth > 0)
+    step += *bytes / members / link.bandwidth;
+  // Of all replicas alike.
+  return 2 * (members - 1) * step *
+         factor(costs,
+                {plan.block, static_cast<std::int64_t>(settle.op), settle.batch,
+                 settle.turn},
+                settle.round);
+}
+
 double seconds_in_one_block(const Costs& costs, const RunPlan& plan) {
   if (costs.in_one_block > 0) return costs.in_one_block;
   double seconds = 0;
   for (const BlockPlan& block : plan.blocks) {
+    if (block.replica > 1) break;
     const BlockCosts mine = costs_of(costs, block.block);
     const auto batches = static_cast<double>(block.micro_batches.count);
     seconds +=

@@ -48,6 +48,8 @@ struct SharedCores {
 };
 
 /// What the virtual clock knows. Zero costs give the sequential reference.
+/// Lists by block may also have an entry for each seat; else all replicas are
+/// alike (by_seat()).
 struct Costs {
   std::vector<BlockCosts> blocks = {};  ///< index k-1; missing: cost nothing
   double latency = 0;                   ///< s per message
@@ -64,6 +66,10 @@ struct Costs {
   double in_one_block = 0;
   /// Index k-1 for boundary k; missing: `latency` and `bandwidth`.
   std::vector<LinkCosts> links = {};
+  /// Bytes that the replicas of block k exchange, index k-1, and what is
+  /// between any two of them.
+  std::vector<double> exchange_bytes = {};
+  LinkCosts exchange_link = {};
   std::vector<SharedCores> shared = {};  ///< blocks in none have their own
   /// Seconds while all cores that the block shares compute, which compete for
   /// memory: settled() makes `blocks` of them. Empty: the same.
@@ -83,8 +89,17 @@ bool takes_time(const Costs& costs);
 /// Whether the block's backwards forward their batch again.
 bool replays(const BlockPlan& plan);
 
+/// The same with an entry for each seat of the plan in the lists.
+Costs by_seat(Costs costs, const RunPlan& plan);
+
 double seconds_of(const Costs& costs, const BlockPlan& plan,
                   const Action& action);
+
+/// What an exchange takes when all replicas of the block have published: that
+/// of a ring, 2 (N - 1) (latency + bytes / (N bandwidth)) for N replicas
+/// (Patarasu and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002, section 3).
+double exchange_seconds(const Costs& costs, const BlockPlan& plan,
+                        const Action& settle);
 
 /// The size of a message, as Costs::bytes say.
 double bytes_of(const Costs& costs, const Transfer& transfer);

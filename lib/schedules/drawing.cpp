@@ -34,11 +34,12 @@ void draw_action(const TimedAction& timed, double unit,
 
 }  // namespace
 
-std::string draw_timeline(const std::vector<TimedAction>& timeline, int blocks,
-                          double unit) {
-  Cells rows(static_cast<std::size_t>(blocks));
+std::string draw_timeline(const std::vector<TimedAction>& timeline, int seats,
+                          double unit, int replicas) {
+  const SeatNames names{seats / replicas, replicas};
+  Cells rows(static_cast<std::size_t>(seats));
   for (const TimedAction& timed : timeline)
-    draw_action(timed, unit, by_block(rows, timed.block));
+    draw_action(timed, unit, by_block(rows, timed.seat));
   std::size_t columns = 0;
   std::size_t width = 2;
   for (const auto& row : rows) {
@@ -46,10 +47,11 @@ std::string draw_timeline(const std::vector<TimedAction>& timeline, int blocks,
     for (const std::string& cell : row) width = std::max(width, cell.size());
   }
   std::string text;
-  for (int block = blocks; block >= 1; --block) {
-    auto& row = by_block(rows, block);
+  for (int seat = seats; seat >= 1; --seat) {
+    auto& row = by_block(rows, seat);
     row.resize(columns);
-    std::string line = fmt::format("block {:<3}|", block);
+    std::string line =
+        fmt::format("{:<{}}|", names.short_of(seat), replicas == 1 ? 9 : 11);
     for (const std::string& cell : row)
       line += fmt::format(" {:<{}}", cell.empty() ? "." : cell, width);
     line.erase(line.find_last_not_of(' ') + 1);

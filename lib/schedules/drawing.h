@@ -7,11 +7,11 @@
 
 namespace sluice {
 
-/// The timeline as text, a row per block (the last block on top), a column per
+/// The timeline as text, a row per seat (the last one on top), a column per
 /// `unit` seconds; an action of cost 0 is drawn in the column of its start.
 /// Actions of kinds that cost nothing in this timeline share a cell: "B0 U0".
-std::string draw_timeline(const std::vector<TimedAction>& timeline, int blocks,
-                          double unit);
+std::string draw_timeline(const std::vector<TimedAction>& timeline, int seats,
+                          double unit, int replicas = 1);
 
 /// The actions of each block in order, a line per block: what
 /// actions_from_text() reads.

@@ -6,15 +6,17 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/schedules/op_table.h"
+#include "lib/schedules/program.h"
 
 namespace sluice {
 namespace {
 
-std::vector<SeatAction> of_one(const RunPlan& plan, int block,
+std::vector<SeatAction> of_one(const RunPlan& plan, int seat,
                                const Grant& grant) {
   std::vector<SeatAction> all;
-  for (const Action& action : actions_of(by_block(plan.blocks, block), grant))
-    all.push_back({block, action});
+  for (const Action& action : actions_of(by_block(plan.blocks, seat), grant))
+    all.push_back({seat, action});
   return all;
 }
 
@@ -22,7 +24,12 @@ bool is_ordered(const Action& action) {
   return action.op == Op::forward || action.op == Op::backward;
 }
 
-/// What is left to do of one block's list.
+/// What follows the turns, and a sum over replicas before it.
+bool is_after_turns(const Action& action) {
+  return !row_of(action.op).is_training || action.round == kAgreement;
+}
+
+/// What is left to do of one seat's list.
 struct Rest {
   std::vector<SeatAction> actions;
   std::size_t next = 0;
@@ -31,26 +38,29 @@ struct Rest {
   /// The next action, which must be that one, and what follows from it.
   void take(const Action& ordered, std::vector<SeatAction>& into) {
     SLUICE_CHECK(!is_done() && actions[next].action == ordered,
-                 "block {} is to do {} out of its order", actions.front().block,
+                 "seat {} is to do {} out of its order", actions.front().seat,
                  to_text(ordered));
     do into.push_back(actions[next++]);
     while (!is_done() && !is_ordered(actions[next].action) &&
            actions[next].action.turn == ordered.turn &&
-           actions[next].action.op != Op::evaluate &&
-           actions[next].action.op != Op::save);
+           !is_after_turns(actions[next].action));
   }
 };
 
 /// After the turns: evaluation batches one after the other, then the saves.
 std::vector<SeatAction> after_turns(const std::map<int, Rest>& rests) {
   std::vector<SeatAction> left;
-  for (const auto& [block, rest] : rests)
+  for (const auto& [seat, rest] : rests)
     left.insert(left.end(),
                 rest.actions.begin() + static_cast<std::ptrdiff_t>(rest.next),
                 rest.actions.end());
   const auto place = [](const SeatAction& each) {
-    return std::tuple(each.action.op == Op::save, each.action.batch,
-                      each.block);
+    const Op op = each.action.op;
+    const bool agrees = op == Op::exchange || op == Op::settle;
+    return std::tuple(op == Op::save ? 2
+                      : agrees       ? 0
+                                     : 1,
+                      agrees ? 0 : each.action.batch, each.seat);
   };
   std::stable_sort(left.begin(), left.end(),
                    [&](const SeatAction& one, const SeatAction& other) {
@@ -63,34 +73,40 @@ std::vector<SeatAction> after_turns(const std::map<int, Rest>& rests) {
 
 int executors_of(const RunPlan& plan) {
   const int executors = plan.blocks.front().seating.executors;
-  return executors > 0 ? executors : static_cast<int>(plan.blocks.size());
+  return plan.replicas * (executors > 0 ? executors : plan.depth());
 }
 
-std::vector<int> blocks_of(const RunPlan& plan, int executor) {
-  std::vector<int> blocks;
-  for (int block = executor + 1; block <= std::ssize(plan.blocks);
-       block += executors_of(plan))
-    blocks.push_back(block);
-  return blocks;
+int executor_of(const RunPlan& plan, int seat) {
+  const BlockPlan& mine = by_block(plan.blocks, seat);
+  return mine.seating.executor_of(mine.block);
 }
 
-std::vector<int> blocks_beside(const RunPlan& plan, int block) {
-  return blocks_of(plan, plan.blocks.front().seating.executor_of(block));
+std::vector<int> seats_of(const RunPlan& plan, int executor) {
+  std::vector<int> seats;
+  for (const BlockPlan& each : plan.blocks)
+    if (each.seating.executor_of(each.block) == executor)
+      seats.push_back(each.seat());
+  return seats;
 }
 
-int first_beside(const RunPlan& plan, int block) {
-  return blocks_beside(plan, block).front();
+std::vector<int> seats_beside(const RunPlan& plan, int seat) {
+  if (by_block(plan.blocks, seat).seating.chunks == 1) return {seat};
+  return seats_of(plan, executor_of(plan, seat));
+}
+
+int first_beside(const RunPlan& plan, int seat) {
+  return seats_beside(plan, seat).front();
 }
 
 std::vector<SeatAction> executor_actions(const RunPlan& plan, int executor,
                                          const Grant& grant) {
-  const std::vector<int> blocks = blocks_of(plan, executor);
-  if (blocks.size() == 1) return of_one(plan, blocks.front(), grant);
+  const std::vector<int> seats = seats_of(plan, executor);
+  if (seats.size() == 1) return of_one(plan, seats.front(), grant);
   std::map<int, Rest> rests;
-  for (const int block : blocks) rests[block] = {of_one(plan, block, grant)};
+  for (const int seat : seats) rests[seat] = {of_one(plan, seat, grant)};
   std::vector<SeatAction> all;
   for (const SeatAction& each : plan.order(plan, executor, grant))
-    rests.at(each.block).take(each.action, all);
+    rests.at(each.seat).take(each.action, all);
   for (SeatAction& each : after_turns(rests)) all.push_back(std::move(each));
   return all;
 }

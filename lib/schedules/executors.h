@@ -6,19 +6,21 @@
 
 namespace sluice {
 
-// Executors are numbered from 0; executor e of E has the blocks e+1, e+1+E, ...
-// The rows of schedules say how many there are; usually each has one block.
+// Executors are numbered from 0, those of replica 1 first; executor e of E in a
+// replica has its blocks e+1, e+1+E, ... The rows of schedules say how many
+// there are; usually each has one seat.
 
 int executors_of(const RunPlan& plan);
+int executor_of(const RunPlan& plan, int seat);
 /// From below.
-std::vector<int> blocks_of(const RunPlan& plan, int executor);
+std::vector<int> seats_of(const RunPlan& plan, int executor);
 
-/// All blocks of the block's executor, and the lowest of them.
-std::vector<int> blocks_beside(const RunPlan& plan, int block);
-int first_beside(const RunPlan& plan, int block);
+/// All seats of the seat's executor, and the lowest of them.
+std::vector<int> seats_beside(const RunPlan& plan, int seat);
+int first_beside(const RunPlan& plan, int seat);
 
 /// What an executor does of a grant, in its order: what actions_of() says of
-/// each of its blocks. Evaluation batches go through its blocks one after the
+/// each of its seats. Evaluation batches go through its seats one after the
 /// other, so that neighbours with as many blocks don't wait for each other.
 std::vector<SeatAction> executor_actions(const RunPlan& plan, int executor,
                                          const Grant& grant);

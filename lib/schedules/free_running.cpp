@@ -155,7 +155,7 @@ std::vector<Transfer> under_way(const RunPlan& plan,
     const auto& not_yet = ledgers.at(k + 1).with(Mark::in_flight);
     for (const BatchRound& visit : awaited(below, ledgers.at(k)))
       if (!not_yet.contains(visit))
-        sent.push_back({MessageKind::gradient, below.block + 1, below.block,
+        sent.push_back({MessageKind::gradient, below.seat() + 1, below.seat(),
                         visit.batch, visit.round});
   }
   return sent;

@@ -4,6 +4,7 @@
 // many messages as there are blocks.
 #include <algorithm>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/executors.h"
 #include "lib/schedules/pipelines.h"
@@ -60,14 +61,15 @@ std::vector<Step> steps_of(const Seating& seats, int executor,
 
 std::vector<SeatAction> order_of(const RunPlan& plan, int executor,
                                  const Grant& grant) {
-  const BlockPlan& first = plan.blocks.front();
+  const BlockPlan& first = by_block(plan.blocks, seats_of(plan, executor)[0]);
   const MicroBatches& cut = first.micro_batches;
+  const int within = executor - first.seating.first;
   std::vector<SeatAction> order;
   for (std::int64_t turn = grant.first_turn; turn < grant.end_turn; ++turn)
     for (const Step& each :
-         steps_of(first.seating, executor, cut.batches_in(turn)))
+         steps_of(first.seating, within, cut.batches_in(turn)))
       order.push_back(
-          {executor + 1 +
+          {first.seat() +
                static_cast<int>(each.chunk) * first.seating.executors,
            {each.op, cut.first_of(turn) + each.batch, turn, grant.phase}});
   return order;
@@ -80,7 +82,8 @@ BlockProgram interleaved_of(const BlockPlan& plan, const Grant& grant) {
   BlockProgram program;
   for (std::int64_t turn = grant.first_turn; turn < grant.end_turn; ++turn)
     for (const Step& each :
-         steps_of(seats, seats.executor_of(plan.block), cut.batches_in(turn)))
+         steps_of(seats, seats.executor_of(plan.block) - seats.first,
+                  cut.batches_in(turn)))
       if (each.chunk == chunk)
         program.push_back(
             {each.op, cut.first_of(turn) + each.batch, turn, grant.phase});

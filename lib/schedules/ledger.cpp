@@ -18,6 +18,8 @@ std::string_view giver_of(Mark mark) {
       return name_of(Op::backward);
     case Mark::halved:
       return name_of(Op::backward_input);
+    case Mark::published:
+      return name_of(Op::exchange);
     default:
       return name_of(Op::forward);
   }

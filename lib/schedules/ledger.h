@@ -18,10 +18,11 @@ enum class Mark : std::uint8_t {
   summed,     ///< went backward: waits for the update of its window
   lesson,     ///< went backward: a synthesizer is still to learn from it
   predicted,  ///< an input model made its input, and is still to learn from it
-  halved      ///< its gradient went down: it waits for that of the weights
+  halved,     ///< its gradient went down: it waits for that of the weights
+  published   ///< the replicas' exchange has begun there, and is to be settled
 };
 
-inline constexpr std::size_t kMarks = 5;
+inline constexpr std::size_t kMarks = 6;
 
 /// What a block has done, and so what it may do next: the one account of it,
 /// which the block itself, simulations and free-running choices ask.

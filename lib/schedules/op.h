@@ -13,18 +13,20 @@ namespace sluice {
 /// and leaves. The order of the ops is part of the keys of the virtual clock's
 /// jitter: new ones come last.
 enum class Op : std::uint8_t {
-  forward,          ///< F: forward a training batch, send it up
-  backward,         ///< B: take the gradient of a batch, send the rest down
-  update,           ///< U: optimizer step with the gradients of a window
-  evaluate,         ///< E: forward an evaluation batch
-  learn,            ///< L: the lower end (a synthesizer) learns from a batch
-  save,             ///< C: save the block; `batch` is the number of turns done
-  learn_input,      ///< I: the upper end (an input model) learns from a batch
-  backward_input,   ///< D: the half of a backward that goes down
-  backward_weights  ///< W: the other half, the gradient of the weights
+  forward,           ///< F: forward a training batch, send it up
+  backward,          ///< B: take the gradient of a batch, send the rest down
+  update,            ///< U: optimizer step with the gradients of a window
+  evaluate,          ///< E: forward an evaluation batch
+  learn,             ///< L: the lower end (a synthesizer) learns from a batch
+  save,              ///< C: save the block; `batch` is the number of turns done
+  learn_input,       ///< I: the upper end (an input model) learns from a batch
+  backward_input,    ///< D: the half of a backward that goes down
+  backward_weights,  ///< W: the other half, the gradient of the weights
+  exchange,          ///< X: publish to the other replicas of the block
+  settle             ///< S: take what all of them have published
 };
 
-inline constexpr std::size_t kOps = 9;
+inline constexpr std::size_t kOps = 11;
 
 /// For people and traces: "learn input".
 std::string_view name_of(Op op);

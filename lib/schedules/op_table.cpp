@@ -9,23 +9,20 @@ namespace {
 
 using Transfers = std::vector<Transfer>;
 
-const BlockPlan& plan_of(const RunPlan& plan, int block) {
-  return by_block(plan.blocks, block);
+const BlockPlan& plan_of(const RunPlan& plan, int seat) {
+  return by_block(plan.blocks, seat);
 }
 
-bool is_last(const RunPlan& plan, int block) {
-  return block == std::ssize(plan.blocks);
+Transfers from_below(MessageKind kind, const RunPlan& plan, int seat,
+                     const Action& action) {
+  if (plan_of(plan, seat).block == 1) return {};
+  return {{kind, seat - 1, seat, action.batch, action.round}};
 }
 
-Transfers from_below(MessageKind kind, int block, const Action& action) {
-  if (block == 1) return {};
-  return {{kind, block - 1, block, action.batch, action.round}};
-}
-
-Transfers to_above(MessageKind kind, const RunPlan& plan, int block,
+Transfers to_above(MessageKind kind, const RunPlan& plan, int seat,
                    const Action& action) {
-  if (is_last(plan, block)) return {};
-  return {{kind, block, block + 1, action.batch, action.round}};
+  if (plan_of(plan, seat).block == plan.depth()) return {};
+  return {{kind, seat, seat + 1, action.batch, action.round}};
 }
 
 std::vector<Mark> left_by_forward(const BlockPlan& plan) {
@@ -33,15 +30,15 @@ std::vector<Mark> left_by_forward(const BlockPlan& plan) {
   return {Mark::in_flight};
 }
 
-Transfers into_forward(const RunPlan& plan, int block, const Action& action) {
-  const BlockPlan& mine = plan_of(plan, block);
+Transfers into_forward(const RunPlan& plan, int seat, const Action& action) {
+  const BlockPlan& mine = plan_of(plan, seat);
   // Data wait for no block, and a buffer gives what it has.
   if (mine.forwards_data() || mine.inbox_below.buffer) return {};
-  return from_below(MessageKind::activation, block, action);
+  return from_below(MessageKind::activation, plan, seat, action);
 }
 
-Transfers out_of_forward(const RunPlan& plan, int block, const Action& action) {
-  return to_above(MessageKind::activation, plan, block, action);
+Transfers out_of_forward(const RunPlan& plan, int seat, const Action& action) {
+  return to_above(MessageKind::activation, plan, seat, action);
 }
 
 std::vector<Mark> left_by_backward(const BlockPlan& plan) {
@@ -53,22 +50,19 @@ std::vector<Mark> left_by_backward_input(const BlockPlan& /*plan*/) {
   return {Mark::halved};
 }
 
-Transfers gradient_from_above(int block, const Action& action) {
-  return {
-      {MessageKind::gradient, block + 1, block, action.batch, action.round}};
+Transfers gradient_from_above(int seat, const Action& action) {
+  return {{MessageKind::gradient, seat + 1, seat, action.batch, action.round}};
 }
 
-Transfers into_backward(const RunPlan& plan, int block, const Action& action) {
-  if (!plan_of(plan, block).gradient_from_above) return {};
-  return gradient_from_above(block, action);
+Transfers into_backward(const RunPlan& plan, int seat, const Action& action) {
+  if (!plan_of(plan, seat).gradient_from_above) return {};
+  return gradient_from_above(seat, action);
 }
 
-Transfers out_of_backward(const RunPlan& plan, int block,
-                          const Action& action) {
-  const BlockPlan& mine = plan_of(plan, block);
+Transfers out_of_backward(const RunPlan& plan, int seat, const Action& action) {
+  const BlockPlan& mine = plan_of(plan, seat);
   if (!mine.gradient_to_below() && !mine.answers()) return {};
-  return {
-      {MessageKind::gradient, block, block - 1, action.batch, action.round}};
+  return {{MessageKind::gradient, seat, seat - 1, action.batch, action.round}};
 }
 
 bool fills_window(const BlockPlan& plan, const Grant& grant,
@@ -78,36 +72,68 @@ bool fills_window(const BlockPlan& plan, const Grant& grant,
          (turn - grant.first_batch + 1) % plan.accumulate == 0;
 }
 
+/// Updates since the pipe was filled, that of the action included.
+std::int64_t updates_until(const BlockPlan& plan, const Grant& grant,
+                           const Action& action) {
+  const std::int64_t turn = plan.micro_batches.turn_of(action.batch);
+  return (turn - grant.first_batch + 1) / plan.accumulate;
+}
+
+/// Whether the window that an action fills, or that an update has applied, is
+/// one with an exchange.
+bool is_exchanged(const BlockPlan& plan, const Grant& grant,
+                  const Action& before) {
+  const ReplicaExchange& exchange = plan.exchange;
+  const bool is_after = before.op == Op::update;
+  if (exchange.what == Exchanged::nothing ||
+      is_after != (exchange.what == Exchanged::weights))
+    return false;
+  if (!is_after && !fills_window(plan, grant, before)) return false;
+  return (updates_until(plan, grant, before) + exchange.offset) %
+             exchange.every ==
+         0;
+}
+
+std::vector<Mark> left_by_exchange(const BlockPlan& /*plan*/) {
+  return {Mark::published};
+}
+
+/// After the backward that fills the window, or the exchange between them.
+bool is_updated(const BlockPlan& plan, const Grant& grant,
+                const Action& before) {
+  if (before.op == Op::settle) return plan.exchange.what != Exchanged::weights;
+  return fills_window(plan, grant, before) &&
+         !is_exchanged(plan, grant, before);
+}
+
 // The norm of the whole model goes up, from block to block.
-Transfers into_update(const RunPlan& plan, int block, const Action& action) {
+Transfers into_update(const RunPlan& plan, int seat, const Action& action) {
   if (!plan.model_norm) return {};
-  return from_below(MessageKind::norm, block, action);
+  return from_below(MessageKind::norm, plan, seat, action);
 }
 
-Transfers out_of_update(const RunPlan& plan, int block, const Action& action) {
+Transfers out_of_update(const RunPlan& plan, int seat, const Action& action) {
   if (!plan.model_norm) return {};
-  return to_above(MessageKind::norm, plan, block, action);
+  return to_above(MessageKind::norm, plan, seat, action);
 }
 
-Transfers into_evaluate(const RunPlan& /*plan*/, int block,
-                        const Action& action) {
-  return from_below(MessageKind::evaluation, block, action);
+Transfers into_evaluate(const RunPlan& plan, int seat, const Action& action) {
+  return from_below(MessageKind::evaluation, plan, seat, action);
 }
 
-Transfers out_of_evaluate(const RunPlan& plan, int block,
-                          const Action& action) {
-  return to_above(MessageKind::evaluation, plan, block, action);
+Transfers out_of_evaluate(const RunPlan& plan, int seat, const Action& action) {
+  return to_above(MessageKind::evaluation, plan, seat, action);
 }
 
 /// Where backward waits for the same gradient, it has taken it.
-Transfers into_learn(const RunPlan& plan, int block, const Action& action) {
-  if (plan_of(plan, block).gradient_from_above) return {};
-  return gradient_from_above(block, action);
+Transfers into_learn(const RunPlan& plan, int seat, const Action& action) {
+  if (plan_of(plan, seat).gradient_from_above) return {};
+  return gradient_from_above(seat, action);
 }
 
-Transfers into_learn_input(const RunPlan& /*plan*/, int block,
+Transfers into_learn_input(const RunPlan& plan, int seat,
                            const Action& action) {
-  return from_below(MessageKind::activation, block, action);
+  return from_below(MessageKind::activation, plan, seat, action);
 }
 
 }  // namespace
@@ -142,8 +168,8 @@ std::span<const OpRow> op_rows() {
             .takes_all = true,
             .in = into_update,
             .out = out_of_update,
-            .follows = {Op::backward, Op::backward_weights},
-            .is_due = fills_window,
+            .follows = {Op::backward, Op::backward_weights, Op::settle},
+            .is_due = is_updated,
             .costs_as = Op::update,
             .cost_text = "time of an update"},
       OpRow{.op = Op::evaluate,
@@ -199,6 +225,25 @@ std::span<const OpRow> op_rows() {
             .cost_share = 0.5,
             .cost_text = "time of its second half, the gradients of the "
                          "weights"},
+      OpRow{.op = Op::exchange,
+            .letter = 'X',
+            .name = "exchange",
+            .doing = "exchange with its replicas",
+            .leaves = left_by_exchange,
+            .follows = {Op::backward, Op::backward_weights, Op::update},
+            .is_due = is_exchanged,
+            .costs_as = Op::exchange,
+            .cost_text = "time in which a block hands over what its replicas "
+                         "sum"},
+      OpRow{.op = Op::settle,
+            .letter = 'S',
+            .name = "settle",
+            .doing = "exchange with its replicas",
+            .takes = Mark::published,
+            .follows = {Op::exchange},
+            .costs_as = Op::settle,
+            .cost_text = "time in which a block sums what its replicas have "
+                         "handed over"},
   };
   return rows;
 }

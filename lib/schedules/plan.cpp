@@ -149,14 +149,15 @@ std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
   program = with_followers(plan, grant, program);
   program = with_lessons(plan, grant, program);
   program = only_part(plan, grant.part, std::move(program));
-  program = with_evaluation(grant, std::move(program));
+  program = with_agreement(plan, grant, std::move(program));
+  program = with_evaluation(plan, grant, std::move(program));
   return with_saving(grant, std::move(program));
 }
 
-std::vector<Action> actions_of(const Plans& plans, int block,
+std::vector<Action> actions_of(const Plans& plans, int seat,
                                const Grant& grant) {
   const RunPlan& plan = plans.at(static_cast<std::size_t>(grant.phase));
-  return actions_of(by_block(plan.blocks, block), grant);
+  return actions_of(by_block(plan.blocks, seat), grant);
 }
 
 std::optional<std::int64_t> gradient_taken_after(const BlockPlan& plan) {
@@ -165,18 +166,18 @@ std::optional<std::int64_t> gradient_taken_after(const BlockPlan& plan) {
   return std::nullopt;
 }
 
-std::vector<Transfer> needs_of(const RunPlan& plan, int block,
+std::vector<Transfer> needs_of(const RunPlan& plan, int seat,
                                const Action& action) {
   const OpRow& row = row_of(action.op);
   return row.in == nullptr ? std::vector<Transfer>()
-                           : row.in(plan, block, action);
+                           : row.in(plan, seat, action);
 }
 
-std::vector<Transfer> yields_of(const RunPlan& plan, int block,
+std::vector<Transfer> yields_of(const RunPlan& plan, int seat,
                                 const Action& action) {
   const OpRow& row = row_of(action.op);
   return row.out == nullptr ? std::vector<Transfer>()
-                            : row.out(plan, block, action);
+                            : row.out(plan, seat, action);
 }
 
 std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,
@@ -189,7 +190,8 @@ std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,
     if (!taken_after) continue;
     const std::int64_t first = std::max(first_batch, turn - *taken_after);
     for (std::int64_t batch = first; batch < turn - above.delay; ++batch)
-      sent.push_back({MessageKind::gradient, above.block, below.block, batch});
+      sent.push_back(
+          {MessageKind::gradient, above.seat(), below.seat(), batch});
   }
   return sent;
 }

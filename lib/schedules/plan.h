@@ -9,6 +9,7 @@
 #include "lib/base/message.h"
 #include "lib/schedules/action.h"
 #include "lib/schedules/micro_batches.h"
+#include "lib/schedules/replicas.h"
 #include "lib/schedules/traits.h"
 
 namespace sluice {
@@ -35,20 +36,21 @@ struct Segment {
   int blocks() const { return below + 1 + above; }
 };
 
-/// Where the blocks have their seats: executor e of E, from 0, has the blocks
-/// e+1, e+1+E, ... of the network.
+/// Where the blocks of a replica have their seats: executor e of E, from 0, has
+/// the blocks e+1, e+1+E, ... of the network.
 struct Seating {
   int executors = 0;  ///< 0: one for each block
   int chunks = 1;     ///< blocks of an executor
+  int first = 0;      ///< the replica's first executor
 
   int executor_of(int block) const {
-    return executors == 0 ? block - 1 : (block - 1) % executors;
+    return first + (executors == 0 ? block - 1 : (block - 1) % executors);
   }
 };
 
-/// An action of one of an executor's blocks.
+/// An action of one of an executor's seats.
 struct SeatAction {
-  int block = 1;
+  int seat = 1;
   Action action = {};
 };
 
@@ -62,9 +64,14 @@ using BlockProgram = std::vector<Action>;
 /// BlockPlan::order says which comes first. In a drain: backwards alone.
 BlockProgram turns_of(const BlockPlan& plan, const Grant& grant);
 
-/// All that determines a block's schedule.
+/// All that determines the schedule of a block, or of one of its replicas.
 struct BlockPlan {
   int block = 1;
+  int replica = 1;       ///< from 1
+  int seats_before = 0;  ///< of earlier replicas
+  /// Seats are numbered replica by replica, from 1, blocks from below.
+  int seat() const { return seats_before + block; }
+  ReplicaExchange exchange = {};
   /// Makes the forwards and backwards of a grant; the passes of program.h then
   /// add the actions that follow from these.
   BlockProgram (*program)(const BlockPlan& plan, const Grant& grant) = turns_of;
@@ -143,7 +150,12 @@ enum class Barrier : std::uint8_t {
 
 /// All that determines the schedules of one phase of a run.
 struct RunPlan {
-  std::vector<BlockPlan> blocks;  ///< index k-1
+  /// By number of the seat: index k-1 for block k; where blocks have replicas,
+  /// those of replica 1 first.
+  std::vector<BlockPlan> blocks;
+  int replicas = 1;  ///< of every block
+  /// Blocks of a replica: K.
+  int depth() const { return static_cast<int>(blocks.size()) / replicas; }
   /// For executors with several blocks: makes the forwards and backwards of a
   /// grant in the executor's order; BlockPlan::program makes those of one block
   /// in the same order.
@@ -197,10 +209,10 @@ struct Grant {
 std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant);
 
 /// The same, with the plan of the grant's phase.
-std::vector<Action> actions_of(const Plans& plans, int block,
+std::vector<Action> actions_of(const Plans& plans, int seat,
                                const Grant& grant);
 
-/// A message that an action waits for or sends.
+/// A message that an action waits for or sends, between two seats.
 struct Transfer {
   MessageKind kind = MessageKind::activation;
   int from = 0;
@@ -220,9 +232,9 @@ std::int64_t turns_in_flight(const BlockPlan& plan);
 std::optional<std::int64_t> gradient_taken_after(const BlockPlan& plan);
 
 /// The messages that an action waits for, and those that it sends.
-std::vector<Transfer> needs_of(const RunPlan& plan, int block,
+std::vector<Transfer> needs_of(const RunPlan& plan, int seat,
                                const Action& action);
-std::vector<Transfer> yields_of(const RunPlan& plan, int block,
+std::vector<Transfer> yields_of(const RunPlan& plan, int seat,
                                 const Action& action);
 
 /// The gradient messages that are sent and not yet received when every block

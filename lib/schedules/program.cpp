@@ -105,7 +105,22 @@ BlockProgram only_part(const BlockPlan& plan, TurnPart part,
   return program;
 }
 
-BlockProgram with_evaluation(const Grant& grant, BlockProgram program) {
+BlockProgram with_agreement(const BlockPlan& plan, const Grant& grant,
+                            BlockProgram program) {
+  const bool is_needed = grant.evaluation_batches > 0 || grant.checkpoint;
+  if (!plan.exchange.agrees || !is_needed) return program;
+  for (const Op op : {Op::exchange, Op::settle})
+    program.push_back({.op = op,
+                       .batch = grant.end_turn,
+                       .turn = grant.end_turn,
+                       .phase = grant.phase,
+                       .round = kAgreement});
+  return program;
+}
+
+BlockProgram with_evaluation(const BlockPlan& plan, const Grant& grant,
+                             BlockProgram program) {
+  if (plan.replica > 1) return program;
   for (std::int64_t batch = 0; batch < grant.evaluation_batches; ++batch)
     program.push_back({Op::evaluate, batch, grant.end_turn, grant.phase});
   return program;

@@ -26,8 +26,14 @@ BlockProgram with_lessons(const BlockPlan& plan, const Grant& grant,
 /// Keeps only the actions of that part of the turns.
 BlockProgram only_part(const BlockPlan& plan, TurnPart part,
                        BlockProgram program);
-/// Adds the batches of an evaluation, after the turns.
-BlockProgram with_evaluation(const Grant& grant, BlockProgram program);
+/// Adds what the replicas sum for what follows the turns: as round
+/// kAgreement of the exchange, of no batch.
+BlockProgram with_agreement(const BlockPlan& plan, const Grant& grant,
+                            BlockProgram program);
+inline constexpr std::int64_t kAgreement = 1;
+/// Adds the batches of an evaluation, after the turns, to replica 1.
+BlockProgram with_evaluation(const BlockPlan& plan, const Grant& grant,
+                             BlockProgram program);
 /// Adds a checkpoint at the end.
 BlockProgram with_saving(const Grant& grant, BlockProgram program);
 

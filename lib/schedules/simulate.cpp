@@ -21,7 +21,7 @@ std::vector<TimedAction> simulate(const RunPlan& plan, const Costs& costs,
                                   const Grant& grant) {
   Simulation simulation({plan}, costs, capacities);
   for (const BlockPlan& block : plan.blocks)
-    simulation.give(block.block, grant);
+    simulation.give(block.seat(), grant);
   return run_to_end(simulation);
 }
 
@@ -42,7 +42,7 @@ std::vector<TimedAction> simulate(
                blocks.size());
   Simulation simulation(plans, costs, capacities);
   for (const BlockPlan& block : blocks)
-    simulation.extend(block.block, by_block(actions, block.block));
+    simulation.extend(block.seat(), by_block(actions, block.seat()));
   return run_to_end(simulation);
 }
 

@@ -19,9 +19,19 @@ constexpr std::int64_t kStagesOfPhase = std::int64_t{1} << 42;
 
 Simulation::Simulation(Plans plans, Costs costs,
                        std::vector<Capacity> capacities)
-    : plans_(std::move(plans)), costs_(std::move(costs)) {
+    : plans_(std::move(plans)),
+      costs_(by_seat(std::move(costs), plans_.at(0))) {
   const std::size_t blocks = plans_.at(0).blocks.size();
   lanes_.resize(blocks);
+  outlooks_.resize(blocks);
+  for (std::size_t seat = 1; seat <= blocks; ++seat)
+    unknown_.push_back(static_cast<int>(seat));
+  is_local_ = costs_.shared.empty();
+  for (const RunPlan& plan : plans_) {
+    is_local_ = is_local_ && plan.barrier == Barrier::none;
+    for (const BlockPlan& block : plan.blocks)
+      is_local_ = is_local_ && block.in_flight == 0;
+  }
   done_.resize(blocks);
   SLUICE_CHECK(capacities.size() + 1 == blocks, "{} capacities for {} blocks",
                capacities.size(), blocks);
@@ -29,34 +39,36 @@ Simulation::Simulation(Plans plans, Costs costs,
     up_.push_back({{}, capacity.up, 0, 0});
     down_.push_back({{}, capacity.down, 0, 0});
   }
-  seat_.resize(blocks);
+  core_.resize(blocks);
   for (const SharedCores& shared : costs_.shared) {
     for (const int block : shared.blocks)
-      by_block(seat_, block) = cores_.size();
+      by_block(core_, block) = cores_.size();
     cores_.emplace_back(std::max<std::int64_t>(1, shared.cores), 0);
   }
   for (const BlockPlan& block : plans_.at(0).blocks) {
     if (block.inbox_below.buffer)
-      by_block(up_, block.block - 1).buffer.emplace(*block.inbox_below.buffer);
+      by_block(up_, block.seat() - 1).buffer.emplace(*block.inbox_below.buffer);
     if (block.inbox_above.drops())
-      by_block(up_, block.block)
+      by_block(up_, block.seat())
           .waiting.emplace(block.inbox_above.slow_consumer);
   }
 }
 
 double SavedClock::latest() const {
-  return blocks.empty() ? 0 : *std::max_element(blocks.begin(), blocks.end());
+  return seats.empty() ? 0 : *std::max_element(seats.begin(), seats.end());
 }
 
 void Simulation::begin_at(std::int64_t phase, std::int64_t turn,
                           std::int64_t first_batch, const SavedClock& saved) {
+  forget_all();
   const RunPlan& now = plan(phase);
   begin_with(in_flight(now, turn, first_batch), saved);
   for (const BlockPlan& plan : now.blocks)
-    by_block(lanes_, plan.block).ledger.begin(plan, turn, first_batch);
+    by_block(lanes_, plan.seat()).ledger.begin(plan, turn, first_batch);
 }
 
 void Simulation::begin_pipe(int block, const Grant& first) {
+  forget_beside(block);
   const BlockPlan& mine = by_block(plan(first.phase).blocks, block);
   if (mine.in_flight > 0) return;  // what it chooses from is its own
   Ledger& ledger = by_block(lanes_, block).ledger;
@@ -81,18 +93,20 @@ void Simulation::begin_with(const std::vector<Transfer>& gradients,
     to.queue.push_back({sent, arrival});
     to.free_since = std::max(0.0, arrival - costs_.latency);
   }
-  for (std::size_t k = 0; k < saved.blocks.size() && k < lanes_.size(); ++k)
-    lanes_[k].clock = saved.blocks[k];
+  for (std::size_t k = 0; k < saved.seats.size() && k < lanes_.size(); ++k)
+    lanes_[k].clock = saved.seats[k];
   latest_end_ = saved.latest();
 }
 
 void Simulation::extend(int block, const std::vector<Action>& actions) {
+  forget_beside(block);
   std::deque<Action>& queue = by_block(lanes_, block).actions;
   queue.insert(queue.end(), actions.begin(), actions.end());
   for (const Action& action : actions) {
     if (action.phase >= std::ssize(plans_))
-      throw UserError("block {} ({}) is of phase {}, and there are {}", block,
-                      to_text(action), action.phase, plans_.size());
+      throw UserError("{} ({}) is of phase {}, and there are {}",
+                      name_of_seat(plans_.front(), block), to_text(action),
+                      action.phase, plans_.size());
     if (action.dropped.empty()) continue;
     if (block == std::ssize(lanes_) || !by_block(up_, block).waiting)
       throw UserError(
@@ -105,6 +119,7 @@ void Simulation::extend(int block, const std::vector<Action>& actions) {
 }
 
 void Simulation::give(int block, const Grant& grant) {
+  forget_beside(block);
   const BlockPlan& mine = by_block(plan(grant.phase).blocks, block);
   if (mine.seating.chunks > 1) return give_shared(block, grant);
   if (mine.in_flight == 0) return extend(block, actions_of(mine, grant));
@@ -122,7 +137,7 @@ void Simulation::give_shared(int block, const Grant& grant) {
   for (SeatAction& each :
        executor_actions(plan(grant.phase), executor_of(block), grant)) {
     const std::int64_t place = lane.given++;
-    if (each.block != block) continue;
+    if (each.seat != block) continue;
     lane.places.push_back(place);
     mine.push_back(std::move(each.action));
   }
@@ -130,11 +145,11 @@ void Simulation::give_shared(int block, const Grant& grant) {
 }
 
 int Simulation::executor_of(int block) const {
-  return by_block(plans_.front().blocks, block).seating.executor_of(block);
+  return sluice::executor_of(plans_.front(), block);
 }
 
 std::vector<int> Simulation::of_same_executor(int block) const {
-  return blocks_of(plans_.front(), executor_of(block));
+  return seats_beside(plans_.front(), block);
 }
 
 bool Simulation::is_its_turn(int block) const {
@@ -167,6 +182,7 @@ const RunPlan& Simulation::plan(std::int64_t phase) const {
 }
 
 void Simulation::hold(int block, double until) {
+  forget_all();
   for (const int each : of_same_executor(block)) {
     Lane& lane = by_block(lanes_, each);
     lane.clock = std::max(lane.clock, until);
@@ -200,27 +216,85 @@ const RunPlan& Simulation::plan_of(const Lane& lane) const {
 }
 
 const std::vector<double>* Simulation::cores_of(int block) const {
-  const std::optional<std::size_t> seat = by_block(seat_, block);
-  return seat ? &cores_[*seat] : nullptr;
+  const std::optional<std::size_t> core = by_block(core_, block);
+  return core ? &cores_[*core] : nullptr;
 }
 
-std::optional<double> Simulation::start_of(int block) const {
-  const std::optional<double> ready = ready_at(block);
+const Simulation::Outlook& Simulation::outlook_of(int block) {
+  Outlook& outlook = by_block(outlooks_, block);
+  if (std::exchange(outlook.is_known, true)) return outlook;
+  if (!is_local_) unknown_.clear();  // nobody asks for the line
+  outlook.ready = ready_at(block);
+  outlook.start = start_of(block, outlook.ready);
+  return outlook;
+}
+
+void Simulation::forget(int block) {
+  if (block < 1 || block > std::ssize(outlooks_)) return;
+  Outlook& outlook = by_block(outlooks_, block);
+  if (!std::exchange(outlook.is_known, false)) return;
+  unknown_.push_back(block);
+  if (outlook.start) line_.erase({*outlook.start, *outlook.ready, block});
+}
+
+/// More may be done at the block, and so for its executor.
+void Simulation::forget_beside(int block) {
+  for (const int each : of_same_executor(block)) forget(each);
+}
+
+void Simulation::forget_all() {
+  for (int seat = 1; seat <= std::ssize(outlooks_); ++seat) forget(seat);
+}
+
+std::pair<int, double> Simulation::first_in_line() {
+  for (const int seat : std::exchange(unknown_, {})) {
+    const Outlook& outlook = outlook_of(seat);
+    if (outlook.start) line_.insert({*outlook.start, *outlook.ready, seat});
+  }
+  if (line_.empty()) return {0, 0};
+  const auto& [start, ready, seat] = *line_.begin();
+  return {seat, start};
+}
+
+std::pair<int, double> Simulation::next_seat() {
+  if (is_local_) return first_in_line();
+  int chosen = 0;
+  double earliest = std::numeric_limits<double>::infinity();
+  for (int block = 1; block <= std::ssize(lanes_); ++block) {
+    choose(block);
+    const std::optional<double> start = outlook_of(block).start;
+    if (start && (*start < earliest ||
+                  (*start == earliest && comes_first(block, chosen)))) {
+      earliest = *start;
+      chosen = block;
+    }
+  }
+  return {chosen, earliest};
+}
+
+void Simulation::forget_after(int block) {
+  if (!is_local_) return forget_all();
+  for (const int each : of_same_executor(block))
+    for (const int near : {each - 1, each, each + 1}) forget(near);
+}
+
+std::optional<double> Simulation::start_of(int block,
+                                           std::optional<double> ready) const {
   const std::vector<double>* cores = cores_of(block);
   if (!ready || cores == nullptr) return ready;
   return std::max(*ready, *std::min_element(cores->begin(), cores->end()));
 }
 
 void Simulation::occupy(int block, double end) {
-  const std::optional<std::size_t> seat = by_block(seat_, block);
-  if (!seat) return;
-  std::vector<double>& cores = cores_[*seat];
+  const std::optional<std::size_t> core = by_block(core_, block);
+  if (!core) return;
+  std::vector<double>& cores = cores_[*core];
   *std::min_element(cores.begin(), cores.end()) = end;
 }
 
 bool Simulation::comes_first(int block, int other) const {
-  const double mine = ready_at(block).value_or(0);
-  const double its = ready_at(other).value_or(0);
+  const double mine = by_block(outlooks_, block).ready.value_or(0);
+  const double its = by_block(outlooks_, other).ready.value_or(0);
   if (mine != its) return mine < its;
   return is_further_behind(block, other);
 }
@@ -236,6 +310,9 @@ std::optional<double> Simulation::ready_at(int block) const {
   const std::optional<double> input = input_since(block);
   if (!input) return std::nullopt;
   start = std::max(start, *input);
+  const std::optional<double> settled = settled_since(block);
+  if (!settled) return std::nullopt;
+  start = std::max(start, *settled);
   for (const Transfer& need :
        needs_of(plan_of(lane), block, lane.actions.front())) {
     const Queued* head = head_of(channel(need), need);
@@ -318,7 +395,7 @@ void Simulation::choose(int block) {
   double earliest = std::numeric_limits<double>::infinity();
   for (const Action& choice : choices) {
     lane.actions = {choice};
-    const std::optional<double> start = start_of(block);
+    const std::optional<double> start = start_of(block, ready_at(block));
     if (!start || *start >= earliest) continue;
     earliest = *start;
     best = choice;
@@ -352,18 +429,12 @@ bool Simulation::take_before_evaluation() {
 }
 
 std::optional<TimedAction> Simulation::next() {
-  int chosen = 0;
-  double earliest = std::numeric_limits<double>::infinity();
-  for (int block = 1; block <= std::ssize(lanes_); ++block) {
-    choose(block);
-    const std::optional<double> start = start_of(block);
-    if (start && (*start < earliest ||
-                  (*start == earliest && comes_first(block, chosen)))) {
-      earliest = *start;
-      chosen = block;
-    }
+  const auto [chosen, earliest] = next_seat();
+  if (chosen == 0) {
+    if (!take_before_evaluation()) return std::nullopt;
+    forget_all();
+    return next();
   }
-  if (chosen == 0) return take_before_evaluation() ? next() : std::nullopt;
 
   const std::optional<std::int64_t> stage = stage_of(chosen);
   if (stage && *stage > stage_) {
@@ -386,6 +457,7 @@ std::optional<TimedAction> Simulation::next() {
   if (end > earliest) occupy(chosen, end);
   if (stage) latest_end_ = std::max(latest_end_, end);
   lane.ledger.did(by_block(plan(action.phase).blocks, chosen), action);
+  meet(chosen, action, end);
   if (lane.chooser) lane.chooser->did(action);
   for (const Transfer& need : needs_of(plan(action.phase), chosen, action)) {
     Direction& from = channel(need);
@@ -393,6 +465,7 @@ std::optional<TimedAction> Simulation::next() {
     pop(from, earliest);
     if (was_full) from.room_since = earliest;
   }
+  forget_after(chosen);
   double arrival = 0;
   for (const Transfer& yield : yields_of(plan(action.phase), chosen, action)) {
     send(yield, end, action);
@@ -459,6 +532,7 @@ std::vector<std::pair<int, bool>> Simulation::full_channels() const {
 }
 
 void Simulation::widen(int boundary, bool is_up) {
+  forget_all();
   ++by_block((is_up ? up_ : down_), boundary).capacity;
 }
 

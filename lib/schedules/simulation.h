@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,7 @@ namespace sluice {
 
 /// When an action ran, in seconds of virtual time.
 struct TimedAction {
-  int block = 1;
+  int seat = 1;
   Action action = {};
   double start = 0;
   double end = 0;
@@ -31,8 +32,8 @@ struct TimedAction {
 
 /// State of the virtual clock in a checkpoint.
 struct SavedClock {
-  std::vector<double> blocks = {};  ///< index k-1; empty: it begins at 0
-  /// Arrival times of the gradients in flight, by (block, batch).
+  std::vector<double> seats = {};  ///< by number; empty: it begins at 0
+  /// Arrival times of the gradients in flight, by (seat, batch).
   std::map<std::pair<int, std::int64_t>, double> gradients = {};
 
   double latest() const;
@@ -47,7 +48,8 @@ struct SavedClock {
 /// choices the one that can start first.
 class Simulation {
  public:
-  /// capacities: index k-1 for boundary k.
+  /// capacities: index s-1 for what is above seat s; where that is another
+  /// replica, its entry is meaningless.
   Simulation(Plans plans, Costs costs, std::vector<Capacity> capacities);
 
   /// Begins where a run was saved that had done the turns before `turn`, in a
@@ -107,8 +109,19 @@ class Simulation {
     std::optional<WaitingRoom<Queued>> waiting = {};
     std::set<std::int64_t> dropped = {};  ///< batches of which that is told
   };
+  /// An exchange of a block's replicas that some have not settled.
+  struct Meeting {
+    std::int64_t turn = 0;
+    std::int64_t round = 0;
+    int published = 0;
+    int settled = 0;
+    double all_published = 0;
+  };
   struct Lane {
     std::deque<Action> actions;
+    /// Exchanges that it has published and settled so far.
+    std::int64_t published = 0;
+    std::int64_t settled = 0;
     double clock = 0;
     Ledger ledger;
     /// For a block that shares its executor: where its actions stand among the
@@ -135,8 +148,20 @@ class Simulation {
   const Direction& channel(const Transfer& transfer) const;
   /// When the block's next action has all its inputs, a free core not counted.
   std::optional<double> ready_at(int block) const;
-  /// When it can start.
-  std::optional<double> start_of(int block) const;
+  /// When it can start, of one that is ready then.
+  std::optional<double> start_of(int block, std::optional<double> ready) const;
+  /// The two, as they were when they were last looked at.
+  struct Outlook {
+    bool is_known = false;
+    std::optional<double> ready = {};
+    std::optional<double> start = {};
+  };
+  const Outlook& outlook_of(int block);
+  /// After an action: what may have changed is to be looked at anew.
+  void forget_after(int block);
+  void forget_all();
+  void forget(int block);
+  void forget_beside(int block);
   /// Whether a block comes before one that could start at the same time.
   bool comes_first(int block, int other) const;
   /// Since when the cores that the block shares are free; nullptr: it has its
@@ -172,6 +197,12 @@ class Simulation {
   /// A block that has not come to the barrier before this block's next action;
   /// 0 when there is none.
   int behind(int block) const;
+  void meet(int seat, const Action& action, double end);
+  const Meeting* meeting_of(int seat) const;
+  /// When the replicas have exchanged what an action settles; 0 for others.
+  std::optional<double> settled_since(int seat) const;
+  /// A replica that has not published what this one's next action settles.
+  int awaited_replica(int seat) const;
   const RunPlan& plan(std::int64_t phase) const;
   /// The plan of the phase of the lane's next action.
   const RunPlan& plan_of(const Lane& lane) const;
@@ -180,12 +211,26 @@ class Simulation {
 
   Plans plans_;
   Costs costs_;
-  std::vector<Lane> lanes_;                       // index k-1
-  std::vector<std::int64_t> done_;                // by executor: its actions
-  std::vector<Direction> up_;                     // index of the boundary - 1
-  std::vector<Direction> down_;                   // index of the boundary - 1
+  std::vector<Lane> lanes_;  // by seat
+  std::map<std::pair<int, std::int64_t>, Meeting>
+      meetings_;                    // by block, and how many were before
+  std::vector<std::int64_t> done_;  // by executor: its actions
+  std::vector<Direction> up_;       // index of the boundary - 1
+  std::vector<Direction> down_;     // index of the boundary - 1
   std::vector<std::vector<double>> cores_;        // as Costs::shared
-  std::vector<std::optional<std::size_t>> seat_;  // index k-1: in cores_
+  std::vector<std::optional<std::size_t>> core_;  // by seat: in cores_
+  /// The seat whose action comes next, and when it can start; 0: none can.
+  std::pair<int, double> next_seat();
+  std::pair<int, double> first_in_line();
+
+  std::vector<Outlook> outlooks_;  // by seat
+  std::vector<int> unknown_;       // seats without one
+  /// Start, readiness and number of the seats that can start, where actions are
+  /// local.
+  std::set<std::tuple<double, double, int>> line_;
+  /// Whether an action changes nothing but for its neighbours, its executor and
+  /// its replicas: no barriers, no choices, no buffers, no shared cores.
+  bool is_local_ = true;
   std::int64_t stage_ = -1;  // the latest that a block has entered
   double stage_start_ = 0;
   double latest_end_ = 0;  ///< of the actions that wait at barriers

@@ -39,8 +39,8 @@ void Simulation::take_told(int block, double now, const Action& action) {
 /// When the block begins an action.
 void Simulation::read_buffer(int block, double now, Action& action) {
   for (const BlockPlan& each : plan(action.phase).blocks)
-    if (each.inbox_below.buffer && !is_told(each.block))
-      fill_buffer(each.block, now);
+    if (each.inbox_below.buffer && !is_told(each.seat()))
+      fill_buffer(each.seat(), now);
   if (!by_block(plan(action.phase).blocks, block).inbox_below.buffer) return;
   const bool is_read = action.op == Op::forward;
   const bool is_recorded = action.arrived > 0;

@@ -20,54 +20,53 @@ std::string text_of(const Transfer& transfer) {
 std::pair<int, std::string> Simulation::waits_for(int block) const {
   const Lane& lane = by_block(lanes_, block);
   if (lane.actions.empty()) return {0, ""};
-  const std::string action = to_text(lane.actions.front());
-  const std::string missing = lane.ledger.lacks(lane.actions.front());
-  if (!missing.empty())
-    return {block,
-            fmt::format("block {} ({}) lacks {}", block, action, missing)};
+  const Action& next = lane.actions.front();
+  const auto name = [&](int seat) {
+    return name_of_seat(plans_.front(), seat);
+  };
+  const std::string me = fmt::format("{} ({})", name(block), to_text(next));
+  const std::string missing = lane.ledger.lacks(next);
+  if (!missing.empty()) return {block, fmt::format("{} lacks {}", me, missing)};
   if (!is_its_turn(block))
     return {comes_before(block),
-            fmt::format("block {} ({}) waits for block {}, which its executor "
-                        "does first",
-                        block, action, comes_before(block))};
+            fmt::format("{} waits for {}, which its executor does first", me,
+                        name(comes_before(block)))};
   if (const int other = behind(block))
-    return {other, fmt::format("block {} ({}) waits at the barrier for block "
-                               "{}",
-                               block, action, other)};
-  if (!input_since(block) && lane.actions.front().arrived > 0)
+    return {other,
+            fmt::format("{} waits at the barrier for {}", me, name(other))};
+  if (!settled_since(block)) {
+    const int other = awaited_replica(block);
+    return {other, fmt::format("{} waits for what {} shall exchange with it",
+                               me, name(other))};
+  }
+  if (!input_since(block) && next.arrived > 0)
     return {block - 1,
-            fmt::format("block {} ({}) reads when {} messages of block {} are "
-                        "written into the buffer between them, and there are "
-                        "{}",
-                        block, action, lane.actions.front().arrived, block - 1,
+            fmt::format("{} reads when {} messages of {} are written into the "
+                        "buffer between them, and there are {}",
+                        me, next.arrived, name(block - 1),
                         by_block(up_, block - 1).buffer->written())};
   if (!input_since(block))
     return {block - 1,
-            fmt::format("block {} ({}) waits for anything that block {} writes "
-                        "into the buffer between them",
-                        block, action, block - 1)};
-  for (const Transfer& need :
-       needs_of(plan_of(lane), block, lane.actions.front())) {
+            fmt::format("{} waits for anything that {} writes into the buffer "
+                        "between them",
+                        me, name(block - 1))};
+  for (const Transfer& need : needs_of(plan_of(lane), block, next)) {
     const Queued* first = head_of(channel(need), need);
     if (first == nullptr)
-      return {need.from, fmt::format("block {} ({}) waits for {} of block {}",
-                                     block, action, text_of(need), need.from)};
+      return {need.from, fmt::format("{} waits for {} of {}", me, text_of(need),
+                                     name(need.from))};
     const Transfer& head = first->transfer;
     if (head != need)
-      return {
-          block,
-          fmt::format("block {} ({}) wants {} of block {}, but {} comes "
-                      "first",
-                      block, action, text_of(need), need.from, text_of(head))};
+      return {block,
+              fmt::format("{} wants {} of {}, but {} comes first", me,
+                          text_of(need), name(need.from), text_of(head))};
   }
-  for (const Transfer& yield :
-       yields_of(plan_of(lane), block, lane.actions.front())) {
+  for (const Transfer& yield : yields_of(plan_of(lane), block, next)) {
     const Direction& to = channel(yield);
     if (!room_for(yield))
       return {yield.to,
-              fmt::format("block {} ({}) waits until block {} has taken one of "
-                          "{} messages",
-                          block, action, yield.to, to.capacity)};
+              fmt::format("{} waits until {} has taken one of {} messages", me,
+                          name(yield.to), to.capacity)};
   }
   return {0, ""};
 }
@@ -82,8 +81,9 @@ std::string Simulation::stuck() const {
     const auto [next, reason] = waits_for(block);
     story += (story.empty() ? "" : "; ") + reason;
     if (idle(next == 0 ? block : next)) {
-      story += fmt::format("; block {} has nothing more to do",
-                           next == 0 ? block : next);
+      story +=
+          fmt::format("; {} has nothing more to do",
+                      name_of_seat(plans_.front(), next == 0 ? block : next));
       return story;
     }
     block = next == 0 ? block : next;

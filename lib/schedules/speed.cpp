@@ -38,20 +38,22 @@ Speed speed_of(const std::vector<TimedAction>& timeline, const RunPlan& plan,
     if (turn < first_turn) start = std::max(start, timed.end);
     if (turn < end_turn) end = std::max(end, timed.end);
   }
+  const Costs seats = by_seat(costs, plan);
   Speed speed{.utilisation = std::vector<double>(plan.blocks.size()),
               .executors = executors_of(plan)};
   if (end <= start) return speed;
   for (const TimedAction& timed : timeline)
-    by_block(speed.utilisation, timed.block) +=
+    by_block(speed.utilisation, timed.seat) +=
         overlap(timed, start, end) / (end - start);
   speed.seconds_per_turn =
       (end - start) / static_cast<double>(end_turn - first_turn);
   for (const TimedAction& timed : timeline)
     if (timed.action.turn >= first_turn && timed.action.turn < end_turn)
-      for (const Transfer& sent : yields_of(plan, timed.block, timed.action))
-        speed.bytes_per_turn += bytes_of(costs, sent);
+      for (const Transfer& sent : yields_of(plan, timed.seat, timed.action))
+        speed.bytes_per_turn += bytes_of(seats, sent);
   speed.bytes_per_turn /= static_cast<double>(end_turn - first_turn);
-  speed.speed_up = seconds_in_one_block(costs, plan) / speed.seconds_per_turn;
+  speed.speed_up = plan.replicas * seconds_in_one_block(costs, plan) /
+                   speed.seconds_per_turn;
   return speed;
 }
 

@@ -5,23 +5,28 @@
 namespace sluice {
 namespace {
 
+/// Over the turns of a window where that is wanted, and over replicas always.
 class Mean final : public Transform {
  public:
+  explicit Mean(bool over_turns) : over_turns_(over_turns) {}
   void apply(Tensors& gradients, UpdateInfo& info) override {
-    if (info.turns == 1) return;
-    const auto turns = static_cast<double>(info.turns);
-    if (info.model_norm) *info.model_norm /= turns;
+    const std::int64_t turns = (over_turns_ ? info.turns : 1) * info.replicas;
+    if (turns == 1) return;
+    const auto divisor = static_cast<double>(turns);
+    if (info.model_norm) *info.model_norm /= divisor;
     for (at::Tensor& gradient : gradients)
-      if (gradient.defined()) gradient = gradient / turns;
+      if (gradient.defined()) gradient = gradient / divisor;
   }
+
+ private:
+  bool over_turns_;
 };
 
 }  // namespace
 
 std::unique_ptr<Transform> make_mean(const UpdateOptions& options,
                                      const NamedTensors& /*parameters*/) {
-  if (!options.mean) return nullptr;
-  return std::make_unique<Mean>();
+  return std::make_unique<Mean>(options.mean);
 }
 
 }  // namespace sluice

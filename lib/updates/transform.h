@@ -31,6 +31,8 @@ struct UpdateInfo {
   std::int64_t turn = 0;
   std::int64_t batches = 1;  ///< of the window, which the gradients are sums of
   std::int64_t turns = 1;    ///< of the window
+  /// Replicas whose gradients have been added.
+  std::int64_t replicas = 1;
   Staleness in_batches = {};
   Staleness in_updates = {};
   /// Norm of the whole model's gradients, where blocks have exchanged it.

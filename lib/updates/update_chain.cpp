@@ -15,7 +15,8 @@ std::unique_ptr<Transform> make_correction(const UpdateOptions& options,
 
 std::span<const TransformRow> transforms() {
   static constexpr TransformRow kRows[] = {
-      {"mean", "of the turns of a window, instead of their sum", make_mean},
+      {"mean", "over replicas, and over the turns of a window if wanted",
+       make_mean},
       {"clip", "of the norm over the block, or the model", make_clip},
       {"correction", "of stale gradients, by the staleness measured",
        make_correction},
@@ -64,6 +65,12 @@ double UpdateChain::apply(Tensors& gradients, UpdateInfo info,
 double UpdateChain::rate_at(std::int64_t turn, std::int64_t turns,
                             std::int64_t turns_per_epoch) const {
   return rate_.at(turn, turns, turns_per_epoch);
+}
+
+void UpdateChain::assign(const Tensors& values, const Tensors& storage) {
+  move_to(storage);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    parameters_.at(i).second.copy_(values[i]);
 }
 
 Tensors UpdateChain::direction(double learning_rate) const {

@@ -21,6 +21,8 @@ class UpdateChain {
   /// it; empty: they are stepped in place.
   double apply(Tensors& gradients, UpdateInfo info,
                const Tensors& storage = {});
+  /// Sets the parameters to values from elsewhere; `storage` as of apply().
+  void assign(const Tensors& values, const Tensors& storage);
   /// The learning rate of a turn, before any link changes it.
   double rate_at(std::int64_t turn, std::int64_t turns,
                  std::int64_t turns_per_epoch) const;

@@ -4,36 +4,39 @@
 #include <chrono>
 #include <utility>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/ledger.h"
 
 namespace sluice {
 
-Ports::Ports(const BlockPlan& plan, Link below, Link above, SeatClock& clock,
-             SeatTimeline& timeline, Deadline patience)
-    : block_(plan.block),
-      slow_consumer_(plan.inbox_above.slow_consumer),
+Ports::Ports(const RunPlan& plan, int seat, Link below, Link above,
+             SeatClock& clock, SeatTimeline& timeline, Deadline patience)
+    : seat_(seat),
+      names_(seat_names(plan)),
+      slow_consumer_(by_block(plan.blocks, seat).inbox_above.slow_consumer),
       below_(std::move(below)),
       above_(std::move(above)),
       clock_(clock),
       timeline_(timeline),
       patience_(patience),
-      inbox_(make_inbox(plan.inbox_below, plan.block)) {}
+      inbox_(make_inbox(by_block(plan.blocks, seat).inbox_below,
+                        by_block(plan.blocks, seat).block)) {}
 
 Message Ports::from_below(MessageKind kind, const Action& action) {
-  return expected(*below_.receiver, block_ - 1, kind, action);
+  return expected(*below_.receiver, seat_ - 1, kind, action);
 }
 
 Message Ports::from_above(MessageKind kind, const Action& action) {
-  return expected(*above_.receiver, block_ + 1, kind, action);
+  return expected(*above_.receiver, seat_ + 1, kind, action);
 }
 
 void Ports::send_down(Message message) {
-  send(*below_.sender, block_ - 1, std::move(message));
+  send(*below_.sender, seat_ - 1, std::move(message));
 }
 
 void Ports::send_up(Message message) {
-  send(*above_.sender, block_ + 1, std::move(message));
+  send(*above_.sender, seat_ + 1, std::move(message));
 }
 
 Inbox::Input Ports::input(const Action& forward) {
@@ -50,11 +53,11 @@ Message Ports::expected(Receiver& from, int peer, MessageKind kind,
                         const Action& action) {
   std::optional<Message> message = receive(from, peer);
   if (!message)
-    throw LinkError("block {}: the neighbour closed before it sent {} {}",
-                    block_, name_of(kind), action.batch);
+    throw LinkError("{}: the neighbour closed before it sent {} {}",
+                    names_.of(seat_), name_of(kind), action.batch);
   const BatchRound got{message->batch, message->round};
   SLUICE_CHECK(message->kind == kind && got == batch_round(action),
-               "block {} expected {} {}, got {} {}", block_, name_of(kind),
+               "{} expected {} {}, got {} {}", names_.of(seat_), name_of(kind),
                to_text(batch_round(action)), name_of(message->kind),
                to_text(got));
   return std::move(*message);
@@ -77,7 +80,7 @@ std::optional<Message> Ports::receive(Receiver& from, int peer) {
 }
 
 Inbox::Next Ports::next_below() {
-  return [this] { return receive(*below_.receiver, block_ - 1); };
+  return [this] { return receive(*below_.receiver, seat_ - 1); };
 }
 
 void Ports::send(Sender& to, int peer, Message message) {
@@ -125,10 +128,10 @@ bool Ports::are_ready(const RunPlan& plan, Action& action) {
   if (inbox_ && action.op == Op::forward &&
       !inbox_->is_ready(action, *below_.receiver, next_below()))
     return false;
-  const auto needs = needs_of(plan, block_, action);
-  const auto yields = yields_of(plan, block_, action);
+  const auto needs = needs_of(plan, seat_, action);
+  const auto yields = yields_of(plan, seat_, action);
   const auto link_to = [&](int other) -> const Link& {
-    return other < block_ ? below_ : above_;
+    return other < seat_ ? below_ : above_;
   };
   return std::all_of(needs.begin(), needs.end(),
                      [&](const Transfer& need) {

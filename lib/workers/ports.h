@@ -23,7 +23,7 @@ class Ports {
   /// Where there is no neighbour the link is empty. Clock and timeline outlive
   /// it.
   /// `patience`: how long wait() does.
-  Ports(const BlockPlan& plan, Link below, Link above, SeatClock& clock,
+  Ports(const RunPlan& plan, int seat, Link below, Link above, SeatClock& clock,
         SeatTimeline& timeline, Deadline patience);
 
   /// That message of the action's batch, which must come next. Throws LinkError
@@ -84,7 +84,8 @@ class Ports {
   void send(Sender& to, int peer, Message message);
   Inbox::Next next_below();
 
-  int block_;
+  int seat_;
+  SeatNames names_;
   SlowConsumer slow_consumer_;  // of the boundary above
   Link below_;
   Link above_;

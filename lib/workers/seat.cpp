@@ -9,6 +9,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/schedules/program.h"
 #include "lib/tensors/leaves.h"
 #include "lib/tensors/pack.h"
 #include "lib/tensors/staging.h"
@@ -16,8 +17,9 @@
 
 namespace sluice {
 
-Seat::Seat(SeatSettings settings, SeatParts parts)
-    : settings_(std::move(settings)),
+Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
+    : number_(seat),
+      settings_(std::move(settings)),
       block_(std::move(parts.block)),
       codec_below_(std::move(parts.codec_below)),
       codec_above_(std::move(parts.codec_above)),
@@ -25,12 +27,12 @@ Seat::Seat(SeatSettings settings, SeatParts parts)
       memory_(std::move(parts.memory)),
       trained_(block_, {settings_.optimizer, settings_.options.accumulate_mean},
                parts.lowers, parts.uppers),
+      replicas_(block_, trained_, settings_.replicas, std::move(parts.group)),
       clock_(device()),
-      timeline_(block(), parts.sink, settings_.options.traced),
-      ports_(plan(), std::move(parts.below), std::move(parts.above), clock_,
-             timeline_, settings_.patience),
-      log_(block(), parts.sink, settings_.turns_per_epoch,
-           plan().micro_batches),
+      timeline_(seat, parts.sink, settings_.options.traced),
+      ports_(run_plan(), seat, std::move(parts.below), std::move(parts.above),
+             clock_, timeline_, settings_.patience),
+      log_(plan(), parts.sink, settings_.turns_per_epoch),
       watched_(block_, std::move(parts.observer)) {
   SLUICE_CHECK(parts.lowers.size() == settings_.plans.size(),
                "{} lower ends for {} phases", parts.lowers.size(),
@@ -78,10 +80,8 @@ void Seat::perform(const Action& action) {
   if (memory_) memory.emplace(*memory_);
   const PrecisionScope precision(settings_.options.precision, device().type());
   enter(action.phase, action.turn);
-  SLUICE_CHECK(action.round == 0, "block {} ({}): no method has rounds yet",
-               block(), to_text(action));
-  SLUICE_CHECK(ledger_.may(action), "block {} ({}) lacks {}", block(),
-               to_text(action), ledger_.lacks(action));
+  SLUICE_CHECK(ledger_.may(action), "{} ({}) lacks {}", name(), to_text(action),
+               ledger_.lacks(action));
   static const ByOp<void (Seat::*)(const Action&)> does = {
       {Op::forward, &Seat::forward},
       {Op::backward, &Seat::backward},
@@ -91,7 +91,9 @@ void Seat::perform(const Action& action) {
       {Op::save, &Seat::checkpoint},
       {Op::learn_input, &Seat::learn_input},
       {Op::backward_input, &Seat::backward_input},
-      {Op::backward_weights, &Seat::backward_weights}};
+      {Op::backward_weights, &Seat::backward_weights},
+      {Op::exchange, &Seat::exchange},
+      {Op::settle, &Seat::settle}};
   if (const auto work = does[action.op]) (this->*work)(action);
   ledger_.did(plan(), action);
 }
@@ -101,16 +103,20 @@ const RunPlan& Seat::run_plan() const {
 }
 
 const BlockPlan& Seat::plan() const {
-  return by_block(run_plan().blocks, block());
+  return by_block(run_plan().blocks, number_);
+}
+
+std::string Seat::name() const {
+  return name_of_seat(run_plan(), number_);
 }
 
 bool Seat::is_last() const {
-  return block() == std::ssize(run_plan().blocks);
+  return block() == run_plan().depth();
 }
 
 Pass Seat::pass_for(std::int64_t batch, bool training) const {
   return {.seed = settings_.options.seed,
-          .batch = batch,
+          .batch = training ? plan().micro_batches.source_batch(batch) : batch,
           .training = training,
           .masks = settings_.options.masks};
 }
@@ -144,7 +150,9 @@ Payload Seat::read(Source& source, std::int64_t batch) const {
 
 /// The input of a training batch, received or read.
 Payload Seat::input(const Action& action) {
-  if (block() == 1) return read(*sources_.training, action.batch);
+  if (block() == 1)
+    return read(*sources_.training,
+                plan().micro_batches.source_batch(action.batch));
   const Inbox::Input taken = ports_.input(action);
   if (ports_.has_inbox()) log_.took(taken.age, taken.reuse);
   return unpack_up(taken.message, plan(), codec_below_.get(), device());
@@ -238,7 +246,7 @@ Down Seat::receive_from_above(const Action& action) {
   const Message message = ports_.from_above(MessageKind::gradient, action);
   if (run_plan().model_norm)
     window_.squared_norm_above = unpack(message, "norm").at(0).item<double>();
-  return unpack_down(message, by_block(run_plan().blocks, block() + 1),
+  return unpack_down(message, by_block(run_plan().blocks, number_ + 1),
                      codec_above_.get(), device());
 }
 
@@ -373,7 +381,7 @@ void Seat::send_down(const Action& action, const Down& down) {
 /// same turns. A block that runs free may have taken none of those it waits
 /// for.
 std::int64_t Seat::under_way_below() const {
-  const BlockPlan& below = by_block(run_plan().blocks, block() - 1);
+  const BlockPlan& below = by_block(run_plan().blocks, number_ - 1);
   return below.in_flight > 0
              ? below.in_flight - 1
              : gradient_taken_after(below).value_or(0) - plan().delay;
@@ -401,15 +409,45 @@ void Seat::update(const Action& action) {
   UpdateInfo info = window_.info();
   info.turn = action.turn;
   info.rate = rate_of(trained_.update(), action.turn);
+  if (replicas_.what() == Exchanged::gradients)
+    info.replicas = replicas_.members();
   if (run_plan().model_norm) info.model_norm = exchange_norm(action);
   view_->before_update(version_);
   const double rate =
       trained_.apply(window_.gradients, info, view_->next_weights());
+  trained_.add(std::exchange(pulls_, {}));
   view_->after_update();
   ++version_;
+  last_rate_ = rate;
   window_.clear();
   if (is_logged(action)) log_.updated(action, rate);
   if (settings_.options.hashes) hash(action);
+}
+
+void Seat::exchange(const Action& action) {
+  if (action.round == kAgreement)
+    replicas_.publish_agreement();
+  else
+    replicas_.publish(window_.gradients);
+}
+
+void Seat::settle(const Action& action) {
+  const SeatClock::Waiting waiting(clock_);
+  if (action.round == kAgreement) return replicas_.settle_agreement();
+  Tensors sum = replicas_.settle();
+  if (replicas_.what() == Exchanged::gradients) {
+    window_.gradients = std::move(sum);
+    return;
+  }
+  Tensors combined = replicas_.combine(sum, last_rate_);
+  if (replicas_.what() == Exchanged::old_weights) {
+    pulls_ = std::move(combined);
+    return;
+  }
+  view_->before_update(version_);
+  trained_.assign(combined, view_->next_weights());
+  view_->after_update();
+  ++version_;
 }
 
 void Seat::hash(const Action& action) {
@@ -460,8 +498,8 @@ void Seat::evaluate(const Action& action) {
   const at::NoGradGuard no_grad;
   if (action.batch == 0) evaluation_ = {};
   const Payload fed = evaluation_input(action);
-  const Tensors outputs =
-      block_.forward(fed.features, pass_for(action.batch, false));
+  const Tensors outputs = replicas_.evaluated(block_).forward(
+      fed.features, pass_for(action.batch, false));
   send_up(message_of(MessageKind::evaluation, action), outputs, fed);
   if (!is_last()) return;
   evaluation_.add(settings_.loss, outputs[0], on_device(fed.labels, device()));
@@ -476,8 +514,11 @@ void Seat::checkpoint(const Action& action) {
   // A drain goes on with turns that forward nothing.
   if (last_turn_ >= action.turn) first_batch_ = action.turn;
   if (settings_.checkpoint_folder.empty()) return;
-  save_block(settings_.checkpoint_folder, action.batch, block(), weights(),
-             state());
+  save_block(settings_.checkpoint_folder, action.batch, {block(), replica()},
+             replicas_.agreed(weights()), state());
+  if (replicas_.has_agreed())
+    save_own_weights(settings_.checkpoint_folder, action.batch, block(),
+                     weights());
 }
 
 }  // namespace sluice

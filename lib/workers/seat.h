@@ -25,6 +25,7 @@
 #include "lib/workers/in_flight.h"
 #include "lib/workers/payloads.h"
 #include "lib/workers/ports.h"
+#include "lib/workers/replicated.h"
 #include "lib/workers/seat_clock.h"
 #include "lib/workers/seat_log.h"
 #include "lib/workers/seat_options.h"
@@ -47,6 +48,7 @@ struct SeatSettings {
   Loss loss = {};  ///< of the run: what an evaluation reports
   std::string checkpoint_folder = {};  ///< empty: nothing is saved
   OptimizerOptions optimizer = {};
+  ReplicaKind replicas = {};  ///< how they work together
   /// Whether to write a record of kind "status" once a second.
   bool status = false;
   /// How long a block that runs free sleeps before it waits for a certain
@@ -79,20 +81,26 @@ struct SeatParts {
   /// Account to which the actions' allocations are charged.
   std::shared_ptr<MemoryAccount> memory = nullptr;
   std::shared_ptr<Observer> observer = nullptr;
+  /// The replicas of the block; nullptr: it has one.
+  std::unique_ptr<Group> group = nullptr;
 };
 
-/// Executes the actions of one block, on its device; the parameters of the ends
-/// of its boundaries are moved there. The only owner of weights, optimizer and
-/// autograd graphs. For one thread.
+/// Executes the actions of one replica of a block, on its device; the
+/// parameters of the ends of its boundaries are moved there. The only owner of
+/// weights, optimizer and autograd graphs. For one thread.
 class Seat {
  public:
-  Seat(SeatSettings settings, SeatParts parts);
+  /// seat: its number in the plans.
+  Seat(int seat, SeatSettings settings, SeatParts parts);
 
   /// Waits for the action's inputs, computes, and sends. Throws LinkError when
   /// a neighbour is gone, UserError and InternalError as their texts say.
   void execute(const Action& action);
 
   int block() const { return block_.index(); }
+  int replica() const { return plan().replica; }
+  /// Its number among all seats of the run.
+  int number() const { return number_; }
   /// The channels to its neighbours.
   Ports& ports() { return ports_; }
   SeatClock& clock() { return clock_; }
@@ -140,6 +148,8 @@ class Seat {
   void update(const Action& action);
   void learn(const Action& action);
   void learn_input(const Action& action);
+  void exchange(const Action& action);
+  void settle(const Action& action);
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
   void perform(const Action& action);
@@ -181,6 +191,7 @@ class Seat {
   void log_lesson(const Action& action, const Lesson& lesson);
   void tell_status(const Action& action);
   void hash(const Action& action);
+  std::string name() const;
   void note_memory();
   records::Block costs() const;
   std::string name_in_state(std::string_view what) const;
@@ -189,6 +200,7 @@ class Seat {
   std::vector<std::int64_t> sent_in(const SavedState& saved) const;
   void restore_counts(const SavedState& saved);
 
+  int number_;
   SeatSettings settings_;
   std::int64_t phase_ = 0;
   Block block_;
@@ -197,6 +209,7 @@ class Seat {
   Sources sources_;
   std::shared_ptr<MemoryAccount> memory_;
   Trained trained_;
+  Replicated replicas_;
   SeatClock clock_;
   SeatTimeline timeline_;
   Ports ports_;
@@ -211,6 +224,8 @@ class Seat {
   std::int64_t version_ = 0;
   std::int64_t first_batch_ = 0;  // Grant's
   std::int64_t last_turn_ = -1;   // that went backward
+  double last_rate_ = 0;          // of an update
+  Tensors pulls_;                 // what the next update adds to the weights
 
   MemoryUse memory_use_;
   SteadyTime told_ = std::chrono::steady_clock::now();  // the status

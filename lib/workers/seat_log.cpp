@@ -25,13 +25,18 @@ BatchFigures together(const BatchFigures& before, BatchFigures now) {
 
 }  // namespace
 
-SeatLog::SeatLog(int block, std::shared_ptr<Sink> sink,
-                 std::int64_t turns_per_epoch,
-                 const MicroBatches& micro_batches)
-    : block_(block),
+std::optional<int> replica_of(const BlockPlan& plan) {
+  if (plan.exchange.members == 1) return std::nullopt;
+  return plan.replica;
+}
+
+SeatLog::SeatLog(const BlockPlan& plan, std::shared_ptr<Sink> sink,
+                 std::int64_t turns_per_epoch)
+    : block_(plan.block),
+      replica_(replica_of(plan)),
       sink_(std::move(sink)),
       turns_per_epoch_(turns_per_epoch),
-      micro_batches_(micro_batches) {}
+      micro_batches_(plan.micro_batches) {}
 
 void SeatLog::write(const Record& record) const {
   if (sink_) sink_->write(record);
@@ -42,6 +47,7 @@ records::OfBatch SeatLog::place_of(const Action& action) const {
   // the batches that a turn is cut into.
   return {.turn = action.turn,
           .block = block_,
+          .replica = replica_,
           .batch = micro_batches_.turn_of(action.batch)};
 }
 
@@ -125,7 +131,7 @@ void SeatLog::hashed(const Action& action, const NamedTensors& gradients,
 void SeatLog::staleness() const {
   for (const auto& [counter, counts] : counts_)
     for (const auto& [value, times] : counts)
-      write(records::Staleness{block_, counter, value, times});
+      write(records::Staleness{block_, replica_, counter, value, times});
 }
 
 }  // namespace sluice

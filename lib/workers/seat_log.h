@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "lib/metrics/sink.h"
 #include "lib/schedules/action.h"
 #include "lib/schedules/micro_batches.h"
+#include "lib/schedules/plan.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {
@@ -30,11 +32,15 @@ struct BatchFigures {
   Figures figures = {};
 };
 
-/// The metric records of a block. Without a sink it only counts.
+/// Which replica a record is of; nothing where the block has only one.
+std::optional<int> replica_of(const BlockPlan& plan);
+
+/// The metric records of a block, or of one of its replicas. Without a sink it
+/// only counts.
 class SeatLog {
  public:
-  SeatLog(int block, std::shared_ptr<Sink> sink, std::int64_t turns_per_epoch,
-          const MicroBatches& micro_batches);
+  SeatLog(const BlockPlan& plan, std::shared_ptr<Sink> sink,
+          std::int64_t turns_per_epoch);
 
   /// A batch was applied. staleness: in batches; steps_between: the block's
   /// updates between its forward and its backward. Figures of the batches
@@ -77,6 +83,7 @@ class SeatLog {
   records::OfBatch place_of(const Action& action) const;
 
   int block_;
+  std::optional<int> replica_;
   std::shared_ptr<Sink> sink_;
   std::int64_t turns_per_epoch_;
   MicroBatches micro_batches_;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/saved_state.h"
 #include "lib/memory/allocator.h"
@@ -37,12 +38,16 @@ NamedTensors Seat::state() const {
                               counter, value),
                   all);
   window_.save(name_in_state("accumulated"), all);
+  if (replicas_.members() > 1)
+    save_number(replicas_.members(), me + ".replicas", all);
+  for (auto& named : replicas_.state()) all.push_back(std::move(named));
   return all;
 }
 
 void Seat::restore(const NamedTensors& weights, const NamedTensors& state,
                    std::string_view source) {
   trained_.restore(weights, state, source);
+  replicas_.restore(state, source);
   const SavedState saved(state, source);
   const std::string me = name_in_state("workers");
   if (saved.has(me + ".phase")) enter(saved.number(me + ".phase"), 0);
@@ -72,12 +77,13 @@ std::vector<std::int64_t> Seat::sent_in(const SavedState& saved) const {
 /// Batches whose gradients the block below had not taken when it was saved.
 std::vector<std::int64_t> Seat::awaited_below(const SavedState& saved) const {
   if (block() == 1) return {};
-  const auto below = static_cast<std::size_t>(block()) - 2;
+  const int below = block() - 1;
   const auto batches = [&](const char* what) {
-    return saved.numbers_below(fmt::format("{}.{}", what, below + 1));
+    return saved.numbers_below(fmt::format("{}.{}", what, below));
   };
   std::vector<std::int64_t> awaited = batches("flights");
-  if (run_plan().blocks[below].gradient_from_above) return awaited;
+  if (by_block(run_plan().blocks, number_ - 1).gradient_from_above)
+    return awaited;
   const std::vector<std::int64_t> lessons = batches("lessons");
   awaited.insert(awaited.begin(), lessons.begin(), lessons.end());
   return awaited;
@@ -96,13 +102,14 @@ void Seat::restore_counts(const SavedState& saved) {
 }
 
 void Seat::start(const Grant& first) {
+  replicas_.begin();
   enter(first.phase, first.first_turn);
   last_turn_ = first.first_turn - 1;
   if (plan().in_flight > 0) return start_free(first);
   const std::map<std::int64_t, Down> sent = sent_down_.take();
   for (const Transfer& transfer :
        in_flight(run_plan(), first.first_turn, first.first_batch))
-    if (transfer.from == block())
+    if (transfer.from == number_)
       send_down({.batch = transfer.batch}, sent.at(transfer.batch));
   first_batch_ = first.first_batch;
   ledger_ = {};
@@ -135,6 +142,7 @@ records::Block Seat::costs() const {
   const TimeSpent& spent = clock_.spent();
   records::Block block{
       .block = this->block(),
+      .replica = replica_of(plan()),
       .parameters = trained_.elements(),
       .forward_s = spent.of(Op::forward),
       .backward_s = spent.of(Op::backward) + spent.of(Op::backward_input) +

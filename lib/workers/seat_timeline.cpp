@@ -17,9 +17,9 @@ double seconds(SteadyTime time) {
 
 }  // namespace
 
-SeatTimeline::SeatTimeline(int block, std::shared_ptr<Sink> sink,
+SeatTimeline::SeatTimeline(int seat, std::shared_ptr<Sink> sink,
                            TracedTurns turns)
-    : block_(block), sink_(std::move(sink)), turns_(turns) {}
+    : seat_(seat), sink_(std::move(sink)), turns_(turns) {}
 
 void SeatTimeline::begins(const Action& action) {
   is_on_ = sink_ && turns_.contain(action.turn);
@@ -31,7 +31,7 @@ void SeatTimeline::ends(const Action& action, std::int64_t staleness,
                         const Link& below, const Link& above) {
   if (!std::exchange(is_on_, false)) return;
   records::Action done{
-      .block = block_,
+      .seat = seat_,
       .turn = action.turn,
       .batch = action.batch,
       .name = to_text(action),
@@ -48,7 +48,7 @@ template <class Kind>
 void SeatTimeline::tell_of(const MessageHead& head, int peer,
                            SteadyTime since) const {
   if (!is_on_) return;
-  Kind moved{{.block = block_,
+  Kind moved{{.seat = seat_,
               .turn = turn_,
               .peer = peer,
               .message = std::string(name_of(head.kind)),

@@ -25,7 +25,7 @@ struct TracedTurns {
 /// records::Action, Taken and Sent, of its own thread.
 class SeatTimeline {
  public:
-  SeatTimeline(int block, std::shared_ptr<Sink> sink, TracedTurns turns);
+  SeatTimeline(int seat, std::shared_ptr<Sink> sink, TracedTurns turns);
 
   void begins(const Action& action);
   /// staleness: of a backward, in batches.
@@ -38,7 +38,7 @@ class SeatTimeline {
   template <class Kind>
   void tell_of(const MessageHead& head, int peer, SteadyTime since) const;
 
-  int block_;
+  int seat_;
   std::shared_ptr<Sink> sink_;
   TracedTurns turns_;
   bool is_on_ = false;  // within an action of those turns

@@ -124,6 +124,17 @@ double Trained::apply(Tensors& gradients, const UpdateInfo& info,
   return rate;
 }
 
+void Trained::add(const Tensors& terms) {
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    tensors_.at(i).second.variable_data().add_(terms[i]);
+}
+
+void Trained::assign(const Tensors& values, const Tensors& storage) {
+  update_->assign(values, storage);
+  for (std::size_t i = 0; i < storage.size(); ++i)
+    tensors_[i].second.set_data(storage[i]);
+}
+
 Tensors Trained::in_order(const Tensors& own, const Tensors& of_lower,
                           std::size_t phase) const {
   Tensors gradients = own;

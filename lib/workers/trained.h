@@ -47,6 +47,10 @@ class Trained {
   /// on, unless it is empty (UpdateChain::apply()).
   double apply(Tensors& gradients, const UpdateInfo& info,
                const Tensors& storage);
+  /// Adds to all tensors, in place; nothing: to none.
+  void add(const Tensors& terms);
+  /// Sets all tensors to values from elsewhere; `storage` as of apply().
+  void assign(const Tensors& values, const Tensors& storage);
   const UpdateChain& update() const { return *update_; }
   const PhaseEnds& ends(std::size_t phase) const { return ends_.at(phase); }
   Learners& learners(std::size_t index) { return learners_.at(index); }

@@ -89,8 +89,8 @@ TEST(IpcPeer, PlaysItsPartWhenItIsAsked) {
   const Way way =
       std::string(std::getenv(kPeerWay)) == "ipc" ? Way::ipc : Way::host;
   IoThread io;
-  EXPECT_NO_THROW(echo(around(join(io, address, 1, {}, {}, options()).control,
-                              way, std::make_shared<DeviceTraffic>())));
+  EXPECT_NO_THROW(echo(around(join(io, address, 1, {}, options()).control, way,
+                              std::make_shared<DeviceTraffic>())));
 }
 
 class Ipc : public testing::Test {

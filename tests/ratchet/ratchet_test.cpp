@@ -116,7 +116,7 @@ std::vector<PerTurn> counted(const Experiment& experiment) {
   Operations before = counter.so_far();
   std::vector<std::int64_t> sent_before = sent;
   const auto count = [&](const TimedAction& timed) {
-    const auto block = static_cast<std::size_t>(timed.block) - 1;
+    const auto block = static_cast<std::size_t>(timed.seat) - 1;
     if (timed.action.turn >= kFirst && timed.action.turn < kTurns) {
       operations[block] += counter.so_far() - before;
       messages[block] += sent[block] - sent_before[block];

@@ -8,7 +8,7 @@ TYPES = {1: "hello", 2: "data", 3: "credit", 4: "bye", 5: "quit", 6: "stop",
          7: "beat", 8: "end"}
 KINDS = {1: "activation", 2: "gradient", 3: "evaluation", 4: "norm",
          5: "grant", 6: "record", 7: "reached", 8: "failure",
-         9: "observation", 10: "progress", 11: "clock"}
+         9: "observation", 10: "progress", 11: "clock", 12: "exchange"}
 DTYPES = {1: ("float32", 4), 2: ("float64", 8), 3: ("float16", 2),
           4: ("bfloat16", 2), 5: ("int64", 8), 6: ("int32", 4),
           7: ("int16", 2), 8: ("int8", 1), 9: ("uint8", 1), 10: ("boolean", 1)}

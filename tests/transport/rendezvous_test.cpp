@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <map>
 #include <thread>
 
 #include <boost/asio/local/stream_protocol.hpp>
@@ -16,13 +17,17 @@
 #include "lib/base/error.h"
 #include "tests/transport/fault_proxy.h"
 #include "tests/transport/links_under_test.h"
+#include "tests/transport/peer_chain.h"
 #include "tests/transport/test_secret.h"
 #include "transport/links/io_thread.h"
 
 namespace sluice::rendezvous_test {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
 using testing::ThrowsMessage;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -114,20 +119,171 @@ TEST(Processes, KilledOneFailsASend) {
 
 struct Seat {
   IoThread io = {};
-  Neighbours links = {};
+  Joined links = {};
 };
 
-TEST(Rendezvous, OfOneBlockHasNoNeighbours) {
+TEST(Rendezvous, OfOneBlockHasNoPeers) {
   IoThread io;
   Rendezvous rendezvous(io, options_of(1));
   auto accepted = std::async(std::launch::async,
                              [&] { return rendezvous.accept_workers(); });
   Seat worker;
-  worker.links =
-      join(worker.io, rendezvous.address(), 1, {}, {}, options_of(1));
+  worker.links = join(worker.io, rendezvous.address(), 1, {}, options_of(1));
   EXPECT_EQ(accepted.get().size(), 1u);
-  EXPECT_EQ(worker.links.below.sender, nullptr);
-  EXPECT_EQ(worker.links.above.sender, nullptr);
+  EXPECT_THAT(worker.links.peers, IsEmpty());
+}
+
+// What a worker is told by each of its peers.
+using Heard = std::map<std::uint32_t, std::int64_t>;
+
+// Joins, tells each peer a number that names both, and hears all out.
+Heard talk(const std::string& address, std::uint32_t block,
+           const std::vector<PeerLink>& peers,
+           const RendezvousOptions& options) {
+  Seat worker;
+  worker.links = join(worker.io, address, block, peers, options);
+  Heard heard;
+  for (auto& [peer, link] : worker.links.peers) {
+    link.sender->send({.batch = 10 * block + peer});
+    link.sender->close();
+  }
+  for (auto& [peer, link] : worker.links.peers) {
+    heard[peer] = link.receiver->receive()->batch;
+    EXPECT_FALSE(link.receiver->receive().has_value());
+  }
+  return heard;
+}
+
+// All of a run: the worker of number i + 1 has the peers at i.
+std::vector<Heard> talk_all(Rendezvous& rendezvous,
+                            const std::vector<std::vector<PeerLink>>& peers,
+                            const RendezvousOptions& options) {
+  std::vector<std::future<Heard>> workers;
+  for (std::uint32_t i = 0; i < peers.size(); ++i)
+    workers.push_back(std::async(std::launch::async, [&, i] {
+      return talk(rendezvous.address(), i + 1, peers[i], options);
+    }));
+  const std::vector<Link> links = rendezvous.accept_workers();
+  std::vector<Heard> heard;
+  for (auto& worker : workers) heard.push_back(worker.get());
+  return heard;
+}
+
+class RendezvousOver : public testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Transports, RendezvousOver,
+                         testing::Values("unix", "tls", "shared_memory"),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(RendezvousOver, LinksEachOfFourWithAllOthers) {
+  IoThread io;
+  RendezvousOptions options = options_of(4);
+  options.transport = GetParam();
+  Rendezvous rendezvous(io, options);
+  // In no order; each pair has capacities of its own.
+  const std::vector<std::vector<PeerLink>> peers = {
+      {{4, {4, 1}}, {2, {2, 1}}, {3, {3, 1}}},
+      {{1, {2, 1}}, {4, {4, 2}}, {3, {3, 2}}},
+      {{2, {3, 2}}, {1, {3, 1}}, {4, {4, 3}}},
+      {{3, {4, 3}}, {2, {4, 2}}, {1, {4, 1}}}};
+  EXPECT_THAT(talk_all(rendezvous, peers, options),
+              ElementsAre(ElementsAre(Pair(2, 21), Pair(3, 31), Pair(4, 41)),
+                          ElementsAre(Pair(1, 12), Pair(3, 32), Pair(4, 42)),
+                          ElementsAre(Pair(1, 13), Pair(2, 23), Pair(4, 43)),
+                          ElementsAre(Pair(1, 14), Pair(2, 24), Pair(3, 34))));
+}
+
+TEST(Rendezvous, LinksAChainWithAGap) {
+  IoThread io;
+  const RendezvousOptions options = options_of(4);
+  Rendezvous rendezvous(io, options);
+  const fs::path folder = fs::path(rendezvous.address()).parent_path();
+  EXPECT_THAT(talk_all(rendezvous, {{{2}}, {{1}}, {{4}}, {{3}}}, options),
+              ElementsAre(ElementsAre(Pair(2, 21)), ElementsAre(Pair(1, 12)),
+                          ElementsAre(Pair(4, 43)), ElementsAre(Pair(3, 34))));
+  EXPECT_TRUE(fs::exists(folder / "b2"));
+  EXPECT_FALSE(fs::exists(folder / "b3"));  // nobody calls it
+}
+
+// The error of a worker that has these peers.
+std::string why_not(const Rendezvous& rendezvous, std::uint32_t block,
+                    const std::vector<PeerLink>& peers,
+                    const RendezvousOptions& options) {
+  try {
+    talk(rendezvous.address(), block, peers, options);
+  } catch (const LinkError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Rendezvous, FailsWhereALowerPeerDoesNotCall) {
+  IoThread io;
+  RendezvousOptions options = options_of(2);
+  Rendezvous rendezvous(io, options);
+  options.patience = 1s;
+  auto one = std::async(std::launch::async, talk, rendezvous.address(), 1,
+                        std::vector<PeerLink>{}, options);
+  auto two = std::async(std::launch::async,
+                        [&] { return why_not(rendezvous, 2, {{1}}, options); });
+  const std::vector<Link> links = rendezvous.accept_workers();
+  EXPECT_THAT(one.get(), IsEmpty());
+  EXPECT_THAT(two.get(), HasSubstr("block 1 did not come in time"));
+}
+
+TEST(Rendezvous, FailsWhereAHigherPeerListensNowhere) {
+  IoThread io;
+  const RendezvousOptions options = options_of(2);
+  Rendezvous rendezvous(io, options);
+  auto two = std::async(std::launch::async, talk, rendezvous.address(), 2,
+                        std::vector<PeerLink>{}, options);
+  auto one = std::async(std::launch::async,
+                        [&] { return why_not(rendezvous, 1, {{2}}, options); });
+  const std::vector<Link> links = rendezvous.accept_workers();
+  EXPECT_THAT(one.get(), HasSubstr("block 2, which listens nowhere"));
+  EXPECT_THAT(two.get(), IsEmpty());
+}
+
+TEST(Rendezvous, FailsWhereAHigherPeerListensToOthersOnly) {
+  IoThread io;
+  const RendezvousOptions options = options_of(3);
+  Rendezvous rendezvous(io, options);
+  auto one = std::async(std::launch::async,
+                        [&] { return why_not(rendezvous, 1, {{3}}, options); });
+  auto two = std::async(std::launch::async, talk, rendezvous.address(), 2,
+                        std::vector<PeerLink>{{3}}, options);
+  auto three = std::async(std::launch::async, talk, rendezvous.address(), 3,
+                          std::vector<PeerLink>{{2}}, options);
+  const std::vector<Link> links = rendezvous.accept_workers();
+  EXPECT_THAT(one.get(), HasSubstr("block 1 called block 3: "));
+  EXPECT_THAT(two.get(), ElementsAre(Pair(3, 32)));
+  EXPECT_THAT(three.get(), ElementsAre(Pair(2, 23)));
+}
+
+TEST(Rendezvous, RefusesCapacitiesThatDisagreeBetweenPeers) {
+  IoThread io;
+  const RendezvousOptions options = options_of(2);
+  Rendezvous rendezvous(io, options);
+  auto one = std::async(std::launch::async, [&] {
+    return why_not(rendezvous, 1, {{2, {.up = 1, .down = 3}}}, options);
+  });
+  auto two = std::async(std::launch::async, [&] {
+    return why_not(rendezvous, 2, {{1, {.up = 3, .down = 1}}}, options);
+  });
+  const std::vector<Link> links = rendezvous.accept_workers();
+  EXPECT_THAT(one.get(), HasSubstr("block 1 called block 2: "));
+  EXPECT_THAT(two.get(), HasSubstr("disagree on their link"));
+}
+
+TEST(Rendezvous, WantsPeersThatCanBe) {
+  IoThread io;
+  const auto with = [&](const std::vector<PeerLink>& peers) {
+    join(io, "/nowhere/launcher", 1, peers, options_of(2));
+  };
+  EXPECT_THROW(with({{0}}), InternalError);
+  EXPECT_THROW(with({{1}}), InternalError);
+  EXPECT_THROW(with({{3}}), InternalError);
+  EXPECT_THROW(with({{2}, {2}}), InternalError);
 }
 
 TEST(Rendezvous, WorksOverTcp) {
@@ -137,7 +293,8 @@ TEST(Rendezvous, WorksOverTcp) {
   Rendezvous rendezvous(io, options);
   const auto work = [&](std::uint32_t block) {
     IoThread worker;
-    return join(worker, rendezvous.address(), block, {}, {}, options)
+    return join(worker, rendezvous.address(), block, chain_peers(block, 2),
+                options)
                .control.sender != nullptr;
   };
   auto two = std::async(std::launch::async, work, 2);
@@ -158,7 +315,7 @@ TEST(Rendezvous, MakesLinksThatReconnect) {
   auto accepted = std::async(std::launch::async,
                              [&] { return rendezvous.accept_workers(); });
   Seat worker;
-  worker.links = join(worker.io, proxy.address(), 1, {}, {}, options);
+  worker.links = join(worker.io, proxy.address(), 1, {}, options);
   const std::vector<Link> links = accepted.get();
   proxy.cut();
   while (proxy.connections() < 2) std::this_thread::yield();
@@ -172,8 +329,8 @@ TEST(Rendezvous, ControlLinksStandInTheOrderOfTheBlocks) {
   Rendezvous rendezvous(io, options);
   const auto work = [&](std::uint32_t block) {
     Seat worker;
-    worker.links =
-        join(worker.io, rendezvous.address(), block, {}, {}, options);
+    worker.links = join(worker.io, rendezvous.address(), block,
+                        chain_peers(block, 2), options);
     worker.links.control.sender->send({.batch = block});
     worker.links.control.sender->close();
   };
@@ -208,7 +365,7 @@ TEST(Rendezvous, RefusesAWorkerOfAnotherRun) {
   Rendezvous rendezvous(io, options_of(1));
   auto joined = std::async(std::launch::async, [&] {
     IoThread worker;
-    EXPECT_THROW(join(worker, rendezvous.address(), 1, {}, {}, options_of(2)),
+    EXPECT_THROW(join(worker, rendezvous.address(), 1, {}, options_of(2)),
                  LinkError);
   });
   EXPECT_THAT(
@@ -226,8 +383,7 @@ TEST(Rendezvous, RefusesCapacitiesThatDisagree) {
   options.control = {.up = 4, .down = 3};
   auto joined = std::async(std::launch::async, [&] {
     IoThread worker;
-    EXPECT_THROW(join(worker, rendezvous.address(), 1, {}, {}, options),
-                 LinkError);
+    EXPECT_THROW(join(worker, rendezvous.address(), 1, {}, options), LinkError);
   });
   EXPECT_THAT([&] { rendezvous.accept_workers(); },
               ThrowsMessage<LinkError>(HasSubstr("disagree on their link")));
@@ -244,8 +400,7 @@ TEST(Rendezvous, IsNotDisturbedByAStranger) {
   auto accepted = std::async(std::launch::async,
                              [&] { return rendezvous.accept_workers(); });
   Seat worker;
-  worker.links =
-      join(worker.io, rendezvous.address(), 1, {}, {}, options_of(1));
+  worker.links = join(worker.io, rendezvous.address(), 1, {}, options_of(1));
   EXPECT_EQ(accepted.get().size(), 1u);
 }
 
@@ -258,8 +413,7 @@ TEST(Rendezvous, RefusesAWorkerThatWasGivenAnotherSecret) {
     IoThread worker;
     EXPECT_THAT(
         [&] {
-          join(worker, rendezvous.address(), 1, {}, {},
-               {.secret = other_secret()});
+          join(worker, rendezvous.address(), 1, {}, {.secret = other_secret()});
         },
         ThrowsMessage<LinkError>(HasSubstr("does not hold this run's secret")));
   });
@@ -270,7 +424,7 @@ TEST(Rendezvous, RefusesAWorkerThatWasGivenAnotherSecret) {
 TEST(Rendezvous, WithoutAnyListenerFails) {
   IoThread io;
   EXPECT_THAT(
-      [&] { join(io, "/nowhere/launcher", 1, {}, {}, options_of(1)); },
+      [&] { join(io, "/nowhere/launcher", 1, {}, options_of(1)); },
       ThrowsMessage<LinkError>(HasSubstr("can't connect to '/nowhere")));
 }
 
@@ -290,8 +444,9 @@ TEST(Rendezvous, LeavesNoFileBehind) {
     Rendezvous rendezvous(io, options);
     folder = fs::path(rendezvous.address()).parent_path();
     IoThread worker;
-    EXPECT_THROW(join(worker, rendezvous.address(), 2, {}, {}, options),
-                 LinkError);
+    EXPECT_THROW(
+        join(worker, rendezvous.address(), 2, chain_peers(2, 2), options),
+        LinkError);
     EXPECT_TRUE(fs::exists(folder / "b2"));
   }
   EXPECT_FALSE(fs::exists(folder));

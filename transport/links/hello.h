@@ -36,8 +36,8 @@ struct Hello {
   std::uint64_t received = 0;  ///< messages that came over the link so far
   std::uint64_t taken = 0;     ///< how many of them its user received
   /// From a worker: the address where it listens. From the launcher: the
-  /// addresses of all workers, block 1 first (a worker without a block below
-  /// listens nowhere: "").
+  /// addresses of all workers, block 1 first (a worker without a peer of a
+  /// lower number listens nowhere: "").
   std::vector<std::string> addresses = {};
   /// Between ranks: what the sender was started with, as its users compare it
   /// (RendezvousOptions::run); opaque here. Else empty.

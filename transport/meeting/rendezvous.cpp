@@ -104,6 +104,125 @@ std::string address_of(const AcceptedPeer& accepted) {
   return accepted.hello.addresses.front();
 }
 
+// Those of lower numbers first.
+std::vector<PeerLink> in_order(std::vector<PeerLink> peers, std::uint32_t block,
+                               std::uint32_t blocks) {
+  SLUICE_CHECK(block >= 1 && block <= blocks, "block {} of {}", block, blocks);
+  std::ranges::sort(peers, {}, &PeerLink::peer);
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    const std::uint32_t peer = peers[i].peer;
+    SLUICE_CHECK(peer >= 1 && peer <= blocks && peer != block,
+                 "block {} of {} can't have a link with block {}", block,
+                 blocks, peer);
+    SLUICE_CHECK(i == 0 || peer != peers[i - 1].peer,
+                 "block {} has two links with block {}", block, peer);
+  }
+  return peers;
+}
+
+// A worker on its way into the run. Of two peers the lower number calls, all of
+// its higher peers before it waits for any. Then each worker opens its links in
+// the same order, by the lower number and then the higher: so no circle of
+// workers can wait for each other.
+class Joiner {
+ public:
+  Joiner(IoThread& io, std::uint32_t block, std::vector<PeerLink> peers,
+         RendezvousOptions options)
+      : io_(io),
+        block_(block),
+        options_(std::move(options)),
+        peers_(in_order(std::move(peers), block, options_.blocks)),
+        until_(end_of(options_.patience)),
+        meeting_(io, transport_of(options_.transport),
+                 {.identity = {.secret = options_.secret, .from = block}}) {}
+
+  Joined join(const std::string& address) {
+    Joined joined;
+    meet_launcher(address, joined);
+    for (const PeerLink& link : peers_)
+      if (calls(link)) meeting_.call(address_of(link.peer), hello_to(link));
+    for (const PeerLink& link : peers_)
+      joined.peers.emplace(link.peer, link_with(link));
+    return joined;
+  }
+
+ private:
+  bool calls(const PeerLink& link) const { return link.peer > block_; }
+
+  // Its address, or "": a worker that nobody calls listens nowhere.
+  std::string listen(const std::string& launcher) {
+    if (peers_.empty() || calls(peers_.front())) return "";
+    return meeting_.listen(
+        {.folder = std::filesystem::path(launcher).parent_path(),
+         .name = fmt::format("b{}", block_),
+         .host = options_.host,
+         .launcher = launcher});
+  }
+
+  // Learns where the others listen, too.
+  void meet_launcher(const std::string& address, Joined& joined) {
+    const Hello mine{.from = block_,
+                     .to = 0,
+                     .blocks = options_.blocks,
+                     .capacity_send = options_.control.up,
+                     .capacity_receive = options_.control.down,
+                     .reconnect_ms = reconnect_ms(options_),
+                     .addresses = {listen(address)},
+                     .run = options_.run};
+    meeting_.call(address, mine);
+    AcceptedPeer launcher = met(0);
+    addresses_ = launcher.hello.addresses;
+    if (addresses_.size() != options_.blocks) {
+      throw LinkError("the launcher gave the addresses of {} blocks, not of {}",
+                      addresses_.size(), options_.blocks);
+    }
+    joined.run = launcher.hello.run;
+    joined.control = caller_link(io_, meeting_, address, std::move(launcher),
+                                 mine, options_);
+  }
+
+  const std::string& address_of(std::uint32_t peer) const {
+    const std::string& address = addresses_[peer - 1];
+    if (address.empty()) {
+      throw LinkError("{} can't call {}, which listens nowhere",
+                      block_name(block_), block_name(peer));
+    }
+    return address;
+  }
+
+  Hello hello_to(const PeerLink& link) const {
+    const auto [up, down] = link.capacity;
+    return {.from = block_,
+            .to = link.peer,
+            .blocks = options_.blocks,
+            .capacity_send = calls(link) ? up : down,
+            .capacity_receive = calls(link) ? down : up,
+            .reconnect_ms = reconnect_ms(options_)};
+  }
+
+  Link link_with(const PeerLink& link) {
+    AcceptedPeer peer = met(link.peer);
+    if (calls(link)) {
+      return caller_link(io_, meeting_, address_of(link.peer), std::move(peer),
+                         hello_to(link), options_);
+    }
+    return called_link(io_, meeting_, std::move(peer), hello_to(link),
+                       options_);
+  }
+
+  AcceptedPeer met(std::uint32_t peer) {
+    return meeting_.wait_for(peer, until_, options_.check);
+  }
+
+  IoThread& io_;
+  const std::uint32_t block_;
+  const RendezvousOptions options_;
+  const std::vector<PeerLink> peers_;
+  const Clock::time_point until_;
+  Meeting meeting_;
+  std::vector<std::string> addresses_ = {};  // of all workers
+};
+
 }  // namespace
 
 Rendezvous::Rendezvous(IoThread& io, RendezvousOptions options)
@@ -151,66 +270,9 @@ std::vector<Link> Rendezvous::accept_workers() {
   return links;
 }
 
-Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
-                Capacity below, Capacity above, RendezvousOptions options) {
-  SLUICE_CHECK(block >= 1 && block <= options.blocks, "block {} of {}", block,
-               options.blocks);
-  const Clock::time_point until = end_of(options.patience);
-  Meeting meeting(io, transport_of(options.transport),
-                  {.identity = {.secret = options.secret, .from = block}});
-  std::string own;  // block 1 has no block below
-  if (block > 1) {
-    own =
-        meeting.listen({.folder = std::filesystem::path(address).parent_path(),
-                        .name = fmt::format("b{}", block),
-                        .host = options.host,
-                        .launcher = address});
-  }
-  Neighbours links;
-
-  const Hello to_launcher{.from = block,
-                          .to = 0,
-                          .blocks = options.blocks,
-                          .capacity_send = options.control.up,
-                          .capacity_receive = options.control.down,
-                          .reconnect_ms = reconnect_ms(options),
-                          .addresses = {own},
-                          .run = options.run};
-  meeting.call(address, to_launcher);
-  AcceptedPeer launcher = meeting.wait_for(0, until, options.check);
-  const std::vector<std::string> addresses = launcher.hello.addresses;
-  if (addresses.size() != options.blocks) {
-    throw LinkError("the launcher gave the addresses of {} blocks, not of {}",
-                    addresses.size(), options.blocks);
-  }
-  links.run = launcher.hello.run;
-  links.control = caller_link(io, meeting, address, std::move(launcher),
-                              to_launcher, options);
-
-  const Hello to_above{.from = block,
-                       .to = block + 1,
-                       .blocks = options.blocks,
-                       .capacity_send = above.up,
-                       .capacity_receive = above.down,
-                       .reconnect_ms = reconnect_ms(options)};
-  if (block < options.blocks) meeting.call(addresses[block], to_above);
-  if (block > 1) {
-    const Hello to_below{.from = block,
-                         .to = block - 1,
-                         .blocks = options.blocks,
-                         .capacity_send = below.down,
-                         .capacity_receive = below.up,
-                         .reconnect_ms = reconnect_ms(options)};
-    links.below = called_link(io, meeting,
-                              meeting.wait_for(block - 1, until, options.check),
-                              to_below, options);
-  }
-  if (block < options.blocks) {
-    links.above = caller_link(io, meeting, addresses[block],
-                              meeting.wait_for(block + 1, until, options.check),
-                              to_above, options);
-  }
-  return links;
+Joined join(IoThread& io, const std::string& address, std::uint32_t block,
+            const std::vector<PeerLink>& peers, RendezvousOptions options) {
+  return Joiner(io, block, peers, std::move(options)).join(address);
 }
 
 }  // namespace sluice

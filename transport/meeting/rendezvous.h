@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -98,19 +99,23 @@ class Rendezvous {
   std::string address_;
 };
 
-/// A worker's links; those that its block doesn't have are empty.
-struct Neighbours {
+/// A worker that shares a link with the one that joins.
+struct PeerLink {
+  std::uint32_t peer = 0;  ///< its number, not the own one
+  Capacity capacity = {};  ///< up: from the lower to the higher number
+};
+
+/// A worker's links.
+struct Joined {
   Link control;
-  Link below;
-  Link above;
+  std::map<std::uint32_t, Link> peers = {};  ///< by number
   std::string run = {};  ///< what the launcher said of its run
 };
 
 /// The worker's side: `block` (from 1) joins the rendezvous at `address` and
-/// connects to its neighbours. `below` and `above` are the capacities of the
-/// boundaries under and over it. Throws LinkError, and Disagreement when the
-/// launcher refuses it.
-Neighbours join(IoThread& io, const std::string& address, std::uint32_t block,
-                Capacity below, Capacity above, RendezvousOptions options);
+/// connects to its peers, each of which names it too, with the same capacity.
+/// Throws LinkError, and Disagreement when the launcher refuses it.
+Joined join(IoThread& io, const std::string& address, std::uint32_t block,
+            const std::vector<PeerLink>& peers, RendezvousOptions options);
 
 }  // namespace sluice

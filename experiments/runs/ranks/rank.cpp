@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "lib/base/error.h"
 
@@ -39,6 +40,14 @@ constexpr std::array kStarters = {
             .hosts = "SLURM_STEP_NUM_NODES",
             .local = nullptr,
             .job = {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+    // MPICH's, which names no job: on a host its ranks have one parent. After
+    // srun, which may set the first two for MPI's sake.
+    Starter{.name = "mpirun",
+            .rank = "PMI_RANK",
+            .count = "PMI_SIZE",
+            .hosts = nullptr,
+            .local = "MPI_LOCALNRANKS",
+            .job = {nullptr, nullptr}},
     Starter{.name = "torchrun",
             .rank = "RANK",
             .count = "WORLD_SIZE",
@@ -60,7 +69,8 @@ int number_in(const Environment& environment, const std::string& name) {
 std::string job_of(const Starter& starter, const Environment& environment) {
   std::string job = starter.name;
   for (const char* name : starter.job)
-    job += "-" + environment(name).value_or("");
+    job += "-" + (name == nullptr ? std::to_string(::getppid())
+                                  : environment(name).value_or(""));
   std::replace_if(
       job.begin(), job.end(),
       [](unsigned char c) { return std::isalnum(c) == 0; }, '-');

@@ -61,15 +61,23 @@ std::string bytes(const Json& of, const char* name) {
   return fmt::format("{:.0f}", value);
 }
 
-/// The block that waits least; 0 where there is only one.
-int bottleneck(const Json& blocks) {
-  if (blocks.size() < 2) return 0;
+/// "2", or of replica 3 "2.3".
+std::string name_of(const Json& block) {
+  const int number = block.value("block", 0);
+  return block.contains("replica")
+             ? fmt::format("{}.{}", number, block.value("replica", 0))
+             : std::to_string(number);
+}
+
+/// The block that waits least; empty where there is only one.
+std::string bottleneck(const Json& blocks) {
+  if (blocks.size() < 2) return "";
   const auto least = std::min_element(
       blocks.begin(), blocks.end(), [](const Json& left, const Json& right) {
         return left.value("waiting_share", 0.0) <
                right.value("waiting_share", 0.0);
       });
-  return least->value("block", 0);
+  return name_of(*least);
 }
 
 std::string head(const Json& run, double now) {
@@ -107,18 +115,18 @@ std::string head(const Json& run, double now) {
                      line);
 }
 
-std::string row(const Json& block, int slowest, double now) {
+std::string row(const Json& block, const std::string& slowest, double now) {
   const double silent = now - block.value("heard", now);
-  const int number_of_block = block.value("block", 0);
+  const std::string name = name_of(block);
   return fmt::format(
-      "{:>5}  {:>8}  {:>9}  {:>8}  {:>7}  {:>7}  {:>5}  {:>5}  {:>4}{}",
-      number_of_block, block.value("turn", 0), number(block, "loss", "{:.4f}"),
+      "{:>5}  {:>8}  {:>9}  {:>8}  {:>7}  {:>7}  {:>5}  {:>5}  {:>4}{}", name,
+      block.value("turn", 0), number(block, "loss", "{:.4f}"),
       percent(block, "accuracy"), number(block, "turns_per_second", "{:.1f}"),
       percent(block, "waiting_share"), bytes(block, "queue_below_bytes"),
       bytes(block, "queue_above_bytes"), number(block, "staleness", "{:.0f}"),
-      silent > kSilence            ? fmt::format("  {:.0f} s", silent)
-      : number_of_block == slowest ? "  <"
-                                   : "");
+      silent > kSilence ? fmt::format("  {:.0f} s", silent)
+      : name == slowest ? "  <"
+                        : "");
 }
 
 std::string read_status(const std::string& folder) {
@@ -134,11 +142,11 @@ std::string page_of(const Json& run, double now, std::size_t width) {
   page +=
       "block      turn       loss  accuracy  turns/s  waiting  below  above  "
       "stale\n";
-  const int slowest = bottleneck(run.at("blocks"));
+  const std::string slowest = bottleneck(run.at("blocks"));
   const bool is_running = run.value("state", "") == "running";
   for (const Json& block : run.at("blocks"))
     page += row(block, slowest, is_running ? now : 0) + "\n";
-  if (slowest > 0)
+  if (!slowest.empty())
     page +=
         "<  waits least: the others wait for it. below, above: bytes that "
         "wait for it\n";

@@ -119,7 +119,7 @@ TEST(Timetables, AHeadThatGoesOnKeepsItsWeights) {
   Training training(small_experiment(lines));
   at::Tensor before;
   training.watch = [&](const TimedAction& timed) {
-    if (timed.block != 1 || timed.action.turn != 7) return;
+    if (timed.seat != 1 || timed.action.turn != 7) return;
     for (const auto& [name, tensor] : training.block(1).weights())
       if (name == "heads.0.classifier.weight") before = tensor.detach().clone();
   };

@@ -56,16 +56,14 @@ Training::Training(const Experiment& of, std::shared_ptr<Sink> to)
   at::set_num_threads(static_cast<int>(experiment.threads));
   const auto probe = make_probe(experiment, relay_);
   std::vector<Ends> ends = memory_ends(experiment);
-  for (int block = 1; block <= experiment.blocks(); ++block)
-    workers.push_back(make_seat(experiment, block,
-                                std::move(by_block(ends, block)), relay_, {},
-                                probe));
+  for (int seat = 1; seat <= experiment.seats(); ++seat)
+    workers.push_back(make_seat(
+        experiment, seat, std::move(by_block(ends, seat)), relay_, {}, probe));
 }
 
 double Training::run(const Costs& costs,
                      const std::function<void(const TimedAction&)>& seen) {
-  Coordinator coordinator(experiment.length, experiment.blocks(), sink,
-                          nullptr);
+  Coordinator coordinator(experiment.length, experiment.seats(), sink, nullptr);
   if (relay_) relay_->coordinator = &coordinator;
   Seats borrowed;  // they are asked afterwards
   for (const auto& worker : workers)
@@ -91,18 +89,19 @@ Applications Training::train_and_record() {
   run({}, [&](const TimedAction& timed) {
     if (timed.action.op != Op::update) return;
     Applied update{timed.action.turn, timed.action.batch, {}};
-    for (const at::Tensor& gradient : block(timed.block).gradients())
+    for (const at::Tensor& gradient : block(timed.seat).gradients())
       update.gradients.push_back(gradient.defined() ? gradient.clone()
                                                     : gradient);
-    applied[timed.block].push_back(std::move(update));
+    applied[timed.seat].push_back(std::move(update));
   });
   return applied;
 }
 
-NamedTensors Training::weights() const {
+NamedTensors Training::weights(int replica) const {
   NamedTensors all;
   for (const auto& worker : workers)
-    for (auto& named : worker->weights()) all.push_back(std::move(named));
+    if (worker->replica() == replica)
+      for (auto& named : worker->weights()) all.push_back(std::move(named));
   return all;
 }
 

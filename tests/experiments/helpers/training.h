@@ -35,9 +35,10 @@ struct Training {
   /// The same, without watch; returns copies of the gradients with which
   /// weights were stepped.
   Applications train_and_record();
-  /// All weights and statistics, in the order of the layers; heads after the
-  /// block that they belong to.
-  NamedTensors weights() const;
+  /// All weights and statistics of a replica, in the order of the layers; heads
+  /// after the block that they belong to.
+  NamedTensors weights(int replica = 1) const;
+  /// Of replica 1.
   Seat& block(int k) { return *by_block(workers, k); }
 
   Experiment experiment;

@@ -23,7 +23,7 @@ class Keeper : public Program {
     CheckpointKeeper keeper(folder_, std::move(options));
     for (const auto& [turn, accuracy] : turns) {
       keeper.evaluated({.turn = turn, .accuracy = accuracy});
-      save_block(folder_, turn, 1, {{"a", at::ones({1})}}, {});
+      save_block(folder_, turn, {1}, {{"a", at::ones({1})}}, {});
       keeper.saved(turn);
     }
     std::vector<std::int64_t> left;
@@ -57,7 +57,7 @@ TEST_F(Keeper, ForLossTheLeastIsTheBest) {
   CheckpointKeeper keeper(folder_, {.best = Measure{"loss"}});
   for (const auto& [turn, loss] : {std::pair{10, 2.0}, {20, 1.0}, {30, 1.5}}) {
     keeper.evaluated({.turn = turn, .loss = loss});
-    save_block(folder_, turn, 1, {{"a", at::ones({1})}}, {});
+    save_block(folder_, turn, {1}, {{"a", at::ones({1})}}, {});
     keeper.saved(turn);
   }
   EXPECT_EQ(fs::read_symlink(path("best")), "turn-000020");

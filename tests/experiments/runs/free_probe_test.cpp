@@ -126,9 +126,9 @@ std::map<std::pair<std::int64_t, std::int64_t>, double> cosines(
   training.watch = [&](const TimedAction& timed) {
     const Action& action = timed.action;
     if (action.op == Op::forward)
-      for (const auto& [name, tensor] : training.block(timed.block).weights())
-        weights[{timed.block, action.batch}][name] = tensor.detach().clone();
-    if (timed.block == 1 && action.op == Op::backward)
+      for (const auto& [name, tensor] : training.block(timed.seat).weights())
+        weights[{timed.seat, action.batch}][name] = tensor.detach().clone();
+    if (timed.seat == 1 && action.op == Op::backward)
       applied.emplace_back(action.turn, action.batch);
   };
   training.train(costs());

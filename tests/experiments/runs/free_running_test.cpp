@@ -105,12 +105,12 @@ TEST(FreeRun, OfATimetableAppliesEveryBatchOnceInThePhaseOfItsForward) {
   training.watch = [&](const TimedAction& timed) {
     const Action& action = timed.action;
     if (action.op == Op::forward)
-      phases[{timed.block, action.batch}] = action.phase;
+      phases[{timed.seat, action.batch}] = action.phase;
     if (action.op != Op::update) return;
-    EXPECT_EQ(action.batch, next[timed.block]++);
+    EXPECT_EQ(action.batch, next[timed.seat]++);
     const std::int64_t phase = action.batch < 7 ? 0 : action.batch < 14 ? 1 : 2;
     EXPECT_EQ(action.phase, phase);
-    EXPECT_EQ((phases[{timed.block, action.batch}]), phase);
+    EXPECT_EQ((phases[{timed.seat, action.batch}]), phase);
   };
   training.train(costs_with({1, 4, 2}, 1.5, 0.8));
   EXPECT_EQ(next, (std::map<int, std::int64_t>{{1, 20}, {2, 20}, {3, 20}}));
@@ -160,7 +160,7 @@ TEST(FreeRun, X9_EveryBatchIsAppliedOnceByEveryBlock) {
   std::map<int, std::int64_t> next;
   training.watch = [&](const TimedAction& timed) {
     if (timed.action.op == Op::update) {
-      EXPECT_EQ(timed.action.batch, next[timed.block]++);
+      EXPECT_EQ(timed.action.batch, next[timed.seat]++);
     }
   };
   training.train(costs_with({1, 4, 2}, 1.5, 0.8));
@@ -183,9 +183,9 @@ TEST(FreeRun, X5_NothingMovesBeforeTheFirstSignal) {
   int forwards = 0;
   bool updated = false;
   training.watch = [&](const TimedAction& timed) {
-    if (timed.block == 1 && timed.action.op == Op::update) updated = true;
+    if (timed.seat == 1 && timed.action.op == Op::update) updated = true;
     if (updated) return;
-    forwards += timed.block == 1 && timed.action.op == Op::forward;
+    forwards += timed.seat == 1 && timed.action.op == Op::forward;
     EXPECT_EQ(
         difference(without_statistics(training.block(1).weights()), before),
         "");
@@ -206,7 +206,7 @@ Recorded recorded(const std::string& config, const Costs& costs) {
   Training training(small_experiment(config));
   std::vector<std::vector<Action>> done(training.workers.size());
   training.watch = [&](const TimedAction& timed) {
-    by_block(done, timed.block).push_back(timed.action);
+    by_block(done, timed.seat).push_back(timed.action);
   };
   training.train(costs);
   Recorded run{.lines = {}, .weights = training.weights()};
@@ -224,7 +224,7 @@ NamedTensors replayed(const std::string& config,
     simulation.extend(static_cast<int>(k) + 1,
                       with_turns(actions_from_text(lines[k])));
   while (const auto timed = simulation.next())
-    training.block(timed->block).execute(timed->action);
+    training.block(timed->seat).execute(timed->action);
   EXPECT_TRUE(simulation.finished()) << simulation.stuck();
   return training.weights();
 }

@@ -124,7 +124,7 @@ std::map<std::int64_t, double> cosines_of_ddg() {
   for (int block = 1; block <= 3; ++block) keep(block, 0);
   training.watch = [&](const TimedAction& timed) {
     // A turn ends with its update, or with its forward when nothing comes yet.
-    keep(timed.block, timed.action.turn + 1);
+    keep(timed.seat, timed.action.turn + 1);
   };
   training.train();
   const auto gradient = [&](std::int64_t batch,

@@ -226,7 +226,8 @@ TEST(Verify, WantsChangesOfAnEngine) {
 Hashes hashes_of(std::vector<std::pair<int, std::string>> turns) {
   Hashes hashes;
   for (const auto& [turn, hash] : turns)
-    hashes[1].push_back({{.turn = turn, .time = turn * 0.1}, {{"w", hash}}});
+    hashes[{1, 1}].push_back(
+        {{.turn = turn, .time = turn * 0.1}, {{"w", hash}}});
   return hashes;
 }
 

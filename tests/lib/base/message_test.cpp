@@ -9,14 +9,15 @@ namespace sluice::message_test {
 TEST(MessageKinds, HaveNames) {
   EXPECT_EQ(name_of(MessageKind::activation), "activation");
   EXPECT_EQ(name_of(MessageKind::failure), "failure");
+  EXPECT_EQ(name_of(MessageKind::exchange), "exchange");
 }
 
 TEST(MessageKinds, OutsideTheListAreRefused) {
   EXPECT_FALSE(is_message_kind(0));
   EXPECT_TRUE(is_message_kind(1));
-  EXPECT_TRUE(is_message_kind(11));
-  EXPECT_FALSE(is_message_kind(12));
-  EXPECT_THROW(name_of(MessageKind{12}), InternalError);
+  EXPECT_TRUE(is_message_kind(12));
+  EXPECT_FALSE(is_message_kind(13));
+  EXPECT_THROW(name_of(MessageKind{13}), InternalError);
 }
 
 TEST(PayloadBytes, AddUpOverTheTensors) {

@@ -111,7 +111,7 @@ TEST_F(Safetensors, NamesAMissingFile) {
 
 TEST_F(Checkpoint, IsWholeOnlyWhenItIsFinished) {
   const NamedTensors weights = {{"layers.0.weight", at::rand({2})}};
-  save_block(folder_, 7, 1, weights, {});
+  save_block(folder_, 7, {1}, weights, {});
   EXPECT_FALSE(fs::exists(checkpoint_folder(folder_, 7)));
   finish_checkpoint(folder_, 7);
   const NamedTensors back = load_weights(checkpoint_folder(folder_, 7));
@@ -120,8 +120,8 @@ TEST_F(Checkpoint, IsWholeOnlyWhenItIsFinished) {
 }
 
 TEST_F(Checkpoint, OfSeveralBlocksIsReadAsOneModel) {
-  save_block(folder_, 0, 1, {{"layers.0.weight", at::ones({1})}}, {});
-  save_block(folder_, 0, 2, {{"layers.1.weight", at::zeros({1})}}, {});
+  save_block(folder_, 0, {1}, {{"layers.0.weight", at::ones({1})}}, {});
+  save_block(folder_, 0, {2}, {{"layers.1.weight", at::zeros({1})}}, {});
   finish_checkpoint(folder_, 0);
   const NamedTensors into = {{"layers.1.weight", at::ones({1})},
                              {"layers.0.weight", at::zeros({1})}};
@@ -131,7 +131,7 @@ TEST_F(Checkpoint, OfSeveralBlocksIsReadAsOneModel) {
 }
 
 TEST_F(Checkpoint, KeepsStateApartFromWeights) {
-  save_block(folder_, 0, 1, {{"layers.0.weight", at::ones({1})}},
+  save_block(folder_, 0, {1}, {{"layers.0.weight", at::ones({1})}},
              {{"layers.0.weight.momentum", at::ones({1})}});
   finish_checkpoint(folder_, 0);
   const std::string checkpoint = checkpoint_folder(folder_, 0);
@@ -143,10 +143,10 @@ TEST_F(Checkpoint, KeepsStateApartFromWeights) {
 
 TEST_F(Checkpoint, IsFoundByItsTurnWhenItIsWhole) {
   for (const int turn : {0, 120, 1234567}) {
-    save_block(folder_, turn, 1, {{"a", at::ones({1})}}, {});
+    save_block(folder_, turn, {1}, {{"a", at::ones({1})}}, {});
     finish_checkpoint(folder_, turn);
   }
-  save_block(folder_, 130, 1, {{"a", at::ones({1})}}, {});  // not finished
+  save_block(folder_, 130, {1}, {{"a", at::ones({1})}}, {});  // not finished
   fs::create_directory_symlink("turn-000120", path("best"));
   std::vector<std::int64_t> turns;
   for (const auto& [turn, found] : find_checkpoints(folder_)) {
@@ -197,7 +197,7 @@ TEST_F(AtomicFile, NamesTheFolderThatIsMissing) {
 
 TEST_F(Checkpoint, ReplacesOneOfTheSameTurn) {
   for (const double value : {1., 2.}) {
-    save_block(folder_, 5, 1, {{"x", at::full({1}, value)}}, {});
+    save_block(folder_, 5, {1}, {{"x", at::full({1}, value)}}, {});
     finish_checkpoint(folder_, 5);
   }
   const NamedTensors weights = load_weights(checkpoint_folder(folder_, 5));
@@ -206,16 +206,16 @@ TEST_F(Checkpoint, ReplacesOneOfTheSameTurn) {
 }
 
 TEST_F(Checkpoint, ThatIsRemovedIsGone) {
-  save_block(folder_, 5, 1, {{"x", at::ones({1})}}, {});
+  save_block(folder_, 5, {1}, {{"x", at::ones({1})}}, {});
   finish_checkpoint(folder_, 5);
   remove_checkpoint(checkpoint_folder(folder_, 5));
   EXPECT_TRUE(fs::is_empty(folder_));
 }
 
 TEST_F(Checkpoint, ThatWasNotFinishedIsRemovedAloneOfAll) {
-  save_block(folder_, 5, 1, {{"x", at::ones({1})}}, {});
+  save_block(folder_, 5, {1}, {{"x", at::ones({1})}}, {});
   finish_checkpoint(folder_, 5);
-  save_block(folder_, 6, 1, {{"x", at::ones({1})}}, {});
+  save_block(folder_, 6, {1}, {{"x", at::ones({1})}}, {});
   write("turn.partial", "somebody else's");
   remove_partial_checkpoints(folder_);
   EXPECT_FALSE(fs::exists(checkpoint_folder(folder_, 6) + ".partial"));

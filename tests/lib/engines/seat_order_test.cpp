@@ -24,7 +24,7 @@ Plans plans_of_two_executors() {
 std::string text_of(const std::vector<SeatAction>& actions) {
   std::string text;
   for (const SeatAction& each : actions)
-    text += std::to_string(each.block) + to_text(each.action) + " ";
+    text += std::to_string(each.seat) + to_text(each.action) + " ";
   return text;
 }
 

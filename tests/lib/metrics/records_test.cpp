@@ -93,15 +93,15 @@ TEST(Records, ThatGoToTheRunAloneComeBack) {
   read_again<records::Status>(
       R"({"kind":"status","turn":3,"block":1,"batch":2,"clock":10.5,"waiting_s":0.5,"queue_below_bytes":0,"queue_above_bytes":64})");
   read_again<records::Action>(
-      R"({"kind":"action","block":1,"turn":3,"batch":2,"name":"B2","category":"backward","start":10.5,"end":11.0,"waiting_bytes":64,"staleness":1})");
+      R"({"kind":"action","seat":1,"turn":3,"batch":2,"name":"B2","category":"backward","start":10.5,"end":11.0,"waiting_bytes":64,"staleness":1})");
   read_again<records::Sent>(
-      R"({"kind":"sent","block":1,"turn":3,"peer":2,"message":"activation","batch":2,"round":1,"start":10.5,"end":11.0})");
+      R"({"kind":"sent","seat":1,"turn":3,"peer":2,"message":"activation","batch":2,"round":1,"start":10.5,"end":11.0})");
   read_again<records::Taken>(
-      R"({"kind":"taken","block":1,"turn":3,"peer":2,"message":"gradient","batch":2,"start":10.5,"end":11.0})");
+      R"({"kind":"taken","seat":1,"turn":3,"peer":2,"message":"gradient","batch":2,"start":10.5,"end":11.0})");
   read_again<records::Actions>(
       R"({"kind":"actions","block":1,"phase":0,"actions":"F0 B0 U0"})");
   read_again<records::ClockOffset>(
-      R"({"kind":"clock_offset","block":1,"offset_s":0.5,"uncertainty_s":0.25})");
+      R"({"kind":"clock_offset","seat":1,"offset_s":0.5,"uncertainty_s":0.25})");
 }
 
 TEST(Records, AreNothingOfAnotherKind) {

@@ -51,7 +51,7 @@ TEST(SimulatedTrace, HasASliceForEveryAction) {
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const TimedAction& timed = timeline[i];
     EXPECT_EQ(slices[i].at("name"), to_text(timed.action));
-    EXPECT_EQ(slices[i].at("tid"), timed.block);
+    EXPECT_EQ(slices[i].at("tid"), timed.seat);
     EXPECT_EQ(slices[i].at("ts"), timed.start * 1e6);
     EXPECT_EQ(slices[i].at("dur"), (timed.end - timed.start) * 1e6);
     EXPECT_EQ(slices[i].at("args").at("batch"), timed.action.batch);

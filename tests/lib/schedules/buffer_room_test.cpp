@@ -49,7 +49,7 @@ std::vector<Action> upper_actions(const ReplayOptions& options,
   std::vector<Action> actions;
   refill();
   while (const auto timed = simulation.next()) {
-    if (timed->block == 2) actions.push_back(timed->action);
+    if (timed->seat == 2) actions.push_back(timed->action);
     refill();
   }
   EXPECT_TRUE(simulation.finished()) << simulation.stuck();

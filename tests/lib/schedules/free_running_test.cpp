@@ -248,7 +248,7 @@ Timeline timeline_of(const std::vector<Traits>& boundaries, const Costs& costs,
 std::vector<Action> done_by(int block, const Timeline& timeline) {
   std::vector<Action> actions;
   for (const TimedAction& timed : timeline)
-    if (timed.block == block) actions.push_back(timed.action);
+    if (timed.seat == block) actions.push_back(timed.action);
   return actions;
 }
 
@@ -322,7 +322,7 @@ TEST(FreeSchedule, X9_AppliesEveryBatchOnce) {
 double end_of(int block, Op op, const Timeline& timeline) {
   double end = 0;
   for (const TimedAction& timed : timeline)
-    if (timed.block == block && timed.action.op == op)
+    if (timed.seat == block && timed.action.op == op)
       end = std::max(end, timed.end);
   return end;
 }

@@ -39,7 +39,7 @@ RunPlan plan_of(const Shape& shape) {
 std::string text_of(const std::vector<SeatAction>& actions) {
   std::string text;
   for (const SeatAction& each : actions)
-    text += (text.empty() ? "" : " ") + std::to_string(each.block) +
+    text += (text.empty() ? "" : " ") + std::to_string(each.seat) +
             to_text(each.action);
   return text;
 }
@@ -84,10 +84,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes, EveryInterleaved,
 TEST_P(EveryInterleaved, DoesOfEveryBlockWhatItsOwnListSays) {
   const Grant grant{.end_turn = 3, .evaluation_batches = 2, .checkpoint = true};
   for (int executor = 0; executor < shape_.executors; ++executor)
-    for (const int block : blocks_of(plan_, executor)) {
+    for (const int block : seats_of(plan_, executor)) {
       std::vector<Action> mine;
       for (const SeatAction& each : executor_actions(plan_, executor, grant))
-        if (each.block == block) mine.push_back(each.action);
+        if (each.seat == block) mine.push_back(each.action);
       EXPECT_EQ(mine, actions_of(by_block(plan_.blocks, block), grant));
     }
 }
@@ -117,7 +117,7 @@ TEST_P(EveryInterleaved, NoExecutorDoesTwoThingsAtOnce) {
   for (const TimedAction& timed : simulate(
            plan_, costs, capacities_of(plan_, 0), sample_grant(plan_, 3))) {
     double& free = free_since[static_cast<std::size_t>(
-        plan_.blocks.front().seating.executor_of(timed.block))];
+        plan_.blocks.front().seating.executor_of(timed.seat))];
     EXPECT_GE(timed.start, free);
     free = timed.end;
   }

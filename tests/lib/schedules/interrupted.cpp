@@ -31,7 +31,7 @@ std::vector<std::vector<Action>> run_through(const std::vector<Grant>& grants,
         is_anew = true;
       }
     if (const auto timed = simulation.next())
-      by_block(lines, timed->block).push_back(timed->action);
+      by_block(lines, timed->seat).push_back(timed->action);
     else if (!is_anew)
       break;
   }

@@ -191,7 +191,7 @@ TEST(Pipelines, OfTwoSegmentsDontWaitForEachOther) {
   const auto timeline = timeline_of(plan, capacities_of(plan, 2));
   double lower = 0;
   for (const TimedAction& timed : timeline)
-    if (timed.block <= 2) lower = std::max(lower, timed.end);
+    if (timed.seat <= 2) lower = std::max(lower, timed.end);
   EXPECT_EQ(lower, (4 + 2 - 1) * Times().all());
 }
 

@@ -178,7 +178,7 @@ std::vector<Done> what_was_done(const Case& made,
                                 const std::vector<TimedAction>& timeline) {
   std::vector<Done> done(made.plan.blocks.size());
   for (const TimedAction& timed : timeline)
-    ++by_block(done, timed.block)[{timed.action.op, timed.action.batch}];
+    ++by_block(done, timed.seat)[{timed.action.op, timed.action.batch}];
   return done;
 }
 

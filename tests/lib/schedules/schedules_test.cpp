@@ -39,7 +39,7 @@ TEST(Action, IsReadBackFromItsText) {
 }
 
 TEST(Action, OfAnUnknownKindIsNamed) {
-  for (const char* text : {"F0 X3", "F", "Fx", "F-1", "F1x"})
+  for (const char* text : {"F0 Q3", "F", "Fx", "F-1", "F1x"})
     EXPECT_THROW(actions_from_text(text), UserError) << text;
 }
 
@@ -190,7 +190,7 @@ std::string times_of(const RunPlan& plan, int block) {
   std::string text;
   for (const TimedAction& timed :
        simulate(plan, costs, std::vector<Capacity>(1, {9, 9}), actions))
-    if (timed.block == block && timed.action.op != Op::update)
+    if (timed.seat == block && timed.action.op != Op::update)
       text += fmt::format("{}{} {:g}-{:g}", text.empty() ? "" : ", ",
                           to_text(timed.action), timed.start, timed.end);
   return text;

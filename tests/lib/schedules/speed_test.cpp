@@ -126,7 +126,7 @@ TEST(Costs, OfAMessageAreItsBytesAndTheLatency) {
   costs.bandwidth = 100;
   costs.bytes = {{.activation = 200}};
   for (const TimedAction& timed : timeline_of(kLocal, costs, 1)) {
-    if (timed.block == 2 && timed.action.op == Op::forward) {
+    if (timed.seat == 2 && timed.action.op == Op::forward) {
       EXPECT_NEAR(timed.start, 1 + 2 + 0.5, 1e-12);
     }
   }

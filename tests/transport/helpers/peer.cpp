@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
+#include "tests/transport/peer_chain.h"
 #include "tests/transport/test_secret.h"
 #include "transport/meeting/rendezvous.h"
 
@@ -22,21 +23,23 @@ constexpr int kBatches = 20;
 
 // Block 1 makes messages; each block above adds one tensor; the last one turns
 // them round as gradients. Block 1 reports how many tensors came back.
-void relay(Neighbours& links) {
+void relay(Joined& links, std::uint32_t block, std::uint32_t blocks) {
+  Link* const below = block > 1 ? &links.peers.at(block - 1) : nullptr;
+  Link* const above = block < blocks ? &links.peers.at(block + 1) : nullptr;
   for (int batch = 0; batch < kBatches; ++batch) {
     Message message{.batch = batch};
-    if (links.below.receiver) message = *links.below.receiver->receive();
+    if (below) message = *below->receiver->receive();
     message.tensors.push_back({.name = "h",
                                .sizes = {1000},
                                .strides = {1},
                                .buffer = allocate_buffer(4000)});
-    if (links.above.sender) {
-      links.above.sender->send(std::move(message));
-      message = *links.above.receiver->receive();
+    if (above) {
+      above->sender->send(std::move(message));
+      message = *above->receiver->receive();
     }
     message.kind = MessageKind::gradient;
-    if (links.below.sender) {
-      links.below.sender->send(std::move(message));
+    if (below) {
+      below->sender->send(std::move(message));
     } else {
       message.kind = MessageKind::record;
       links.control.sender->send(std::move(message));
@@ -51,10 +54,10 @@ int run(int argc, char** argv) {
   const std::uint32_t block = argc > 3 ? std::atoi(argv[3]) : 1;
   const std::uint32_t blocks = argc > 4 ? std::atoi(argv[4]) : 1;
   IoThread io;
-  Neighbours links = join(io, argv[2], block, {}, {},
-                          {.blocks = blocks, .secret = test_secret()});
+  Joined links = join(io, argv[2], block, chain_peers(block, blocks),
+                      {.blocks = blocks, .secret = test_secret()});
   if (mode == "relay") {
-    relay(links);
+    relay(links, block, blocks);
   } else if (mode == "die_waited_for") {
     links.control.receiver->receive();
     std::raise(SIGKILL);

@@ -76,7 +76,7 @@ int run(int argc, char** argv) {
     say(rendezvous.address());
     link = std::move(rendezvous.accept_workers().front());
   } else {
-    link = std::move(join(io, argv[3], 1, {}, {}, options()).control);
+    link = std::move(join(io, argv[3], 1, {}, options()).control);
   }
   play(link, argv[2]);
 }

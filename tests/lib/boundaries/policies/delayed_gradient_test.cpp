@@ -149,8 +149,8 @@ TEST(DelayedGradient, G5_KeepsAtMostKMinusKPlusOneBatches) {
   Training training(small_experiment(kTwoLayers + rate(0.1) + ddg("stash")));
   std::map<int, std::size_t> most;
   training.watch = [&](const TimedAction& timed) {
-    std::size_t& longest = most[timed.block];
-    longest = std::max(longest, training.block(timed.block).flights());
+    std::size_t& longest = most[timed.seat];
+    longest = std::max(longest, training.block(timed.seat).flights());
   };
   training.train();
   EXPECT_EQ(most, (std::map<int, std::size_t>{{1, 3}, {2, 2}, {3, 1}}));

@@ -123,14 +123,14 @@ TEST_P(EveryMethod, X5_NothingMovesBeforeTheFirstSignal) {
     before.push_back(learned_weights(training.block(block)));
   std::vector<int> looks(3);
   training.watch = [&](const TimedAction& timed) {
-    const auto index = static_cast<std::size_t>(timed.block) - 1;
+    const auto index = static_cast<std::size_t>(timed.seat) - 1;
     if (!is_before_signal(experiment.plans[0].blocks[index], timed.action))
       return;
     ++looks[index];
     EXPECT_EQ(
-        difference(learned_weights(training.block(timed.block)), before[index]),
+        difference(learned_weights(training.block(timed.seat)), before[index]),
         "")
-        << "block " << timed.block;
+        << "block " << timed.seat;
   };
   training.train();
   EXPECT_THAT(looks, testing::Each(testing::Gt(0)));
@@ -140,12 +140,12 @@ TEST_P(EveryMethod, X6_KeepsNoMoreBatchesThanItsDelayAndOneMore) {
   const Experiment experiment = small_experiment(net());
   Training training(experiment);
   training.watch = [&](const TimedAction& timed) {
-    const BlockPlan& plan = by_block(experiment.plans[0].blocks, timed.block);
+    const BlockPlan& plan = by_block(experiment.plans[0].blocks, timed.seat);
     const bool backward_first =
         plan.order == Order::backward_first && plan.delay > 0;
     const auto most =
         static_cast<std::size_t>(plan.delay + (backward_first ? 0 : 1));
-    const Seat& worker = training.block(timed.block);
+    const Seat& worker = training.block(timed.seat);
     EXPECT_LE(worker.flights(), most);
     const bool replays = plan.delay > 0 && plan.weights.replays();
     EXPECT_LE(worker.graphs(), replays ? 0 : most);

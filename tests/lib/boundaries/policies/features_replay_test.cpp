@@ -106,11 +106,11 @@ TEST(FeaturesReplay, R4_KeepsInputsOnly) {
   Training training(small_experiment(kNet + rate(0.1) + replay()));
   std::map<int, std::size_t> most;
   training.watch = [&](const TimedAction& timed) {
-    Seat& worker = training.block(timed.block);
-    std::size_t& longest = most[timed.block];
+    Seat& worker = training.block(timed.seat);
+    std::size_t& longest = most[timed.seat];
     longest = std::max(longest, worker.flights());
     // The last block's play is its graph pass.
-    EXPECT_TRUE(timed.block == 3 || worker.graphs() == 0);
+    EXPECT_TRUE(timed.seat == 3 || worker.graphs() == 0);
   };
   training.train();
   EXPECT_EQ(most, (std::map<int, std::size_t>{{1, 3}, {2, 2}, {3, 1}}));

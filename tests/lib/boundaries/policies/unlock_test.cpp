@@ -101,7 +101,7 @@ std::vector<std::vector<double>> forwards(bool unlocks) {
   std::vector<std::vector<double>> starts(4);
   for (const TimedAction& timed : simulate(plan, costs, capacities, actions))
     if (timed.action.op == Op::forward)
-      by_block(starts, timed.block).push_back(timed.start);
+      by_block(starts, timed.seat).push_back(timed.start);
   return starts;
 }
 

@@ -25,7 +25,7 @@ Trained trained(const std::string& lines) {
   Training training(small_experiment(lines));
   Trained done;
   training.watch = [&](const TimedAction& timed) {
-    done.graphs = std::max(done.graphs, training.block(timed.block).graphs());
+    done.graphs = std::max(done.graphs, training.block(timed.seat).graphs());
   };
   training.train();
   done.weights = training.weights();

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/tensors/tensors.h"
+
+namespace sluice {
+
+/// Tensors as lines of elements, as they lie in memory, one after the other:
+/// what replicas cut into equal parts. Undefined ones have no elements. Each
+/// line begins at a multiple of kLine, so that a cut at such a multiple leaves
+/// pieces that messages can share (kAlignment).
+class Flat {
+ public:
+  /// Shares their storage; what doesn't lie dense is copied.
+  explicit Flat(const Tensors& tensors);
+  /// Elements [begin, end) of the whole, as pieces of the tensors: each one
+  /// line.
+  Tensors range(std::int64_t begin, std::int64_t end) const;
+  /// Those between the lines included.
+  std::int64_t elements() const { return elements_; }
+  /// A hash of which tensors there are, their types, sizes and strides: the
+  /// same for all replicas, or element i of one would be another of the other.
+  std::int64_t layout() const { return layout_; }
+  /// The tensors themselves.
+  const Tensors& tensors() const { return tensors_; }
+
+ private:
+  Tensors tensors_;
+  Tensors lines_;
+  std::int64_t elements_ = 0;
+  std::int64_t layout_ = 0;
+};
+
+/// Elements: a line of the processor's cache, for the types that there are.
+inline constexpr std::int64_t kLine = 64;
+
+/// Part i of n of so many elements, at multiples of kLine: [begin, end).
+struct Part {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+Part part_of(std::int64_t elements, std::int64_t i, std::int64_t n);
+
+}  // namespace sluice

@@ -1,0 +1,136 @@
+#include "lib/replicas/groups/links.h"
+
+#include <optional>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/replicas/flat.h"
+#include "lib/tensors/pack.h"
+
+namespace sluice {
+namespace {
+
+/// The two messages of a sum that a replica sends to each other one: its
+/// elements of the other's part, and the sums of its own part.
+enum class Step : std::int64_t { elements, sums };
+
+class LinksGroup final : public Group {
+ public:
+  LinksGroup(std::vector<Link> links, int member, std::string name)
+      : links_(std::move(links)), member_(member), name_(std::move(name)) {}
+  ~LinksGroup() override {
+    for (Link& link : links_)
+      if (link.sender) link.sender->close();
+  }
+  LinksGroup(const LinksGroup&) = delete;
+  LinksGroup& operator=(const LinksGroup&) = delete;
+
+  int members() const override { return static_cast<int>(links_.size()); }
+  int member() const override { return member_; }
+
+  void start_sum(Tensors mine) override {
+    const at::NoGradGuard no_grad;
+    SLUICE_CHECK(!mine_, "{}: a sum begins before the last one has ended",
+                 name_);
+    mine_.emplace(mine);
+    for (int other = 1; other <= members(); ++other)
+      if (other != member_) send(other, Step::elements, range(*mine_, other));
+  }
+
+  Tensors finish_sum() override {
+    const at::NoGradGuard no_grad;
+    Tensors sums;
+    for (const at::Tensor& tensor : mine_->tensors())
+      sums.push_back(tensor.defined() ? at::empty_like(tensor) : at::Tensor());
+    const Flat out(sums);
+    add_own_part(out);
+    for (int other = 1; other <= members(); ++other)
+      if (other != member_) send(other, Step::sums, range(out, member_));
+    for (int other = 1; other <= members(); ++other)
+      if (other != member_) copy(receive(other, Step::sums), range(out, other));
+    mine_.reset();
+    ++sums_;
+    return sums;
+  }
+
+  /// What has come is enough only for the first step.
+  bool is_ready() const override {
+    for (const Link& link : links_)
+      if (link.receiver && !link.receiver->ready()) return false;
+    return true;
+  }
+
+ private:
+  Tensors range(const Flat& of, int member) const {
+    const Part part = part_of(of.elements(), member - 1, members());
+    return of.range(part.begin, part.end);
+  }
+
+  /// In the order of the replicas.
+  void add_own_part(const Flat& out) {
+    Tensors sum = range(out, member_);
+    std::vector<Tensors> parts;
+    for (int each = 1; each <= members(); ++each)
+      parts.push_back(each == member_ ? range(*mine_, member_)
+                                      : receive(each, Step::elements));
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      at::add_out(sum[i], parts[0].at(i), parts[1].at(i));
+      for (std::size_t r = 2; r < parts.size(); ++r)
+        sum[i].add_(parts[r].at(i));
+    }
+  }
+
+  Link& link_to(int other) {
+    return links_.at(static_cast<std::size_t>(other) - 1);
+  }
+
+  void send(int other, Step step, const Tensors& pieces) {
+    Message message{.kind = MessageKind::exchange,
+                    .batch = sums_,
+                    .turn = mine_->layout(),
+                    .round = static_cast<std::int64_t>(step)};
+    pack(pieces, "x", message);
+    link_to(other).sender->send(std::move(message));
+  }
+
+  Tensors receive(int other, Step step) {
+    const std::optional<Message> message = link_to(other).receiver->receive();
+    if (!message)
+      throw PeerGone("{}: replica {} has ended, and replica {} waits for it",
+                     name_, other, member_);
+    const bool is_it = message->kind == MessageKind::exchange &&
+                       message->batch == sums_ &&
+                       message->round == static_cast<std::int64_t>(step);
+    SLUICE_CHECK(is_it,
+                 "{}: replica {} expected part {} of sum {} of replica {}",
+                 name_, member_, static_cast<int>(step), sums_, other);
+    SLUICE_CHECK(message->turn == mine_->layout(),
+                 "{}: replicas {} and {} lay out what they sum differently",
+                 name_, member_, other);
+    return unpack(*message, "x");
+  }
+
+  static void copy(const Tensors& from, const Tensors& to) {
+    SLUICE_CHECK(from.size() == to.size(), "{} pieces for {}", from.size(),
+                 to.size());
+    for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
+  }
+
+  std::vector<Link> links_;
+  const int member_;
+  const std::string name_;
+  std::optional<Flat> mine_;  // that is being summed
+  std::int64_t sums_ = 0;     // that are over
+};
+
+}  // namespace
+
+std::unique_ptr<Group> links_group(std::vector<Link> links, int member,
+                                   std::string name) {
+  return std::make_unique<LinksGroup>(std::move(links), member,
+                                      std::move(name));
+}
+
+}  // namespace sluice

@@ -1,0 +1,129 @@
+#include "lib/replicas/groups/memory.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "lib/base/error.h"
+#include "lib/replicas/sums.h"
+
+namespace sluice {
+namespace {
+
+/// One sum: what each replica has published.
+struct Sum {
+  std::vector<Tensors> parts;
+  std::size_t published = 0;
+  std::size_t taken = 0;
+
+  bool is_complete() const { return published == parts.size(); }
+};
+
+/// What the members share.
+struct Table {
+  std::mutex mutex;  // guards all below
+  std::condition_variable changed;
+  std::deque<Sum> sums;   // that not all have taken
+  std::int64_t over = 0;  // number of those that all have
+  std::vector<bool> gone;
+
+  Sum& at(std::int64_t number, std::size_t members) {
+    const auto index = static_cast<std::size_t>(number - over);
+    while (sums.size() <= index)
+      sums.push_back({std::vector<Tensors>(members)});
+    return sums[index];
+  }
+};
+
+class MemoryGroup final : public Group {
+ public:
+  MemoryGroup(std::shared_ptr<Table> table, int member, Deadline deadline,
+              std::string name)
+      : table_(std::move(table)),
+        member_(member),
+        deadline_(deadline),
+        name_(std::move(name)) {}
+  ~MemoryGroup() override {
+    const std::lock_guard lock(table_->mutex);
+    table_->gone[index()] = true;
+    table_->changed.notify_all();
+  }
+  MemoryGroup(const MemoryGroup&) = delete;
+  MemoryGroup& operator=(const MemoryGroup&) = delete;
+
+  int members() const override { return static_cast<int>(table_->gone.size()); }
+  int member() const override { return member_; }
+
+  void start_sum(Tensors mine) override {
+    const std::lock_guard lock(table_->mutex);
+    Sum& sum = table_->at(published_++, table_->gone.size());
+    sum.parts[index()] = std::move(mine);
+    ++sum.published;
+    table_->changed.notify_all();
+  }
+
+  Tensors finish_sum() override { return sum_in_order(take()); }
+
+  bool is_ready() const override {
+    const std::lock_guard lock(table_->mutex);
+    return table_->at(taken_, table_->gone.size()).is_complete();
+  }
+
+ private:
+  std::size_t index() const { return static_cast<std::size_t>(member_) - 1; }
+
+  /// What all have published.
+  std::vector<Tensors> take() {
+    std::unique_lock lock(table_->mutex);
+    const auto members = table_->gone.size();
+    const std::int64_t number = taken_++;
+    const auto is_over = [&] {
+      const Sum& sum = table_->at(number, members);
+      return sum.is_complete() || lost(sum) != 0;
+    };
+    if (!table_->changed.wait_for(lock, deadline_, is_over))
+      throw LinkError("{}: replica {} has waited {} s for the others", name_,
+                      member_, deadline_.count() / 1000);
+    Sum& sum = table_->at(number, members);
+    if (!sum.is_complete())
+      throw PeerGone("{}: replica {} is gone", name_, lost(sum));
+    std::vector<Tensors> parts = sum.parts;
+    ++sum.taken;
+    while (!table_->sums.empty() && table_->sums.front().taken == members) {
+      table_->sums.pop_front();
+      ++table_->over;
+    }
+    return parts;
+  }
+
+  /// A replica that is gone and has not published its part; 0: none.
+  int lost(const Sum& sum) const {
+    for (std::size_t i = 0; i < table_->gone.size(); ++i)
+      if (table_->gone[i] && sum.parts[i].empty())
+        return static_cast<int>(i) + 1;
+    return 0;
+  }
+
+  const std::shared_ptr<Table> table_;
+  const int member_;
+  const Deadline deadline_;
+  const std::string name_;
+  std::int64_t published_ = 0;  // sums
+  std::int64_t taken_ = 0;      // sums
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Group>> memory_group(int members, Deadline deadline,
+                                                 const std::string& name) {
+  const auto table = std::make_shared<Table>();
+  table->gone.resize(static_cast<std::size_t>(members));
+  std::vector<std::unique_ptr<Group>> all;
+  for (int member = 1; member <= members; ++member)
+    all.push_back(std::make_unique<MemoryGroup>(table, member, deadline, name));
+  return all;
+}
+
+}  // namespace sluice

@@ -1,0 +1,90 @@
+#include "lib/schedules/replicas.h"
+
+#include <fmt/format.h>
+
+#include "lib/base/error.h"
+#include "lib/schedules/executors.h"
+#include "lib/schedules/free_running.h"
+#include "lib/schedules/plan.h"
+
+namespace sluice {
+namespace {
+
+void check(const RunPlan& one) {
+  if (runs_free(one))
+    throw UserError(
+        "replicas.count above 1 goes with schedule = 'lockstep' only: leave "
+        "schedule out");
+  if (one.model_norm)
+    throw UserError(
+        "clip.scope = 'model' takes the norm before the replicas' gradients "
+        "are summed: with replicas use clip.scope = 'block'");
+  for (const BlockPlan& block : one.blocks)
+    if (block.learns || block.forwards_data())
+      throw UserError(
+          "boundary {}: its synthesizer or input model learns by itself, and "
+          "would be another one in each replica: with replicas choose a policy "
+          "without one",
+          block.learns ? block.block : block.block - 1);
+}
+
+}  // namespace
+
+RunPlan with_replicas(const RunPlan& one, int replicas,
+                      const ReplicaExchange& exchange, bool stagger) {
+  SLUICE_CHECK(one.replicas == 1, "replicas of {} replicas", one.replicas);
+  if (replicas == 1) return one;
+  check(one);
+  RunPlan all = one;
+  all.replicas = replicas;
+  all.blocks.clear();
+  const int depth = one.depth();
+  for (int replica = 1; replica <= replicas; ++replica) {
+    for (BlockPlan block : one.blocks) {
+      block.replica = replica;
+      block.seats_before = (replica - 1) * depth;
+      block.seating.first = (replica - 1) * executors_of(one);
+      block.micro_batches.replicas = replicas;
+      block.micro_batches.replica = replica;
+      block.exchange = exchange;
+      block.exchange.members = replicas;
+      if (stagger)
+        block.exchange.offset = (block.block - 1) * exchange.every / depth;
+      all.blocks.push_back(std::move(block));
+    }
+  }
+  return all;
+}
+
+RunPlan first_replica(const RunPlan& plan) {
+  RunPlan one = plan;
+  one.replicas = 1;
+  one.blocks.resize(static_cast<std::size_t>(plan.depth()));
+  for (BlockPlan& block : one.blocks) {
+    block.exchange = {};
+    block.micro_batches.replicas = 1;
+  }
+  return one;
+}
+
+std::string SeatNames::of(int seat) const {
+  return replicas == 1 ? fmt::format("block {}", seat)
+                       : fmt::format("block {} of replica {}", block_of(seat),
+                                     replica_of(seat));
+}
+
+std::string SeatNames::short_of(int seat) const {
+  return replicas == 1
+             ? fmt::format("block {}", seat)
+             : fmt::format("block {}.{}", block_of(seat), replica_of(seat));
+}
+
+SeatNames seat_names(const RunPlan& plan) {
+  return {plan.depth(), plan.replicas};
+}
+
+std::string name_of_seat(const RunPlan& plan, int seat) {
+  return seat_names(plan).of(seat);
+}
+
+}  // namespace sluice

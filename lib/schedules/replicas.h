@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace sluice {
+
+struct RunPlan;
+
+/// What the replicas of a block sum over all of them.
+enum class Exchanged : std::uint8_t {
+  nothing,
+  gradients,   ///< of a window, before the update that applies them
+  weights,     ///< after an update
+  old_weights  ///< before an update, which then takes account of the sum
+};
+
+/// When a block's replicas meet: each publishes, then takes what all have
+/// published.
+struct ReplicaExchange {
+  Exchanged what = Exchanged::nothing;
+  /// Updates from one exchange of weights to the next, and how many updates
+  /// earlier than the multiples of that number this block has its own.
+  std::int64_t every = 1;
+  std::int64_t offset = 0;
+  /// Whether evaluations and checkpoints, too, need a sum over the replicas:
+  /// what they have isn't the same then.
+  bool agrees = false;
+  int members = 1;  ///< replicas of the block
+
+  bool operator==(const ReplicaExchange&) const = default;
+};
+
+/// The plan of so many replicas, of which each has all blocks, made from that
+/// of one. `exchange` is for all blocks, members and offset left out; `stagger`
+/// spreads the exchanges of the blocks' weights over the updates between two.
+/// Throws UserError where the plan admits no replicas.
+RunPlan with_replicas(const RunPlan& one, int replicas,
+                      const ReplicaExchange& exchange, bool stagger = false);
+
+/// The plan of replica 1 as if it were the only one.
+RunPlan first_replica(const RunPlan& plan);
+
+/// What seats are called for people.
+struct SeatNames {
+  int depth = 1;  ///< blocks of a replica
+  int replicas = 1;
+
+  int block_of(int seat) const { return (seat - 1) % depth + 1; }
+  int replica_of(int seat) const { return (seat - 1) / depth + 1; }
+  /// "block 2", or "block 2 of replica 3" where there are several.
+  std::string of(int seat) const;
+  /// "block 2", or "block 2.3".
+  std::string short_of(int seat) const;
+};
+
+SeatNames seat_names(const RunPlan& plan);
+std::string name_of_seat(const RunPlan& plan, int seat);
+
+}  // namespace sluice

@@ -1,0 +1,64 @@
+// What the replicas of simulated blocks exchange.
+#include <algorithm>
+
+#include "lib/base/by_block.h"
+#include "lib/base/error.h"
+#include "lib/schedules/simulation.h"
+
+namespace sluice {
+
+void Simulation::meet(int seat, const Action& action, double end) {
+  if (action.op != Op::exchange && action.op != Op::settle) return;
+  const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
+  Lane& lane = by_block(lanes_, seat);
+  const bool publishes = action.op == Op::exchange;
+  const std::int64_t number = publishes ? lane.published++ : lane.settled++;
+  Meeting& meeting = meetings_[{mine.block, number}];
+  if (!publishes) {
+    if (++meeting.settled == mine.exchange.members)
+      meetings_.erase({mine.block, number});
+    return;
+  }
+  SLUICE_CHECK(meeting.published == 0 || (meeting.turn == action.turn &&
+                                          meeting.round == action.round),
+               "block {}: its replicas exchange those of turns {} and {}",
+               mine.block, meeting.turn, action.turn);
+  meeting.turn = action.turn;
+  meeting.round = action.round;
+  meeting.all_published = std::max(meeting.all_published, end);
+  if (++meeting.published < mine.exchange.members) return;
+  const RunPlan& now = plan(action.phase);
+  for (int other = mine.block; other <= std::ssize(lanes_);
+       other += now.depth())
+    forget(other);
+}
+
+const Simulation::Meeting* Simulation::meeting_of(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  const int block = by_block(plan_of(lane).blocks, seat).block;
+  const auto found = meetings_.find({block, lane.settled});
+  return found == meetings_.end() ? nullptr : &found->second;
+}
+
+std::optional<double> Simulation::settled_since(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  if (lane.actions.front().op != Op::settle) return 0;
+  const BlockPlan& mine = by_block(plan_of(lane).blocks, seat);
+  const Meeting* meeting = meeting_of(seat);
+  if (meeting == nullptr || meeting->published < mine.exchange.members)
+    return std::nullopt;
+  return meeting->all_published +
+         exchange_seconds(costs_, mine, lane.actions.front());
+}
+
+int Simulation::awaited_replica(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  const RunPlan& now = plan_of(lane);
+  for (const BlockPlan& other : now.blocks)
+    if (other.block == by_block(now.blocks, seat).block &&
+        by_block(lanes_, other.seat()).published <= lane.settled)
+      return other.seat();
+  return 0;
+}
+
+}  // namespace sluice

@@ -1,0 +1,118 @@
+#include "lib/workers/replicated.h"
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+
+namespace sluice {
+namespace {
+
+Tensors copies_of(const Tensors& tensors) {
+  Tensors copies;
+  for (const at::Tensor& tensor : tensors)
+    copies.push_back(tensor.detach().clone());
+  return copies;
+}
+
+void copy_each(const Tensors& from, std::size_t first, const NamedTensors& to) {
+  for (std::size_t i = 0; i < to.size(); ++i)
+    to[i].second.variable_data().copy_(from.at(first + i));
+}
+
+constexpr std::string_view kPrefix = "replicas.";
+
+}  // namespace
+
+Replicated::Replicated(const Block& block, Trained& trained,
+                       const ReplicaKind& kind, std::unique_ptr<Group> group)
+    : block_(block), trained_(trained), kind_(kind), group_(std::move(group)) {
+  if (group_ && kind_.make) policy_ = kind_.make(trained_.tensors());
+}
+
+void Replicated::begin() {
+  if (std::exchange(has_begun_, true) || !policy_) return;
+  const at::NoGradGuard no_grad;
+  policy_->begin(values_of(trained_.tensors()));
+}
+
+void Replicated::publish(const Tensors& gradients) {
+  group_->start_sum(policy_ ? copies_of(values_of(trained_.tensors()))
+                            : gradients);
+}
+
+Tensors Replicated::combine(const Tensors& sum, double rate) {
+  const at::NoGradGuard no_grad;
+  return policy_->combine(values_of(trained_.tensors()), sum, group_->members(),
+                          rate);
+}
+
+/// Statistics of the block: those that are numbers of a kind that has means.
+Tensors Replicated::buffers() const {
+  Tensors all;
+  if (!kind_.mean_statistics) return all;
+  for (const auto& [name, buffer] : block_.buffers())
+    if (buffer.is_floating_point()) all.push_back(buffer);
+  return all;
+}
+
+void Replicated::publish_agreement() {
+  Tensors all = policy_ ? values_of(trained_.tensors()) : Tensors();
+  for (at::Tensor& buffer : buffers()) all.push_back(std::move(buffer));
+  group_->start_sum(copies_of(all));
+}
+
+void Replicated::settle_agreement() {
+  const at::NoGradGuard no_grad;
+  Tensors sum = group_->finish_sum();
+  if (group_->member() > 1) return;  // the first evaluates and saves
+  const std::size_t weights = policy_ ? trained_.tensors().size() : 0;
+  const Tensors of_buffers(sum.begin() + static_cast<std::ptrdiff_t>(weights),
+                           sum.end());
+  sum.resize(weights);
+  const Tensors values = policy_ ? policy_->consensus(sum, group_->members())
+                                 : values_of(trained_.tensors());
+  if (!agreed_) agreed_.emplace(block_.twin());
+  copy_each(values, 0, agreed_->parameters());
+  copy_each(values_of(block_.buffers()), 0, agreed_->buffers());
+  std::size_t next = 0;
+  for (const auto& [name, buffer] : agreed_->buffers())
+    if (kind_.mean_statistics && buffer.is_floating_point())
+      buffer.variable_data().copy_(of_buffers.at(next++) / group_->members());
+  agreed_heads_.clear();
+  for (std::size_t i = block_.parameters().size(); i < values.size(); ++i)
+    agreed_heads_.emplace_back(trained_.tensors()[i].first, values[i].clone());
+}
+
+NamedTensors Replicated::agreed(NamedTensors weights) const {
+  if (!agreed_) return weights;
+  std::map<std::string, at::Tensor> by_name;
+  for (const NamedTensors* list :
+       {&agreed_->parameters(), &agreed_->buffers(), &agreed_heads_})
+    by_name.insert(list->begin(), list->end());
+  for (auto& [name, tensor] : weights)
+    if (const auto found = by_name.find(name); found != by_name.end())
+      tensor = found->second;
+  return weights;
+}
+
+NamedTensors Replicated::state() const {
+  NamedTensors all;
+  if (!policy_) return all;
+  for (auto& [name, tensor] : policy_->state())
+    all.emplace_back(std::string(kPrefix) + name, tensor);
+  return all;
+}
+
+void Replicated::restore(const NamedTensors& state, std::string_view source) {
+  if (!policy_) return;
+  copy_by_name(state, this->state(), source);
+  has_begun_ = true;
+}
+
+}  // namespace sluice

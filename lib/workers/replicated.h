@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "lib/blocks/block.h"
+#include "lib/replicas/group.h"
+#include "lib/replicas/replica_policy.h"
+#include "lib/schedules/action.h"
+#include "lib/tensors/tensors.h"
+#include "lib/workers/trained.h"
+
+namespace sluice {
+
+/// What a seat sums with the other replicas of its block, and what comes of it.
+/// Used by the seat's thread.
+class Replicated {
+ public:
+  /// Without a group the block has one replica. Block and trained tensors
+  /// outlive it.
+  Replicated(const Block& block, Trained& trained, const ReplicaKind& kind,
+             std::unique_ptr<Group> group);
+
+  std::int64_t members() const { return group_ ? group_->members() : 1; }
+  Exchanged what() const { return kind_.exchange.what; }
+  /// To be called before the first action of a run, and harmless later: the
+  /// policy begins with the weights that there are, unless it was restored.
+  void begin();
+
+  /// Publishes gradients or, by the policy, weights.
+  void publish(const Tensors& gradients);
+  /// The sums of what all have published.
+  Tensors settle() { return group_->finish_sum(); }
+  /// ReplicaPolicy::combine().
+  Tensors combine(const Tensors& sum, double rate);
+
+  /// The same for what the replicas agree on before an evaluation or a
+  /// checkpoint.
+  void publish_agreement();
+  void settle_agreement();
+  /// The block to evaluate: with what was agreed on, or as it is.
+  Block& evaluated(Block& own) { return agreed_ ? *agreed_ : own; }
+  bool has_agreed() const { return agreed_.has_value(); }
+  /// The same tensors, of which those that were agreed on are replaced.
+  NamedTensors agreed(NamedTensors weights) const;
+
+  NamedTensors state() const;
+  void restore(const NamedTensors& state, std::string_view source);
+
+ private:
+  bool sums_weights() const { return what() != Exchanged::gradients; }
+  Tensors buffers() const;
+
+  const Block& block_;
+  Trained& trained_;
+  const ReplicaKind kind_;
+  const std::unique_ptr<Group> group_;
+  std::unique_ptr<ReplicaPolicy> policy_;
+  bool has_begun_ = false;
+  std::optional<Block> agreed_;  // that block, with what was agreed on
+  NamedTensors agreed_heads_;    // what is trained beside the block's own
+};
+
+}  // namespace sluice

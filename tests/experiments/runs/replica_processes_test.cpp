@@ -1,0 +1,161 @@
+// Replicas in processes: the bits of the other engines over every transport,
+// after kills, and after a run is continued.
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/checkpoints/checkpoint.h"
+#include "tests/experiments/helpers/faults.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::replica_processes_test {
+
+using testing::HasSubstr;
+
+constexpr const char* kTwoByTwo = "blocks=2 replicas.count=2 ";
+constexpr const char* kAverage =
+    "blocks=2 replicas.count=2 replicas.policy=average replicas.every=3 "
+    "replicas.outer_lr=0.7 replicas.outer_momentum=0.9 ";
+constexpr const char* kElastic =
+    "blocks=2 replicas.count=2 replicas.policy=elastic replicas.every=2 ";
+
+using ReplicaProcesses = Faults;
+
+class ReplicasOver : public Faults,
+                     public testing::WithParamInterface<const char*> {};
+
+TEST_P(ReplicasOver, ATransportHaveTheBitsOfOneThread) {
+  const std::string more =
+      fmt::format("{} transport={}", kTwoByTwo, GetParam());
+  const Outcome outcome = run("disturbed", more);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  expect_undisturbed("disturbed", more);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, ReplicasOver,
+                         testing::Values("unix", "tcp", "tls", "shared_memory"),
+                         [](const auto& info) { return info.param; });
+
+TEST_F(ReplicaProcesses, InThreadsHaveTheBitsOfOneThread) {
+  const std::string more = std::string(kTwoByTwo) + "replicas.count=3 ";
+  const Outcome outcome = run("disturbed", more + "engine=threads");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  expect_undisturbed("disturbed", more);
+}
+
+class ReplicasAfterKills : public Faults,
+                           public testing::WithParamInterface<const char*> {};
+
+unsigned from_environment(const char* name, unsigned otherwise) {
+  const char* const given = std::getenv(name);
+  return given != nullptr ? static_cast<unsigned>(std::stoul(given))
+                          : otherwise;
+}
+
+TEST_P(ReplicasAfterKills, OfAnySeatHaveTheBitsOfAnUndisturbedRun) {
+  const unsigned kills = from_environment("SLUICE_KILLS", 3);
+  const unsigned seed = from_environment("SLUICE_SEED", std::random_device()());
+  fmt::print("SLUICE_SEED={}\n", seed);
+  std::mt19937 random(seed);
+  run_undisturbed(GetParam());
+  for (unsigned i = 0; i < kills; ++i) {
+    const std::string faults = fmt::format(
+        "kill block {} @ turn {}", std::uniform_int_distribution(1, 4)(random),
+        std::uniform_int_distribution(0, 19)(random));
+    SCOPED_TRACE(faults);
+    const Outcome outcome =
+        run_with(faults, std::string(GetParam()) + " --overwrite");
+    ASSERT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_EQ(records_of(path("disturbed"), "restart").size(), 1U);
+    expect_as_undisturbed("disturbed");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, ReplicasAfterKills,
+                         testing::Values(kTwoByTwo, kAverage, kElastic));
+
+class ResumedReplicas : public Faults,
+                        public testing::WithParamInterface<const char*> {};
+
+/// What each replica goes on with at the end.
+void expect_same_replicas(const std::string& whole, const std::string& parts) {
+  const auto last = [](const std::string& dir) {
+    return find_checkpoints(dir + "/checkpoints").rbegin()->second;
+  };
+  for (const int replica : {1, 2}) {
+    EXPECT_EQ(difference(load_own_weights(last(whole), replica),
+                         load_own_weights(last(parts), replica)),
+              "");
+    EXPECT_EQ(difference(load_own_state(last(whole), replica),
+                         load_own_state(last(parts), replica)),
+              "");
+  }
+}
+
+TEST_P(ResumedReplicas, EndAsIfTheyHadNotStopped) {
+  const std::string more = std::string(GetParam()) + " engine=virtual ";
+  ASSERT_EQ(run("whole", more).status, 0);
+  // Batches are in flight there, and averages are one update away.
+  ASSERT_EQ(run("parts", more + "turns=8 drain=false").status, 0);
+  const Outcome resumed =
+      sluice("run --resume " + path("parts") + " turns=20 drain=true");
+  ASSERT_EQ(resumed.status, 0) << resumed.text;
+  expect_same_replicas(path("whole"), path("parts"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, ResumedReplicas,
+                         testing::Values(kTwoByTwo, kAverage, kElastic));
+
+TEST_F(ReplicaProcesses, OfAnotherNumberCannotGoOnAndAreToldHowTo) {
+  ASSERT_EQ(
+      run("two", std::string(kTwoByTwo) + "engine=virtual turns=8").status, 0);
+  const Outcome refused =
+      sluice("run --resume " + path("two") + " replicas.count=3 turns=20");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.text, HasSubstr("initial_weights"));
+  const Outcome begun = run(
+      "three", std::string(kTwoByTwo) +
+                   "engine=virtual replicas.count=3 turns=4 initial_weights=" +
+                   path("two/checkpoints/turn-000008"));
+  EXPECT_EQ(begun.status, 0) << begun.text;
+}
+
+TEST_F(ReplicaProcesses, AreEvaluatedWithWhatTheyAgreeOn) {
+  ASSERT_EQ(
+      run("mean", std::string(kAverage) +
+                      "engine=virtual turns=8 evaluate_every=0 drain=false")
+          .status,
+      0);
+  const std::string last = path("mean/checkpoints/turn-000008");
+  const NamedTensors agreed = load_weights(last);
+  const auto of = [](const NamedTensors& all, const std::string& name) {
+    for (const auto& [each, tensor] : all)
+      if (each == name) return tensor;
+    return at::Tensor();
+  };
+  const std::string name = "layers.0.linear.weight";
+  const at::Tensor mean = (of(load_own_weights(last, 1), name) +
+                           of(load_own_weights(last, 2), name)) /
+                          2;
+  EXPECT_LT((of(agreed, name) - mean).abs().max().item<float>(), 1e-6F);
+  EXPECT_FALSE(of(agreed, name).equal(of(load_own_weights(last, 1), name)));
+  const Outcome evaluated = sluice("eval " + last);
+  const auto said = records_of(path("mean"), "evaluation");
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_THAT(evaluated.text,
+              HasSubstr(fmt::format("loss {:.4f}", said[0].number("loss", 0))));
+}
+
+TEST_F(ReplicaProcesses, AreNamedWhenTheyAreLost) {
+  const Outcome outcome =
+      run("lost", std::string(kTwoByTwo) + "--inject 'kill block 4 @ turn 6'");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.text, HasSubstr("of block 2 of replica 2 was ended by"));
+}
+
+}  // namespace sluice::replica_processes_test

@@ -1,0 +1,206 @@
+// Replicas of blocks, as networks train by them.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/runs/assembly.h"
+#include "lib/base/error.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::replicas_test {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr const char* kNet =
+    "blocks = ['0', '1-']\nbatch_size = 8\n"
+    "model = {hidden = [24, 20], dropout = 0.2}\n";
+constexpr const char* kMaps =
+    "blocks = ['0', '1-']\nbatch_size = 8\n"
+    "model = {name = 'conv3', channels = 8}\n";
+
+std::string sgd(double lr) {
+  return "optimizer = {name = 'sgd', momentum = 0.9, lr = " +
+         std::to_string(lr) + "}\n";
+}
+
+std::string replicas(int count, const std::string& more = "") {
+  return "replicas = {count = " + std::to_string(count) + more + "}\n";
+}
+
+std::string turns(int count) {
+  return "turns = " + std::to_string(count) + "\n";
+}
+
+/// Of every replica.
+std::vector<NamedTensors> trained(const std::string& lines) {
+  Training training(small_experiment(lines));
+  training.train();
+  std::vector<NamedTensors> all;
+  for (int replica = 1; replica <= training.experiment.replicas.count;
+       ++replica)
+    all.push_back(training.weights(replica));
+  return all;
+}
+
+NamedTensors parameters_of(NamedTensors all) {
+  std::erase_if(all, [](const auto& named) {
+    return named.first.find("running_") != std::string::npos ||
+           named.first.find("num_batches") != std::string::npos;
+  });
+  return all;
+}
+
+class ExactMethods : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    Replicas, ExactMethods,
+    testing::Values("boundary.policy = 'backprop'\n",
+                    "boundary = {policy = 'local_loss', head = {name = "
+                    "'linear'}}\n",
+                    "boundary.policy = 'local_loss'\noptimizer = {name = "
+                    "'adamw', lr = 1e-3}\n",
+                    "boundary.policy = 'target_projection'\n"));
+
+// A sum in the order of the replicas is a sum in the order of the batches.
+TEST_P(ExactMethods, OfReplicasHaveTheBitsOfAccumulatedTurns) {
+  for (const int count : {2, 3, 4}) {
+    const auto together =
+        trained(std::string(kNet) + GetParam() + replicas(count) + turns(6));
+    const auto one =
+        trained(std::string(kNet) + GetParam() + turns(6 * count) +
+                "accumulate = {batches = " + std::to_string(count) +
+                ", rule = 'mean'}\n");
+    for (const NamedTensors& replica : together)
+      EXPECT_EQ(difference(replica, one[0]), "") << count << " replicas";
+  }
+}
+
+TEST_P(ExactMethods, OfReplicasGoElsewhereThanOneReplica) {
+  const std::string lines = std::string(kNet) + GetParam() + turns(6);
+  EXPECT_GT(distance(trained(lines + replicas(2))[0], trained(lines)[0]), 1e-5);
+}
+
+class Orders : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Replicas, Orders,
+                         testing::Values("turns", "gpipe", "1f1b", "zb-h1"));
+
+TEST_P(Orders, OfPipelinesChangeNoBitOfReplicas) {
+  const std::string net = std::string(kNet) + turns(5) + replicas(2) +
+                          "pipeline.micro_batches = 4\npipeline.order = '";
+  const auto plain = trained(net + "turns'\n");
+  const auto ordered = trained(net + GetParam() + "'\n");
+  EXPECT_EQ(difference(ordered[0], plain[0]), "");
+  EXPECT_EQ(difference(ordered[1], plain[1]), "");
+}
+
+class Policies : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    Replicas, Policies,
+    testing::Values("policy = 'all_reduce'", "policy = 'average', every = 2",
+                    "policy = 'average', every = 2, outer_lr = 0.7, "
+                    "outer_momentum = 0.9, outer_nesterov = true",
+                    "policy = 'average', every = 2, outer_momentum = 0.5, "
+                    "outer_per_rate = true",
+                    "policy = 'elastic', every = 2"));
+
+TEST_P(Policies, OfOneReplicaHaveTheBitsOfNone) {
+  const std::string net =
+      std::string(kNet) + "boundary.policy = 'delayed_gradient'\n" + turns(8);
+  EXPECT_EQ(
+      difference(trained(net + replicas(1, std::string(", ") + GetParam()))[0],
+                 trained(net)[0]),
+      "");
+}
+
+TEST_P(Policies, GoWithDelaysAndAgreeOnWhatIsEvaluated) {
+  for (const char* policy :
+       {"delayed_gradient", "features_replay", "fully_decoupled"}) {
+    const std::string net = std::string(kMaps) + "boundary.policy = '" +
+                            policy + "'\n" + turns(8) +
+                            (std::string(policy) == "features_replay"
+                                 ? "boundary.statistics = 'forward'\n"
+                                 : "");
+    const auto both =
+        trained(net + replicas(2, std::string(", ") + GetParam()));
+    EXPECT_GT(distance(both[0], trained(net)[0]), 1e-5) << policy;
+  }
+}
+
+TEST(Replicas, ThatAverageAfterEachUpdateAreSynchronous) {
+  const std::string net = std::string(kNet) + turns(10) + sgd(0.05);
+  const auto sums = trained(net + replicas(3));
+  const auto means = trained(net + replicas(3, ", policy = 'average'"));
+  for (std::size_t r = 0; r < 3; ++r) {
+    EXPECT_LT(distance(means[r], sums[r]), 1e-6);
+    EXPECT_EQ(difference(means[r], means[0]), "");
+  }
+}
+
+TEST(Replicas, DifferBetweenTwoAveragesAndAreEqualAfterOne) {
+  const std::string net = std::string(kNet) + sgd(0.05);
+  const std::string three = replicas(2, ", policy = 'average', every = 3");
+  const auto between = trained(net + turns(5) + three);
+  const auto after = trained(net + turns(6) + three);
+  EXPECT_GT(distance(between[0], between[1]), 1e-5);
+  EXPECT_EQ(difference(after[0], after[1]), "");
+}
+
+TEST(Replicas, AtRateZeroStayWhereTheyWere) {
+  for (const char* policy :
+       {"", ", policy = 'average'", ", policy = 'elastic'"}) {
+    const std::string net = std::string(kNet) + sgd(0);
+    EXPECT_LT(distance(trained(net + turns(4) + replicas(2, policy))[1],
+                       trained(net + turns(1))[0]),
+              1e-7)
+        << policy;
+  }
+}
+
+TEST(Replicas, KeepStatisticsOfTheirOwn) {
+  const auto both = trained(std::string(kMaps) + turns(4) + replicas(2));
+  EXPECT_GT(distance(both[0], both[1]), 1e-5);
+  EXPECT_EQ(difference(parameters_of(both[0]), parameters_of(both[1])), "");
+}
+
+TEST(Replicas, StaggeredAverageTheirBlocksOneAfterTheOther) {
+  const auto both =
+      trained(std::string(kNet) + sgd(0.05) + turns(4) +
+              replicas(2, ", policy = 'average', every = 4, stagger = true"));
+  // Block 2's own average came two updates ago.
+  const auto of = [&](const char* name, std::size_t replica) {
+    for (const auto& [each, tensor] : both[replica])
+      if (each == name) return tensor;
+    throw InternalError("no {}", name);
+  };
+  EXPECT_TRUE(
+      of("layers.0.linear.weight", 0).equal(of("layers.0.linear.weight", 1)));
+  EXPECT_FALSE(
+      of("layers.1.linear.weight", 0).equal(of("layers.1.linear.weight", 1)));
+}
+
+void expect_refused(const std::string& lines, const char* remedy) {
+  EXPECT_THAT([&] { small_experiment(lines); },
+              ThrowsMessage<UserError>(HasSubstr(remedy)));
+}
+
+TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
+  expect_refused(replicas(2) + "schedule = 'free'\n", "schedule = 'lockstep'");
+  expect_refused(replicas(0), "replicas.count");
+  expect_refused("replicas = {count = 2, policy = 'gossip'}\n", "all_reduce");
+  expect_refused("replicas = {count = 2, every = 3}\n", "every");
+  expect_refused(replicas(2) + "probe.every = 1\n", "replicas.count = 1");
+  expect_refused(replicas(2) + "optimizer.clip = {norm = 1, scope = 'model'}\n",
+                 "clip.scope = 'block'");
+  expect_refused(replicas(2) + "boundary.policy = 'synthetic_gradient'\n",
+                 "choose a policy without one");
+  expect_refused(
+      replicas(2, ", policy = 'average'") +
+          "pipeline = {micro_batches = 4, order = '1f1b', flush = false, "
+          "weights = 'double_buffer'}\n",
+      "all_reduce");
+}
+
+}  // namespace sluice::replicas_test

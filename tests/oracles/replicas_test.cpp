@@ -1,0 +1,521 @@
+// R replicas of K blocks must end with the weights of R networks of LibTorch's
+// own modules in one plain loop, which exchange what the papers say: no seats,
+// no messages, no schedule. Labels are those of the specification (parallel,
+// sections A1-A4, A18, A19).
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+
+#include "experiments/data/sample_source.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::replica_oracle_test {
+
+constexpr std::int64_t kTurns = 30;
+constexpr std::int64_t kBatchSize = 16;
+// Powers of two, whose products are exact: a step has the same bits whether it
+// is computed with fused multiply-adds or without.
+constexpr double kRate = 0.0625;
+constexpr double kMomentum = 0.5;
+constexpr double kApart = 1e-3;  // results of which none is the other's
+
+/// One network: three linear layers, of which a cut leaves the first below it,
+/// and the head there.
+class PlainNet final : public torch::nn::Module {
+ public:
+  PlainNet(int blocks, bool is_local) : is_cut_(is_local && blocks > 1) {
+    for (const char* part : {"weight", "bias"}) {
+      add(1, "layers.0.linear", *first_, part);
+      add(blocks, "layers.1.linear", *second_, part);
+      add(blocks, "layers.2.linear", *third_, part);
+      if (is_cut_) add(1, "heads.0.classifier", *head_, part);
+    }
+  }
+
+  /// The loss whose gradient a batch gives. With a local loss nothing passes
+  /// the cut downwards, and the head's loss is all that the layer below it and
+  /// the head learn from.
+  at::Tensor loss(const at::Tensor& inputs, const at::Tensor& labels) {
+    const at::Tensor features = at::relu(first_(inputs.flatten(1)));
+    if (!is_cut_) return at::cross_entropy_loss(above(features), labels);
+    return at::cross_entropy_loss(head_(features), labels) +
+           at::cross_entropy_loss(above(features.detach()), labels);
+  }
+
+  NamedTensors& of_block(int block) { return named_[block]; }
+  const std::map<int, NamedTensors>& named() const { return named_; }
+
+ private:
+  at::Tensor above(const at::Tensor& features) {
+    return third_(at::relu(second_(features)));
+  }
+
+  void add(int block, const std::string& name, torch::nn::Module& layer,
+           const char* part) {
+    named_[block].emplace_back(name + "." + part,
+                               layer.named_parameters()[part]);
+  }
+
+  bool is_cut_;
+  torch::nn::Linear first_{784, 24};
+  torch::nn::Linear second_{24, 20};
+  torch::nn::Linear third_{20, 10};
+  torch::nn::Linear head_{24, 10};
+  std::map<int, NamedTensors> named_;
+};
+
+/// A replica of a block, and SGD with momentum on it.
+struct Member {
+  Tensors weights;
+  Tensors velocities;
+
+  explicit Member(const NamedTensors& of) {
+    for (const auto& [name, weight] : of) {
+      weights.push_back(weight);
+      velocities.push_back(at::zeros_like(weight));
+    }
+  }
+
+  void step(const Tensors& gradients) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      velocities[i].mul_(kMomentum).add_(gradients[i]);
+      weights[i].sub_(velocities[i], kRate);
+    }
+  }
+};
+using Members = std::vector<Member>;
+
+/// ((1 + 2) + ... + R) / R, of each tensor.
+Tensors mean_of(const std::vector<Tensors>& lists) {
+  Tensors means;
+  for (std::size_t i = 0; i < lists.front().size(); ++i) {
+    at::Tensor sum = at::zeros_like(lists.front()[i]);
+    for (const Tensors& list : lists) sum = sum + list[i];
+    means.push_back(sum / static_cast<double>(lists.size()));
+  }
+  return means;
+}
+
+Tensors mean_weights(const Members& members) {
+  std::vector<Tensors> all;
+  for (const Member& member : members) all.push_back(member.weights);
+  return mean_of(all);
+}
+
+/// What the replicas of a block do with their gradients: one update of each.
+class Meeting {
+ public:
+  virtual ~Meeting() = default;
+  virtual void update(Members& members, const std::vector<Tensors>& gradients) {
+    for (std::size_t r = 0; r < members.size(); ++r)
+      members[r].step(gradients[r]);
+  }
+};
+
+/// A1 without backup workers.
+class AllReduce final : public Meeting {
+ public:
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    const Tensors mean = mean_of(gradients);
+    for (Member& member : members) member.step(mean);
+  }
+};
+
+/// A2, A18: all take the mean of the weights after every so many updates.
+class Average : public Meeting {
+ public:
+  explicit Average(std::int64_t every) : every_(every) {}
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    Meeting::update(members, gradients);
+    if (++updates_ % every_ != 0) return;
+    const Tensors next = after(mean_weights(members));
+    for (Member& member : members)
+      for (std::size_t i = 0; i < next.size(); ++i)
+        member.weights[i].copy_(next[i]);
+  }
+
+ protected:
+  /// The weights with which all go on.
+  virtual Tensors after(Tensors mean) { return mean; }
+
+ private:
+  std::int64_t every_;
+  std::int64_t updates_ = 0;
+};
+
+/// A19: where all go on is a step of PyTorch's own SGD from where they began,
+/// by how far their mean is from there.
+class OuterSgd final : public Average {
+ public:
+  OuterSgd(std::int64_t every, const Members& first) : Average(every) {
+    for (const at::Tensor& weight : first.front().weights)
+      start_.push_back(weight.detach().clone());
+    sgd_ = std::make_unique<torch::optim::SGD>(
+        start_, torch::optim::SGDOptions(0.7).momentum(0.9).nesterov(true));
+  }
+
+ protected:
+  Tensors after(Tensors mean) override {
+    for (std::size_t i = 0; i < mean.size(); ++i)
+      start_[i].mutable_grad() = start_[i] - mean[i];
+    sgd_->step();
+    return start_;
+  }
+
+ private:
+  Tensors start_;
+  std::unique_ptr<torch::optim::SGD> sgd_;
+};
+
+/// A4, synchronous: both sides move by what the weights and the centre were
+/// before the update.
+class Elastic final : public Meeting {
+ public:
+  Elastic(std::int64_t every, const Members& first) : every_(every) {
+    for (const at::Tensor& weight : first.front().weights)
+      centre_.push_back(weight.detach().clone());
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    if (++updates_ % every_ != 0) return Meeting::update(members, gradients);
+    const double alpha = kBeta / static_cast<double>(members.size());
+    std::vector<Tensors> pulls;
+    for (const Member& member : members) {
+      pulls.emplace_back();
+      for (std::size_t i = 0; i < centre_.size(); ++i)
+        pulls.back().push_back(alpha * (member.weights[i] - centre_[i]));
+    }
+    const Tensors mean = mean_weights(members);
+    for (std::size_t i = 0; i < centre_.size(); ++i)
+      centre_[i] = (1 - kBeta) * centre_[i] + kBeta * mean[i];
+    Meeting::update(members, gradients);
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < centre_.size(); ++i)
+        members[r].weights[i].sub_(pulls[r][i]);
+  }
+
+ private:
+  static constexpr double kBeta = 0.9;
+  std::int64_t every_;
+  std::int64_t updates_ = 0;
+  Tensors centre_;
+};
+
+struct Method {
+  std::string name;
+  std::string lines;
+  std::int64_t micro_batches = 1;
+  bool is_local = false;
+  /// Block 1 of 2 applies a turn's gradient one turn later.
+  bool is_delayed = false;
+  bool drains = true;  ///< and that of the last turn after it
+};
+
+using MakeMeeting =
+    std::function<std::unique_ptr<Meeting>(const Members& first)>;
+
+struct Policy {
+  std::string name;
+  std::string options;
+  MakeMeeting make;
+  /// How far from the oracle's the weights may end. 0: the same bits. Where it
+  /// isn't 0, the equations are written in another order than Sluice computes
+  /// them in, so some 1e-8 of rounding at every exchange grow over the turns.
+  double tolerance = 0;
+};
+
+struct Data {
+  std::string name;
+  std::string lines;
+};
+
+void PrintTo(const Method& method, std::ostream* out) {
+  *out << method.name;
+}
+void PrintTo(const Policy& policy, std::ostream* out) {
+  *out << policy.name;
+}
+void PrintTo(const Data& data, std::ostream* out) {
+  *out << data.name;
+}
+
+/// The replicas of a whole run, trained by that method.
+class PlainReplicas {
+ public:
+  /// `of`: the same run with one replica, whose first weights and whose batches
+  /// they share.
+  PlainReplicas(const Training& of, const Method& method, int replicas,
+                const MakeMeeting& make)
+      : method_(method), source_(training_source(of.experiment)) {
+    for (int replica = 0; replica < replicas; ++replica)
+      nets_.push_back(first_net(of));
+    for (int block = 1; block <= of.experiment.blocks(); ++block) {
+      for (const auto& net : nets_)
+        members_[block].emplace_back(net->of_block(block));
+      meetings_[block] = make(members_[block]);
+    }
+  }
+
+  void train() {
+    std::vector<Tensors> late;  // block 1's gradients of the turn before
+    for (std::int64_t turn = 0; turn < kTurns; ++turn) {
+      std::map<int, std::vector<Tensors>> gradients = gradients_of(turn);
+      if (method_.is_delayed && members_.size() > 1)
+        std::swap(gradients[1], late);
+      for (const auto& [block, of_block] : gradients) update(block, of_block);
+    }
+    if (method_.drains) update(1, late);
+  }
+
+  /// By Sluice's names.
+  NamedTensors weights(int replica) const {
+    NamedTensors all;
+    for (const auto& [block, named] :
+         nets_.at(static_cast<std::size_t>(replica - 1))->named())
+      for (const auto& [name, weight] : named)
+        all.emplace_back(name, weight.detach());
+    return all;
+  }
+
+ private:
+  std::shared_ptr<PlainNet> first_net(const Training& of) const {
+    const at::NoGradGuard no_grad;
+    auto net =
+        std::make_shared<PlainNet>(of.experiment.blocks(), method_.is_local);
+    const NamedTensors first = of.weights();
+    const std::map<std::string, at::Tensor> by_name(first.begin(), first.end());
+    for (int block = 1; block <= of.experiment.blocks(); ++block)
+      for (auto& [name, weight] : net->of_block(block))
+        weight.copy_(by_name.at(name));
+    return net;
+  }
+
+  /// By block and replica, all at the weights with which the turn begins.
+  std::map<int, std::vector<Tensors>> gradients_of(std::int64_t turn) {
+    std::map<int, std::vector<Tensors>> all;
+    const auto replicas = static_cast<std::int64_t>(nets_.size());
+    for (std::int64_t r = 0; r < replicas; ++r) {
+      PlainNet& net = *nets_[static_cast<std::size_t>(r)];
+      const Tensors gradients =
+          sum_of_parts(net, source_->batch(turn * replicas + r));
+      auto next = gradients.begin();
+      for (const auto& [block, named] : net.named()) {
+        const auto end = next + std::ssize(named);
+        all[block].emplace_back(next, end);
+        next = end;
+      }
+    }
+    return all;
+  }
+
+  /// Of the turn's micro-batches, one after the other: the loss of each counts
+  /// by its share of the samples.
+  Tensors sum_of_parts(PlainNet& net, const Batch& batch) const {
+    const std::int64_t whole = batch.labels.size(0);
+    const std::int64_t size = kBatchSize / method_.micro_batches;
+    Tensors sums;
+    for (std::int64_t at = 0; at < whole; at += size) {
+      const std::int64_t end = std::min(at + size, whole);
+      const auto part = gradients_at(net, batch.inputs.slice(0, at, end),
+                                     batch.labels.slice(0, at, end), whole);
+      if (sums.empty()) sums.resize(part.size());
+      for (std::size_t i = 0; i < part.size(); ++i)
+        sums[i] = sums[i].defined() ? sums[i] + part[i] : part[i];
+    }
+    return sums;
+  }
+
+  static Tensors gradients_at(PlainNet& net, const at::Tensor& inputs,
+                              const at::Tensor& labels, std::int64_t whole) {
+    Tensors weights;
+    for (const auto& [block, named] : net.named())
+      for (const auto& [name, weight] : named) weights.push_back(weight);
+    const double share =
+        static_cast<double>(labels.size(0)) / static_cast<double>(whole);
+    return torch::autograd::grad({net.loss(inputs, labels) * share}, weights);
+  }
+
+  void update(int block, const std::vector<Tensors>& gradients) {
+    const at::NoGradGuard no_grad;
+    if (!gradients.empty())
+      meetings_.at(block)->update(members_.at(block), gradients);
+  }
+
+  Method method_;
+  std::unique_ptr<SampleSource> source_;
+  std::vector<std::shared_ptr<PlainNet>> nets_;  // by replica
+  std::map<int, Members> members_;               // by block
+  std::map<int, std::unique_ptr<Meeting>> meetings_;
+};
+
+MakeMeeting alone() {
+  return [](const Members&) { return std::make_unique<Meeting>(); };
+}
+
+MakeMeeting all_reduce() {
+  return [](const Members&) { return std::make_unique<AllReduce>(); };
+}
+
+MakeMeeting average(std::int64_t every) {
+  return [every](const Members&) { return std::make_unique<Average>(every); };
+}
+
+MakeMeeting outer_sgd(std::int64_t every) {
+  return [every](const Members& first) {
+    return std::make_unique<OuterSgd>(every, first);
+  };
+}
+
+MakeMeeting elastic(std::int64_t every) {
+  return [every](const Members& first) {
+    return std::make_unique<Elastic>(every, first);
+  };
+}
+
+std::string lines_of(int blocks, const Method& method, const Data& data) {
+  return fmt::format(
+      "turns = {}\nbatch_size = {}\nmodel = {{hidden = [24, 20]}}\n"
+      "optimizer = {{name = 'sgd', lr = {}, momentum = {}}}\nblocks = {}\n"
+      "{}{}",
+      kTurns, kBatchSize, kRate, kMomentum, blocks == 1 ? "1" : "['0', '1-']",
+      method.lines, data.lines);
+}
+
+using Case = std::tuple<int, int, Method, Policy, Data>;
+
+class ReplicaOracle : public testing::TestWithParam<Case> {
+ protected:
+  /// The run with `replicas` replicas.
+  Training training(int replicas) const {
+    std::string lines = lines_of(blocks, method, data);
+    if (replicas > 1)
+      lines += fmt::format("replicas = {{count = {}, policy = {}}}\n", replicas,
+                           policy.options);
+    return Training(small_experiment(lines));
+  }
+
+  PlainReplicas trained_oracle(const MakeMeeting& make) const {
+    PlainReplicas oracle(training(1), method, replicas, make);
+    oracle.train();
+    return oracle;
+  }
+
+  const int replicas = std::get<0>(GetParam());
+  const int blocks = std::get<1>(GetParam());
+  const Method method = std::get<2>(GetParam());
+  const Policy policy = std::get<3>(GetParam());
+  const Data data = std::get<4>(GetParam());
+};
+
+TEST_P(ReplicaOracle, WeightsOfAllReplicasAreThoseOfThePlainLoop) {
+  const PlainReplicas oracle = trained_oracle(policy.make);
+  Training together = training(replicas);
+  together.train();
+  for (int replica = 1; replica <= replicas; ++replica) {
+    const NamedTensors weights = together.weights(replica);
+    if (policy.tolerance == 0) {
+      EXPECT_EQ(difference(weights, oracle.weights(replica)), "")
+          << "replica " << replica;
+      continue;
+    }
+    ASSERT_EQ(weights.size(), oracle.weights(replica).size());
+    EXPECT_LT(distance(weights, oracle.weights(replica)), policy.tolerance)
+        << "replica " << replica;
+  }
+}
+
+/// What an exchange that is left out would come to.
+TEST_P(ReplicaOracle, WeightsAreNeitherThoseOfLonersNorOfOneReplica) {
+  const PlainReplicas loners = trained_oracle(alone());
+  Training one = training(1);
+  one.train();
+  Training together = training(replicas);
+  together.train();
+  for (int replica = 1; replica <= replicas; ++replica) {
+    const NamedTensors weights = together.weights(replica);
+    EXPECT_GT(distance(weights, loners.weights(replica)), kApart);
+    EXPECT_GT(distance(weights, one.weights()), kApart);
+  }
+}
+
+const Data kWhole = {"WholeBatches", "data = {train = 80, test = 16}\n"};
+/// Four batches of 16 and one of 10 in an epoch, which replicas get in turns
+/// that differ; that one makes 3 micro-batches of 4, 4 and 2.
+const Data kShort = {"ShortLastBatch", "data = {train = 74, test = 16}\n"};
+
+const Method kBackprop = {"Backprop", "boundary = {policy = 'backprop'}\n"};
+const Method kPipeline = {"OneForwardOneBackward",
+                          "boundary = {policy = 'backprop'}\n"
+                          "pipeline = {order = '1f1b', micro_batches = 4}\n",
+                          4};
+
+std::vector<Method> all_methods() {
+  const std::string ddg =
+      "boundary = {policy = 'delayed_gradient', weights = 'stash'}\n";
+  return {kBackprop,
+          kPipeline,
+          {.name = "DelayedGradient", .lines = ddg, .is_delayed = true},
+          {.name = "DelayedGradientUndrained",
+           .lines = ddg + "drain = false\n",
+           .is_delayed = true,
+           .drains = false},
+          {.name = "LocalLoss",
+           .lines = "boundary = {policy = 'local_loss', head = {name = "
+                    "'linear'}}\n",
+           .is_local = true}};
+}
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  const auto& [replicas, blocks, method, policy, data] = info.param;
+  return fmt::format("{}{}{}With{}ReplicasOf{}Blocks", policy.name, method.name,
+                     data.name, replicas, blocks);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    AllReduce, ReplicaOracle,
+    testing::Combine(testing::Values(2, 3, 4), testing::Values(1, 2),
+                     testing::ValuesIn(all_methods()),
+                     testing::Values(Policy{"AllReduce", "'all_reduce'",
+                                            all_reduce()}),
+                     testing::Values(kWhole, kShort)),
+    name_of);
+
+const Policy kAverages[] = {
+    {"AverageOf3", "'average', every = 3", average(3)},
+    // 30 turns end two updates after an average, at which all were the same.
+    {"AverageOf4", "'average', every = 4", average(4)},
+    {"OuterNesterov",
+     "'average', every = 3, outer_lr = 0.7, outer_momentum = 0.9, "
+     "outer_nesterov = true",
+     outer_sgd(3), 1e-6},
+    {"Elastic1", "'elastic', every = 1, beta = 0.9", elastic(1), 1e-6},
+    {"Elastic2", "'elastic', every = 2, beta = 0.9", elastic(2), 1e-6}};
+
+INSTANTIATE_TEST_SUITE_P(Weights, ReplicaOracle,
+                         testing::Combine(testing::Values(2, 3),
+                                          testing::Values(1, 2),
+                                          testing::ValuesIn(all_methods()),
+                                          testing::ValuesIn(kAverages),
+                                          testing::Values(kWhole)),
+                         name_of);
+
+}  // namespace sluice::replica_oracle_test
