@@ -32,8 +32,8 @@ struct Prediction {
   std::int64_t replicas = 1;
   std::int64_t threads = 1;  ///< of each block
   /// Seconds of a turn and so on; the speed-up, in samples per second, is over
-  /// one block that back-propagates, measured beside it, with as many threads as that would
-  /// have.
+  /// one block that back-propagates, measured beside it, with as many threads
+  /// as that would have.
   Speed speed = {};
   /// Quartiles of the speed-ups of the rounds.
   double lower_quartile = 0;

@@ -81,7 +81,13 @@ void check_mpi(const Experiment& experiment, const std::optional<Rank>& rank) {
     throw UserError(
         "replicas.group = 'mpi': this build has no MPI: install "
         "libopenmpi-dev, or `pip install mpich` into .venv, and build anew");
-  if (!rank || rank->starter != "mpirun")
+  if (rank && !rank->mpi.empty() && rank->mpi != mpi_name())
+    throw UserError(
+        "replicas.group = 'mpi': this build has {}, and the mpirun that has "
+        "started it is of {}: take the other mpirun, or build with "
+        "-DSLUICE_MPI_ROOT=FOLDER of that one",
+        mpi_name(), rank->mpi);
+  if (!rank || rank->mpi.empty())
     throw UserError(
         "replicas.group = 'mpi' is for processes that mpirun has started: "
         "mpirun -n {} sluice run ..., or leave group out",

@@ -65,6 +65,13 @@ make_venv() {
   [[ -x $1/bin/pip ]] || /usr/bin/python3 -m venv "$1"
 }
 
+readonly MPI_PINNED=5.0.2
+
+# The MPI that CMakeLists.txt finds in .venv.
+install_mpi() {
+  make_venv "$TORCH_VENV" && pip_install "$TORCH_VENV" "mpich==$MPI_PINNED"
+}
+
 # install_cuda_libraries VENV SITE [PIP ARGUMENTS]: what the CUDA wheel in the
 # folder SITE loads at run time, in the versions that the wheel names. The
 # wheel's other requirements are for Python only.

@@ -23,6 +23,7 @@ struct Starter {
   const char* hosts;
   const char* local;
   std::array<const char*, 2> job;
+  const char* mpi = "";
 };
 
 constexpr std::array kStarters = {
@@ -31,7 +32,8 @@ constexpr std::array kStarters = {
             .count = "OMPI_COMM_WORLD_SIZE",
             .hosts = nullptr,
             .local = "OMPI_COMM_WORLD_LOCAL_SIZE",
-            .job = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
+            .job = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+            .mpi = "Open MPI"},
     // The variables of the job step: a batch script has those of the job, and
     // is one process.
     Starter{.name = "srun",
@@ -47,7 +49,8 @@ constexpr std::array kStarters = {
             .count = "PMI_SIZE",
             .hosts = nullptr,
             .local = "MPI_LOCALNRANKS",
-            .job = {nullptr, nullptr}},
+            .job = {nullptr, nullptr},
+            .mpi = "MPICH"},
     Starter{.name = "torchrun",
             .rank = "RANK",
             .count = "WORLD_SIZE",
@@ -115,6 +118,7 @@ std::optional<Rank> rank_from(const Environment& environment) {
   for (const Starter& starter : kStarters) {
     if (!environment(starter.rank) || !environment(starter.count)) continue;
     Rank rank{.starter = starter.name,
+              .mpi = starter.mpi,
               .number = number_in(environment, starter.rank),
               .count = number_in(environment, starter.count)};
     if (rank.number < 0 || rank.number >= rank.count)

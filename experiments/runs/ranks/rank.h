@@ -16,6 +16,7 @@ Environment process_environment();
 /// coordinates too.
 struct Rank {
   std::string starter = {};  ///< "mpirun", "srun" or "torchrun", for messages
+  std::string mpi = {};      ///< "Open MPI", "MPICH": whose mpirun it is
   int number = 0;
   int count = 1;
   /// The same for all of them and for no other process on this host, in

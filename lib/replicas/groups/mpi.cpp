@@ -478,6 +478,14 @@ bool initialise() {
 
 }  // namespace
 
+std::string_view mpi_name() {
+#ifdef OPEN_MPI
+  return "Open MPI";
+#else
+  return "MPICH";
+#endif
+}
+
 bool has_mpi() {
   return true;
 }
@@ -534,6 +542,10 @@ namespace {
 }
 
 }  // namespace
+
+std::string_view mpi_name() {
+  return "";
+}
 
 bool has_mpi() {
   return false;

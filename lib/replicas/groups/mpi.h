@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "lib/base/channel.h"
 #include "lib/replicas/group.h"
@@ -10,6 +11,8 @@ namespace sluice {
 
 /// Whether this build has MPI; without it, all below throws UserError.
 bool has_mpi();
+/// "MPICH" or "Open MPI": whose mpirun must start the ranks; empty: none.
+std::string_view mpi_name();
 
 /// MPI in this process, from its initialisation to its end, for threads that
 /// take turns (MPI_THREAD_SERIALIZED; calls are made under one mutex). MPI can
