@@ -390,10 +390,11 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   Heartbeat heartbeat([&io] { io.note_progress(); });
   FaultInjector injector(parse_injections(arguments.faults, experiment.seats()),
                          block, heartbeat);
-  SeatLinks links = with_waits_shown(
+  SeatLinks joined = with_waits_shown(
       join_others(io, experiment, arguments, options, injector, gpu), heartbeat,
       experiment, block, heartbeat_period(options.deadline));
-  static_cast<ChainLinks&>(links) = gpu.around(std::move(links));
+  std::vector<Link> replicas = std::move(joined.replicas);
+  ChainLinks links = gpu.around(std::move(joined));
   if (rank.joined) rank.joined(links.run);
   injector.tell(control_sink(*links.control.sender));
   const auto fed = fed_by(batches);
@@ -406,8 +407,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
     return make_seat(
         experiment, block,
         {std::move(links.below), std::move(links.above),
-         group_of(experiment, block, std::move(links.replicas), heartbeat,
-                  session),
+         group_of(experiment, block, std::move(replicas), heartbeat, session),
          memory},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
                                       reconnections, gpu, leads),

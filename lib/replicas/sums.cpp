@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lib/base/error.h"
 

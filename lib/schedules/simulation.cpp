@@ -350,7 +350,7 @@ std::optional<double> Simulation::told_input_since(const Direction& below,
   if (missing < 0 || missing > std::ssize(below.queue)) return std::nullopt;
   if (missing == 0 && below.buffer->empty()) return std::nullopt;
   if (missing == 0) return 0;
-  const Queued& last = by_block(below.queue, missing);
+  const Queued& last = below.queue.at(static_cast<std::size_t>(missing) - 1);
   if (last.transfer.kind != MessageKind::activation) return std::nullopt;
   return last.arrival;
 }

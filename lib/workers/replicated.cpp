@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"

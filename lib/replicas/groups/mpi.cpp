@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lib/replicas/flat.h"
 
@@ -142,7 +143,9 @@ class Sums {
     if (calls_.empty()) return;
     const Call call = calls_.front();
     calls_.pop_front();
-    check(MPI_Iallreduce(MPI_IN_PLACE, call.elements, call.count, call.type,
+    // What MPI_IN_PLACE is, is the affair of its header.
+    void* const in_place = MPI_IN_PLACE;  // NOLINT
+    check(MPI_Iallreduce(in_place, call.elements, call.count, call.type,
                          call.op, communicator_, &request_),
           name_, "MPI_Iallreduce");
   }
