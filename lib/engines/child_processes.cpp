@@ -63,6 +63,7 @@ sigset_t stopping_signals() {
 std::vector<char*> pointers_to(const std::vector<std::string>& texts,
                                char* const* others) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (const std::string& text : texts)
     pointers.push_back(const_cast<char*>(text.c_str()));
   for (; others != nullptr && *others != nullptr; ++others)

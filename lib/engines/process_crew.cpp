@@ -149,7 +149,7 @@ class ProcessCrew final : public Crew {
 
   std::string reason(const Stalled& stalled) {
     if (stalled.block == 0) return stalled.why;
-    const std::string what = fmt::format(
+    std::string what = fmt::format(
         "{} {}", children_.name_of(process_of(stalled.block)), stalled.why);
     if (stalled.is_silent) return what;
     return fmt::format(

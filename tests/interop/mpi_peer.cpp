@@ -58,8 +58,10 @@ at::Tensor numbers(std::int64_t count, at::ScalarType type, std::int64_t seed) {
 
 /// What a replica gives to the sum of that number.
 Tensors tensors_of(int block, int member, std::int64_t number) {
-  const std::int64_t seed = number + 100 * member + 1000 * block;
-  const at::Tensor image = numbers(2 * 3 * 5 * 7, at::kFloat, seed + 1);
+  const std::int64_t seed =
+      number + std::int64_t{100} * member + std::int64_t{1000} * block;
+  const at::Tensor image =
+      numbers(std::int64_t{2} * 3 * 5 * 7, at::kFloat, seed + 1);
   return {numbers(1013, at::kFloat, seed),
           image.view({2, 3, 5, 7}).contiguous(at::MemoryFormat::ChannelsLast),
           {},

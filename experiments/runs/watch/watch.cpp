@@ -190,7 +190,7 @@ namespace {
 /// Twice: a run may have ended in between, and said so.
 std::string status_of(const std::string& folder) {
   const double now = seconds_since_1970();
-  const std::string status = read_status(folder);
+  std::string status = read_status(folder);
   if (as_it_is(status, folder, now) == status) return status;
   return as_it_is(read_status(folder), folder, now);
 }

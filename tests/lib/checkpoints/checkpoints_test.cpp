@@ -51,12 +51,12 @@ TEST_F(Safetensors, GivesBackNamesTypesAndBits) {
   write_safetensors(path("x.safetensors"), tensors);
   const NamedTensors back = read_safetensors(path("x.safetensors"));
   ASSERT_EQ(back.size(), tensors.size());
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& named : tensors) {
     const auto same = [&](const auto& other) {
-      return other.first == name && other.second.equal(tensor) &&
-             other.second.scalar_type() == tensor.scalar_type();
+      return other.first == named.first && other.second.equal(named.second) &&
+             other.second.scalar_type() == named.second.scalar_type();
     };
-    EXPECT_TRUE(std::any_of(back.begin(), back.end(), same)) << name;
+    EXPECT_TRUE(std::any_of(back.begin(), back.end(), same)) << named.first;
   }
 }
 

@@ -43,7 +43,8 @@ Groups over_links(int members) {
 
 /// One of many sizes, one in another order in memory, and one undefined.
 Tensors tensors_of(int member, int round) {
-  at::manual_seed(static_cast<std::uint64_t>(100 * round + member));
+  at::manual_seed(static_cast<std::uint64_t>(round) * 100 +
+                  static_cast<std::uint64_t>(member));
   const at::Tensor images =
       at::randn({3, 5, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
   return {at::randn({7}), images, at::Tensor(), at::randn({33, 65}),

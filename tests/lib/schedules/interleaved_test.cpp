@@ -21,9 +21,9 @@ struct Shape {
 };
 
 ScheduleOptions options_of(const Shape& shape) {
-  return {
-      .micro_batches = {.count = shape.batches, .samples = 2 * shape.batches},
-      .executors = shape.executors};
+  return {.micro_batches = {.count = shape.batches,
+                            .samples = std::int64_t{2} * shape.batches},
+          .executors = shape.executors};
 }
 
 RunPlan plan_of(int blocks, const ScheduleOptions& options) {

@@ -143,9 +143,9 @@ TEST_P(EveryPipeline, ComesThroughAShortTurnWithTheLeastCapacities) {
   const int whole = GetParam().batches;
   for (int batches = 1; batches <= whole; ++batches) {
     const MicroBatches cut{.count = whole,
-                           .samples = 2 * whole,
+                           .samples = std::int64_t{2} * whole,
                            .turns_per_epoch = 20,
-                           .last_samples = 2 * batches};
+                           .last_samples = std::int64_t{2} * batches};
     const RunPlan plan = pipeline_plan(
         GetParam().order,
         std::vector<Traits>(static_cast<std::size_t>(GetParam().blocks) - 1),

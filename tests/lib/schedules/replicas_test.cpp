@@ -189,7 +189,7 @@ TEST(Replicas, HaveExecutorsOfTheirOwn) {
   }
   EXPECT_EQ(next, of_one.size());
   EXPECT_EQ(timeline_of(two, {}, 2).size(),
-            2 * timeline_of(one, {}, 2).size() + 2 * 2 * 2 * 4);
+            2 * timeline_of(one, {}, 2).size() + 32U);  // X and S
 }
 
 TEST(Replicas, DealTheSourceRoundByRound) {
