@@ -578,9 +578,31 @@ Timetable read_rest(Fields& top, Experiment& experiment) {
   return timetable;
 }
 
+/// What a replica can't do that knows of each tensor only its part.
+void check_shards(const Experiment& experiment, const Fields& top) {
+  if (!experiment.replicas.kind.exchange.shards) return;
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (options.wants_whole)
+      top.reject(
+          "replicas",
+          fmt::format("shard = true goes with updates that treat each weight "
+                      "alone, and {} doesn't: leave shard out",
+                      options.correction == "spike_compensation"
+                          ? "optimizer.correction = 'spike_compensation'"
+                          : fmt::format("optimizer = '{}'", options.name)));
+  for (const BlockPlan& block : experiment.plans.front().blocks)
+    if (predicts(block.weights))
+      top.reject("replicas",
+                 fmt::format("weights = '{}' predicts all weights by the state "
+                             "of the optimizer, of which with shard = true "
+                             "each replica keeps a part: leave shard out",
+                             block.weights.view));
+}
+
 /// What goes with one replica only.
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
+  check_shards(experiment, top);
   if (experiment.probe_every > 0)
     top.reject("probe",
                "compares with the gradients of one network: leave it out, or "

@@ -94,11 +94,18 @@ double seconds_of_one(const Experiment& one, const RehearsalOptions& options) {
 
 /// What the sums over replicas take; alone, and beside others.
 void add_exchanges(const Experiment& experiment, Costs& costs) {
+  const bool shards = experiment.replicas.kind.exchange.shards;
+  const auto parts =
+      shards ? static_cast<double>(experiment.replicas.count) : 1.0;
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const double seconds =
         seconds_of_sum(costs.exchange_bytes.at(k), experiment.replicas.count);
-    costs.blocks[k].seconds[Op::settle] = seconds;
-    if (k < costs.beside.size()) costs.beside[k].seconds[Op::settle] = seconds;
+    for (auto* of_blocks : {&costs.blocks, &costs.beside}) {
+      if (k >= of_blocks->size()) continue;
+      ByOp<double>& mine = (*of_blocks)[k].seconds;
+      mine[Op::settle] = seconds / parts;
+      mine[Op::update] /= parts;
+    }
   }
 }
 

@@ -132,7 +132,7 @@ std::string MemoryFile::text() const {
 }
 
 ChildRun::ChildRun(const std::vector<std::string>& argv,
-                   const std::string& input, const Share& share)
+                   const std::string& input, const MachineShare& share)
     : input_(input) {
   const SpawnSettings settings(input_.descriptor(), errors_.descriptor());
   const std::vector<std::string> environment = environment_with(share.gpu);

@@ -9,7 +9,7 @@
 namespace sluice {
 
 /// What of this machine a run may use.
-struct Share {
+struct MachineShare {
   std::vector<int> cores = {};  ///< empty: all
   std::string gpu = {};         ///< for CUDA_VISIBLE_DEVICES; empty: as it is
 };
@@ -46,7 +46,7 @@ class ChildRun {
   /// called by a thread that lives as long as the child: the child dies with
   /// that thread. Throws UserError when it can't start.
   ChildRun(const std::vector<std::string>& argv, const std::string& input,
-           const Share& share);
+           const MachineShare& share);
   ~ChildRun();
   ChildRun(const ChildRun&) = delete;
   ChildRun& operator=(const ChildRun&) = delete;

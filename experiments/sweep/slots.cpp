@@ -184,8 +184,9 @@ std::int64_t Slots::threads_for(const Slot& slot,
   return std::max<std::int64_t>(1, cores / experiment.blocks());
 }
 
-Share Slots::share_for(const Slot& slot, const Experiment& experiment) const {
-  Share share = slot.share;
+MachineShare Slots::share_for(const Slot& slot,
+                              const Experiment& experiment) const {
+  MachineShare share = slot.share;
   if (slots_.size() < 2 || !takes_any_gpu(experiment)) share.gpu.clear();
   return share;
 }

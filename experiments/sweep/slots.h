@@ -42,7 +42,7 @@ class Slots {
 
  private:
   struct Slot {
-    Share share = {};
+    MachineShare share = {};
     RunJob job = {};
     std::unique_ptr<ChildRun> child = nullptr;
     std::chrono::steady_clock::time_point started = {};
@@ -51,7 +51,7 @@ class Slots {
   void start(Slot& slot, const RunJob& job);
   std::int64_t threads_for(const Slot& slot,
                            const Experiment& experiment) const;
-  Share share_for(const Slot& slot, const Experiment& experiment) const;
+  MachineShare share_for(const Slot& slot, const Experiment& experiment) const;
   void collect(Slot& slot);
   RunEnd end_of(const Slot& slot, const ChildEnd& end);
   RunEnd failed(const RunJob& job, const std::string& reason);

@@ -11,14 +11,6 @@
 
 namespace sluice {
 
-namespace {
-
-std::int64_t up_to_line(std::int64_t elements) {
-  return (elements + kLine - 1) / kLine * kLine;
-}
-
-}  // namespace
-
 Flat::Flat(const Tensors& tensors) : tensors_(tensors) {
   std::string layout;
   for (at::Tensor& tensor : tensors_) {
@@ -29,7 +21,7 @@ Flat::Flat(const Tensors& tensors) : tensors_(tensors) {
     }
     tensor = tensor.detach();
     if (!tensor.is_non_overlapping_and_dense()) tensor = tensor.contiguous();
-    lines_.push_back(tensor.as_strided({tensor.numel()}, {1}));
+    lines_.push_back(line_of(tensor));
     elements_ += up_to_line(tensor.numel());
     layout += fmt::format("{}{}/{};", c10::toString(tensor.scalar_type()),
                           tensor.sizes().vec(), tensor.strides().vec());
@@ -48,13 +40,6 @@ Tensors Flat::range(std::int64_t begin, std::int64_t end) const {
     first += up_to_line(line.numel());
   }
   return pieces;
-}
-
-Part part_of(std::int64_t elements, std::int64_t i, std::int64_t n) {
-  const auto cut = [&](std::int64_t at) {
-    return elements / kLine * at / n * kLine;
-  };
-  return {cut(i), cut(i + 1)};
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/tensors/parts.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {
@@ -32,15 +33,5 @@ class Flat {
   std::int64_t elements_ = 0;
   std::int64_t layout_ = 0;
 };
-
-/// Elements: a line of the processor's cache, for the types that there are.
-inline constexpr std::int64_t kLine = 64;
-
-/// Part i of n of so many elements, at multiples of kLine: [begin, end).
-struct Part {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
-Part part_of(std::int64_t elements, std::int64_t i, std::int64_t n);
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lib/tensors/parts.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {
@@ -20,8 +21,27 @@ class Group {
   /// added in the order of the replicas. Throws LinkError when a replica is
   /// gone.
   virtual Tensors finish_sum() = 0;
-  /// For a caller that can't wait: whether finish_sum() would not.
+  /// For a caller that can't wait: whether finish_sum() would not, nor any
+  /// other finish_.
   virtual bool is_ready() const = 0;
+
+  // Sums of which each replica keeps a part, and what it makes of its part. By
+  // default from sums of whole tensors; a group that can send less does.
+
+  /// As start_sum() and finish_sum(), but gives the member's parts of the sums
+  /// (parts_of()).
+  virtual void start_parts(Tensors mine);
+  virtual Tensors finish_parts();
+  /// Publishes this replica's parts of tensors that all have alike, and writes
+  /// those of the others into them. They are dense, and must not be written
+  /// from the start on until the next sum is over.
+  virtual void start_gather(const Tensors& whole);
+  virtual void finish_gather(const Tensors& whole);
+
+ protected:
+  Share share() const { return {member(), members()}; }
+  /// Writes what another member has published: its parts.
+  void take_parts(const Tensors& whole, int other, const Tensors& parts) const;
 };
 
 }  // namespace sluice

@@ -167,8 +167,11 @@ double exchange_seconds(const Costs& costs, const BlockPlan& plan,
   double step = link.latency;
   if (bytes != nullptr && link.bandwidth > 0)
     step += *bytes / members / link.bandwidth;
+  // Each sum comes in two halves, of which a sharded one is the first, and the
+  // gathering of weights the other.
+  const double halves = plan.exchange.shards ? 1 : 2;
   // Of all replicas alike.
-  return 2 * (members - 1) * step *
+  return halves * (members - 1) * step *
          factor(costs,
                 {plan.block, static_cast<std::int64_t>(settle.op), settle.batch,
                  settle.turn},

@@ -34,16 +34,28 @@ struct Rest {
   std::vector<SeatAction> actions;
   std::size_t next = 0;
 
-  bool is_done() const { return next == actions.size(); }
-  /// The next action, which must be that one, and what follows from it.
+  /// The next action, which must be that one, and what follows from it, up to
+  /// a wait for the seat's replicas.
   void take(const Action& ordered, std::vector<SeatAction>& into) {
-    SLUICE_CHECK(!is_done() && actions[next].action == ordered,
+    finish(into);
+    SLUICE_CHECK(next < actions.size() && actions[next].action == ordered,
                  "seat {} is to do {} out of its order", actions.front().seat,
                  to_text(ordered));
-    do into.push_back(actions[next++]);
-    while (!is_done() && !is_ordered(actions[next].action) &&
-           actions[next].action.turn == ordered.turn &&
-           !is_after_turns(actions[next].action));
+    into.push_back(actions[next++]);
+    while (is_at_follower() && actions[next].action.op != Op::settle)
+      into.push_back(actions[next++]);
+  }
+  /// What follows from the last one and was put off.
+  void finish(std::vector<SeatAction>& into) {
+    while (is_at_follower()) into.push_back(actions[next++]);
+  }
+
+ private:
+  bool is_at_follower() const {
+    return next > 0 && next < actions.size() &&
+           !is_ordered(actions[next].action) &&
+           actions[next].action.turn == actions[next - 1].action.turn &&
+           !is_after_turns(actions[next].action);
   }
 };
 
@@ -107,6 +119,7 @@ std::vector<SeatAction> executor_actions(const RunPlan& plan, int executor,
   std::vector<SeatAction> all;
   for (const SeatAction& each : plan.order(plan, executor, grant))
     rests.at(each.seat).take(each.action, all);
+  for (auto& [seat, rest] : rests) rest.finish(all);
   for (SeatAction& each : after_turns(rests)) all.push_back(std::move(each));
   return all;
 }

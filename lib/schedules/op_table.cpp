@@ -3,6 +3,7 @@
 #include <array>
 
 #include "lib/base/by_block.h"
+#include "lib/schedules/program.h"
 
 namespace sluice {
 namespace {
@@ -85,6 +86,7 @@ bool is_exchanged(const BlockPlan& plan, const Grant& grant,
                   const Action& before) {
   const ReplicaExchange& exchange = plan.exchange;
   const bool is_after = before.op == Op::update;
+  if (is_after && exchange.shards) return true;
   if (exchange.what == Exchanged::nothing ||
       is_after != (exchange.what == Exchanged::weights))
     return false;
@@ -101,7 +103,8 @@ std::vector<Mark> left_by_exchange(const BlockPlan& /*plan*/) {
 /// After the backward that fills the window, or the exchange between them.
 bool is_updated(const BlockPlan& plan, const Grant& grant,
                 const Action& before) {
-  if (before.op == Op::settle) return plan.exchange.what != Exchanged::weights;
+  if (before.op == Op::settle)
+    return plan.exchange.what != Exchanged::weights && before.round != kGather;
   return fills_window(plan, grant, before) &&
          !is_exchanged(plan, grant, before);
 }

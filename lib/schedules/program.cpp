@@ -60,6 +60,8 @@ void append_with_followers(const BlockPlan& plan, const Grant& grant,
     if (row.is_due != nullptr && !row.is_due(plan, grant, action)) continue;
     Action follower = action;
     follower.op = row.op;
+    if (plan.exchange.shards && action.op == Op::update)
+      follower.round = kGather;
     append_with_followers(plan, grant, follower, program);
   }
 }

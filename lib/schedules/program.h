@@ -31,6 +31,8 @@ BlockProgram only_part(const BlockPlan& plan, TurnPart part,
 BlockProgram with_agreement(const BlockPlan& plan, const Grant& grant,
                             BlockProgram program);
 inline constexpr std::int64_t kAgreement = 1;
+/// The round of the exchange that follows an update of parts of the weights.
+inline constexpr std::int64_t kGather = 2;
 /// Adds the batches of an evaluation, after the turns, to replica 1.
 BlockProgram with_evaluation(const BlockPlan& plan, const Grant& grant,
                              BlockProgram program);

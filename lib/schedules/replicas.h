@@ -27,6 +27,9 @@ struct ReplicaExchange {
   /// what they have isn't the same then.
   bool agrees = false;
   int members = 1;  ///< replicas of the block
+  /// Of gradients: each replica is given its part of the sums, updates its part
+  /// of the weights, and a second exchange gathers them (kGather).
+  bool shards = false;
 
   bool operator==(const ReplicaExchange&) const = default;
 };

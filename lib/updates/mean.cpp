@@ -17,6 +17,7 @@ class Mean final : public Transform {
     for (at::Tensor& gradient : gradients)
       if (gradient.defined()) gradient = gradient / divisor;
   }
+  bool takes_parts() const override { return true; }
 
  private:
   bool over_turns_;

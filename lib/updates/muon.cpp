@@ -173,6 +173,7 @@ MakeOptimizer read_muon(Fields& fields, OptimizerOptions& options) {
   MuonOptions own;
   own.describe(fields);
   options.describe_moments(fields);
+  options.wants_whole = true;
   return [own](const OptimizerOptions& all, const NamedTensors& parameters) {
     return std::make_unique<Muon>(own, all, parameters);
   };

@@ -57,6 +57,9 @@ struct OptimizerOptions {
   std::string correction = {};  ///< the name of its row; empty: none
   /// Whether that reads UpdateInfo::forward_weights.
   bool wants_forward_weights = false;
+  /// Whether the rule or the correction treats no element alone: then replicas
+  /// can't step a part each.
+  bool wants_whole = false;
 
   void describe(Fields& fields);
   /// beta1, beta2 and epsilon, for rules that have them.

@@ -42,6 +42,7 @@ MakeCorrection read_spike_compensation(Fields& fields,
     fields.reject("name",
                   "'spike_compensation' looks ahead as far as the delay wants: "
                   "leave out optimizer.nesterov, which it is at a delay of 1");
+  options.wants_whole = true;
   return [momentum = options.momentum](const NamedTensors&) {
     return std::make_unique<SpikeCompensation>(momentum);
   };

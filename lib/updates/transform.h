@@ -7,6 +7,7 @@
 #include <span>
 
 #include "lib/base/table.h"
+#include "lib/tensors/parts.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/optimizer.h"
 
@@ -50,6 +51,9 @@ struct UpdateInfo {
 struct UpdateOptions {
   OptimizerOptions optimizer = {};
   bool mean = false;  ///< over the window's turns, instead of the sum
+  /// The optimizer steps only this share of each parameter, and keeps state for
+  /// no more (Sharded).
+  Share share = {};
 };
 
 /// A link of an update: changes gradients, the rate, or what a step goes along.
@@ -60,6 +64,8 @@ class Transform {
  public:
   virtual ~Transform() = default;
   virtual void apply(Tensors& gradients, UpdateInfo& info) = 0;
+  /// Whether it may be given parts of the gradients, too.
+  virtual bool takes_parts() const { return false; }
   /// As of an optimizer.
   virtual NamedTensors state() const { return {}; }
 };

@@ -1,8 +1,10 @@
 #include "lib/updates/update_chain.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/updates/sharded.h"
 
 namespace sluice {
 
@@ -30,7 +32,12 @@ UpdateChain::UpdateChain(const UpdateOptions& options,
   for (const TransformRow& row : transforms())
     if (auto link = row.make(options, parameters))
       links_.push_back(std::move(link));
-  optimizer_ = make_optimizer(options.optimizer, parameters);
+  const auto make = [&](const NamedTensors& stepped) {
+    return make_optimizer(options.optimizer, stepped);
+  };
+  optimizer_ = options.share.is_all()
+                   ? make(parameters)
+                   : std::make_unique<Sharded>(make, parameters, options.share);
   velocity_ = dynamic_cast<VelocityOptimizer*>(optimizer_.get());
 }
 
@@ -71,6 +78,11 @@ void UpdateChain::assign(const Tensors& values, const Tensors& storage) {
   move_to(storage);
   for (std::size_t i = 0; i < values.size(); ++i)
     parameters_.at(i).second.copy_(values[i]);
+}
+
+bool UpdateChain::takes_parts() const {
+  return std::all_of(links_.begin(), links_.end(),
+                     [](const auto& link) { return link->takes_parts(); });
 }
 
 Tensors UpdateChain::direction(double learning_rate) const {

@@ -26,6 +26,8 @@ class UpdateChain {
   /// The learning rate of a turn, before any link changes it.
   double rate_at(std::int64_t turn, std::int64_t turns,
                  std::int64_t turns_per_epoch) const;
+  /// Whether apply() may be given parts_of() the gradients.
+  bool takes_parts() const;
   /// Optimizer::direction().
   Tensors direction(double learning_rate) const;
   /// The state of all links, for a checkpoint.

@@ -122,6 +122,8 @@ WeightsAtBackward weights_at_backward(std::string_view view);
 /// the view.
 void check_weight_view(const WeightsAtBackward& weights,
                        const OptimizerOptions& optimizer);
+/// Whether the view asks the block's optimizer for its velocity.
+bool predicts(const WeightsAtBackward& weights);
 /// The place of its row.
 std::int64_t number_of(const WeightsAtBackward& weights);
 

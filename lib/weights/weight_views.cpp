@@ -73,6 +73,11 @@ void check_weight_view(const WeightsAtBackward& weights,
   if (check != nullptr) check(optimizer);
 }
 
+bool predicts(const WeightsAtBackward& weights) {
+  return find_row(weight_views(), weights.view, "weight view").make.check !=
+         nullptr;
+}
+
 std::int64_t number_of(const WeightsAtBackward& weights) {
   const auto rows = weight_views();
   return std::find_if(rows.begin(), rows.end(),

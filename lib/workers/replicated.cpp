@@ -10,6 +10,7 @@
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/updates/grouped.h"
 
 namespace sluice {
 namespace {
@@ -24,6 +25,23 @@ Tensors copies_of(const Tensors& tensors) {
 void copy_each(const Tensors& from, std::size_t first, const NamedTensors& to) {
   for (std::size_t i = 0; i < to.size(); ++i)
     to[i].second.variable_data().copy_(from.at(first + i));
+}
+
+/// In the order of memory of what they are the gradients of.
+Tensors laid_out_like(const NamedTensors& tensors, const Tensors& gradients) {
+  Tensors all(gradients.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined())
+      all[i] = gradient_for(tensors.at(i).second, gradients[i]);
+  return all;
+}
+
+/// Aliases, to be written behind the back of autograd.
+Tensors storage_of(const NamedTensors& tensors) {
+  Tensors all;
+  for (const auto& [name, tensor] : tensors)
+    all.push_back(tensor.variable_data());
+  return all;
 }
 
 constexpr std::string_view kPrefix = "replicas.";
@@ -43,8 +61,28 @@ void Replicated::begin() {
 }
 
 void Replicated::publish(const Tensors& gradients) {
-  group_->start_sum(policy_ ? copies_of(values_of(trained_.tensors()))
-                            : gradients);
+  if (sums_parts())
+    group_->start_parts(laid_out_like(trained_.tensors(), gradients));
+  else
+    group_->start_sum(policy_ ? copies_of(values_of(trained_.tensors()))
+                              : gradients);
+}
+
+/// A link that wants a norm, say, is given whole sums.
+bool Replicated::sums_parts() const {
+  return gathers() && trained_.update().takes_parts();
+}
+
+Tensors Replicated::settle() {
+  return sums_parts() ? group_->finish_parts() : group_->finish_sum();
+}
+
+void Replicated::publish_parts() {
+  group_->start_gather(storage_of(trained_.tensors()));
+}
+
+void Replicated::settle_parts() {
+  group_->finish_gather(storage_of(trained_.tensors()));
 }
 
 Tensors Replicated::combine(const Tensors& sum, double rate) {

@@ -31,8 +31,14 @@ class Replicated {
 
   /// Publishes gradients or, by the policy, weights.
   void publish(const Tensors& gradients);
-  /// The sums of what all have published.
-  Tensors settle() { return group_->finish_sum(); }
+  /// The sums of what all have published; of sharded gradients parts_of() them,
+  /// where the update can do with these.
+  Tensors settle();
+  /// Whether each replica updates a part of the weights, which are gathered
+  /// after it.
+  bool gathers() const { return group_ && kind_.exchange.shards; }
+  void publish_parts();
+  void settle_parts();
   /// ReplicaPolicy::combine().
   Tensors combine(const Tensors& sum, double rate);
 
@@ -50,7 +56,7 @@ class Replicated {
   void restore(const NamedTensors& state, std::string_view source);
 
  private:
-  bool sums_weights() const { return what() != Exchanged::gradients; }
+  bool sums_parts() const;
   Tensors buffers() const;
 
   const Block& block_;

@@ -25,7 +25,10 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
       codec_above_(std::move(parts.codec_above)),
       sources_(std::move(parts.sources)),
       memory_(std::move(parts.memory)),
-      trained_(block_, {settings_.optimizer, settings_.options.accumulate_mean},
+      trained_(block_,
+               {.optimizer = settings_.optimizer,
+                .mean = settings_.options.accumulate_mean,
+                .share = share()},
                parts.lowers, parts.uppers),
       replicas_(block_, trained_, settings_.replicas, std::move(parts.group)),
       clock_(device()),
@@ -119,6 +122,12 @@ Pass Seat::pass_for(std::int64_t batch, bool training) const {
           .batch = training ? plan().micro_batches.source_batch(batch) : batch,
           .training = training,
           .masks = settings_.options.masks};
+}
+
+/// What of each parameter this replica steps.
+Share Seat::share() const {
+  if (!plan().exchange.shards) return {};
+  return {plan().replica, plan().exchange.members};
 }
 
 double Seat::rate_of(const UpdateChain& update, std::int64_t turn) const {
@@ -416,17 +425,19 @@ void Seat::update(const Action& action) {
   const double rate =
       trained_.apply(window_.gradients, info, view_->next_weights());
   trained_.add(std::exchange(pulls_, {}));
-  view_->after_update();
+  if (!replicas_.gathers()) view_->after_update();
   ++version_;
   last_rate_ = rate;
   window_.clear();
   if (is_logged(action)) log_.updated(action, rate);
-  if (settings_.options.hashes) hash(action);
+  if (settings_.options.hashes && !replicas_.gathers()) hash(action);
 }
 
 void Seat::exchange(const Action& action) {
   if (action.round == kAgreement)
     replicas_.publish_agreement();
+  else if (action.round == kGather)
+    replicas_.publish_parts();
   else
     replicas_.publish(window_.gradients);
 }
@@ -434,6 +445,12 @@ void Seat::exchange(const Action& action) {
 void Seat::settle(const Action& action) {
   const SeatClock::Waiting waiting(clock_);
   if (action.round == kAgreement) return replicas_.settle_agreement();
+  if (action.round == kGather) {
+    replicas_.settle_parts();
+    view_->after_update();
+    if (settings_.options.hashes) hash(action);
+    return;
+  }
   Tensors sum = replicas_.settle();
   if (replicas_.what() == Exchanged::gradients) {
     window_.gradients = std::move(sum);

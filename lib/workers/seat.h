@@ -163,6 +163,7 @@ class Seat {
   bool is_last() const;
   const c10::Device& device() const { return block_.device(); }
   Pass pass_for(std::int64_t batch, bool training) const;
+  Share share() const;
   double rate_of(const UpdateChain& update, std::int64_t turn) const;
   double share_of(const Action& action) const;
 

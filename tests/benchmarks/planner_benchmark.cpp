@@ -1,11 +1,13 @@
-// How true `sluice plan --compare` is: the speed-up of two processes over one
-// block that it predicts, against that of real runs, with one intra-op thread
-// everywhere. In each round it is calibrated anew, then one block and each
-// method train; all figures are medians over the rounds, with their quartiles.
-// `difference` is that of predicted over measured, round by round. Other
-// programs beside it make all of it doubtful, which the last line then says.
+// How true `sluice plan --compare` is: the speed-up of two blocks, or of
+// replicas, over one block that it predicts, against that of real runs in
+// processes, with one intra-op thread everywhere, in samples per second. In
+// each round it is calibrated anew, then one block and each method train; all
+// figures are medians over the rounds, with their quartiles. `difference` is
+// that of predicted over measured, round by round. Other programs beside it
+// make all of it doubtful, which the last line then says.
 //
-// usage: planner_benchmark [ROUNDS] [CASE|all] [METHOD ...]
+// usage: planner_benchmark [ROUNDS] [CASE|all] [METHOD[*REPLICAS] ...]
+//        "one*2": two replicas of one block; "1f1b:4*2": of two blocks
 // default: 5 rounds, all cases, all methods
 #include <algorithm>
 #include <cstdio>
@@ -45,8 +47,23 @@ struct Found {
   Ratios predicted, measured, over;
 };
 
+/// "1f1b:4*2" is a method of two replicas.
+struct Shape {
+  std::string method;
+  std::int64_t replicas = 1;
+
+  explicit Shape(const std::string& text) : method(text) {
+    const auto star = text.find('*');
+    if (star == text.npos) return;
+    method = text.substr(0, star);
+    replicas = std::stoll(text.substr(star + 1));
+  }
+  std::int64_t blocks() const { return method == "one" ? 1 : 2; }
+};
+
 planner::PlannedMethod planned(const std::string& method,
                                const Experiment& of) {
+  if (method == "one") return planner::planned_method("backprop", of);
   const std::string pipeline = pipeline_of(method);
   if (pipeline.empty()) return planner::planned_method(method, of);
   planner::PlannedMethod made = planner::planned_method("backprop", of);
@@ -55,26 +72,32 @@ planner::PlannedMethod planned(const std::string& method,
   return made;
 }
 
-/// Index as in `methods`.
-std::vector<double> predicted_speed_ups(const std::string& text,
-                                        const Methods& methods) {
+double predicted_speed_up(const std::string& text, const Shape& shape) {
   ConfigNode config = parse_toml(text, "case.toml");
   apply_override(config, "threads=1");
   const Experiment experiment = read_experiment(config, "");
-  planner::ComparisonOptions options{
-      .blocks = {2},
-      .seconds = kSecondsToCalibrate * static_cast<double>(methods.size()),
-      .most_rounds = 1};
-  for (const std::string& method : methods)
-    options.methods.push_back(planned(method, experiment));
-  std::vector<double> speed_ups;
-  for (const planner::Prediction& row :
-       planner::compare_methods(config, "", options).rows) {
-    if (!row.impossible.empty())
-      throw UserError("{}: {}", row.method, row.impossible);
-    speed_ups.push_back(row.speed.speed_up);
-  }
-  return speed_ups;
+  const auto rows =
+      planner::compare_methods(config, "",
+                               {.methods = {planned(shape.method, experiment)},
+                                .blocks = {shape.blocks()},
+                                .replicas = {shape.replicas},
+                                .seconds = kSecondsToCalibrate,
+                                .most_rounds = 1})
+          .rows;
+  if (!rows.at(0).impossible.empty())
+    throw UserError("{}: {}", rows[0].method, rows[0].impossible);
+  return rows[0].speed.speed_up;
+}
+
+/// Seconds of a turn of all.
+double measured_seconds(const BlockCase& of, const Shape& shape,
+                        const std::string& root) {
+  const std::string method =
+      shape.blocks() == 1 ? "blocks=1" : method_of(of, shape.method);
+  return train_case(root, fmt::format("{} replicas.count={} engine=processes "
+                                      "threads=1",
+                                      method, shape.replicas))
+      .seconds;
 }
 
 void measure(const BlockCase& of, int rounds, const Methods& methods,
@@ -83,17 +106,17 @@ void measure(const BlockCase& of, int rounds, const Methods& methods,
   std::vector<Found> found(methods.size());
   const planner::OtherLoad load;
   for (int round = 0; round < rounds; ++round) {
-    const std::vector<double> predicted = predicted_speed_ups(config, methods);
     for (std::size_t i = 0; i < methods.size(); ++i) {
+      const Shape shape(methods[i]);
+      const double predicted = predicted_speed_up(config, shape);
       // One block right before, as in the calibration.
       const double one =
           train_case(root, "blocks=1 engine=virtual threads=1").seconds;
-      const double two = train_case(root, method_of(of, methods[i]) +
-                                              " engine=processes threads=1")
-                             .seconds;
-      found[i].predicted.values.push_back(predicted[i]);
-      found[i].measured.values.push_back(one / two);
-      found[i].over.values.push_back(predicted[i] * two / one);
+      const double measured = static_cast<double>(shape.replicas) * one /
+                              measured_seconds(of, shape, root);
+      found[i].predicted.values.push_back(predicted);
+      found[i].measured.values.push_back(measured);
+      found[i].over.values.push_back(predicted / measured);
     }
   }
   for (std::size_t i = 0; i < methods.size(); ++i)

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Two replicas in processes of one thread each, every one with the batch of one
-process alone, on three nets: `sluice run` with replicas.count = 2 over `sluice
-run` with 1, and over DistributedDataParallel with Gloo (data_parallel_rival.py,
-whose buckets and optimizer are tuned) with the same batch in each process. The
-programs are run in turns; printed are medians in samples per second, the medians
-of the rounds' ratios, and all rounds, as Markdown. "floor" is the speed-up that
-would be left if a turn took one process's time and, after it, that in which the
-two read and write what they exchange, at the bandwidth of this machine's memcpy.
+process alone, on three nets: `sluice run` with replicas.count = 2, whole or with
+shard = true, over `sluice run` with 1, and over DistributedDataParallel with Gloo
+(data_parallel_rival.py, whose buckets and optimizer are tuned) with the same
+batch in each process. "apart" are two replicas that never meet: what the machine
+allows. The programs are run in turns; printed are medians in samples per second,
+the medians of the rounds' ratios, of the faster of whole and shard, and all
+rounds, as Markdown. "floor" is the speed-up that would be left if a turn took one
+process's time and, after it, that in which the two read and write what they
+exchange, at the bandwidth of this machine's memcpy.
 
-usage: replicas.py [--build DIR] [--rounds N] [--steps N] [CASE...]
+usage: replicas.py [--build DIR] [--rounds N] [--steps N] [--without PROGRAM]...
+                   [CASE...]
 
 --build: where sluice is (build/release).
 --rounds: default: 11.
+--without: shard, whole, apart or DDP.
 --steps: of each measurement; default: each net's own.
 Runs with a Python that has torch.
 """
@@ -46,26 +50,47 @@ def parameters_of(folder):
                if record["kind"] == "block" and record.get("replica", 1) == 1)
 
 
+TWO = {
+    "whole": [],
+    "shard": ["replicas.shard=true"],
+    "apart": ["replicas.policy=average", "replicas.every=1000000"],
+}
+PROGRAMS = ["one", *TWO, "DDP"]
+
+
 class Measured:
-    def __init__(self, bench, case):
+    def __init__(self, bench, case, without):
         self.bench, self.case = bench, case
-        self.seen = {"one": [], "two": [], "DDP": []}
+        self.seen = {name: [] for name in PROGRAMS if name not in without}
         self.bytes = 0
 
     def once(self):
-        self.seen["one"].append(self.bench.sluice(self.case, 1, "blocks=1"))
-        self.seen["two"].append(2 * self.bench.sluice(
-            self.case, 1, "blocks=1", "replicas.count=2"))
-        self.bytes = 4 * parameters_of(self.bench.root / "run")
+        for name, seen in self.seen.items():
+            seen.append(self.samples_per_second(name))
+            if name == "one":
+                self.bytes = 4 * parameters_of(self.bench.root / "run")
+
+    def samples_per_second(self, name):
+        if name == "one":
+            return self.bench.sluice(self.case, 1, "blocks=1")
+        if name in TWO:
+            return 2 * self.bench.sluice(self.case, 1, "blocks=1",
+                                         "replicas.count=2", *TWO[name])
         both = 2 * self.bench.batch[self.case]
-        self.seen["DDP"].append(float(handoff.output_of(
+        return float(handoff.output_of(
             [sys.executable, HERE / "data_parallel_rival.py", self.case,
-             str(both), str(self.bench.steps[self.case])])))
+             str(both), str(self.bench.steps[self.case])]))
 
     def median(self, what):
         return statistics.median(self.seen[what])
 
+    def best(self):
+        return max((n for n in ("whole", "shard") if n in self.seen),
+                   key=self.median)
+
     def ratio(self, one, other):
+        if other not in self.seen:
+            return "-"
         pairs = zip(self.seen[one], self.seen[other])
         return f"{statistics.median(a / b for a, b in pairs):.3f}"
 
@@ -75,9 +100,13 @@ class Measured:
         return 2 / (1 + self.bytes / bandwidth / turn)
 
     def row(self, bandwidth):
-        return [self.case, *(f"{self.median(w):.0f}" for w in self.seen),
-                self.ratio("two", "one"), f"{self.floor(bandwidth):.2f}",
-                self.ratio("two", "DDP"), f"{self.bytes / 2**20:.1f}"]
+        best = self.best()
+        return [self.case,
+                *(f"{self.median(w):.0f}" if w in self.seen else "-"
+                  for w in PROGRAMS),
+                f"{self.ratio(best, 'one')} ({best})",
+                f"{self.floor(bandwidth):.2f}", self.ratio(best, "DDP"),
+                self.ratio(best, "apart"), f"{self.bytes / 2**20:.1f}"]
 
     def details(self):
         for what, values in self.seen.items():
@@ -90,17 +119,19 @@ def main():
                            default=HERE.parent.parent / "build" / "release")
     arguments.add_argument("--rounds", type=int, default=11)
     arguments.add_argument("--steps", type=int)
+    arguments.add_argument("--without", action="append", default=[],
+                           choices=PROGRAMS[1:])
     arguments.add_argument("cases", nargs="*", default=[])
     asked = arguments.parse_args()
     steps = {case: asked.steps or own for case, own in handoff.STEPS.items()}
     bandwidth = memcpy_bandwidth()
-    summary = [["net", "one process", "two replicas", "DDP", "over one",
-                "floor", "over DDP", "MiB exchanged"]]
+    summary = [["net", "one process", *PROGRAMS[1:], "over one", "floor",
+                "over DDP", "over apart", "MiB exchanged"]]
     details = [["net", "program", "samples/s of each round"]]
     with tempfile.TemporaryDirectory(prefix="sluice-replicas-") as root:
         bench = handoff.Bench(asked.build.resolve(), pathlib.Path(root), steps)
         for case in asked.cases or list(handoff.STEPS):
-            measured = Measured(bench, case)
+            measured = Measured(bench, case, asked.without)
             for _ in range(asked.rounds):
                 measured.once()
             summary.append(measured.row(bandwidth))

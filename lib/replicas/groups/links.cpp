@@ -16,7 +16,16 @@ namespace {
 /// The messages of a sum that a replica sends to each other one: its elements
 /// of the other's part, and the sums of its own part. Of two replicas each adds
 /// up all: as many bytes go, and nobody waits twice.
+/// In a gather the second step is the only one.
 enum class Step : std::int64_t { elements, sums };
+
+/// Of the same list: what there is of its parts to send.
+Tensors pieces_of(const Tensors& tensors, const Share& share) {
+  Tensors pieces;
+  for (const at::Tensor& part : parts_of(tensors, share))
+    if (part.defined() && part.numel() > 0) pieces.push_back(part);
+  return pieces;
+}
 
 class LinksGroup final : public Group {
  public:
@@ -34,9 +43,7 @@ class LinksGroup final : public Group {
 
   void start_sum(Tensors mine) override {
     const at::NoGradGuard no_grad;
-    SLUICE_CHECK(!mine_, "{}: a sum begins before the last one has ended",
-                 name_);
-    mine_.emplace(mine);
+    begin(mine);
     for (int other = 1; other <= members(); ++other)
       if (other != member_) send(other, Step::elements, range(*mine_, other));
   }
@@ -49,9 +56,46 @@ class LinksGroup final : public Group {
     const Flat out(sums);
     add_own_part(out);
     if (members() > 2) gather_parts(out);
-    mine_.reset();
-    ++sums_;
+    end();
     return sums;
+  }
+
+  void start_parts(Tensors mine) override {
+    const at::NoGradGuard no_grad;
+    begin(mine);
+    for (int other = 1; other <= members(); ++other)
+      if (other != member_)
+        send(other, Step::elements,
+             pieces_of(mine_->tensors(), {other, members()}));
+  }
+
+  Tensors finish_parts() override {
+    const at::NoGradGuard no_grad;
+    Tensors sums;
+    for (const at::Tensor& part : parts_of(mine_->tensors(), share()))
+      sums.push_back(part.defined() ? at::empty_like(part) : part);
+    Tensors own;
+    for (const at::Tensor& sum : sums)
+      if (sum.defined() && sum.numel() > 0) own.push_back(sum);
+    add_up(pieces_of(mine_->tensors(), share()), own);
+    end();
+    return sums;
+  }
+
+  void start_gather(const Tensors& whole) override {
+    const at::NoGradGuard no_grad;
+    begin(whole);
+    for (int other = 1; other <= members(); ++other)
+      if (other != member_)
+        send(other, Step::sums, pieces_of(mine_->tensors(), share()));
+  }
+
+  void finish_gather(const Tensors& whole) override {
+    const at::NoGradGuard no_grad;
+    for (int other = 1; other <= members(); ++other)
+      if (other != member_)
+        copy(receive(other, Step::sums), pieces_of(whole, {other, members()}));
+    end();
   }
 
   /// What has come is enough only for the first step.
@@ -62,6 +106,17 @@ class LinksGroup final : public Group {
   }
 
  private:
+  void begin(const Tensors& mine) {
+    SLUICE_CHECK(!mine_, "{}: a sum begins before the last one has ended",
+                 name_);
+    mine_.emplace(mine);
+  }
+
+  void end() {
+    mine_.reset();
+    ++sums_;
+  }
+
   void gather_parts(const Flat& out) {
     for (int other = 1; other <= members(); ++other)
       if (other != member_) send(other, Step::sums, range(out, member_));
@@ -76,13 +131,16 @@ class LinksGroup final : public Group {
     return of.range(part.begin, part.end);
   }
 
-  /// In the order of the replicas.
   void add_own_part(const Flat& out) {
-    Tensors sum = range(out, member_);
+    add_up(range(*mine_, member_), range(out, member_));
+  }
+
+  /// What the others have sent, and its own pieces, in the order of the
+  /// replicas.
+  void add_up(const Tensors& own, Tensors sum) {
     std::vector<Tensors> parts;
     for (int each = 1; each <= members(); ++each)
-      parts.push_back(each == member_ ? range(*mine_, member_)
-                                      : receive(each, Step::elements));
+      parts.push_back(each == member_ ? own : receive(each, Step::elements));
     for (std::size_t i = 0; i < sum.size(); ++i) {
       at::add_out(sum[i], parts[0].at(i), parts[1].at(i));
       for (std::size_t r = 2; r < parts.size(); ++r)

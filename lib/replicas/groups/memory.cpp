@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+
 #include "lib/base/error.h"
 #include "lib/replicas/sums.h"
 
@@ -65,6 +67,25 @@ class MemoryGroup final : public Group {
   }
 
   Tensors finish_sum() override { return sum_in_order(take()); }
+
+  Tensors finish_parts() override {
+    std::vector<Tensors> published = take();
+    for (Tensors& each : published) each = parts_of(each, share());
+    return sum_in_order(published);
+  }
+
+  void start_gather(const Tensors& whole) override {
+    start_sum(parts_of(whole, share()));
+  }
+
+  void finish_gather(const Tensors& whole) override {
+    const at::NoGradGuard no_grad;
+    const std::vector<Tensors> published = take();
+    for (int other = 1; other <= members(); ++other)
+      if (other != member_)
+        take_parts(whole, other,
+                   published[static_cast<std::size_t>(other) - 1]);
+  }
 
   bool is_ready() const override {
     const std::lock_guard lock(table_->mutex);

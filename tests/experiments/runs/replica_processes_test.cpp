@@ -24,6 +24,9 @@ constexpr const char* kAverage =
 constexpr const char* kElastic =
     "blocks=2 replicas.count=2 replicas.policy=elastic replicas.every=2 ";
 
+constexpr const char* kShards =
+    "blocks=2 replicas.count=2 replicas.shard=true optimizer.name=adamw ";
+
 using ReplicaProcesses = Faults;
 
 class ReplicasOver : public Faults,
@@ -77,7 +80,8 @@ TEST_P(ReplicasAfterKills, OfAnySeatHaveTheBitsOfAnUndisturbedRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, ReplicasAfterKills,
-                         testing::Values(kTwoByTwo, kAverage, kElastic));
+                         testing::Values(kTwoByTwo, kAverage, kElastic,
+                                         kShards));
 
 class ResumedReplicas : public Faults,
                         public testing::WithParamInterface<const char*> {};
@@ -109,7 +113,8 @@ TEST_P(ResumedReplicas, EndAsIfTheyHadNotStopped) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, ResumedReplicas,
-                         testing::Values(kTwoByTwo, kAverage, kElastic));
+                         testing::Values(kTwoByTwo, kAverage, kElastic,
+                                         kShards));
 
 TEST_F(ReplicaProcesses, OfAnotherNumberCannotGoOnAndAreToldHowTo) {
   ASSERT_EQ(

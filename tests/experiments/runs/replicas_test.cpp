@@ -99,7 +99,8 @@ TEST_P(Orders, OfPipelinesChangeNoBitOfReplicas) {
 class Policies : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     Replicas, Policies,
-    testing::Values("policy = 'all_reduce'", "policy = 'average', every = 2",
+    testing::Values("policy = 'all_reduce'", "shard = true",
+                    "policy = 'average', every = 2",
                     "policy = 'average', every = 2, outer_lr = 0.7, "
                     "outer_momentum = 0.9, outer_nesterov = true",
                     "policy = 'average', every = 2, outer_momentum = 0.5, "
@@ -181,6 +182,31 @@ TEST(Replicas, StaggeredAverageTheirBlocksOneAfterTheOther) {
       of("layers.1.linear.weight", 0).equal(of("layers.1.linear.weight", 1)));
 }
 
+class Shards : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    Replicas, Shards,
+    testing::Values("boundary.policy = 'backprop'\n",
+                    "boundary.policy = 'delayed_gradient'\n",
+                    "boundary = {policy = 'delayed_gradient', weights = "
+                    "'extrapolate'}\n",
+                    "boundary.policy = 'local_loss'\n",
+                    "optimizer.clip.norm = 0.1\n", "accumulate.batches = 2\n",
+                    "boundary.policy = 'delayed_gradient'\n"
+                    "optimizer.correction.name = 'delay_compensation'\n",
+                    "pipeline = {order = 'interleaved', executors = 1}\n"));
+
+TEST_P(Shards, ChangeNoBit) {
+  for (const int count : {2, 3})
+    for (const char* net : {kNet, kMaps}) {
+      const std::string lines = std::string(net) + turns(6) + GetParam() +
+                                "optimizer.name = 'adamw'\n";
+      const auto whole = trained(lines + replicas(count));
+      const auto shards = trained(lines + replicas(count, ", shard = true"));
+      for (std::size_t r = 0; r < whole.size(); ++r)
+        EXPECT_EQ(difference(shards[r], whole[r]), "") << count;
+    }
+}
+
 void expect_refused(const std::string& lines, const char* remedy) {
   EXPECT_THAT([&] { small_experiment(lines); },
               ThrowsMessage<UserError>(HasSubstr(remedy)));
@@ -192,6 +218,16 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
   expect_refused("replicas = {count = 2, policy = 'gossip'}\n", "all_reduce");
   expect_refused("replicas = {count = 2, every = 3}\n", "every");
   expect_refused(replicas(2) + "probe.every = 1\n", "replicas.count = 1");
+  const std::string shards = replicas(2, ", shard = true");
+  expect_refused(shards + "optimizer.name = 'muon'\n", "leave shard out");
+  expect_refused(shards + sgd(0.1) +
+                     "boundary.policy = 'delayed_gradient'\n"
+                     "optimizer.correction.name = 'spike_compensation'\n",
+                 "spike_compensation");
+  expect_refused(shards + sgd(0.1) +
+                     "boundary = {policy = 'delayed_gradient', weights = "
+                     "'predict'}\n",
+                 "predicts");
   expect_refused(replicas(2) + "optimizer.clip = {norm = 1, scope = 'model'}\n",
                  "clip.scope = 'block'");
   expect_refused(replicas(2) + "boundary.policy = 'synthetic_gradient'\n",

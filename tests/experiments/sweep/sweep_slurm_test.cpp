@@ -87,7 +87,7 @@ constexpr const char* kFour =
     "'boundary={policy=\"delayed_gradient\"},{policy=\"backprop\"}' "
     "'optimizer.lr=0.1,0.05,0.01 if boundary.policy=backprop'";
 /// So long that the end doesn't come before what is done to them.
-constexpr const char* kLonger = "turns=20000 evaluate_every=100";
+constexpr const char* kLonger = "turns=8000 evaluate_every=100";
 constexpr const char* kFirst = "cells/001-delayed_gradient/seed-1";
 constexpr const char* kLast = "cells/004-backprop-0.01/seed-1";
 

@@ -432,7 +432,7 @@ TEST(Divided, CoresGoToSlotsInEqualParts) {
 }
 
 /// What a program that is started as a run says.
-std::string said_by(const std::string& script, const Share& share) {
+std::string said_by(const std::string& script, const MachineShare& share) {
   ChildRun child({"/bin/sh", "-c", script + " >&2"}, "typed\n", share);
   for (;;)
     if (const auto end = child.poll()) return end->error;

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -65,8 +66,90 @@ std::vector<Tensors> sums_of(Groups& groups, int round) {
   return sums;
 }
 
+/// Sums whole tensors only, and leaves the rest to the base.
+class PlainGroup final : public Group {
+ public:
+  explicit PlainGroup(std::unique_ptr<Group> group)
+      : group_(std::move(group)) {}
+  int members() const override { return group_->members(); }
+  int member() const override { return group_->member(); }
+  void start_sum(Tensors mine) override { group_->start_sum(std::move(mine)); }
+  Tensors finish_sum() override { return group_->finish_sum(); }
+  bool is_ready() const override { return group_->is_ready(); }
+
+ private:
+  std::unique_ptr<Group> group_;
+};
+
+Groups plain(int members) {
+  Groups groups = in_memory(members);
+  for (auto& group : groups)
+    group = std::make_unique<PlainGroup>(std::move(group));
+  return groups;
+}
+
 class Kinds : public testing::TestWithParam<MakeGroups> {};
-INSTANTIATE_TEST_SUITE_P(Groups, Kinds, testing::Values(in_memory, over_links));
+INSTANTIATE_TEST_SUITE_P(Groups, Kinds,
+                         testing::Values(in_memory, over_links, plain));
+
+/// In a thread for each member.
+template <class Work>
+void by_each(Groups& groups, const Work& work) {
+  std::vector<std::jthread> threads;
+  for (auto& group : groups)
+    threads.emplace_back([&, group = group.get()] { work(*group); });
+}
+
+TEST_P(Kinds, GiveEachItsPartOfTheSums) {
+  for (const int members : {2, 3, 5}) {
+    std::vector<Tensors> mine;
+    for (int member = 1; member <= members; ++member)
+      mine.push_back(tensors_of(member, 0));
+    const Tensors sums = sum_in_order(mine);
+    Groups groups = GetParam()(members);
+    for (int round = 0; round < 2; ++round)
+      by_each(groups, [&](Group& group) {
+        group.start_parts(mine[static_cast<std::size_t>(group.member()) - 1]);
+        const Tensors parts = group.finish_parts();
+        const Tensors expected = parts_of(sums, {group.member(), members});
+        ASSERT_EQ(parts.size(), expected.size());
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+          ASSERT_EQ(parts[i].defined(), expected[i].defined());
+          if (!parts[i].defined()) continue;
+          EXPECT_TRUE(parts[i].equal(expected[i])) << i;
+        }
+      });
+  }
+}
+
+/// Bits that an addition in floating point would not keep.
+constexpr float kMinusZero = -0.0F;
+
+TEST_P(Kinds, GatherWhatEachHasOfTheWhole) {
+  for (const int members : {2, 3, 5}) {
+    Groups groups = GetParam()(members);
+    for (int round = 0; round < 2; ++round) {
+      Tensors whole = tensors_of(1, round);
+      whole.erase(whole.begin() + 2);  // the undefined one
+      whole.push_back(at::full({200}, kMinusZero));
+      by_each(groups, [&](Group& group) {
+        Tensors mine;
+        for (const at::Tensor& tensor : whole) {
+          mine.push_back(at::full_like(tensor, 1e30));
+          const Share share{group.member(), members};
+          part_of(mine.back(), share).copy_(part_of(tensor, share));
+        }
+        group.start_gather(mine);
+        group.finish_gather(mine);
+        for (std::size_t i = 0; i < whole.size(); ++i)
+          EXPECT_EQ(std::memcmp(mine[i].data_ptr(), whole[i].data_ptr(),
+                                whole[i].nbytes()),
+                    0)
+              << i;
+      });
+    }
+  }
+}
 
 TEST_P(Kinds, SumInTheOrderOfTheReplicas) {
   for (const int members : {2, 3, 5}) {

@@ -66,6 +66,42 @@ TEST(Replicas, SumGradientsBeforeTheUpdateAppliesThem) {
               "F0 B0 X0 S0 U0 F1 B1 X1 S1 U1");
 }
 
+TEST(Replicas, OfShardsGatherWhatEachHasUpdated) {
+  const RunPlan plan = with_replicas(
+      plain(2), 3, {.what = Exchanged::gradients, .shards = true});
+  for (int seat = 1; seat <= 6; ++seat)
+    EXPECT_EQ(text_of(plan, seat, {.end_turn = 2}),
+              "F0 B0 X0 S0 U0 X0.2 S0.2 F1 B1 X1 S1 U1 X1.2 S1.2");
+}
+
+TEST(Replicas, OfShardsSendAsManyBytesAsOthers) {
+  Costs costs;
+  costs.blocks.resize(2, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}});
+  costs.exchange_link = {.latency = 0.25, .bandwidth = 1};
+  costs.exchange_bytes = {6, 6};
+  ReplicaExchange exchange = kGradients;
+  const auto end = [&] {
+    const RunPlan plan = with_replicas(plain(2), 3, exchange);
+    return end_of(timeline_of(plan, by_seat(costs, plan), 3));
+  };
+  const double whole = end();
+  exchange.shards = true;
+  EXPECT_NEAR(end(), whole, 1e-12);
+}
+
+TEST(Replicas, WaitForEachOtherWhileOtherBlocksOfTheExecutorCompute) {
+  ScheduleOptions options{.executors = 1};
+  const RunPlan plan =
+      with_replicas(plan_of("interleaved", 3, options), 2, kGradients);
+  std::string text;
+  for (const SeatAction& each : executor_actions(plan, 1, {.end_turn = 2}))
+    text += " " + std::to_string(each.seat) + to_text(each.action);
+  EXPECT_EQ(text,
+            " 4F0 5F0 6F0 6B0 6X0 5B0 5X0 4B0 4X0"
+            " 4S0 4U0 4F1 5S0 5U0 5F1 6S0 6U0 6F1 6B1 6X1 5B1 5X1 4B1 4X1"
+            " 4S1 4U1 5S1 5U1 6S1 6U1");
+}
+
 TEST(Replicas, SumAWindowOnce) {
   ScheduleOptions options{.accumulate = 2};
   options.micro_batches = {.count = 2, .samples = 8};
@@ -182,12 +218,13 @@ TEST(Replicas, HaveExecutorsOfTheirOwn) {
   const auto of_two = executor_actions(two, 3, grant);
   std::size_t next = 0;
   for (const SeatAction& each : of_two) {
-    if (each.action.op == Op::exchange || each.action.op == Op::settle)
+    // Updates wait for the sums.
+    if (each.action.op != Op::forward && each.action.op != Op::backward)
       continue;
+    while (of_one.at(next).action.op == Op::update) ++next;
     EXPECT_EQ(each.action, of_one.at(next).action);
     EXPECT_EQ(each.seat, of_one.at(next++).seat + 4);
   }
-  EXPECT_EQ(next, of_one.size());
   EXPECT_EQ(timeline_of(two, {}, 2).size(),
             2 * timeline_of(one, {}, 2).size() + 32U);  // X and S
 }
