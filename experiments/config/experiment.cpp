@@ -603,6 +603,14 @@ void check_shards(const Experiment& experiment, const Fields& top) {
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
   check_shards(experiment, top);
+  if (experiment.turns == 0 &&
+      experiment.deals_per_epoch < experiment.replicas.count)
+    top.reject(
+        "replicas",
+        fmt::format("count = {}, but an epoch has {} batches, one for "
+                    "each replica in a turn: set fewer replicas, a "
+                    "smaller batch_size, or turns instead of epochs",
+                    experiment.replicas.count, experiment.deals_per_epoch));
   if (experiment.probe_every > 0)
     top.reject("probe",
                "compares with the gradients of one network: leave it out, or "

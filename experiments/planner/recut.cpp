@@ -58,7 +58,8 @@ std::vector<Part> parts_of(const Experiment& experiment) {
 
 /// Whether the block trains on a loss of its own.
 bool has_head(const RunPlan& plan, std::size_t k) {
-  return k + 1 < plan.blocks.size() && !plan.blocks[k].gradient_from_above;
+  return static_cast<int>(k) + 1 < plan.depth() &&
+         !plan.blocks[k].gradient_from_above;
 }
 
 /// What boundaries cost beside the layers, on average.

@@ -38,6 +38,7 @@
 #include "lib/updates/corrections.h"
 #include "lib/updates/optimizer.h"
 #include "modules/models.h"
+#include "transport/links/hello.h"
 
 namespace sluice {
 
@@ -104,13 +105,33 @@ std::vector<std::string> those_of(const std::vector<std::string>& overrides,
   return found;
 }
 
+/// What replicas keep by one policy is no use to another.
+void check_same_policy(const Experiment& run, const Experiment& now,
+                       const std::string& folder) {
+  const auto text_of = [](const Experiment& of) {
+    return fmt::format(
+        "policy = '{}'{}", of.replicas.policy,
+        of.replicas.kind.exchange.shards ? ", shard = true" : "");
+  };
+  if (run.replicas.count == 1 || text_of(run) == text_of(now)) return;
+  throw UserError(
+      "{}: its replicas were trained with {}, and go on with that, not with "
+      "{}: for another one begin a run with initial_weights = '{}'",
+      folder, text_of(run), text_of(now), last_checkpoint(folder).checkpoint);
+}
+
 /// With another cut, when that is what the overrides say.
 Experiment experiment_to_resume(const RunArguments& arguments) {
   const ConfigArguments config = config_to_resume(arguments);
   const std::vector<std::string> cut = those_of(config.overrides, "blocks");
-  if (cut.empty()) return experiment_of(config);
+  const bool has_replicas = !those_of(config.overrides, "replicas").empty();
+  if (cut.empty() && !has_replicas) return experiment_of(config);
   const Experiment run =
       experiment_of({config.config, those_of(config.overrides, "data")});
+  if (has_replicas)
+    check_same_policy(run, read_experiment(config_of(config), data_root()),
+                      arguments.resume);
+  if (cut.empty()) return experiment_of(config);
   ConfigNode blocks = {.value = ConfigNode::Table{}};
   for (const std::string& text : cut) apply_override(blocks, text);
   const Partition ranges = partition(*blocks.find("blocks"), run.model);
@@ -246,6 +267,46 @@ int run_card_command(const RunArguments& arguments, StopSignals& signals) {
   return verdict == CardVerdict::passed ? 0 : 3;
 }
 
+void print_result(const Experiment& experiment, const RunResult& result) {
+  print_costs(result);
+  print_clock(result);
+  print_dropped(result);
+  print_best(result);
+  fmt::print("{} after {:.1f} s: {}, {:.0f} samples/s, in {}\n",
+             result.complete ? "Done" : "Stopped", result.seconds,
+             accuracy_text(result.evaluation), result.samples_per_second,
+             result.folder);
+  if (!result.complete)
+    fmt::print("To continue: {}\n", way_to_continue(experiment, result.folder));
+}
+
+int run_one(const RunArguments& arguments, const std::optional<Rank>& rank,
+            StopSignals& signals) {
+  const bool resume = !arguments.resume.empty();
+  // Before its config is read, which another process may be about to change.
+  const auto lock = resume && (!rank || rank->number == 0)
+                        ? lock_to_resume(arguments)
+                        : nullptr;
+  const Experiment experiment = resume ? experiment_to_resume(arguments)
+                                       : experiment_of(arguments.config);
+  if (rank) check_rank(*rank, experiment);
+  const std::string& folder = resume ? arguments.resume : arguments.folder;
+  if (rank && rank->number > 0)
+    return run_rank(*rank, experiment, {.folder = folder, .resume = resume},
+                    signals);
+  print_result(experiment, run(experiment,
+                               {.folder = folder,
+                                .overwrite = arguments.overwrite,
+                                .resume = resume,
+                                .lock = lock,
+                                .faults = arguments.faults,
+                                .rank = rank,
+                                .command = arguments.command,
+                                .program = kOwnImage},
+                               signals));
+  return 0;
+}
+
 }  // namespace
 
 int run_command(const RunArguments& arguments) {
@@ -263,40 +324,14 @@ int run_command(const RunArguments& arguments) {
     throw UserError("--only is for cards; {} is none",
                     resume ? "a run" : arguments.config.config);
   const std::optional<Rank> rank = rank_from(process_environment());
-  // Before its config is read, which another process may be about to change.
-  const auto lock = resume && (!rank || rank->number == 0)
-                        ? lock_to_resume(arguments)
-                        : nullptr;
-  const Experiment experiment = resume ? experiment_to_resume(arguments)
-                                       : experiment_of(arguments.config);
-  if (rank) check_rank(*rank, experiment);
-  if (rank && rank->number > 0)
-    return run_rank(*rank, experiment,
-                    {.folder = resume ? arguments.resume : arguments.folder,
-                     .resume = resume},
-                    signals);
-  const RunResult result =
-      run(experiment,
-          {.folder = resume ? arguments.resume : arguments.folder,
-           .overwrite = arguments.overwrite,
-           .resume = resume,
-           .lock = lock,
-           .faults = arguments.faults,
-           .rank = rank,
-           .command = arguments.command,
-           .program = kOwnImage},
-          signals);
-  print_costs(result);
-  print_clock(result);
-  print_dropped(result);
-  print_best(result);
-  fmt::print("{} after {:.1f} s: {}, {:.0f} samples/s, in {}\n",
-             result.complete ? "Done" : "Stopped", result.seconds,
-             accuracy_text(result.evaluation), result.samples_per_second,
-             result.folder);
-  if (!result.complete)
-    fmt::print("To continue: {}\n", way_to_continue(experiment, result.folder));
-  return 0;
+  try {
+    return run_one(arguments, rank, signals);
+  } catch (const Disagreement&) {
+    throw;  // of which they know
+  } catch (const UserError& error) {
+    if (rank) tell_ranks(*rank, error.what());
+    throw;
+  }
 }
 
 namespace {

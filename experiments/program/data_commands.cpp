@@ -138,7 +138,9 @@ void data_order_command(const DataOrderArguments& arguments) {
   const KeyedKinds kinds = kinds_of(arguments);
   const Experiment experiment = experiment_of(arguments.config);
   const auto source = training_source(experiment);
-  const std::int64_t turns = experiment.length.turns;
+  // Each replica is dealt one in a turn.
+  const std::int64_t turns =
+      experiment.length.turns * experiment.replicas.count;
   const std::int64_t end =
       arguments.turns > 0 ? std::min(arguments.turns, turns) : turns;
   fmt::memory_buffer line;

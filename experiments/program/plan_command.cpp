@@ -212,7 +212,7 @@ void print_timeline(const std::vector<TimedAction>& timeline,
   const double unit = unit_of(costs, end);
   fmt::print(
       "\n{}\nF forward, B backward, U update of a batch, L what a synthesizer "
-      "learns from it,\n{}I what an input model does; - busy, . waiting; a "
+      "learns from it,\n{}{}I what an input model does; - busy, . waiting; a "
       "column is {:.4g} s, a message "
       "takes "
       "{:g} s. It ends after {:.4g} s.\n",
@@ -220,6 +220,9 @@ void print_timeline(const std::vector<TimedAction>& timeline,
                     static_cast<int>(experiment.replicas.count)),
       has_halves(timeline)
           ? "D and W a backward in halves: what goes down, and the weights,\n"
+          : "",
+      experiment.replicas.count > 1
+          ? "X what is handed over to replicas, S the sum that comes of it,\n"
           : "",
       unit, costs.latency, end);
 }
@@ -256,12 +259,15 @@ void print_speed(const Experiment& experiment, const Costs& costs) {
       static_cast<double>(experiment.batch_size * experiment.replicas.count) /
           speed.seconds_per_turn,
       speed.speed_up, seconds_in_one_block(costs, experiment.plans.front()));
+  const SeatNames names = experiment.seat_names();
   for (const SharedCores& shared : costs.shared)
     if (std::ssize(shared.blocks) > shared.cores)
-      fmt::print("Blocks {} to {} share a device: {} at a time\n",
-                 shared.blocks.front(), shared.blocks.back(), shared.cores);
+      fmt::print("{} workers, {} to {}, share a device: {} at a time\n",
+                 shared.blocks.size(), names.short_of(shared.blocks.front()),
+                 names.short_of(shared.blocks.back()), shared.cores);
   for (std::size_t k = speed.utilisation.size(); k >= 1; --k)
-    fmt::print("block {}  computes {:5.1f} % of the time\n", k,
+    fmt::print("{}  computes {:5.1f} % of the time\n",
+               names.short_of(static_cast<int>(k)),
                100 * speed.utilisation[k - 1]);
   fmt::print("bubble   {:5.1f} % of the blocks' time\n",
              100 * bubble_of(speed));

@@ -60,28 +60,41 @@ double sequential_operations(const Experiment& experiment, Costs costs) {
       .seconds_per_turn;
 }
 
+/// What all replicas of a block send for it.
+double bytes_of_exchange(const Experiment& experiment, const BlockPlan& block) {
+  const double halves = block.exchange.shards ? 1 : 2;
+  return halves * (block.exchange.members - 1) *
+         by_block(experiment.costs.exchange_bytes, block.block);
+}
+
 report::TurnWork work_of(const Experiment& experiment) {
   const RunPlan& plan = experiment.plans.front();
   const Costs costs = counting_costs(experiment);
   const std::int64_t turns = kTurns * plan.blocks.front().accumulate;
   double operations = 0;
   double bytes = 0;
-  for (const BlockPlan& block : plan.blocks)
+  double exchanged = 0;
+  for (const BlockPlan& block : plan.blocks) {
+    if (block.replica > 1) break;  // all replicas do the same
     for (const Action& action :
          actions_of(block, {.end_turn = turns, .drain = true})) {
       operations += seconds_of(costs, block, action) *
                     block.micro_batches.share_of(action.batch);
       for (const Transfer& sent : yields_of(plan, block.block, action))
         bytes += transit_of(costs, sent).occupies;
+      if (action.op == Op::exchange)
+        exchanged += bytes_of_exchange(experiment, block);
     }
+  }
   const double samples = samples_per_turn(experiment);
   const auto all = static_cast<double>(turns);
   // An epoch's last batch may be smaller.
   const double of_full = samples / static_cast<double>(experiment.batch_size);
-  return {
-      .flops = operations / all * samples,
-      .sequential_flops = sequential_operations(experiment, costs) * of_full,
-      .bytes_sent = bytes / all * of_full};
+  const auto replicas = static_cast<double>(experiment.replicas.count);
+  return {.flops = operations / all * samples,
+          .sequential_flops =
+              sequential_operations(experiment, costs) * of_full / replicas,
+          .bytes_sent = bytes / all * of_full + exchanged / all};
 }
 
 /// A timetable changes the work at turns that nobody knows beforehand, and

@@ -21,6 +21,7 @@
 #include "experiments/runs/run_folder.h"
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
+#include "lib/schedules/op_table.h"
 #include "lib/schedules/speed.h"
 
 namespace sluice {
@@ -58,19 +59,41 @@ double mean_of(const std::vector<double>& values) {
          static_cast<double>(values.size());
 }
 
-/// The virtual clock's links are in the config, real ones in the trace.
+/// Each number of each block: the mean over its replicas.
+std::vector<BlockCosts> mean_over_replicas(const std::vector<BlockCosts>& seats,
+                                           std::size_t depth) {
+  std::vector<BlockCosts> blocks(seats.begin(),
+                                 seats.begin() + static_cast<long>(depth));
+  for (std::size_t i = depth; i < seats.size(); ++i)
+    for (const OpRow& row : op_rows())
+      blocks[i % depth].seconds[row.op] += seats[i].seconds[row.op];
+  const auto replicas =
+      static_cast<double>(seats.size()) / static_cast<double>(depth);
+  for (BlockCosts& block : blocks)
+    for (const OpRow& row : op_rows()) block.seconds[row.op] /= replicas;
+  return blocks;
+}
+
+/// Of a block; its replicas are taken to be alike, and to vary as the first
+/// does. The virtual clock's links are in the config, real ones in the trace.
 Costs costs_of(const Recorded& recorded) {
-  Costs costs{.blocks = recorded.run.blocks,
-              .bytes = recorded.experiment.costs.bytes,
+  const Experiment& experiment = recorded.experiment;
+  const auto depth = static_cast<std::size_t>(experiment.blocks());
+  Costs costs{.blocks = mean_over_replicas(recorded.run.blocks, depth),
+              .bytes = experiment.costs.bytes,
               .variation = recorded.run.variation};
-  if (recorded.experiment.engine == Engine::virtual_time) {
-    costs.latency = recorded.experiment.costs.latency;
-    costs.bandwidth = recorded.experiment.costs.bandwidth;
+  costs.variation.resize(std::min(costs.variation.size(), depth));
+  costs.exchange_bytes = experiment.costs.exchange_bytes;
+  if (experiment.engine == Engine::virtual_time) {
+    costs.latency = experiment.costs.latency;
+    costs.bandwidth = experiment.costs.bandwidth;
+    costs.exchange_link = experiment.costs.exchange_link;
     return costs;
   }
-  costs.latency = mean_of(recorded.run.latency);
-  for (const double latency : recorded.run.latency)
-    costs.links.push_back({.latency = latency});
+  std::vector<double> latency = recorded.run.latency;
+  latency.resize(std::min(latency.size(), depth - 1));
+  costs.latency = mean_of(latency);
+  for (const double each : latency) costs.links.push_back({.latency = each});
   return costs;
 }
 
@@ -124,15 +147,17 @@ Costs changed_costs(const WhatIfArguments& arguments, const Recorded& recorded,
     if (!arguments.latency.empty()) link.latency = costs.latency;
     link.bandwidth = costs.bandwidth;
   }
-  if (!arguments.machine.empty())
-    costs = planner::costs_on(planner::read_machine(arguments.machine),
-                              std::move(costs), changed.threads);
   return costs;
 }
 
-Speed speed_at(const Experiment& experiment, const Costs& costs) {
-  return planner::predicted_speed(experiment.plans.front(), costs,
-                                  experiment.capacities);
+Speed speed_at(const Experiment& experiment, const Costs& costs,
+               const std::string& machine = "") {
+  const RunPlan& plan = experiment.plans.front();
+  Costs of_seats = by_seat(costs, plan);
+  if (!machine.empty())
+    of_seats = planner::costs_on(planner::read_machine(machine),
+                                 std::move(of_seats), experiment.threads);
+  return planner::predicted_speed(plan, of_seats, experiment.capacities);
 }
 
 void print_line(const std::string& what, double seconds,
@@ -150,16 +175,24 @@ void print_line(const std::string& what, double seconds,
 }
 
 void print_blocks(const Costs& costs) {
-  fmt::print("\nblock  forward ms  backward ms  update ms  learn ms\n");
+  const bool exchanges = std::any_of(
+      costs.blocks.begin(), costs.blocks.end(), [](const BlockCosts& block) {
+        return block.seconds[Op::exchange] + block.seconds[Op::settle] > 0;
+      });
+  fmt::print("\nblock  forward ms  backward ms  update ms  learn ms{}\n",
+             exchanges ? "  exchange ms" : "");
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const BlockCosts& block = costs.blocks[k];
     const ByOp<double>& seconds = block.seconds;
     fmt::print(
-        "{:>5}  {:>10.3f}  {:>11.3f}  {:>9.3f}  {:>8.3f}{}\n", k + 1,
+        "{:>5}  {:>10.3f}  {:>11.3f}  {:>9.3f}  {:>8.3f}{}{}\n", k + 1,
         1e3 * seconds[Op::forward],
         1e3 * (op_seconds(block, Op::backward) + block.head),
         1e3 * seconds[Op::update],
         1e3 * (seconds[Op::learn] + seconds[Op::learn_input]),
+        exchanges ? fmt::format("  {:>11.3f}", 1e3 * (seconds[Op::exchange] +
+                                                      seconds[Op::settle]))
+                  : "",
         block.slowness == 1 ? "" : fmt::format("  x {:g}", block.slowness));
   }
   for (std::size_t k = 0; k < costs.links.size(); ++k)
@@ -177,17 +210,20 @@ void print_blocks(const Costs& costs) {
 void what_if_command(const WhatIfArguments& arguments) {
   const Recorded recorded = read_recorded(arguments.folder);
   const Experiment& experiment = recorded.experiment;
-  const auto samples = static_cast<double>(experiment.batch_size);
+  const double samples = samples_per_turn(experiment);
   const Costs costs = costs_of(recorded);
   const Speed same = speed_at(experiment, costs);
   const double measured = recorded.run.seconds_per_turn;
   const double off = same.seconds_per_turn / measured - 1;
   fmt::print(
-      "{} in {} blocks, engine {}, turns {} to {} of its trace:\n\n"
+      "{} in {} blocks{}, engine {}, turns {} to {} of its trace:\n\n"
       "{:<24}{:>12}{:>11}  {}\n",
-      method_of(experiment), experiment.blocks(), name_of(experiment.engine),
-      recorded.run.first_turn, recorded.run.end_turn - 1, "", "batch",
-      "samples/s", "busy %");
+      method_of(experiment), experiment.blocks(),
+      experiment.replicas.count > 1
+          ? fmt::format(", {} replicas", experiment.replicas.count)
+          : "",
+      name_of(experiment.engine), recorded.run.first_turn,
+      recorded.run.end_turn - 1, "", "batch", "samples/s", "busy %");
   print_line("measured", measured, recorded.run.utilisation, samples, "");
   print_line("predicted, unchanged", same.seconds_per_turn, same.utilisation,
              samples, fmt::format("{:+.1f} % off", 100 * off));
@@ -195,7 +231,7 @@ void what_if_command(const WhatIfArguments& arguments) {
   if (changes(arguments)) {
     const Experiment changed = changed_experiment(arguments, recorded);
     changed_to = changed_costs(arguments, recorded, changed);
-    const Speed then = speed_at(changed, changed_to);
+    const Speed then = speed_at(changed, changed_to, arguments.machine);
     print_line("predicted, changed", then.seconds_per_turn, then.utilisation,
                samples,
                fmt::format("{:.2f} x as fast as unchanged",

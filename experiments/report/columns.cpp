@@ -111,7 +111,8 @@ std::vector<MeasuredFigure> measures() {
         .title = "peak memory",
         .unit = "B",
         .is_measured = true,
-        .note = "peak memory: the sum of the peaks of the blocks"},
+        .note = "peak memory: the sum of the peaks of the blocks, those of all "
+                "replicas alike"},
        [](Run run, Work) { return peak_bytes(run); }},
   };
 }
@@ -255,7 +256,7 @@ std::optional<double> peak_bytes(const RunRecord& run) {
     sum += static_cast<double>(*cost.memory.peak_bytes);
   }
   if (run.blocks.empty()) return std::nullopt;
-  return sum;
+  return sum * static_cast<double>(run.replicas());
 }
 
 }  // namespace sluice::report

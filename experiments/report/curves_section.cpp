@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/toml.h"
 #include "experiments/report/bands.h"
 #include "experiments/report/chart.h"
 #include "experiments/report/html.h"
@@ -79,11 +81,37 @@ void rescale_x(Chart& chart, const Scale& scale) {
     for (ChartPoint& point : item.points) point.x /= scale.divisor;
 }
 
+/// Of a turn, the mean over the runs; 0: there was no virtual clock.
+double virtual_seconds_of_turn(const StudyCell& cell) {
+  double seconds = 0;
+  double turns = 0;
+  for (const RunRecord* run : cell.runs_to_draw()) {
+    if (!run->summary || !run->summary->virtual_seconds) continue;
+    seconds += *run->summary->virtual_seconds;
+    turns += static_cast<double>(run->turns);
+  }
+  return turns > 0 ? seconds / turns : 0;
+}
+
+bool has_virtual_time(const ReportInput& input) {
+  return !input.only_numbers &&
+         std::any_of(input.study.cells.begin(), input.study.cells.end(),
+                     [](const StudyCell& cell) {
+                       return virtual_seconds_of_turn(cell) > 0;
+                     });
+}
+
 /// What test results are drawn against: turns, and what is known beside.
 std::vector<Abscissa> abscissas(const ReportInput& input) {
   std::vector<Abscissa> all = {{.name = "turns", .label = "turns"}};
   if (!input.only_numbers)
     all.push_back({.name = "time", .label = "s", .is_time = true});
+  if (has_virtual_time(input))
+    all.push_back({.name = "virtual_time",
+                   .label = "virtual s",
+                   .per_turn = [&input](std::size_t i) {
+                     return virtual_seconds_of_turn(input.study.cells[i]);
+                   }});
   const auto amount = [&](const char* name, const char* unit,
                           double TurnWork::*member) {
     all.push_back({.name = name,
@@ -100,11 +128,12 @@ std::vector<Abscissa> abscissas(const ReportInput& input) {
   return all;
 }
 
-/// "turns", "time, s", "computed, GFLOP", "sent, MiB".
+/// "turns", "time, s", "virtual time, s", "computed, GFLOP", "sent, MiB".
 void finish_x(Chart& chart) {
   const std::string unit = chart.x_label;
   const double largest = largest_x(chart);
   if (unit == "s") chart.x_label = "time, s";
+  if (unit == "virtual s") chart.x_label = "virtual time, s";
   if (unit != "FLOP" && unit != "B") return;
   const Scale scale =
       unit == "B" ? binary_scale(largest) : decimal_scale(largest);
@@ -195,13 +224,37 @@ std::vector<Chart> test_charts(const ReportInput& input) {
   return charts;
 }
 
+namespace {
+
+/// The tables [virtual] of the cells, each with the cells that have it.
+std::string costs_text(const ReportInput& input) {
+  if (!has_virtual_time(input)) return "";
+  std::map<std::string, std::string> cells;
+  for (const StudyCell& cell : input.study.cells) {
+    if (virtual_seconds_of_turn(cell) == 0 || cell.config() == nullptr)
+      continue;
+    const ConfigNode* costs = cell.config()->find("virtual");
+    std::string& of = cells[costs == nullptr ? "" : to_toml(*costs)];
+    of += (of.empty() ? "" : "; ") + cell.label;
+  }
+  std::string html;
+  for (const auto& [costs, of] : cells)
+    html += element(
+        "details", "",
+        element("summary", "", escaped("virtual time by these costs: " + of)) +
+            element("pre", "", escaped(costs)));
+  return html;
+}
+
+}  // namespace
+
 std::string curves_section(const ReportInput& input) {
   const std::string charts = grid_of(test_charts(input));
   if (charts.empty()) return "";
   return element("p", "class=\"soft\"",
                  "Lines are means over seeds, bands one standard deviation to "
                  "either side.") +
-         legend(input) + charts;
+         legend(input) + charts + costs_text(input);
 }
 
 std::string training_section(const ReportInput& input) {

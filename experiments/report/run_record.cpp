@@ -160,6 +160,14 @@ std::optional<double> RunRecord::judged(const RunSeries& series) const {
   return series.back().value;
 }
 
+std::int64_t RunRecord::replicas() const {
+  const ConfigNode* table = config ? config->find("replicas") : nullptr;
+  const ConfigNode* count = table != nullptr ? table->find("count") : nullptr;
+  const auto* number =
+      count != nullptr ? std::get_if<std::int64_t>(&count->value) : nullptr;
+  return number != nullptr ? *number : 1;
+}
+
 bool is_run_folder(const std::string& folder) {
   return fs::exists(folder + "/config.toml");
 }

@@ -61,6 +61,7 @@ struct RunRecord {
   std::optional<records::Summary> summary = {};
   std::int64_t turns = 0;  ///< done, as far as records tell
 
+  std::int64_t replicas() const;  ///< of every block
   bool is_done() const { return state == State::done; }
   /// The value of `series`, one of this run, at the evaluation that the run is
   /// judged by; nothing when the series is empty.

@@ -11,6 +11,7 @@
 #include "experiments/report/scale.h"
 #include "experiments/report/sections.h"
 #include "experiments/runs/trace_file.h"
+#include "lib/schedules/replicas.h"
 
 namespace sluice::report {
 namespace {
@@ -115,15 +116,16 @@ std::string axis_of(double end, double y) {
                    (kLeft + kWidth - kRight) / 2, y + 34);
 }
 
-std::string drawing_of(const TraceFile& trace, double end) {
+std::string drawing_of(const TraceFile& trace, double end,
+                       const SeatNames& names) {
   const std::map<int, double> lanes = lanes_of(trace);
   const double bottom = kTop + kLane * static_cast<double>(lanes.size());
   std::string inside = axis_of(end, bottom);
   for (const auto& [block, top] : lanes)
     inside += fmt::format(
-        "<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">block "
-        "{}</text>",
-        kLeft - 8, top + 17, block);
+        "<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}"
+        "</text>",
+        kLeft - 8, top + 17, names.short_of(block));
   for (const TracedMessage& message : trace.messages)
     inside += arrow_of(message, lanes, end);
   for (const TracedAction& action : trace.actions)
@@ -158,6 +160,11 @@ std::string kinds_legend() {
   return element("ul", "class=\"legend\"", items);
 }
 
+SeatNames seats_of(const StudyCell& cell) {
+  return {std::max(1, static_cast<int>(cell.count_of_blocks())),
+          static_cast<int>(cell.runs.front().replicas())};
+}
+
 }  // namespace
 
 std::string timeline_section(const ReportInput& input) {
@@ -171,14 +178,15 @@ std::string timeline_section(const ReportInput& input) {
   }
   std::string figures;
   for (std::size_t i = 0; i < traces.size(); ++i) {
+    const StudyCell& cell = input.study.cells[i];
     const double own = end_of(traces[i]);
     if (own <= 0) continue;
     const double end = longest <= kMostShrunk * own ? longest : own;
-    figures += element("h3", "",
-                       legend_mark(input.styles[i]) +
-                           escaped(input.study.cells[i].label)) +
-               element("div", "class=\"scroll\"", drawing_of(traces[i], end)) +
-               "\n";
+    figures +=
+        element("h3", "", legend_mark(input.styles[i]) + escaped(cell.label)) +
+        element("div", "class=\"scroll\"",
+                drawing_of(traces[i], end, seats_of(cell))) +
+        "\n";
   }
   if (figures.empty()) return "";
   return element("p", "class=\"soft\"",

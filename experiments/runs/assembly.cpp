@@ -68,7 +68,11 @@ void restore(const Experiment& experiment, const std::string& checkpoint,
     add_new_sources(experiment, cut, seat.weights(), weights);
     add_new_sources(experiment, cut, seat.state(), state);
   }
-  seat.restore(weights, state, checkpoint);
+  const std::string source =
+      seat.replica() == 1
+          ? checkpoint
+          : fmt::format("{}/replica-{}", checkpoint, seat.replica());
+  seat.restore(weights, state, source);
 }
 
 void set_first_weights(const Experiment& experiment, const RunFiles& files,

@@ -123,7 +123,8 @@ void Console::write(const Record& record) {
                       restart->lost_turns));
   }
   const auto train = record.as<records::Train>();
-  if (!train) return;
+  // Of the replicas the first stands for all.
+  if (!train || train->replica.value_or(1) > 1) return;
   latest_[train->block] = *train;
   turn_ = std::max(turn_, std::min(turns_ - 1, train->turn));
   const auto now = Clock::now();

@@ -1,6 +1,8 @@
 #include "experiments/runs/crews.h"
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "lib/engines/thread_crew.h"
 #include "lib/engines/worker_loop.h"
 #include "lib/schedules/executors.h"
+#include "transport/links/hello.h"
 #include "transport/links/io_thread.h"
 #include "transport/meeting/rendezvous.h"
 #include "transport/wire/secret.h"
@@ -79,13 +82,26 @@ class MeetingPlace {
   std::vector<Link> meet_ranks() {
     RefusalsTold refusals(*rendezvous_);
     std::vector<Link> links;
-    {
+    try {
       const WaitNotice notice([&] { return awaited_text(*rendezvous_); },
                               patience_, [&] { return refusals.next(); });
       links = rendezvous_->accept_workers();
+    } catch (const Disagreement&) {
+      refuse_all();
+      throw;
     }
     ranks_->record_builds(place_.folder);
     return links;
+  }
+
+  /// Ranks that have not called yet shall not wait for one that is gone.
+  void refuse_all() const {
+    const auto end = std::chrono::steady_clock::now() + kTimeToCall;
+    while (!rendezvous_->awaited().empty() &&
+           std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    // What they were told is on its way.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 
   const ProcessPlace place_;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -92,7 +93,27 @@ Address look_for_rank_0(const Rank& rank, const Experiment& experiment,
   return found;
 }
 
+/// Whether rank 0 has begun to wait for the others.
+bool listens(const Rank& rank) {
+  try {
+    wait_for_note(rank.job, kTimeToCall);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
 }  // namespace
+
+void tell_ranks(const Rank& rank, const std::string& reason) {
+  if (!rank.one_host || rank.number > 0 || rank.count == 1) return;
+  try {
+    const PostedNote note(rank.job, {.refusal = reason});
+    std::this_thread::sleep_for(kTimeToCall);
+  } catch (const UserError&) {
+    // What is thrown is the reason itself.
+  }
+}
 
 void check_rank(const Rank& rank, const Experiment& experiment) {
   if (experiment.engine != Engine::processes)
@@ -106,7 +127,8 @@ void check_rank(const Rank& rank, const Experiment& experiment) {
         "one process: set pipeline.executors to the number of blocks, or start "
         "it without {}",
         rank.starter, rank.starter);
-  if (rank.count != experiment.seats())
+  const bool asks = rank.number > 0 && rank.one_host;
+  if (rank.count != experiment.seats() && !(asks && listens(rank)))
     throw UserError(
         "{} has started {} processes, but the network has {} blocks{}: start "
         "one process per block{}",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "experiments/config/experiment.h"
@@ -12,7 +13,15 @@ namespace sluice {
 /// Throws UserError unless the experiment can be run by so many ranks: one per
 /// block, engine = "processes", and over TLS, with a secret that can be read,
 /// when they are on several hosts.
+/// Where the number differs, a rank above 0 asks rank 0 first, if that listens:
+/// it names the key that makes the difference.
 void check_rank(const Rank& rank, const Experiment& experiment);
+
+/// How long after its failure rank 0 stays, for ranks of its host that would
+/// wait for it.
+inline constexpr std::chrono::seconds kTimeToCall(3);
+/// Lets them know why it has failed.
+void tell_ranks(const Rank& rank, const std::string& reason);
 
 /// The secret of the run. On one host it is new, and rank 0 posts it in a Note.
 /// On several it is in the file that the environment's SLUICE_SECRET_FILE

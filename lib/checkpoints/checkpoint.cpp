@@ -27,6 +27,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "turn-";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kStateSuffix = ".state.safetensors";
+/// Of a number in a block's state: replica 1 has weights of its own.
+constexpr std::string_view kOwnWeights = ".own_weights";
 constexpr const char* kPartial = ".partial";
 
 /// Both change their places at once, so that neither place is ever empty; false
@@ -186,15 +188,41 @@ NamedTensors load_state(const std::string& checkpoint) {
   return read_all(checkpoint, is_state);
 }
 
+namespace {
+
+/// Throws UserError where a part of the checkpoint is gone.
+void check_is_there(const std::string& own, int replica) {
+  if (fs::exists(own)) return;
+  throw UserError(
+      "{}: isn't there, and holds what replica {} goes on with: continue from "
+      "a whole checkpoint, or begin a run with initial_weights",
+      own, replica);
+}
+
+/// Whether the first replica's weights aren't those that all agreed on.
+bool has_first_replica(const std::string& checkpoint) {
+  const NamedTensors state = load_state(checkpoint);
+  return std::any_of(state.begin(), state.end(), [](const auto& named) {
+    return named.first.starts_with("workers.") &&
+           named.first.ends_with(kOwnWeights);
+  });
+}
+
+}  // namespace
+
 NamedTensors load_own_weights(const std::string& checkpoint, int replica) {
   const std::string own = replica_folder(checkpoint, replica);
-  return fs::exists(own) ? read_all(own, is_weights) : load_weights(checkpoint);
+  if (replica == 1 && !fs::exists(own) && !has_first_replica(checkpoint))
+    return load_weights(checkpoint);
+  check_is_there(own, replica);
+  return read_all(own, is_weights);
 }
 
 NamedTensors load_own_state(const std::string& checkpoint, int replica) {
+  if (replica == 1) return load_state(checkpoint);
   const std::string own = replica_folder(checkpoint, replica);
-  return replica > 1 && fs::exists(own) ? read_all(own, is_state)
-                                        : load_state(checkpoint);
+  check_is_there(own, replica);
+  return read_all(own, is_state);
 }
 
 void copy_by_name(const NamedTensors& from, const NamedTensors& into,

@@ -150,7 +150,14 @@ NamedTensors Replicated::state() const {
 
 void Replicated::restore(const NamedTensors& state, std::string_view source) {
   if (!policy_) return;
-  copy_by_name(state, this->state(), source);
+  try {
+    copy_by_name(state, this->state(), source);
+  } catch (const UserError& error) {
+    throw UserError(
+        "{}, which the replicas need: it was saved with other keys of "
+        "[replicas]; to change these, begin a run with initial_weights = '{}'",
+        error.what(), source);
+  }
   has_begun_ = true;
 }
 

@@ -40,6 +40,7 @@ NamedTensors Seat::state() const {
   window_.save(name_in_state("accumulated"), all);
   if (replicas_.members() > 1)
     save_number(replicas_.members(), me + ".replicas", all);
+  if (replicas_.has_agreed()) save_number(1, me + ".own_weights", all);
   for (auto& named : replicas_.state()) all.push_back(std::move(named));
   return all;
 }

@@ -69,6 +69,9 @@ class Measured:
             seen.append(self.samples_per_second(name))
             if name == "one":
                 self.bytes = 4 * parameters_of(self.bench.root / "run")
+        print(self.case, *(f"{name} {seen[-1]:.0f}"
+                           for name, seen in self.seen.items()),
+              file=sys.stderr, flush=True)
 
     def samples_per_second(self, name):
         if name == "one":

@@ -124,8 +124,9 @@ asio::awaitable<void> PeerAcceptor::welcome(Self self, Stream stream) {
 asio::awaitable<void> PeerAcceptor::receive(AcceptedPeer& accepted) {
   if (accepted.hello.session == Session{}) {
     const auto link = link_with(accepted.hello.from);
-    const std::string reason =
+    std::string reason =
         link || !options_.judge ? "" : options_.judge(accepted.hello);
+    if (!link && reason.empty()) reason = disagreement();
     if (!reason.empty()) {
       co_await refuse(accepted, reason);
       co_return;
@@ -167,6 +168,7 @@ asio::awaitable<void> PeerAcceptor::refuse(AcceptedPeer& accepted,
   std::vector<AcceptedPeer> told;
   {
     const std::lock_guard lock(mutex_);
+    met_.insert(accepted.hello.from);
     for (AcceptedPeer& each : accepted_)
       if (!each.hello.run.empty()) told.push_back(std::move(each));
     std::erase_if(accepted_, [](const AcceptedPeer& each) {
@@ -297,9 +299,15 @@ void PeerAcceptor::failed(const std::string& reason) {
 
 void PeerAcceptor::disagreed(const std::string& reason) {
   const std::lock_guard lock(mutex_);
+  if (is_disagreement_) return;  // the first is told
   failure_ = reason;
   is_disagreement_ = true;
   changed_.notify_all();
+}
+
+std::string PeerAcceptor::disagreement() const {
+  const std::lock_guard lock(mutex_);
+  return is_disagreement_ ? failure_ : "";
 }
 
 void PeerAcceptor::refused(const std::string& reason, bool is_told) {

@@ -109,6 +109,8 @@ class PeerAcceptor {
   void failed(const std::string& reason);
   void disagreed(const std::string& reason);
   void refused(const std::string& reason, bool is_told);
+  /// Why there will be no run; empty: nothing speaks against it.
+  std::string disagreement() const;
   std::string too_little() const;
   std::string why_late(std::uint32_t block) const;
 

@@ -62,6 +62,16 @@ bool is_alive(const json& note) {
   return ::kill(note.at("pid").get<pid_t>(), 0) == 0;
 }
 
+Note note_from(const json& note, const std::string& path) {
+  if (const std::string refusal = note.at("refusal"); !refusal.empty())
+    throw UserError("rank 0 has ended: {}", refusal);
+  return {.address = note.at("address"),
+          .secret = parse_secret(note.at("secret").get<std::string>(), path),
+          .folder = note.at("folder"),
+          .resume = note.at("resume"),
+          .faults = note.at("faults")};
+}
+
 }  // namespace
 
 std::string path_of_note(const std::string& job) {
@@ -72,10 +82,11 @@ PostedNote::PostedNote(const std::string& job, const Note& note)
     : path_(path_of_note(job)) {
   const json text = {{"pid", ::getpid()},
                      {"address", note.address},
-                     {"secret", note.secret.text()},
+                     {"secret", note.secret.empty() ? "" : note.secret.text()},
                      {"folder", note.folder},
                      {"resume", note.resume},
-                     {"faults", note.faults}};
+                     {"faults", note.faults},
+                     {"refusal", note.refusal}};
   const std::string beside = write_beside(path_, text.dump());
   std::error_code error;
   fs::rename(beside, path_, error);
@@ -95,12 +106,7 @@ Note wait_for_note(const std::string& job, std::chrono::milliseconds patience) {
   const auto until = std::chrono::steady_clock::now() + patience;
   while (true) {
     if (const auto note = read_note(path); note && is_alive(*note))
-      return {
-          .address = note->at("address"),
-          .secret = parse_secret(note->at("secret").get<std::string>(), path),
-          .folder = note->at("folder"),
-          .resume = note->at("resume"),
-          .faults = note->at("faults")};
+      return note_from(*note, path);
     if (std::chrono::steady_clock::now() > until)
       throw UserError(
           "rank 0 has not written {} within {:g} s: did it fail, is it on "

@@ -15,6 +15,8 @@ struct Note {
   std::string folder = {};  ///< of the run; absolute
   std::string resume = {};
   std::string faults = {};
+  /// Why there will be no run, instead of all of that; empty: there will.
+  std::string refusal = {};
 };
 
 /// A note on this host: a file that only this user can read, in the system's
@@ -38,7 +40,8 @@ class PostedNote {
 std::string path_of_note(const std::string& job);
 
 /// Waits for that note of another process, which must still live. Throws
-/// UserError when it isn't there in time, or another user's.
+/// UserError when it isn't there in time, or another user's, or says that there
+/// will be no run.
 Note wait_for_note(const std::string& job, std::chrono::milliseconds patience);
 
 }  // namespace sluice

@@ -302,6 +302,23 @@ TEST_F(WhatIf, PredictsASlowLinkAndASlowBlock) {
       << machine.text;
 }
 
+TEST_F(WhatIf, TakesReplicasToBeAlike) {
+  train(std::string(kClock) + "replicas.count=2");
+  const Outcome slow = sluice("what-if " + path("run") + " --slow 2x1.5");
+  EXPECT_EQ(slow.status, 0) << slow.text;
+  for (const char* said :
+       {"in 2 blocks, 2 replicas", "30.00 ms", "45.00 ms", "0.67 x as fast"})
+    EXPECT_NE(slow.text.find(said), std::string::npos) << slow.text;
+  EXPECT_EQ(slow.text.find("\n    3 "), std::string::npos) << slow.text;
+  const Outcome cut = sluice("what-if " + path("run") + " --blocks 3");
+  EXPECT_EQ(cut.status, 0) << cut.text;
+  const Outcome machine =
+      sluice("what-if " + path("run") + " --machine " +
+             write("machine.toml", "[[device]]\ncores = 4\nspeed = 2\n"));
+  EXPECT_NE(machine.text.find("2.00 x as fast"), std::string::npos)
+      << machine.text;
+}
+
 TEST_F(WhatIf, ReadsTheTraceOfThreads) {
   train("engine=threads");
   const Outcome outcome =

@@ -218,6 +218,19 @@ TEST_F(ReportPage, FiguresAreFilesThatNeedNoOther) {
   }
 }
 
+TEST_F(ReportPage, VirtualTimeIsDrawnAndSaysItsCosts) {
+  make_run("with", {.virtual_seconds = 2,
+                    .more_config = "[virtual]\nforward = 0.025\n"});
+  make_run("without", {.method = "local_loss"});
+  const ReportFiles files = report();
+  EXPECT_THAT(slurp(files.figures + "/accuracy_by_virtual_time.svg"),
+              HasSubstr("virtual time, s"));
+  EXPECT_THAT(slurp(files.page), AllOf(HasSubstr("virtual time by these costs"),
+                                       HasSubstr("forward = 0.025")));
+  EXPECT_THAT(slurp(report(true).page),
+              Not(HasSubstr("virtual time by these costs")));
+}
+
 TEST_F(ReportPage, MarkdownHasARowForEachCell) {
   make_sweep();
   const std::string text = slurp(report().markdown);

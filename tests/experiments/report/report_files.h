@@ -42,6 +42,7 @@ class ReportFolder : public testing::Test {
     int seed = 1;
     double accuracy = 0.5;  ///< at the end
     double seconds = 10;
+    double virtual_seconds = 0;  ///< 0: it has no virtual clock
     bool is_done = true;
     std::string more_config = {};   ///< lines before its sections
     std::string more_metrics = {};  ///< lines before the summary
@@ -79,8 +80,10 @@ class ReportFolder : public testing::Test {
             << R"("graph_bytes":5000,"peak_bytes":)" << 7000 * block << "}\n";
       lines << R"({"kind":"summary","name":"fake","method":")" << run.method
             << R"(","accuracy":)" << run.accuracy << R"(,"seconds":)"
-            << run.seconds << R"(,"samples_per_second":)" << 1000 / run.seconds
-            << "}\n";
+            << run.seconds << R"(,"samples_per_second":)" << 1000 / run.seconds;
+      if (run.virtual_seconds > 0)
+        lines << R"(,"virtual_seconds":)" << run.virtual_seconds;
+      lines << "}\n";
       write(name + "/done", "");
     }
     write(name + "/config.toml", config_of(run));

@@ -130,6 +130,42 @@ TEST_F(ReplicaProcesses, OfAnotherNumberCannotGoOnAndAreToldHowTo) {
   EXPECT_EQ(begun.status, 0) << begun.text;
 }
 
+TEST_F(ReplicaProcesses, WhoseFilesAreGoneAreNamed) {
+  ASSERT_EQ(
+      run("mean", std::string(kAverage) + "engine=virtual turns=8").status, 0);
+  const std::string last = path("mean/checkpoints/turn-000008");
+  for (const char* own : {"replica-2", "replica-1"}) {
+    std::filesystem::remove_all(last + "/" + own);
+    const Outcome refused =
+        sluice("run --resume " + path("mean") + " turns=20");
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.text, HasSubstr(last + "/" + own + ": isn't there"));
+    std::filesystem::create_directories(last + "/replica-2");
+    std::filesystem::copy(last, last + "/replica-2",
+                          std::filesystem::copy_options::overwrite_existing);
+  }
+}
+
+TEST_F(ReplicaProcesses, OfAnotherPolicyCannotGoOnAndAreToldHowTo) {
+  ASSERT_EQ(run("two", std::string(kShards) + "engine=virtual turns=8").status,
+            0);
+  const std::string resume = "run --resume " + path("two") + " turns=20 ";
+  for (const char* other : {"replicas.shard=false",
+                            "'replicas={count = 2, policy = \"average\"}'"}) {
+    const Outcome refused = sluice(resume + other);
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.text, HasSubstr("begin a run with initial_weights"));
+  }
+  ASSERT_EQ(run("mean", std::string(kTwoByTwo) +
+                            "replicas.policy=average engine=virtual turns=8")
+                .status,
+            0);
+  const Outcome outer = sluice("run --resume " + path("mean") +
+                               " turns=20 replicas.outer_lr=0.5");
+  EXPECT_EQ(outer.status, 2);
+  EXPECT_THAT(outer.text, HasSubstr("other keys of [replicas]"));
+}
+
 TEST_F(ReplicaProcesses, AreEvaluatedWithWhatTheyAgreeOn) {
   ASSERT_EQ(
       run("mean", std::string(kAverage) +

@@ -190,6 +190,11 @@ INSTANTIATE_TEST_SUITE_P(
                     "boundary = {policy = 'delayed_gradient', weights = "
                     "'extrapolate'}\n",
                     "boundary.policy = 'local_loss'\n",
+                    "boundary = {policy = 'delayed_gradient', weights = "
+                    "'vertical_sync'}\n",
+                    "boundary.policy = 'backprop'\ndrop_last = true\n"
+                    "pipeline = {order = '1f1b', micro_batches = 4, flush = "
+                    "false, weights = 'double_buffer'}\n",
                     "optimizer.clip.norm = 0.1\n", "accumulate.batches = 2\n",
                     "boundary.policy = 'delayed_gradient'\n"
                     "optimizer.correction.name = 'delay_compensation'\n",
@@ -220,9 +225,10 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
   expect_refused(replicas(2) + "probe.every = 1\n", "replicas.count = 1");
   const std::string shards = replicas(2, ", shard = true");
   expect_refused(shards + "optimizer.name = 'muon'\n", "leave shard out");
-  expect_refused(shards + sgd(0.1) +
-                     "boundary.policy = 'delayed_gradient'\n"
-                     "optimizer.correction.name = 'spike_compensation'\n",
+  expect_refused(shards +
+                     "optimizer = {name = 'sgd', lr = 0.1, momentum = 0.9, "
+                     "correction = {name = 'spike_compensation'}}\n"
+                     "boundary = {policy = 'delayed_gradient'}\n",
                  "spike_compensation");
   expect_refused(shards + sgd(0.1) +
                      "boundary = {policy = 'delayed_gradient', weights = "

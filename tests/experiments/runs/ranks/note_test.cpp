@@ -19,6 +19,7 @@ namespace sluice::note_test {
 
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -43,6 +44,13 @@ TEST(Note, ArrivesAsItWasPosted) {
   EXPECT_EQ(found.folder, note.folder);
   EXPECT_EQ(found.resume, note.resume);
   EXPECT_EQ(found.faults, note.faults);
+}
+
+TEST(Note, SaysThatThereWillBeNoRun) {
+  const PostedNote posted(test_job(), {.refusal = "the disk is full"});
+  EXPECT_THAT([] { wait_for_note(test_job(), 1s); },
+              ThrowsMessage<UserError>(
+                  AllOf(HasSubstr("rank 0"), HasSubstr("the disk is full"))));
 }
 
 TEST(Note, IsWaitedFor) {

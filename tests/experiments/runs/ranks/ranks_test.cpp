@@ -1,5 +1,6 @@
 // Workers that something else has started: mpirun, srun, or a script that sets
 // what torchrun does.
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "lib/metrics/time_spent.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/training.h"
 
@@ -153,6 +155,34 @@ TEST_F(Ranks, AreAsManyAsBlocks) {
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.text,
               HasSubstr("has started 2 processes, but the network has 3"));
+}
+
+/// Far less than ranks wait for each other.
+constexpr double kSoon = 40;  // s
+
+TEST_F(Ranks, WithAnotherNumberOfReplicasAreToldTheKey) {
+  const auto begun = std::chrono::steady_clock::now();
+  const Outcome outcome = start_all(
+      "MORE=replicas.count=1\n[ $RANK = 2 ] && "
+      "MORE=replicas.count=2",
+      train("$MORE"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text, HasSubstr("replicas.count"));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("it is gone")));
+  EXPECT_LT(seconds_since(begun), kSoon);
+  expect_nothing_of_ours_left();
+}
+
+TEST_F(Ranks, AreToldWhyRank0HasEnded) {
+  const auto begun = std::chrono::steady_clock::now();
+  const Outcome outcome = start_all(
+      "MORE=replicas.count=1\n[ $RANK = 0 ] && "
+      "MORE=replicas.count=2",
+      train("$MORE"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text, HasSubstr("rank 0 has ended: "));
+  EXPECT_LT(seconds_since(begun), kSoon);
+  expect_nothing_of_ours_left();
 }
 
 TEST_F(Ranks, NeedTheEngineOfProcesses) {
