@@ -1,6 +1,8 @@
 #include "experiments/runs/crews.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -45,12 +47,14 @@ class MeetingPlace {
       options.host = host_of(*place.rank);
       ranks_.emplace(parts.experiment, turn_of(parts.files.resume).value_or(0));
       ranks_->judge_in(options);
+      ended_.emplace(*place.rank);
     } else {
       options.deadline = kSupervisedDeadline;
     }
     options.check = [this] {
       check_children_();
       if (place_.check) place_.check();
+      look_for_ended_ranks();
     };
     rendezvous_.emplace(io_, std::move(options));
     if (place.rank && place.rank->one_host)
@@ -94,12 +98,27 @@ class MeetingPlace {
     return links;
   }
 
+  /// A rank that has neither called nor said that it won't.
+  bool is_anybody_missing() const {
+    const std::vector<std::uint32_t> blocks = rendezvous_->awaited();
+    return std::any_of(blocks.begin(), blocks.end(), [&](std::uint32_t block) {
+      return !ended_->contain(static_cast<int>(block) - 1);
+    });
+  }
+
+  void look_for_ended_ranks() {
+    if (!note_) return;
+    const std::string reason = ended_->look();
+    if (!reason.empty()) rendezvous_->refuse_all(reason);
+  }
+
   /// Ranks that have not called yet shall not wait for one that is gone.
-  void refuse_all() const {
+  void refuse_all() {
     const auto end = std::chrono::steady_clock::now() + kTimeToCall;
-    while (!rendezvous_->awaited().empty() &&
-           std::chrono::steady_clock::now() < end)
+    while (is_anybody_missing() && std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ended_->look();
+    }
     // What they were told is on its way.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -109,6 +128,7 @@ class MeetingPlace {
   Deadline deadline_ = {};
   Deadline patience_ = {};
   std::function<void()> check_children_;
+  std::optional<EndedRanks> ended_;
   std::optional<RollCall> ranks_;  // judges for as long as `io` runs
   IoThread io_;
   std::optional<Rendezvous> rendezvous_;

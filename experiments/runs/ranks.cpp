@@ -23,6 +23,8 @@
 namespace sluice {
 namespace {
 
+constexpr std::chrono::milliseconds kPoll(20);
+
 /// How long rank 0 may take to say where it is: it reads the samples first.
 std::chrono::milliseconds patience_of(const Experiment& experiment) {
   constexpr std::chrono::milliseconds kStart = std::chrono::minutes(1);
@@ -93,25 +95,53 @@ Address look_for_rank_0(const Rank& rank, const Experiment& experiment,
   return found;
 }
 
-/// Whether rank 0 has begun to wait for the others.
-bool listens(const Rank& rank) {
-  try {
-    wait_for_note(rank.job, kTimeToCall);
-    return true;
-  } catch (const UserError&) {
-    return false;
+}  // namespace
+
+namespace {
+
+/// Until rank 0 has taken the note.
+void tell_rank_0(const Rank& rank, const std::string& reason) {
+  const auto end = std::chrono::steady_clock::now() + 2 * kTimeToCall;
+  const PostedNote note(job_of_ended(rank.job, rank.number),
+                        {.refusal = reason});
+  while (std::filesystem::exists(note.path()) &&
+         std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(kPoll);
+}
+
+/// Until all of them have said that they have ended.
+void tell_others(const Rank& rank, const std::string& reason) {
+  const auto end = std::chrono::steady_clock::now() + kTimeToCall;
+  const PostedNote note(rank.job, {.refusal = reason});
+  EndedRanks ended(rank);
+  while (ended.count() + 1 < rank.count &&
+         std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kPoll);
+    ended.look();
   }
 }
 
 }  // namespace
 
-void tell_ranks(const Rank& rank, const std::string& reason) {
-  if (!rank.one_host || rank.number > 0 || rank.count == 1) return;
+std::string EndedRanks::look() {
+  std::string first;
+  for (int number = 1; number < rank_.count; ++number) {
+    const std::string reason = take_refusal(rank_.job, number);
+    if (reason.empty()) continue;
+    ended_.insert(number);
+    if (first.empty()) first = reason;
+  }
+  return first;
+}
+
+void tell_ranks(const Rank& rank, const std::string& error) {
+  if (!rank.one_host || rank.count == 1) return;
+  const std::string reason =
+      fmt::format("rank {} has ended: {}", rank.number, error);
   try {
-    const PostedNote note(rank.job, {.refusal = reason});
-    std::this_thread::sleep_for(kTimeToCall);
+    rank.number == 0 ? tell_others(rank, reason) : tell_rank_0(rank, reason);
   } catch (const UserError&) {
-    // What is thrown is the reason itself.
+    // What is thrown is the error itself.
   }
 }
 
@@ -127,8 +157,7 @@ void check_rank(const Rank& rank, const Experiment& experiment) {
         "one process: set pipeline.executors to the number of blocks, or start "
         "it without {}",
         rank.starter, rank.starter);
-  const bool asks = rank.number > 0 && rank.one_host;
-  if (rank.count != experiment.seats() && !(asks && listens(rank)))
+  if (rank.count != experiment.seats())
     throw UserError(
         "{} has started {} processes, but the network has {} blocks{}: start "
         "one process per block{}",

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "experiments/config/experiment.h"
 #include "experiments/runs/ranks/rank.h"
@@ -13,15 +15,27 @@ namespace sluice {
 /// Throws UserError unless the experiment can be run by so many ranks: one per
 /// block, engine = "processes", and over TLS, with a secret that can be read,
 /// when they are on several hosts.
-/// Where the number differs, a rank above 0 asks rank 0 first, if that listens:
-/// it names the key that makes the difference.
 void check_rank(const Rank& rank, const Experiment& experiment);
 
-/// How long after its failure rank 0 stays, for ranks of its host that would
+/// How long after its failure a rank stays, for ranks of its host that would
 /// wait for it.
-inline constexpr std::chrono::seconds kTimeToCall(3);
-/// Lets them know why it has failed.
-void tell_ranks(const Rank& rank, const std::string& reason);
+inline constexpr std::chrono::seconds kTimeToCall(10);
+/// Lets them know why it has failed, before it has met them.
+void tell_ranks(const Rank& rank, const std::string& error);
+
+/// For rank 0: which ranks of its host have failed before it has met them.
+class EndedRanks {
+ public:
+  explicit EndedRanks(Rank rank) : rank_(std::move(rank)) {}
+  /// Looks anew. Why one has, if there is one since the last time; else empty.
+  std::string look();
+  int count() const { return static_cast<int>(ended_.size()); }
+  bool contain(int number) const { return ended_.contains(number); }
+
+ private:
+  const Rank rank_;
+  std::set<int> ended_;
+};
 
 /// The secret of the run. On one host it is new, and rank 0 posts it in a Note.
 /// On several it is in the file that the environment's SLUICE_SECRET_FILE

@@ -50,6 +50,12 @@ void Meeting::greet(Stream stream, Hello mine) {
       asio::detached);
 }
 
+void Meeting::refuse_all(std::string reason) {
+  asio::co_spawn(io_.context(),
+                 PeerAcceptor::refuse_all(peers_, std::move(reason)),
+                 asio::detached);
+}
+
 std::shared_ptr<Reconnector> Meeting::reconnector_of_caller(std::string address,
                                                             Hello mine) {
   return make_calling_reconnector(open_, std::move(address), std::move(mine));

@@ -165,10 +165,25 @@ asio::awaitable<void> PeerAcceptor::send_away(AcceptedPeer& accepted,
 // Tells it, and the ranks that are there already: none of them has a run now.
 asio::awaitable<void> PeerAcceptor::refuse(AcceptedPeer& accepted,
                                            const std::string& reason) {
-  std::vector<AcceptedPeer> told;
   {
     const std::lock_guard lock(mutex_);
     met_.insert(accepted.hello.from);
+  }
+  co_await tell_all(reason);
+  co_await tell(accepted, reason);
+  disagreed(reason);
+  co_await tell_all(reason);  // who came meanwhile
+}
+
+asio::awaitable<void> PeerAcceptor::refuse_all(Self self, std::string reason) {
+  self->disagreed(reason);
+  co_await self->tell_all(reason);
+}
+
+asio::awaitable<void> PeerAcceptor::tell_all(const std::string& reason) {
+  std::vector<AcceptedPeer> told;
+  {
+    const std::lock_guard lock(mutex_);
     for (AcceptedPeer& each : accepted_)
       if (!each.hello.run.empty()) told.push_back(std::move(each));
     std::erase_if(accepted_, [](const AcceptedPeer& each) {
@@ -176,8 +191,6 @@ asio::awaitable<void> PeerAcceptor::refuse(AcceptedPeer& accepted,
     });
   }
   for (AcceptedPeer& each : told) co_await tell(each, reason);
-  co_await tell(accepted, reason);
-  disagreed(reason);
 }
 
 asio::awaitable<void> PeerAcceptor::tell(AcceptedPeer& accepted,

@@ -55,6 +55,7 @@ class PeerAcceptor {
                                            Hello mine);
   static boost::asio::awaitable<void> greet(Self self, Stream stream,
                                             Hello mine);
+  static boost::asio::awaitable<void> refuse_all(Self self, std::string reason);
   void close();
 
   /// Connects to a peer and exchanges greetings, trying until `until`. Throws
@@ -99,6 +100,7 @@ class PeerAcceptor {
                                          Session session);
   boost::asio::awaitable<void> refuse(AcceptedPeer& accepted,
                                       const std::string& reason);
+  boost::asio::awaitable<void> tell_all(const std::string& reason);
   static boost::asio::awaitable<void> tell(AcceptedPeer& accepted,
                                            const std::string& reason);
   std::shared_ptr<AwaitedPeer> link_with(std::uint32_t block);

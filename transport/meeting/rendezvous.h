@@ -86,6 +86,12 @@ class Rendezvous {
   std::vector<std::uint32_t> awaited() const;
   Refusals refusals() const { return meeting_.refusals(); }
 
+  /// Ends accept_workers() with a Disagreement, of which all are told that
+  /// join.
+  void refuse_all(std::string reason) {
+    meeting_.refuse_all(std::move(reason));
+  }
+
   /// Removes the folder: no worker can join any more, nor links over UNIX
   /// sockets reconnect. Safe from any thread.
   void close();

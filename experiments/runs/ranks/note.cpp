@@ -64,7 +64,7 @@ bool is_alive(const json& note) {
 
 Note note_from(const json& note, const std::string& path) {
   if (const std::string refusal = note.at("refusal"); !refusal.empty())
-    throw UserError("rank 0 has ended: {}", refusal);
+    throw UserError("{}", refusal);
   return {.address = note.at("address"),
           .secret = parse_secret(note.at("secret").get<std::string>(), path),
           .folder = note.at("folder"),
@@ -99,6 +99,19 @@ PostedNote::PostedNote(const std::string& job, const Note& note)
 PostedNote::~PostedNote() {
   std::error_code ignored;
   fs::remove(path_, ignored);
+}
+
+std::string job_of_ended(const std::string& job, int rank) {
+  return fmt::format("{}-ended-{}", job, rank);
+}
+
+std::string take_refusal(const std::string& job, int rank) {
+  const std::string path = path_of_note(job_of_ended(job, rank));
+  const auto note = read_note(path);
+  if (!note || !is_alive(*note)) return "";
+  std::error_code ignored;
+  fs::remove(path, ignored);
+  return note->at("refusal");
 }
 
 Note wait_for_note(const std::string& job, std::chrono::milliseconds patience) {

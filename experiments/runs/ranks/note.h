@@ -36,6 +36,11 @@ class PostedNote {
   std::string path_;
 };
 
+/// Of a job, where a rank above 0 says that it has ended: a note for rank 0.
+std::string job_of_ended(const std::string& job, int rank);
+/// What that note says, which is removed; empty: there is none.
+std::string take_refusal(const std::string& job, int rank);
+
 /// Where the note of that job is.
 std::string path_of_note(const std::string& job);
 

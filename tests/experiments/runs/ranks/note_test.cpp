@@ -19,7 +19,6 @@ namespace sluice::note_test {
 
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
-using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -49,8 +48,16 @@ TEST(Note, ArrivesAsItWasPosted) {
 TEST(Note, SaysThatThereWillBeNoRun) {
   const PostedNote posted(test_job(), {.refusal = "the disk is full"});
   EXPECT_THAT([] { wait_for_note(test_job(), 1s); },
-              ThrowsMessage<UserError>(
-                  AllOf(HasSubstr("rank 0"), HasSubstr("the disk is full"))));
+              ThrowsMessage<UserError>(HasSubstr("the disk is full")));
+}
+
+TEST(Note, OfARankThatHasEndedIsTakenOnce) {
+  EXPECT_EQ(take_refusal(test_job(), 2), "");
+  const PostedNote posted(job_of_ended(test_job(), 2),
+                          {.refusal = "no such file"});
+  EXPECT_EQ(take_refusal(test_job(), 1), "");
+  EXPECT_EQ(take_refusal(test_job(), 2), "no such file");
+  EXPECT_EQ(take_refusal(test_job(), 2), "");
 }
 
 TEST(Note, IsWaitedFor) {

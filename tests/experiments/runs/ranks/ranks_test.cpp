@@ -160,14 +160,16 @@ TEST_F(Ranks, AreAsManyAsBlocks) {
 /// Far less than ranks wait for each other.
 constexpr double kSoon = 40;  // s
 
-TEST_F(Ranks, WithAnotherNumberOfReplicasAreToldTheKey) {
+TEST_F(Ranks, WhoseNumbersDifferEndAtOnce) {
   const auto begun = std::chrono::steady_clock::now();
   const Outcome outcome = start_all(
       "MORE=replicas.count=1\n[ $RANK = 2 ] && "
       "MORE=replicas.count=2",
       train("$MORE"));
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.text, HasSubstr("replicas.count"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr("rank 2 has ended: torchrun has started 3 processes, "
+                        "but the network has 3 blocks in 2 replicas"));
   EXPECT_THAT(outcome.text, Not(HasSubstr("it is gone")));
   EXPECT_LT(seconds_since(begun), kSoon);
   expect_nothing_of_ours_left();
