@@ -128,7 +128,28 @@ TEST_F(MeetingOfTwo, TellsBothSidesWhyACallerMayNotTakePart) {
       ThrowsMessage<Disagreement>(HasSubstr("one has seed 1, one seed 9"));
   EXPECT_THAT([&] { caller.wait_for(2, in(60s)); }, why);
   EXPECT_THAT([&] { called.wait_for(1, in(60s)); }, why);
-  EXPECT_FALSE(called.has_met(1));
+  EXPECT_TRUE(called.has_met(1));  // nobody needs to wait for it any more
+}
+
+TEST_F(MeetingOfTwo, TellsWhoComesLaterWhyThereIsNoRun) {
+  Meeting called(io_, transport_of("unix"), options_of(2));
+  const std::string address = listen(called);
+  called.refuse_all("rank 1 has ended");
+  const auto why = ThrowsMessage<Disagreement>(HasSubstr("rank 1 has ended"));
+  EXPECT_THAT([&] { called.wait_for(1, in(60s)); }, why);
+  Meeting caller(io_, transport_of("unix"), options_of(1));
+  caller.call(address, {.from = 1, .to = 2, .run = "seed 1"});
+  EXPECT_THAT([&] { caller.wait_for(2, in(60s)); }, why);
+}
+
+TEST_F(MeetingOfTwo, TellsWhoHasComeWhyThereIsNoRun) {
+  Meeting called(io_, transport_of("unix"), options_of(2));
+  Meeting caller(io_, transport_of("unix"), options_of(1));
+  caller.call(listen(called), {.from = 1, .to = 2, .run = "seed 1"});
+  called.wait_to_meet(1, in(60s));
+  called.refuse_all("rank 1 has ended");
+  EXPECT_THAT([&] { caller.wait_for(2, in(60s)); },
+              ThrowsMessage<Disagreement>(HasSubstr("rank 1 has ended")));
 }
 
 TEST_F(MeetingOfTwo, LetsInWhomItsJudgeHasNothingAgainst) {
