@@ -281,7 +281,7 @@ void print_result(const Experiment& experiment, const RunResult& result) {
 }
 
 int run_one(const RunArguments& arguments, const std::optional<Rank>& rank,
-            StopSignals& signals) {
+            StopSignals& signals, bool& has_begun) {
   const bool resume = !arguments.resume.empty();
   // Before its config is read, which another process may be about to change.
   const auto lock = resume && (!rank || rank->number == 0)
@@ -301,6 +301,7 @@ int run_one(const RunArguments& arguments, const std::optional<Rank>& rank,
                                 .lock = lock,
                                 .faults = arguments.faults,
                                 .rank = rank,
+                                .on_begin = [&] { has_begun = true; },
                                 .command = arguments.command,
                                 .program = kOwnImage},
                                signals));
@@ -324,12 +325,14 @@ int run_command(const RunArguments& arguments) {
     throw UserError("--only is for cards; {} is none",
                     resume ? "a run" : arguments.config.config);
   const std::optional<Rank> rank = rank_from(process_environment());
+  bool has_begun = false;
   try {
-    return run_one(arguments, rank, signals);
+    return run_one(arguments, rank, signals, has_begun);
   } catch (const Disagreement&) {
     throw;  // of which they know
   } catch (const UserError& error) {
-    if (rank) tell_ranks(*rank, error.what());
+    // Later they notice, and nobody waits.
+    if (rank && !has_begun) tell_ranks(*rank, error.what());
     throw;
   }
 }

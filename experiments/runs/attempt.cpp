@@ -84,7 +84,12 @@ void Attempt::tell_failure() {
 }
 
 void Attempt::run(const std::string& program, const std::string& faults,
-                  const std::optional<Rank>& rank) {
+                  const std::optional<Rank>& rank,
+                  const std::function<void()>& on_begin) {
+  const auto begin = [&] {
+    folder_.begin();
+    if (on_begin) on_begin();
+  };
   try {
     run_engine(experiment_,
                {.files = {.checkpoints = folder_.checkpoints(),
@@ -93,7 +98,7 @@ void Attempt::run(const std::string& program, const std::string& faults,
                               .program = {.file = program},
                               .faults = faults,
                               .rank = rank,
-                              .on_begin = [this] { folder_.begin(); }},
+                              .on_begin = begin},
                 .is_forecast = !sink_->forecasts().empty(),
                 .clock = saved_clock_in(folder_.history(), start_.turn)},
                coordinator_);

@@ -37,7 +37,8 @@ class Attempt {
   /// Arguments as ProcessPlace has them. Throws what run_engine() throws, and
   /// Diverged.
   void run(const std::string& program, const std::string& faults,
-           const std::optional<Rank>& rank);
+           const std::optional<Rank>& rank,
+           const std::function<void()>& on_begin);
 
   Coordinator& coordinator() { return coordinator_; }
   RunSink& sink() { return *sink_; }

@@ -262,7 +262,8 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
     if (again) attempt.sink().write(restarts.record());
     const StopRequest::Hearer hearer(stop, attempt.coordinator());
     try {
-      attempt.run(options.program, to_text(faults->left()), options.rank);
+      attempt.run(options.program, to_text(faults->left()), options.rank,
+                  options.on_begin);
       say_what_never_happened(*faults);
       return result_of(experiment, folder, first_turn, restarts.seconds_lost(),
                        attempt);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,8 @@ struct RunOptions {
   std::string faults = {};
   /// Set: this is rank 0 of several, whose others are the workers.
   std::optional<Rank> rank = {};
+  /// Called when all workers have joined: what fails later ends them too.
+  std::function<void()> on_begin = nullptr;
   std::string command = {};  ///< for run.json
   std::string program = {};  ///< what workers are started from: kOwnImage
 };

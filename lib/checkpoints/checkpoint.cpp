@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "lib/base/file.h"
 #include "lib/base/nearest.h"
 #include "lib/checkpoints/safetensors.h"
+#include "lib/checkpoints/safetensors_header.h"
 
 namespace sluice {
 namespace {
@@ -27,8 +29,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "turn-";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kStateSuffix = ".state.safetensors";
-/// Of a number in a block's state: replica 1 has weights of its own.
-constexpr std::string_view kOwnWeights = ".own_weights";
+/// A number in a checkpoint's state: replica 1 has weights of its own.
+constexpr std::string_view kOwnWeights = "workers.1.own_weights";
 constexpr const char* kPartial = ".partial";
 
 /// Both change their places at once, so that neither place is ever empty; false
@@ -201,10 +203,15 @@ void check_is_there(const std::string& own, int replica) {
 
 /// Whether the first replica's weights aren't those that all agreed on.
 bool has_first_replica(const std::string& checkpoint) {
-  const NamedTensors state = load_state(checkpoint);
-  return std::any_of(state.begin(), state.end(), [](const auto& named) {
-    return named.first.starts_with("workers.") &&
-           named.first.ends_with(kOwnWeights);
+  const std::string path =
+      fmt::format("{}/block-1{}", checkpoint, kStateSuffix);
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(path, error);
+  if (error) return false;  // reading the state says so
+  std::ifstream file(path, std::ios::binary);
+  const auto entries = read_safetensors_header(file, path, bytes);
+  return std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
+    return entry.name == kOwnWeights;
   });
 }
 

@@ -130,6 +130,22 @@ TEST_F(ReplicaProcesses, OfAnotherNumberCannotGoOnAndAreToldHowTo) {
   EXPECT_EQ(begun.status, 0) << begun.text;
 }
 
+std::int64_t bytes_of_state(const std::string& checkpoint, int replica) {
+  return bytes_of(values_of(load_own_state(checkpoint, replica)));
+}
+
+TEST_F(ReplicaProcesses, OfShardsSaveHalfOfTheOptimizersStateEach) {
+  const std::string adamw = std::string(kTwoByTwo) + "optimizer.name=adamw ";
+  ASSERT_EQ(run("whole", adamw + "turns=8").status, 0);
+  ASSERT_EQ(run("shards", adamw + "replicas.shard=true turns=8").status, 0);
+  const std::string whole = path("whole/checkpoints/turn-000008");
+  const std::string shards = path("shards/checkpoints/turn-000008");
+  EXPECT_EQ(difference(load_weights(shards), load_weights(whole)), "");
+  for (const int replica : {1, 2})
+    EXPECT_LT(static_cast<double>(bytes_of_state(shards, replica)),
+              0.6 * static_cast<double>(bytes_of_state(whole, replica)));
+}
+
 TEST_F(ReplicaProcesses, WhoseFilesAreGoneAreNamed) {
   ASSERT_EQ(
       run("mean", std::string(kAverage) + "engine=virtual turns=8").status, 0);

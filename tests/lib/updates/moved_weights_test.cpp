@@ -25,14 +25,6 @@ NamedTensors some_weights() {
       {"head", at::randn({100, 11})}};
 }
 
-Tensors gradients_for(const NamedTensors& weights, int step) {
-  at::manual_seed(100 + static_cast<std::uint64_t>(step));
-  Tensors all;
-  for (const auto& [name, weight] : weights)
-    all.push_back(name == "idle" ? at::Tensor() : at::randn_like(weight));
-  return all;
-}
-
 /// All but the head's, as a block's own parameters are.
 Tensors storage_for(const NamedTensors& weights) {
   Tensors storage;

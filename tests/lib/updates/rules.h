@@ -73,4 +73,13 @@ inline double largest_difference(const std::vector<double>& a,
   return largest;
 }
 
+/// Random, of a step; none for the weight "idle".
+inline Tensors gradients_for(const NamedTensors& weights, int step) {
+  at::manual_seed(100 + static_cast<std::uint64_t>(step));
+  Tensors all;
+  for (const auto& [name, weight] : weights)
+    all.push_back(name == "idle" ? at::Tensor() : at::randn_like(weight));
+  return all;
+}
+
 }  // namespace sluice

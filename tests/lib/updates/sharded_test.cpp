@@ -23,14 +23,6 @@ NamedTensors some_weights() {
           {"idle", at::randn({50, 3})}};
 }
 
-Tensors gradients_for(const NamedTensors& weights, int step) {
-  at::manual_seed(100 + static_cast<std::uint64_t>(step));
-  Tensors all;
-  for (const auto& [name, weight] : weights)
-    all.push_back(name == "idle" ? at::Tensor() : at::randn_like(weight));
-  return all;
-}
-
 struct Rule {
   const char* name;
   OptimizerKeys keys;

@@ -91,6 +91,22 @@ class Ranks : public Faults {
     return fmt::format("{} SLUICE_SECRET_FILE={}", on_hosts(), file);
   }
 
+  /// One rank wants a replica more, for which there are no processes. All end
+  /// in far less time than ranks wait for each other.
+  Outcome start_with_other_number(int rank) {
+    constexpr double kSoon = 40;  // s
+    const auto begun = std::chrono::steady_clock::now();
+    Outcome outcome =
+        start_all(fmt::format("MORE=replicas.count=1\n[ $RANK = {} ] && "
+                              "MORE=replicas.count=2",
+                              rank),
+                  train("$MORE"));
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_LT(seconds_since(begun), kSoon);
+    expect_nothing_of_ours_left();
+    return outcome;
+  }
+
   void expect_bits_of_one_process() {
     const Outcome whole = run("whole", "engine=virtual");
     ASSERT_EQ(whole.status, 0) << whole.text;
@@ -157,34 +173,16 @@ TEST_F(Ranks, AreAsManyAsBlocks) {
               HasSubstr("has started 2 processes, but the network has 3"));
 }
 
-/// Far less than ranks wait for each other.
-constexpr double kSoon = 40;  // s
-
 TEST_F(Ranks, WhoseNumbersDifferEndAtOnce) {
-  const auto begun = std::chrono::steady_clock::now();
-  const Outcome outcome = start_all(
-      "MORE=replicas.count=1\n[ $RANK = 2 ] && "
-      "MORE=replicas.count=2",
-      train("$MORE"));
-  EXPECT_EQ(outcome.status, 2);
+  const Outcome outcome = start_with_other_number(2);
   EXPECT_THAT(outcome.text,
               HasSubstr("rank 2 has ended: torchrun has started 3 processes, "
                         "but the network has 3 blocks in 2 replicas"));
   EXPECT_THAT(outcome.text, Not(HasSubstr("it is gone")));
-  EXPECT_LT(seconds_since(begun), kSoon);
-  expect_nothing_of_ours_left();
 }
 
 TEST_F(Ranks, AreToldWhyRank0HasEnded) {
-  const auto begun = std::chrono::steady_clock::now();
-  const Outcome outcome = start_all(
-      "MORE=replicas.count=1\n[ $RANK = 0 ] && "
-      "MORE=replicas.count=2",
-      train("$MORE"));
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.text, HasSubstr("rank 0 has ended: "));
-  EXPECT_LT(seconds_since(begun), kSoon);
-  expect_nothing_of_ours_left();
+  EXPECT_THAT(start_with_other_number(0).text, HasSubstr("rank 0 has ended: "));
 }
 
 TEST_F(Ranks, NeedTheEngineOfProcesses) {
