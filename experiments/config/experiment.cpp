@@ -27,13 +27,22 @@
 namespace sluice {
 namespace {
 
-/// Of each replica; what one of them would lack is left out.
-std::int64_t turns_of(double epochs, std::int64_t deals_per_epoch,
-                      std::int64_t replicas) {
+std::int64_t deals_of(double epochs, const Experiment& experiment) {
+  return std::llround(epochs * static_cast<double>(experiment.deals_per_epoch));
+}
+
+/// Turns that so many epochs take.
+std::int64_t turns_in(double epochs, const Experiment& experiment) {
   if (epochs == 0) return 0;
-  const std::int64_t deals =
-      std::llround(epochs * static_cast<double>(deals_per_epoch));
-  return std::max<std::int64_t>(1, deals / replicas);
+  return std::max<std::int64_t>(
+      1, deals_of(epochs, experiment) / experiment.replicas.count);
+}
+
+/// Turns from the begin of the run to the end of so many epochs.
+std::int64_t turns_until(double epochs, const Experiment& experiment) {
+  if (epochs == 0) return 0;
+  return std::max<std::int64_t>(
+      1, experiment.replicas.deals().turn_after(deals_of(epochs, experiment)));
 }
 
 void read_data(Fields& top, const std::string& data_root,
@@ -247,7 +256,8 @@ void check_correction(const Experiment& experiment, const BlockPlan& block,
                       const Fields& top) {
   const auto index = static_cast<std::size_t>(block.block) - 1;
   if (!experiment.optimizers.at(index).wants_forward_weights) return;
-  if (experiment.accumulate > 1)
+  const std::vector<std::int64_t>& turns = experiment.accumulate_by_phase;
+  if (*std::max_element(turns.begin(), turns.end()) > 1)
     top.reject("optimizer",
                "correction 'delay_compensation' corrects one batch by itself: "
                "it can't go with accumulate.batches above 1");
@@ -305,7 +315,8 @@ void check_plan(const Experiment& experiment, const RunPlan& plan,
 Plans plans_of(const Experiment& experiment, bool model_norm) {
   const PipelineSettings& pipeline = experiment.pipeline;
   Plans plans;
-  for (const Boundaries& phase : experiment.phases) {
+  for (std::size_t i = 0; i < experiment.phases.size(); ++i) {
+    const Boundaries& phase = experiment.phases[i];
     std::vector<Traits> traits;
     for (int block = 1; block < experiment.blocks(); ++block) {
       const MakeBoundary& make =
@@ -322,7 +333,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
     }
     const RunPlan one = experiment.schedule_row().make(
         traits, {.model_norm = model_norm,
-                 .accumulate = experiment.accumulate,
+                 .accumulate = experiment.accumulate_by_phase.at(i),
                  .micro_batches = experiment.micro_batches,
                  .window_weights = pipeline.weights,
                  .flush = pipeline.flush,
@@ -332,6 +343,8 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
     plans.push_back(with_replicas(
         one, static_cast<int>(experiment.replicas.count),
         exchange_of(experiment), experiment.replicas.kind.stagger));
+    for (BlockPlan& block : plans.back().blocks)
+      block.micro_batches.deals = experiment.replicas.deals();
   }
   return plans;
 }
@@ -356,21 +369,20 @@ void derive_length(Experiment& experiment) {
                   {.batch_size = experiment.batch_size,
                    .drop_last = experiment.drop_last})
           .batches_per_epoch();
-  const std::int64_t replicas = experiment.replicas.count;
   experiment.deals_per_epoch = per_epoch;
-  experiment.turns_per_epoch = std::max<std::int64_t>(1, per_epoch / replicas);
+  experiment.turns_per_epoch =
+      std::max<std::int64_t>(1, per_epoch / experiment.replicas.count);
   experiment.validation_batches =
       evaluation_batches_of(experiment.data->validation, experiment.batch_size);
   CheckpointSettings& saving = experiment.checkpoint;
   saving.keep.every = saving.every_turns > 0
                           ? saving.every_turns
-                          : turns_of(saving.every, per_epoch, replicas);
+                          : turns_in(saving.every, experiment);
   RunLength& length = experiment.length;
   length.turns = experiment.turns > 0
                      ? experiment.turns
-                     : turns_of(experiment.epochs, per_epoch, replicas);
-  length.evaluate_every =
-      turns_of(experiment.evaluate_every, per_epoch, replicas);
+                     : turns_until(experiment.epochs, experiment);
+  length.evaluate_every = turns_in(experiment.evaluate_every, experiment);
   length.checkpoint_every = saving.keep.every;
   length.initial_checkpoint = saving.keep.initial;
   length.checkpoint_evaluations = saving.keep.best.has_value();
@@ -379,6 +391,9 @@ void derive_length(Experiment& experiment) {
   length.evaluation_batches =
       experiment.validation_batches +
       evaluation_batches_of(experiment.data->test, experiment.batch_size);
+  for (OptimizerOptions& options : experiment.optimizers)
+    options.learning_rate.scale_to(experiment.batch_size *
+                                   experiment.replicas.count);
   experiment.tells_status = true;
 }
 
@@ -459,6 +474,10 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
       top.reject("optimizer",
                  "a schedule in epochs needs `turns_per_epoch`: only your loop "
                  "knows how long an epoch is");
+    if (rate.for_batch > 0)
+      top.reject("optimizer",
+                 "lr_for_batch is for `sluice run`: only your loop knows how "
+                 "large its batches are");
     if (rate.schedule == RateSchedule::cosine && !top.has("turns"))
       top.reject("optimizer",
                  "schedule 'cosine' needs `turns`: only your loop knows when "
@@ -567,8 +586,10 @@ Timetable read_rest(Fields& top, Experiment& experiment) {
     experiment.phases.front()[static_cast<std::size_t>(k) - 1].config =
         policy_config(experiment, k);
   Timetable timetable = read_timetable(
-      top, std::move(experiment.phases.front()), experiment.policies, recut_in);
+      top, {std::move(experiment.phases.front()), experiment.accumulate},
+      experiment.policies, recut_in);
   experiment.phases = timetable.phases;
+  experiment.accumulate_by_phase = timetable.accumulate;
   top.finish();
   append(timetable.ignored, experiment.left_out);
   append(lines_of(timetable.dropped), experiment.left_out);
@@ -576,6 +597,25 @@ Timetable read_rest(Fields& top, Experiment& experiment) {
   check_policies(experiment, top);
   derive_for_blocks(top, experiment);
   return timetable;
+}
+
+/// Evaluations and checkpoints are of all blocks together.
+void check_averages(const Experiment& experiment, const Fields& top) {
+  const double average = experiment.optimizers.front().average;
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (options.average != average)
+      top.reject("optimizer",
+                 fmt::format("average must be the same for all blocks, not {} "
+                             "here and {} there",
+                             average, options.average));
+  const bool sums_weights =
+      experiment.replicas.kind.exchange.what != Exchanged::gradients;
+  if (average > 0 && experiment.replicas.count > 1 && sums_weights)
+    top.reject("optimizer",
+               fmt::format("average goes with replicas.policy = 'all_reduce': "
+                           "with '{}' evaluations have what the replicas agree "
+                           "on",
+                           experiment.replicas.policy));
 }
 
 /// What a replica can't do that knows of each tensor only its part.
@@ -633,6 +673,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
   experiment.plans = plans_of(experiment, model_norm);
   check_free_plans(experiment, experiment.plans, top);
   check_replicas(experiment, top);
+  check_averages(experiment, top);
   for (RunPlan& plan : experiment.plans) {
     check_plan(experiment, plan, top);
     if (experiment.probe_every > 0 && !experiment.pipeline.flush)
@@ -705,11 +746,7 @@ Experiment read_experiment(const ConfigNode& config,
   derive_length(experiment);
   cut_turns(top, experiment);
   experiment.length.switches = switches_of(
-      timetable,
-      [&](double epochs) {
-        return turns_of(epochs, experiment.deals_per_epoch,
-                        experiment.replicas.count);
-      },
+      timetable, [&](double epochs) { return turns_until(epochs, experiment); },
       experiment.length.evaluate_every, top);
   make_plans(top, experiment);
   experiment.costs = costs_of(

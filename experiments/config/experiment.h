@@ -36,8 +36,9 @@ struct Experiment : Settings {
   Model model;
   Partition ranges;
   Loss loss;
-  std::vector<PolicyRow> policies;           ///< that a boundary may name
-  std::vector<Boundaries> phases;            ///< of the timetable
+  std::vector<PolicyRow> policies;  ///< that a boundary may name
+  std::vector<Boundaries> phases;   ///< of the timetable
+  std::vector<std::int64_t> accumulate_by_phase;
   Codecs codecs;                             ///< for the whole run
   std::vector<OptimizerOptions> optimizers;  ///< index k-1
   Plans plans;                               ///< by phase

@@ -127,6 +127,20 @@ void ReplicaSettings::describe(Fields& fields) {
                       "its own",
               .min = 1,
               .max = 4096});
+  fields.section(
+      "since", "written by --resume with another count", [&](Fields& since) {
+        since.key("turn", since_turn,
+                  {.text = "the first turn with that many replicas",
+                   .unit = "turns",
+                   .min = 0,
+                   .max = 1e12});
+        since.key("batches", since_deal,
+                  {.text = "batches of batch_size that all turns before it "
+                           "had together",
+                   .unit = "batches",
+                   .min = 0,
+                   .max = 1e12});
+      });
   kind = choose(fields, "policy", replica_policies(), policy, "replica policy")
              .make(fields);
   fields.key(

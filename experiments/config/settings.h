@@ -8,6 +8,7 @@
 #include "lib/base/config.h"
 #include "lib/engines/coordinator.h"
 #include "lib/replicas/replica_policy.h"
+#include "lib/schedules/deals.h"
 #include "lib/schedules/rows.h"
 #include "lib/workers/seat_options.h"
 
@@ -42,11 +43,14 @@ struct PipelineSettings {
 /// Copies of every block.
 struct ReplicaSettings {
   std::int64_t count = 1;
+  std::int64_t since_turn = 0;  ///< Deals, of a run continued with this count
+  std::int64_t since_deal = 0;
   std::string policy = "all_reduce";  ///< a row of replica_policies()
   bool uses_mpi = false;              ///< between processes; else our own links
   ReplicaKind kind = {};
 
   void describe(Fields& fields);
+  Deals deals() const { return {count, since_turn, since_deal}; }
 };
 
 /// The plain keys of an experiment's config: everything but data, model, loss,

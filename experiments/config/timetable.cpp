@@ -94,27 +94,44 @@ BoundaryPolicy read_policy(Fields& fields,
   return policy;
 }
 
-Timetable read_timetable(Fields& top, Boundaries first,
+Timetable read_timetable(Fields& top, FirstPhase first,
                          std::span<const PolicyRow> policies, int recut_in) {
   Timetable timetable;
-  timetable.phases.push_back(std::move(first));
-  top.list("timetable", "later phases of the training, with other policies",
+  timetable.phases.push_back(std::move(first.boundaries));
+  timetable.accumulate.push_back(first.accumulate);
+  top.list("timetable",
+           "later phases of the training, with other policies or more turns "
+           "per update",
            [&](Fields& fields, std::int64_t index) {
              const SwitchSettings when = read_switch(fields);
              ConfigNode written;
              fields.key("boundary", written, "table",
                         {.text = "the keys that change, for all or numbered "
                                  "for one"});
+             std::int64_t accumulate = timetable.accumulate.back();
+             fields.key("accumulate", accumulate,
+                        {.text = "turns per update from now on, in place of "
+                                 "accumulate.batches: a larger batch where a "
+                                 "schedule would lower the rate (Smith et al. "
+                                 "2018)",
+                         .unit = "turns",
+                         .min = 1,
+                         .max = 1e6});
              if (index < 0) return;
              if (!is_one(when))
                fields.reject("epoch",
                              "a phase begins at an epoch, a turn, an accuracy "
                              "or a loss: give one of them");
-             if (written.value.index() == 0)
+             const bool is_same = written.value.index() == 0;
+             if (is_same && !fields.has("accumulate"))
                fields.reject("boundary", "a phase says what changes");
              timetable.switches.push_back(when);
-             add_phase(written, fmt::format("timetable[{}].boundary", index),
-                       policies, recut_in, timetable);
+             timetable.accumulate.push_back(accumulate);
+             if (is_same)
+               timetable.phases.push_back(Boundaries(timetable.phases.back()));
+             else
+               add_phase(written, fmt::format("timetable[{}].boundary", index),
+                         policies, recut_in, timetable);
            });
   return timetable;
 }

@@ -32,6 +32,7 @@ struct SwitchSettings {
 
 struct Timetable {
   std::vector<Boundaries> phases = {};
+  std::vector<std::int64_t> accumulate = {};  ///< turns per update, by phase
   std::vector<SwitchSettings> switches = {};  ///< [i] begins phase i + 1
   /// What of them is left out (per_block_tables.h, Fields).
   std::vector<std::string> ignored = {};
@@ -44,11 +45,16 @@ PlugIns plug_ins();
 /// Reads one boundary: its policy, one of those, and that policy's options.
 BoundaryPolicy read_policy(Fields& fields, std::span<const PolicyRow> policies);
 
-/// Reads the list `timetable` of the phases after the first one, whose
-/// boundaries are given. A boundary that a phase says nothing of keeps its
-/// policy; one of which it names some keys keeps the others. `recut_in` is
-/// NumberedKeys's.
-Timetable read_timetable(Fields& top, Boundaries first,
+/// What the first phase has.
+struct FirstPhase {
+  Boundaries boundaries = {};
+  std::int64_t accumulate = 1;
+};
+
+/// Reads the list `timetable` of the phases after the first one. A boundary
+/// that a phase says nothing of keeps its policy; one of which it names some
+/// keys keeps the others. `recut_in` is NumberedKeys's.
+Timetable read_timetable(Fields& top, FirstPhase first,
                          std::span<const PolicyRow> policies, int recut_in);
 
 /// `turns_of` gives the turns of so many epochs. Throws when they would never

@@ -26,6 +26,7 @@
 #include "experiments/runs/ranks.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/restarts.h"
+#include "experiments/runs/resumed_replicas.h"
 #include "experiments/runs/run.h"
 #include "experiments/runs/run_folder.h"
 #include "experiments/sweep/ask_tell.h"
@@ -105,33 +106,32 @@ std::vector<std::string> those_of(const std::vector<std::string>& overrides,
   return found;
 }
 
-/// What replicas keep by one policy is no use to another.
-void check_same_policy(const Experiment& run, const Experiment& now,
-                       const std::string& folder) {
-  const auto text_of = [](const Experiment& of) {
-    return fmt::format(
-        "policy = '{}'{}", of.replicas.policy,
-        of.replicas.kind.exchange.shards ? ", shard = true" : "");
-  };
-  if (run.replicas.count == 1 || text_of(run) == text_of(now)) return;
-  throw UserError(
-      "{}: its replicas were trained with {}, and go on with that, not with "
-      "{}: for another one begin a run with initial_weights = '{}'",
-      folder, text_of(run), text_of(now), last_checkpoint(folder).checkpoint);
+/// The run as it was, which is continued.
+Experiment run_to_resume(const ConfigArguments& config) {
+  return read_experiment(
+      config_of({config.config, those_of(config.overrides, "data")}),
+      data_root());
 }
 
-/// With another cut, when that is what the overrides say.
+/// With what makes the config's replicas take up where the last ones ended.
+ConfigArguments with_replicas_of(const std::string& folder,
+                                 ConfigArguments config) {
+  const Resumed from = last_checkpoint(folder);
+  const Experiment now = read_experiment(config_of(config), data_root());
+  if (!those_of(config.overrides, "replicas").empty())
+    check_same_policy(run_to_resume(config), now, from);
+  for (std::string& text : overrides_for_replicas(now, from))
+    config.overrides.push_back(std::move(text));
+  return config;
+}
+
+/// With another cut or other replicas, when that is what the overrides say.
 Experiment experiment_to_resume(const RunArguments& arguments) {
-  const ConfigArguments config = config_to_resume(arguments);
+  const ConfigArguments config =
+      with_replicas_of(arguments.resume, config_to_resume(arguments));
   const std::vector<std::string> cut = those_of(config.overrides, "blocks");
-  const bool has_replicas = !those_of(config.overrides, "replicas").empty();
-  if (cut.empty() && !has_replicas) return experiment_of(config);
-  const Experiment run =
-      experiment_of({config.config, those_of(config.overrides, "data")});
-  if (has_replicas)
-    check_same_policy(run, read_experiment(config_of(config), data_root()),
-                      arguments.resume);
   if (cut.empty()) return experiment_of(config);
+  const Experiment run = run_to_resume(config);
   ConfigNode blocks = {.value = ConfigNode::Table{}};
   for (const std::string& text : cut) apply_override(blocks, text);
   const Partition ranges = partition(*blocks.find("blocks"), run.model);

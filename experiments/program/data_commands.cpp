@@ -140,7 +140,7 @@ void data_order_command(const DataOrderArguments& arguments) {
   const auto source = training_source(experiment);
   // Each replica is dealt one in a turn.
   const std::int64_t turns =
-      experiment.length.turns * experiment.replicas.count;
+      experiment.replicas.deals().before(experiment.length.turns);
   const std::int64_t end =
       arguments.turns > 0 ? std::min(arguments.turns, turns) : turns;
   fmt::memory_buffer line;

@@ -62,8 +62,8 @@ double sequential_operations(const Experiment& experiment, Costs costs) {
 
 /// What all replicas of a block send for it.
 double bytes_of_exchange(const Experiment& experiment, const BlockPlan& block) {
-  const double halves = block.exchange.shards ? 1 : 2;
-  return halves * (block.exchange.members - 1) *
+  return static_cast<double>(block.exchange.halves()) *
+         (block.exchange.members - 1) *
          by_block(experiment.costs.exchange_bytes, block.block);
 }
 

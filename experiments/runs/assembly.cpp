@@ -19,6 +19,7 @@
 #include "lib/blocks/micro_batch_source.h"
 #include "lib/boundaries/policies/top_loss.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/saved_deals.h"
 #include "lib/checkpoints/saved_state.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
@@ -55,11 +56,16 @@ void take_initial_weights(const std::string& path, Seat& seat) {
   copy_by_name(found, wanted, path);
 }
 
-/// With another cut, where it has one.
+/// With another cut, where it has one. Other replicas than those that were
+/// saved all begin with what these agreed on, and the first one's state.
 void restore(const Experiment& experiment, const std::string& checkpoint,
              Seat& seat) {
-  NamedTensors weights = load_own_weights(checkpoint, seat.replica());
-  NamedTensors state = load_own_state(checkpoint, seat.replica());
+  const bool is_own =
+      deals_of(checkpoint).replicas == experiment.replicas.count;
+  NamedTensors weights = is_own ? load_own_weights(checkpoint, seat.replica())
+                                : load_weights(checkpoint);
+  NamedTensors state = is_own ? load_own_state(checkpoint, seat.replica())
+                              : load_state(checkpoint);
   const std::vector<std::int64_t> cut = cut_of({state, checkpoint});
   if (!is_cut_so(experiment, cut)) {
     state = state_for_block(experiment, seat.block(), state, checkpoint);
@@ -69,7 +75,7 @@ void restore(const Experiment& experiment, const std::string& checkpoint,
     add_new_sources(experiment, cut, seat.state(), state);
   }
   const std::string source =
-      seat.replica() == 1
+      seat.replica() == 1 || !is_own
           ? checkpoint
           : fmt::format("{}/replica-{}", checkpoint, seat.replica());
   seat.restore(weights, state, source);
@@ -360,23 +366,6 @@ InFlight in_flight_in(const SavedState& saved) {
   return found;
 }
 
-namespace {
-
-/// Turns are each replica's own, so another number has others.
-void check_same_replicas(const Experiment& experiment, const SavedState& saved,
-                         const std::string& checkpoint) {
-  constexpr const char* kReplicas = "workers.1.replicas";
-  const std::int64_t count = saved.has(kReplicas) ? saved.number(kReplicas) : 1;
-  if (count == experiment.replicas.count) return;
-  throw UserError(
-      "{}: was saved with replicas.count = {}, and here it is {}: to train on "
-      "with another number, begin a run with initial_weights = '{}', whose "
-      "weights all replicas agreed on",
-      checkpoint, count, experiment.replicas.count, checkpoint);
-}
-
-}  // namespace
-
 Continued continued_from(const Experiment& experiment,
                          const std::string& checkpoint) {
   const SavedState saved(load_state(checkpoint), checkpoint);
@@ -388,26 +377,28 @@ Continued continued_from(const Experiment& experiment,
         "{}: was saved in phase {} of its timetable, which has {} "
         "here",
         checkpoint, from.phase, experiment.plans.size());
-  check_same_replicas(experiment, saved, checkpoint);
+  const bool are_same_replicas =
+      deals_in(saved, "workers.1").replicas == experiment.replicas.count;
   const InFlight in_flight = in_flight_in(saved);
   const bool is_same_cut = is_cut_so(experiment, cut_of(saved));
   const RunPlan& plan = experiment.plans[static_cast<std::size_t>(from.phase)];
-  const bool fits =
-      is_same_cut && std::all_of(plan.blocks.begin(), plan.blocks.end(),
-                                 [&](const BlockPlan& block) {
-                                   return fits_in_flight(block, saved);
-                                 });
+  const bool fits = is_same_cut && are_same_replicas &&
+                    std::all_of(plan.blocks.begin(), plan.blocks.end(),
+                                [&](const BlockPlan& block) {
+                                  return fits_in_flight(block, saved);
+                                });
   if (in_flight.batches > 0 && !fits)
     throw UserError(
         "{}: {} of its batches are in flight between the blocks of its own "
-        "cut and policies; continue with those, or apply the batches first: "
-        "sluice checkpoint RUN --drain",
+        "cut, policies and replicas; continue with those, or apply the batches "
+        "first: sluice checkpoint RUN --drain",
         checkpoint, in_flight.batches);
-  if (in_flight.accumulated > 0 && !is_same_cut)
+  if (in_flight.accumulated > 0 && !(is_same_cut && are_same_replicas))
     throw UserError(
         "{}: its blocks have accumulated {} batches towards an update, and "
-        "another cut can't take them over; continue with its own cut to a "
-        "turn where a window of accumulate.batches is full",
+        "another cut, or another number of replicas, can't take them over; "
+        "continue with its own to a turn where a window of accumulate.batches "
+        "is full",
         checkpoint, in_flight.accumulated);
   return from;
 }

@@ -52,6 +52,7 @@ std::size_t terminal_width() {
 Console::Console(const Experiment& experiment, std::int64_t first_turn)
     : turns_(experiment.length.turns),
       turns_per_epoch_(experiment.turns_per_epoch),
+      turns_ahead_(experiment.replicas.deals().turns_ahead()),
       batch_size_(experiment.batch_size),
       is_terminal_(::isatty(STDOUT_FILENO) == 1),
       started_(Clock::now()),
@@ -78,6 +79,11 @@ std::string Console::rate() const {
                      std::max(0.0, left));
 }
 
+double Console::epochs_at(std::int64_t turn) const {
+  return static_cast<double>(turn + turns_ahead_) /
+         static_cast<double>(turns_per_epoch_);
+}
+
 std::string Console::progress() const {
   std::string figures;
   for (const auto& [block, train] : latest_) {
@@ -86,11 +92,8 @@ std::string Console::progress() const {
     if (train.accuracy)
       figures += fmt::format(" {:.0f} %", 100 * *train.accuracy);
   }
-  return fmt::format(
-      "epoch {:.2f}/{:.2f}  loss{}  {}",
-      static_cast<double>(turn_ + 1) / static_cast<double>(turns_per_epoch_),
-      static_cast<double>(turns_) / static_cast<double>(turns_per_epoch_),
-      figures, rate());
+  return fmt::format("epoch {:.2f}/{:.2f}  loss{}  {}", epochs_at(turn_ + 1),
+                     epochs_at(turns_), figures, rate());
 }
 
 void Console::show(const std::string& line) {

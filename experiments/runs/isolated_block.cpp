@@ -133,16 +133,17 @@ void IsolatedBlock::supply(const Action& action) {
       activation_->weight_version = version_at_entry(plan(), mine, need.batch);
       give(*below_.sender, *activation_, need.batch);
     } else if (need.kind == MessageKind::gradient)
-      give(*above_.sender, gradient(), need.batch);
+      give(*above_.sender, gradient(), need.batch, need.round);
     else
       give(*below_.sender, norm_message(), need.batch);
   }
 }
 
-void IsolatedBlock::give(Sender& to, const Message& message,
-                         std::int64_t batch) const {
+void IsolatedBlock::give(Sender& to, const Message& message, std::int64_t batch,
+                         std::int64_t round) const {
   Message given = copy_of(message, buffers_);
   given.batch = batch;
+  given.round = round;
   to.send(std::move(given));
 }
 

@@ -40,7 +40,8 @@ class IsolatedBlock {
 
   const RunPlan& plan() const { return experiment_.plans.front(); }
   void supply(const Action& action);
-  void give(Sender& to, const Message& message, std::int64_t batch) const;
+  void give(Sender& to, const Message& message, std::int64_t batch,
+            std::int64_t round = 0) const;
   const Message& gradient();
   void take_away();
 

@@ -16,6 +16,7 @@
 #include "lib/base/nearest.h"
 #include "lib/boundaries/predictor.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/saved_deals.h"
 
 namespace sluice {
 namespace {
@@ -274,6 +275,8 @@ NamedTensors state_for_block(const Experiment& experiment, int block,
   for (const char* what : {"weight_version", "phase"})
     save_number(saved.number(fmt::format("workers.{}.{}", from, what)),
                 fmt::format("workers.{}.{}", block, what), own);
+  save_deals(deals_in(saved, fmt::format("workers.{}", from)),
+             fmt::format("workers.{}", block), own);
   return own;
 }
 

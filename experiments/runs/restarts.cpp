@@ -7,6 +7,7 @@
 
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/free_schedule.h"
+#include "experiments/runs/resumed_replicas.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/schedules/free_running.h"
@@ -17,6 +18,7 @@ Resumed restart_point(const Experiment& experiment, const std::string& folder) {
   const auto found = find_checkpoints(checkpoints_of_run(folder));
   if (found.empty()) return {};
   const auto& [turn, checkpoint] = *found.rbegin();
+  check_replicas(experiment, checkpoint);
   const Continued from = continued_from(experiment, checkpoint);
   return {turn, checkpoint, from.phase, from.first_batch};
 }

@@ -17,6 +17,13 @@ const LearningRate& rate_before(const Experiment& before, const Experiment& now,
   return (is_same_cut ? before : now).optimizers.at(block).learning_rate;
 }
 
+double rate_in(const Experiment& experiment, const LearningRate& rate,
+               std::int64_t turn) {
+  const std::int64_t ahead = experiment.replicas.deals().turns_ahead();
+  return rate.at(turn + ahead, experiment.length.turns + ahead,
+                 experiment.turns_per_epoch);
+}
+
 bool differ(double a, double b) {
   constexpr double kRounding = 1e-9;
   return std::abs(a - b) > kRounding * std::max(std::abs(a), std::abs(b));
@@ -47,11 +54,8 @@ RateChange rate_change(const ConfigNode& config, const Experiment& now,
                     .turns = now.length.turns,
                     .schedule = now.optimizers.front().learning_rate.schedule};
   for (std::size_t k = 0; k < now.optimizers.size(); ++k) {
-    change.before.push_back(
-        rate_before(before, now, k)
-            .at(turn, before.length.turns, before.turns_per_epoch));
-    change.after.push_back(now.optimizers[k].learning_rate.at(
-        turn, now.length.turns, now.turns_per_epoch));
+    change.before.push_back(rate_in(before, rate_before(before, now, k), turn));
+    change.after.push_back(rate_in(now, now.optimizers[k].learning_rate, turn));
   }
   return change;
 }

@@ -20,6 +20,7 @@
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/restarts.h"
 #include "experiments/runs/resumed_rate.h"
+#include "experiments/runs/resumed_replicas.h"
 #include "experiments/runs/run_folder.h"
 #include "experiments/runs/run_sink.h"
 #include "experiments/runs/stop_request.h"
@@ -94,9 +95,11 @@ void check_mpi(const Experiment& experiment, const std::optional<Rank>& rank) {
         experiment.seats());
 }
 
-void say_cut(const Experiment& experiment, const Resumed& from) {
-  const std::string text = describe_cut(experiment, from.checkpoint);
-  if (!text.empty()) fmt::print("{}\n", text);
+void say_what_changes(const Experiment& experiment, const Resumed& from) {
+  for (const std::string& text :
+       {describe_cut(experiment, from.checkpoint),
+        describe_replicas(experiment, from.checkpoint)})
+    if (!text.empty()) fmt::print("{}\n", text);
 }
 
 /// The checkpoint that the run shall continue from; turn 0 for a new run.
@@ -117,7 +120,7 @@ Resumed starting_point(const Experiment& experiment,
   check_resumable(experiment,
                   {.checkpoints = checkpoints_of_run(options.folder),
                    .resume = resumed.checkpoint});
-  if (!options.quiet) say_cut(experiment, resumed);
+  if (!options.quiet) say_what_changes(experiment, resumed);
   return resumed;
 }
 

@@ -94,6 +94,7 @@ void StatusFile::save(const std::string& state) {
                {"written", seconds_since_1970()},
                {"turns", experiment_.length.turns},
                {"turns_per_epoch", experiment_.turns_per_epoch},
+               {"turns_ahead", experiment_.replicas.deals().turns_ahead()},
                {"samples_per_turn", samples_per_turn(experiment_)}};
   if (evaluation_) {
     set_number(json, "test_loss", evaluation_->loss);

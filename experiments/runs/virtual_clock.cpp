@@ -29,7 +29,10 @@ std::vector<Transfer> on_their_way(const RunPlan& plan, std::int64_t turn) {
 }
 
 SavedClock clock_in(const records::SavedClock& saved, const RunPlan& plan) {
-  SavedClock clock{.seats = std::vector<double>(plan.blocks.size())};
+  // Replicas that are new begin when the last one had ended.
+  double end = 0;
+  for (const auto& [block, at, busy] : saved.blocks) end = std::max(end, at);
+  SavedClock clock{.seats = std::vector<double>(plan.blocks.size(), end)};
   for (const auto& [block, at, busy] : saved.blocks)
     if (block >= 1 && block <= std::ssize(clock.seats))
       clock.seats[static_cast<std::size_t>(block) - 1] = at;

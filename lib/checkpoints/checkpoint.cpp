@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -19,7 +18,6 @@
 #include "lib/base/file.h"
 #include "lib/base/nearest.h"
 #include "lib/checkpoints/safetensors.h"
-#include "lib/checkpoints/safetensors_header.h"
 
 namespace sluice {
 namespace {
@@ -29,7 +27,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "turn-";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kStateSuffix = ".state.safetensors";
-/// A number in a checkpoint's state: replica 1 has weights of its own.
+/// What the counters of block 1's worker are called in its state, and the one
+/// that is there where replica 1 has weights of its own.
+constexpr std::string_view kCounters = "workers.1.";
 constexpr std::string_view kOwnWeights = "workers.1.own_weights";
 constexpr const char* kPartial = ".partial";
 
@@ -203,19 +203,19 @@ void check_is_there(const std::string& own, int replica) {
 
 /// Whether the first replica's weights aren't those that all agreed on.
 bool has_first_replica(const std::string& checkpoint) {
-  const std::string path =
-      fmt::format("{}/block-1{}", checkpoint, kStateSuffix);
-  std::error_code error;
-  const std::uintmax_t bytes = fs::file_size(path, error);
-  if (error) return false;  // reading the state says so
-  std::ifstream file(path, std::ios::binary);
-  const auto entries = read_safetensors_header(file, path, bytes);
-  return std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
-    return entry.name == kOwnWeights;
+  const NamedTensors counters = load_counters(checkpoint);
+  return std::any_of(counters.begin(), counters.end(), [](const auto& named) {
+    return named.first == kOwnWeights;
   });
 }
 
 }  // namespace
+
+NamedTensors load_counters(const std::string& checkpoint) {
+  return read_safetensors(
+      fmt::format("{}/block-1{}", checkpoint, kStateSuffix),
+      [](std::string_view name) { return name.starts_with(kCounters); });
+}
 
 NamedTensors load_own_weights(const std::string& checkpoint, int replica) {
   const std::string own = replica_folder(checkpoint, replica);

@@ -64,6 +64,9 @@ NamedTensors load_weights(const std::string& path);
 
 /// The state of all blocks together.
 NamedTensors load_state(const std::string& checkpoint);
+/// Of that only the numbers that block 1's worker keeps, "workers.1.*", without
+/// reading the rest.
+NamedTensors load_counters(const std::string& checkpoint);
 
 /// What a replica goes on with: its own, where the checkpoint has that, and
 /// what all agreed on.

@@ -67,7 +67,9 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors,
   });
 }
 
-NamedTensors read_safetensors(const std::string& path) {
+NamedTensors read_safetensors(
+    const std::string& path,
+    const std::function<bool(std::string_view name)>& wanted) {
   check_regular_file(path);  // a fifo would wait for ever
   std::ifstream file(path, std::ios::binary);
   std::error_code error;
@@ -79,6 +81,7 @@ NamedTensors read_safetensors(const std::string& path) {
   const auto data = file.tellg();
   NamedTensors tensors;
   for (const SafetensorsEntry& entry : entries) {
+    if (wanted && !wanted(entry.name)) continue;
     at::Tensor tensor = at::empty(entry.sizes, scalar_type(entry.dtype));
     file.seekg(data + static_cast<std::streamoff>(entry.begin));
     file.read(static_cast<char*>(tensor.data_ptr()),

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +24,10 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors,
 
 /// All tensors of such a file, in the order of their bytes. Throws UserError
 /// naming the file and what is wrong with it: where it has checksums, any bit
-/// that has changed.
-NamedTensors read_safetensors(const std::string& path);
+/// that has changed. With `wanted`: those of such names only, without reading
+/// the others.
+NamedTensors read_safetensors(
+    const std::string& path,
+    const std::function<bool(std::string_view name)>& wanted = {});
 
 }  // namespace sluice

@@ -35,11 +35,15 @@ double replay_seconds(const BlockCosts& costs, const BlockPlan& plan) {
   return replays(plan) ? costs.replay.value_or(costs.seconds[Op::forward]) : 0;
 }
 
-double mean_seconds(const BlockCosts& costs, const BlockPlan& plan, Op op) {
+double mean_seconds(const BlockCosts& costs, const BlockPlan& plan,
+                    const Action& action) {
+  const Op op = action.op;
   const double seconds = op_seconds(costs, op);
-  // In a backward of two halves the first has the head and the replay. The
-  // order of the sum decides the last bits of a virtual time.
-  const bool has_head = op == Op::backward || op == Op::backward_input;
+  // In a backward of two halves, or of several visits, the first has the head
+  // and the replay. The order of the sum decides the last bits of a virtual
+  // time.
+  const bool has_head =
+      (op == Op::backward || op == Op::backward_input) && action.round == 0;
   if (has_head) return seconds + costs.head + replay_seconds(costs, plan);
   // Batches of an evaluation are as large as a whole turn's.
   return op == Op::evaluate
@@ -95,7 +99,7 @@ double variation_of(const Costs& costs, int seat, const Action& action) {
 double seconds_of(const Costs& costs, const BlockPlan& plan,
                   const Action& action) {
   const BlockCosts mine = costs_of(costs, plan.seat());
-  return mean_seconds(mine, plan, action.op) * mine.slowness *
+  return mean_seconds(mine, plan, action) * mine.slowness *
          variation_of(costs, plan.seat(), action) *
          factor(costs,
                 {plan.seat(), static_cast<std::int64_t>(action.op),
@@ -167,11 +171,8 @@ double exchange_seconds(const Costs& costs, const BlockPlan& plan,
   double step = link.latency;
   if (bytes != nullptr && link.bandwidth > 0)
     step += *bytes / members / link.bandwidth;
-  // Each sum comes in two halves, of which a sharded one is the first, and the
-  // gathering of weights the other.
-  const double halves = plan.exchange.shards ? 1 : 2;
   // Of all replicas alike.
-  return halves * (members - 1) * step *
+  return plan.exchange.halves() * (members - 1) * step *
          factor(costs,
                 {plan.block, static_cast<std::int64_t>(settle.op), settle.batch,
                  settle.turn},

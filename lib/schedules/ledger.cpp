@@ -58,8 +58,8 @@ void Ledger::did(const BlockPlan& plan, const Action& action) {
   else if (row.takes)
     marked(*row.takes).erase(batch_round(action));
   if (row.leaves != nullptr)
-    for (const Mark mark : row.leaves(plan))
-      marked(mark).insert(batch_round(action));
+    for (const Left& left : row.leaves(plan, action))
+      marked(left.mark).insert(left.visit);
 }
 
 }  // namespace sluice

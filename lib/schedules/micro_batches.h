@@ -3,25 +3,27 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "lib/schedules/deals.h"
+
 namespace sluice {
 
 /// The cut of each turn into batches: batch n = turn * count + i. A short last
 /// turn of an epoch has batches of the same size, as many as it fills, and a
 /// rest; the numbers of those that it lacks are left out. Where a block has
-/// replicas, turn t of replica r is deal t * replicas + r - 1 of the source.
+/// replicas, each has the deals of its own.
 struct MicroBatches {
   std::int64_t count = 1;    ///< M, of a whole turn
   std::int64_t samples = 0;  ///< of a whole turn, a multiple of M; for M > 1
   std::int64_t turns_per_epoch = 0;  ///< deals; 0: all turns are whole
   std::int64_t last_samples = 0;     ///< of an epoch's last deal
-  std::int64_t replicas = 1;
+  Deals deals = {};
   std::int64_t replica = 1;
 
   std::int64_t turn_of(std::int64_t batch) const { return batch / count; }
   std::int64_t first_of(std::int64_t turn) const { return turn * count; }
   /// What the source deals out for that turn.
   std::int64_t deal_of(std::int64_t turn) const {
-    return turn * replicas + replica - 1;
+    return deals.before(turn) + replica - 1;
   }
   /// The batch's number among those of all replicas: what its samples and
   /// random numbers are keyed by.

@@ -26,9 +26,11 @@ Transfers to_above(MessageKind kind, const RunPlan& plan, int seat,
   return {{kind, seat, seat + 1, action.batch, action.round}};
 }
 
-std::vector<Mark> left_by_forward(const BlockPlan& plan) {
-  if (plan.forwards_data()) return {Mark::in_flight, Mark::predicted};
-  return {Mark::in_flight};
+std::vector<Left> left_by_forward(const BlockPlan& plan, const Action& action) {
+  const BatchRound visit = batch_round(action);
+  if (plan.forwards_data())
+    return {{Mark::in_flight, visit}, {Mark::predicted, visit}};
+  return {{Mark::in_flight, visit}};
 }
 
 Transfers into_forward(const RunPlan& plan, int seat, const Action& action) {
@@ -42,13 +44,28 @@ Transfers out_of_forward(const RunPlan& plan, int seat, const Action& action) {
   return to_above(MessageKind::activation, plan, seat, action);
 }
 
-std::vector<Mark> left_by_backward(const BlockPlan& plan) {
-  if (plan.learns) return {Mark::summed, Mark::lesson};
-  return {Mark::summed};
+bool is_last_visit(const BlockPlan& plan, const Action& action) {
+  return action.op != Op::backward || action.round + 1 == plan.rounds();
 }
 
-std::vector<Mark> left_by_backward_input(const BlockPlan& /*plan*/) {
-  return {Mark::halved};
+std::vector<Left> left_by_backward(const BlockPlan& plan,
+                                   const Action& action) {
+  const std::int64_t batch = action.batch;
+  if (!is_last_visit(plan, action))
+    return {{Mark::in_flight, {batch, action.round + 1}}};
+  // The update is of the batch, whatever its visits.
+  if (plan.learns)
+    return {{Mark::summed, {batch, 0}}, {Mark::lesson, {batch, 0}}};
+  return {{Mark::summed, {batch, 0}}};
+}
+
+std::vector<Left> left_by_backward_input(const BlockPlan& /*plan*/,
+                                         const Action& action) {
+  return {{Mark::halved, batch_round(action)}};
+}
+
+const BackwardVisit& visit_of(const BlockPlan& plan, const Action& action) {
+  return plan.visits.at(static_cast<std::size_t>(action.round));
 }
 
 Transfers gradient_from_above(int seat, const Action& action) {
@@ -56,20 +73,32 @@ Transfers gradient_from_above(int seat, const Action& action) {
 }
 
 Transfers into_backward(const RunPlan& plan, int seat, const Action& action) {
-  if (!plan_of(plan, seat).gradient_from_above) return {};
-  return gradient_from_above(seat, action);
+  const BlockPlan& mine = plan_of(plan, seat);
+  if (mine.visits.empty())
+    return mine.gradient_from_above ? gradient_from_above(seat, action)
+                                    : Transfers();
+  Transfers all;
+  for (const Arrival& arrival : visit_of(mine, action).arrivals)
+    all.push_back(
+        {MessageKind::gradient, seat + 1, seat, action.batch, arrival.round});
+  return all;
 }
 
 Transfers out_of_backward(const RunPlan& plan, int seat, const Action& action) {
   const BlockPlan& mine = plan_of(plan, seat);
-  if (!mine.gradient_to_below() && !mine.answers()) return {};
+  const bool is_sent =
+      mine.visits.empty()
+          ? mine.gradient_to_below() || mine.answers()
+          : visit_of(mine, action).leaving != GradientPart::kStays;
+  if (!is_sent) return {};
   return {{MessageKind::gradient, seat, seat - 1, action.batch, action.round}};
 }
 
 bool fills_window(const BlockPlan& plan, const Grant& grant,
                   const Action& backward) {
   const std::int64_t turn = plan.micro_batches.turn_of(backward.batch);
-  return plan.micro_batches.ends_turn(backward.batch) &&
+  return is_last_visit(plan, backward) &&
+         plan.micro_batches.ends_turn(backward.batch) &&
          (turn - grant.first_batch + 1) % plan.accumulate == 0;
 }
 
@@ -96,8 +125,9 @@ bool is_exchanged(const BlockPlan& plan, const Grant& grant,
          0;
 }
 
-std::vector<Mark> left_by_exchange(const BlockPlan& /*plan*/) {
-  return {Mark::published};
+std::vector<Left> left_by_exchange(const BlockPlan& /*plan*/,
+                                   const Action& action) {
+  return {{Mark::published, batch_round(action)}};
 }
 
 /// After the backward that fills the window, or the exchange between them.

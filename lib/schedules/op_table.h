@@ -11,6 +11,12 @@
 
 namespace sluice {
 
+/// A mark that an action leaves, and the visit that has it.
+struct Left {
+  Mark mark = Mark::in_flight;
+  BatchRound visit = {};
+};
+
 /// What an op is to schedules. A new op is its name in op.h and its row; what a
 /// block does then, if anything, is in Seat::perform().
 struct OpRow {
@@ -25,7 +31,8 @@ struct OpRow {
   std::optional<Mark> takes = {};
   bool takes_all = false;  ///< of all batches that have the mark
   /// What it leaves its batch with.
-  std::vector<Mark> (*leaves)(const BlockPlan& plan) = nullptr;
+  std::vector<Left> (*leaves)(const BlockPlan& plan,
+                              const Action& action) = nullptr;
   /// The messages that it waits for and sends; nullptr: none.
   std::vector<Transfer> (*in)(const RunPlan& plan, int block,
                               const Action& action) = nullptr;

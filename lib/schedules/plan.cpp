@@ -145,7 +145,7 @@ std::int64_t turns_in_flight(const BlockPlan& plan) {
 }
 
 std::vector<Action> actions_of(const BlockPlan& plan, const Grant& grant) {
-  BlockProgram program = plan.program(plan, grant);
+  BlockProgram program = with_visits(plan, plan.program(plan, grant));
   program = with_followers(plan, grant, program);
   program = with_lessons(plan, grant, program);
   program = only_part(plan, grant.part, std::move(program));

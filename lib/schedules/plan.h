@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,24 +9,13 @@
 #include "lib/base/channel.h"
 #include "lib/base/message.h"
 #include "lib/schedules/action.h"
+#include "lib/schedules/gradient_part.h"
 #include "lib/schedules/micro_batches.h"
 #include "lib/schedules/replicas.h"
 #include "lib/schedules/traits.h"
+#include "lib/schedules/visits.h"
 
 namespace sluice {
-
-/// A part of the gradient at h_k: the sum over the losses whose gradients take
-/// the same way down.
-struct GradientPart {
-  bool own = false;      ///< the policy's own signal; else from above
-  bool applied = true;   ///< whether it moves the block's weights
-  int leaving = kStays;  ///< index of the gradient sent down that it adds to
-  /// Whether it is a separate target, from which the synthesizers below learn.
-  bool target = false;
-
-  static constexpr int kStays = -1;
-  bool operator==(const GradientPart&) const = default;
-};
 
 /// A block's place in its segment (the blocks between two cuts): the number of
 /// blocks of the segment below it and above it. The nearest above sends it the
@@ -114,6 +104,11 @@ struct BlockPlan {
   /// Whether all parts except a target are used alike, so that their sum is
   /// enough.
   bool is_merged() const;
+  /// Of a batch by the backward; empty: one, and so in all blocks.
+  std::vector<BackwardVisit> visits = {};
+  std::int64_t rounds() const {
+    return visits.empty() ? 1 : std::ssize(visits);
+  }
   /// Names of a batch's attachments: kept for the lower end of boundary k, and
   /// sent up with h_k for ends further up.
   std::vector<std::string> keeps = {};

@@ -1,6 +1,7 @@
 #include "lib/schedules/program.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lib/schedules/op_table.h"
@@ -50,6 +51,49 @@ BlockProgram with_split_backwards(BlockProgram program) {
 
 namespace {
 
+/// The visits that are due with the turn's backward of that index, from 0.
+void append_visits(const BlockPlan& plan, const BlockProgram& backwards,
+                   std::int64_t index, BlockProgram& program) {
+  for (std::int64_t round = 0; round < plan.rounds(); ++round) {
+    const std::int64_t of =
+        index - plan.visits[static_cast<std::size_t>(round)].lag;
+    if (of < 0 || of >= std::ssize(backwards)) continue;
+    program.push_back(backwards[static_cast<std::size_t>(of)]);
+    program.back().round = round;
+  }
+}
+
+std::int64_t longest_lag(const BlockPlan& plan) {
+  std::int64_t longest = 0;
+  for (const BackwardVisit& visit : plan.visits)
+    longest = std::max(longest, visit.lag);
+  return longest;
+}
+
+}  // namespace
+
+BlockProgram with_visits(const BlockPlan& plan, const BlockProgram& program) {
+  if (plan.visits.empty()) return program;
+  BlockProgram all;
+  BlockProgram backwards;  // of the turn
+  for (const Action& action : program) {
+    if (action.op != Op::backward) {
+      all.push_back(action);
+      continue;
+    }
+    backwards.push_back(action);
+    std::int64_t index = std::ssize(backwards) - 1;
+    append_visits(plan, backwards, index, all);
+    if (!plan.micro_batches.ends_turn(action.batch)) continue;
+    while (++index < std::ssize(backwards) + longest_lag(plan))
+      append_visits(plan, backwards, index, all);
+    backwards.clear();
+  }
+  return all;
+}
+
+namespace {
+
 void append_with_followers(const BlockPlan& plan, const Grant& grant,
                            const Action& action, BlockProgram& program) {
   program.push_back(action);
@@ -60,6 +104,7 @@ void append_with_followers(const BlockPlan& plan, const Grant& grant,
     if (row.is_due != nullptr && !row.is_due(plan, grant, action)) continue;
     Action follower = action;
     follower.op = row.op;
+    if (action.op == Op::backward) follower.round = 0;  // not that visit's
     if (plan.exchange.shards && action.op == Op::update)
       follower.round = kGather;
     append_with_followers(plan, grant, follower, program);

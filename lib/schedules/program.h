@@ -14,6 +14,9 @@ namespace sluice {
 /// One past the last turn of a grant, turns of its drain included.
 std::int64_t end_of_turns(const BlockPlan& plan, const Grant& grant);
 
+/// Makes each backward out of its visits (visits.h), each at its lag.
+BlockProgram with_visits(const BlockPlan& plan, const BlockProgram& program);
+
 /// Splits each backward into its two halves, one right after the other.
 BlockProgram with_split_backwards(BlockProgram program);
 /// Adds after each action the one that follows from it (OpRow::follows): an

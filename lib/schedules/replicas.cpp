@@ -44,7 +44,7 @@ RunPlan with_replicas(const RunPlan& one, int replicas,
       block.replica = replica;
       block.seats_before = (replica - 1) * depth;
       block.seating.first = (replica - 1) * executors_of(one);
-      block.micro_batches.replicas = replicas;
+      block.micro_batches.deals.replicas = replicas;
       block.micro_batches.replica = replica;
       block.exchange = exchange;
       block.exchange.members = replicas;
@@ -62,7 +62,7 @@ RunPlan first_replica(const RunPlan& plan) {
   one.blocks.resize(static_cast<std::size_t>(plan.depth()));
   for (BlockPlan& block : one.blocks) {
     block.exchange = {};
-    block.micro_batches.replicas = 1;
+    block.micro_batches.deals = {};
   }
   return one;
 }

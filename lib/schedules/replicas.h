@@ -30,6 +30,9 @@ struct ReplicaExchange {
   /// Of gradients: each replica is given its part of the sums, updates its part
   /// of the weights, and a second exchange gathers them (kGather).
   bool shards = false;
+  /// Of a sum over a ring: to sum, and to gather. Shards have the first of
+  /// gradients and the second of weights.
+  int halves() const { return shards ? 1 : 2; }
 
   bool operator==(const ReplicaExchange&) const = default;
 };

@@ -22,6 +22,7 @@ RunPlan plan_of_turns(const std::vector<Traits>& boundaries,
   RunPlan plan = make_run_plan(boundaries, options.model_norm,
                                options.accumulate, options.micro_batches);
   set_windows("turns", options, /*may_flow=*/false, plan);
+  visit_by_parts(plan);
   return plan;
 }
 

@@ -22,6 +22,14 @@ std::string name_of(RateSchedule schedule) {
 void LearningRate::describe(Fields& fields) {
   fields.key("lr", base,
              {.text = "learning rate, before its schedule", .min = 0});
+  fields.key(
+      "lr_for_batch", for_batch,
+      {.text = "the batch that lr is given for: turns with more samples, "
+               "batch_size times replicas.count, have a rate that is "
+               "higher in proportion; 0: lr as it is",
+       .unit = "samples",
+       .min = 0,
+       .max = 1e9});
   fields.section("schedule", "of the learning rate, by turn", [&](Fields& s) {
     s.key("name", schedule, schedules(),
           {.text = "shape of the learning rate after the warm-up",
@@ -43,6 +51,14 @@ void LearningRate::describe(Fields& fields) {
       s.key("final_rate", final_rate,
             {.text = "learning rate at the end", .min = 0});
   });
+}
+
+void LearningRate::scale_to(std::int64_t batch) {
+  if (for_batch == 0) return;
+  const double factor =
+      static_cast<double>(batch) / static_cast<double>(for_batch);
+  base *= factor;
+  final_rate *= factor;
 }
 
 double LearningRate::at(std::int64_t turn, std::int64_t turns,

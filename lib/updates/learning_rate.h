@@ -21,8 +21,12 @@ struct LearningRate {
   std::vector<double> milestones = {};  ///< step: epochs at which it drops
   double factor = 0.1;                  ///< step: what it drops by
   double final_rate = 0;                ///< cosine: where it ends
+  std::int64_t for_batch = 0;           ///< samples; 0: whatever the batch
 
   void describe(Fields& fields);
+  /// Scales the rates to turns of so many samples, where they are given for
+  /// others (Goyal et al. 2017, section 2.1: linear scaling).
+  void scale_to(std::int64_t batch);
 
   /// The rate of a turn, in a run of `turns` turns with `turns_per_epoch`.
   /// Turns of a drain keep the last rate.

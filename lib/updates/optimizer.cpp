@@ -107,6 +107,13 @@ void OptimizerOptions::describe(Fields& fields) {
                       "model, which needs backprop at every boundary"});
   });
   describe_correction(fields, *this);
+  fields.key("average", average,
+             {.text = "decay of an exponential moving average of the weights "
+                      "over their updates: evaluations, checkpoints and "
+                      "exports have the average, training goes on with the "
+                      "weights; 0: they have the weights",
+              .min = 0,
+              .max = 0.9999999});
 }
 
 }  // namespace sluice

@@ -49,6 +49,8 @@ struct OptimizerOptions {
   std::vector<ParameterGroup> groups = {};  ///< the first that matches holds
   double clip_norm = 0;                     ///< 0: no clipping
   ClipScope clip_scope = ClipScope::block;
+  /// Decay of the MovingAverage that is evaluated and saved; 0: none.
+  double average = 0;
   /// "layers.7.": what the names of the model's last layer begin with, where
   /// that is known. For rules that treat outputs apart.
   std::string last_layer = {};

@@ -32,6 +32,7 @@ struct Asked {
   std::vector<Pull> pulls = {};
   std::vector<SplitBackward> halves = {};  ///< between the two of a backward
   Signal signal = {};
+  Tensors parameters = {};  ///< of the visits so far: gradients of the block's
   ToLearn lesson = {};
   Tensors forward_weights = {};  ///< where a correction wants them
 };

@@ -1,7 +1,6 @@
 #include "lib/workers/replicated.h"
 
 #include <cstddef>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -20,11 +19,6 @@ Tensors copies_of(const Tensors& tensors) {
   for (const at::Tensor& tensor : tensors)
     copies.push_back(tensor.detach().clone());
   return copies;
-}
-
-void copy_each(const Tensors& from, std::size_t first, const NamedTensors& to) {
-  for (std::size_t i = 0; i < to.size(); ++i)
-    to[i].second.variable_data().copy_(from.at(first + i));
 }
 
 /// In the order of memory of what they are the gradients of.
@@ -106,38 +100,22 @@ void Replicated::publish_agreement() {
   group_->start_sum(copies_of(all));
 }
 
-void Replicated::settle_agreement() {
+void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   const at::NoGradGuard no_grad;
   Tensors sum = group_->finish_sum();
-  if (group_->member() > 1) return;  // the first evaluates and saves
+  if (group_->member() > 1) return;
   const std::size_t weights = policy_ ? trained_.tensors().size() : 0;
   const Tensors of_buffers(sum.begin() + static_cast<std::ptrdiff_t>(weights),
                            sum.end());
   sum.resize(weights);
-  const Tensors values = policy_ ? policy_->consensus(sum, group_->members())
-                                 : values_of(trained_.tensors());
-  if (!agreed_) agreed_.emplace(block_.twin());
-  copy_each(values, 0, agreed_->parameters());
-  copy_each(values_of(block_.buffers()), 0, agreed_->buffers());
+  evaluated.set_weights(policy_ ? policy_->consensus(sum, group_->members())
+                                : values_of(trained_.tensors()));
+  Tensors buffers = values_of(block_.buffers());
   std::size_t next = 0;
-  for (const auto& [name, buffer] : agreed_->buffers())
+  for (at::Tensor& buffer : buffers)
     if (kind_.mean_statistics && buffer.is_floating_point())
-      buffer.variable_data().copy_(of_buffers.at(next++) / group_->members());
-  agreed_heads_.clear();
-  for (std::size_t i = block_.parameters().size(); i < values.size(); ++i)
-    agreed_heads_.emplace_back(trained_.tensors()[i].first, values[i].clone());
-}
-
-NamedTensors Replicated::agreed(NamedTensors weights) const {
-  if (!agreed_) return weights;
-  std::map<std::string, at::Tensor> by_name;
-  for (const NamedTensors* list :
-       {&agreed_->parameters(), &agreed_->buffers(), &agreed_heads_})
-    by_name.insert(list->begin(), list->end());
-  for (auto& [name, tensor] : weights)
-    if (const auto found = by_name.find(name); found != by_name.end())
-      tensor = found->second;
-  return weights;
+      buffer = of_buffers.at(next++) / group_->members();
+  evaluated.set_buffers(buffers);
 }
 
 NamedTensors Replicated::state() const {

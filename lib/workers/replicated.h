@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string_view>
 
 #include "lib/blocks/block.h"
@@ -10,6 +9,7 @@
 #include "lib/replicas/replica_policy.h"
 #include "lib/schedules/action.h"
 #include "lib/tensors/tensors.h"
+#include "lib/workers/evaluated_weights.h"
 #include "lib/workers/trained.h"
 
 namespace sluice {
@@ -43,14 +43,9 @@ class Replicated {
   Tensors combine(const Tensors& sum, double rate);
 
   /// The same for what the replicas agree on before an evaluation or a
-  /// checkpoint.
+  /// checkpoint. The first, which evaluates and saves, gets it.
   void publish_agreement();
-  void settle_agreement();
-  /// The block to evaluate: with what was agreed on, or as it is.
-  Block& evaluated(Block& own) { return agreed_ ? *agreed_ : own; }
-  bool has_agreed() const { return agreed_.has_value(); }
-  /// The same tensors, of which those that were agreed on are replaced.
-  NamedTensors agreed(NamedTensors weights) const;
+  void settle_agreement(EvaluatedWeights& evaluated);
 
   NamedTensors state() const;
   void restore(const NamedTensors& state, std::string_view source);
@@ -65,8 +60,6 @@ class Replicated {
   const std::unique_ptr<Group> group_;
   std::unique_ptr<ReplicaPolicy> policy_;
   bool has_begun_ = false;
-  std::optional<Block> agreed_;  // that block, with what was agreed on
-  NamedTensors agreed_heads_;    // what is trained beside the block's own
 };
 
 }  // namespace sluice

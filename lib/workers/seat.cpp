@@ -31,6 +31,7 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
                 .share = share()},
                parts.lowers, parts.uppers),
       replicas_(block_, trained_, settings_.replicas, std::move(parts.group)),
+      evaluated_(block_, trained_),
       clock_(device()),
       timeline_(seat, parts.sink, settings_.options.traced),
       ports_(run_plan(), seat, std::move(parts.below), std::move(parts.above),
@@ -40,6 +41,8 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
   SLUICE_CHECK(parts.lowers.size() == settings_.plans.size(),
                "{} lower ends for {} phases", parts.lowers.size(),
                settings_.plans.size());
+  if (settings_.optimizer.average > 0 && replica() == 1)
+    average_.emplace(settings_.optimizer.average, trained_.tensors());
   enter(0, 0);
 }
 
@@ -131,7 +134,9 @@ Share Seat::share() const {
 }
 
 double Seat::rate_of(const UpdateChain& update, std::int64_t turn) const {
-  return update.rate_at(turn, settings_.turns, settings_.turns_per_epoch);
+  const std::int64_t ahead = plan().micro_batches.deals.turns_ahead();
+  return update.rate_at(turn + ahead, settings_.turns + ahead,
+                        settings_.turns_per_epoch);
 }
 
 double Seat::share_of(const Action& action) const {
@@ -145,6 +150,15 @@ Message Seat::message_of(MessageKind kind, const Action& action) const {
           .weight_version = version_,
           .round = action.round};
 }
+
+namespace {
+
+/// Of the one message that a backward takes which isn't made of visits.
+std::int64_t round_from_above(const BlockPlan& plan) {
+  return plan.visits.empty() ? 0 : plan.visits.front().arrivals.at(0).round;
+}
+
+}  // namespace
 
 Payload Seat::read(Source& source, std::int64_t batch) const {
   const Batch data = source.batch(batch);
@@ -251,12 +265,24 @@ void Seat::log_lesson(const Action& action, const Lesson& lesson) {
     log_.learned(action, lesson.loss_name, lesson.loss);
 }
 
-Down Seat::receive_from_above(const Action& action) {
-  const Message message = ports_.from_above(MessageKind::gradient, action);
+Down Seat::receive_from_above(const Action& action, std::int64_t round) {
+  Action taken = action;
+  taken.round = round;
+  const Message message = ports_.from_above(MessageKind::gradient, taken);
   if (run_plan().model_norm)
     window_.squared_norm_above = unpack(message, "norm").at(0).item<double>();
   return unpack_down(message, by_block(run_plan().blocks, number_ + 1),
                      codec_above_.get(), device());
+}
+
+/// A batch whose backward begins, with its graph.
+Asked Seat::opened(const Action& action) {
+  Asked asked{.flight = held_.take_flight(action.batch)};
+  if (settings_.optimizer.wants_forward_weights)
+    asked.forward_weights = view_->weights_of(asked.flight);
+  asked.graph = view_->graph_of(asked.flight, version_);
+  memory_use_.raise_to(held_.memory(*view_, asked.flight.graph_bytes));
+  return asked;
 }
 
 /// What comes from above, and what the end above the block makes of it.
@@ -264,7 +290,8 @@ Asked Seat::ask_above(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);
   Down arrived;
-  if (plan().gradient_from_above) arrived = receive_from_above(action);
+  if (plan().gradient_from_above)
+    arrived = receive_from_above(action, round_from_above(plan()));
   Tensors target_above;
   if (plan().target_from_above) {
     target_above = std::move(arrived.gradients.back());
@@ -272,12 +299,8 @@ Asked Seat::ask_above(const Action& action) {
   }
   const bool is_one = plan().is_merged() && !arrived.gradients.empty();
   const Tensors from_above = is_one ? arrived.gradients.front() : Tensors();
-  Asked asked{.flight = held_.take_flight(action.batch)};
+  Asked asked = opened(action);
   const Flight& flight = asked.flight;
-  if (settings_.optimizer.wants_forward_weights)
-    asked.forward_weights = view_->weights_of(flight);
-  asked.graph = view_->graph_of(asked.flight, version_);
-  memory_use_.raise_to(held_.memory(*view_, flight.graph_bytes));
   const Tensors features = leaves_of(asked.graph.outputs, true);
   const Unchanged unchanged({&from_above, &target_above, &features});
   asked.pulls = pulls_of(plan(),
@@ -326,7 +349,54 @@ void Seat::apply(const Action& action, const Asked& asked,
   watched_.applied(action, parameters);
 }
 
+/// What the end above the block asks of it by itself.
+Asked Seat::ask_own(const Action& action) {
+  last_turn_ = action.turn;
+  check_staleness(action);
+  Asked asked = opened(action);
+  const Tensors features = leaves_of(asked.graph.outputs, true);
+  const Tensors nothing;
+  const Unchanged unchanged({&features});
+  asked.signal = signal_of({.turn = action.turn,
+                            .batch = action.batch,
+                            .features = features,
+                            .labels = asked.flight.labels,
+                            .from_above = nothing,
+                            .pass = asked.flight.pass,
+                            .attachments = asked.flight.attachments,
+                            .share = share_of(action)},
+                           *ends().lower, ends().trained.size());
+  unchanged.check(fmt::format("the policy above block {}", block()));
+  return asked;
+}
+
+/// Takes back the parts of the gradient that go the visit's way.
+void Seat::visit(const Action& action) {
+  const BackwardVisit& mine =
+      plan().visits.at(static_cast<std::size_t>(action.round));
+  if (action.round == 0) held_.halves.emplace(action.batch, ask_own(action));
+  Asked& asked = held_.halves.at(action.batch);
+  Pull pull{.signal = mine.own ? asked.signal.gradients : Tensors(),
+            .applied = mine.applied,
+            .leaving = mine.leaving};
+  for (const Arrival& from : mine.arrivals)
+    add_to(pull.signal,
+           ends().lower->passed(
+               receive_from_above(action, from.round).gradients.at(from.way)));
+  const bool is_last = action.round + 1 == plan().rounds();
+  const Pulled pulled = vjp(asked.graph, asked.flight.inputs, plan().leaving,
+                            {pull}, /*keep_graph=*/!is_last);
+  add_to(asked.parameters, pulled.parameters);
+  if (mine.leaving != GradientPart::kStays)
+    send_down(action, down_of(pulled.inputs));
+  note_memory();
+  if (!is_last) return;
+  const Asked done = held_.take_half(action.batch);
+  apply(action, done, done.parameters);
+}
+
 void Seat::backward(const Action& action) {
+  if (plan().rounds() > 1) return visit(action);
   Asked asked = ask_above(action);
   const Pulled pulled =
       vjp(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls);
@@ -425,12 +495,18 @@ void Seat::update(const Action& action) {
   const double rate =
       trained_.apply(window_.gradients, info, view_->next_weights());
   trained_.add(std::exchange(pulls_, {}));
-  if (!replicas_.gathers()) view_->after_update();
   ++version_;
   last_rate_ = rate;
   window_.clear();
   if (is_logged(action)) log_.updated(action, rate);
-  if (settings_.options.hashes && !replicas_.gathers()) hash(action);
+  if (!replicas_.gathers()) take_weights(action);
+}
+
+/// All of the weights are those after the update.
+void Seat::take_weights(const Action& action) {
+  view_->after_update();
+  if (average_) average_->follow(trained_.tensors());
+  if (settings_.options.hashes) hash(action);
 }
 
 void Seat::exchange(const Action& action) {
@@ -444,11 +520,10 @@ void Seat::exchange(const Action& action) {
 
 void Seat::settle(const Action& action) {
   const SeatClock::Waiting waiting(clock_);
-  if (action.round == kAgreement) return replicas_.settle_agreement();
+  if (action.round == kAgreement) return replicas_.settle_agreement(evaluated_);
   if (action.round == kGather) {
     replicas_.settle_parts();
-    view_->after_update();
-    if (settings_.options.hashes) hash(action);
+    take_weights(action);
     return;
   }
   Tensors sum = replicas_.settle();
@@ -511,11 +586,22 @@ bool Seat::is_logged(const Action& action) const {
   return action.turn % settings_.options.log_every < plan().accumulate;
 }
 
+/// For what evaluates or saves them.
+void Seat::show_average() {
+  if (!average_) return;
+  evaluated_.set_weights(average_->values());
+  if (!plan().exchange.agrees)
+    evaluated_.set_buffers(values_of(block_.buffers()));
+}
+
 void Seat::evaluate(const Action& action) {
   const at::NoGradGuard no_grad;
-  if (action.batch == 0) evaluation_ = {};
+  if (action.batch == 0) {
+    evaluation_ = {};
+    show_average();
+  }
   const Payload fed = evaluation_input(action);
-  const Tensors outputs = replicas_.evaluated(block_).forward(
+  const Tensors outputs = evaluated_.block_for(block_).forward(
       fed.features, pass_for(action.batch, false));
   send_up(message_of(MessageKind::evaluation, action), outputs, fed);
   if (!is_last()) return;
@@ -531,9 +617,10 @@ void Seat::checkpoint(const Action& action) {
   // A drain goes on with turns that forward nothing.
   if (last_turn_ >= action.turn) first_batch_ = action.turn;
   if (settings_.checkpoint_folder.empty()) return;
+  show_average();
   save_block(settings_.checkpoint_folder, action.batch, {block(), replica()},
-             replicas_.agreed(weights()), state());
-  if (replicas_.has_agreed())
+             evaluated_.in_place_of(weights()), state());
+  if (evaluated_.are_others())
     save_own_weights(settings_.checkpoint_folder, action.batch, block(),
                      weights());
 }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,9 @@
 #include "lib/metrics/sink.h"
 #include "lib/schedules/ledger.h"
 #include "lib/schedules/plan.h"
+#include "lib/updates/moving_average.h"
 #include "lib/weights/weight_view.h"
+#include "lib/workers/evaluated_weights.h"
 #include "lib/workers/in_flight.h"
 #include "lib/workers/payloads.h"
 #include "lib/workers/ports.h"
@@ -143,6 +146,7 @@ class Seat {
  private:
   void forward(const Action& action);
   void backward(const Action& action);
+  void visit(const Action& action);
   void backward_input(const Action& action);
   void backward_weights(const Action& action);
   void update(const Action& action);
@@ -152,6 +156,8 @@ class Seat {
   void settle(const Action& action);
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
+  void take_weights(const Action& action);
+  void show_average();
   void perform(const Action& action);
 
   /// Begins a phase, with that turn.
@@ -175,12 +181,14 @@ class Seat {
   Flight flight_of(const Action& action, const Payload& fed) const;
   Message message_of(MessageKind kind, const Action& action) const;
   void send_up(Message message, const Tensors& outputs, const Payload& fed);
-  Down receive_from_above(const Action& action);
+  Down receive_from_above(const Action& action, std::int64_t round = 0);
   Down down_of(std::vector<Tensors> gradients) const;
   void send_down(const Action& action, const Down& down);
   std::int64_t under_way_below() const;
 
   Asked ask_above(const Action& action);
+  Asked ask_own(const Action& action);
+  Asked opened(const Action& action);
   void apply(const Action& action, const Asked& asked,
              const Tensors& parameters);
   double exchange_norm(const Action& action);
@@ -211,6 +219,8 @@ class Seat {
   std::shared_ptr<MemoryAccount> memory_;
   Trained trained_;
   Replicated replicas_;
+  EvaluatedWeights evaluated_;
+  std::optional<MovingAverage> average_;  // of the replica that evaluates
   SeatClock clock_;
   SeatTimeline timeline_;
   Ports ports_;

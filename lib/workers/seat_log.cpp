@@ -51,6 +51,11 @@ records::OfBatch SeatLog::place_of(const Action& action) const {
           .batch = micro_batches_.turn_of(action.batch)};
 }
 
+double SeatLog::epoch_of(std::int64_t turn) const {
+  return static_cast<double>(turn + micro_batches_.deals.turns_ahead()) /
+         static_cast<double>(turns_per_epoch_);
+}
+
 void SeatLog::applied(const Action& action, std::int64_t staleness,
                       std::int64_t steps_between, BatchFigures figures) {
   staleness_ = staleness;
@@ -94,8 +99,7 @@ void SeatLog::learned(const Action& action, std::string_view name,
 void SeatLog::evaluated(const Action& action, const Evaluation& test,
                         const Evaluation* validation) {
   records::Evaluation evaluation{.turn = action.turn,
-                                 .epoch = static_cast<double>(action.turn) /
-                                          static_cast<double>(turns_per_epoch_),
+                                 .epoch = epoch_of(action.turn),
                                  .loss = test.loss(),
                                  .accuracy = test.accuracy()};
   if (validation != nullptr) {

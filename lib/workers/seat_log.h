@@ -81,6 +81,7 @@ class SeatLog {
 
  private:
   records::OfBatch place_of(const Action& action) const;
+  double epoch_of(std::int64_t turn) const;
 
   int block_;
   std::optional<int> replica_;

@@ -7,6 +7,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/checkpoints/saved_deals.h"
 #include "lib/checkpoints/saved_state.h"
 #include "lib/memory/allocator.h"
 #include "lib/tensors/precision.h"
@@ -38,19 +39,23 @@ NamedTensors Seat::state() const {
                               counter, value),
                   all);
   window_.save(name_in_state("accumulated"), all);
-  if (replicas_.members() > 1)
-    save_number(replicas_.members(), me + ".replicas", all);
-  if (replicas_.has_agreed()) save_number(1, me + ".own_weights", all);
+  save_deals(plan().micro_batches.deals, me, all);
+  if (evaluated_.are_others()) save_number(1, me + ".own_weights", all);
   for (auto& named : replicas_.state()) all.push_back(std::move(named));
+  if (average_)
+    for (auto& named : average_->state()) all.push_back(std::move(named));
   return all;
 }
 
 void Seat::restore(const NamedTensors& weights, const NamedTensors& state,
                    std::string_view source) {
   trained_.restore(weights, state, source);
-  replicas_.restore(state, source);
   const SavedState saved(state, source);
   const std::string me = name_in_state("workers");
+  // Others begin with what those agreed on.
+  if (deals_in(saved, me).replicas == replicas_.members())
+    replicas_.restore(state, source);
+  if (average_) average_->restore(state, source);
   if (saved.has(me + ".phase")) enter(saved.number(me + ".phase"), 0);
   version_ = saved.number(me + ".weight_version");
   const PrecisionScope precision(settings_.options.precision, device().type());
@@ -104,6 +109,7 @@ void Seat::restore_counts(const SavedState& saved) {
 
 void Seat::start(const Grant& first) {
   replicas_.begin();
+  if (average_) average_->begin(trained_.tensors());
   enter(first.phase, first.first_turn);
   last_turn_ = first.first_turn - 1;
   if (plan().in_flight > 0) return start_free(first);

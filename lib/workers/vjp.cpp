@@ -9,10 +9,9 @@
 #include "lib/tensors/gradients.h"
 
 namespace sluice {
-namespace {
 
-Signal checked_signal(const BatchContext& context, Lower& lower,
-                      std::size_t parameters) {
+Signal signal_of(const BatchContext& context, Lower& lower,
+                 std::size_t parameters) {
   const Tensors& features = context.features;
   Signal signal = lower.signal(context);
   SLUICE_CHECK(signal.gradients.size() == features.size(),
@@ -27,6 +26,8 @@ Signal checked_signal(const BatchContext& context, Lower& lower,
                  "the policy gave no gradient of the shape of feature {}", i);
   return signal;
 }
+
+namespace {
 
 /// That of the synthesizers below, which moves no weights, if it is apart.
 void add_target(const BlockPlan& plan, const BatchContext& context,
@@ -63,7 +64,7 @@ std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
   const std::vector<GradientPart>& parts = plan.parts;
   std::vector<Pull> pulls;
   if (plan.is_merged()) {
-    signal = checked_signal(context, lower, parameters);
+    signal = signal_of(context, lower, parameters);
     pulls.push_back(
         {signal.gradients, parts.front().applied, parts.front().leaving});
     add_target(plan, context, signal, lower, pulls);
@@ -71,7 +72,7 @@ std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
   }
   auto next = arrived.begin();
   for (const GradientPart& part : parts) {
-    if (part.own) signal = checked_signal(context, lower, parameters);
+    if (part.own) signal = signal_of(context, lower, parameters);
     add_part(part, part.own ? signal.gradients : lower.passed(*next++), pulls);
   }
   return pulls;
@@ -91,7 +92,7 @@ Tensors sum_of(const std::vector<Tensors>& all) {
 }
 
 Pulled vjp(const Graph& graph, const Tensors& inputs, int ways,
-           const std::vector<Pull>& pulls) {
+           const std::vector<Pull>& pulls, bool keep_graph) {
   Pulled pulled{Tensors(graph.parameters.size()),
                 std::vector<Tensors>(static_cast<std::size_t>(ways))};
   for (const Pull& one : pulls) {
@@ -100,8 +101,8 @@ Pulled vjp(const Graph& graph, const Tensors& inputs, int ways,
     if (one.applied) targets = graph.parameters;
     const auto parameters = std::ssize(targets);
     if (leaves) targets.insert(targets.end(), inputs.begin(), inputs.end());
-    const Tensors gradients =
-        gradients_at(targets, graph.outputs, one.signal, &one != &pulls.back());
+    const Tensors gradients = gradients_at(targets, graph.outputs, one.signal,
+                                           keep_graph || &one != &pulls.back());
     if (one.applied)
       add_to(pulled.parameters,
              {gradients.begin(), gradients.begin() + parameters});

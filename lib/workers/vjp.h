@@ -33,10 +33,14 @@ struct Pulled {
   std::vector<Tensors> inputs;  ///< by GradientPart::leaving
 };
 
-/// One vector-Jacobian product for each pull, and frees the graph. `ways`: how
-/// many gradients leave.
+/// The end's own part, checked as pulls_of() does.
+Signal signal_of(const BatchContext& context, Lower& lower,
+                 std::size_t parameters);
+
+/// One vector-Jacobian product for each pull. `ways`: how many gradients leave.
+/// Frees the graph unless it is to be kept for further ones.
 Pulled vjp(const Graph& graph, const Tensors& inputs, int ways,
-           const std::vector<Pull>& pulls);
+           const std::vector<Pull>& pulls, bool keep_graph = false);
 
 /// The same in two halves: the gradients at the inputs, by
 /// GradientPart::leaving, which can go down before those of the parameters are

@@ -82,6 +82,7 @@ std::string bottleneck(const Json& blocks) {
 
 std::string head(const Json& run, double now) {
   const double per_epoch = std::max(1.0, run.value("turns_per_epoch", 1.0));
+  const double ahead = run.value("turns_ahead", 0.0);
   double turn = 0;
   double rate = 0;
   for (const Json& block : run.at("blocks")) {
@@ -92,10 +93,10 @@ std::string head(const Json& run, double now) {
   // Not every turn is logged.
   if (run.value("state", "") == "done") turn = run.value("turns", 0.0) - 1;
   const double left = run.value("turns", 0.0) - turn - 1;
-  std::string line =
-      fmt::format("epoch {:.2f} of {:.2f}, {:.0f} samples/s",
-                  (turn + 1) / per_epoch, run.value("turns", 0.0) / per_epoch,
-                  rate * run.value("samples_per_turn", 0.0));
+  std::string line = fmt::format("epoch {:.2f} of {:.2f}, {:.0f} samples/s",
+                                 (turn + 1 + ahead) / per_epoch,
+                                 (run.value("turns", 0.0) + ahead) / per_epoch,
+                                 rate * run.value("samples_per_turn", 0.0));
   if (run.value("state", "") == "running" && rate > 0)
     line += fmt::format(", {:.0f} s left", left / rate);
   if (run.contains("validation_loss"))

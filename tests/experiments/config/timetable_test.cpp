@@ -173,6 +173,30 @@ TEST(Timetables, SwitchWhenAMeasureIsReached) {
   EXPECT_GT(late[0], 5);
 }
 
+TEST(Timetables, MayMakeTheBatchLargerInPlaceOfASmallerRate) {
+  const Applications applied = applications(
+      kNet +
+      std::string(
+          "timetable = [{turn = 8, accumulate = 3}, {turn = 17, boundary = "
+          "{policy = 'local_loss'}}]\n"));
+  for (int block = 1; block <= 3; ++block) {
+    const auto& updates = applied.at(block);
+    // 8 of one turn, then 3 of three, and one of three in the last phase.
+    ASSERT_EQ(updates.size(), 12U) << "block " << block;
+    EXPECT_EQ(updates[8].turn, 10);
+    EXPECT_EQ(updates[11].turn, 19);
+  }
+}
+
+TEST(Timetables, DoNotApplyAWindowThatThePhaseBeforeLeftIncomplete) {
+  const Applications applied = applications(
+      kNet + std::string("accumulate.batches = 3\n"
+                         "timetable = [{turn = 4, accumulate = 1}]\n"));
+  ASSERT_EQ(applied.at(1).size(), 17U);
+  EXPECT_EQ(applied.at(1)[0].turn, 2);
+  EXPECT_EQ(applied.at(1)[1].turn, 4);
+}
+
 TEST(Timetables, BoundariesOfWhichNothingIsSaidKeepTheirPolicy) {
   const Experiment experiment = small_experiment(
       kNet + std::string("boundary.1 = {policy = 'local_loss', head = {name = "

@@ -1,0 +1,77 @@
+#include "experiments/runs/resumed_replicas.h"
+
+#include <fmt/format.h>
+
+#include "lib/base/error.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/saved_deals.h"
+
+namespace sluice {
+namespace {
+
+std::string text_of(const ReplicaSettings& replicas) {
+  return fmt::format("policy = '{}'{}", replicas.policy,
+                     replicas.kind.exchange.shards ? ", shard = true" : "");
+}
+
+void check_whole(const Experiment& now, const Deals& saved,
+                 const Resumed& from) {
+  if (!now.replicas.kind.exchange.shards) return;
+  throw UserError(
+      "{}: was saved with replicas.count = {}, and here it is {}: with shard = "
+      "true each replica keeps a part of the optimizer's state, which another "
+      "number can't take over; begin a run with initial_weights = '{}'",
+      from.checkpoint, saved.replicas, now.replicas.count, from.checkpoint);
+}
+
+}  // namespace
+
+std::vector<std::string> overrides_for_replicas(const Experiment& now,
+                                                const Resumed& from) {
+  const Deals saved = deals_of(from.checkpoint);
+  const bool are_same = saved.replicas == now.replicas.count;
+  if (are_same && now.replicas.since_turn <= from.turn) return {};
+  if (!are_same) check_whole(now, saved, from);
+  return {fmt::format("replicas.since={{turn={}, batches={}}}", from.turn,
+                      saved.before(from.turn))};
+}
+
+void check_same_policy(const Experiment& run, const Experiment& now,
+                       const Resumed& from) {
+  const bool are_same = run.replicas.count == now.replicas.count;
+  if (run.replicas.count == 1 || now.replicas.count == 1 ||
+      text_of(run.replicas) == text_of(now.replicas))
+    return;
+  throw UserError(
+      "{}: its replicas were trained with {}, and go on with that, not with "
+      "{}{}: for another one begin a run with initial_weights = '{}'",
+      from.checkpoint, text_of(run.replicas), text_of(now.replicas),
+      are_same ? "" : ", whatever their number", from.checkpoint);
+}
+
+void check_replicas(const Experiment& experiment,
+                    const std::string& checkpoint) {
+  const Deals saved = deals_of(checkpoint);
+  const Deals now = experiment.replicas.deals();
+  if (saved.replicas == now.replicas) return;
+  const auto turn = turn_of(checkpoint);
+  if (turn && now.since_turn == *turn && now.since_deal == saved.before(*turn))
+    return;
+  throw UserError(
+      "{}: was saved with replicas.count = {}, and here it is {}: `sluice run "
+      "--resume RUN replicas.count={}` trains on with that number",
+      checkpoint, saved.replicas, now.replicas, now.replicas);
+}
+
+std::string describe_replicas(const Experiment& experiment,
+                              const std::string& checkpoint) {
+  const Deals saved = deals_of(checkpoint);
+  const Deals now = experiment.replicas.deals();
+  if (saved.replicas == now.replicas) return "";
+  return fmt::format(
+      "Replicas: {} become {}, which begin with the weights that those agreed "
+      "on, after {} batches",
+      saved.replicas, now.replicas, now.since_deal);
+}
+
+}  // namespace sluice

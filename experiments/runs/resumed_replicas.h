@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/config/experiment.h"
+#include "experiments/runs/run_folder.h"
+
+namespace sluice {
+
+/// Overrides by which the config's replicas take up where those of the
+/// checkpoint ended; none where they are the same. Throws UserError, with the
+/// remedy, where replicas of that policy can't.
+std::vector<std::string> overrides_for_replicas(const Experiment& now,
+                                                const Resumed& from);
+
+/// Throws UserError unless the policy is the run's own, where its replicas go
+/// on: what they keep by one policy is no use to another.
+void check_same_policy(const Experiment& run, const Experiment& now,
+                       const Resumed& from);
+
+/// Throws UserError unless the replicas of the experiment are those of the
+/// checkpoint, or begin with its turn.
+void check_replicas(const Experiment& experiment,
+                    const std::string& checkpoint);
+
+/// Of a run whose number of replicas changes there; else empty.
+std::string describe_replicas(const Experiment& experiment,
+                              const std::string& checkpoint);
+
+}  // namespace sluice

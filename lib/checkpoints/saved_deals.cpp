@@ -1,0 +1,37 @@
+#include "lib/checkpoints/saved_deals.h"
+
+#include <cstdint>
+
+#include "lib/checkpoints/checkpoint.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kReplicas = ".replicas";
+constexpr const char* kSinceTurn = ".since_turn";
+constexpr const char* kSinceDeal = ".since_deal";
+
+}  // namespace
+
+void save_deals(const Deals& deals, const std::string& worker,
+                NamedTensors& into) {
+  if (deals.replicas > 1) save_number(deals.replicas, worker + kReplicas, into);
+  if (deals.since_turn == 0) return;
+  save_number(deals.since_turn, worker + kSinceTurn, into);
+  save_number(deals.since_deal, worker + kSinceDeal, into);
+}
+
+Deals deals_in(const SavedState& saved, const std::string& worker) {
+  const auto number = [&](const char* name, std::int64_t otherwise) {
+    return saved.has(worker + name) ? saved.number(worker + name) : otherwise;
+  };
+  return {.replicas = number(kReplicas, 1),
+          .since_turn = number(kSinceTurn, 0),
+          .since_deal = number(kSinceDeal, 0)};
+}
+
+Deals deals_of(const std::string& checkpoint) {
+  return deals_in({load_counters(checkpoint), checkpoint}, "workers.1");
+}
+
+}  // namespace sluice

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lib/schedules/gradient_part.h"
+
+namespace sluice {
+
+struct RunPlan;
+
+/// A part of the gradient at h_k that block k+1 sends in a message of its own.
+struct Arrival {
+  std::size_t way = 0;     ///< BlockPlan::leaving's, of block k+1
+  std::int64_t round = 0;  ///< of that message
+
+  bool operator==(const Arrival&) const = default;
+};
+
+/// One of a backward's visits of a batch, if it is made of several: it takes
+/// back the parts that go one way, as soon as they have arrived. Local losses
+/// with a reach need that: what a block's own head sends down waits for no
+/// block above (Laskin et al. 2020, arXiv:2012.03837; Gomez et al. 2022,
+/// arXiv:2010.04116).
+struct BackwardVisit {
+  bool own = false;  ///< whether the block's own part is among them
+  std::vector<Arrival> arrivals = {};
+  bool applied = true;  ///< GradientPart's
+  int leaving = GradientPart::kStays;
+  /// Batches of the turn whose first visits come before it, so that what it
+  /// waits for has had their time to arrive.
+  std::int64_t lag = 0;
+
+  bool operator==(const BackwardVisit&) const = default;
+};
+
+/// Makes the backwards of all blocks out of visits, where any has several and
+/// none has a delay or learns from what comes from above; else leaves the plan
+/// as it is.
+void visit_by_parts(RunPlan& plan);
+
+}  // namespace sluice

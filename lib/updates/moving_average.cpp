@@ -1,0 +1,49 @@
+#include "lib/updates/moving_average.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "lib/checkpoints/checkpoint.h"
+
+namespace sluice {
+
+MovingAverage::MovingAverage(double decay, const NamedTensors& weights)
+    : decay_(decay) {
+  for (const auto& [name, tensor] : weights)
+    names_.push_back(name + ".average");
+  begin(weights);
+}
+
+void MovingAverage::begin(const NamedTensors& weights) {
+  if (was_restored_) return;
+  values_.clear();
+  for (const auto& [name, tensor] : weights)
+    values_.push_back(tensor.detach().clone());
+}
+
+void MovingAverage::follow(const NamedTensors& weights) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < values_.size(); ++i)
+    values_[i].lerp_(weights.at(i).second, 1 - decay_);
+}
+
+NamedTensors MovingAverage::state() const {
+  NamedTensors all;
+  for (std::size_t i = 0; i < values_.size(); ++i)
+    all.emplace_back(names_[i], values_[i]);
+  return all;
+}
+
+void MovingAverage::restore(const NamedTensors& state,
+                            std::string_view source) {
+  was_restored_ =
+      std::any_of(state.begin(), state.end(), [&](const auto& named) {
+        return !names_.empty() && named.first == names_.front();
+      });
+  if (was_restored_) copy_by_name(state, this->state(), source);
+}
+
+}  // namespace sluice

@@ -1,0 +1,53 @@
+#include "lib/workers/evaluated_weights.h"
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+namespace sluice {
+namespace {
+
+void copy_each(const Tensors& from, const NamedTensors& to) {
+  for (std::size_t i = 0; i < to.size(); ++i)
+    to[i].second.variable_data().copy_(from.at(i));
+}
+
+}  // namespace
+
+EvaluatedWeights::EvaluatedWeights(const Block& block, const Trained& trained)
+    : block_(block), trained_(trained) {}
+
+Block& EvaluatedWeights::twin() {
+  if (!twin_) twin_.emplace(block_.twin());
+  return *twin_;
+}
+
+void EvaluatedWeights::set_weights(const Tensors& values) {
+  const at::NoGradGuard no_grad;
+  copy_each(values, twin().parameters());
+  heads_.clear();
+  for (std::size_t i = block_.parameters().size(); i < values.size(); ++i)
+    heads_.emplace_back(trained_.tensors().at(i).first, values[i].clone());
+}
+
+void EvaluatedWeights::set_buffers(const Tensors& values) {
+  const at::NoGradGuard no_grad;
+  copy_each(values, twin().buffers());
+}
+
+NamedTensors EvaluatedWeights::in_place_of(NamedTensors weights) const {
+  if (!twin_) return weights;
+  std::map<std::string, at::Tensor> by_name;
+  for (const NamedTensors* list :
+       {&twin_->parameters(), &twin_->buffers(), &heads_})
+    by_name.insert(list->begin(), list->end());
+  for (auto& [name, tensor] : weights)
+    if (const auto found = by_name.find(name); found != by_name.end())
+      tensor = found->second;
+  return weights;
+}
+
+}  // namespace sluice

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+
+#include "lib/blocks/block.h"
+#include "lib/tensors/tensors.h"
+#include "lib/workers/trained.h"
+
+namespace sluice {
+
+/// What an evaluation or a checkpoint has in place of a block's weights as they
+/// are trained: what its replicas agreed on, or their average over the updates.
+/// Used by the seat's thread.
+class EvaluatedWeights {
+ public:
+  /// Both outlive it.
+  EvaluatedWeights(const Block& block, const Trained& trained);
+
+  /// Values of all that is trained, in the order of Trained::tensors().
+  void set_weights(const Tensors& values);
+  /// Values of the block's buffers, in their order.
+  void set_buffers(const Tensors& values);
+  /// Whether any were set.
+  bool are_others() const { return twin_.has_value(); }
+
+  /// The block to evaluate: with those that were set, or as it is.
+  Block& block_for(Block& own) { return twin_ ? *twin_ : own; }
+  /// The same tensors, of which those that were set are replaced.
+  NamedTensors in_place_of(NamedTensors weights) const;
+
+ private:
+  Block& twin();
+
+  const Block& block_;
+  const Trained& trained_;
+  std::optional<Block> twin_;
+  NamedTensors heads_;  // what is trained beside the block's own
+};
+
+}  // namespace sluice

@@ -1,0 +1,37 @@
+// Deals of a source to replicas, whose number may have changed on the way.
+#include "lib/schedules/deals.h"
+
+#include <gtest/gtest.h>
+
+#include "lib/schedules/micro_batches.h"
+
+namespace sluice {
+
+TEST(Deals, GoOnAfterAnotherNumberOfReplicas) {
+  // Two replicas had 10 turns, then four.
+  const Deals deals{.replicas = 4, .since_turn = 10, .since_deal = 20};
+  EXPECT_EQ(deals.before(10), 20);
+  EXPECT_EQ(deals.before(13), 32);
+  EXPECT_EQ(deals.turn_after(32), 13);
+  EXPECT_EQ(deals.turn_after(35), 13);  // three replicas would have one more
+  EXPECT_EQ(deals.turn_after(10), 5);
+  // Turn 10 would be turn 5, had there always been four.
+  EXPECT_EQ(deals.turns_ahead(), -5);
+}
+
+TEST(Deals, OfAnUnchangedNumberAreThoseOfEachTurn) {
+  const Deals deals{.replicas = 3};
+  EXPECT_EQ(deals.before(7), 21);
+  EXPECT_EQ(deals.turn_after(22), 7);
+  EXPECT_EQ(deals.turns_ahead(), 0);
+}
+
+TEST(Deals, OfAllReplicasAreOneAfterTheOther) {
+  MicroBatches second{
+      .deals = {.replicas = 2, .since_turn = 5, .since_deal = 5}, .replica = 2};
+  EXPECT_EQ(second.deal_of(5), 6);
+  EXPECT_EQ(second.deal_of(6), 8);
+  EXPECT_EQ(second.source_batch(6), 8);
+}
+
+}  // namespace sluice
