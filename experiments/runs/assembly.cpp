@@ -24,6 +24,7 @@
 #include "lib/memory/allocator.h"
 #include "lib/replicas/groups/memory.h"
 #include "lib/tensors/device.h"
+#include "lib/tensors/gpu_arithmetic.h"
 #include "lib/tensors/staged_sender.h"
 #include "lib/workers/gradient_probe.h"
 
@@ -238,8 +239,7 @@ void check_devices(const Experiment& experiment) {
 void prepare_process(const Experiment& experiment) {
   at::set_num_threads(static_cast<int>(experiment.threads));
   if (experiment.caching_allocator) install_allocator();
-  if (uses_gpus(experiment) && experiment.deterministic)
-    make_gpus_deterministic();
+  if (uses_gpus(experiment)) set_gpu_arithmetic(experiment.gpu);
 }
 
 std::unique_ptr<Seat> make_seat(const Experiment& experiment, int seat,

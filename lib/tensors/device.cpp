@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <string_view>
 
-#include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "lib/base/error.h"
@@ -60,18 +58,6 @@ c10::Device device_for(const std::string& name, int block) {
         block, name, here);
   const int index = number >= 0 ? number : (block - 1) % here;
   return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
-}
-
-void make_gpus_deterministic() {
-  // cuBLAS reads it when it starts; without it its sums depend on the stream.
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*replace=*/0);
-  at::Context& context = at::globalContext();
-  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  context.setDeterministicFillUninitializedMemory(false);
-  context.setBenchmarkCuDNN(false);
-  context.setAllowTF32CuBLAS(false);
-  context.setAllowTF32CuDNN(false);
 }
 
 }  // namespace sluice

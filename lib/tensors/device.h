@@ -17,9 +17,4 @@ int count_gpus();
 /// device is missing, or this LibTorch has no code for it.
 c10::Device device_for(const std::string& name, int block);
 
-/// From now on the operations of this process on GPUs give the same bits each
-/// time: algorithms that are deterministic, and float32 without TensorFloat-32.
-/// An operation that has no such algorithm throws. Before the first of them.
-void make_gpus_deterministic();
-
 }  // namespace sluice
