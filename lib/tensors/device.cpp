@@ -42,7 +42,8 @@ void check_device_name(const std::string& name) {
         name);
 }
 
-c10::Device device_for(const std::string& name, int block) {
+c10::Device device_for(const std::string& name, int block,
+                       std::optional<int> local_rank) {
   check_device_name(name);
   if (name == "cpu") return c10::DeviceType::CPU;
   if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA))
@@ -56,7 +57,8 @@ c10::Device device_for(const std::string& name, int block) {
     throw UserError(
         "block {}: device '{}': this machine has {} GPUs that CUDA can use",
         block, name, here);
-  const int index = number >= 0 ? number : (block - 1) % here;
+  const int index =
+      number >= 0 ? number : local_rank.value_or(block - 1) % here;
   return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
 }
 

@@ -10,6 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/schedules/program.h"
+#include "lib/tensors/current_device.h"
 #include "lib/tensors/leaves.h"
 #include "lib/tensors/pack.h"
 #include "lib/tensors/staging.h"
@@ -62,6 +63,7 @@ void Seat::enter(std::int64_t phase, std::int64_t turn) {
 }
 
 void Seat::execute(const Action& action) {
+  const CurrentDevice on(device());  // seats of one thread may have several
   watched_.before(action);
   timeline_.begins(action);
   clock_.measure(action.op, [&] { perform(action); });

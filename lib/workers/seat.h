@@ -98,6 +98,8 @@ class Seat {
   void execute(const Action& action);
 
   int block() const { return block_.index(); }
+  /// Where it computes.
+  const c10::Device& device() const { return block_.device(); }
   int replica() const { return plan().replica; }
   /// Its number among all seats of the run.
   int number() const { return number_; }
@@ -161,7 +163,6 @@ class Seat {
   const PhaseEnds& ends() const { return trained_.ends(phase()); }
   std::size_t phase() const { return static_cast<std::size_t>(phase_); }
   bool is_last() const;
-  const c10::Device& device() const { return block_.device(); }
   Pass pass_for(std::int64_t batch, bool training) const;
   Share share() const;
   double rate_of(const UpdateChain& update, std::int64_t turn) const;

@@ -9,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/checkpoints/saved_state.h"
 #include "lib/memory/allocator.h"
+#include "lib/tensors/current_device.h"
 #include "lib/tensors/precision.h"
 #include "lib/workers/seat.h"
 
@@ -103,6 +104,7 @@ void Seat::restore_counts(const SavedState& saved) {
 }
 
 void Seat::start(const Grant& first) {
+  const CurrentDevice on(device());
   replicas_.begin();
   enter(first.phase, first.first_turn);
   last_turn_ = first.first_turn - 1;
@@ -165,6 +167,7 @@ records::Block Seat::costs() const {
 }
 
 void Seat::finish() {
+  const CurrentDevice on(device());
   clock_.collect();
   log_.write(costs());
   log_.staleness();
