@@ -26,6 +26,7 @@
 #include "lib/replicas/groups/memory.h"
 #include "lib/tensors/current_device.h"
 #include "lib/tensors/gpu_arithmetic.h"
+#include "lib/tensors/out_of_memory.h"
 #include "lib/tensors/staged_sender.h"
 #include "lib/workers/gradient_probe.h"
 
@@ -276,9 +277,15 @@ std::unique_ptr<Seat> make_seat(const Experiment& experiment, int seat,
   const c10::Device device =
       ends.device ? *ends.device : device_of_seat(experiment, seat);
   const CurrentDevice on(device);
-  return make_seat_on(device, experiment, seat, std::move(ends),
-                      std::move(sink), files, std::move(observer),
-                      std::move(fed));
+  try {
+    return make_seat_on(device, experiment, seat, std::move(ends),
+                        std::move(sink), files, std::move(observer),
+                        std::move(fed));
+  } catch (const c10::Error& error) {
+    if (is_out_of_gpu_memory(error))
+      throw out_of_gpu_memory(experiment.seat_names().of(seat), device, error);
+    throw;
+  }
 }
 
 std::shared_ptr<Observer> make_probe(const Experiment& experiment,

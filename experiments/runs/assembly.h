@@ -42,7 +42,7 @@ struct RunFiles {
 /// A seat, by its number: its layers with their first weights, its policies,
 /// its optimizer, and the sources that it needs: those of the experiment's
 /// data, or where it is given batches, `fed`. Throws UserError when the weights
-/// that it shall start with don't fit.
+/// that it shall start with don't fit, or its GPU has no memory for it.
 std::unique_ptr<Seat> make_seat(const Experiment& experiment, int seat,
                                 Ends ends, std::shared_ptr<Sink> sink,
                                 const RunFiles& files,

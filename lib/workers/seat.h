@@ -94,7 +94,8 @@ class Seat {
   Seat(int seat, SeatSettings settings, SeatParts parts);
 
   /// Waits for the action's inputs, computes, and sends. Throws LinkError when
-  /// a neighbour is gone, UserError and InternalError as their texts say.
+  /// a neighbour is gone, UserError and InternalError as their texts say; where
+  /// the memory of its GPU runs out, UserError.
   void execute(const Action& action);
 
   int block() const { return block_.index(); }
@@ -155,6 +156,7 @@ class Seat {
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
   void perform(const Action& action);
+  void measure(const Action& action);
 
   /// Begins a phase, with that turn.
   void enter(std::int64_t phase, std::int64_t turn);
