@@ -1,12 +1,11 @@
 // CUDA that is started on a device that nobody has asked for is reported.
-#include "tests/simcuda/machine.h"
-
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
 #include <gmock/gmock.h>
 
 #include "lib/tensors/current_device.h"
 #include "lib/tensors/staging.h"
+#include "tests/simcuda/machine.h"
 #include "tests/simcuda/tests/simulated_test.h"
 
 namespace sluice::simcuda::contexts_test {
