@@ -22,6 +22,10 @@ constexpr std::array<std::string_view, 18> kNoNumbers = {
 constexpr std::array<std::string_view, 2> kNoNumbersOfData = {"root",
                                                               "prefetch"};
 
+/// Flags that count only where they are set: runs from before they existed, and
+/// those on the CPU, have the numbers of false.
+constexpr std::array<std::string_view, 2> kFlags = {"tf32", "cudnn_benchmark"};
+
 constexpr std::array<std::string_view, 4> kNoNumbersOfPipeline = {
     "order", "executors", "flush", "recompute"};
 
@@ -106,6 +110,9 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
   ConfigNode numbers = without(resolved, kNoNumbers);
   if (!draws_masks(resolved))
     numbers = without(numbers, std::array<std::string_view, 1>{"masks"});
+  for (const std::string_view flag : kFlags)
+    if (is_default(resolved, flag, {.value = false}))
+      numbers = without(numbers, std::array<std::string_view, 1>{flag});
   const ConfigNode* pipeline = numbers.find("pipeline");
   if (pipeline != nullptr) {
     const ConfigNode rest = numbers_of_pipeline(*pipeline);

@@ -185,10 +185,9 @@ void Settings::describe(Fields& fields) {
       "device", device, "text | list of texts",
       {.text = "device of all blocks, or a list with one for each: "
                "\"cpu\", \"cuda:1\", or \"cuda\", which spreads them over "
-               "a machine's GPUs"});
-  fields.key("deterministic", deterministic,
-             {.text = "on GPUs: use only algorithms that give the same bits "
-                      "each time; an operation without one is an error"});
+               "a machine's GPUs: ranks (mpirun, srun, torchrun) by their "
+               "number on the host, else the blocks"});
+  gpu.describe(fields);
   fields.key("cuda_ipc", cuda_ipc,
              {.text = "between blocks on GPUs, over transport = "
                       "\"shared_memory\": tensors go from GPU to GPU where "

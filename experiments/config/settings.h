@@ -10,6 +10,7 @@
 #include "lib/replicas/replica_policy.h"
 #include "lib/schedules/deals.h"
 #include "lib/schedules/rows.h"
+#include "lib/tensors/gpu_arithmetic.h"
 #include "lib/workers/seat_options.h"
 
 namespace sluice {
@@ -62,8 +63,8 @@ struct Settings : SeatOptions {
   std::string transport = "unix";               ///< a row of transports()
   ConfigNode cut = {.value = std::int64_t{2}};  ///< the key `blocks`
   ConfigNode device = {.value = std::string("cpu")};
-  bool deterministic = true;  ///< on GPUs
-  bool cuda_ipc = true;       ///< where it can be had
+  GpuArithmetic gpu = {};  ///< its keys lie beside the others
+  bool cuda_ipc = true;    ///< where it can be had
   double epochs = 5;
   std::int64_t turns = 0;  ///< above 0 it replaces `epochs`
   std::int64_t batch_size = 64;

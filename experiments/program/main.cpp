@@ -495,6 +495,7 @@ void define_worker(CLI::App& app, sluice::WorkerArguments& arguments,
   command->add_option("--parent", arguments.parent)->required();
   command->add_option("--resume", arguments.resume);
   command->add_option("--inject", arguments.faults);
+  command->add_option("--local-rank", arguments.local_rank);
   command->callback([&] { status = sluice::run_worker_process(arguments); });
 }
 

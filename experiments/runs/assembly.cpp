@@ -13,6 +13,7 @@
 #include "experiments/data/chained.h"
 #include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
+#include "experiments/runs/devices.h"
 #include "experiments/runs/repartition.h"
 #include "lib/base/by_block.h"
 #include "lib/base/memory_channel.h"
@@ -24,16 +25,14 @@
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
 #include "lib/replicas/groups/memory.h"
-#include "lib/tensors/device.h"
+#include "lib/tensors/current_device.h"
+#include "lib/tensors/gpu_arithmetic.h"
+#include "lib/tensors/out_of_memory.h"
 #include "lib/tensors/staged_sender.h"
 #include "lib/workers/gradient_probe.h"
 
 namespace sluice {
 namespace {
-
-c10::Device device_of(const Experiment& experiment, int block) {
-  return device_for(by_block(experiment.devices, block), block);
-}
 
 Block block_of(const Experiment& experiment, int block,
                const c10::Device& device = c10::DeviceType::CPU) {
@@ -236,32 +235,28 @@ std::shared_ptr<MemoryAccount> memory_of_seat(const Experiment& experiment,
   return std::make_shared<MemoryAccount>(experiment.seat_names().of(seat));
 }
 
-void check_devices(const Experiment& experiment) {
-  for (int block = 1; block <= experiment.blocks(); ++block)
-    device_of(experiment, block);
-}
-
 void prepare_process(const Experiment& experiment) {
   at::set_num_threads(static_cast<int>(experiment.threads));
   if (experiment.caching_allocator) install_allocator();
-  if (uses_gpus(experiment) && experiment.deterministic)
-    make_gpus_deterministic();
+  if (uses_gpus(experiment)) set_gpu_arithmetic(experiment.gpu);
 }
 
-std::unique_ptr<Seat> make_seat(const Experiment& experiment, int seat,
-                                Ends ends, std::shared_ptr<Sink> sink,
-                                const RunFiles& files,
-                                std::shared_ptr<Observer> observer,
-                                std::shared_ptr<Source> fed) {
+namespace {
+
+std::unique_ptr<Seat> make_seat_on(const c10::Device& device,
+                                   const Experiment& experiment, int seat,
+                                   Ends ends, std::shared_ptr<Sink> sink,
+                                   const RunFiles& files,
+                                   std::shared_ptr<Observer> observer,
+                                   std::shared_ptr<Source> fed) {
   const BlockPlan& plan = by_block(experiment.plans.front().blocks, seat);
   const int block = plan.block;
   const auto memory =
       ends.memory ? ends.memory : memory_of_seat(experiment, seat);
   const MemoryScope scope(*memory);
-  SeatParts parts{
-      .block = block_of(experiment, block, device_of(experiment, block)),
-      .lowers = lowers_of(experiment, block),
-      .uppers = uppers_of(experiment, block)};
+  SeatParts parts{.block = block_of(experiment, block, device),
+                  .lowers = lowers_of(experiment, block),
+                  .uppers = uppers_of(experiment, block)};
   parts.below = std::move(ends.below);
   parts.above = std::move(ends.above);
   parts.codec_below = codec_above(experiment, block - 1);
@@ -276,6 +271,27 @@ std::unique_ptr<Seat> make_seat(const Experiment& experiment, int seat,
       std::move(parts));
   set_first_weights(experiment, files, *made);
   return made;
+}
+
+}  // namespace
+
+std::unique_ptr<Seat> make_seat(const Experiment& experiment, int seat,
+                                Ends ends, std::shared_ptr<Sink> sink,
+                                const RunFiles& files,
+                                std::shared_ptr<Observer> observer,
+                                std::shared_ptr<Source> fed) {
+  const c10::Device device =
+      ends.device ? *ends.device : device_of_seat(experiment, seat);
+  const CurrentDevice on(device);
+  try {
+    return make_seat_on(device, experiment, seat, std::move(ends),
+                        std::move(sink), files, std::move(observer),
+                        std::move(fed));
+  } catch (const c10::Error& error) {
+    if (is_out_of_gpu_memory(error))
+      throw out_of_gpu_memory(experiment.seat_names().of(seat), device, error);
+    throw;
+  }
 }
 
 std::shared_ptr<Observer> make_probe(const Experiment& experiment,

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+
+#include <c10/core/Device.h>
 
 #include "experiments/config/experiment.h"
 #include "experiments/data/sample_source.h"
@@ -19,14 +22,13 @@ struct Ends {
   std::unique_ptr<Group> group = nullptr;  ///< nullptr: one replica
   /// Charged with what the seat allocates; by default one is made for it.
   std::shared_ptr<MemoryAccount> memory = nullptr;
+  /// Where the seat computes; by default device_of_seat().
+  std::optional<c10::Device> device = std::nullopt;
 };
 
 /// The account of a seat.
 std::shared_ptr<MemoryAccount> memory_of_seat(const Experiment& experiment,
                                               int seat);
-
-/// Throws UserError when this machine lacks the device of any block.
-void check_devices(const Experiment& experiment);
 
 /// Once per process, before its threads use LibTorch: threads and allocator.
 void prepare_process(const Experiment& experiment);
@@ -40,7 +42,7 @@ struct RunFiles {
 /// A seat, by its number: its layers with their first weights, its policies,
 /// its optimizer, and the sources that it needs: those of the experiment's
 /// data, or where it is given batches, `fed`. Throws UserError when the weights
-/// that it shall start with don't fit.
+/// that it shall start with don't fit, or its GPU has no memory for it.
 std::unique_ptr<Seat> make_seat(const Experiment& experiment, int seat,
                                 Ends ends, std::shared_ptr<Sink> sink,
                                 const RunFiles& files,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/runs/devices.h"
 #include "experiments/runs/ranks.h"
 #include "experiments/runs/ranks/note.h"
 #include "experiments/runs/ranks/wait_notice.h"
@@ -171,10 +172,12 @@ std::unique_ptr<Crew> make_thread_crew(const CrewParts& parts) {
           return seat_of(parts, block, std::move(*mine), control_sink(control),
                          fed);
         };
-    if (!fed) return {.make = make};
+    const c10::Device device = device_of_seat(experiment, block);
+    if (!fed) return {.make = make, .device = device};
     return {.make = [made = std::make_shared<std::unique_ptr<Seat>>(
                          make())] { return std::move(*made); },
-            .fed = fed};
+            .fed = fed,
+            .device = device};
   };
   return make_thread_crew(experiment.plans, experiment.threads, prepare,
                           parts.events, parts.ahead);
@@ -186,6 +189,7 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
   const auto process_of = [plan = parts.experiment.plans.front()](int block) {
     return first_beside(plan, block);
   };
+  const int local_rank = place.rank ? place.rank->local : -1;
   const auto command = [=, resume = parts.files.resume](int block) {
     if (place.rank && block > 1) return ChildCommand();
     if (process_of(block) != block) return ChildCommand();
@@ -193,7 +197,8 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
                                           .block = block,
                                           .address = meeting->address(),
                                           .resume = resume,
-                                          .faults = place.faults});
+                                          .faults = place.faults,
+                                          .local_rank = local_rank});
   };
   return make_process_crew(
       parts.experiment.seats(),

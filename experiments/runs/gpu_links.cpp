@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/base/by_block.h"
+#include "experiments/runs/devices.h"
 #include "lib/schedules/executors.h"
 #include "lib/tensors/cuda_ipc.h"
 #include "lib/tensors/device.h"
@@ -14,11 +14,6 @@
 
 namespace sluice {
 namespace {
-
-c10::Device device_of_seat(const Experiment& experiment, int seat) {
-  const int block = experiment.seat_names().block_of(seat);
-  return device_for(by_block(experiment.devices, block), block);
-}
 
 /// Whether messages go from one to the other: seats of one replica.
 bool are_neighbours(const Experiment& experiment, int seat, int other) {
@@ -33,9 +28,9 @@ bool seat_is_on_gpu(const Experiment& experiment, int seat) {
 
 }  // namespace
 
-GpuLinks::GpuLinks(const Experiment& experiment, int block, bool one_host)
+GpuLinks::GpuLinks(const Experiment& experiment, int block, bool one_launcher)
     : on_gpu_(seat_is_on_gpu(experiment, block) && count_gpus() > 0) {
-  if (!on_gpu_ || !one_host) return;
+  if (!on_gpu_ || !one_launcher) return;
   below_.by_ipc = by_ipc(experiment, block, block - 1);
   above_.by_ipc = by_ipc(experiment, block, block + 1);
   if (below_.by_ipc || above_.by_ipc)

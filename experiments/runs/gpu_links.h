@@ -26,10 +26,10 @@ struct ChainLinks {
 /// of a block on the CPU are left as they are.
 class GpuLinks {
  public:
-  /// Whether all workers were started by one launcher on this host, so that
-  /// they see the same GPUs, is `one_host`. Throws UserError when the block's
-  /// device is missing.
-  GpuLinks(const Experiment& experiment, int block, bool one_host);
+  /// `one_launcher`: one launcher on this host has started all workers, so that
+  /// they see the same GPUs under the same numbers; ranks may see others each.
+  /// Throws UserError when the block's device is missing.
+  GpuLinks(const Experiment& experiment, int block, bool one_launcher);
 
   /// What the links must have from the start. `below` and `above` are their
   /// capacities.

@@ -201,6 +201,7 @@ int run_rank(const Rank& rank, const Experiment& experiment,
   Address found = look_for_rank_0(rank, experiment, arguments, notice);
   WorkerArguments& worker = found.worker;
   worker.block = rank.number + 1;
+  worker.local_rank = rank.local;
   const Terms mine = terms_of(experiment, turn_of(worker.resume).value_or(0));
   notice.emplace(
       [text = fmt::format("{} called rank 0 at {} and waits for its answer",

@@ -14,6 +14,7 @@
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/attempt.h"
 #include "experiments/runs/console.h"
+#include "experiments/runs/devices.h"
 #include "experiments/runs/faults/injection.h"
 #include "experiments/runs/faults/signal_sink.h"
 #include "experiments/runs/ranks.h"

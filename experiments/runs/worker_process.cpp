@@ -18,6 +18,7 @@
 
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/devices.h"
 #include "experiments/runs/faults/fault_injector.h"
 #include "experiments/runs/gpu_links.h"
 #include "experiments/runs/run_folder.h"
@@ -39,6 +40,7 @@
 #include "lib/replicas/groups/links.h"
 #include "lib/replicas/groups/mpi.h"
 #include "lib/schedules/executors.h"
+#include "lib/tensors/current_device.h"
 
 namespace sluice {
 
@@ -80,6 +82,9 @@ std::vector<std::string> sluice_worker(const std::string& program,
     command.insert(command.end(), {"--resume", arguments.resume});
   if (!arguments.faults.empty())
     command.insert(command.end(), {"--inject", arguments.faults});
+  if (arguments.local_rank >= 0)
+    command.insert(command.end(),
+                   {"--local-rank", std::to_string(arguments.local_rank)});
   return command;
 }
 
@@ -350,6 +355,13 @@ class ShownGroup final : public Group {
   Heartbeat& heartbeat_;
 };
 
+c10::Device device_of_worker(const Experiment& experiment,
+                             const WorkerArguments& arguments) {
+  std::optional<int> local_rank;
+  if (arguments.local_rank >= 0) local_rank = arguments.local_rank;
+  return device_of_seat(experiment, arguments.block, local_rank);
+}
+
 /// The group of a seat; with MPI `session` is that of the process.
 std::unique_ptr<Group> group_of(const Experiment& experiment, int seat,
                                 std::vector<Link> links, Heartbeat& heartbeat,
@@ -375,18 +387,25 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
                 std::shared_ptr<SeatOrder> order) {
   const int block = arguments.block;
   at::set_num_threads(static_cast<int>(experiment.threads));  // this thread's
+  const c10::Device device = device_of_worker(experiment, arguments);
+  const CurrentDevice on(device);
   const auto memory = memory_of_seat(experiment, block);
   RendezvousOptions options = rendezvous_options(experiment, secret);
   options.run = rank.terms;
   if (allocator_installed()) options.buffers = cached_buffers(memory);
-  GpuLinks gpu(experiment, block, /*one_host=*/arguments.parent != 0);
+  // Rank 0's worker has a launcher too, but its neighbours have none.
+  GpuLinks gpu(experiment, block, /*one_launcher=*/arguments.local_rank < 0);
   std::atomic<std::int64_t> reconnections = 0;
   options.reconnected = [&](std::uint32_t to,
                             std::chrono::milliseconds without) {
     ++reconnections;
     say_reconnected(experiment.seat_names(), block, to, without);
   };
-  IoThread io;
+  // A message may come at once, into pinned memory.
+  IoThread io([device](const auto& loop) {
+    const CurrentDevice on_its_thread(device);
+    loop();
+  });
   Heartbeat heartbeat([&io] { io.note_progress(); });
   FaultInjector injector(parse_injections(arguments.faults, experiment.seats()),
                          block, heartbeat);
@@ -408,7 +427,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
         experiment, block,
         {std::move(links.below), std::move(links.above),
          group_of(experiment, block, std::move(replicas), heartbeat, session),
-         memory},
+         memory, device},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
                                       reconnections, gpu, leads),
         {.checkpoints = checkpoints_of_run(arguments.folder),

@@ -48,8 +48,11 @@ struct WorkerArguments {
   std::string resume = {};  ///< the checkpoint that the run continues from
   /// The faults that it shall make happen, as parse_injections() takes them.
   std::string faults = {};
+  /// Rank::local of the rank that it is, or whose worker; -1: of none.
+  int local_rank = -1;
 
-  SLUICE_RECORD("worker", folder, block, address, parent, resume, faults)
+  SLUICE_RECORD("worker", folder, block, address, parent, resume, faults,
+                local_rank)
 };
 
 /// Starts the program as that worker, whose parent is this process.

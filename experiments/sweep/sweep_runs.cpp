@@ -9,6 +9,7 @@
 
 #include "experiments/config/left_out.h"
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/devices.h"
 #include "experiments/runs/provenance.h"
 #include "experiments/sweep/halving.h"
 #include "lib/base/error.h"

@@ -86,7 +86,8 @@ class IpcDevice {
   /// What the current stream does next waits for what the stream has so far,
   /// which has filled the buffer.
   virtual void hand_to_current(const Stream& stream, const Buffer& buffer) = 0;
-  /// Waits until the stream has done all that it has.
+  /// Waits until the stream has done all that it has, or fails. Any thread may
+  /// call it.
   virtual void finish(const Stream& stream) noexcept = 0;
 };
 

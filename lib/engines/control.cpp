@@ -18,6 +18,11 @@ std::string text_of(const std::exception& error) {
   return text;
 }
 
+std::string text_of(const std::string& who, const std::string& text) {
+  const std::string before = who + ": ";
+  return text.starts_with(before) ? text : before + text;
+}
+
 Cause cause_of(const std::exception& error) {
   if (dynamic_cast<const PeerGone*>(&error) != nullptr) return Cause::peer_gone;
   return dynamic_cast<const LinkError*>(&error) != nullptr ? Cause::link
@@ -25,9 +30,9 @@ Cause cause_of(const std::exception& error) {
 }
 
 void throw_failure(const Failure& failure, const SeatNames& names) {
-  const std::string who = names.of(failure.block);
-  if (failure.cause == Cause::own) throw UserError("{}: {}", who, failure.text);
-  throw LinkError("{}: {}", who, failure.text);
+  const std::string text = text_of(names.of(failure.block), failure.text);
+  if (failure.cause == Cause::own) throw UserError("{}", text);
+  throw LinkError("{}", text);
 }
 
 Message bytes_message(MessageKind kind, const char* name,

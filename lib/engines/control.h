@@ -64,6 +64,8 @@ std::optional<Batch> batch_of(const Message& message);
 
 /// What an exception says, on one line: LibTorch's without their stack.
 std::string text_of(const std::exception& error);
+/// "block 2: " before such a text, which may begin so itself.
+std::string text_of(const std::string& who, const std::string& text);
 
 /// What stopped a worker, by the exception that ended it.
 Cause cause_of(const std::exception& error);

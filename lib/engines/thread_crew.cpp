@@ -13,6 +13,7 @@
 #include "lib/engines/seat_order.h"
 #include "lib/engines/worker_loop.h"
 #include "lib/schedules/executors.h"
+#include "lib/tensors/current_device.h"
 
 namespace sluice {
 namespace {
@@ -61,6 +62,7 @@ class ThreadCrew final : public Crew {
       return seat;
     };
     try {
+      const CurrentDevice on(prepared.device);
       run_worker(block, plans_, control, make, runner_of(block),
                  prepared.fed.get());
     } catch (const std::exception&) {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 
+#include <c10/core/Device.h>
+
 #include "lib/base/channel.h"
 #include "lib/engines/crew.h"
 #include "lib/engines/fed_source.h"
@@ -18,6 +20,8 @@ struct ThreadWorker {
   std::function<std::unique_ptr<Seat>()> make;
   /// Where batches go that come with the grants; nullptr: none come.
   std::shared_ptr<FedSource> fed = nullptr;
+  /// Current on that thread from its start to its end.
+  c10::Device device = c10::DeviceType::CPU;
 };
 
 /// `control` is where the block's records go. Called on the thread that makes

@@ -134,8 +134,9 @@ void VirtualCrew::execute(const TimedAction& timed) {
     by_block(seats_, timed.seat)->execute(timed.action);
   } catch (const std::exception& error) {
     if (!parts_.names_blocks) throw;
-    throw UserError("{}: {}", name_of_seat(parts_.plans.front(), timed.seat),
-                    text_of(error));
+    throw UserError("{}",
+                    text_of(name_of_seat(parts_.plans.front(), timed.seat),
+                            text_of(error)));
   }
   if (const auto& dropped = timed.action.dropped; !dropped.empty()) {
     by_block(seats_, timed.seat)->ports().count_dropped(dropped.size());

@@ -29,6 +29,7 @@ struct CudaIpc {
                              std::byte** memory) = nullptr;
   const char* (*open_event)(int device, const IpcHandle& handle,
                             Event* event) = nullptr;
+  // These and finish() throw nothing, in whatever state CUDA is.
   void (*close_memory)(int device, std::byte* memory) = nullptr;
   void (*close_event)(int device, Event event) = nullptr;
 
@@ -37,7 +38,7 @@ struct CudaIpc {
   /// Between any memory of any device.
   void (*copy)(int device, Stream stream, std::byte* to, const std::byte* from,
                std::size_t bytes) = nullptr;
-  /// Blocks until the stream has done all. Throws nothing.
+  /// Blocks until the stream has done all.
   void (*finish)(int device, Stream stream) = nullptr;
 };
 

@@ -8,7 +8,6 @@
 #include <c10/core/StreamGuard.h>
 
 #include "lib/base/error.h"
-#include "lib/kernels/cuda_ipc.h"
 #include "lib/tensors/device.h"
 #include "lib/tensors/streams.h"
 
@@ -23,7 +22,9 @@ c10::Device gpu(int index) {
 }
 
 // LibTorch's guard around each call: when it goes back to a device that this
-// process doesn't use, it doesn't start CUDA there.
+// process doesn't use, it doesn't start CUDA there. Not around those that must
+// not throw: after an error that sticks, such as an illegal address, the guard
+// does, while the functions of CudaIpc, which set the device too, ignore it.
 class CudaIpcDevice final : public IpcDevice {
  public:
   CudaIpcDevice(const CudaIpc& cuda, const c10::Device& device)
@@ -74,11 +75,9 @@ class CudaIpcDevice final : public IpcDevice {
     return event;
   }
   void close_memory(int device, std::byte* memory) noexcept override {
-    const c10::DeviceGuard on(gpu(device));
     cuda_.close_memory(device, memory);
   }
   void close_event(const Event& event) noexcept override {
-    const c10::DeviceGuard on(gpu(event.device));
     cuda_.close_event(event.device, event.handle);
   }
 
@@ -130,7 +129,6 @@ class CudaIpcDevice final : public IpcDevice {
         ->record_stream(computing);
   }
   void finish(const Stream& stream) noexcept override {
-    const c10::DeviceGuard on(gpu(stream.device));
     cuda_.finish(stream.device, stream.handle);
   }
 
@@ -163,8 +161,8 @@ bool has_cuda_ipc(const c10::Device& one, const c10::Device& other) {
          cuda->can_reach(other.index(), one.index());
 }
 
-std::shared_ptr<IpcDevice> cuda_ipc_device(const c10::Device& device) {
-  const CudaIpc* const cuda = cuda_ipc();
+std::shared_ptr<IpcDevice> cuda_ipc_device(const c10::Device& device,
+                                           const CudaIpc* cuda) {
   SLUICE_CHECK(cuda != nullptr, "this program was built without nvcc");
   return std::make_shared<CudaIpcDevice>(*cuda, device);
 }

@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 
 #include "lib/base/ipc_device.h"
+#include "lib/kernels/cuda_ipc.h"
 
 namespace sluice {
 
@@ -15,7 +16,8 @@ bool has_cuda_ipc(const c10::Device& one, const c10::Device& other);
 
 /// Makes the IpcDevice of CUDA, with LibTorch's streams and memory: the buffers
 /// that it allocates and keeps are those of view_of() (lib/tensors/pack.h).
-/// has_cuda_ipc(device, ...) is true.
-std::shared_ptr<IpcDevice> cuda_ipc_device(const c10::Device& device);
+/// has_cuda_ipc(device, ...) is true. Tests have functions of their own.
+std::shared_ptr<IpcDevice> cuda_ipc_device(const c10::Device& device,
+                                           const CudaIpc* cuda = cuda_ipc());
 
 }  // namespace sluice

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <string_view>
 
-#include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "lib/base/error.h"
@@ -44,7 +42,8 @@ void check_device_name(const std::string& name) {
         name);
 }
 
-c10::Device device_for(const std::string& name, int block) {
+c10::Device device_for(const std::string& name, int block,
+                       std::optional<int> local_rank) {
   check_device_name(name);
   if (name == "cpu") return c10::DeviceType::CPU;
   if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA))
@@ -58,20 +57,9 @@ c10::Device device_for(const std::string& name, int block) {
     throw UserError(
         "block {}: device '{}': this machine has {} GPUs that CUDA can use",
         block, name, here);
-  const int index = number >= 0 ? number : (block - 1) % here;
+  const int index =
+      number >= 0 ? number : local_rank.value_or(block - 1) % here;
   return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
-}
-
-void make_gpus_deterministic() {
-  // cuBLAS reads it when it starts; without it its sums depend on the stream.
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): before there are other threads
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*replace=*/0);
-  at::Context& context = at::globalContext();
-  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  context.setDeterministicFillUninitializedMemory(false);
-  context.setBenchmarkCuDNN(false);
-  context.setAllowTF32CuBLAS(false);
-  context.setAllowTF32CuDNN(false);
 }
 
 }  // namespace sluice

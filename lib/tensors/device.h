@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include <c10/core/Device.h>
@@ -13,13 +14,11 @@ void check_device_name(const std::string& name);
 int count_gpus();
 
 /// Where block k computes in this process. "cuda" without a number deals the
-/// blocks out over the GPUs that there are here. Throws UserError when the
-/// device is missing, or this LibTorch has no code for it.
-c10::Device device_for(const std::string& name, int block);
-
-/// From now on the operations of this process on GPUs give the same bits each
-/// time: algorithms that are deterministic, and float32 without TensorFloat-32.
-/// An operation that has no such algorithm throws. Before the first of them.
-void make_gpus_deterministic();
+/// GPUs that there are here out over the ranks of this host, of which this
+/// process is number `local_rank` (from 0), or, where it is none, over the
+/// blocks. Throws UserError when the device is missing, or this LibTorch has no
+/// code for it.
+c10::Device device_for(const std::string& name, int block,
+                       std::optional<int> local_rank = std::nullopt);
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 
+#include "lib/tensors/current_device.h"
 #include "lib/tensors/streams.h"
 
 namespace sluice {
@@ -27,7 +28,10 @@ ToHost copy_to_host(const at::Tensor& tensor) {
   tensor.record_stream(copies);
   const auto done = std::make_shared<c10::Event>(tensor.device().type());
   done->record(copies);
-  return {host, [done] { done->synchronize(); }};
+  return {host, [done, device = tensor.device()] {
+            const CurrentDevice on(device);  // the waiting thread has another
+            done->synchronize();
+          }};
 }
 
 namespace {

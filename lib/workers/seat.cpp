@@ -10,7 +10,9 @@
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/schedules/program.h"
+#include "lib/tensors/current_device.h"
 #include "lib/tensors/leaves.h"
+#include "lib/tensors/out_of_memory.h"
 #include "lib/tensors/pack.h"
 #include "lib/tensors/staging.h"
 #include "lib/updates/clipping.h"
@@ -65,6 +67,17 @@ void Seat::enter(std::int64_t phase, std::int64_t turn) {
 }
 
 void Seat::execute(const Action& action) {
+  const CurrentDevice on(device());  // seats of one thread may have several
+  try {
+    measure(action);
+  } catch (const c10::Error& error) {
+    if (is_out_of_gpu_memory(error))
+      throw out_of_gpu_memory(name(), device(), error);
+    throw;
+  }
+}
+
+void Seat::measure(const Action& action) {
   watched_.before(action);
   timeline_.begins(action);
   clock_.measure(action.op, [&] { perform(action); });

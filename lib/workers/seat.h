@@ -97,10 +97,13 @@ class Seat {
   Seat(int seat, SeatSettings settings, SeatParts parts);
 
   /// Waits for the action's inputs, computes, and sends. Throws LinkError when
-  /// a neighbour is gone, UserError and InternalError as their texts say.
+  /// a neighbour is gone, UserError and InternalError as their texts say; where
+  /// the memory of its GPU runs out, UserError.
   void execute(const Action& action);
 
   int block() const { return block_.index(); }
+  /// Where it computes.
+  const c10::Device& device() const { return block_.device(); }
   int replica() const { return plan().replica; }
   /// Its number among all seats of the run.
   int number() const { return number_; }
@@ -159,6 +162,7 @@ class Seat {
   void take_weights(const Action& action);
   void show_average();
   void perform(const Action& action);
+  void measure(const Action& action);
 
   /// Begins a phase, with that turn.
   void enter(std::int64_t phase, std::int64_t turn);
@@ -167,7 +171,6 @@ class Seat {
   const PhaseEnds& ends() const { return trained_.ends(phase()); }
   std::size_t phase() const { return static_cast<std::size_t>(phase_); }
   bool is_last() const;
-  const c10::Device& device() const { return block_.device(); }
   Pass pass_for(std::int64_t batch, bool training) const;
   Share share() const;
   double rate_of(const UpdateChain& update, std::int64_t turn) const;

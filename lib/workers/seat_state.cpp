@@ -10,6 +10,7 @@
 #include "lib/checkpoints/saved_deals.h"
 #include "lib/checkpoints/saved_state.h"
 #include "lib/memory/allocator.h"
+#include "lib/tensors/current_device.h"
 #include "lib/tensors/precision.h"
 #include "lib/workers/seat.h"
 
@@ -108,6 +109,7 @@ void Seat::restore_counts(const SavedState& saved) {
 }
 
 void Seat::start(const Grant& first) {
+  const CurrentDevice on(device());
   replicas_.begin();
   if (average_) average_->begin(trained_.tensors());
   enter(first.phase, first.first_turn);
@@ -171,6 +173,7 @@ records::Block Seat::costs() const {
 }
 
 void Seat::finish() {
+  const CurrentDevice on(device());
   clock_.collect();
   log_.write(costs());
   log_.staleness();

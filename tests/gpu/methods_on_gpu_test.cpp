@@ -170,6 +170,36 @@ INSTANTIATE_TEST_SUITE_P(
                          std::get<0>(info.param));
     });
 
+/// Where a run works on the second GPU alone, nothing of it starts CUDA on the
+/// first: the simulated GPU ends a program that does.
+class SecondGpu
+    : public OnGpu,
+      public testing::WithParamInterface<std::tuple<const char*, const char*>> {
+};
+
+TEST_P(SecondGpu, IsTheOnlyOneThatIsUsed) {
+  if (count_gpus() < 2) GTEST_SKIP() << "one GPU";
+  const auto& [engine, devices] = GetParam();
+  const TemporaryFolder folder;
+  const std::string config = folder.path() + "/config.toml";
+  std::ofstream(config) << config_with(
+      fmt::format("blocks = 3\ndevice = {}\n{}boundary = {{policy = "
+                  "'delayed_gradient'}}\n",
+                  devices, kMlp));
+  const Outcome run = shell(fmt::format("{} run {} {} --dir {}/run", program(),
+                                        config, engine, folder.path()));
+  EXPECT_EQ(run.status, 0) << run.text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Engines, SecondGpu,
+    testing::Combine(testing::Values("engine=virtual", "engine=threads",
+                                     "engine=processes",
+                                     "engine=processes transport=tcp",
+                                     "engine=processes "
+                                     "transport=shared_memory"),
+                     testing::Values("'cuda:1'", "['cpu', 'cuda:1', 'cpu']")));
+
 TEST_F(OnGpu, NumbersAreThoseOfTheCpu) {
   for (const MethodUnderTest& method : methods()) {
     const std::string lines = fmt::format(

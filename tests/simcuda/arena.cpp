@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <cstdlib>
+
 #include <c10/util/Exception.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/simcuda/device_memory.h"
+#include "tests/simcuda/machine.h"
 
 namespace sluice::simcuda {
 namespace {
@@ -16,9 +19,17 @@ std::byte* mapping(int memory, int protection) {
   return static_cast<std::byte*>(address);
 }
 
+std::size_t limit_in_environment() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): before main()
+  const char* const bytes = std::getenv("SIMCUDA_BYTES");
+  return bytes == nullptr
+             ? kBytes
+             : std::min<std::size_t>(kBytes, std::strtoull(bytes, nullptr, 10));
+}
+
 }  // namespace
 
-Arena::Arena() {
+Arena::Arena() : limit_(limit_in_environment()) {
   const int memory = ::memfd_create("simulated GPU", MFD_CLOEXEC);
   TORCH_CHECK(memory >= 0 && ::ftruncate(memory, kBytes) == 0,
               "simulated GPU: memfd_create() failed");
@@ -34,8 +45,9 @@ std::byte* Arena::allocate(std::size_t bytes) {
     released_.erase(found);
     return data;
   }
-  TORCH_CHECK_WITH(OutOfMemoryError, bytes <= kBytes - used_,
-                   "simulated GPU: out of memory");
+  TORCH_CHECK_WITH(OutOfMemoryError, used_ + bytes <= limit_,
+                   "simulated GPU: out of memory: tried to allocate ", bytes,
+                   " bytes");
   std::byte* const data = hidden_ + used_;
   used_ += bytes;
   return data;
@@ -47,6 +59,11 @@ void Arena::release(std::byte* data, std::size_t bytes) {
 
 std::byte* Arena::bytes_at(const std::byte* address) const {
   return bytes_ + (address - hidden_);
+}
+
+void limit_memory(std::size_t bytes) {
+  const Lock lock(machine().mutex);
+  for (Arena& arena : machine().arenas) arena.limit(std::min(kBytes, bytes));
 }
 
 }  // namespace sluice::simcuda

@@ -20,6 +20,10 @@ std::size_t number_of(const c10::Stream& stream) {
   return number_of(stream.device_index(), static_cast<int>(stream.id()));
 }
 
+int device_of(std::size_t stream) {
+  return static_cast<int>(stream / kStreams);
+}
+
 std::string name_of(std::size_t stream) {
   return fmt::format("stream {} of cuda:{}", stream % kStreams,
                      stream / kStreams);

@@ -22,6 +22,7 @@ void join(Clock& clock, const Clock& other);
 
 std::size_t number_of(int device, int stream);
 std::size_t number_of(const c10::Stream& stream);
+int device_of(std::size_t stream);
 std::string name_of(std::size_t stream);
 
 /// One operation that uses memory.

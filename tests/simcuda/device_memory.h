@@ -22,6 +22,7 @@ class Arena {
   /// Throws c10::OutOfMemoryError.
   std::byte* allocate(std::size_t bytes);
   void release(std::byte* data, std::size_t bytes);
+  void limit(std::size_t bytes) { limit_ = bytes; }
   /// The bytes behind an address of the program.
   std::byte* bytes_at(const std::byte* address) const;
 
@@ -29,6 +30,7 @@ class Arena {
   std::byte* hidden_ = nullptr;
   std::byte* bytes_ = nullptr;
   std::size_t used_ = 0;
+  std::size_t limit_;
   std::multimap<std::size_t, std::byte*> released_;  ///< by their size
 };
 

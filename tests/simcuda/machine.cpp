@@ -25,6 +25,8 @@ std::size_t computing_on(int device) {
 
 Use start(std::size_t stream, std::string operation) {
   Machine& m = machine();
+  check_works(device_of(stream));
+  ask_for(device_of(stream));
   Clock& clock = m.streams.at(stream);
   join(clock, m.host);
   return {stream, ++clock.at(stream), std::move(operation)};

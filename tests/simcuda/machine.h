@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/simcuda/clock.h"
+#include "tests/simcuda/contexts.h"
 #include "tests/simcuda/device_memory.h"
 #include "tests/simcuda/pinned_memory.h"
 #include "tests/simcuda/simcuda.h"
@@ -28,6 +29,8 @@ struct Machine {
   Clock host = {};
   std::array<int, kDevices> last_of_pool = {};
   std::uint64_t last_event = 0;
+  Contexts contexts;
+  std::array<bool, kDevices> broken = {};
   Counts counts;
   std::vector<std::string> reports;
   bool collects_reports = false;

@@ -45,14 +45,23 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
   DeviceIndex deviceCount() const noexcept override { return kDevices; }
 
   Device getDevice() const override { return device_at(current_device()); }
+  /// What guards begin with: somebody wants that device.
   Device exchangeDevice(Device to) const override {
+    const Lock lock(machine().mutex);
     const Device before = getDevice();
+    check_works(index_of(to));
     current_device() = index_of(to);
+    ask_for(index_of(to));
     return before;
   }
-  void setDevice(Device to) const override { exchangeDevice(to); }
+  /// Autograd calls it for each device, in a thread of each.
+  void setDevice(Device to) const override {
+    check_works(index_of(to));
+    current_device() = index_of(to);
+  }
+  /// What guards end with, which starts CUDA nowhere.
   void uncheckedSetDevice(Device to) const noexcept override {
-    exchangeDevice(to);
+    current_device() = index_of(to);
   }
 
   Stream getStream(Device of) const override {
@@ -109,12 +118,14 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
   bool queryEvent(void* event) const override {
     if (event == nullptr) return true;
     const Lock lock(machine().mutex);
+    call_on_current("the query of an event");
     ++machine().counts.event_queries;
     return is_known_to_host(static_cast<Event*>(event)->clock);
   }
   void synchronizeEvent(void* event) const override {
     if (event == nullptr) return;
     const Lock lock(machine().mutex);
+    call_on_current("a wait for an event");
     ++machine().counts.waits_for_events;
     host_reaches(static_cast<Event*>(event)->clock);
   }

@@ -158,6 +158,7 @@ class FakeProcess final : public IpcDevice {
   void close_event(const Event& /*event*/) noexcept override { --open_now; }
 
   Stream copies_on(int /*device*/, Way way) override {
+    if (refuses) throw InternalError("the GPU is lost");
     return stream(way == Way::leaving ? leaving_ : arriving_);
   }
   void wait(const Stream& of, const Event& event) override {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <random>
@@ -63,6 +64,21 @@ TEST(IoThread, RunsTheLoopWhileNobodyVisitsIt) {
   event.happen_after(1ms);
   wait_without_visiting(event);
   EXPECT_NE(event.thread(), std::this_thread::get_id());
+}
+
+thread_local int prepared = 0;
+
+/// As a thread that computes on a GPU makes it its current device.
+TEST(IoThread, RunsTheLoopInsideWhatItIsGiven) {
+  std::promise<int> seen;
+  IoThread io([](const std::function<void()>& loop) {
+    prepared = 7;
+    loop();
+  });
+  io.stay();
+  asio::post(io.context(), [&] { seen.set_value(prepared); });
+  EXPECT_EQ(seen.get_future().get(), 7);
+  EXPECT_EQ(prepared, 0);  // of this thread
 }
 
 // Inside, however long the thread takes to leave.

@@ -315,6 +315,16 @@ TEST(IpcLink, AReceiverClosesWhatItOpened) {
   EXPECT_EQ(pair.upper->open_now, 0);
 }
 
+/// A GPU that has failed refuses a stream too: no reason to end the process.
+TEST(IpcLink, AReceiverClosesWhatItOpenedOnAGpuThatHasFailed) {
+  Pair pair;
+  pair.send({numbered(100, 1)});
+  pair.read();
+  pair.upper->refuses = true;
+  pair.receiver.reset();
+  EXPECT_EQ(pair.upper->open_now, 0);
+}
+
 TEST(IpcLink, ASenderIsToldThatItsReceiverIsGone) {
   Pair pair(2);
   pair.send({numbered(100, 1)});

@@ -1,6 +1,7 @@
 #include "transport/links/io_thread.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <boost/asio/post.hpp>
 
@@ -34,10 +35,15 @@ class Unlocked {
 
 }  // namespace
 
-IoThread::IoThread()
+IoThread::IoThread(Around around)
     : context_(1),  // one thread at a time runs it
       work_(context_.get_executor()),
-      thread_([this] { keep_loop(); }) {}
+      thread_([this, around = std::move(around)] {
+        if (around)
+          around([this] { keep_loop(); });
+        else
+          keep_loop();
+      }) {}
 
 IoThread::~IoThread() {
   work_.reset();

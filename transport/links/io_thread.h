@@ -31,8 +31,13 @@ namespace sluice {
 class IoThread {
  public:
   using Clock = std::chrono::steady_clock;
+  /// Calls `work` once, and keeps the thread prepared for it meanwhile.
+  using Around = std::function<void(const std::function<void()>& work)>;
 
-  IoThread();
+  IoThread() : IoThread(nullptr) {}
+  /// The I/O thread keeps the loop inside `around`, if there is one; other
+  /// threads that run the loop don't. It must not throw.
+  explicit IoThread(Around around);
   ~IoThread();
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;

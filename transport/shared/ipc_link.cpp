@@ -124,11 +124,12 @@ class IpcReceiver final : public ReceiverAround {
       : ReceiverAround(std::move(channel)), device_(std::move(device)) {}
   IpcReceiver(const IpcReceiver&) = delete;
   IpcReceiver& operator=(const IpcReceiver&) = delete;
+  // Nothing here may throw, in whatever state the GPU is: the streams are those
+  // of before, and of the thread that received.
   ~IpcReceiver() override {
-    for (const auto& [key, memory] : memory_) {
-      device_->finish(arriving_on(key.first));
+    for (const auto& [device, stream] : arriving_) device_->finish(stream);
+    for (const auto& [key, memory] : memory_)
       device_->close_memory(key.first, memory);
-    }
     for (const auto& [key, event] : events_) device_->close_event(event);
   }
 
@@ -144,8 +145,11 @@ class IpcReceiver final : public ReceiverAround {
   // The device, by its number here, and the handle.
   using Key = std::pair<int, decltype(IpcHandle::bytes)>;
 
-  IpcDevice::Stream arriving_on(int device) const {
-    return device_->copies_on(device, IpcDevice::Way::arriving);
+  IpcDevice::Stream arriving_on(int device) {
+    const auto known = arriving_.find(device);
+    if (known != arriving_.end()) return known->second;
+    return arriving_[device] =
+               device_->copies_on(device, IpcDevice::Way::arriving);
   }
 
   // A process that has ended takes its events along: that its GPU's work can't
@@ -206,6 +210,7 @@ class IpcReceiver final : public ReceiverAround {
   }
 
   std::shared_ptr<IpcDevice> device_;
+  std::map<int, IpcDevice::Stream> arriving_;  // by device
   std::map<Key, std::byte*> memory_;
   std::map<Key, IpcDevice::Event> events_;
 };

@@ -14,14 +14,16 @@
 namespace sluice {
 namespace {
 
-/// The variables in which a starter gives each process its rank. `hosts` holds
-/// the number of hosts; without it, `local` that of the ranks on this one.
+/// The variables in which a starter gives each process its rank, among all and
+/// among those of its host. `hosts` holds the number of hosts; without it,
+/// `local` that of the ranks on this one.
 struct Starter {
   const char* name;
   const char* rank;
   const char* count;
   const char* hosts;
   const char* local;
+  const char* local_rank;
   std::array<const char*, 2> job;
   const char* mpi = "";
 };
@@ -32,6 +34,7 @@ constexpr std::array kStarters = {
             .count = "OMPI_COMM_WORLD_SIZE",
             .hosts = nullptr,
             .local = "OMPI_COMM_WORLD_LOCAL_SIZE",
+            .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
             .job = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
             .mpi = "Open MPI"},
     // The variables of the job step: a batch script has those of the job, and
@@ -41,6 +44,7 @@ constexpr std::array kStarters = {
             .count = "SLURM_STEP_NUM_TASKS",
             .hosts = "SLURM_STEP_NUM_NODES",
             .local = nullptr,
+            .local_rank = "SLURM_LOCALID",
             .job = {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
     // MPICH's, which names no job: on a host its ranks have one parent. After
     // srun, which may set the first two for MPI's sake.
@@ -49,6 +53,7 @@ constexpr std::array kStarters = {
             .count = "PMI_SIZE",
             .hosts = nullptr,
             .local = "MPI_LOCALNRANKS",
+            .local_rank = "MPI_LOCALRANKID",
             .job = {nullptr, nullptr},
             .mpi = "MPICH"},
     Starter{.name = "torchrun",
@@ -56,6 +61,7 @@ constexpr std::array kStarters = {
             .count = "WORLD_SIZE",
             .hosts = nullptr,
             .local = "LOCAL_WORLD_SIZE",
+            .local_rank = "LOCAL_RANK",
             .job = {"MASTER_PORT", "TORCHELASTIC_RUN_ID"}}};
 
 int number_in(const Environment& environment, const std::string& name) {
@@ -103,6 +109,16 @@ bool is_one_host(const Starter& starter, const Environment& environment,
   return is_loopback(environment("MASTER_ADDR").value_or("localhost"));
 }
 
+int local_rank_in(const Starter& starter, const Environment& environment,
+                  int number) {
+  if (!environment(starter.local_rank)) return number;
+  const int local = number_in(environment, starter.local_rank);
+  if (local < 0)
+    throw UserError("{} is {}: ranks of a host are numbered from 0",
+                    starter.local_rank, local);
+  return local;
+}
+
 }  // namespace
 
 Environment process_environment() {
@@ -128,6 +144,7 @@ std::optional<Rank> rank_from(const Environment& environment) {
     rank.job = job_of(starter, environment);
     rank.one_host = is_one_host(starter, environment, rank.count);
     rank.master = master_in(environment);
+    rank.local = local_rank_in(starter, environment, rank.number);
     return rank;
   }
   return std::nullopt;

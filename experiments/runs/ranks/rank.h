@@ -19,6 +19,9 @@ struct Rank {
   std::string mpi = {};      ///< "Open MPI", "MPICH": whose mpirun it is
   int number = 0;
   int count = 1;
+  /// Its number among the ranks of its host, from 0, by which it takes a GPU;
+  /// `number` where the starter doesn't say it.
+  int local = 0;
   /// The same for all of them and for no other process on this host, in
   /// characters of a file name.
   std::string job = {};

@@ -118,6 +118,27 @@ TEST(Rank, WithALoopbackMasterIsOnOneHost) {
       rank_in(with(variables, {{"MASTER_ADDR", "10.0.0.1"}}))->one_host);
 }
 
+/// By which a rank takes a GPU of its host.
+TEST(Rank, HasTheNumberOnItsHostThatItsStarterGivesIt) {
+  const Variables slurm = {{"SLURM_PROCID", "9"},
+                           {"SLURM_STEP_NUM_TASKS", "32"},
+                           {"SLURM_STEP_NUM_NODES", "4"},
+                           {"SLURM_LOCALID", "2"}};
+  const Variables torchrun = {
+      {"RANK", "9"}, {"WORLD_SIZE", "32"}, {"LOCAL_RANK", "1"}};
+  const Variables mpich = {
+      {"PMI_RANK", "9"}, {"PMI_SIZE", "32"}, {"MPI_LOCALRANKID", "5"}};
+  EXPECT_EQ(rank_in(slurm)->local, 2);
+  EXPECT_EQ(rank_in(torchrun)->local, 1);
+  EXPECT_EQ(rank_in(mpich)->local, 5);
+  EXPECT_EQ(
+      rank_in(with(kMpirun, {{"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}))->local, 0);
+}
+
+TEST(Rank, WithoutSuchANumberTakesItsOwn) {
+  EXPECT_EQ(rank_in(kMpirun)->local, 2);
+}
+
 TEST(Rank, OutOfRangeIsRefused) {
   EXPECT_THAT(
       [] {

@@ -1,0 +1,21 @@
+#include "experiments/config/numbers.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::numbers_test {
+
+ConfigNode numbers(const std::string& lines) {
+  return numbers_of(small_experiment(lines).resolved);
+}
+
+/// Runs from before the key existed had the numbers of false.
+TEST(Numbers, HaveTf32OnlyWhereItIsSet) {
+  EXPECT_EQ(numbers("").find("tf32"), nullptr);
+  EXPECT_EQ(numbers("tf32 = false\n"), numbers(""));
+  EXPECT_EQ(first_difference(numbers("tf32 = true\n"), numbers("")),
+            "tf32 is true, not absent");
+}
+
+}  // namespace sluice::numbers_test

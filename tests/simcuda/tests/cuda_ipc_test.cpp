@@ -1,0 +1,49 @@
+// What lib/tensors/cuda_ipc.cpp does after an error that sticks to a device.
+#include "lib/tensors/cuda_ipc.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/simcuda/tests/simulated_test.h"
+
+namespace sluice::simcuda::cuda_ipc_test {
+
+constexpr int kDevice = 1;
+
+int calls = 0;
+
+/// As many of CUDA's functions as it takes to close.
+constexpr CudaIpc kFunctions = {
+    .id_of = [](int) { return DeviceId(); },
+    .close_memory = [](int, std::byte*) { ++calls; },
+    .close_event = [](int, CudaIpc::Event) { ++calls; },
+    .finish = [](int, CudaIpc::Stream) { ++calls; }};
+
+struct Broken {
+  Broken() { break_device(kDevice); }
+  ~Broken() { break_device(kDevice, false); }
+  Broken(const Broken&) = delete;
+  Broken& operator=(const Broken&) = delete;
+};
+
+class CudaIpcOfABrokenDevice : public Simulated {};
+
+/// An exception would end the program, which has an error to tell.
+TEST_F(CudaIpcOfABrokenDevice, ClosesWhatItHasOpened) {
+  const auto device =
+      cuda_ipc_device({c10::DeviceType::CUDA, kDevice}, &kFunctions);
+  const Broken broken;
+  calls = 0;
+  device->finish({.device = kDevice});
+  device->close_memory(kDevice, nullptr);
+  device->close_event({.device = kDevice});
+  EXPECT_EQ(calls, 3);
+}
+
+TEST_F(CudaIpcOfABrokenDevice, RefusesWhatElseItIsAskedFor) {
+  const auto device =
+      cuda_ipc_device({c10::DeviceType::CUDA, kDevice}, &kFunctions);
+  const Broken broken;
+  EXPECT_THROW(device->allocate(1), c10::Error);
+}
+
+}  // namespace sluice::simcuda::cuda_ipc_test
