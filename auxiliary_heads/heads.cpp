@@ -16,6 +16,7 @@ MakeHead head_1c2f(Fields& options);
 MakeHead infopro_head(Fields& options);
 MakeHead forward_forward_head(Fields& options);
 MakeHead man_head(Fields& options);
+MakeHead mono_forward_head(Fields& options);
 
 std::span<const HeadRow> heads() {
   static constexpr std::array kRows = {
@@ -53,6 +54,10 @@ std::span<const HeadRow> heads() {
               "another head behind a copy of the next layer and its momentum "
               "average (Su et al. 2024, arXiv:2407.05623)",
               man_head},
+      HeadRow{"mono_forward",
+              "a goodness for each class by a matrix, without a bias "
+              "(Mono-Forward: Gong, Li, Abdulla 2025, arXiv:2501.09238)",
+              mono_forward_head},
       HeadRow{"vocabulary", "norm and linear layer at every place of a text",
               vocabulary_head},
   };

@@ -15,7 +15,9 @@
 #include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
 #include "experiments/data/data_sets.h"
+#include "experiments/data/label_noise.h"
 #include "experiments/data/sample_order.h"
+#include "experiments/data/training_part.h"
 #include "lib/base/plug_in.h"
 #include "lib/schedules/capacities.h"
 #include "lib/schedules/free_running.h"
@@ -61,7 +63,12 @@ void read_data(Fields& top, const std::string& data_root,
                 .unit = "batches",
                 .min = 0,
                 .max = 1024});
-    experiment.data = std::make_shared<const DataSet>(make(root));
+    LabelNoise noise;
+    noise.describe(fields);
+    TrainingPart part;
+    part.describe(fields);
+    experiment.data = std::make_shared<const DataSet>(
+        with_training_part(with_label_noise(make(root), noise), part));
   });
 }
 
@@ -374,6 +381,8 @@ void derive_length(Experiment& experiment) {
       std::max<std::int64_t>(1, per_epoch / experiment.replicas.count);
   experiment.validation_batches =
       evaluation_batches_of(experiment.data->validation, experiment.batch_size);
+  experiment.training_batches = evaluation_batches_of(
+      experiment.data->training_part, experiment.batch_size);
   CheckpointSettings& saving = experiment.checkpoint;
   saving.keep.every = saving.every_turns > 0
                           ? saving.every_turns
@@ -389,7 +398,7 @@ void derive_length(Experiment& experiment) {
   // Each grant empties the pipe at its end.
   if (!experiment.pipeline.flush) length.grant_turns = 256;
   length.evaluation_batches =
-      experiment.validation_batches +
+      experiment.validation_batches + experiment.training_batches +
       evaluation_batches_of(experiment.data->test, experiment.batch_size);
   for (OptimizerOptions& options : experiment.optimizers)
     options.learning_rate.scale_to(experiment.batch_size *

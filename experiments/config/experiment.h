@@ -30,6 +30,7 @@ struct Experiment : Settings {
   /// How each turn is cut into batches.
   MicroBatches micro_batches = {};
   std::int64_t validation_batches = 0;  ///< first of length.evaluation_batches
+  std::int64_t training_batches = 0;    ///< behind these: of the training part
   std::vector<std::string> devices;     ///< names, index k-1
 
   std::shared_ptr<const DataSet> data;  ///< nullptr: batches are fed in

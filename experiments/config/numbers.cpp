@@ -79,6 +79,18 @@ ConfigNode numbers_of_pipeline(const ConfigNode& pipeline) {
   return numbers;
 }
 
+/// What of a data set changes numbers. Keys without effect are as if they were
+/// not there: runs that are older than these keys stay the same.
+ConfigNode numbers_of_data(const ConfigNode& data) {
+  ConfigNode numbers = without(data, kNoNumbersOfData);
+  if (is_default(data, "label_noise", {.value = 0.0}))
+    numbers = without(numbers, std::array<std::string_view, 1>{"label_noise"});
+  if (is_default(data, "evaluate_training", {.value = std::int64_t{0}}))
+    numbers =
+        without(numbers, std::array<std::string_view, 1>{"evaluate_training"});
+  return numbers;
+}
+
 /// Whether the model has a dropout; the heads have none but those of layers
 /// that are the model's.
 bool draws_masks(const ConfigNode& resolved) {
@@ -122,7 +134,7 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
       numbers.set("pipeline", rest);
   }
   if (const ConfigNode* data = numbers.find("data"))
-    numbers.set("data", without(*data, kNoNumbersOfData));
+    numbers.set("data", numbers_of_data(*data));
   return numbers;
 }
 

@@ -19,6 +19,9 @@ struct DataSet {
   /// The split that decides when to stop, and which checkpoint or run is best.
   /// Size 0 where there is none: then the test split decides.
   Split validation = {};
+  /// Some of the training samples, which evaluations see too. Size 0 where none
+  /// are wanted.
+  Split training_part = {};
   std::vector<std::string> files = {};  ///< paths of all that are read
 
   bool has_validation() const { return validation.size() > 0; }

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
 
-#include "experiments/data/samples.h"
+#include "experiments/data/some_samples.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 
@@ -16,39 +15,6 @@ namespace sluice {
 namespace {
 
 using Indices = std::vector<std::int64_t>;
-
-/// Some samples of a split. Each keeps its own random changes and position.
-class SomeSamples final : public Samples {
- public:
-  SomeSamples(std::shared_ptr<const Samples> all, Indices indices)
-      : all_(std::move(all)), indices_(std::move(indices)) {}
-
-  std::int64_t size() const override { return std::ssize(indices_); }
-
-  Batch batch(std::span<const std::int64_t> indices,
-              EpochKey key) const override {
-    Indices of_all;
-    of_all.reserve(indices.size());
-    for (const std::int64_t index : indices) of_all.push_back(index_of(index));
-    return all_->batch(of_all, key);
-  }
-
-  at::Tensor raw(const at::Tensor& inputs) const override {
-    return all_->raw(inputs);
-  }
-
-  std::int64_t position(std::int64_t index, EpochKey key) const override {
-    return all_->position(index_of(index), key);
-  }
-
- private:
-  std::int64_t index_of(std::int64_t index) const {
-    return indices_.at(static_cast<std::size_t>(index));
-  }
-
-  std::shared_ptr<const Samples> all_;
-  Indices indices_;
-};
 
 std::int64_t samples_for(const ValidationOptions& options, std::int64_t size) {
   const auto count = std::llround(
@@ -73,12 +39,10 @@ Indices permutation(std::int64_t size, std::int64_t seed) {
   return order;
 }
 
-Split some_of(const Split& split, Indices indices) {
+/// In the order of the split.
+Split in_order(const Split& split, Indices indices) {
   std::sort(indices.begin(), indices.end());
-  const std::int64_t size = std::ssize(indices);
-  return {size, [split, indices = std::move(indices)] {
-            return std::make_shared<SomeSamples>(split.samples(), indices);
-          }};
+  return some_of(split, std::move(indices));
 }
 
 }  // namespace
@@ -111,8 +75,9 @@ DataSet with_validation(DataSet data, const ValidationOptions& options) {
   const std::int64_t size = data.train.size();
   const std::int64_t count = samples_for(options, size);
   const Indices order = permutation(size, options.seed);
-  data.validation = some_of(data.train, {order.begin(), order.begin() + count});
-  data.train = some_of(data.train, {order.begin() + count, order.end()});
+  data.validation =
+      in_order(data.train, {order.begin(), order.begin() + count});
+  data.train = in_order(data.train, {order.begin() + count, order.end()});
   return data;
 }
 

@@ -28,6 +28,8 @@ void take_evaluation(const records::Evaluation& evaluation, RunRecord& run) {
   add(run.loss, evaluation, evaluation.loss);
   add(run.validation_accuracy, evaluation, evaluation.validation_accuracy);
   add(run.validation_loss, evaluation, evaluation.validation_loss);
+  add(run.known_accuracy, evaluation, evaluation.training_accuracy);
+  add(run.known_loss, evaluation, evaluation.training_loss);
 }
 
 void take(const Record& record, RunRecord& run) {
@@ -69,8 +71,9 @@ void sort_by_turn(RunSeries& series) {
 void read_metrics(RunReader& reader, RunRecord& run) {
   reader.read([&](const Record& record) { take(record, run); });
   // Blocks write in the order in which they come to it.
-  for (RunSeries* series : {&run.accuracy, &run.loss, &run.validation_accuracy,
-                            &run.validation_loss})
+  for (RunSeries* series :
+       {&run.accuracy, &run.loss, &run.validation_accuracy,
+        &run.validation_loss, &run.known_accuracy, &run.known_loss})
     sort_by_turn(*series);
   for (auto& [block, series] : run.training_loss) sort_by_turn(series);
   for (auto& [figure, blocks] : run.probes)

@@ -41,6 +41,8 @@ struct RunRecord {
   RunSeries loss = {};                 ///< of the test split
   RunSeries validation_accuracy = {};  ///< empty without such a split
   RunSeries validation_loss = {};
+  RunSeries known_accuracy = {};  ///< of the training part (evaluate_training)
+  RunSeries known_loss = {};
   /// Turn of the evaluation that the run is judged by: that of checkpoints/best
   /// where the validation split chose it; nothing: the last one.
   std::optional<std::int64_t> chosen_turn = {};

@@ -142,6 +142,7 @@ SeatSettings settings_of(const Experiment& experiment, int block,
       .turns_per_epoch = experiment.turns_per_epoch,
       .evaluation_batches = experiment.length.evaluation_batches,
       .validation_batches = experiment.validation_batches,
+      .training_batches = experiment.training_batches,
       .loss = experiment.loss,
       .checkpoint_folder = checkpoint_folder,
       .optimizer = by_block(experiment.optimizers, block),
@@ -194,16 +195,20 @@ std::unique_ptr<Source> source_in_order(const Experiment& experiment,
                                         const Split& split) {
   return std::make_unique<SampleSource>(
       split.samples(), OrderOptions{.batch_size = experiment.batch_size,
+                                    .seed = experiment.seed,
                                     .shuffled = false,
                                     .augmented = false});
 }
 
-/// The validation split, where there is one, and then the test split.
+/// The validation split and the training part, where there are such, and then
+/// the test split.
 std::unique_ptr<Source> evaluation_source(const Experiment& experiment) {
   const DataSet& data = *experiment.data;
-  auto test = source_in_order(experiment, data.test);
-  if (!data.has_validation()) return test;
-  return chained(source_in_order(experiment, data.validation), std::move(test));
+  auto source = source_in_order(experiment, data.test);
+  for (const Split* split : {&data.training_part, &data.validation})
+    if (split->size() > 0)
+      source = chained(source_in_order(experiment, *split), std::move(source));
+  return source;
 }
 
 Sources sources_of(const Experiment& experiment, const BlockPlan& seat,

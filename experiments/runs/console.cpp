@@ -25,6 +25,10 @@ std::string evaluation_text(const records::Evaluation& evaluation) {
     text += fmt::format("validation loss {:.4f}, accuracy {:.2f} %; ",
                         *evaluation.validation_loss,
                         100 * evaluation.validation_accuracy.value_or(0));
+  if (evaluation.training_loss)
+    text += fmt::format("training loss {:.4f}, accuracy {:.2f} %; ",
+                        *evaluation.training_loss,
+                        100 * evaluation.training_accuracy.value_or(0));
   return text + fmt::format("test loss {:.4f}, accuracy {:.2f} %",
                             evaluation.loss, 100 * evaluation.accuracy);
 }

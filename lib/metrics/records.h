@@ -68,8 +68,8 @@ struct Lesson : OfBatch {
   SLUICE_RECORD("lesson", turn, block, replica, batch, time, losses)
 };
 
-/// The whole model after so many turns, on the test split and, where there is
-/// one, the validation split.
+/// The whole model after so many turns, on the test split and, where there are
+/// such, the validation split and a part of the training samples.
 struct Evaluation {
   std::int64_t turn = 0;
   double epoch = kNone;
@@ -77,10 +77,12 @@ struct Evaluation {
   double accuracy = kNone;
   Figure validation_loss = {};
   Figure validation_accuracy = {};
+  Figure training_loss = {};
+  Figure training_accuracy = {};
   Figure time = {};
 
   SLUICE_RECORD("evaluation", turn, epoch, loss, accuracy, validation_loss,
-                validation_accuracy, time)
+                validation_accuracy, training_loss, training_accuracy, time)
 
  private:
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();

@@ -619,11 +619,15 @@ void Seat::evaluate(const Action& action) {
   send_up(message_of(MessageKind::evaluation, action), outputs, fed);
   if (!is_last()) return;
   evaluation_.add(settings_.loss, outputs[0], on_device(fed.labels, device()));
-  if (action.batch + 1 == settings_.validation_batches)
+  const std::int64_t done = action.batch + 1;
+  if (done == settings_.validation_batches)
     validation_ = std::exchange(evaluation_, {});
-  if (action.batch + 1 == settings_.evaluation_batches)
+  else if (done == settings_.validation_batches + settings_.training_batches)
+    training_ = std::exchange(evaluation_, {});
+  if (done == settings_.evaluation_batches)
     log_.evaluated(action, evaluation_,
-                   settings_.validation_batches > 0 ? &validation_ : nullptr);
+                   settings_.validation_batches > 0 ? &validation_ : nullptr,
+                   settings_.training_batches > 0 ? &training_ : nullptr);
 }
 
 void Seat::checkpoint(const Action& action) {

@@ -48,6 +48,7 @@ struct SeatSettings {
   std::int64_t turns_per_epoch = 1;
   std::int64_t evaluation_batches = 0;
   std::int64_t validation_batches = 0;  ///< the first of those
+  std::int64_t training_batches = 0;    ///< of the training part: the next
   Loss loss = {};  ///< of the run: what an evaluation reports
   std::string checkpoint_folder = {};  ///< empty: nothing is saved
   OptimizerOptions optimizer = {};
@@ -245,6 +246,7 @@ class Seat {
   SteadyTime told_ = std::chrono::steady_clock::now();  // the status
   Evaluation evaluation_;
   Evaluation validation_;  ///< of its own batches, which come first
+  Evaluation training_;    ///< of the training part, whose batches come next
 };
 
 }  // namespace sluice

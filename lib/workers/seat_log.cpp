@@ -97,7 +97,8 @@ void SeatLog::learned(const Action& action, std::string_view name,
 }
 
 void SeatLog::evaluated(const Action& action, const Evaluation& test,
-                        const Evaluation* validation) {
+                        const Evaluation* validation,
+                        const Evaluation* training) {
   records::Evaluation evaluation{.turn = action.turn,
                                  .epoch = epoch_of(action.turn),
                                  .loss = test.loss(),
@@ -105,6 +106,10 @@ void SeatLog::evaluated(const Action& action, const Evaluation& test,
   if (validation != nullptr) {
     evaluation.validation_loss = validation->loss();
     evaluation.validation_accuracy = validation->accuracy();
+  }
+  if (training != nullptr) {
+    evaluation.training_loss = training->loss();
+    evaluation.training_accuracy = training->accuracy();
   }
   write(evaluation);
 }

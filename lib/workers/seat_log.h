@@ -56,9 +56,9 @@ class SeatLog {
   /// `name`: that of the loss, "synthesizer_loss" or "input_loss".
   void learned(const Action& action, std::string_view name,
                const at::Tensor& loss);
-  /// validation: nullptr where there is no such split.
+  /// validation, training: nullptr where no such samples are evaluated.
   void evaluated(const Action& action, const Evaluation& test,
-                 const Evaluation* validation);
+                 const Evaluation* validation, const Evaluation* training);
   /// Writes a record of kind "status": the time by this process's clock, the
   /// seconds that the block has waited so far (`waiting`), and the bytes of the
   /// messages that wait to be received over each link.

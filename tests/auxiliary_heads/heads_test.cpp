@@ -114,7 +114,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"mlp_sr", {8}}, Case{"mlp_sr", {8, 9, 6}},
                     Case{"mlp_sr", {8, 3, 2}}, Case{"conv", {8, 5, 4}},
                     Case{"conv", {8, 1, 1}}, Case{"full_conv", {8, 5, 4}},
-                    Case{"1c2f", {8, 5, 4}}, Case{"vocabulary", {7, 8}}));
+                    Case{"1c2f", {8, 5, 4}}, Case{"mono_forward", {8}},
+                    Case{"mono_forward", {8, 5, 4}},
+                    Case{"vocabulary", {7, 8}}));
 
 void expect_refused(std::string_view head, const SampleShape& features,
                     const std::string& text) {
@@ -128,7 +130,8 @@ void expect_refused(std::string_view head, const SampleShape& features,
 }
 
 TEST(Heads, OfImagesRefuseTextsAndNameTheHeadForThem) {
-  for (const char* head : {"linear", "predsim", "mlp_sr", "conv", "full_conv"})
+  for (const char* head :
+       {"linear", "predsim", "mlp_sr", "conv", "full_conv", "mono_forward"})
     expect_refused(head, {7, 8}, "there is the head 'vocabulary'");
 }
 

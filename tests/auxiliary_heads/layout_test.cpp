@@ -117,7 +117,9 @@ std::vector<Case> cases() {
           {"infopro", weights(1, 1)},
           {"infopro", weights(1, 0)},
           {"man"},
-          {"man", man_with("conv")}};
+          {"man", man_with("conv")},
+          {"mono_forward"},
+          {"mono_forward", option("pool", std::int64_t{2})}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, HeadLayout, testing::ValuesIn(cases()));

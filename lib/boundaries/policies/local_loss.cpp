@@ -178,7 +178,9 @@ MethodPage describe_local_loss() {
   return {.source =
               "greedy local losses: Nøkland, Eidnes, ICML 2019, "
               "arXiv:1901.06656 (head `predsim`); DGL: Belilovsky, Eickenberg, "
-              "Oyallon, ICML 2020, arXiv:1901.08164. With `reach`: overlapping "
+              "Oyallon, ICML 2020, arXiv:1901.08164; Mono-Forward: Gong, Li, "
+              "Abdulla 2025, arXiv:2501.09238 (head `mono_forward`). With "
+              "`reach`: overlapping "
               "(rule sum), Laskin et al. 2020, arXiv:2012.03837; interlocking "
               "(rule furthest), Gomez et al., JMLR 2022, arXiv:2010.04116",
           .kept =

@@ -1,0 +1,55 @@
+#include "experiments/data/some_samples.h"
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "experiments/data/samples.h"
+
+namespace sluice {
+namespace {
+
+using Indices = std::vector<std::int64_t>;
+
+class SomeSamples final : public Samples {
+ public:
+  SomeSamples(std::shared_ptr<const Samples> all, Indices indices)
+      : all_(std::move(all)), indices_(std::move(indices)) {}
+
+  std::int64_t size() const override { return std::ssize(indices_); }
+
+  Batch batch(std::span<const std::int64_t> indices,
+              EpochKey key) const override {
+    Indices of_all;
+    of_all.reserve(indices.size());
+    for (const std::int64_t index : indices) of_all.push_back(index_of(index));
+    return all_->batch(of_all, key);
+  }
+
+  at::Tensor raw(const at::Tensor& inputs) const override {
+    return all_->raw(inputs);
+  }
+
+  std::int64_t position(std::int64_t index, EpochKey key) const override {
+    return all_->position(index_of(index), key);
+  }
+
+ private:
+  std::int64_t index_of(std::int64_t index) const {
+    return indices_.at(static_cast<std::size_t>(index));
+  }
+
+  std::shared_ptr<const Samples> all_;
+  Indices indices_;
+};
+
+}  // namespace
+
+Split some_of(const Split& split, std::vector<std::int64_t> indices) {
+  const std::int64_t size = std::ssize(indices);
+  return {size, [split, indices = std::move(indices)] {
+            return std::make_shared<SomeSamples>(split.samples(), indices);
+          }};
+}
+
+}  // namespace sluice

@@ -1,0 +1,37 @@
+#include "experiments/data/training_part.h"
+
+#include <utility>
+#include <vector>
+
+#include "experiments/data/some_samples.h"
+#include "lib/base/error.h"
+
+namespace sluice {
+
+void TrainingPart::describe(Fields& fields) {
+  fields.key("evaluate_training", samples,
+             {.text = "training samples on which the model is evaluated too, "
+                      "with the labels that it trains on and without random "
+                      "changes: training_loss and training_accuracy of an "
+                      "evaluation; 0: none",
+              .unit = "samples",
+              .min = 0,
+              .max = 1e9});
+}
+
+DataSet with_training_part(DataSet data, const TrainingPart& part) {
+  if (part.samples == 0) return data;
+  const std::int64_t size = data.train.size();
+  if (part.samples > size)
+    throw UserError(
+        "data.evaluate_training = {}, but {} samples are trained on: give no "
+        "more than these",
+        part.samples, size);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < part.samples; ++i)
+    indices.push_back(i * size / part.samples);
+  data.training_part = some_of(data.train, std::move(indices));
+  return data;
+}
+
+}  // namespace sluice

@@ -1,0 +1,259 @@
+"""Published systems, what Sluice has of them, and whether that is true.
+
+scripts/coverage.toml says by hand which system is which rows and keys of the
+program; what is said there is checked against the program's lists and manual and
+against the files of the repository, and made into docs/coverage.md.
+"""
+import pathlib
+import re
+import subprocess
+import tomllib
+
+KINDS = ["methods", "heads", "corrections", "replicas", "optimizers", "codecs"]
+ALSO_NAMED = ["models", "datasets", "losses"]  # by keys
+STATES = ["built", "not yet", "left out"]
+TEXTS = {"name", "paper", "state", "keys", "config", "study", "note", "why"}
+LISTS = {"rows", "tests"}
+CONFIGS = "experiments/configs"
+
+
+class Program:
+    """What the program says of itself: rows by kind, and its manual."""
+
+    def __init__(self, rows, manual):
+        self.rows = rows
+        self.manual = manual
+        self.words = set(re.findall(r"[\w-]+", manual))
+        self.words.update(*rows.values())
+
+    @classmethod
+    def asked(cls, path):
+        def says(*arguments):
+            return subprocess.run([path, *arguments], check=True, text=True,
+                                  capture_output=True).stdout
+        rows = {kind: re.findall(r"^  (\S+)  +\S", says("list", kind), re.M)
+                for kind in KINDS + ALSO_NAMED}
+        return cls(rows, says("help", "config"))
+
+    def has_key(self, name):
+        return re.search(rf"^  {re.escape(name)} +\w|\[{re.escape(name)}\]|"
+                         rf"\.{re.escape(name)}\]", self.manual, re.M)
+
+
+def read(path):
+    """The systems, group by group, and rows that are no system's."""
+    table = tomllib.loads(path.read_text())
+    return table["group"], table.get("basics", [])
+
+
+def systems_of(groups):
+    return [system for group in groups for system in group["system"]]
+
+
+def config_at(path):
+    """A config with all that it extends."""
+    table = tomllib.loads(path.read_text())
+    bases = table.pop("extends", [])
+    merged = {}
+    for base in [bases] if isinstance(bases, str) else bases:
+        merged = laid_over(merged, config_at(path.parent / base))
+    return laid_over(merged, table)
+
+
+def laid_over(base, over):
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = laid_over(merged[key], value) if both else value
+    return merged
+
+
+def holds(config, keys):
+    """Whether the config says all that the keys say."""
+    return all(
+        key in config and (holds(config[key], value) if isinstance(value, dict)
+                           else config[key] == value)
+        for key, value in keys.items())
+
+
+def leaves(table):
+    for key, value in table.items():
+        yield key, value
+        if isinstance(value, dict):
+            yield from leaves(value)
+
+
+def wrong_keys(system, program):
+    for key, value in leaves(tomllib.loads(system["keys"])):
+        if not key.isdigit() and not program.has_key(key):
+            yield f"the program has no key '{key}'"
+        if isinstance(value, str) and value not in program.words:
+            yield f"the program knows no {key} = '{value}'"
+
+
+def wrong_config(system, root):
+    path = root / CONFIGS / (system["config"] + ".toml")
+    if not path.exists():
+        yield f"there is no config {CONFIGS}/{system['config']}.toml"
+    elif "keys" in system and not holds(config_at(path),
+                                        tomllib.loads(system["keys"])):
+        yield f"{CONFIGS}/{system['config']}.toml doesn't say: {system['keys']}"
+
+
+def wrong_test(test, root):
+    file, name = test.rsplit(" ", 1)
+    suite, case = name.split(".")
+    path = root / file
+    text = path.read_text() if path.exists() else ""
+    if not re.search(rf"TEST(_F|_P)?\(\s*{suite},\s*{case}\s*\)", text):
+        yield f"there is no test {name} in {file}"
+
+
+def wrong_shape(system):
+    for key in system.keys() - TEXTS - LISTS:
+        yield f"unknown key '{key}'"
+    state = system.get("state", "built")
+    if state not in STATES:
+        yield f"state is '{state}', not one of: {', '.join(STATES)}"
+    if state == "built" and not system.get("tests"):
+        yield "is built, so name a test"
+    if state == "built" and not ("keys" in system or "rows" in system):
+        yield "is built, so name its rows or keys"
+    if state == "left out" and "why" not in system:
+        yield "is left out, so say why"
+
+
+def wrong_in(system, program, root):
+    yield from wrong_shape(system)
+    for row in system.get("rows", []):
+        kind, name = row.split()
+        if name not in program.rows.get(kind, []):
+            yield f"`sluice list {kind}` has no '{name}'"
+    if "keys" in system:
+        yield from wrong_keys(system, program)
+    if "config" in system:
+        yield from wrong_config(system, root)
+    if "study" in system and not (root / CONFIGS / system["study"]).exists():
+        yield f"there is no {CONFIGS}/{system['study']}"
+    for test in system.get("tests", []):
+        yield from wrong_test(test, root)
+
+
+def forgotten_rows(groups, basics, program):
+    named = {row for system in systems_of(groups)
+             for row in system.get("rows", [])}
+    for kind in KINDS:
+        for name in program.rows[kind]:
+            if f"{kind} {name}" not in named | set(basics):
+                yield (f"no system has the row '{name}' of `sluice list {kind}`:"
+                       " say which, or put it among the basics")
+
+
+def complaints(groups, basics, program, root):
+    """A line for everything that is said and isn't so."""
+    for system in systems_of(groups):
+        for wrong in wrong_in(system, program, root):
+            yield f"{system['name']}: {wrong}"
+    for row in basics:
+        kind, name = row.split()
+        if name not in program.rows.get(kind, []):
+            yield f"basics: `sluice list {kind}` has no '{name}'"
+    yield from forgotten_rows(groups, basics, program)
+
+
+# The page.
+
+HEAD = """# Coverage
+
+Published systems, and what they are in Sluice. Made by `scripts/coverage` from `scripts/coverage.toml` and from what the program lists; a
+test fails when a row, key, test, config or study that is named here isn't there. "Not yet" is what is not built; what is left out has its
+reason. A study is a card or a sweep whose config is in the repository; its page says what has been run of it.
+"""
+
+
+def cell(text):
+    return text.replace("|", "\\|").replace("\n", ", ").strip()
+
+
+def link(text, path):
+    return f"[{text}](../{path})"
+
+
+def heading(system):
+    paper = system.get("paper")
+    return system["name"] + (f" ({paper})" if paper else "")
+
+
+def meaning(system):
+    """Its rows and keys, and what is to be said of them."""
+    rows = [row.split() for row in system.get("rows", [])]
+    presets = [f"`{name}`" for kind, name in rows if kind == "methods"]
+    keys = [f"`{line}`" for line in system.get("keys", "").splitlines() if line]
+    said = [", ".join(keys or presets), system.get("note", "")]
+    return cell("; ".join(part for part in said if part))
+
+
+def tests_cell(system):
+    return ", ".join(link(f"`{test.rsplit(' ', 1)[1]}`", test.rsplit(" ", 1)[0])
+                     for test in system["tests"])
+
+
+def config_cell(system):
+    name = system.get("config")
+    return link(f"`{name}`", f"{CONFIGS}/{name}.toml") if name else ""
+
+
+def study_cell(system):
+    name = system.get("study")
+    return link(f"`{name}`", f"{CONFIGS}/{name}") if name else ""
+
+
+def built_table(systems):
+    lines = ["| system | keys, or a name in `sluice list methods` | test | config | study |",
+             "|---|---|---|---|---|"]
+    for system in systems:
+        cells = [cell(heading(system)), meaning(system), tests_cell(system),
+                 config_cell(system), study_cell(system)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def in_state(group, state):
+    return [system for system in group["system"]
+            if system.get("state", "built") == state]
+
+
+def unbuilt_list(groups, state):
+    for group in groups:
+        for system in in_state(group, state):
+            reason = system.get("why") or system.get("note")
+            yield "- " + heading(system) + (f": {reason}" if reason else "")
+
+
+def rows_section(groups, program):
+    """Every row of the program's tables, with the systems that have it."""
+    for kind in KINDS:
+        named = []
+        for name in program.rows[kind]:
+            users = [system["name"] for system in systems_of(groups)
+                     if f"{kind} {name}" in system.get("rows", [])]
+            named.append(f"`{name}`" + (f" ({'; '.join(users)})" if users else ""))
+        yield f"- `sluice list {kind}`: " + ", ".join(named)
+
+
+def page(groups, program):
+    lines = [HEAD]
+    for group in groups:
+        if in_state(group, "built"):
+            lines += [f"## {group['title']}", "",
+                      *built_table(in_state(group, "built")), ""]
+    lines += ["## Not yet", "", *unbuilt_list(groups, "not yet"), "",
+              "## Left out", "", *unbuilt_list(groups, "left out"), "",
+              "## Rows", "",
+              "What the program lists, with the systems above that name it.", "",
+              *rows_section(groups, program)]
+    return "\n".join(lines) + "\n"
+
+
+def root_of_repository():
+    return pathlib.Path(__file__).resolve().parents[2]
