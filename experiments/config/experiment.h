@@ -35,7 +35,7 @@ struct Experiment : Settings {
   std::shared_ptr<const DataSet> data;  ///< nullptr: batches are fed in
   Model model;
   Partition ranges;
-  Loss loss;
+  RunLoss loss;
   std::vector<PolicyRow> policies;           ///< that a boundary may name
   std::vector<Boundaries> phases;            ///< of the timetable
   Codecs codecs;                             ///< for the whole run
