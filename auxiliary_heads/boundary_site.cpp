@@ -12,11 +12,17 @@ bool trains_on_pairs(const BoundarySite& site) {
   return site.model != nullptr && site.model->trains_on_pairs;
 }
 
+bool may_be_text(const BoundarySite& site) {
+  return site.model == nullptr || site.model->sample.is_text;
+}
+
 [[noreturn]] void refuse(const BoundarySite& site, std::string_view head,
                          std::string_view shapes) {
   std::string_view advice;
   if (trains_on_pairs(site)) {
     advice = "; for pairs of samples there is the head 'forward_forward'";
+  } else if (has_image_tokens(site)) {
+    advice = "; for tokens of images, [T, C], there is the head 'linear'";
   } else if (site.features.size() == 2) {
     advice = "; for features of texts, [T, C], there is the head 'vocabulary'";
   }
@@ -32,10 +38,20 @@ void check_classes(const BoundarySite& site, std::string_view head) {
 
 }  // namespace
 
+bool has_image_tokens(const BoundarySite& site) {
+  return site.features.size() == 2 && !may_be_text(site) &&
+         !trains_on_pairs(site);
+}
+
 void check_features(const BoundarySite& site, std::string_view head) {
   if (site.features.size() != 1 && site.features.size() != 3)
     refuse(site, head, "[C] or [C, H, W]");
   check_classes(site, head);
+}
+
+void check_features_or_tokens(const BoundarySite& site, std::string_view head) {
+  if (has_image_tokens(site)) return check_classes(site, head);
+  check_features(site, head);
 }
 
 void check_maps(const BoundarySite& site, std::string_view head) {
@@ -44,7 +60,8 @@ void check_maps(const BoundarySite& site, std::string_view head) {
 }
 
 void check_sequences(const BoundarySite& site, std::string_view head) {
-  if (site.features.size() != 2 || trains_on_pairs(site))
+  if (site.features.size() != 2 || trains_on_pairs(site) ||
+      has_image_tokens(site))
     refuse(site, head, "[T, C] (of texts)");
   check_classes(site, head);
 }

@@ -15,6 +15,11 @@ namespace sluice {
 void check_features(const BoundarySite& site, std::string_view head);
 /// The same, but [C, H, W] only.
 void check_maps(const BoundarySite& site, std::string_view head);
+/// Whether the features are the tokens of an image, [T, C], as of ViT. A model
+/// that is unknown may be one of texts.
+bool has_image_tokens(const BoundarySite& site);
+/// As check_features(), or such tokens.
+void check_features_or_tokens(const BoundarySite& site, std::string_view head);
 /// The same, but [T, C] only: features of texts.
 void check_sequences(const BoundarySite& site, std::string_view head);
 /// Unless BatchNorm sees two values for each channel: features [N, ...], of

@@ -22,20 +22,23 @@ Tensor split_heads(const Tensor& x, std::int64_t heads) {
 }
 
 /// q, k: [N, heads, T, d] -> [N, heads, T, T]; each row adds up to 1.
-Tensor causal_weights(const Tensor& q, const Tensor& k) {
+Tensor attention_weights(const Tensor& q, const Tensor& k, bool is_causal) {
   const std::int64_t places = q.size(2);
   const double scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
-  const Tensor later =
-      at::ones({places, places}, q.options().dtype(at::kBool)).triu_(1);
-  return at::matmul(q * scale, k.transpose(2, 3))
-      .masked_fill_(later, -std::numeric_limits<double>::infinity())
-      .softmax(-1);
+  Tensor products = at::matmul(q * scale, k.transpose(2, 3));
+  if (is_causal) {
+    const Tensor later =
+        at::ones({places, places}, q.options().dtype(at::kBool)).triu_(1);
+    products.masked_fill_(later, -std::numeric_limits<double>::infinity());
+  }
+  return products.softmax(-1);
 }
 
 }  // namespace
 
-CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options)
+SelfAttention::SelfAttention(const TransformerOptions& options)
     : heads_(options.heads),
+      is_causal_(options.causal),
       dropout_probability_(options.dropout),
       qkv_(torch::nn::LinearOptions(options.width, 3 * options.width)
                .bias(options.bias)),
@@ -49,11 +52,11 @@ CausalSelfAttention::CausalSelfAttention(const TransformerOptions& options)
   register_module("dropout", dropout_);
 }
 
-bool CausalSelfAttention::drops(const Pass& pass) const {
+bool SelfAttention::drops(const Pass& pass) const {
   return dropout_probability_ > 0 && pass.training && is_training();
 }
 
-Tensors CausalSelfAttention::forward(const Tensors& inputs, const Pass& pass) {
+Tensors SelfAttention::forward(const Tensors& inputs, const Pass& pass) {
   const Tensor& x = inputs.front();  // [N, T, C]
   // Parts of the last dimension: their gradients are joined with one copy.
   const std::vector<Tensor> parts = qkv_(x).chunk(3, -1);
@@ -63,7 +66,7 @@ Tensors CausalSelfAttention::forward(const Tensors& inputs, const Pass& pass) {
   Tensor mixed;
   if (drops(pass)) {
     // LibTorch's own would draw its mask from the process-wide generator.
-    const Tensor weights = causal_weights(q, k);
+    const Tensor weights = attention_weights(q, k, is_causal_);
     mixed = at::matmul(
         weights_dropout_
             ->forward({weights}, member_pass(pass, "weights_dropout"))
@@ -71,8 +74,7 @@ Tensors CausalSelfAttention::forward(const Tensors& inputs, const Pass& pass) {
         v);
   } else {
     mixed = at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{},
-                                             /*dropout_p=*/0.0,
-                                             /*is_causal=*/true);
+                                             /*dropout_p=*/0.0, is_causal_);
   }
   const Tensor joined = mixed.transpose(1, 2).reshape(x.sizes());
   return dropout_->forward({projection_(joined)}, member_pass(pass, "dropout"));

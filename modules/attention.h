@@ -16,21 +16,23 @@ struct TransformerOptions {
   double dropout = 0;
   bool bias = true;       ///< of linear layers and norms
   bool tanh_gelu = true;  ///< GELU by its tanh approximation
+  bool causal = true;     ///< place t sees places 0 to t; else all places
+  double norm_epsilon = 1e-5;
 };
 
-/// Causal self-attention: [N, T, C] -> [N, T, C], place t sees places 0 to t.
-/// Several heads, scaled dot products (Vaswani et al. 2017, arXiv:1706.03762,
-/// section 3.2), then a linear layer. Dropout of the attention weights and of
-/// the output.
-class CausalSelfAttention final : public Layer {
+/// Self-attention: [N, T, C] -> [N, T, C]. Several heads, scaled dot products
+/// (Vaswani et al. 2017, arXiv:1706.03762, section 3.2), then a linear layer.
+/// Dropout of the attention weights and of the output.
+class SelfAttention final : public Layer {
  public:
-  explicit CausalSelfAttention(const TransformerOptions& options);
+  explicit SelfAttention(const TransformerOptions& options);
   Tensors forward(const Tensors& inputs, const Pass& pass) override;
 
  private:
   bool drops(const Pass& pass) const;
 
   std::int64_t heads_;
+  bool is_causal_;
   double dropout_probability_;
   torch::nn::Linear qkv_;
   torch::nn::Linear projection_;

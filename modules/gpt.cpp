@@ -59,10 +59,7 @@ struct GptOptions {
                {{"gelu_tanh", true}, {"gelu", false}},
                {.text = "activation of the MLP: GELU, as is or by its tanh "
                         "approximation"});
-    if (transformer.width % transformer.heads != 0) {
-      fields.reject("width", fmt::format("{} is no multiple of heads = {}",
-                                         transformer.width, transformer.heads));
-    }
+    check_heads(transformer, fields);
   }
 };
 
@@ -135,20 +132,13 @@ class VocabularyLayer final : public Layer {
   torch::nn::Linear vocabulary_ = nullptr;
 };
 
-/// Multiply-adds for a text: as ModelBuilder counts, a norm's element twice and
-/// what another step reads once. The products of attention are counted whole,
-/// masked half included.
+/// Multiply-adds for a text, as transformer_flops() counts.
 struct Costs {
   double places;
   double width;
   double vocabulary;
 
   double embeddings() const { return 2 * places * width; }
-  double layer() const {
-    const double products = 12 * width * width + 2 * places * width;
-    const double others = 2 * 2 * width + 4 * width + 2 * width;
-    return places * (products + others);
-  }
   double last() const { return places * (width * vocabulary + 2 * width); }
 };
 
@@ -192,7 +182,7 @@ LayerSpec transformer_layer(const GptOptions& options,
           [parts, depth = options.layers] {
             return std::make_shared<TransformerLayer>(parts, depth);
           },
-      .flops = costs_of(options, sample).layer(),
+      .flops = transformer_flops(sample.shape[0], parts.width),
       .output = {sample.shape[0], parts.width}};
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/gelu.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/relu.h>
@@ -12,10 +13,12 @@
 #include <fmt/ranges.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
 #include "lib/base/error.h"
 #include "lib/tensors/pooling.h"
+#include "modules/transformer.h"
 
 namespace sluice {
 namespace {
@@ -30,6 +33,8 @@ UnaryFunction function_of(Activation activation) {
       return [](const Tensor& x) { return at::leaky_relu(x, 0.01); };
     case Activation::tanh:
       return [](const Tensor& x) { return at::tanh(x); };
+    case Activation::gelu:
+      return [](const Tensor& x) { return at::gelu(x); };
   }
   throw InternalError("no activation {}", static_cast<int>(activation));
 }
@@ -52,8 +57,9 @@ std::int64_t positions(std::int64_t extent, const SlidingWindow& window) {
 
 }  // namespace
 
-ModelBuilder::ModelBuilder(const SampleSpec& sample) : shape_(sample.shape) {
-  if (sample.is_text)
+ModelBuilder::ModelBuilder(const SampleSpec& sample, Texts texts)
+    : shape_(sample.shape) {
+  if (sample.is_text && texts == Texts::refused)
     throw UserError("this model takes images or vectors, the data are text");
   bool is_sample = shape_.size() == 1 || shape_.size() == 3;
   for (const std::int64_t size : shape_) is_sample = is_sample && size > 0;
@@ -67,7 +73,7 @@ ModelBuilder::ModelBuilder(const SampleSpec& sample) : shape_(sample.shape) {
 }
 
 ModelBuilder& ModelBuilder::entry() {
-  model_.layers.emplace_back();
+  model_.layers.emplace_back().output = shape_;
   parts_.emplace_back();
   requests_.emplace_back();
   return *this;
@@ -84,14 +90,15 @@ ModelBuilder& ModelBuilder::flatten() {
 }
 
 ModelBuilder& ModelBuilder::linear(std::int64_t outputs) {
-  SLUICE_CHECK(shape_.size() == 1, "linear on [{}]", fmt::join(shape_, ", "));
+  SLUICE_CHECK(shape_.size() <= 2, "linear on [{}]", fmt::join(shape_, ", "));
   remember([outputs](ModelBuilder& builder, std::int64_t) {
     builder.linear(outputs);
   });
-  const std::int64_t inputs = shape_.front();
-  shape_ = {outputs};
+  const std::int64_t inputs = shape_.back();
+  shape_.back() = outputs;
   step(fmt::format("linear {}->{}", inputs, outputs),
-       static_cast<double>(inputs * outputs), [inputs, outputs](Chain& chain) {
+       static_cast<double>(inputs * elements()),
+       [inputs, outputs](Chain& chain) {
          chain.add("linear", torch::nn::Linear(inputs, outputs));
        });
   return *this;
@@ -129,6 +136,28 @@ ModelBuilder& ModelBuilder::norm() {
       chain.add("norm", torch::nn::BatchNorm2d(channels));
     }
   });
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::layer_norm() {
+  remember([](ModelBuilder& builder, std::int64_t) { builder.layer_norm(); });
+  step("layer norm", 2.0 * static_cast<double>(elements()),
+       [width = shape_.back()](Chain& chain) {
+         chain.add("layer_norm",
+                   std::make_shared<LayerNorm>(width, /*bias=*/true));
+       });
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::embedding(std::int64_t width) {
+  SLUICE_CHECK(model_.sample.is_text && shape_.size() == 1,
+               "an embedding of [{}]", fmt::join(shape_, ", "));
+  shape_.push_back(width);
+  step(fmt::format("embedding {}->{}", model_.sample.classes, width),
+       static_cast<double>(elements()),
+       [vocabulary = model_.sample.classes, width](Chain& chain) {
+         chain.add("embedding", torch::nn::Embedding(vocabulary, width));
+       });
   return *this;
 }
 
@@ -184,8 +213,19 @@ ModelBuilder& ModelBuilder::layer(LayerSpec layer) {
   return *this;
 }
 
+bool ModelBuilder::fits(const SlidingWindow& window) const {
+  return shape_.size() == 3 && positions(shape_[1], window) > 0 &&
+         positions(shape_[2], window) > 0;
+}
+
+SampleShape ModelBuilder::target() const {
+  const SampleSpec& sample = model_.sample;
+  if (sample.is_text) return {sample.shape[0], sample.classes};
+  return {sample.classes};
+}
+
 Model ModelBuilder::finish() {
-  SLUICE_CHECK(shape_ == SampleShape{model_.sample.classes},
+  SLUICE_CHECK(shape_ == target(),
                "the model ends in [{}] instead of {} classes",
                fmt::join(shape_, ", "), model_.sample.classes);
   for (std::size_t i = 0; i < parts_.size(); ++i)
@@ -196,6 +236,7 @@ Model ModelBuilder::finish() {
 
 LayerSpec ModelBuilder::finished(std::size_t entry) const {
   LayerSpec layer = model_.layers[entry];
+  if (layer.name.empty()) layer.name = "no weights";
   layer.make = [parts = parts_[entry]] {
     auto chain = std::make_shared<Chain>();
     for (const Part& part : parts) part(*chain);
@@ -226,15 +267,13 @@ void ModelBuilder::step(std::string_view name, double flops, Part part) {
 }
 
 void ModelBuilder::slide(std::int64_t channels, const SlidingWindow& window) {
-  const bool is_map = shape_.size() == 3;
-  const std::int64_t height = is_map ? positions(shape_[1], window) : 0;
-  const std::int64_t width = is_map ? positions(shape_[2], window) : 0;
-  if (height == 0 || width == 0) {
+  if (!fits(window)) {
     throw UserError("layer {}: a {}x{} window does not fit on [{}]",
                     model_.layers.size() - 1, window.size, window.size,
                     fmt::join(shape_, ", "));
   }
-  shape_ = {channels, height, width};
+  shape_ = {channels, positions(shape_[1], window),
+            positions(shape_[2], window)};
 }
 
 std::int64_t ModelBuilder::elements() const {

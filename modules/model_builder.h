@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-enum class Activation : std::uint8_t { relu, leaky_relu, tanh };
+enum class Activation : std::uint8_t { relu, leaky_relu, tanh, gelu };
 
 /// A square window that slides over a map; nothing of the map's rest that it
 /// doesn't fill is seen.
@@ -24,24 +24,33 @@ struct SlidingWindow {
 
 enum class Pooling : std::uint8_t { max, average };
 
+/// Whether a model takes texts, [T], whose tokens an embedding makes [T, C].
+enum class Texts : std::uint8_t { refused, taken };
+
 /// Writes a model's list of layers, entry by entry, and keeps count of the
 /// shape and the cost of a sample. An entry is a chain whose members are called
-/// "linear", "conv", "norm" and "dropout", so an entry has at most one of each.
-/// flops counts a multiply-add for each weight a product uses, two for each
-/// element of a norm, one for each element that any other step reads.
+/// "linear", "conv", "norm", "layer_norm", "embedding" and "dropout", so an
+/// entry has at most one of each. flops counts a multiply-add for each weight a
+/// product uses, two for each element of a norm, one for each element that any
+/// other step reads.
 class ModelBuilder {
  public:
-  /// Throws UserError for a text.
-  explicit ModelBuilder(const SampleSpec& sample);
+  /// Throws UserError for a text that is refused.
+  explicit ModelBuilder(const SampleSpec& sample, Texts texts = Texts::refused);
 
   /// Begins an entry; every other call adds to the last one.
   ModelBuilder& entry();
   /// [C, H, W] -> [C H W]; nothing for a flat shape.
   ModelBuilder& flatten();
+  /// Of a text at every place.
   ModelBuilder& linear(std::int64_t outputs);
   ModelBuilder& conv(std::int64_t channels, SlidingWindow window);
   /// BatchNorm of the shape at hand.
   ModelBuilder& norm();
+  /// LayerNorm over the last dimension of [C] or [T, C].
+  ModelBuilder& layer_norm();
+  /// Tokens [T] -> [T, width].
+  ModelBuilder& embedding(std::int64_t width);
   ModelBuilder& activation(Activation activation);
   ModelBuilder& pool(Pooling pooling, SlidingWindow window);
   /// [C, H, W] -> [C], the mean over all pixels.
@@ -54,7 +63,12 @@ class ModelBuilder {
   /// Shape of a sample after the layers added so far.
   const SampleShape& shape() const { return shape_; }
 
-  /// The model, whose last output must be [classes].
+  /// Whether the window fits on the map at hand.
+  bool fits(const SlidingWindow& window) const;
+  /// What the last entry must give: [classes], of texts [T, classes].
+  SampleShape target() const;
+
+  /// The model, whose last output must be target().
   Model finish();
 
  private:

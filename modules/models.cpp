@@ -4,7 +4,8 @@
 
 namespace sluice {
 
-// Each in the file of its name.
+// Each in the file of its name; resnet20 to 110 in resnet.cpp, resnet18 to 50
+// in deep_resnet.cpp.
 MakeModel mlp(Fields& options);
 MakeModel conv3(Fields& options);
 MakeModel small_conv(Fields& options);
@@ -15,8 +16,15 @@ MakeModel resnet20(Fields& options);
 MakeModel resnet32(Fields& options);
 MakeModel resnet56(Fields& options);
 MakeModel resnet110(Fields& options);
+MakeModel resnet18(Fields& options);
+MakeModel resnet34(Fields& options);
+MakeModel resnet50(Fields& options);
+MakeModel vit(Fields& options);
+MakeModel mlp_mixer(Fields& options);
 MakeModel gpt(Fields& options);
+MakeModel lstm(Fields& options);
 MakeModel ff_mlp(Fields& options);
+MakeModel listed_layers(Fields& options);
 
 std::span<const ModelRow> models() {
   static constexpr std::array kRows = {
@@ -47,9 +55,28 @@ std::span<const ModelRow> models() {
       ModelRow{"resnet32", "resnet of depth 32", resnet32},
       ModelRow{"resnet56", "resnet of depth 56", resnet56},
       ModelRow{"resnet110", "resnet of depth 110", resnet110},
+      ModelRow{"resnet18",
+               "residual network of 18 layers, for images of 32, 64 or 224 "
+               "pixels (He et al. 2016, arXiv:1512.03385)",
+               resnet18},
+      ModelRow{"resnet34", "the same of 34 layers", resnet34},
+      ModelRow{"resnet50", "the same of 50 layers, with bottlenecks", resnet50},
+      ModelRow{"vit",
+               "Vision Transformer on patches of an image (Dosovitskiy et al. "
+               "2021, arXiv:2010.11929)",
+               vit},
+      ModelRow{
+          "mlp_mixer",
+          "MLPs that mix places and channels of patches (Tolstikhin et al. "
+          "2021, arXiv:2105.01601)",
+          mlp_mixer},
       ModelRow{"gpt",
                "Transformer language model in the style of GPT-2, for texts",
                gpt},
+      ModelRow{"lstm", "recurrent language model, for texts", lstm},
+      ModelRow{"layers",
+               "layers listed in the config, a table [[model.layer]] each",
+               listed_layers},
   };
   return kRows;
 }

@@ -1,5 +1,7 @@
 #include "modules/normal_weights.h"
 
+#include <cmath>
+#include <cstdint>
 #include <string>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -25,6 +27,16 @@ void set_normal(at::Tensor weight, double deviation, std::uint64_t key) {
 }
 
 }  // namespace
+
+double fan_out_deviation(std::string_view /*name*/, const at::Tensor& kernel) {
+  const std::int64_t fan_out = kernel.size(0) * kernel.size(2) * kernel.size(3);
+  return std::sqrt(2.0 / static_cast<double>(fan_out));
+}
+
+double fan_in_deviation(std::string_view /*name*/, const at::Tensor& weight) {
+  const std::int64_t fan_in = weight.numel() / weight.size(0);
+  return std::sqrt(1.0 / static_cast<double>(fan_in));
+}
 
 void initialise_normal(torch::nn::Module& module, std::uint64_t key,
                        const Deviation& deviation) {

@@ -13,6 +13,13 @@ namespace sluice {
 using Deviation =
     std::function<double(std::string_view name, const at::Tensor& weight)>;
 
+/// sqrt(2 / fan out) of a kernel [out, in, height, width]: He et al. 2015,
+/// arXiv:1502.01852.
+double fan_out_deviation(std::string_view name, const at::Tensor& kernel);
+/// sqrt(1 / fan in) of a weight [out, in, ...]: LeCun et al. 1998, Efficient
+/// BackProp, section 4.6.
+double fan_in_deviation(std::string_view name, const at::Tensor& weight);
+
 /// Draws the weights of two or more dimensions from a normal distribution with
 /// mean 0, each with a generator of its own (key and name); vectors called
 /// "weight" (of norms) are 1, other vectors 0.

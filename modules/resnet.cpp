@@ -6,7 +6,6 @@
 // second row, and zeros for the new channels. Weights of convolutions are
 // normal with deviation sqrt(2 / fan out) (He et al. 2015, arXiv:1502.01852).
 // Entries of the list: the first convolution, each residual block, the rest.
-#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -29,12 +28,6 @@ namespace {
 using at::Tensor;
 using torch::nn::BatchNorm2d;
 using torch::nn::Conv2d;
-
-/// `kernel` is [out, in, height, width].
-double fan_out_deviation(std::string_view /*name*/, const Tensor& kernel) {
-  const std::int64_t fan_out = kernel.size(0) * kernel.size(2) * kernel.size(3);
-  return std::sqrt(2.0 / static_cast<double>(fan_out));
-}
 
 Conv2d convolution(std::int64_t inputs, std::int64_t outputs,
                    std::int64_t stride = 1) {

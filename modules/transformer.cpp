@@ -6,6 +6,7 @@
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 #include <torch/nn/modules/linear.h>
 
 #include "modules/normal_weights.h"
@@ -31,21 +32,39 @@ std::shared_ptr<Chain> make_mlp(const TransformerOptions& options) {
 
 }  // namespace
 
-LayerNorm::LayerNorm(std::int64_t width, bool bias)
-    : width_(width), weight_(register_parameter("weight", at::ones({width}))) {
+LayerNorm::LayerNorm(std::int64_t width, bool bias, double epsilon)
+    : width_(width),
+      epsilon_(epsilon),
+      weight_(register_parameter("weight", at::ones({width}))) {
   if (bias) bias_ = register_parameter("bias", at::zeros({width}));
 }
 
 Tensor LayerNorm::forward(const Tensor& x) {
-  return at::layer_norm(x, {width_}, weight_, bias_);
+  return at::layer_norm(x, {width_}, weight_, bias_, epsilon_);
+}
+
+void check_heads(const TransformerOptions& options, const Fields& fields) {
+  if (options.width % options.heads == 0) return;
+  fields.reject("width", fmt::format("{} is no multiple of heads = {}",
+                                     options.width, options.heads));
+}
+
+double transformer_flops(std::int64_t places, std::int64_t width) {
+  const auto t = static_cast<double>(places);
+  const auto c = static_cast<double>(width);
+  const double products = 12 * c * c + 2 * t * c;
+  const double others = 2 * 2 * c + 4 * c + 2 * c;
+  return t * (products + others);
 }
 
 TransformerLayer::TransformerLayer(const TransformerOptions& options,
                                    std::int64_t depth)
     : depth_(depth),
-      norm1_(std::make_shared<LayerNorm>(options.width, options.bias)),
-      attention_(std::make_shared<CausalSelfAttention>(options)),
-      norm2_(std::make_shared<LayerNorm>(options.width, options.bias)),
+      norm1_(std::make_shared<LayerNorm>(options.width, options.bias,
+                                         options.norm_epsilon)),
+      attention_(std::make_shared<SelfAttention>(options)),
+      norm2_(std::make_shared<LayerNorm>(options.width, options.bias,
+                                         options.norm_epsilon)),
       mlp_(make_mlp(options)) {
   register_module("norm1", norm1_);
   register_module("attention", attention_);
@@ -65,7 +84,7 @@ Tensors TransformerLayer::forward(const Tensors& inputs, const Pass& pass) {
 
 void TransformerLayer::initialise(std::uint64_t key) {
   initialise_normal(*this, key, [this](std::string_view name, const Tensor&) {
-    const bool is_residual = name.ends_with("projection.weight");
+    const bool is_residual = depth_ > 0 && name.ends_with("projection.weight");
     return is_residual ? 0.02 / std::sqrt(2.0 * static_cast<double>(depth_))
                        : 0.02;
   });

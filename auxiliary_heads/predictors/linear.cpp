@@ -1,7 +1,7 @@
 // Linear layers with ReLU, the last one bare: on flat features, and on texts
-// place by place. An input of another shape than the output is flattened. The
-// label, one-hot, goes through a matrix of its own and is added to the first
-// layer's output.
+// and tokens of images place by place. An input of another shape than the
+// output is flattened. The label, one-hot, goes through a matrix of its own and
+// is added to the first layer's output.
 #include <ATen/ATen.h>
 #include <c10/util/accumulate.h>
 #include <fmt/format.h>
@@ -37,12 +37,18 @@ class LinearPredictor final : public Predictor {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       if (i > 0) x = at::relu(x);
       x = layers_[i]->forward(x);
-      if (i == 0 && label_) x = x + of_labels(label_, labels);
+      if (i == 0 && label_) x = x + label_for(x, labels);
     }
     return x;
   }
 
  private:
+  /// A text has a label for each place of x, an image one for all.
+  at::Tensor label_for(const at::Tensor& x, const at::Tensor& labels) {
+    const at::Tensor found = of_labels(label_, labels);
+    return found.dim() < x.dim() ? found.unsqueeze(1) : found;
+  }
+
   bool flattens_;
   std::vector<torch::nn::Linear> layers_;
   torch::nn::Linear label_ = nullptr;

@@ -289,7 +289,7 @@ Evaluation Network::evaluate(const at::Tensor& inputs,
   check_labels(labels, inputs.size(0));
   const at::NoGradGuard no_grad;
   Evaluation evaluation;
-  evaluation.add(experiment_.loss, forward(inputs), labels);
+  evaluation.add(experiment_.loss.evaluation, forward(inputs), labels);
   return evaluation;
 }
 

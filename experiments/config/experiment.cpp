@@ -737,7 +737,7 @@ BoundarySite site_of(const Experiment& experiment, int block) {
   site.features =
       experiment.model.layers.at(static_cast<std::size_t>(range.last)).output;
   site.classes = experiment.model.sample.classes;
-  site.loss = experiment.loss;
+  site.loss = experiment.loss.training;
   site.seed = experiment.seed;
   site.model = &experiment.model;
   return site;

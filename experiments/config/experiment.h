@@ -36,7 +36,7 @@ struct Experiment : Settings {
   std::shared_ptr<const DataSet> data;  ///< nullptr: batches are fed in
   Model model;
   Partition ranges;
-  Loss loss;
+  RunLoss loss;
   std::vector<PolicyRow> policies;  ///< that a boundary may name
   std::vector<Boundaries> phases;   ///< of the timetable
   std::vector<std::int64_t> accumulate_by_phase;

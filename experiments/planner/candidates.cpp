@@ -25,6 +25,12 @@ ConfigNode text_node(std::string text) {
   return {.value = std::move(text), .origin = {.file = "sluice plan"}};
 }
 
+/// Whether its layers pass tokens of an image, [T, C], as those of ViT do.
+bool has_image_tokens(const Model& model) {
+  return !model.sample.is_text && !model.trains_on_pairs &&
+         model.layers.front().output.size() == 2;
+}
+
 /// With what this model needs on this model.
 ConfigNode boundary_of(const std::string& policy, const Model& model) {
   ConfigNode table;
@@ -33,6 +39,8 @@ ConfigNode boundary_of(const std::string& policy, const Model& model) {
     table.set("statistics", text_node("forward"));
   if (policy == "local_loss" && model.sample.is_text)
     table.set_path("head.name", text_node("vocabulary"));
+  if (policy == "local_loss" && has_image_tokens(model))
+    table.set_path("head.name", text_node("linear"));
   if (policy == "local_loss" && model.trains_on_pairs)
     table.set_path("head.name", text_node("forward_forward"));
   return table;

@@ -113,7 +113,7 @@ std::vector<std::shared_ptr<Lower>> lowers_of(const Experiment& experiment,
   if (block == experiment.blocks())
     return std::vector<std::shared_ptr<Lower>>(
         experiment.phases.size(),
-        std::shared_ptr<Lower>(make_top_loss(experiment.loss)));
+        std::shared_ptr<Lower>(make_top_loss(experiment.loss.training)));
   return ends_of<Lower>(experiment, block,
                         [](const MakeBoundary& make, const BoundarySite& site) {
                           return std::shared_ptr<Lower>(make.lower(site));
@@ -143,7 +143,7 @@ SeatSettings settings_of(const Experiment& experiment, int block,
       .evaluation_batches = experiment.length.evaluation_batches,
       .validation_batches = experiment.validation_batches,
       .training_batches = experiment.training_batches,
-      .loss = experiment.loss,
+      .loss = experiment.loss.evaluation,
       .checkpoint_folder = checkpoint_folder,
       .optimizer = by_block(experiment.optimizers, block),
       .replicas = experiment.replicas.kind,
@@ -312,7 +312,7 @@ std::shared_ptr<Observer> make_probe(const Experiment& experiment,
                                      experiment.seed, experiment.memory_format),
                  .training = training_source(experiment),
                  .sink = std::move(sink),
-                 .loss = experiment.loss,
+                 .loss = experiment.loss.training,
                  .precision = experiment.precision,
                  .memory_format = experiment.memory_format});
 }

@@ -65,8 +65,8 @@ Evaluation evaluate(const Experiment& experiment, const std::string& weights,
   Evaluation evaluation;
   for (std::int64_t t = 0; t < source.batches_per_epoch(); ++t) {
     const Batch batch = source.batch(t);
-    evaluation.add(experiment.loss, logits_of(whole, experiment, batch),
-                   batch.labels);
+    evaluation.add(experiment.loss.evaluation,
+                   logits_of(whole, experiment, batch), batch.labels);
   }
   return evaluation;
 }

@@ -12,13 +12,12 @@
 namespace sluice {
 namespace {
 
-Loss cross_entropy(Fields& options) {
-  double label_smoothing = 0;
-  options.key("label_smoothing", label_smoothing,
-              {.text = "share of the target that is spread evenly over all "
-                       "classes",
-               .min = 0,
-               .max = 1});
+/// Training and evaluation have the same one.
+RunLoss everywhere(Loss loss) {
+  return {.training = loss, .evaluation = loss};
+}
+
+Loss smoothed_cross_entropy(double label_smoothing) {
   return
       [label_smoothing](const at::Tensor& outputs, const at::Tensor& labels) {
         constexpr std::int64_t kNoIgnoredLabel = -100;
@@ -28,42 +27,58 @@ Loss cross_entropy(Fields& options) {
       };
 }
 
+/// Evaluations are not smoothed, so that runs with different smoothing can be
+/// compared by their test loss.
+RunLoss cross_entropy(Fields& options) {
+  double label_smoothing = 0;
+  options.key("label_smoothing", label_smoothing,
+              {.text = "share of the target that is spread evenly over all "
+                       "classes, in training; evaluations report the loss "
+                       "without it",
+               .min = 0,
+               .max = 1});
+  return {.training = smoothed_cross_entropy(label_smoothing),
+          .evaluation = smoothed_cross_entropy(0)};
+}
+
 /// The mean over samples and classes, as LibTorch's mse_loss: with 10 classes
 /// a tenth of the squared distance.
-Loss mean_squared_error(Fields&) {
-  return [](const at::Tensor& outputs, const at::Tensor& labels) {
+RunLoss mean_squared_error(Fields&) {
+  return everywhere([](const at::Tensor& outputs, const at::Tensor& labels) {
     const at::Tensor targets =
         at::one_hot(labels, outputs.size(-1)).to(outputs.scalar_type());
     return at::mse_loss(outputs, targets);
-  };
+  });
 }
 
 /// Forward-Forward (Hinton 2022, arXiv:2212.13345). outputs [N, V]: the
 /// goodness of V variants of each sample, labels: which one is right.
-Loss goodness(Fields& options) {
+RunLoss goodness(Fields& options) {
   double threshold = 1;
   options.key(
       "threshold", threshold,
       {.text = "goodness that the right variant shall exceed and the others "
                "stay below; with ff_mlp, about the width of a layer"});
-  return [threshold](const at::Tensor& outputs, const at::Tensor& labels) {
-    const at::Tensor is_right =
-        at::one_hot(labels, outputs.size(1)).to(at::kBool);
-    const at::Tensor excess = outputs - threshold;
-    const at::Tensor costs =
-        at::softplus(at::where(is_right, -excess, excess));  // [N, V]
-    const at::Tensor right = costs.masked_fill(~is_right, 0).sum(1);
-    const at::Tensor wrong = costs.masked_fill(is_right, 0).sum(1);
-    const auto others = static_cast<double>(outputs.size(1) - 1);
-    return (right + wrong / others).mean();
-  };
+  return everywhere(
+      [threshold](const at::Tensor& outputs, const at::Tensor& labels) {
+        const at::Tensor is_right =
+            at::one_hot(labels, outputs.size(1)).to(at::kBool);
+        const at::Tensor excess = outputs - threshold;
+        const at::Tensor costs =
+            at::softplus(at::where(is_right, -excess, excess));  // [N, V]
+        const at::Tensor right = costs.masked_fill(~is_right, 0).sum(1);
+        const at::Tensor wrong = costs.masked_fill(is_right, 0).sum(1);
+        const auto others = static_cast<double>(outputs.size(1) - 1);
+        return (right + wrong / others).mean();
+      });
 }
 
 }  // namespace
 
 std::span<const LossRow> losses() {
   static constexpr std::array kRows = {
-      LossRow{"cross_entropy", "softmax cross entropy, optionally smoothed",
+      LossRow{"cross_entropy",
+              "softmax cross entropy; label_smoothing for the training alone",
               cross_entropy},
       LossRow{"mean_squared_error",
               "squared distance to the one-hot label, mean over samples and "

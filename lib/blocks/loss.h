@@ -17,7 +17,13 @@ namespace sluice {
 using Loss = std::function<at::Tensor(const at::Tensor& outputs,
                                       const at::Tensor& labels)>;
 
-using ConfigureLoss = Loss (*)(Fields& options);
+/// The loss of a run, twice.
+struct RunLoss {
+  Loss training = {};    ///< of the last block and of heads that classify
+  Loss evaluation = {};  ///< what evaluations report: without label smoothing
+};
+
+using ConfigureLoss = RunLoss (*)(Fields& options);
 using LossRow = Row<ConfigureLoss>;
 
 /// A new loss is one function and one row.

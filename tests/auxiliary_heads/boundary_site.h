@@ -14,7 +14,7 @@ namespace sluice {
 
 inline Loss cross_entropy_loss() {
   Fields none(nullptr, "loss");
-  return find_row(losses(), "cross_entropy", "loss").make(none);
+  return find_row(losses(), "cross_entropy", "loss").make(none).training;
 }
 
 inline BoundarySite site_of(SampleShape features, std::int64_t classes = 3) {

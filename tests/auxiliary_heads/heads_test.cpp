@@ -145,6 +145,39 @@ TEST(Heads, OfTextsRefusesImagesAndFlatFeatures) {
   expect_refused("vocabulary", {8, 5, 4}, "[T, C]");
 }
 
+/// Features of a model of images whose layers pass tokens.
+BoundarySite site_of_tokens(const SampleShape& features) {
+  static const Model model{.layers = {},
+                           .sample = {.shape = {3, 8, 8}, .classes = 3}};
+  BoundarySite site = site_of(features);
+  site.model = &model;
+  return site;
+}
+
+TEST(Heads, OfTextsRefuseTokensOfImagesAndNameTheHeadForThem) {
+  for (const char* head : {"vocabulary", "conv"}) {
+    try {
+      make_head(head, site_of_tokens({7, 8}));
+      FAIL() << head << ": no error";
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("there is the head 'linear'"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST(LinearHead, ClassifiesTheMeanOfAnImagesTokens) {
+  const auto head = make_head("linear", site_of_tokens({7, 8}));
+  const at::Tensor tokens = features_of({7, 8});
+  const auto parameters = head->named_parameters();
+  const at::Tensor logits =
+      at::addmm(parameters["classifier.bias"], tokens.detach().mean(1),
+                parameters["classifier.weight"].t());
+  const HeadResult result = head->forward({tokens}, {.labels = six_labels()});
+  EXPECT_TRUE(at::equal(result.logits, logits));
+}
+
 TEST(LinearHead, IsTheLossOfALinearClassifier) {
   const BoundarySite site = site_of({5});
   const auto head = make_head("linear", site);

@@ -37,14 +37,15 @@ const Model& model() {
 
 BoundarySite site() {
   Fields none(nullptr, "loss");
-  return {.block = 1,
-          .blocks = 2,
-          .layer = 0,
-          .features = model().layers[0].output,
-          .classes = 10,
-          .loss = find_row(losses(), "cross_entropy", "loss").make(none),
-          .seed = 1,
-          .model = &model()};
+  return {
+      .block = 1,
+      .blocks = 2,
+      .layer = 0,
+      .features = model().layers[0].output,
+      .classes = 10,
+      .loss = find_row(losses(), "cross_entropy", "loss").make(none).training,
+      .seed = 1,
+      .model = &model()};
 }
 
 class Step {

@@ -188,11 +188,11 @@ TEST(Gpt, EvaluationDropsNothing) {
 
 TEST(Attention, WrittenOutComputesWhatLibTorchsComputes) {
   // A probability so small that nothing is dropped takes the other way.
-  CausalSelfAttention fused({.width = 16, .heads = 2, .dropout = 0});
-  CausalSelfAttention written({.width = 16, .heads = 2, .dropout = 1e-12});
+  SelfAttention fused({.width = 16, .heads = 2, .dropout = 0});
+  SelfAttention written({.width = 16, .heads = 2, .dropout = 1e-12});
   fused.initialise(3);
   written.initialise(3);
-  const auto run = [](CausalSelfAttention& attention) {
+  const auto run = [](SelfAttention& attention) {
     const at::Tensor x =
         at::randn({2, 9, 16}, Pass{}.generator("x")).requires_grad_();
     const at::Tensor y = attention.forward({x}, {}).at(0);
@@ -208,7 +208,7 @@ TEST(Attention, WrittenOutComputesWhatLibTorchsComputes) {
 TEST(Attention, ItsWeightsAreDroppedToo) {
   // A single place attends to itself with weight 1: what is not the output's
   // dropout shows as a whole head that is missing before the projection.
-  CausalSelfAttention attention({.width = 16, .heads = 2, .dropout = 0.5});
+  SelfAttention attention({.width = 16, .heads = 2, .dropout = 0.5});
   attention.initialise(3);
   const auto parameters = attention.named_parameters();
   parameters["projection.weight"].detach().fill_(1);

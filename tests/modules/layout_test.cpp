@@ -44,7 +44,11 @@ INSTANTIATE_TEST_SUITE_P(
     Models, LayerLayout,
     testing::Values(Case{"conv3"}, Case{"small_conv"},
                     Case{"small_conv", table({{"batch_norm", true}})},
-                    Case{"resnet20"}, Case{"vgg8b"},
+                    Case{"resnet20"},
+                    Case{"resnet18", table({{"width", std::int64_t{8}}})},
+                    Case{"resnet50", table({{"width", std::int64_t{4}},
+                                            {"stem", std::int64_t{64}}})},
+                    Case{"vgg8b"},
                     Case{"vgg8b", table({{"head_before_pool", false}})}));
 
 }  // namespace sluice::layer_layout_test

@@ -35,6 +35,12 @@ class PlainModel : public torch::nn::Module {
     return module;
   }
 
+  /// Registers it as "layers.<layer>.<name>".
+  at::Tensor add_parameter(std::int64_t layer, const std::string& name,
+                           const at::Tensor& value) {
+    return entry(layer, name).register_parameter(name, value);
+  }
+
  private:
   torch::nn::Module& entry(std::int64_t layer, const std::string& name);
   static std::string last_part(const std::string& name);

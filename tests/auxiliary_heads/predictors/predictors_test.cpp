@@ -62,6 +62,17 @@ TEST(Predictors, OfGradientsBeginAtZeroThoseOfFeaturesDont) {
   }
 }
 
+/// Tokens of images have features [N, T, C] and a label a sample.
+TEST(Predictors, OfGradientsTellEveryTokenOfAnImageItsLabel) {
+  const auto told = predictor(configure_synthesizer, {7, 5});
+  for (at::Tensor& parameter : told->parameters())
+    parameter.detach().fill_(0.1);
+  const at::Tensor tokens = features_of({1, 5}).detach().expand({6, 7, 5});
+  const at::Tensor found = told->forward(tokens, six_labels(), {});
+  EXPECT_EQ(found.sizes(), tokens.sizes());
+  EXPECT_TRUE(at::allclose(found.select(1, 0), found.select(1, 6)));
+}
+
 /// Pairs, of models that train on them, have features [N, 2, C].
 TEST(Predictors, OfGradientsKeepTheShapeOfPairs) {
   const at::Tensor pairs = features_of({2, 5}).detach();

@@ -11,7 +11,7 @@ namespace sluice::evaluation_test {
 
 Loss cross_entropy() {
   Fields none(nullptr, "loss");
-  return find_row(losses(), "cross_entropy", "loss").make(none);
+  return find_row(losses(), "cross_entropy", "loss").make(none).training;
 }
 
 TEST(Evaluation, CountsEverySampleOnceWhateverTheBatches) {

@@ -3,17 +3,24 @@
 #include <cmath>
 #include <string>
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/nn/functional/loss.h>
 
 #include "lib/base/error.h"
+#include "lib/blocks/layer.h"
 
 namespace sluice::loss_test {
 
-Loss make_loss(std::string_view name, const ConfigNode& options = {}) {
+RunLoss make_run_loss(std::string_view name, const ConfigNode& options = {}) {
   Fields fields(&options, "loss");
-  Loss loss = find_row(losses(), name, "loss").make(fields);
+  RunLoss loss = find_row(losses(), name, "loss").make(fields);
   fields.finish();
   return loss;
+}
+
+Loss make_loss(std::string_view name, const ConfigNode& options = {}) {
+  return make_run_loss(name, options).training;
 }
 
 ConfigNode smoothing(double value) {
@@ -44,6 +51,26 @@ TEST(CrossEntropy, SmoothingSpreadsItsShareOverAllClasses) {
   const double expected = 0.9 * std::log(4.0 / 3) + 0.1 * std::log(4.0);
   const Loss loss = make_loss("cross_entropy", smoothing(0.2));
   EXPECT_NEAR(loss(outputs, labels).item<double>(), expected, 1e-6);
+}
+
+TEST(CrossEntropy, SmoothedIsThatOfLibTorchBitForBit) {
+  const at::Tensor outputs = at::randn({6, 5}, Pass{}.generator("outputs"));
+  const at::Tensor labels = at::tensor({0, 4, 2, 2, 1, 3}, at::kLong);
+  const at::Tensor expected = torch::nn::functional::cross_entropy(
+      outputs, labels,
+      torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(0.1));
+  EXPECT_TRUE(at::equal(
+      make_loss("cross_entropy", smoothing(0.1))(outputs, labels), expected));
+}
+
+TEST(CrossEntropy, EvaluationsReportItWithoutSmoothing) {
+  const RunLoss smoothed = make_run_loss("cross_entropy", smoothing(0.2));
+  const at::Tensor plain =
+      make_loss("cross_entropy")(two_outputs(), two_labels());
+  EXPECT_TRUE(
+      at::equal(smoothed.evaluation(two_outputs(), two_labels()), plain));
+  EXPECT_FALSE(
+      at::equal(smoothed.training(two_outputs(), two_labels()), plain));
 }
 
 TEST(CrossEntropy, SmoothingAboveOneIsRefused) {

@@ -388,9 +388,10 @@ std::vector<double> scalar_gradients(const std::string& rule) {
       constexpr double kWeights[] = {2, 3, 5};
       return std::make_shared<Scalar>(kWeights[i]);
     };
-  experiment.loss = [](const at::Tensor& outputs, const at::Tensor&) {
+  experiment.loss.training = [](const at::Tensor& outputs, const at::Tensor&) {
     return outputs.mean();
   };
+  experiment.loss.evaluation = experiment.loss.training;
   const auto row = std::find_if(
       policies().begin(), policies().end(),
       [](const PolicyRow& each) { return each.name == "local_loss"; });
