@@ -106,20 +106,23 @@ std::vector<std::string> those_of(const std::vector<std::string>& overrides,
   return found;
 }
 
-/// The run as it was, which is continued.
-Experiment run_to_resume(const ConfigArguments& config) {
-  return read_experiment(
-      config_of({config.config, those_of(config.overrides, "data")}),
-      data_root());
+/// The run that is continued as it was, but for overrides of these keys.
+Experiment run_but_for(const std::vector<std::string>& keys,
+                       const ConfigArguments& config) {
+  ConfigArguments own = {config.config, {}};
+  for (const std::string& key : keys)
+    for (std::string& text : those_of(config.overrides, key))
+      own.overrides.push_back(std::move(text));
+  return read_experiment(config_of(own), data_root());
 }
 
 /// With what makes the config's replicas take up where the last ones ended.
 ConfigArguments with_replicas_of(const std::string& folder,
                                  ConfigArguments config) {
   const Resumed from = last_checkpoint(folder);
-  const Experiment now = read_experiment(config_of(config), data_root());
+  const Experiment now = run_but_for({"data", "replicas"}, config);
   if (!those_of(config.overrides, "replicas").empty())
-    check_same_policy(run_to_resume(config), now, from);
+    check_same_policy(run_but_for({"data"}, config), now, from);
   for (std::string& text : overrides_for_replicas(now, from))
     config.overrides.push_back(std::move(text));
   return config;
@@ -131,7 +134,7 @@ Experiment experiment_to_resume(const RunArguments& arguments) {
       with_replicas_of(arguments.resume, config_to_resume(arguments));
   const std::vector<std::string> cut = those_of(config.overrides, "blocks");
   if (cut.empty()) return experiment_of(config);
-  const Experiment run = run_to_resume(config);
+  const Experiment run = run_but_for({"data"}, config);
   ConfigNode blocks = {.value = ConfigNode::Table{}};
   for (const std::string& text : cut) apply_override(blocks, text);
   const Partition ranges = partition(*blocks.find("blocks"), run.model);

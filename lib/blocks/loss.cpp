@@ -13,7 +13,7 @@ namespace sluice {
 namespace {
 
 /// Training and evaluation have the same one.
-RunLoss everywhere(Loss loss) {
+RunLoss everywhere(const Loss& loss) {
   return {.training = loss, .evaluation = loss};
 }
 
@@ -43,12 +43,15 @@ RunLoss cross_entropy(Fields& options) {
 
 /// The mean over samples and classes, as LibTorch's mse_loss: with 10 classes
 /// a tenth of the squared distance.
+at::Tensor distance_to_one_hot(const at::Tensor& outputs,
+                               const at::Tensor& labels) {
+  const at::Tensor targets =
+      at::one_hot(labels, outputs.size(-1)).to(outputs.scalar_type());
+  return at::mse_loss(outputs, targets);
+}
+
 RunLoss mean_squared_error(Fields&) {
-  return everywhere([](const at::Tensor& outputs, const at::Tensor& labels) {
-    const at::Tensor targets =
-        at::one_hot(labels, outputs.size(-1)).to(outputs.scalar_type());
-    return at::mse_loss(outputs, targets);
-  });
+  return everywhere(distance_to_one_hot);
 }
 
 /// Forward-Forward (Hinton 2022, arXiv:2212.13345). outputs [N, V]: the

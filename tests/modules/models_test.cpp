@@ -1,5 +1,6 @@
 #include "modules/models.h"
 
+#include <algorithm>
 #include <ostream>
 
 #include <gtest/gtest.h>
@@ -40,11 +41,15 @@ void expect_same(const Outcome& found, const Outcome& expected,
 const Pass kTraining = {.seed = 5, .batch = 3};
 const Pass kEvaluation = {.seed = 5, .batch = 3, .training = false};
 
-TEST_P(ModelContract, EverySplitEqualsTheUndividedNetwork) {
+/// All of small models; of deep ones eight, since those with a block per layer
+/// have every cut.
+TEST_P(ModelContract, SplitsEqualTheUndividedNetwork) {
   const Model model = build(GetParam());
+  const std::int64_t step =
+      std::max<std::int64_t>(1, std::ssize(model.layers) / 8);
   for (const Pass& pass : {kTraining, kEvaluation}) {
     const Outcome expected = run_blocks(model, {0}, pass);
-    for (std::int64_t cut = 1; cut < std::ssize(model.layers); ++cut) {
+    for (std::int64_t cut = 1; cut < std::ssize(model.layers); cut += step) {
       expect_same(run_blocks(model, {0, cut}, pass), expected,
                   "cut at " + std::to_string(cut));
     }

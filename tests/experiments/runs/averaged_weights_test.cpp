@@ -113,10 +113,9 @@ TEST_F(AveragedWeights, AreThoseOfAllBlocksOrOfNone) {
   const Outcome refused = sluice("run " + config + " --dir " + path("one"));
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.text, HasSubstr("the same for all blocks"));
-  const Outcome means = sluice(
-      "run " + config + " --dir " + path("one") +
-      " optimizer.1.average=0 optimizer.average=0.9 'replicas={count = 2, "
-      "policy = \"average\"}'");
+  const Outcome means = sluice("run " + config + " --dir " + path("one") +
+                               " optimizer.average=0.9 'replicas={count = 2, "
+                               "policy = \"average\"}'");
   EXPECT_EQ(means.status, 2);
   EXPECT_THAT(means.text, HasSubstr("all_reduce"));
 }

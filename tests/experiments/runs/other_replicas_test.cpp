@@ -77,9 +77,12 @@ TEST_F(OtherReplicas, MayChangeAgainAndAgain) {
 }
 
 TEST_F(OtherReplicas, OfAnOlderCheckpointTakeUpWhereThatEnded) {
-  run("run", "replicas.count=2 turns=2");
+  run("run",
+      "replicas.count=2 turns=2 checkpoint.keep=10 "
+      "checkpoint.every_turns=2");
   ASSERT_EQ(resume("run", "replicas.count=1 turns=6").status, 0);
-  remove_checkpoint(checkpoint_folder(path("run") + "/checkpoints", 6));
+  for (const std::int64_t turn : {4, 6})
+    remove_checkpoint(checkpoint_folder(path("run") + "/checkpoints", turn));
   ASSERT_EQ(resume("run", "turns=6").status, 0);
   run("oracle", fmt::format(kMean, 2) +
                     "turns=8 'timetable=[{turn = 4, accumulate = 1}]'");
@@ -99,8 +102,9 @@ TEST_F(OtherReplicas, EndWithTheSameEpochAndFollowTheSameSchedule) {
   EXPECT_EQ(evaluations.back().number("epoch", 0), 4);
   EXPECT_EQ(evaluations.back().number("turn", 0), 30);
   for (const Record& record : records_of(path("run"), "train"))
-    if (record.number("turn", 0) == 10)  // half of the way
+    if (record.number("turn", 0) == 10) {  // half of the way
       EXPECT_NEAR(record.number("lr", 0), 0.05, 1e-9);
+    }
 }
 
 TEST_F(OtherReplicas, HaveAScaledRateWhereTheConfigAsksForIt) {
@@ -117,7 +121,7 @@ TEST_F(OtherReplicas, OfAnAverageBeginWithIt) {
   const Outcome three = resume("run", "replicas.count=3 turns=8");
   EXPECT_EQ(three.status, 0) << three.text;
   run("begun", average + "count = 3}' turns=4 initial_weights=" + path("run") +
-                   "/checkpoints/turn-000004");
+                   "/checkpoints/turn-000008");
   EXPECT_EQ(resume("run", "replicas.count=1 turns=9").status, 0);
 }
 

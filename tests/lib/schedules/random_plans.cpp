@@ -206,7 +206,7 @@ std::int64_t count(const Done& done, Op op) {
 std::string fault_of_block(const Case& made, const BlockPlan& block,
                            const Done& done) {
   for (const auto& [what, times] : done)
-    if (times != 1)
+    if (times != (what.first == Op::backward ? block.rounds() : 1))
       return fmt::format("does {} of batch {} {} times", name_of(what.first),
                          what.second, times);
   const std::int64_t forwards = count(done, Op::forward);

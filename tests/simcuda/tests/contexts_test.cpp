@@ -27,7 +27,7 @@ class StartOfCuda : public Simulated {
 c10::Event event_of_second() {
   const at::Tensor sum = at::zeros({10}, kSecond) + 1;
   c10::Event done(kSecond.type());
-  done.record(computing_on(kSecond));
+  done.record(sluice::computing_on(kSecond));
   return done;
 }
 

@@ -1,4 +1,4 @@
-#include "lib/updates/moving_average.h"
+#include "lib/workers/moving_average.h"
 
 #include <algorithm>
 #include <cstddef>
