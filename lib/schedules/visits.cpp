@@ -42,6 +42,7 @@ std::vector<BackwardVisit> visits_of(const BlockPlan& block) {
                      return left.last < right.last;
                    });
   std::vector<BackwardVisit> visits;
+  visits.reserve(found.size());
   for (Candidate& candidate : found)
     visits.push_back(std::move(candidate.visit));
   return visits;
