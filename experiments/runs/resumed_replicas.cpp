@@ -29,9 +29,9 @@ void check_whole(const Experiment& now, const Deals& saved,
 std::vector<std::string> overrides_for_replicas(const Experiment& now,
                                                 const Resumed& from) {
   const Deals saved = deals_of(from.checkpoint);
-  const bool are_same = saved.replicas == now.replicas.count;
-  if (are_same && now.replicas.since_turn <= from.turn) return {};
-  if (!are_same) check_whole(now, saved, from);
+  // The config may say another begin, or none, than the checkpoint's.
+  if (saved == now.replicas.deals()) return {};
+  if (saved.replicas != now.replicas.count) check_whole(now, saved, from);
   return {fmt::format("replicas.since={{turn={}, batches={}}}", from.turn,
                       saved.before(from.turn))};
 }
@@ -53,14 +53,23 @@ void check_replicas(const Experiment& experiment,
                     const std::string& checkpoint) {
   const Deals saved = deals_of(checkpoint);
   const Deals now = experiment.replicas.deals();
-  if (saved.replicas == now.replicas) return;
   const auto turn = turn_of(checkpoint);
-  if (turn && now.since_turn == *turn && now.since_deal == saved.before(*turn))
+  if (saved == now || (turn && now.since_turn <= *turn &&
+                       now.before(*turn) == saved.before(*turn)))
     return;
   throw UserError(
       "{}: was saved with replicas.count = {}, and here it is {}: `sluice run "
       "--resume RUN replicas.count={}` trains on with that number",
       checkpoint, saved.replicas, now.replicas, now.replicas);
+}
+
+void check_begin(const Experiment& experiment) {
+  if (experiment.replicas.since_turn == 0 &&
+      experiment.replicas.since_deal == 0)
+    return;
+  throw UserError(
+      "replicas.since is of a run that was continued with another "
+      "replicas.count, and this one begins: leave it out");
 }
 
 std::string describe_replicas(const Experiment& experiment,

@@ -24,6 +24,10 @@ void check_same_policy(const Experiment& run, const Experiment& now,
 void check_replicas(const Experiment& experiment,
                     const std::string& checkpoint);
 
+/// Throws UserError where the config of a run that begins is that of one which
+/// was continued.
+void check_begin(const Experiment& experiment);
+
 /// Of a run whose number of replicas changes there; else empty.
 std::string describe_replicas(const Experiment& experiment,
                               const std::string& checkpoint);

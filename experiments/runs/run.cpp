@@ -107,6 +107,7 @@ void say_what_changes(const Experiment& experiment, const Resumed& from) {
 Resumed starting_point(const Experiment& experiment,
                        const RunOptions& options) {
   if (!options.resume) {
+    check_begin(experiment);
     if (!experiment.initial_weights.empty())
       check_weights(experiment, experiment.initial_weights);
     return {};

@@ -125,6 +125,35 @@ TEST_F(OtherReplicas, OfAnAverageBeginWithIt) {
   EXPECT_EQ(resume("run", "replicas.count=1 turns=9").status, 0);
 }
 
+TEST_F(OtherReplicas, TakeTheBatchesOfTheCheckpointWhateverTheConfigSays) {
+  run("run", "replicas.count=2 turns=2");
+  ASSERT_EQ(resume("run", "replicas.count=1 turns=4").status, 0);
+  // A table that is given whole has no `since`, and another is wrong.
+  ASSERT_EQ(resume("run", "'replicas={count = 1}' turns=6").status, 0);
+  ASSERT_EQ(
+      resume("run", "'replicas.since={turn = 1, batches = 1}' turns=8").status,
+      0);
+  run("oracle", fmt::format(kMean, 2) +
+                    "turns=10 'timetable=[{turn = 4, accumulate = 1}]'");
+  EXPECT_EQ(difference_at("run", 8, "oracle", 10), "");
+  const Outcome begun =
+      sluice("run " + path("run/config.toml") + " --dir " + path("begun"));
+  EXPECT_EQ(begun.status, 2);
+  EXPECT_THAT(begun.text, HasSubstr("leave it out"));
+}
+
+TEST_F(OtherReplicas, ThatAreKilledBeforeTheySaveCanGoOn) {
+  run("run", "replicas.count=2 turns=2");
+  const Outcome killed = resume("run",
+                                "replicas.count=1 turns=6 engine=processes "
+                                "--inject 'kill block 1 @ turn 3'");
+  EXPECT_EQ(killed.status, 1) << killed.text;
+  ASSERT_EQ(resume("run", "turns=6 engine=virtual").status, 0);
+  run("oracle", fmt::format(kMean, 2) +
+                    "turns=8 'timetable=[{turn = 4, accumulate = 1}]'");
+  EXPECT_EQ(difference_at("run", 6, "oracle", 8), "");
+}
+
 TEST_F(OtherReplicas, AreRefusedWhereTheyWouldLoseSomething) {
   const std::string delayed = "boundary.policy=delayed_gradient ";
   run("flight", delayed + "replicas.count=2 turns=4 drain=false");
