@@ -75,7 +75,7 @@ std::int64_t threads_of_run(const std::string& folder, std::int64_t otherwise) {
   return number == nullptr ? otherwise : *number;
 }
 
-std::string reason_of(const ChildEnd& end) {
+std::string end_in_words(const ChildEnd& end) {
   if (end.signal != 0)
     return fmt::format("its process was ended by signal {}", end.signal_text);
   std::string line = end.error;
@@ -216,7 +216,7 @@ RunEnd Slots::end_of(const Slot& slot, const ChildEnd& end) {
   RunJob job = slot.job;
   // The same bits again would diverge again.
   if (end.status == kDivergedStatus) job.may_retry = false;
-  return failed(job, reason_of(end));
+  return failed(job, end_in_words(end));
 }
 
 RunEnd Slots::failed(const RunJob& job, const std::string& reason) {

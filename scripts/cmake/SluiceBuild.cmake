@@ -121,7 +121,7 @@ function(sluice_unity target)
     return()
   endif()
   set_target_properties(${target} PROPERTIES
-    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endfunction()

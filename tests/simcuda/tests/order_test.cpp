@@ -23,7 +23,7 @@ struct Kept {
 };
 at::Tensor copied_out(const Kept& kept) {
   at::Tensor sum = at::zeros({1000}, kGpu) + 1;
-  if (kept.order) order(computing_on(kGpu), leaving());
+  if (kept.order) order(sluice::computing_on(kGpu), leaving());
   at::Tensor host = pinned(0);
   {
     const c10::StreamGuard on(leaving());
@@ -74,7 +74,7 @@ TEST_F(Order, ACopyInThatNobodyWaitsForIsReported) {
   const at::Tensor more = there + 1;
   EXPECT_THAT(take_reports(),
               ElementsAre(HasSubstr("what a copy to the device in stream")));
-  there.record_stream(computing_on(kGpu));
+  there.record_stream(sluice::computing_on(kGpu));
 }
 
 TEST_F(Order, StagingInIsRight) {
@@ -88,7 +88,7 @@ TEST_F(Order, ACopyInReadsTheHostsMemoryUntilTheHostHasWaited) {
     at::Tensor host = pinned(3);
     const at::Tensor there = host.to(kGpu, /*non_blocking=*/true);
     c10::Event done(kGpu.type());
-    done.record(computing_on(kGpu));
+    done.record(sluice::computing_on(kGpu));
     if (waits) done.synchronize();
     host.fill_(5);
     EXPECT_EQ(there.cpu().max().item<float>(), waits ? 3 : 5);
@@ -98,7 +98,7 @@ TEST_F(Order, ACopyInReadsTheHostsMemoryUntilTheHostHasWaited) {
 TEST_F(Order, AnEventIsNotDoneBeforeTheHostHasWaited) {
   const at::Tensor sum = at::zeros({10}, kGpu) + 1;
   c10::Event done(kGpu.type());
-  done.record(computing_on(kGpu));
+  done.record(sluice::computing_on(kGpu));
   EXPECT_FALSE(done.query());
   done.synchronize();
   EXPECT_TRUE(done.query());
