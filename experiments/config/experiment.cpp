@@ -477,8 +477,8 @@ void check_reconnect(const Settings& settings, const Fields& top) {
 void check_schedules(const Fields& top, const Experiment& experiment) {
   for (const OptimizerOptions& options : experiment.optimizers) {
     const LearningRate& rate = options.learning_rate;
-    const bool by_epoch =
-        rate.warmup_epochs > 0 || rate.schedule == RateSchedule::step;
+    const bool by_epoch = (rate.warmup_epochs > 0 && rate.warmup_turns == 0) ||
+                          depends_on_epochs(rate.schedule);
     if (by_epoch && !top.has("turns_per_epoch"))
       top.reject("optimizer",
                  "a schedule in epochs needs `turns_per_epoch`: only your loop "
@@ -487,10 +487,11 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
       top.reject("optimizer",
                  "lr_for_batch is for `sluice run`: only your loop knows how "
                  "large its batches are");
-    if (rate.schedule == RateSchedule::cosine && !top.has("turns"))
+    if (depends_on_end(rate.schedule) && !top.has("turns"))
       top.reject("optimizer",
-                 "schedule 'cosine' needs `turns`: only your loop knows when "
-                 "it ends");
+                 fmt::format("schedule '{}' needs `turns`: only your loop "
+                             "knows when it ends",
+                             name_of(rate.schedule)));
   }
 }
 

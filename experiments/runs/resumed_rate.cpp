@@ -37,7 +37,7 @@ bool all_alike(const std::vector<double>& values) {
 
 bool RateChange::is_any() const {
   const bool goes_elsewhere =
-      schedule == RateSchedule::cosine && turns != turns_before;
+      depends_on_end(schedule) && turns != turns_before;
   return goes_elsewhere ||
          !std::equal(before.begin(), before.end(), after.begin(),
                      [](double a, double b) { return !differ(a, b); });
