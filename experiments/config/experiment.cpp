@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/interpolation.h"
 #include "experiments/config/free_schedule_rules.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
@@ -552,7 +553,7 @@ void finish_resolved(const Fields& top, Experiment& experiment) {
     resolved.set(path, *experiment.resolved.find(path));
   resolved.set("blocks", to_config(experiment.ranges));
   resolved.set("threads", {.value = experiment.threads});
-  experiment.resolved = std::move(resolved);
+  experiment.resolved = without_references(std::move(resolved));
   std::vector<KeyDoc> manual = top.manual();
   manual.insert(manual.end(), experiment.manual.begin(),
                 experiment.manual.end());
@@ -744,8 +745,9 @@ BoundarySite site_of(const Experiment& experiment, int block) {
   return site;
 }
 
-Experiment read_experiment(const ConfigNode& config,
+Experiment read_experiment(const ConfigNode& written,
                            const std::string& data_root) {
+  const ConfigNode config = interpolated(written);
   Experiment experiment;
   Fields top(&config, "");
   experiment.describe(top);
@@ -770,7 +772,8 @@ Experiment read_experiment(const ConfigNode& config,
   return experiment;
 }
 
-Experiment read_network(const ConfigNode& config, const OwnNetwork& network) {
+Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
+  const ConfigNode config = interpolated(written);
   Experiment experiment;
   Fields top(&config, "");
   refuse_loop(top);
