@@ -108,6 +108,9 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
     try {
       fields.section(std::to_string(number), "",
                      [&](Fields& part) { describe_one(part, experiment); });
+    } catch (const UnknownKey& error) {
+      throw UnknownKey(written_as(error.place(), number), error.hint(),
+                       error.rest(), error.path());
     } catch (const UserError& error) {
       throw UserError("{}", written_as(error.what(), number));
     }
