@@ -17,6 +17,7 @@
 #include "experiments/config/per_block_tables.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/label_noise.h"
+#include "experiments/data/limits.h"
 #include "experiments/data/sample_order.h"
 #include "experiments/data/training_part.h"
 #include "lib/base/plug_in.h"
@@ -68,8 +69,12 @@ void read_data(Fields& top, const std::string& data_root,
     noise.describe(fields);
     TrainingPart part;
     part.describe(fields);
+    // The training part is one of what is trained on.
+    const DataSet trained = with_limits(with_label_noise(make(root), noise),
+                                        {.train = experiment.limit.train});
     experiment.data = std::make_shared<const DataSet>(
-        with_training_part(with_label_noise(make(root), noise), part));
+        with_limits(with_training_part(trained, part),
+                    {.evaluation = experiment.limit.evaluation}));
   });
 }
 
@@ -501,11 +506,11 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
 
 /// What `sluice run` decides by these keys, a loop of one's own does by itself.
 constexpr const char* kLoopKeys[] = {
-    "name",     "epochs",       "batch_size", "drop_last", "evaluate_every",
-    "drain",    "checkpoint",   "early_stop", "allocator", "timetable",
-    "probe",    "barrier",      "virtual",    "schedule",  "in_flight",
-    "hashes",   "on_failure",   "restarts",   "on_nan",    "trace",
-    "forecast", "equal_builds", "pipeline",   "replicas"};
+    "name",           "epochs",   "limit",        "batch_size", "drop_last",
+    "evaluate_every", "drain",    "checkpoint",   "early_stop", "allocator",
+    "timetable",      "probe",    "barrier",      "virtual",    "schedule",
+    "in_flight",      "hashes",   "on_failure",   "restarts",   "on_nan",
+    "trace",          "forecast", "equal_builds", "pipeline",   "replicas"};
 
 void refuse_loop(const Fields& top) {
   for (const char* key : kLoopKeys)
