@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include "auxiliary_heads/heads.h"
-#include "auxiliary_heads/predictors/predictors.h"
 #include "experiments/config/experiment.h"
 #include "experiments/config/timetable.h"
 #include "experiments/data/data_sets.h"
@@ -89,23 +88,34 @@ ListedTable schedules_table() {
   return table;
 }
 
+/// What a boundary with synthetic gradients has below `section`, all of whose
+/// tables are there.
+ListedRow predictor_row(const char* name, const char* summary,
+                        const std::string& section) {
+  const PolicyRow& policy =
+      find_row(policies(), "synthetic_gradient", "policy");
+  ConfigNode boundary = {.value = ConfigNode::Table{}};
+  boundary.set_path(section + ".optimizer", {.value = ConfigNode::Table{}});
+  ListedRow row = {name, summary, {}};
+  const std::string below = "boundary." + section + ".";
+  const std::string with = saying("boundary.policy", policy.name);
+  for (const KeyDoc& doc :
+       manual_with(boundary, "boundary",
+                   [&](Fields& fields) { describe_policy(policy, fields); }))
+    if (doc.path.starts_with(below)) row.keys.push_back({doc, {with}});
+  return row;
+}
+
 /// Of one family; where they stand in a config says which one is meant.
 ListedTable predictors_table() {
-  const std::string with = saying("boundary.policy", "synthetic_gradient");
-  const auto row = [&](const char* name, const char* summary,
-                       const std::string& path, ConfigurePredictor make) {
-    return ListedRow{
-        name, summary,
-        keys_below(path, with, [make](Fields& fields) { make(fields); })};
-  };
-  const PlugIns parts = plug_ins();
-  return {"predictors",
-          "predictor",
-          "",
-          {row("synthesizer", "predicts the gradient at a block's output",
-               "boundary.synthesizer", parts.synthesizer),
-           row("input_model", "predicts a block's input, for an unlock",
-               "boundary.unlock", parts.input_model)}};
+  return {
+      "predictors",
+      "predictor",
+      "",
+      {predictor_row("synthesizer", "predicts the gradient at a block's output",
+                     "synthesizer"),
+       predictor_row("input_model", "predicts a block's input, for an unlock",
+                     "unlock")}};
 }
 
 /// How blocks in lockstep order their batches; "free" is a key of its own.

@@ -76,19 +76,27 @@ struct Chosen {
 };
 
 /// Every value of the choices that a description has of its own ("type" of a
-/// layer): those whose values it lists itself. What names a row of another
-/// table doesn't list them; that table does.
+/// layer), alone: those whose values it lists itself. What names a row of
+/// another table doesn't list them; that table does. A value that can't stand
+/// alone is left out.
 std::vector<Chosen> choices_in(const std::vector<KeyDoc>& docs,
                                const std::string& path,
                                const Describe& describe) {
   std::vector<Chosen> all;
   for (const KeyDoc& doc : docs) {
-    if (!doc.decides || doc.limits.empty()) continue;
+    if (doc.limits.empty()) continue;
     const std::string_view below =
         std::string_view(doc.path).substr(path.size() + 1);
-    for (const std::string& value : doc.choices)
-      all.push_back({saying(doc.path, value),
-                     manual_with(table_saying(below, value), path, describe)});
+    for (const std::string& value : doc.choices) {
+      const ConfigNode table = table_saying(below, value);
+      Fields fields(&table, path);
+      try {
+        describe(fields);
+      } catch (const UserError&) {
+        continue;
+      }
+      all.push_back({saying(doc.path, value), fields.manual()});
+    }
   }
   return all;
 }

@@ -23,18 +23,21 @@ std::string other_choice(const std::vector<KnownKey>& known,
   return fmt::format(" (it is there with {})", fmt::join(choices, " or "));
 }
 
-/// Keys of that name in other tables, which the command line can set.
+/// Keys of that name in other tables, which the command line can set: those
+/// that always are there, or else those that a choice brings.
 std::vector<std::string> of_that_name(const std::vector<KnownKey>& known,
                                       std::string_view name) {
-  std::vector<std::string> paths;
+  std::vector<std::string> always;
+  std::vector<std::string> chosen;
   for (const KnownKey& each : known) {
     const std::string& path = each.doc.path;
     const bool is_element = path.find("[]") != std::string::npos;
-    if (key_name(path) == name && !is_element &&
-        std::find(paths.begin(), paths.end(), path) == paths.end())
+    if (key_name(path) != name || is_element) continue;
+    std::vector<std::string>& paths = each.with.empty() ? always : chosen;
+    if (std::find(paths.begin(), paths.end(), path) == paths.end())
       paths.push_back(path);
   }
-  return paths;
+  return always.empty() ? chosen : always;
 }
 
 }  // namespace
@@ -63,12 +66,12 @@ std::string with_suggestion(const UnknownKey& error) {
   const std::vector<KnownKey> known = known_keys();
   const std::string key = key_of_all(error.path());
   std::string hint = other_choice(known, key);
+  if (hint.empty()) hint = error.hint();
   if (hint.empty()) {
     const auto paths = of_that_name(known, key_name(key));
     if (!paths.empty() && paths.size() <= kMostSuggested)
       hint = fmt::format(" (did you mean '{}'?)", fmt::join(paths, "' or '"));
   }
-  if (hint.empty()) hint = error.hint();
   if (hint.empty()) {
     std::vector<std::string> paths;
     for (const KnownKey& each : known) paths.push_back(each.doc.path);

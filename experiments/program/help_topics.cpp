@@ -100,22 +100,32 @@ std::vector<NamedRow> named_rows() {
   return rows;
 }
 
-/// Published systems and rows that match so well.
-std::string matching(NameMatch match, const std::string& name,
-                     const std::vector<NamedRow>& rows,
-                     const std::vector<PublishedSystem>& systems) {
+std::string systems_matching(NameMatch match, const std::string& name,
+                             const std::vector<PublishedSystem>& systems) {
   std::string text;
   for (const PublishedSystem& system : systems)
     if (name_match(system.name, name) == match)
       text += (text.empty() ? "" : "\n") + text_of(system);
-  std::string listed;
-  for (const NamedRow& row : rows)
-    if (name_match(row.name, name) == match)
-      listed += fmt::format("  sluice list {} {}: {}\n", row.kind, row.name,
+  return text;
+}
+
+/// Those that are called so, then those that begin so.
+std::string rows_matching(const std::string& name,
+                          const std::vector<NamedRow>& rows) {
+  std::string text;
+  for (const NameMatch match : {NameMatch::whole, NameMatch::begins})
+    for (const NamedRow& row : rows)
+      if (name_match(row.name, name) == match)
+        text += fmt::format("  sluice list {} {}: {}\n", row.kind, row.name,
                             row.summary);
-  if (listed.empty()) return text;
-  return text + (text.empty() ? "" : "\n") + "In the program's tables:\n" +
-         listed;
+  return text;
+}
+
+/// A part under its heading, if there is any, behind a blank line.
+void append_part(std::string_view heading, const std::string& part,
+                 std::string& text) {
+  if (part.empty()) return;
+  text += fmt::format("{}{}\n{}", text.empty() ? "" : "\n", heading, part);
 }
 
 bool is_about(const KnownKey& key, std::string_view asked) {
@@ -173,22 +183,21 @@ std::string text_about(const std::string& name,
                        const std::vector<std::string>& others) {
   const std::vector<NamedRow> rows = named_rows();
   const std::vector<PublishedSystem> systems = published_systems();
-  std::string text = matching(NameMatch::whole, name, rows, systems);
+  const std::string listed = rows_matching(name, rows);
   std::string keys;
   std::vector<std::string> paths;
   for (const KnownKey& key : known_keys()) {
-    const bool is_new =
-        std::find(paths.begin(), paths.end(), key.doc.path) == paths.end();
-    if (!is_new) continue;
-    paths.push_back(key.doc.path);
+    const std::string& path = key.doc.path;
+    if (std::find(paths.begin(), paths.end(), path) != paths.end()) continue;
+    paths.push_back(path);
     if (is_about(key, name))
-      keys += fmt::format("  sluice help config {}\n", key.doc.path);
+      keys += fmt::format("  sluice help config {}\n", path);
   }
-  if (text.empty() && keys.empty())
-    text = matching(NameMatch::begins, name, rows, systems);
-  if (!keys.empty())
-    text +=
-        fmt::format("{}Keys of a config:\n{}", text.empty() ? "" : "\n", keys);
+  std::string text = systems_matching(NameMatch::whole, name, systems);
+  if (text.empty() && listed.empty() && keys.empty())
+    text = systems_matching(NameMatch::begins, name, systems);
+  append_part("In the program's tables:", listed, text);
+  append_part("Keys of a config:", keys, text);
   if (!text.empty()) return text;
   std::vector<std::string> names = others;
   for (const ListedTable& table : listed_tables()) names.push_back(table.kind);
