@@ -181,8 +181,9 @@ std::vector<KnownKey> known_keys() {
     return false;
   };
   std::vector<KnownKey> known;
-  const ConfigNode defaults = {.value = ConfigNode::Table{}};
-  for (const KeyDoc& doc : read_experiment(defaults, "").manual)
+  const Experiment defaults =
+      read_experiment({.value = ConfigNode::Table{}}, "");
+  for (const KeyDoc& doc : defaults.manual)
     if (!is_of_a_row(doc.path)) add_key({doc, {}}, known);
   for (const ListedTable& table : tables)
     for (const ListedRow& row : table.rows)

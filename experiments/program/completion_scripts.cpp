@@ -9,7 +9,7 @@ namespace {
 // comes before it is taken away from each candidate. Where there is none, bash
 // completes files.
 constexpr std::string_view kBash =
-    R"(# For bash: source <(sluice completion bash)
+    R"script(# For bash: source <(sluice completion bash)
 _sluice() {
   local line=${COMP_LINE:0:COMP_POINT} word break
   local -a words
@@ -28,30 +28,32 @@ _sluice() {
   done
 }
 complete -o default -F _sluice sluice
-)";
+)script";
 
 constexpr std::string_view kZsh =
-    R"(#compdef sluice
+    R"script(#compdef sluice
 # For zsh: in a folder of $fpath as _sluice, or source <(sluice completion zsh)
 _sluice() {
-  local -a found
-  found=(${(f)" $("${words[1]/#\~/$HOME}" complete
-                  "${(@)words[2,CURRENT]}" 2 > / dev / null) "})
-    if ((${#found} == 0));
-then _files return fi local - a keys = (${(M)found : # *= }) others =
-    (${found : # *= })((${#keys})) &&
-    compadd - Q - S '' --$keys((${#others})) && compadd - Q-- $others
+  local -a found keys others
+  found=(${(f)"$("${words[1]/#\~/$HOME}" complete "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  if (( ${#found} == 0 )); then
+    _files
+    return
+  fi
+  keys=(${(M)found:#*=})
+  others=(${found:#*=})
+  (( ${#keys} )) && compadd -Q -S '' -- $keys
+  (( ${#others} )) && compadd -Q -- $others
 }
-if
-  ["${funcstack[1]}" = "_sluice"]; then
+if [ "${funcstack[1]}" = "_sluice" ]; then
   _sluice "$@"
 else
   compdef _sluice sluice
 fi
-)";
+)script";
 
 constexpr std::string_view kFish =
-    R"(# For fish: sluice completion fish > ~/.config/fish/completions/sluice.fish
+    R"script(# For fish: sluice completion fish > ~/.config/fish/completions/sluice.fish
 function __sluice_ways
   set -l words (commandline -opc)
   set -l last (commandline -ct)
@@ -61,7 +63,7 @@ function __sluice_ways
   $program complete $words $last 2>/dev/null
 end
 complete -c sluice -a '(__sluice_ways)'
-)";
+)script";
 
 }  // namespace
 

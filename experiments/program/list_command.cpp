@@ -18,9 +18,9 @@ void print_row(std::string_view name, std::string_view summary) {
 
 void list_tables(const std::vector<ListedTable>& tables) {
   for (const ListedTable& table : tables)
-    print_row(table.kind,
-              fmt::format("{} of {}{}", table.rows.size(), table.what,
-                          table.key.empty() ? "" : ", " + table.key));
+    print_row(table.kind, table.key.empty()
+                              ? table.what
+                              : fmt::format("{} ({})", table.what, table.key));
   fmt::print(
       "\nsluice list TABLE has their names, sluice list TABLE NAME the options "
       "of one.\n");
