@@ -500,8 +500,13 @@ void print_topics(CLI::App& app) {
       "sluice help TOPIC, COMMAND or NAME explains one, of a published system\n"
       "(sluice help pipedream) the keys that make it. Topics:\n");
   for (const sluice::HelpTopic& topic : sluice::help_topics())
-    fmt::print("  {:<22}{}\n", topic.name, topic.summary);
-  fmt::print("\n{}", app.help());
+    fmt::print("  {:<12}{}\n", topic.name, topic.summary);
+  fmt::print("\nCommands:\n");
+  for (CLI::App* command : commands_of(app)) {
+    const std::string text = command->get_description();
+    fmt::print("  {:<12}{}\n", command->get_name(),
+               text.substr(0, text.find('\n')));
+  }
 }
 
 /// "data order": a command, and commands below it.
