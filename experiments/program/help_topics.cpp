@@ -152,9 +152,13 @@ std::span<const HelpTopic> help_topics() {
   return kTopics;
 }
 
-std::string text_about_key(const std::string& written) {
+std::string text_about_key(const std::string& key) {
+  return text_about_key(key, known_keys());
+}
+
+std::string text_about_key(const std::string& written,
+                           std::span<const KnownKey> known) {
   const std::string key = key_of_all(written);
-  const std::vector<KnownKey> known = known_keys();
   std::vector<KnownKey> found;
   for (const KnownKey& each : known)
     if (is_about(each, key)) found.push_back(each);

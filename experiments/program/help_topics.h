@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/config/catalog.h"
+
 namespace sluice {
 
 /// `sluice help TOPIC`, beside the commands' own.
@@ -25,5 +27,8 @@ std::string text_about(const std::string& name,
 /// What `sluice help config KEY` prints: KEY is a whole path, the path of a
 /// table, or the last part of a path. Throws UserError with the nearest key.
 std::string text_about_key(const std::string& key);
+/// The same where known_keys() are at hand.
+std::string text_about_key(const std::string& key,
+                           std::span<const KnownKey> known);
 
 }  // namespace sluice

@@ -505,7 +505,7 @@ void print_topics(CLI::App& app) {
   for (CLI::App* command : commands_of(app)) {
     const std::string text = command->get_description();
     fmt::print("  {:<12}{}\n", command->get_name(),
-               text.substr(0, text.find('\n')));
+               text.substr(0, text.find_first_of("\n(")));
   }
 }
 
