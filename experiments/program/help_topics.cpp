@@ -69,7 +69,9 @@ std::string indented_lines(const std::string& text) {
 }
 
 std::string text_of(const PublishedSystem& system) {
-  std::string text = fmt::format("{} ({})\n", system.name, system.paper);
+  std::string text = system.name;
+  if (!system.paper.empty()) text += fmt::format(" ({})", system.paper);
+  text += "\n";
   if (!system.is_built())
     text += system.state == "not yet" ? "Not there yet.\n" : "Left out.\n";
   if (!system.keys.empty()) text += "\n" + indented_lines(system.keys) + "\n";
