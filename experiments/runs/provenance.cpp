@@ -147,6 +147,12 @@ nlohmann::ordered_json provenance(const std::string& command,
   run["seed"] = experiment.seed;
   run["blocks"] = experiment.blocks();
   run["engine"] = name_of(experiment.engine);
+  if (experiment.data) {
+    const DataSet& data = *experiment.data;
+    run["samples"] = {{"train", data.train.size()},
+                      {"validation", data.validation.size()},
+                      {"test", data.test.size()}};
+  }
   add_commit(run);
   return run;
 }
