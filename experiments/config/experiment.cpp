@@ -264,7 +264,7 @@ void check_correction(const Experiment& experiment, const BlockPlan& block,
   const auto index = static_cast<std::size_t>(block.block) - 1;
   if (!experiment.optimizers.at(index).wants_forward_weights) return;
   const std::vector<std::int64_t>& turns = experiment.accumulate_by_phase;
-  if (*std::max_element(turns.begin(), turns.end()) > 1)
+  if (*std::max_element(turns.begin(), turns.end()) > 1 || block.accumulate > 1)
     top.reject("optimizer",
                "correction 'delay_compensation' corrects one batch by itself: "
                "it can't go with accumulate.batches above 1");
@@ -346,7 +346,9 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
                  .flush = pipeline.flush,
                  .recompute = pipeline.recompute,
                  .executors = static_cast<int>(pipeline.executors),
-                 .in_flight = experiment.in_flight});
+                 .in_flight = experiment.in_flight,
+                 .priority = experiment.priority,
+                 .accumulate_by_block = experiment.accumulate_by_block});
     plans.push_back(with_replicas(
         one, static_cast<int>(experiment.replicas.count),
         exchange_of(experiment), experiment.replicas.kind.stagger));
@@ -496,11 +498,11 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
 
 /// What `sluice run` decides by these keys, a loop of one's own does by itself.
 constexpr const char* kLoopKeys[] = {
-    "name",     "epochs",       "batch_size", "drop_last", "evaluate_every",
-    "drain",    "checkpoint",   "early_stop", "allocator", "timetable",
-    "probe",    "barrier",      "virtual",    "schedule",  "in_flight",
-    "hashes",   "on_failure",   "restarts",   "on_nan",    "trace",
-    "forecast", "equal_builds", "pipeline",   "replicas"};
+    "name",     "epochs",     "batch_size",   "drop_last", "evaluate_every",
+    "drain",    "checkpoint", "early_stop",   "allocator", "timetable",
+    "probe",    "barrier",    "virtual",      "schedule",  "in_flight",
+    "priority", "hashes",     "on_failure",   "restarts",  "on_nan",
+    "trace",    "forecast",   "equal_builds", "pipeline",  "replicas"};
 
 void refuse_loop(const Fields& top) {
   for (const char* key : kLoopKeys)
@@ -678,6 +680,8 @@ void check_replicas(const Experiment& experiment, const Fields& top) {
 void make_plans(const Fields& top, Experiment& experiment) {
   const bool model_norm = wants_model_norm(experiment, top);
   check_free_schedule(experiment, model_norm, top);
+  check_windows_of_blocks(experiment, experiment.blocks(),
+                          experiment.accumulate_by_phase, top);
   check_reconnect(experiment, top);
   experiment.plans = plans_of(experiment, model_norm);
   check_free_plans(experiment, experiment.plans, top);

@@ -99,6 +99,31 @@ std::span<const PresetRow> presets() {
                   "decay = 0.1\n\n"
                   "[optimizer]\n"
                   "correction = {name = \"pipemare\", anneal_turns = 1000}\n"}},
+      {"amp",
+       "messages in the order of arrival, some batches at once, updates in "
+       "place",
+       {.source =
+            "AMPNet: Gaunt et al., \"AMPNet: Asynchronous Model-Parallel "
+            "Training for Dynamic Neural Networks\", 2017, arXiv:1705.09786, "
+            "on a chain of blocks. in_flight is its max active keys (mak): "
+            "block 1 lets in so many batches; accumulate.batches is its min "
+            "update frequency (muf), and accumulate.by_block one for each "
+            "block",
+        .kept = "a block keeps the graphs of up to in_flight batches, and one "
+                "version of its weights",
+        .staleness =
+            "as blocks are fast: at most in_flight - 1 batches, and "
+            "ceil((in_flight - 1) / batches) updates of a block with windows "
+            "of so many batches; a backward meets the activations of its "
+            "forward with the present weights. in_flight = 1 has the bits of "
+            "back-propagation",
+        .config = "schedule = \"free\"\n"
+                  "in_flight = 4\n"
+                  "priority = \"arrival\"\n"
+                  "accumulate = {batches = 2}\n\n"
+                  "[boundary]\n"
+                  "policy = \"delayed_gradient\"\n"
+                  "weights = \"mixed\"\n"}},
   };
   return kRows;
 }

@@ -1,5 +1,6 @@
 #include "lib/engines/free_loop.h"
 
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -16,15 +17,31 @@ FreeLoop::FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner)
 
 std::optional<Action> FreeLoop::ready_choice() {
   if (const auto next = seat_.ports().next_from_below()) chooser_.see(*next);
-  for (Action& choice : chooser_.choices(seat_.ledger()))
-    if (seat_.is_ready(choice)) return std::move(choice);
-  return std::nullopt;
+  std::optional<Action> first;
+  SteadyTime came = {};
+  for (Action& choice : chooser_.choices(seat_.ledger())) {
+    if (!seat_.is_ready(choice)) continue;
+    if (!chooser_.goes_by_arrival()) return std::move(choice);
+    const SteadyTime its = arrival_of(choice);
+    if (first && its >= came) continue;
+    came = its;
+    first = std::move(choice);
+  }
+  return first;
+}
+
+SteadyTime FreeLoop::arrival_of(const Action& choice) const {
+  if (seat_.block() == 1 && choice.op == Op::forward)
+    return admissions_.next(chooser_.room(seat_.ledger()));
+  return seat_.arrival_of(choice);
 }
 
 void FreeLoop::execute(Action action) {
   runner_.execute(action, seat_);
   action.dropped = seat_.ports().take_dropped();
   chooser_.did(action);
+  admissions_.did(action, chooser_.room(seat_.ledger()),
+                  std::chrono::steady_clock::now());
   done_ += (done_.empty() ? "" : " ") + to_text(action);
 }
 

@@ -142,6 +142,10 @@ class Seat {
   const Ledger& ledger() const { return ledger_; }
   /// Ports::are_ready().
   bool is_ready(Action& action) { return ports_.are_ready(run_plan(), action); }
+  /// Ports::arrival_of()
+  SteadyTime arrival_of(const Action& action) const {
+    return ports_.arrival_of(run_plan(), action);
+  }
 
   /// To be called after the last action: writes a record of the block's times
   /// and memory, and closes the links. Messages already sent still arrive.
