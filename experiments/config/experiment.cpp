@@ -18,6 +18,7 @@
 #include "experiments/data/label_noise.h"
 #include "experiments/data/sample_order.h"
 #include "experiments/data/training_part.h"
+#include "lib/base/by_block.h"
 #include "lib/base/plug_in.h"
 #include "lib/schedules/capacities.h"
 #include "lib/schedules/free_running.h"
@@ -677,6 +678,17 @@ void check_replicas(const Experiment& experiment, const Fields& top) {
                              block.weights.view, experiment.replicas.policy));
 }
 
+/// To what gradients take, where the input goes down beside them.
+void add_returned_inputs(Experiment& experiment) {
+  for (const BlockPlan& block : experiment.plans.front().blocks)
+    if (block.replica == 1 && block.returns_input)
+      by_block(experiment.costs.bytes, block.block - 1).gradient +=
+          bytes_of_features(
+              experiment.model, by_block(experiment.ranges, block.block - 1),
+              experiment.batch_size / experiment.micro_batches.count,
+              experiment.precision);
+}
+
 void make_plans(const Fields& top, Experiment& experiment) {
   const bool model_norm = wants_model_norm(experiment, top);
   check_free_schedule(experiment, model_norm, top);
@@ -766,6 +778,7 @@ Experiment read_experiment(const ConfigNode& config,
       experiment.virtual_time, experiment.model, experiment.ranges,
       experiment.codecs, experiment.batch_size / experiment.micro_batches.count,
       experiment.micro_batches.count, experiment.precision, top);
+  add_returned_inputs(experiment);
   if (experiment.replicas.count > 1)
     for (const LayerRange& range : experiment.ranges)
       experiment.costs.exchange_bytes.push_back(

@@ -99,6 +99,28 @@ std::span<const PresetRow> presets() {
                   "decay = 0.1\n\n"
                   "[optimizer]\n"
                   "correction = {name = \"pipemare\", anneal_turns = 1000}\n"}},
+      {"petra",
+       "reversible blocks that rebuild their inputs, and keep nothing",
+       {.source =
+            "PETRA: Rivaud et al., \"PETRA: Parallel End-to-end Training with "
+            "Reversible Architectures\", ICLR 2025, arXiv:2406.02052. For "
+            "model.name = \"revnet\"; accumulate.batches is its k",
+        .kept = "a block whose layers can all be inverted keeps labels, and "
+                "one version of its weights: its output comes back with the "
+                "gradient, and its input is rebuilt from that. Other blocks "
+                "keep the inputs of 2(K-k)+1 batches",
+        .staleness =
+            "2(K-k) in block k, in batches; accumulation over M batches "
+            "divides that in updates by M. A backward is that of a forward "
+            "with the present weights, whose input is rebuilt with the "
+            "present weights too: the batch's but for rounding as long as "
+            "weights stay, and otherwise about that",
+        .config = "accumulate = {batches = 2, rule = \"mean\"}\n\n"
+                  "[boundary]\n"
+                  "policy = \"fully_decoupled\"\n"
+                  "order = \"A\"\n"
+                  "weights = \"rebuilt\"\n"
+                  "statistics = \"replay\"\n"}},
       {"amp",
        "messages in the order of arrival, some batches at once, updates in "
        "place",

@@ -107,6 +107,9 @@ struct BlockPlan {
   /// Whether the last gradient that arrives is only a target.
   bool target_from_above = false;
   int leaving = 0;  ///< number of gradients sent down per batch
+  /// With each backward the batch's input goes down too, from which the block
+  /// below rebuilds its own.
+  bool returns_input = false;
   bool gradient_to_below() const { return leaving > 0; }
   /// Whether all parts except a target are used alike, so that their sum is
   /// enough.
