@@ -233,6 +233,28 @@ bool has_batch_norm(const Experiment& experiment) {
                      });
 }
 
+bool is_reversible(const Experiment& experiment, const LayerRange& range) {
+  for (std::int64_t i = range.first; i <= range.last; ++i)
+    if (!experiment.model.layers.at(static_cast<std::size_t>(i))
+             .make()
+             ->is_reversible())
+      return false;
+  return true;
+}
+
+/// A block with a layer that has no inverse keeps its inputs: nothing is to
+/// come back for it.
+void keep_what_has_no_inverse(const Experiment& experiment, RunPlan& plan) {
+  for (std::size_t i = 0; i + 1 < plan.blocks.size(); ++i) {
+    BlockPlan& block = plan.blocks[i];
+    if (!block.weights.rebuilds ||
+        is_reversible(experiment, by_block(experiment.ranges, block.block)))
+      continue;
+    block.weights.rebuilds = false;
+    plan.blocks[i + 1].returns_input = false;
+  }
+}
+
 /// What the replicas of each block sum, and when.
 ReplicaExchange exchange_of(const Experiment& experiment) {
   const ReplicaKind& kind = experiment.replicas.kind;
@@ -339,7 +361,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
       // Whether it can be made.
       if (traits.back().upper != UpperEnd::plain) make.upper(site);
     }
-    const RunPlan one = experiment.schedule_row().make(
+    RunPlan one = experiment.schedule_row().make(
         traits, {.model_norm = model_norm,
                  .accumulate = experiment.accumulate_by_phase.at(i),
                  .micro_batches = experiment.micro_batches,
@@ -350,6 +372,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
                  .in_flight = experiment.in_flight,
                  .priority = experiment.priority,
                  .accumulate_by_block = experiment.accumulate_by_block});
+    keep_what_has_no_inverse(experiment, one);
     plans.push_back(with_replicas(
         one, static_cast<int>(experiment.replicas.count),
         exchange_of(experiment), experiment.replicas.kind.stagger));

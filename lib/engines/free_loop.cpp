@@ -1,8 +1,10 @@
 #include "lib/engines/free_loop.h"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "lib/base/error.h"
 
@@ -17,17 +19,19 @@ FreeLoop::FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner)
 
 std::optional<Action> FreeLoop::ready_choice() {
   if (const auto next = seat_.ports().next_from_below()) chooser_.see(*next);
-  std::optional<Action> first;
+  std::vector<Action> choices = chooser_.choices(seat_.ledger());
+  std::size_t first = choices.size();
   SteadyTime came = {};
-  for (Action& choice : chooser_.choices(seat_.ledger())) {
-    if (!seat_.is_ready(choice)) continue;
-    if (!chooser_.goes_by_arrival()) return std::move(choice);
-    const SteadyTime its = arrival_of(choice);
-    if (first && its >= came) continue;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (!seat_.is_ready(choices[i])) continue;
+    if (!chooser_.goes_by_arrival()) return std::move(choices[i]);
+    const SteadyTime its = arrival_of(choices[i]);
+    if (first < choices.size() && its >= came) continue;
     came = its;
-    first = std::move(choice);
+    first = i;
   }
-  return first;
+  if (first == choices.size()) return std::nullopt;
+  return std::move(choices[first]);
 }
 
 SteadyTime FreeLoop::arrival_of(const Action& choice) const {
