@@ -80,10 +80,10 @@ MeasuredFigure reached_figure(double test_loss) {
                      .digits = 0,
                      .higher_is_better = true,
                      .note = fmt::format(
-                         "what is said to {0:g} is until the first evaluation "
-                         "with a test loss of {0:g} or less; never: so many "
-                         "of the runs that are done ended above it, and the "
-                         "cell has no mean",
+                         "columns \"to {0:g}\" count until the first "
+                         "evaluation with a test loss of {0:g} or less; never: "
+                         "so many of the runs that are done ended above it, "
+                         "and the cell has no mean",
                          test_loss)},
           .of = [test_loss](const RunRecord& run,
                             const std::optional<TurnWork>&) -> Known {

@@ -29,8 +29,8 @@ class Block {
   /// gradients are enabled. Throws UserError when a layer wrote the block's
   /// input in place.
   Tensors forward(const Tensors& inputs, Pass pass);
-  /// Whether all layers are reversible: then inverse() gives the inputs of which
-  /// forward() would make `outputs`, but for rounding.
+  /// Whether all layers are reversible: then inverse() gives the inputs of
+  /// which forward() would make `outputs`, but for rounding.
   bool is_reversible() const;
   Tensors inverse(const Tensors& outputs, Pass pass);
 

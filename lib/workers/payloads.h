@@ -33,8 +33,8 @@ std::string gradient_name(std::size_t way);
 
 // Messages of a boundary. A codec is the boundary's, nullptr: tensors go as
 // they are. Through it go activations, of evaluations too, and all gradients at
-// h_k; what upper ends answer beside them, inputs that go down again, labels and
-// attachments don't.
+// h_k; what upper ends answer beside them, inputs that go down again, labels
+// and attachments don't.
 
 /// Puts h_k, the labels and the attachments of those names into a message.
 void pack_up(const Tensors& outputs, const Payload& fed,

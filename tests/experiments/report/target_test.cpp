@@ -118,7 +118,7 @@ TEST_F(ReportTarget, IsASectionOfThePageWithItsCharts) {
   };
   const ReportFiles files = written(1.2);
   EXPECT_THAT(slurp(files.page),
-              AllOf(HasSubstr("id=\"target\""), HasSubstr("never"),
+              AllOf(HasSubstr("id=\"target\""), HasSubstr("never<span"),
                     HasSubstr("Front of (computed to 1.2")));
   EXPECT_THAT(slurp(files.table), HasSubstr("samples_to_target_mean"));
   EXPECT_THAT(slurp(files.runs), HasSubstr("seconds_to_target"));
