@@ -19,6 +19,7 @@ MakeModel resnet110(Fields& options);
 MakeModel resnet18(Fields& options);
 MakeModel resnet34(Fields& options);
 MakeModel resnet50(Fields& options);
+MakeModel revnet(Fields& options);
 MakeModel vit(Fields& options);
 MakeModel mlp_mixer(Fields& options);
 MakeModel gpt(Fields& options);
@@ -61,6 +62,10 @@ std::span<const ModelRow> models() {
                resnet18},
       ModelRow{"resnet34", "the same of 34 layers", resnet34},
       ModelRow{"resnet50", "the same of 50 layers, with bottlenecks", resnet50},
+      ModelRow{"revnet",
+               "residual network whose blocks can be inverted (Gomez et al. "
+               "2017, arXiv:1707.04585), as PETRA has it",
+               revnet},
       ModelRow{"vit",
                "Vision Transformer on patches of an image (Dosovitskiy et al. "
                "2021, arXiv:2010.11929)",

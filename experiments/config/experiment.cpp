@@ -20,6 +20,7 @@
 #include "experiments/data/limits.h"
 #include "experiments/data/sample_order.h"
 #include "experiments/data/training_part.h"
+#include "lib/base/by_block.h"
 #include "lib/base/plug_in.h"
 #include "lib/schedules/capacities.h"
 #include "lib/schedules/free_running.h"
@@ -241,6 +242,28 @@ bool has_batch_norm(const Experiment& experiment) {
                      });
 }
 
+bool is_reversible(const Experiment& experiment, const LayerRange& range) {
+  for (std::int64_t i = range.first; i <= range.last; ++i)
+    if (!experiment.model.layers.at(static_cast<std::size_t>(i))
+             .make()
+             ->is_reversible())
+      return false;
+  return true;
+}
+
+/// A block with a layer that has no inverse keeps its inputs: nothing is to
+/// come back for it.
+void keep_what_has_no_inverse(const Experiment& experiment, RunPlan& plan) {
+  for (std::size_t i = 0; i + 1 < plan.blocks.size(); ++i) {
+    BlockPlan& block = plan.blocks[i];
+    if (!block.weights.rebuilds ||
+        is_reversible(experiment, by_block(experiment.ranges, block.block)))
+      continue;
+    block.weights.rebuilds = false;
+    plan.blocks[i + 1].returns_input = false;
+  }
+}
+
 /// What the replicas of each block sum, and when.
 ReplicaExchange exchange_of(const Experiment& experiment) {
   const ReplicaKind& kind = experiment.replicas.kind;
@@ -273,7 +296,7 @@ void check_correction(const Experiment& experiment, const BlockPlan& block,
   const auto index = static_cast<std::size_t>(block.block) - 1;
   if (!experiment.optimizers.at(index).wants_forward_weights) return;
   const std::vector<std::int64_t>& turns = experiment.accumulate_by_phase;
-  if (*std::max_element(turns.begin(), turns.end()) > 1)
+  if (*std::max_element(turns.begin(), turns.end()) > 1 || block.accumulate > 1)
     top.reject("optimizer",
                "correction 'delay_compensation' corrects one batch by itself: "
                "it can't go with accumulate.batches above 1");
@@ -347,7 +370,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
       // Whether it can be made.
       if (traits.back().upper != UpperEnd::plain) make.upper(site);
     }
-    const RunPlan one = experiment.schedule_row().make(
+    RunPlan one = experiment.schedule_row().make(
         traits, {.model_norm = model_norm,
                  .accumulate = experiment.accumulate_by_phase.at(i),
                  .micro_batches = experiment.micro_batches,
@@ -355,7 +378,10 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
                  .flush = pipeline.flush,
                  .recompute = pipeline.recompute,
                  .executors = static_cast<int>(pipeline.executors),
-                 .in_flight = experiment.in_flight});
+                 .in_flight = experiment.in_flight,
+                 .priority = experiment.priority,
+                 .accumulate_by_block = experiment.accumulate_by_block});
+    keep_what_has_no_inverse(experiment, one);
     plans.push_back(with_replicas(
         one, static_cast<int>(experiment.replicas.count),
         exchange_of(experiment), experiment.replicas.kind.stagger));
@@ -506,11 +532,12 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
 
 /// What `sluice run` decides by these keys, a loop of one's own does by itself.
 constexpr const char* kLoopKeys[] = {
-    "name",           "epochs",   "limit",        "batch_size", "drop_last",
-    "evaluate_every", "drain",    "checkpoint",   "early_stop", "allocator",
-    "timetable",      "probe",    "barrier",      "virtual",    "schedule",
-    "in_flight",      "hashes",   "on_failure",   "restarts",   "on_nan",
-    "trace",          "forecast", "equal_builds", "pipeline",   "replicas"};
+    "name",           "epochs",   "limit",      "batch_size",   "drop_last",
+    "evaluate_every", "drain",    "checkpoint", "early_stop",   "allocator",
+    "timetable",      "probe",    "barrier",    "virtual",      "schedule",
+    "in_flight",      "priority", "hashes",     "on_failure",   "restarts",
+    "on_nan",         "trace",    "forecast",   "equal_builds", "pipeline",
+    "replicas"};
 
 void refuse_loop(const Fields& top) {
   for (const char* key : kLoopKeys)
@@ -685,9 +712,22 @@ void check_replicas(const Experiment& experiment, const Fields& top) {
                              block.weights.view, experiment.replicas.policy));
 }
 
+/// To what gradients take, where the input goes down beside them.
+void add_returned_inputs(Experiment& experiment) {
+  for (const BlockPlan& block : experiment.plans.front().blocks)
+    if (block.replica == 1 && block.returns_input)
+      by_block(experiment.costs.bytes, block.block - 1).gradient +=
+          bytes_of_features(
+              experiment.model, by_block(experiment.ranges, block.block - 1),
+              experiment.batch_size / experiment.micro_batches.count,
+              experiment.precision);
+}
+
 void make_plans(const Fields& top, Experiment& experiment) {
   const bool model_norm = wants_model_norm(experiment, top);
   check_free_schedule(experiment, model_norm, top);
+  check_windows_of_blocks(experiment, experiment.blocks(),
+                          experiment.accumulate_by_phase, top);
   check_reconnect(experiment, top);
   experiment.plans = plans_of(experiment, model_norm);
   check_free_plans(experiment, experiment.plans, top);
@@ -773,6 +813,7 @@ Experiment read_experiment(const ConfigNode& written,
       experiment.virtual_time, experiment.model, experiment.ranges,
       experiment.codecs, experiment.batch_size / experiment.micro_batches.count,
       experiment.micro_batches.count, experiment.precision, top);
+  add_returned_inputs(experiment);
   if (experiment.replicas.count > 1)
     for (const LayerRange& range : experiment.ranges)
       experiment.costs.exchange_bytes.push_back(

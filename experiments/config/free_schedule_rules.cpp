@@ -1,6 +1,7 @@
 #include "experiments/config/free_schedule_rules.h"
 
 #include <cstddef>
+#include <iterator>
 #include <string>
 
 #include <fmt/format.h>
@@ -33,6 +34,10 @@ void check_free_schedule(const Settings& settings, bool model_norm,
       top.reject(
           "in_flight",
           "is for schedule = 'free'; in lockstep the policies decide it");
+    if (settings.priority != Priority::backward)
+      top.reject("priority",
+                 "is for schedule = 'free'; in lockstep the policies decide "
+                 "the order");
     return;
   }
   const auto refuse = [&](const char* key, const char* what) {
@@ -49,6 +54,28 @@ void check_free_schedule(const Settings& settings, bool model_norm,
   if (pipeline.weights.by_window)
     refuse("pipeline", "a choice of weights by window");
   if (model_norm) refuse("optimizer", "clip.scope = 'model'");
+}
+
+void check_windows_of_blocks(const Settings& settings, int blocks,
+                             const std::vector<std::int64_t>& by_phase,
+                             const Fields& top) {
+  const std::vector<std::int64_t>& windows = settings.accumulate_by_block;
+  if (windows.empty()) return;
+  if (!settings.free_schedule)
+    top.reject("accumulate",
+               "by_block is for schedule = 'free'; in lockstep all blocks have "
+               "the same windows: leave it out, or set batches");
+  if (std::ssize(windows) != blocks)
+    top.reject(
+        "accumulate",
+        fmt::format("by_block is a list of one number for each of the {} "
+                    "blocks, not of {}",
+                    blocks, windows.size()));
+  for (const std::int64_t turns : by_phase)
+    if (turns != by_phase.front())
+      top.reject("accumulate",
+                 "by_block holds for the whole run, and a phase of the "
+                 "timetable changes `accumulate`: leave one of them out");
 }
 
 void check_free_plans(const Settings& settings, const Plans& plans,

@@ -129,6 +129,19 @@ ConfigNode with_numbers_of_limit(const ConfigNode& numbers) {
   return result;
 }
 
+/// The same of keys that are younger than the table, or than all of the config.
+ConfigNode without_younger_keys(const ConfigNode& resolved) {
+  ConfigNode numbers = resolved;
+  if (is_default(resolved, "priority", {.value = std::string("backward")}))
+    numbers = without(numbers, std::array<std::string_view, 1>{"priority"});
+  const ConfigNode* windows = numbers.find("accumulate");
+  if (windows != nullptr &&
+      is_default(*windows, "by_block", {.value = ConfigNode::Array{}}))
+    numbers.set("accumulate",
+                without(*windows, std::array<std::string_view, 1>{"by_block"}));
+  return numbers;
+}
+
 /// Whether the model has a dropout; the heads have none but those of layers
 /// that are the model's.
 bool draws_masks(const ConfigNode& resolved) {
@@ -163,6 +176,7 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
   for (const std::string_view flag : kFlags)
     if (is_default(resolved, flag, {.value = false}))
       numbers = without(numbers, std::array<std::string_view, 1>{flag});
+  numbers = without_younger_keys(numbers);
   const ConfigNode* pipeline = numbers.find("pipeline");
   if (pipeline != nullptr) {
     const ConfigNode rest = numbers_of_pipeline(*pipeline);

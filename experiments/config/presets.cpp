@@ -99,6 +99,53 @@ std::span<const PresetRow> presets() {
                   "decay = 0.1\n\n"
                   "[optimizer]\n"
                   "correction = {name = \"pipemare\", anneal_turns = 1000}\n"}},
+      {"petra",
+       "reversible blocks that rebuild their inputs, and keep nothing",
+       {.source =
+            "PETRA: Rivaud et al., \"PETRA: Parallel End-to-end Training with "
+            "Reversible Architectures\", ICLR 2025, arXiv:2406.02052. For "
+            "model.name = \"revnet\"; accumulate.batches is its k",
+        .kept = "a block whose layers can all be inverted keeps labels, and "
+                "one version of its weights: its output comes back with the "
+                "gradient, and its input is rebuilt from that. Other blocks "
+                "keep the inputs of 2(K-k)+1 batches",
+        .staleness =
+            "2(K-k) in block k, in batches; accumulation over M batches "
+            "divides that in updates by M. A backward is that of a forward "
+            "with the present weights, whose input is rebuilt with the "
+            "present weights too: the batch's but for rounding as long as "
+            "weights stay, and otherwise about that",
+        .config = "accumulate = {batches = 2, rule = \"mean\"}\n\n"
+                  "[boundary]\n"
+                  "policy = \"fully_decoupled\"\n"
+                  "order = \"A\"\n"
+                  "weights = \"rebuilt\"\n"
+                  "statistics = \"replay\"\n"}},
+      {"amp",
+       "messages in the order of arrival, some batches at once, updates in "
+       "place",
+       {.source =
+            "AMPNet: Gaunt et al., \"AMPNet: Asynchronous Model-Parallel "
+            "Training for Dynamic Neural Networks\", 2017, arXiv:1705.09786, "
+            "on a chain of blocks. in_flight is its max active keys (mak): "
+            "block 1 lets in so many batches; accumulate.batches is its min "
+            "update frequency (muf), and accumulate.by_block one for each "
+            "block",
+        .kept = "a block keeps the graphs of up to in_flight batches, and one "
+                "version of its weights",
+        .staleness =
+            "as blocks are fast: at most in_flight - 1 batches, and "
+            "ceil((in_flight - 1) / batches) updates of a block with windows "
+            "of so many batches; a backward meets the activations of its "
+            "forward with the present weights. in_flight = 1 has the bits of "
+            "back-propagation",
+        .config = "schedule = \"free\"\n"
+                  "in_flight = 4\n"
+                  "priority = \"arrival\"\n"
+                  "accumulate = {batches = 2}\n\n"
+                  "[boundary]\n"
+                  "policy = \"delayed_gradient\"\n"
+                  "weights = \"mixed\"\n"}},
   };
   return kRows;
 }

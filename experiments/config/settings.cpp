@@ -236,6 +236,12 @@ void Settings::describe(Fields& fields) {
                   .max = 1e6});
         part.key("rule", accumulate_mean, {{"sum", false}, {"mean", true}},
                  {.text = "whether their gradients are added or averaged"});
+        part.key("by_block", accumulate_by_block,
+                 {.text = "with schedule = \"free\": turns per update of each "
+                          "block, in the place of `batches`",
+                  .unit = "turns",
+                  .min = 1,
+                  .max = 1e6});
       });
   fields.section("pipeline",
                  "turns cut into micro-batches, which follow each other "
@@ -304,6 +310,13 @@ void Settings::describe(Fields& fields) {
               .unit = "batches",
               .min = 0,
               .max = 1024});
+  fields.key(
+      "priority", priority,
+      {{"backward", Priority::backward}, {"arrival", Priority::arrival}},
+      {.text = "with schedule = \"free\": which of the actions that are ready "
+               "a block does first: a backward before a forward, or what "
+               "has waited longest, by the time at which its messages came "
+               "(AMP); block 1's batches come when they may be in flight"});
   fields.section("trace",
                  "trace.json in the run's folder: when each block did what",
                  [&](Fields& part) {

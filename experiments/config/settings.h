@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "experiments/config/keep_options.h"
 #include "experiments/config/virtual_time.h"
@@ -10,6 +11,7 @@
 #include "lib/engines/coordinator.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/schedules/deals.h"
+#include "lib/schedules/plan.h"
 #include "lib/schedules/rows.h"
 #include "lib/tensors/gpu_arithmetic.h"
 #include "lib/workers/seat_options.h"
@@ -74,6 +76,7 @@ struct Settings : SeatOptions {
   double evaluate_every = 1;  ///< epochs
   std::int64_t threads = 0;   ///< intra-op, of each block; 0: to be derived
   std::int64_t accumulate = 1;
+  std::vector<std::int64_t> accumulate_by_block = {};  ///< empty: `accumulate`
   PipelineSettings pipeline = {};
   ReplicaSettings replicas = {};
   std::int64_t probe_every = 0;  ///< turns; 0: no probe
@@ -82,6 +85,7 @@ struct Settings : SeatOptions {
   bool barrier_each_iteration = false;
   bool free_schedule = false;
   std::int64_t in_flight = 0;
+  Priority priority = Priority::backward;
   std::int64_t timeout_seconds = 600;
   double reconnect_seconds = 0;  ///< 0: not at all
   bool restart_on_failure = false;

@@ -61,6 +61,18 @@ double bytes_of_sample(const SampleShape& shape, Precision precision,
   return static_cast<double>(payload_bytes(message));
 }
 
+}  // namespace
+
+double bytes_of_features(const Model& model, const LayerRange& range,
+                         std::int64_t samples, Precision precision) {
+  const SampleShape& shape =
+      model.layers.at(static_cast<std::size_t>(range.last)).output;
+  return static_cast<double>(samples) *
+         bytes_of_sample(shape, precision, nullptr);
+}
+
+namespace {
+
 MessageBytes bytes_above(const Model& model, const LayerRange& range,
                          const Codec* codec, std::int64_t batch_size,
                          std::int64_t micro_batches, Precision precision) {

@@ -39,4 +39,9 @@ Costs costs_of(const VirtualOptions& options, const Model& model,
                std::int64_t batch_size, std::int64_t micro_batches,
                Precision precision, const Fields& top);
 
+/// Of the outputs of a range of layers for so many samples, as they lie in
+/// memory.
+double bytes_of_features(const Model& model, const LayerRange& range,
+                         std::int64_t samples, Precision precision);
+
 }  // namespace sluice

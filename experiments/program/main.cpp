@@ -407,6 +407,10 @@ void define_report(CLI::App& app, sluice::ReportArguments& arguments) {
   command->add_flag("--untimed", arguments.untimed,
                     "leave out measured times, rates and memory, so that the "
                     "same results give the same bytes");
+  command->add_option("--target", arguments.target,
+                      "a test loss: add what each cell took until its first "
+                      "evaluation at or below it (samples, operations, time), "
+                      "and who is on the front of cost and time");
   command->callback([&] { sluice::report_command(arguments); });
 }
 

@@ -65,13 +65,10 @@ Costs ideal_costs(int blocks, double latency) {
 
 std::string timeline_of(std::string_view config) {
   const Experiment experiment = example(config, 3);
-  std::vector<std::vector<Action>> actions;
-  for (const BlockPlan& plan : experiment.plans.front().blocks)
-    actions.push_back(actions_of(plan, {.end_turn = 12}));
   std::vector<TimedAction> shown;
   for (const TimedAction& timed :
        simulate(experiment.plans.front(), ideal_costs(3, 0),
-                experiment.capacities, actions))
+                experiment.capacities, Grant{.end_turn = 12}))
     if (timed.action.op != Op::update && timed.end <= kColumns)
       shown.push_back(timed);
   return draw_timeline(shown, 3, 1);
@@ -86,9 +83,10 @@ double speed_up(const Experiment& experiment, double latency,
       .speed_up;
 }
 
-/// A barrier ends every turn, which a pipe that isn't flushed doesn't know.
+/// A barrier ends every turn, which neither a pipe that isn't flushed knows nor
+/// blocks that run free.
 std::string speed_up_with_barrier(const Experiment& experiment) {
-  if (!experiment.pipeline.flush) return "";
+  if (!experiment.pipeline.flush || experiment.free_schedule) return "";
   return fmt::format(
       ", {:.2f}x with barrier = \"iteration\" and no latency",
       speed_up(experiment, 0,

@@ -124,6 +124,7 @@ void report_command(const ReportArguments& arguments) {
       report::write_report({.folders = arguments.folders,
                             .page = arguments.page,
                             .only_numbers = arguments.untimed,
+                            .target = arguments.target,
                             .work = [&](const ConfigNode& config) {
                               return work_of_config(config, root);
                             }});

@@ -54,7 +54,10 @@ struct Axis {
     return begin + part * (end - begin);
   }
   std::vector<Tick> ticks(int count) const {
-    return is_log ? log_ticks(low, high) : linear_ticks(low, high, count);
+    if (is_log)
+      if (std::vector<Tick> ticks = log_ticks(low, high); ticks.size() > 1)
+        return ticks;
+    return linear_ticks(low, high, count);
   }
 };
 
@@ -83,9 +86,16 @@ bool spans(double ratio, double low, double high) {
   return low > 0 && high > ratio * low;
 }
 
+/// A deviation may reach below zero, where the axis can't.
+void make_log(double least, Axis& axis) {
+  axis.is_log = true;
+  axis.low = std::max(axis.low, least / 2);
+}
+
 Axes axes_of(const Chart& chart) {
   Axes axes;
   double least = std::numeric_limits<double>::infinity();
+  double leftmost = std::numeric_limits<double>::infinity();
   for (const ChartItem& item : chart.items)
     for (const ChartPoint& point : item.points) {
       if (!std::isfinite(point.y) || !std::isfinite(point.x)) continue;
@@ -94,13 +104,16 @@ Axes axes_of(const Chart& chart) {
       axes.y.include(point.y - point.y_off);
       axes.y.include(point.y + point.y_off);
       least = std::min(least, point.y);
+      leftmost = std::min(leftmost, point.x);
     }
   if (axes.x.is_empty()) return axes;
   axes.x.is_log = !chart.x_ticks.empty() &&
                   spans(kLogRatioOfTicks, axes.x.low, axes.x.high);
-  if (!chart.is_scatter && spans(kLogRatio, least, axes.y.high)) {
-    axes.y.is_log = true;
-    axes.y.low = std::max(axes.y.low, least / 2);
+  if (!chart.is_scatter && spans(kLogRatio, least, axes.y.high))
+    make_log(least, axes.y);
+  if (chart.has_log_axes && least > 0 && leftmost > 0) {
+    make_log(leftmost, axes.x);
+    make_log(least, axes.y);
   }
   if (chart.from_zero) axes.x.low = std::min(axes.x.low, 0.0);
   widen(axes.y);

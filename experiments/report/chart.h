@@ -32,6 +32,7 @@ struct Chart {
   bool is_scatter = false;  ///< a mark for each point, with bars; or else lines
   bool has_marks = false;   ///< few points: each is marked on its line
   bool from_zero = false;   ///< x begins there
+  bool has_log_axes = false;  ///< both, where all values are positive
   /// Places on the x axis that have a tick; empty: round numbers.
   std::vector<double> x_ticks = {};
 };
@@ -42,7 +43,7 @@ constexpr int kChartHeight = 290;
 
 /// As SVG. Axes are logarithmic where all values are positive and differ much:
 /// y of lines by more than 20 times, x with ticks of its own by more than 5
-/// times. Empty without any point.
+/// times; or where Chart::has_log_axes asks for it. Empty without any point.
 std::string draw(const Chart& chart);
 
 /// What `draw` draws, without the <svg> around it.

@@ -2,23 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <iterator>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "experiments/report/measured_figure.h"
 #include "experiments/report/scale.h"
+#include "experiments/report/target.h"
 
 namespace sluice::report {
 namespace {
 
 using Value = std::optional<double>;
-
-struct MeasuredFigure {
-  Figure figure;
-  std::function<Value(const RunRecord&, const std::optional<TurnWork>&)> of;
-};
 
 Value in_summary(const RunRecord& run, Value records::Summary::*figure) {
   return run.summary ? *run.summary.*figure : std::nullopt;
@@ -139,10 +137,17 @@ Column column_of(const Study& study, const MeasuredFigure& measure,
   Column column{.figure = measure.figure};
   for (std::size_t i = 0; i < study.cells.size(); ++i) {
     std::vector<Value> values;
-    for (const RunRecord& run : study.cells[i].runs)
+    int censored = 0;
+    for (const RunRecord& run : study.cells[i].runs) {
       values.push_back(run.is_done() ? measure.of(run, work[i]) : std::nullopt);
-    column.spreads.push_back(spread_of(known(values)));
+      if (measure.is_censored && run.is_done() && measure.is_censored(run))
+        ++censored;
+    }
+    // The mean of those that came there would be that of the lucky ones.
+    column.spreads.push_back(censored > 0 ? Spread{}
+                                          : spread_of(known(values)));
     column.values.push_back(std::move(values));
+    column.censored.push_back(censored);
   }
   return column;
 }
@@ -204,6 +209,10 @@ std::string Figure::heading() const {
 }
 
 std::string Column::text(std::size_t cell) const {
+  const int never = cell < censored.size() ? censored[cell] : 0;
+  if (never > 0)
+    return fmt::format("never ({} of {})", never,
+                       never + std::ssize(known(values[cell])));
   Spread scaled = spreads[cell];
   if (figure.is_derived && scaled.n > 1 && scaled.std == 0)
     return fmt::format("{:.{}f} ({})", scaled.mean * figure.scale,
@@ -215,9 +224,14 @@ std::string Column::text(std::size_t cell) const {
 
 std::vector<Column> columns_of(const Study& study,
                                const std::vector<std::optional<TurnWork>>& work,
-                               bool only_numbers) {
+                               bool only_numbers,
+                               std::optional<double> target) {
+  std::vector<MeasuredFigure> all = measures();
+  if (target)
+    for (MeasuredFigure& until : figures_until(*target))
+      all.push_back(std::move(until));
   std::vector<Column> columns;
-  for (const MeasuredFigure& measure : measures()) {
+  for (const MeasuredFigure& measure : all) {
     if (only_numbers && measure.figure.is_measured) continue;
     Column column = column_of(study, measure, work);
     // A figure that no cell has is left out, but not one that every cell should

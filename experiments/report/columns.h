@@ -32,7 +32,11 @@ struct Column {
   Figure figure = {};
   /// By cell and run; nothing where a run is not done or doesn't know.
   std::vector<std::vector<std::optional<double>>> values = {};
-  std::vector<Spread> spreads = {};  ///< by cell, unscaled
+  /// By cell, unscaled; of a cell with censored runs there is none.
+  std::vector<Spread> spreads = {};
+  /// By cell: runs that are done and never came to what the figure counts
+  /// until.
+  std::vector<int> censored = {};
   std::optional<std::size_t> winner = {};
 
   std::string text(std::size_t cell) const;
@@ -41,10 +45,12 @@ struct Column {
 };
 
 /// The figures that any cell has, test accuracy first; `work` is by cell. With
-/// `only_numbers`, those with Figure::is_measured are left out.
+/// `only_numbers`, those with Figure::is_measured are left out. `target`: a
+/// test loss; there are columns of what runs took until they came to it.
 std::vector<Column> columns_of(const Study& study,
                                const std::vector<std::optional<TurnWork>>& work,
-                               bool only_numbers);
+                               bool only_numbers,
+                               std::optional<double> target = {});
 
 /// The column of the figure with that name, or nullptr.
 const Column* find_column(const std::vector<Column>& columns,

@@ -20,12 +20,14 @@ namespace fs = std::filesystem;
 
 ReportInput input_of(const ReportOptions& options) {
   ReportInput input{.study = read_study(options.folders),
-                    .only_numbers = options.only_numbers};
+                    .only_numbers = options.only_numbers,
+                    .target = options.target};
   for (const StudyCell& cell : input.study.cells)
     input.work.push_back(cell.config() == nullptr || !options.work
                              ? std::nullopt
                              : options.work(*cell.config()));
-  input.columns = columns_of(input.study, input.work, options.only_numbers);
+  input.columns =
+      columns_of(input.study, input.work, options.only_numbers, options.target);
   input.styles = styles_of(input.study);
   return input;
 }
@@ -66,6 +68,7 @@ std::string html_of(const ReportInput& input) {
        {"axes", "Along the axes", axes_section(input)},
        {"curves", "Test curves", curves_section(input)},
        {"price", "The price of decoupling", price_section(input)},
+       {"target", "The cost of a loss", target_section(input)},
        {"training", "Training loss of each block", training_section(input)},
        {"truth", "How true the gradients are", truth_section(input)},
        {"staleness", "Staleness", staleness_section(input)},
@@ -82,7 +85,7 @@ std::string stem_of(const std::string& page) {
 
 std::vector<Chart> charts_of(const ReportInput& input) {
   std::vector<Chart> all = axis_charts(input);
-  for (auto* charts_in : {test_charts, pareto_charts})
+  for (auto* charts_in : {test_charts, pareto_charts, target_charts})
     for (Chart& chart : charts_in(input)) all.push_back(std::move(chart));
   return all;
 }

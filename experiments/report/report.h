@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct ReportOptions {
   /// Without what was measured in time, rates or memory: the same runs, done
   /// again, give the same bytes.
   bool only_numbers = false;
+  /// A test loss: what the runs took until they came to it is told too.
+  std::optional<double> target = {};
   WorkOf work = {};
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct ReportInput {
   std::vector<CellStyle> styles = {};              ///< by cell
   std::vector<std::optional<TurnWork>> work = {};  ///< by cell
   bool only_numbers = false;  ///< nothing measured in time, rates or memory
+  std::optional<double> target = {};  ///< ReportOptions'
 };
 
 // Each returns HTML; empty when the runs have nothing for it.
@@ -30,6 +32,7 @@ std::string curves_section(const ReportInput& input);
 std::string axes_section(const ReportInput& input);
 std::string training_section(const ReportInput& input);
 std::string price_section(const ReportInput& input);
+std::string target_section(const ReportInput& input);
 std::string staleness_section(const ReportInput& input);
 std::string truth_section(const ReportInput& input);
 std::string memory_section(const ReportInput& input);
@@ -44,6 +47,8 @@ std::vector<Chart> test_charts(const ReportInput& input);
 std::vector<Chart> axis_charts(const ReportInput& input);
 /// Test accuracy against what it costs.
 std::vector<Chart> pareto_charts(const ReportInput& input);
+/// What it takes to come to ReportInput::target: time against cost.
+std::vector<Chart> target_charts(const ReportInput& input);
 
 /// Side by side.
 std::string grid_of(const std::vector<Chart>& charts);

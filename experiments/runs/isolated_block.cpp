@@ -155,6 +155,8 @@ const Message& IsolatedBlock::gradient() {
                                above.leaving, codec.get());
     if (above.answers())
       pack(answer_above(experiment_, block_), kAnswer, gradient_);
+    if (above.returns_input)
+      pack(unpack(*sent_up_, "h", codec.get()), kReturned, gradient_);
   }
   return gradient_;
 }

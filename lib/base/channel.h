@@ -51,6 +51,9 @@ class Receiver {
   /// The message that receive() would give without blocking; nothing when none
   /// is there, at the end too.
   virtual std::optional<MessageHead> next() const = 0;
+  /// When that message came to this process; nothing when none is there.
+  virtual std::optional<std::chrono::steady_clock::time_point> next_arrived()
+      const = 0;
   /// From now on the bell is rung when ready() may have become true.
   virtual void ring(std::shared_ptr<Bell> bell) = 0;
   /// Payload of the messages that have arrived and wait.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -33,6 +34,10 @@ class ReceiverAround : public Receiver {
  public:
   bool ready() const override { return inner_->ready(); }
   std::optional<MessageHead> next() const override { return inner_->next(); }
+  std::optional<std::chrono::steady_clock::time_point> next_arrived()
+      const override {
+    return inner_->next_arrived();
+  }
   void ring(std::shared_ptr<Bell> bell) override {
     inner_->ring(std::move(bell));
   }

@@ -1,6 +1,7 @@
 #include "lib/base/memory_channel.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <mutex>
 
@@ -60,6 +61,7 @@ class MemorySender final : public Sender {
       throw LinkError("{}: {} messages were not received within {} ms",
                       pipe_->name, pipe_->capacity, pipe_->deadline.count());
     }
+    message.arrived = std::chrono::steady_clock::now();
     pipe_->queue.push_back(std::move(message));
     pipe_->changed.notify_all();
   }
@@ -126,6 +128,13 @@ class MemoryReceiver final : public Receiver {
     if (pipe_->queue.empty()) return std::nullopt;
     const Message& first = pipe_->queue.front();
     return MessageHead{first.kind, first.batch, first.round};
+  }
+
+  std::optional<std::chrono::steady_clock::time_point> next_arrived()
+      const override {
+    const std::lock_guard lock(pipe_->mutex);
+    if (pipe_->queue.empty()) return std::nullopt;
+    return pipe_->queue.front().arrived;
   }
 
   void ring(std::shared_ptr<Bell> bell) override {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <string_view>
@@ -43,6 +44,9 @@ struct Message {
   /// Index of the visit of the batch, from 0; at most kMostRounds.
   std::int64_t round = 0;
   std::vector<TensorView> tensors = {};
+  /// When it came to the process that receives it, by that one's clock; its
+  /// channel sets it.
+  std::chrono::steady_clock::time_point arrived = {};
 };
 
 /// Bytes of all tensors.

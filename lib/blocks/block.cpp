@@ -1,5 +1,6 @@
 #include "lib/blocks/block.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -60,6 +61,21 @@ Tensors Block::forward(const Tensors& inputs, Pass pass) {
     values = layers_[i]->forward(values, pass);
     // A later layer may still see the input, through a view of it.
     unchanged.check(fmt::format("layer {} of block {}", pass.layer, block_));
+  }
+  return values;
+}
+
+bool Block::is_reversible() const {
+  return std::all_of(layers_.begin(), layers_.end(),
+                     [](const auto& layer) { return layer->is_reversible(); });
+}
+
+Tensors Block::inverse(const Tensors& outputs, Pass pass) {
+  set_training(pass.training);
+  Tensors values = outputs;
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    pass.layer = first_layer_ + static_cast<std::int64_t>(i);
+    values = layers_[i]->inverse(values, pass);
   }
   return values;
 }

@@ -29,6 +29,10 @@ class Block {
   /// gradients are enabled. Throws UserError when a layer wrote the block's
   /// input in place.
   Tensors forward(const Tensors& inputs, Pass pass);
+  /// Whether all layers are reversible: then inverse() gives the inputs of
+  /// which forward() would make `outputs`, but for rounding.
+  bool is_reversible() const;
+  Tensors inverse(const Tensors& outputs, Pass pass);
 
   /// "layers.<i>.<name>", i counting in the uncut model.
   const NamedTensors& parameters() const { return parameters_; }

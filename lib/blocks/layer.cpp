@@ -53,6 +53,10 @@ at::Generator Pass::generator(std::string_view purpose) const {
   return at::make_generator<at::CPUGeneratorImpl>(key(purpose));
 }
 
+Tensors Layer::inverse(const Tensors& /*outputs*/, const Pass& pass) {
+  throw InternalError("layer {} has no inverse", pass.layer);
+}
+
 void Layer::initialise(std::uint64_t key) {
   initialise_parameters(*this, key);
 }

@@ -1,7 +1,10 @@
 #include "lib/engines/free_loop.h"
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "lib/base/error.h"
 
@@ -16,15 +19,33 @@ FreeLoop::FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner)
 
 std::optional<Action> FreeLoop::ready_choice() {
   if (const auto next = seat_.ports().next_from_below()) chooser_.see(*next);
-  for (Action& choice : chooser_.choices(seat_.ledger()))
-    if (seat_.is_ready(choice)) return std::move(choice);
-  return std::nullopt;
+  std::vector<Action> choices = chooser_.choices(seat_.ledger());
+  std::size_t first = choices.size();
+  SteadyTime came = {};
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (!seat_.is_ready(choices[i])) continue;
+    if (!chooser_.goes_by_arrival()) return std::move(choices[i]);
+    const SteadyTime its = arrival_of(choices[i]);
+    if (first < choices.size() && its >= came) continue;
+    came = its;
+    first = i;
+  }
+  if (first == choices.size()) return std::nullopt;
+  return std::move(choices[first]);
+}
+
+SteadyTime FreeLoop::arrival_of(const Action& choice) const {
+  if (seat_.block() == 1 && choice.op == Op::forward)
+    return admissions_.next(chooser_.room(seat_.ledger()));
+  return seat_.arrival_of(choice);
 }
 
 void FreeLoop::execute(Action action) {
   runner_.execute(action, seat_);
   action.dropped = seat_.ports().take_dropped();
   chooser_.did(action);
+  admissions_.did(action, chooser_.room(seat_.ledger()),
+                  std::chrono::steady_clock::now());
   done_ += (done_.empty() ? "" : " ") + to_text(action);
 }
 

@@ -6,6 +6,8 @@
 
 #include "lib/base/bell.h"
 #include "lib/engines/seat_runner.h"
+#include "lib/metrics/time_spent.h"
+#include "lib/schedules/admissions.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/plan.h"
 #include "lib/workers/seat.h"
@@ -27,10 +29,12 @@ class FreeLoop {
 
  private:
   std::optional<Action> ready_choice();
+  SteadyTime arrival_of(const Action& choice) const;
   void execute(Action action);
 
   Seat& seat_;
   FreeRunning chooser_;
+  Admissions<SteadyTime> admissions_;
   const SeatRunner runner_;
   std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
   std::string done_;

@@ -31,8 +31,11 @@ BlockCosts costs_of(const Costs& costs, int seat) {
   return mine != nullptr ? *mine : BlockCosts{};
 }
 
+/// What rebuilds its input takes another forward for that.
 double replay_seconds(const BlockCosts& costs, const BlockPlan& plan) {
-  return replays(plan) ? costs.replay.value_or(costs.seconds[Op::forward]) : 0;
+  if (!replays(plan)) return 0;
+  const double forward = costs.seconds[Op::forward];
+  return costs.replay.value_or(plan.weights.rebuilds ? 2 * forward : forward);
 }
 
 double mean_seconds(const BlockCosts& costs, const BlockPlan& plan,

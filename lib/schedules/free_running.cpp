@@ -92,9 +92,17 @@ std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {
     return saved_ ? std::vector<Action>{} : std::vector<Action>{last};
   }
   std::vector<Action> all = overdue(ledger);
-  if (next_ < grant_.end_turn && waiting(ledger) < plan().in_flight)
+  if (next_ < grant_.end_turn && room(ledger) > 0)
     all.push_back({Op::forward, next_, next_, grant_.phase});
   return all;
+}
+
+bool FreeRunning::goes_by_arrival() const {
+  return plan().priority == Priority::arrival;
+}
+
+std::int64_t FreeRunning::room(const Ledger& ledger) const {
+  return plan().in_flight - waiting(ledger);
 }
 
 void FreeRunning::did(const Action& action) {

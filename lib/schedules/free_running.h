@@ -28,8 +28,13 @@ class FreeRunning {
   bool is_done(const Ledger& ledger) const { return choices(ledger).empty(); }
   /// What the block may do by what it has done, the best first: an update that
   /// is due, before a backward, before a lesson, before a forward. A lesson
-  /// whose gradient came with its backward goes before the next backward.
+  /// whose gradient came with its backward goes before the next backward. With
+  /// goes_by_arrival() the order decides only between what came at one time.
   std::vector<Action> choices(const Ledger& ledger) const;
+  bool goes_by_arrival() const;
+  /// How many batches the block may forward before one of those that wait goes
+  /// backward.
+  std::int64_t room(const Ledger& ledger) const;
   /// It did one of its choices, which is in its ledger too.
   void did(const Action& action);
   /// What comes next from below. Where batches may be dropped there, it says

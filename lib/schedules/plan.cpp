@@ -117,6 +117,10 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     set_boundary(above, plan.blocks[index + 1], mine);
   }
   place_in_segments(plan.blocks);
+  for (std::size_t k = 1; k < plan.blocks.size(); ++k) {
+    const BlockPlan& below = plan.blocks[k - 1];
+    plan.blocks[k].returns_input = below.delay > 0 && below.weights.rebuilds;
+  }
   share_weights_of_entry(plan.blocks);
   return plan;
 }

@@ -44,6 +44,13 @@ struct SeatAction {
   Action action = {};
 };
 
+/// Which of several actions that are ready a block that runs free does first,
+/// after an update that is due.
+enum class Priority : std::uint8_t {
+  backward,  ///< a backward, then a lesson, then a forward
+  arrival    ///< that whose messages came first (AMP)
+};
+
 struct BlockPlan;
 struct Grant;
 /// The actions of a block for a grant, in order.
@@ -100,6 +107,9 @@ struct BlockPlan {
   /// Whether the last gradient that arrives is only a target.
   bool target_from_above = false;
   int leaving = 0;  ///< number of gradients sent down per batch
+  /// With each backward the batch's input goes down too, from which the block
+  /// below rebuilds its own.
+  bool returns_input = false;
   bool gradient_to_below() const { return leaving > 0; }
   /// Whether all parts except a target are used alike, so that their sum is
   /// enough.
@@ -122,6 +132,7 @@ struct BlockPlan {
   /// may wait for their backward or lesson at once, those with Mark::in_flight
   /// or Mark::lesson; not messages as in in_flight() below.
   std::int64_t in_flight = 0;
+  Priority priority = Priority::backward;  ///< of a block that runs free
   /// Queues of activations at the boundaries below and above a block that runs
   /// free. A block above a buffer reads as many inputs as the run has turns.
   InboxTraits inbox_below = {};

@@ -1,5 +1,6 @@
 #include "lib/schedules/rows.h"
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/pipelines.h"
@@ -32,7 +33,14 @@ RunPlan plan_of_free(const std::vector<Traits>& boundaries,
     throw UserError(
         "schedule = 'free' goes with pipeline.micro_batches = 1 only: there "
         "are no turns to cut");
-  return make_free_plan(boundaries, options.accumulate, options.in_flight);
+  RunPlan plan =
+      make_free_plan(boundaries, options.accumulate, options.in_flight);
+  for (BlockPlan& block : plan.blocks) {
+    block.priority = options.priority;
+    if (!options.accumulate_by_block.empty())
+      block.accumulate = by_block(options.accumulate_by_block, block.block);
+  }
+  return plan;
 }
 
 constexpr ScheduleRow kRows[] = {

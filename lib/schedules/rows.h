@@ -28,6 +28,9 @@ struct ScheduleOptions {
   /// For "free": most batches between forward and backward, as make_free_plan()
   /// takes it.
   std::int64_t in_flight = 0;
+  Priority priority = Priority::backward;
+  /// For "free", by block: replaces `accumulate`. Empty: it doesn't.
+  std::vector<std::int64_t> accumulate_by_block = {};
 };
 
 /// Makes the plan of a run whose blocks order their actions so. Throws

@@ -392,15 +392,31 @@ void Simulation::choose(int block) {
   const std::vector<Action> choices = lane.chooser->choices(lane.ledger);
   if (choices.empty()) return;
   Action best = choices.front();
-  double earliest = std::numeric_limits<double>::infinity();
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::pair<double, double> earliest{kNever, kNever};
   for (const Action& choice : choices) {
     lane.actions = {choice};
     const std::optional<double> start = start_of(block, ready_at(block));
-    if (!start || *start >= earliest) continue;
-    earliest = *start;
+    if (!start) continue;
+    const std::pair<double, double> rank{*start, arrived_at(block)};
+    if (rank >= earliest) continue;
+    earliest = rank;
     best = choice;
   }
   lane.actions = {best};
+}
+
+double Simulation::arrived_at(int block) const {
+  const Lane& lane = by_block(lanes_, block);
+  if (!lane.chooser->goes_by_arrival()) return 0;
+  const Action& action = lane.actions.front();
+  const std::vector<Transfer> needs = needs_of(plan_of(lane), block, action);
+  if (needs.empty() && action.op == Op::forward)
+    return lane.admissions.next(lane.chooser->room(lane.ledger));
+  double last = 0;
+  for (const Transfer& need : needs)
+    last = std::max(last, head_of(channel(need), need)->arrival);
+  return last;
 }
 
 bool Simulation::is_further_behind(int block, int other) const {
@@ -458,7 +474,10 @@ std::optional<TimedAction> Simulation::next() {
   if (stage) latest_end_ = std::max(latest_end_, end);
   lane.ledger.did(by_block(plan(action.phase).blocks, chosen), action);
   meet(chosen, action, end);
-  if (lane.chooser) lane.chooser->did(action);
+  if (lane.chooser) {
+    lane.chooser->did(action);
+    lane.admissions.did(action, lane.chooser->room(lane.ledger), end);
+  }
   for (const Transfer& need : needs_of(plan(action.phase), chosen, action)) {
     Direction& from = channel(need);
     const bool was_full = from.queue.size() == from.capacity;

@@ -13,6 +13,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/channel.h"
 #include "lib/base/lossy_sender.h"
+#include "lib/schedules/admissions.h"
 #include "lib/schedules/costs.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/ledger.h"
@@ -131,6 +132,7 @@ class Simulation {
     /// Chooses the actions of a block that runs free; `actions` then holds what
     /// it would do next.
     std::optional<FreeRunning> chooser = {};
+    Admissions<double> admissions = {};
   };
 
   /// Restores gradients in flight and the clocks of the blocks.
@@ -174,6 +176,9 @@ class Simulation {
   static const Queued* head_of(const Direction& from, const Transfer& wanted);
   std::optional<double> room_for(const Transfer& sent) const;
   void choose(int block);
+  /// When all that the block's next action takes had come; 0 where that doesn't
+  /// matter to the block.
+  double arrived_at(int block) const;
   bool is_further_behind(int block, int other) const;
   /// Writes what has arrived by then into the replay buffer below a block,
   /// while it has room: a block that has read as often as its grant has turns

@@ -19,6 +19,10 @@ struct WeightsAtBackward {
   bool forwards_again = false;
   /// The backward takes gradients at the weights that the block then has.
   bool of_today = false;
+  /// A block keeps no input: the block above sends its own one down beside the
+  /// gradient, and the backward rebuilds from that what it forwards again.
+  /// False for a block with a layer that has no inverse, whatever the view.
+  bool rebuilds = false;
   /// Which weights follows from the window that the batch is in, whenever the
   /// block forwards it: for pipelines, not for delays.
   bool by_window = false;

@@ -34,6 +34,9 @@ struct Flight {
   std::int64_t updates_ahead = 0;
   double rate = 0;
 
+  /// h_k as it came back with the gradient, where the view rebuilds inputs; set
+  /// before graph_of().
+  Tensors returned = {};
   Tensors outputs = {};               ///< with the graph
   std::shared_ptr<Block> block = {};  ///< whose weights that graph refers to
   Tensors weights = {};               ///< copies of those of the forward
@@ -96,6 +99,8 @@ struct WeightViewSite {
   bool saved = false;
   /// What the plan says of the view.
   WeightsAtBackward weights = {};
+  /// Whether the block below wants gradients, for inputs that are rebuilt.
+  bool gradient_to_below = false;
 };
 
 /// How a view is made, and what it is to schedules.
@@ -103,6 +108,7 @@ struct WeightViewKind {
   std::unique_ptr<WeightView> (*make)(const WeightViewSite& site) = nullptr;
   bool forwards_again = false;  ///< WeightsAtBackward's
   bool of_today = false;        ///< WeightsAtBackward's
+  bool rebuilds = false;        ///< WeightsAtBackward's
   bool by_window = false;       ///< WeightsAtBackward's
   bool of_entry = false;        ///< WeightsAtBackward's
   /// Throws UserError where the block's optimizer doesn't go with it; nullptr:

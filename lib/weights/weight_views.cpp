@@ -16,6 +16,7 @@ MadeView make_double_buffer(const WeightViewSite& site);
 MadeView make_double_buffer_predict(const WeightViewSite& site);
 MadeView make_vertical_sync(const WeightViewSite& site);
 MadeView make_extrapolate(const WeightViewSite& site);
+MadeView make_rebuilt_input(const WeightViewSite& site);
 void check_predict(const OptimizerOptions& optimizer);
 
 std::span<const WeightViewRow> weight_views() {
@@ -53,6 +54,13 @@ std::span<const WeightViewRow> weight_views() {
        {.make = make_double_buffer_predict,
         .by_window = true,
         .check = check_predict}},
+      {"rebuilt",
+       "the present ones, after its input, which reversible layers don't keep, "
+       "is rebuilt from their output, which comes back with the gradient",
+       {.make = make_rebuilt_input,
+        .forwards_again = true,
+        .of_today = true,
+        .rebuilds = true}},
   };
   return kRows;
 }
@@ -62,6 +70,7 @@ WeightsAtBackward weights_at_backward(std::string_view view) {
   return {.view = row.name,
           .forwards_again = row.make.forwards_again,
           .of_today = row.make.of_today,
+          .rebuilds = row.make.rebuilds,
           .by_window = row.make.by_window,
           .of_entry = row.make.of_entry};
 }
@@ -91,6 +100,7 @@ MadeView make_weight_view(const BlockPlan& plan, WeightViewSite site) {
   if (!plan.sees_old_weights())
     return plan.recompute ? make_rebuilt(site) : make_kept_graph(site);
   site.weights = plan.weights;
+  site.gradient_to_below = plan.gradient_to_below();
   return find_row(weight_views(), plan.weights.view, "weight view")
       .make.make(site);
 }

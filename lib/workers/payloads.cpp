@@ -10,7 +10,7 @@
 namespace sluice {
 
 std::int64_t Down::bytes() const {
-  std::int64_t bytes = bytes_of(answer);
+  std::int64_t bytes = bytes_of(answer) + bytes_of(returned);
   for (const Tensors& each : gradients) bytes += bytes_of(each);
   return bytes;
 }
@@ -46,6 +46,7 @@ void pack_down(const Down& down, const Codec* codec, Message& message) {
   for (std::size_t way = 0; way < down.gradients.size(); ++way)
     pack(down.gradients[way], gradient_name(way), codec, message);
   if (!down.answer.empty()) pack(down.answer, kAnswer, message);
+  if (!down.returned.empty()) pack(down.returned, kReturned, message);
 }
 
 Down unpack_down(const Message& message, const BlockPlan& sender,
@@ -55,6 +56,8 @@ Down unpack_down(const Message& message, const BlockPlan& sender,
     down.gradients.push_back(unpack(
         message, gradient_name(static_cast<std::size_t>(way)), codec, device));
   if (sender.answers()) down.answer = unpack(message, kAnswer, nullptr, device);
+  if (sender.returns_input)
+    down.returned = unpack(message, kReturned, nullptr, device);
   return down;
 }
 

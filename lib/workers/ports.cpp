@@ -142,6 +142,15 @@ bool Ports::are_ready(const RunPlan& plan, Action& action) {
          });
 }
 
+SteadyTime Ports::arrival_of(const RunPlan& plan, const Action& action) const {
+  SteadyTime last = {};
+  for (const Transfer& need : needs_of(plan, seat_, action)) {
+    const Link& from = need.from < seat_ ? below_ : above_;
+    last = std::max(last, from.receiver->next_arrived().value_or(last));
+  }
+  return last;
+}
+
 std::vector<std::int64_t> Ports::take_dropped() {
   if (lossy_ == nullptr) return {};
   std::vector<std::int64_t> batches = lossy_->take_dropped();

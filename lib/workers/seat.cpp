@@ -288,9 +288,11 @@ Down Seat::receive_from_above(const Action& action, std::int64_t round) {
                      codec_above_.get(), device());
 }
 
-/// A batch whose backward begins, with its graph.
-Asked Seat::opened(const Action& action) {
+/// A batch whose backward begins, with its graph. `returned`: the block's
+/// output of it, where it came back.
+Asked Seat::opened(const Action& action, Tensors returned) {
   Asked asked{.flight = held_.take_flight(action.batch)};
+  asked.flight.returned = std::move(returned);
   if (settings_.optimizer.wants_forward_weights)
     asked.forward_weights = view_->weights_of(asked.flight);
   asked.graph = view_->graph_of(asked.flight, version_);
@@ -312,7 +314,7 @@ Asked Seat::ask_above(const Action& action) {
   }
   const bool is_one = plan().is_merged() && !arrived.gradients.empty();
   const Tensors from_above = is_one ? arrived.gradients.front() : Tensors();
-  Asked asked = opened(action);
+  Asked asked = opened(action, std::move(arrived.returned));
   const Flight& flight = asked.flight;
   const Tensors features = leaves_of(asked.graph.outputs, true);
   const Unchanged unchanged({&from_above, &target_above, &features});
@@ -401,7 +403,7 @@ void Seat::visit(const Action& action) {
                             {pull}, /*keep_graph=*/!is_last);
   add_to(asked.parameters, pulled.parameters);
   if (mine.leaving != GradientPart::kStays)
-    send_down(action, down_of(pulled.inputs));
+    send_down(action, down_of(pulled.inputs, asked.flight.inputs));
   note_memory();
   if (!is_last) return;
   const Asked done = held_.take_half(action.batch);
@@ -414,7 +416,7 @@ void Seat::backward(const Action& action) {
   const Pulled pulled =
       vjp(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls);
   apply(action, asked, pulled.parameters);
-  send_down(action, down_of(pulled.inputs));
+  send_down(action, down_of(pulled.inputs, asked.flight.inputs));
   if (plan().learns) held_.lessons[action.batch] = std::move(asked.lesson);
 }
 
@@ -426,7 +428,7 @@ void Seat::backward_input(const Action& action) {
   const std::vector<Tensors> pulled =
       vjp_inputs(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls,
                  asked.halves);
-  send_down(action, down_of(pulled));
+  send_down(action, down_of(pulled, asked.flight.inputs));
   held_.halves.emplace(action.batch, std::move(asked));
   note_memory();
 }
@@ -449,8 +451,10 @@ void Seat::check_staleness(const Action& action) const {
       settings_.options.max_staleness);
 }
 
-Down Seat::down_of(std::vector<Tensors> gradients) const {
+Down Seat::down_of(std::vector<Tensors> gradients,
+                   const Tensors& inputs) const {
   Down down{std::move(gradients)};
+  if (plan().returns_input) down.returned = leaves_of(inputs, false);
   if (plan().answers()) down.answer = ends().upper->answer(block_);
   return down;
 }

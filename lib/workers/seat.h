@@ -142,6 +142,10 @@ class Seat {
   const Ledger& ledger() const { return ledger_; }
   /// Ports::are_ready().
   bool is_ready(Action& action) { return ports_.are_ready(run_plan(), action); }
+  /// Ports::arrival_of()
+  SteadyTime arrival_of(const Action& action) const {
+    return ports_.arrival_of(run_plan(), action);
+  }
 
   /// To be called after the last action: writes a record of the block's times
   /// and memory, and closes the links. Messages already sent still arrive.
@@ -186,13 +190,13 @@ class Seat {
   Message message_of(MessageKind kind, const Action& action) const;
   void send_up(Message message, const Tensors& outputs, const Payload& fed);
   Down receive_from_above(const Action& action, std::int64_t round = 0);
-  Down down_of(std::vector<Tensors> gradients) const;
+  Down down_of(std::vector<Tensors> gradients, const Tensors& inputs) const;
   void send_down(const Action& action, const Down& down);
   std::int64_t under_way_below() const;
 
   Asked ask_above(const Action& action);
   Asked ask_own(const Action& action);
-  Asked opened(const Action& action);
+  Asked opened(const Action& action, Tensors returned = {});
   void apply(const Action& action, const Asked& asked,
              const Tensors& parameters);
   double exchange_norm(const Action& action);

@@ -31,6 +31,8 @@ void SentDown::save(const std::string& name, NamedTensors& all) const {
     for (std::size_t way = 0; way < down.gradients.size(); ++way)
       save_list(down.gradients[way], prefix + gradient_name(way), all);
     if (!down.answer.empty()) save_list(down.answer, prefix + kAnswer, all);
+    if (!down.returned.empty())
+      save_list(down.returned, prefix + kReturned, all);
   }
 }
 
@@ -49,6 +51,7 @@ void SentDown::restore(const std::string& name, const SavedState& saved,
     for (std::size_t way = 0; has(gradient_name(way)); ++way)
       down.gradients.push_back(list(gradient_name(way)));
     if (has(kAnswer)) down.answer = list(kAnswer);
+    if (has(kReturned)) down.returned = list(kReturned);
   }
 }
 

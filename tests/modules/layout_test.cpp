@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"resnet18", table({{"width", std::int64_t{8}}})},
                     Case{"resnet50", table({{"width", std::int64_t{4}},
                                             {"stem", std::int64_t{64}}})},
-                    Case{"vgg8b"},
+                    Case{"revnet"}, Case{"vgg8b"},
                     Case{"vgg8b", table({{"head_before_pool", false}})}));
 
 }  // namespace sluice::layer_layout_test

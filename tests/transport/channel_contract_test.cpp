@@ -1,5 +1,6 @@
 // What every channel promises (lib/base/channel.h), whatever carries it. A new
 // kind of channel adds itself at the end.
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <memory>
@@ -222,6 +223,23 @@ TEST_P(Channel, TellsWhichMessageComesNext) {
   EXPECT_EQ(ends.upper.receiver->next(),
             (MessageHead{MessageKind::evaluation, 3}));
   EXPECT_EQ(ends.upper.receiver->receive()->batch, 3);
+}
+
+TEST_P(Channel, TellsWhenTheMessageThatComesNextCame) {
+  Ends ends = make(2);
+  EXPECT_EQ(ends.upper.receiver->next_arrived(), std::nullopt);
+  const auto before = std::chrono::steady_clock::now();
+  ends.lower.sender->send({.batch = 3});
+  while (!ends.upper.receiver->ready()) std::this_thread::yield();
+  const auto first = ends.upper.receiver->next_arrived();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_GE(*first, before);
+  EXPECT_LE(*first, std::chrono::steady_clock::now());
+  ends.lower.sender->send({.batch = 4});
+  EXPECT_EQ(ends.upper.receiver->next_arrived(), first);
+  ends.upper.receiver->receive();
+  while (!ends.upper.receiver->ready()) std::this_thread::yield();
+  EXPECT_GE(ends.upper.receiver->next_arrived(), first);
 }
 
 TEST_P(Channel, RingsWhenAMessageComes) {

@@ -1,5 +1,6 @@
 #include "transport/links/connection.h"
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -41,6 +42,10 @@ class SocketReceiver final : public Receiver {
   bool ready() const override { return connection_->mailbox().ready(); }
   std::optional<MessageHead> next() const override {
     return connection_->mailbox().next_head();
+  }
+  std::optional<std::chrono::steady_clock::time_point> next_arrived()
+      const override {
+    return connection_->mailbox().next_arrived();
   }
   void ring(std::shared_ptr<Bell> bell) override {
     connection_->ring(std::move(bell));

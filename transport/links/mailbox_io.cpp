@@ -1,4 +1,5 @@
 // The members of Mailbox for the thread that reads and writes.
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -118,6 +119,7 @@ void Mailbox::deliver(Message message) {
   const Lock lock(mutex_);
   ++received_;
   if (receiver_gone_) return;
+  message.arrived = std::chrono::steady_clock::now();
   inbox_.push_back(std::move(message));
   tell();
 }

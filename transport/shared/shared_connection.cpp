@@ -108,6 +108,12 @@ std::optional<MessageHead> SharedConnection::next_head() {
   return mailbox_.next_head();
 }
 
+std::optional<std::chrono::steady_clock::time_point>
+SharedConnection::next_arrived() {
+  read_frames();
+  return mailbox_.next_arrived();
+}
+
 std::size_t SharedConnection::waiting_bytes() {
   read_frames();
   return mailbox_.waiting_bytes();

@@ -55,6 +55,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   bool can_send();
   bool ready();
   std::optional<MessageHead> next_head();
+  std::optional<std::chrono::steady_clock::time_point> next_arrived();
   std::size_t waiting_bytes();
   void drop_receiver();
 

@@ -1,5 +1,6 @@
 #include "transport/shared/shared_memory.h"
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -43,6 +44,10 @@ class SharedReceiver final : public Receiver {
   bool ready() const override { return connection_->ready(); }
   std::optional<MessageHead> next() const override {
     return connection_->next_head();
+  }
+  std::optional<std::chrono::steady_clock::time_point> next_arrived()
+      const override {
+    return connection_->next_arrived();
   }
   void ring(std::shared_ptr<Bell> bell) override {
     connection_->ring(std::move(bell));

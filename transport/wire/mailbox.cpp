@@ -145,6 +145,13 @@ std::optional<MessageHead> Mailbox::next_head() const {
   return MessageHead{first.kind, first.batch, first.round};
 }
 
+std::optional<std::chrono::steady_clock::time_point> Mailbox::next_arrived()
+    const {
+  const Lock lock(mutex_);
+  if (inbox_.empty()) return std::nullopt;
+  return inbox_.front().arrived;
+}
+
 void Mailbox::ring(std::shared_ptr<Bell> bell) {
   const Lock lock(mutex_);
   bells_.push_back(std::move(bell));

@@ -85,6 +85,7 @@ class Mailbox {
   void give_up_sending();
   void give_up_receiving();
   std::optional<MessageHead> next_head() const;
+  std::optional<std::chrono::steady_clock::time_point> next_arrived() const;
   void ring(std::shared_ptr<Bell> bell);
   std::size_t waiting_bytes() const;
   void drop_receiver();

@@ -3,7 +3,8 @@
 // block k applies batch t - 2 (K - k) at turn t; each boundary multiplies the
 // gradient by beta. With accumulation it is ADL (Zhuang et al., ICML 2021,
 // arXiv:2012.03747); with weights = "current" our reading of DSP (Xu et al.,
-// CVPR 2020, arXiv:1909.02625).
+// CVPR 2020, arXiv:1909.02625), with weights = "rebuilt" PETRA
+// (lib/weights/rebuilt_input.cpp).
 #include "lib/boundaries/policies/from_above.h"
 
 namespace sluice {
@@ -38,10 +39,12 @@ MethodPage describe_fully_decoupled() {
           "\"predict\": those that the velocity predicts; \"vertical_sync\": "
           "those of block 1's forward), graphs alone (\"mixed\", and "
           "\"extrapolate\": with the velocity of the weights), inputs and "
-          "weights (\"recompute\"), or inputs alone (\"current\")",
+          "weights (\"recompute\"), inputs alone (\"current\"), or nothing "
+          "(\"rebuilt\", where all layers can be inverted; else inputs)",
       .batch_norm =
           "statistics move in the forward, once per batch; with "
-          "weights = \"current\" the key `statistics` says which pass",
+          "weights = \"current\" or \"rebuilt\" the key `statistics` says "
+          "which pass",
       .randomness =
           "keyed by the batch: what is forwarded again draws the masks "
           "of the first forward",

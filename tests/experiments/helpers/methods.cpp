@@ -40,13 +40,15 @@ std::vector<MethodUnderTest> methods() {
                        weights + "'}",
                    true});
   for (const char* order : {"A", "B"})
-    for (const std::string weights : {"stash", "mixed", "current"})
+    for (const std::string weights : {"stash", "mixed", "current", "rebuilt"})
       all.push_back(
           {fmt::format("FullyDecoupled_{}_{}", order, weights),
            fmt::format("{{policy = 'fully_decoupled', order = '{}', weights = "
                        "'{}'{}}}",
                        order, weights,
-                       weights == "current" ? ", statistics = 'forward'" : ""),
+                       weights == "current" || weights == "rebuilt"
+                           ? ", statistics = 'forward'"
+                           : ""),
            true});
   return all;
 }

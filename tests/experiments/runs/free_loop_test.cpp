@@ -2,14 +2,18 @@
 // neighbour's channels.
 #include "lib/engines/free_loop.h"
 
+#include <cstdint>
 #include <ctime>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "lib/workers/payloads.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::free_loop_test {
@@ -54,6 +58,48 @@ TEST_F(IsolatedBlock, SleepsUntilItGivesASilentNeighbourUp) {
 TEST_F(IsolatedBlock, SeesAtOnceThatItsNeighbourIsGone) {
   below_ = {};
   EXPECT_THROW(loop_->carry_out({.end_turn = 1}), LinkError);
+}
+
+/// Block 2 of three, whose neighbours have sent all that they ever do: the
+/// activations of three batches, and the gradients of the first two between.
+std::string done_between_neighbours(const std::string& priority) {
+  const Experiment experiment = small_experiment(
+      "blocks = ['0', '1', '2-']\nschedule = 'free'\nin_flight = 3\n"
+      "engine = 'threads'\ntimeout = 5\nmodel = {hidden = [24, 20]}\n"
+      "boundary = {policy = 'delayed_gradient', weights = 'mixed'}\n"
+      "priority = '" +
+      priority + "'\n");
+  std::vector<Ends> ends = memory_ends(experiment);
+  const Link below = std::move(ends[0].above);
+  const Link above = std::move(ends[2].below);
+  const std::unique_ptr<Seat> seat =
+      make_seat(experiment, 2, std::move(ends[1]), nullptr, {});
+  const auto send_up = [&](std::int64_t batch) {
+    Message message{.batch = batch};
+    pack_up({at::ones({32, 24})}, {{}, at::zeros({32}, at::kLong)}, {}, nullptr,
+            message);
+    below.sender->send(std::move(message));
+  };
+  const auto send_down = [&](std::int64_t batch) {
+    Message message{.kind = MessageKind::gradient, .batch = batch};
+    Down down;
+    down.gradients.push_back({at::ones({32, 20})});
+    pack_down(down, nullptr, message);
+    above.sender->send(std::move(message));
+  };
+  send_up(0);
+  send_up(1);
+  send_down(0);
+  send_up(2);
+  send_down(1);
+  send_down(2);
+  return FreeLoop(experiment.plans, *seat)
+      .carry_out({.end_turn = 3, .drain = true});
+}
+
+TEST(FreeLoop, TakesTheMessageThatCameFirstWhereItIsToldTo) {
+  EXPECT_EQ(done_between_neighbours("arrival"), "F0 F1 B0 U0 F2 B1 U1 B2 U2");
+  EXPECT_EQ(done_between_neighbours("backward"), "F0 B0 U0 F1 B1 U1 F2 B2 U2");
 }
 
 }  // namespace sluice::free_loop_test

@@ -44,6 +44,10 @@ constexpr std::pair<const char*, const char*> kConfigs[] = {
     {"Codec",
      "in_flight = 4\nboundary = {policy = 'delayed_gradient', codec = "
      "'int8'}\n"},
+    {"Arrival",
+     "in_flight = 4\npriority = 'arrival'\n"
+     "accumulate = {by_block = [4, 1, 2]}\n"
+     "boundary = {policy = 'delayed_gradient', weights = 'mixed'}\n"},
     {"Buffers", "boundary = {policy = 'local_loss', buffer = {batches = 3}}\n"},
     {"BuffersWithoutReuse",
      "boundary = {policy = 'local_loss', buffer = {batches = 3, max_reuse = 0, "

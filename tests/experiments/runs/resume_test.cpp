@@ -140,6 +140,9 @@ const char* const kDelaying[] = {
     "boundary.policy=delayed_gradient boundary.weights=extrapolate",
     "boundary.policy=features_replay boundary.statistics=both",
     "boundary.policy=fully_decoupled boundary.beta=0.5 slack=0",
+    "boundary.policy=fully_decoupled boundary.order=A boundary.weights=rebuilt "
+    "boundary.statistics=replay model.name=revnet model.width=4 "
+    "'model.blocks=[4]' 'blocks=[\"0-1\",\"2-3\",\"4-\"]'",
     "boundary.policy=delayed_gradient precision=bf16",
     "boundary.policy=delayed_gradient boundary.codec=int8",
     "boundary.policy=fully_decoupled boundary.order=A accumulate.batches=3",

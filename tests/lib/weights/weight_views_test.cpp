@@ -92,7 +92,8 @@ std::vector<Seen> views() {
           {"double_buffer", {5, 2, 10}},
           {"vertical_sync", {5, 2, 10}},
           {"extrapolate", {5, 2, 10}},
-          {"double_buffer_predict", {5, 2, 10}}};
+          {"double_buffer_predict", {5, 2, 10}},
+          {"rebuilt", {7, 3, 21}}};  // of layers without an inverse
 }
 
 class EachView : public testing::TestWithParam<Seen> {};

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "experiments/report/columns.h"
+#include "experiments/report/run_record.h"
+#include "experiments/report/work.h"
+
+namespace sluice::report {
+
+/// How a figure is got from a run, and what a turn of it does, if that is
+/// known.
+struct MeasuredFigure {
+  Figure figure = {};
+  /// Only of runs that are done; nothing: it is not known.
+  std::function<std::optional<double>(const RunRecord&,
+                                      const std::optional<TurnWork>&)>
+      of = {};
+  /// Whether the run never came to what the figure counts until. Empty: it
+  /// counts until the end.
+  std::function<bool(const RunRecord&)> is_censored = {};
+};
+
+}  // namespace sluice::report
