@@ -236,6 +236,7 @@ bool has_batch_norm(const Experiment& experiment) {
 ReplicaExchange exchange_of(const Experiment& experiment) {
   const ReplicaKind& kind = experiment.replicas.kind;
   ReplicaExchange exchange = kind.exchange;
+  exchange.graph.seed = experiment.seed;
   if (experiment.replicas.count > 1)
     exchange.agrees =
         exchange.agrees || (kind.mean_statistics && has_batch_norm(experiment));
@@ -617,9 +618,8 @@ void check_averages(const Experiment& experiment, const Fields& top) {
                  fmt::format("average must be the same for all blocks, not {} "
                              "here and {} there",
                              average, options.average));
-  const bool sums_weights =
-      experiment.replicas.kind.exchange.what != Exchanged::gradients;
-  if (average > 0 && experiment.replicas.count > 1 && sums_weights)
+  if (average > 0 && experiment.replicas.count > 1 &&
+      experiment.replicas.kind.exchange.leaves_them_apart())
     top.reject("optimizer",
                fmt::format("average goes with replicas.policy = 'all_reduce': "
                            "with '{}' evaluations have what the replicas agree "
@@ -648,10 +648,31 @@ void check_shards(const Experiment& experiment, const Fields& top) {
                              block.weights.view));
 }
 
+/// What counts on one step of the optimizer in an update.
+void check_shared_gradients(const Experiment& experiment, const Fields& top) {
+  const ReplicaExchange& exchange = experiment.replicas.kind.exchange;
+  if (exchange.what != Exchanged::gradients || exchange.graph.is_all()) return;
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (!options.correction.empty())
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' is of one step in an update, "
+                             "and with replicas.policy = '{}' there is one for "
+                             "each neighbour, too: leave the correction out",
+                             options.correction, experiment.replicas.policy));
+  for (const BlockPlan& block : experiment.plans.front().blocks)
+    if (predicts(block.weights))
+      top.reject("replicas",
+                 fmt::format("weights = '{}' predicts one step for an update, "
+                             "and with policy = '{}' there is one for each "
+                             "neighbour, too: choose other weights",
+                             block.weights.view, experiment.replicas.policy));
+}
+
 /// What goes with one replica only.
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
   check_shards(experiment, top);
+  check_shared_gradients(experiment, top);
   if (experiment.turns == 0 &&
       experiment.deals_per_epoch < experiment.replicas.count)
     top.reject(

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/config.h"
 #include "lib/base/table.h"
@@ -14,8 +16,19 @@
 
 namespace sluice {
 
-/// What a replica does with sums of weights. Every replica of a block has one;
-/// given the same sums, all of them compute the same. Used by one thread.
+/// What a replica has after an exchange with its peers.
+struct Mixture {
+  /// What the replica and those that it takes from have published, in the order
+  /// of the replicas; not to be written.
+  std::vector<Tensors> published = {};
+  std::size_t own = 0;  ///< index of its own
+  /// Equal parts of what each of them has, of which one is this replica's.
+  std::int64_t parts = 1;
+};
+
+/// What a replica does with sums of weights, or with the weights of its peers.
+/// Every replica of a block has one; given the same sums, all of them compute
+/// the same. Used by one thread.
 class ReplicaPolicy {
  public:
   virtual ~ReplicaPolicy() = default;
@@ -26,12 +39,19 @@ class ReplicaPolicy {
   /// of all `members` replicas, in the order of the parameters. The result is
   /// new, or of `sum`. rate: the learning rate of the last update.
   virtual Tensors combine(const Tensors& mine, const Tensors& sum, int members,
-                          double rate) = 0;
+                          double rate);
+  /// What goes to the peers: new tensors, by default the weights alone.
+  virtual Tensors publish(const Tensors& mine) const;
+  /// As combine(), of an exchange with peers.
+  virtual Tensors mix(const Tensors& mine, const Mixture& mixture);
+  /// What of this replica's the sum for consensus() is of; by default its
+  /// weights.
+  virtual Tensors agreed(const Tensors& mine) const { return mine; }
   /// What evaluations and checkpoints take for the model's weights; by default
   /// the mean of the replicas'.
   virtual Tensors consensus(const Tensors& sum, int members) const;
-  /// Tensors that go on over a checkpoint, by name, and are restored in place.
-  /// They differ between no two replicas.
+  /// Tensors that go on over a checkpoint, by name, and are restored in place:
+  /// each replica's own.
   virtual NamedTensors state() const { return {}; }
 };
 
@@ -43,7 +63,8 @@ struct ReplicaKind {
   /// Evaluations and checkpoints take the mean of the replicas' BatchNorm
   /// statistics, not those of replica 1; training keeps each replica's own.
   bool mean_statistics = true;
-  /// Made for the parameters of a block; empty where gradients are exchanged.
+  /// Made for the parameters of a block; empty where all replicas always have
+  /// the same weights.
   std::function<std::unique_ptr<ReplicaPolicy>(const NamedTensors& parameters)>
       make = nullptr;
 };

@@ -1,6 +1,8 @@
 #include "lib/workers/replicated.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -85,6 +87,33 @@ Tensors Replicated::combine(const Tensors& sum, double rate) {
                           rate);
 }
 
+void Replicated::publish_to(const Peers& peers, const Tensors& gradients) {
+  const at::NoGradGuard no_grad;
+  peers_ = peers;
+  own_ = what() == Exchanged::gradients
+             ? laid_out_like(trained_.tensors(), gradients)
+             : policy_->publish(values_of(trained_.tensors()));
+  group_->start_share(own_, peers);
+}
+
+Mixture Replicated::settle_mixture() {
+  Mixture mixture{.published = group_->finish_share(),
+                  .parts = std::ssize(peers_.to) + 1};
+  const auto place = std::lower_bound(peers_.from.begin(), peers_.from.end(),
+                                      group_->member()) -
+                     peers_.from.begin();
+  mixture.published.insert(mixture.published.begin() + place,
+                           std::exchange(own_, {}));
+  mixture.own = static_cast<std::size_t>(place);
+  return mixture;
+}
+
+Tensors Replicated::settle_mixed() {
+  const Mixture mixture = settle_mixture();
+  const at::NoGradGuard no_grad;
+  return policy_->mix(values_of(trained_.tensors()), mixture);
+}
+
 /// Statistics of the block: those that are numbers of a kind that has means.
 Tensors Replicated::buffers() const {
   Tensors all;
@@ -95,7 +124,9 @@ Tensors Replicated::buffers() const {
 }
 
 void Replicated::publish_agreement() {
-  Tensors all = policy_ ? values_of(trained_.tensors()) : Tensors();
+  const at::NoGradGuard no_grad;
+  Tensors all =
+      policy_ ? policy_->agreed(values_of(trained_.tensors())) : Tensors();
   for (at::Tensor& buffer : buffers()) all.push_back(std::move(buffer));
   group_->start_sum(copies_of(all));
 }

@@ -497,16 +497,28 @@ double Seat::exchange_norm(const Action& action) {
   return norm;
 }
 
+/// Its own gradients and those of its peers, where it has any: a step each, of
+/// which the first makes the next version of the weights.
+double Seat::apply_window(const UpdateInfo& info) {
+  std::vector<Tensors> shared = std::exchange(shared_, {});
+  if (!shared.empty()) window_.gradients = std::move(shared.front());
+  const double rate =
+      trained_.apply(window_.gradients, info, view_->next_weights());
+  for (std::size_t i = 1; i < shared.size(); ++i)
+    trained_.apply(shared[i], info, {});
+  return rate;
+}
+
 void Seat::update(const Action& action) {
   UpdateInfo info = window_.info();
   info.turn = action.turn;
   info.rate = rate_of(trained_.update(), action.turn);
-  if (replicas_.what() == Exchanged::gradients)
+  if (replicas_.what() == Exchanged::gradients &&
+      plan().exchange.graph.is_all())
     info.replicas = replicas_.members();
   if (run_plan().model_norm) info.model_norm = exchange_norm(action);
   view_->before_update(version_);
-  const double rate =
-      trained_.apply(window_.gradients, info, view_->next_weights());
+  const double rate = apply_window(info);
   trained_.add(std::exchange(pulls_, {}));
   ++version_;
   last_rate_ = rate;
@@ -527,6 +539,8 @@ void Seat::exchange(const Action& action) {
     replicas_.publish_agreement();
   else if (action.round == kGather)
     replicas_.publish_parts();
+  else if (is_among_peers(plan(), action))
+    replicas_.publish_to(peers_of(plan(), action), window_.gradients);
   else
     replicas_.publish(window_.gradients);
 }
@@ -539,12 +553,23 @@ void Seat::settle(const Action& action) {
     take_weights(action);
     return;
   }
+  if (is_among_peers(plan(), action)) return settle_peers();
   Tensors sum = replicas_.settle();
-  if (replicas_.what() == Exchanged::gradients) {
+  if (replicas_.what() == Exchanged::gradients)
     window_.gradients = std::move(sum);
-    return;
-  }
-  Tensors combined = replicas_.combine(sum, last_rate_);
+  else
+    take_combined(replicas_.combine(sum, last_rate_));
+}
+
+void Seat::settle_peers() {
+  if (replicas_.what() == Exchanged::gradients)
+    shared_ = replicas_.settle_gradients();
+  else
+    take_combined(replicas_.settle_mixed());
+}
+
+/// What the replicas have made of their weights.
+void Seat::take_combined(Tensors combined) {
   if (replicas_.what() == Exchanged::old_weights) {
     pulls_ = std::move(combined);
     return;
