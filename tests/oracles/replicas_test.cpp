@@ -1,10 +1,11 @@
 // R replicas of K blocks must end with the weights of R networks of LibTorch's
 // own modules in one plain loop, which exchange what the papers say: no seats,
 // no messages, no schedule. Labels are those of the specification (parallel,
-// sections A1-A4, A18, A19).
+// sections A1-A4, A8, A9, A13, A18, A19, A23, B).
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <ostream>
@@ -220,6 +221,84 @@ class Elastic final : public Meeting {
   Tensors centre_;
 };
 
+/// A8, A9, A13: each takes the mean of its own weights and those of some
+/// others. Before the update, how far that is away is added after it.
+class Mixing final : public Meeting {
+ public:
+  /// Replicas, from 0, whom replica r of R takes from in exchange n.
+  using Others = std::vector<int> (*)(int r, int replicas, std::int64_t n);
+  Mixing(Others others, bool is_before)
+      : others_(others), is_before_(is_before) {}
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    if (!is_before_) Meeting::update(members, gradients);
+    std::vector<Tensors> moves;
+    for (int r = 0; r < std::ssize(members); ++r) {
+      moves.push_back(mixed(members, r));
+      for (std::size_t i = 0; i < moves.back().size(); ++i)
+        if (is_before_)
+          moves.back()[i] =
+              moves.back()[i] - members[static_cast<std::size_t>(r)].weights[i];
+    }
+    if (is_before_) Meeting::update(members, gradients);
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < moves[r].size(); ++i)
+        if (is_before_)
+          members[r].weights[i].add_(moves[r][i]);
+        else
+          members[r].weights[i].copy_(moves[r][i]);
+    ++exchanges_;
+  }
+
+ private:
+  Tensors mixed(const Members& members, int r) const {
+    std::vector<int> all =
+        others_(r, static_cast<int>(members.size()), exchanges_);
+    all.push_back(r);
+    std::sort(all.begin(), all.end());
+    std::vector<Tensors> weights;
+    for (const int each : all)
+      weights.push_back(members[static_cast<std::size_t>(each)].weights);
+    return mean_of(weights);
+  }
+
+  Others others_;
+  bool is_before_;
+  std::int64_t exchanges_ = 0;
+};
+
+std::vector<int> both_beside(int r, int replicas, std::int64_t /*n*/) {
+  const int after = (r + 1) % replicas;
+  const int before = (r + replicas - 1) % replicas;
+  return after == before ? std::vector<int>{after}
+                         : std::vector<int>{after, before};
+}
+
+/// Steps of 1, 2, 1, 2, ...: up to four replicas have heard of all then.
+std::vector<int> one_behind(int r, int replicas, std::int64_t n) {
+  const int step = replicas > 2 && n % 2 == 1 ? 2 : 1;
+  return {(r + replicas - step) % replicas};
+}
+
+/// B: steps by its own gradient and those of both beside it, in the order of
+/// the replicas.
+class Neighbours final : public Meeting {
+ public:
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    const auto replicas = static_cast<int>(members.size());
+    for (int r = 0; r < replicas; ++r) {
+      std::vector<int> all = both_beside(r, replicas, 0);
+      all.push_back(r);
+      std::sort(all.begin(), all.end());
+      for (const int each : all)
+        members[static_cast<std::size_t>(r)].step(
+            gradients[static_cast<std::size_t>(each)]);
+    }
+  }
+};
+
 struct Method {
   std::string name;
   std::string lines;
@@ -383,6 +462,16 @@ MakeMeeting elastic(std::int64_t every) {
   };
 }
 
+MakeMeeting mixing(Mixing::Others others, bool is_before) {
+  return [others, is_before](const Members&) {
+    return std::make_unique<Mixing>(others, is_before);
+  };
+}
+
+MakeMeeting neighbours() {
+  return [](const Members&) { return std::make_unique<Neighbours>(); };
+}
+
 /// An epoch is four batches of 16 and one of 10, which the replicas get in
 /// turns that differ; cut into micro-batches, that one makes 3 of 4, 4 and 2.
 std::string lines_of(int blocks, const Method& method) {
@@ -492,6 +581,19 @@ const Policy kOfWeights[] = {
     {"ElasticOf1", "'elastic', every = 1, beta = 0.9", elastic(1), 1e-6},
     {"ElasticOf2", "'elastic', every = 2, beta = 0.9", elastic(2), 1e-6}};
 
+const Policy kOfPeers[] = {
+    {"GossipOnARing", "'gossip'", mixing(both_beside, true)},
+    {"GossipAfterUpdates", "'gossip', mix = 'after'",
+     mixing(both_beside, false)},
+    {"GossipByHops", "'gossip', graph = 'hops', mix = 'after'",
+     mixing(one_behind, false)},
+    {"PushByHops", "'gossip', graph = 'hops', mix = 'after', push_sum = true",
+     mixing(one_behind, false)},
+    {"Neighbours", "'neighbours'", neighbours()}};
+// Two are always a pair.
+const Policy kPair = {"GossipOfAPair", "'gossip', pairs = true",
+                      mixing(both_beside, true)};
+
 /// "AverageOf3_Backprop_Within1e6", and the numbers of replicas and blocks.
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const auto& [replicas, blocks, method, policy] = info.param;
@@ -523,6 +625,24 @@ INSTANTIATE_TEST_SUITE_P(WeightsByLateUpdates, ReplicaOracle,
                                  ValuesIn(kOfWeights)),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(Peers, ReplicaOracle,
+                         Combine(Values(2, 3, 4), Values(1, 2),
+                                 Values(kBackprop), ValuesIn(kOfPeers)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(PeersByLateUpdates, ReplicaOracle,
+                         Combine(Values(3), Values(2),
+                                 Values(kDelayed, kUndrained),
+                                 ValuesIn(kOfPeers)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Pairs, ReplicaOracle,
+                         Combine(Values(2), Values(1, 2), Values(kBackprop),
+                                 Values(kPair)),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(Peers, ReplicasApart,
+                         Combine(Values(2, 3), Values(1, 2), Values(kBackprop),
+                                 ValuesIn(kOfPeers)),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Gradients, ReplicasApart,
                          Combine(Values(2, 3, 4), Values(1, 2),
                                  Values(kBackprop), Values(kAllReduce)),
