@@ -649,30 +649,45 @@ void check_shards(const Experiment& experiment, const Fields& top) {
 }
 
 /// What counts on one step of the optimizer in an update.
-void check_shared_gradients(const Experiment& experiment, const Fields& top) {
-  const ReplicaExchange& exchange = experiment.replicas.kind.exchange;
-  if (exchange.what != Exchanged::gradients || exchange.graph.is_all()) return;
-  for (const OptimizerOptions& options : experiment.optimizers)
-    if (!options.correction.empty())
+void check_steps(const Experiment& experiment, const Fields& top) {
+  const ReplicaKind& kind = experiment.replicas.kind;
+  if (kind.exchange.what != Exchanged::gradients ||
+      kind.exchange.graph.is_all())
+    return;
+  const std::string& policy = experiment.replicas.policy;
+  const std::vector<BlockPlan>& blocks = experiment.plans.front().blocks;
+  const bool is_late = std::any_of(
+      blocks.begin(), blocks.end(),
+      [](const BlockPlan& block) { return block.sees_old_weights(); });
+  for (const OptimizerOptions& options : experiment.optimizers) {
+    if (!options.correction.empty() && !kind.tells_staleness)
       top.reject("optimizer",
                  fmt::format("correction = '{}' is of one step in an update, "
                              "and with replicas.policy = '{}' there is one for "
                              "each neighbour, too: leave the correction out",
-                             options.correction, experiment.replicas.policy));
-  for (const BlockPlan& block : experiment.plans.front().blocks)
+                             options.correction, policy));
+    if (options.wants_forward_weights && is_late)
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' with replicas.policy = '{}' "
+                             "goes by the weights that a replica has pulled, "
+                             "and boundaries that delay forward with others: "
+                             "choose another correction, or 'backprop'",
+                             options.correction, policy));
+  }
+  for (const BlockPlan& block : blocks)
     if (predicts(block.weights))
       top.reject("replicas",
                  fmt::format("weights = '{}' predicts one step for an update, "
-                             "and with policy = '{}' there is one for each "
-                             "neighbour, too: choose other weights",
-                             block.weights.view, experiment.replicas.policy));
+                             "and with policy = '{}' there are several: choose "
+                             "other weights",
+                             block.weights.view, policy));
 }
 
 /// What goes with one replica only.
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
   check_shards(experiment, top);
-  check_shared_gradients(experiment, top);
+  check_steps(experiment, top);
   if (experiment.turns == 0 &&
       experiment.deals_per_epoch < experiment.replicas.count)
     top.reject(

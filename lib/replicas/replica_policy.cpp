@@ -11,6 +11,7 @@ ReplicaKind average(Fields& fields);
 ReplicaKind elastic(Fields& fields);
 ReplicaKind gossip(Fields& fields);
 ReplicaKind neighbours(Fields& fields);
+ReplicaKind server(Fields& fields);
 
 Tensors ReplicaPolicy::combine(const Tensors& /*mine*/, const Tensors& /*sum*/,
                                int /*members*/, double /*rate*/) {
@@ -59,6 +60,11 @@ constexpr ReplicaPolicyRow kRows[] = {
      "each replica also steps by the gradients of its neighbours, as if they "
      "were its own: nearest neighbours training (Viviani et al. 2019)",
      neighbours},
+    {"server",
+     "a server applies the replicas' gradients one after the other, and each "
+     "replica goes on with the weights after its own: Downpour SGD and what "
+     "corrects its staleness, round robin",
+     server},
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "lib/base/table.h"
 #include "lib/schedules/replicas.h"
 #include "lib/tensors/tensors.h"
+#include "lib/updates/transform.h"
 
 namespace sluice {
 
@@ -32,6 +33,8 @@ struct Mixture {
 class ReplicaPolicy {
  public:
   virtual ~ReplicaPolicy() = default;
+  /// Called once, before all else: which replica this is, from 1.
+  virtual void join(int /*member*/, int /*members*/) {}
   /// Training begins with these weights, unless state() was restored.
   virtual void begin(const Tensors& /*weights*/) {}
   /// The weights after an exchange, or of one before an update (old_weights)
@@ -44,6 +47,23 @@ class ReplicaPolicy {
   virtual Tensors publish(const Tensors& mine) const;
   /// As combine(), of an exchange with peers.
   virtual Tensors mix(const Tensors& mine, const Mixture& mixture);
+
+  // Gradients of several replicas, of which each is a step of its own, in the
+  // order of the replicas that they are of.
+
+  /// The weights that the first step begins with; nothing: those that there
+  /// are.
+  virtual Tensors before_steps() const { return {}; }
+  /// What is told of step i, from 0.
+  virtual UpdateInfo told_of_step(std::size_t /*i*/, UpdateInfo info) const {
+    return info;
+  }
+  /// Step i has led to these weights.
+  virtual void stepped(std::size_t /*i*/, const Tensors& /*weights*/) {}
+  /// The weights with which the replica goes on; nothing: those after the last
+  /// step.
+  virtual Tensors after_steps() const { return {}; }
+
   /// What of this replica's the sum for consensus() is of; by default its
   /// weights.
   virtual Tensors agreed(const Tensors& mine) const { return mine; }
@@ -60,6 +80,9 @@ struct ReplicaKind {
   ReplicaExchange exchange = {};
   /// The blocks exchange their weights at different updates.
   bool stagger = false;
+  /// Where gradients of several replicas are applied one by one: whether the
+  /// policy tells how stale each is, which corrections go by.
+  bool tells_staleness = false;
   /// Evaluations and checkpoints take the mean of the replicas' BatchNorm
   /// statistics, not those of replica 1; training keeps each replica's own.
   bool mean_statistics = true;

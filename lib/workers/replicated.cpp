@@ -47,7 +47,9 @@ constexpr std::string_view kPrefix = "replicas.";
 Replicated::Replicated(const Block& block, Trained& trained,
                        const ReplicaKind& kind, std::unique_ptr<Group> group)
     : block_(block), trained_(trained), kind_(kind), group_(std::move(group)) {
-  if (group_ && kind_.make) policy_ = kind_.make(trained_.tensors());
+  if (!group_ || !kind_.make) return;
+  policy_ = kind_.make(trained_.tensors());
+  policy_->join(group_->member(), group_->members());
 }
 
 void Replicated::begin() {
@@ -106,6 +108,22 @@ Mixture Replicated::settle_mixture() {
                            std::exchange(own_, {}));
   mixture.own = static_cast<std::size_t>(place);
   return mixture;
+}
+
+double Replicated::apply(std::vector<Tensors>& gradients,
+                         const UpdateInfo& info, Tensors storage) {
+  const at::NoGradGuard no_grad;
+  const Tensors first = policy_->before_steps();
+  if (!first.empty()) trained_.assign(first, std::exchange(storage, {}));
+  double rate = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    rate = trained_.apply(gradients[i], policy_->told_of_step(i, info),
+                          std::exchange(storage, {}));
+    policy_->stepped(i, values_of(trained_.tensors()));
+  }
+  const Tensors last = policy_->after_steps();
+  if (!last.empty()) trained_.assign(last, {});
+  return rate;
 }
 
 Tensors Replicated::settle_mixed() {

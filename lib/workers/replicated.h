@@ -48,6 +48,10 @@ class Replicated {
   /// and it has itself, in the order of the replicas.
   void publish_to(const Peers& peers, const Tensors& gradients);
   std::vector<Tensors> settle_gradients() { return settle_mixture().published; }
+  /// A step by the gradients of each; returns the rate of the last. What is
+  /// left of them, and `storage`, are as of Trained::apply().
+  double apply(std::vector<Tensors>& gradients, const UpdateInfo& info,
+               Tensors storage);
   /// ReplicaPolicy::mix(), of weights.
   Tensors settle_mixed();
 

@@ -497,15 +497,12 @@ double Seat::exchange_norm(const Action& action) {
   return norm;
 }
 
-/// Its own gradients and those of its peers, where it has any: a step each, of
-/// which the first makes the next version of the weights.
 double Seat::apply_window(const UpdateInfo& info) {
+  if (shared_.empty())
+    return trained_.apply(window_.gradients, info, view_->next_weights());
   std::vector<Tensors> shared = std::exchange(shared_, {});
-  if (!shared.empty()) window_.gradients = std::move(shared.front());
-  const double rate =
-      trained_.apply(window_.gradients, info, view_->next_weights());
-  for (std::size_t i = 1; i < shared.size(); ++i)
-    trained_.apply(shared[i], info, {});
+  const double rate = replicas_.apply(shared, info, view_->next_weights());
+  window_.gradients = std::move(shared.front());
   return rate;
 }
 
