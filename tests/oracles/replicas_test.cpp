@@ -92,10 +92,10 @@ struct Member {
     }
   }
 
-  void step(const Tensors& gradients) {
+  void step(const Tensors& gradients, double rate = kRate) {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       velocities[i].mul_(kMomentum).add_(gradients[i]);
-      weights[i].sub_(velocities[i], kRate);
+      weights[i].sub_(velocities[i], rate);
     }
   }
 };
@@ -299,6 +299,82 @@ class Neighbours final : public Meeting {
   }
 };
 
+/// A4, asynchronous, round robin: e = alpha (x - c); x -= e; c += e, where the
+/// gradient is that at the x of before.
+class ElasticOneByOne final : public Meeting {
+ public:
+  explicit ElasticOneByOne(const Members& first) {
+    for (const at::Tensor& weight : first.front().weights)
+      centre_.push_back(weight.detach().clone());
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    const double alpha = 0.9 / static_cast<double>(members.size());
+    std::vector<Tensors> moves;
+    for (const Member& member : members) {
+      moves.emplace_back();
+      for (std::size_t i = 0; i < centre_.size(); ++i) {
+        moves.back().push_back((member.weights[i] - centre_[i]) * alpha);
+        centre_[i] = centre_[i] + moves.back().back();
+      }
+    }
+    Meeting::update(members, gradients);
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < centre_.size(); ++i)
+        members[r].weights[i].sub_(moves[r][i]);
+  }
+
+ private:
+  Tensors centre_;
+};
+
+/// What a server makes of a gradient that is `late` updates old.
+enum class Stale { as_it_is, compensated, slower };
+
+/// A5, A10, A11, round robin: the server steps by the gradient of one replica
+/// after the other, and each goes on with what it finds after its own.
+class Server final : public Meeting {
+ public:
+  Server(const Members& first, Stale stale)
+      : server_(named_copies(first.front().weights)),
+        stale_(stale),
+        pulled_(first.size(), 0) {}
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    for (std::size_t r = 0; r < members.size(); ++r) {
+      Tensors all = gradients[r];
+      if (stale_ == Stale::compensated)
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          const at::Tensor moved = server_.weights[i] - members[r].weights[i];
+          all[i] = all[i] + kStrength * (moved * all[i] * all[i]);
+        }
+      const auto late = static_cast<double>(updates_ - pulled_[r]);
+      server_.step(
+          all, stale_ == Stale::slower ? kRate / std::max(1.0, late) : kRate);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        members[r].weights[i].copy_(server_.weights[i]);
+      pulled_[r] = ++updates_;
+    }
+  }
+
+ private:
+  static constexpr double kStrength = 0.5;
+
+  static NamedTensors named_copies(const Tensors& weights) {
+    NamedTensors all;
+    for (const at::Tensor& weight : weights)
+      all.emplace_back("", weight.detach().clone());
+    return all;
+  }
+
+  Member server_;
+  Stale stale_;
+  std::int64_t updates_ = 0;
+  std::vector<std::int64_t> pulled_;  // after how many updates, by replica
+};
+
 struct Method {
   std::string name;
   std::string lines;
@@ -320,6 +396,7 @@ struct Policy {
   /// isn't 0, the equations are written in another order than Sluice computes
   /// them in: the rounding of every exchange grows over the turns, to 3e-7.
   double tolerance = 0;
+  std::string optimizer = {};  ///< more keys of it
 };
 
 void PrintTo(const Method& method, std::ostream* out) {
@@ -468,19 +545,31 @@ MakeMeeting mixing(Mixing::Others others, bool is_before) {
   };
 }
 
+MakeMeeting one_by_one() {
+  return [](const Members& first) {
+    return std::make_unique<ElasticOneByOne>(first);
+  };
+}
+
+MakeMeeting server(Stale stale) {
+  return [stale](const Members& first) {
+    return std::make_unique<Server>(first, stale);
+  };
+}
+
 MakeMeeting neighbours() {
   return [](const Members&) { return std::make_unique<Neighbours>(); };
 }
 
 /// An epoch is four batches of 16 and one of 10, which the replicas get in
 /// turns that differ; cut into micro-batches, that one makes 3 of 4, 4 and 2.
-std::string lines_of(int blocks, const Method& method) {
+std::string lines_of(int blocks, const Method& method, const Policy& policy) {
   return fmt::format(
       "turns = {}\nbatch_size = {}\ndata = {{train = 74, test = 16}}\n"
       "model = {{hidden = [24, 20]}}\nblocks = {}\n"
-      "optimizer = {{name = 'sgd', lr = {}, momentum = {}}}\n{}",
+      "optimizer = {{name = 'sgd', lr = {}, momentum = {}{}}}\n{}",
       kTurns, kBatchSize, blocks == 1 ? "1" : "['0', '1-']", kRate, kMomentum,
-      method.lines);
+      policy.optimizer, method.lines);
 }
 
 using Case = std::tuple<int, int, Method, Policy>;
@@ -489,7 +578,7 @@ class ReplicaOracle : public testing::TestWithParam<Case> {
  protected:
   /// The run, with so many replicas.
   Training training(int count) const {
-    std::string lines = lines_of(blocks, method);
+    std::string lines = lines_of(blocks, method, policy);
     if (count > 1)
       lines += fmt::format("replicas = {{count = {}, policy = {}}}\n", count,
                            policy.options);
@@ -590,6 +679,16 @@ const Policy kOfPeers[] = {
     {"PushByHops", "'gossip', graph = 'hops', mix = 'after', push_sum = true",
      mixing(one_behind, false)},
     {"Neighbours", "'neighbours'", neighbours()}};
+const Policy kOfServers[] = {
+    {"ElasticOneByOne", "'elastic', one_by_one = true, beta = 0.9",
+     one_by_one()},
+    {"Server", "'server'", server(Stale::as_it_is)}};
+const Policy kCompensating = {
+    "DelayCompensation", "'server'", server(Stale::compensated), 0,
+    ", correction = {name = 'delay_compensation', strength = 0.5}"};
+// Of three the rate is halved, and stays a power of two.
+const Policy kSlower = {"StalenessAware", "'server'", server(Stale::slower), 0,
+                        ", correction = {name = 'staleness_aware'}"};
 // Two are always a pair.
 const Policy kPair = {"GossipOfAPair", "'gossip', pairs = true",
                       mixing(both_beside, true)};
@@ -634,11 +733,32 @@ INSTANTIATE_TEST_SUITE_P(PeersByLateUpdates, ReplicaOracle,
                                  Values(kDelayed, kUndrained),
                                  ValuesIn(kOfPeers)),
                          name_of);
+INSTANTIATE_TEST_SUITE_P(Servers, ReplicaOracle,
+                         Combine(Values(2, 3, 4), Values(1, 2),
+                                 Values(kBackprop), ValuesIn(kOfServers)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(ServersOfLateGradients, ReplicaOracle,
+                         Combine(Values(3), Values(2),
+                                 Values(kDelayed, kUndrained),
+                                 ValuesIn(kOfServers)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(ServersThatCompensate, ReplicaOracle,
+                         Combine(Values(2, 3, 4), Values(1, 2),
+                                 Values(kBackprop), Values(kCompensating)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(ServersThatSlowDown, ReplicaOracle,
+                         Combine(Values(3), Values(1, 2), Values(kBackprop),
+                                 Values(kSlower)),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Pairs, ReplicaOracle,
                          Combine(Values(2), Values(1, 2), Values(kBackprop),
                                  Values(kPair)),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(Servers, ReplicasApart,
+                         Combine(Values(2, 3), Values(1, 2), Values(kBackprop),
+                                 ValuesIn(kOfServers)),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Peers, ReplicasApart,
                          Combine(Values(2, 3), Values(1, 2), Values(kBackprop),
                                  ValuesIn(kOfPeers)),

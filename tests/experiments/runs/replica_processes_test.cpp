@@ -34,6 +34,9 @@ constexpr const char* kPush =
     "replicas.mix=after replicas.push_sum=true ";
 constexpr const char* kNeighbours =
     "blocks=2 replicas.count=3 replicas.policy=neighbours ";
+constexpr const char* kServer =
+    "blocks=2 replicas.count=3 replicas.policy=server "
+    "optimizer.correction.name=staleness_aware ";
 
 using ReplicaProcesses = Faults;
 
@@ -75,7 +78,7 @@ TEST_P(ReplicasAmongPeers, HaveTheBitsOfOneThread) {
 INSTANTIATE_TEST_SUITE_P(
     Policies, ReplicasAmongPeers,
     testing::Values(
-        kPush, kNeighbours,
+        kPush, kNeighbours, kServer,
         "blocks=2 replicas.count=4 replicas.policy=gossip replicas.pairs=true ",
         "blocks=1 replicas.count=5 replicas.policy=gossip replicas.graph=hops "
         "replicas.rotate=true replicas.mix=after "));
@@ -143,7 +146,7 @@ TEST_P(ResumedReplicas, EndAsIfTheyHadNotStopped) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, ResumedReplicas,
                          testing::Values(kTwoByTwo, kAverage, kElastic, kShards,
-                                         kGossip, kPush, kNeighbours));
+                                         kGossip, kPush, kNeighbours, kServer));
 
 TEST_F(ReplicaProcesses, OfAnotherNumberGoOnWithTheBitsOfOneThread) {
   const std::string adam = std::string(kTwoByTwo) + "optimizer.name=adam ";

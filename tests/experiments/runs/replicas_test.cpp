@@ -109,7 +109,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "policy = 'gossip', pairs = true, every = 2",
                     "policy = 'gossip', graph = 'random', mix = 'after', "
                     "push_sum = true",
-                    "policy = 'neighbours'"));
+                    "policy = 'neighbours'", "policy = 'server'",
+                    "policy = 'elastic', one_by_one = true"));
 
 TEST_P(Policies, OfOneReplicaHaveTheBitsOfNone) {
   const std::string net =
@@ -241,6 +242,30 @@ TEST(Replicas, OfTwoThatAreNeighboursSumTheirGradients) {
   EXPECT_GT(distance(taught[0], at("0.05", "'all_reduce'")[0]), 1e-4);
 }
 
+/// SGD whose gradients are corrected so.
+std::string corrected_sgd(const std::string& correction) {
+  return "optimizer = {name = 'sgd', lr = 0.05, correction = {" + correction +
+         "}}\n";
+}
+
+TEST(Replicas, OfAServerAreCorrectedByHowStaleTheirGradientsAre) {
+  const std::string net =
+      std::string(kNet) + turns(6) + replicas(3, ", policy = 'server'");
+  const auto plain = trained(net + corrected_sgd("name = 'none'"));
+  const auto compensated = [&](const char* strength) {
+    return trained(net + corrected_sgd(std::string("name = 'delay_compensation'"
+                                                   ", strength = ") +
+                                       strength));
+  };
+  EXPECT_EQ(difference(compensated("0.0")[1], plain[1]), "");
+  EXPECT_GT(distance(compensated("10.0")[1], plain[1]), 1e-6);
+  EXPECT_GT(
+      distance(trained(net + corrected_sgd("name = 'staleness_aware'"))[1],
+               plain[1]),
+      1e-5);
+  EXPECT_GT(distance(plain[0], plain[1]), 1e-5);
+}
+
 class Shards : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     Replicas, Shards,
@@ -315,6 +340,11 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
   expect_refused(replicas(2, ", policy = 'neighbours'") +
                      "optimizer.correction.name = 'pipemare'\n",
                  "leave the correction out");
+  expect_refused(
+      replicas(2, ", policy = 'server'") +
+          "optimizer.correction.name = 'delay_compensation'\n"
+          "boundary = {policy = 'delayed_gradient', weights = 'stash'}\n",
+      "choose another correction");
   expect_refused(
       replicas(2, ", policy = 'average'") +
           "pipeline = {micro_batches = 4, order = '1f1b', flush = false, "
