@@ -1,12 +1,17 @@
-// A server whose weights all replicas push gradients to and pull: Downpour SGD
-// (Dean et al. 2012, "Large scale distributed deep networks", section 4.1, with
-// n_push = n_fetch = 1), round robin. In a turn the gradients of replica 1, 2,
-// ... are a step each of the server's optimizer, and each replica pulls right
-// after its own: when its next one is applied, the others have made N - 1
-// updates. With a correction of stale gradients it is DC-ASGD (Zheng et al.
-// 2017, arXiv:1609.08326, algorithms 1 and 2) or staleness-aware SGD (Zhang et
-// al. 2016, arXiv:1511.05950, equation 6, 1 gradient to an update). Every
-// replica keeps the server, from the same gradients.
+// A server whose weights all replicas push to and pull: Downpour SGD (Dean et
+// al. 2012, "Large scale distributed deep networks", section 4.1), round robin.
+// The replicas come one after the other, in their order; each pulls right after
+// its own push, so that the others push N - 1 times before it comes again.
+//
+// They push gradients (n_push = n_fetch = 1), of which each is a step of the
+// server's optimizer. With a correction of stale gradients that is DC-ASGD
+// (Zheng et al. 2017, arXiv:1609.08326, algorithms 1 and 2) or staleness-aware
+// SGD (Zhang et al. 2016, arXiv:1511.05950, equation 6, 1 gradient to an
+// update). Or they train by themselves for n_push = n_fetch updates, and push
+// how far they have moved; divided by those updates, that is accumulated
+// gradient normalization (Hermans et al. 2017, arXiv:1710.02368, algorithm 1).
+//
+// Every replica keeps the server, from the same pushes.
 #include <memory>
 #include <vector>
 
@@ -22,9 +27,11 @@ ReplicaKind server(Fields& fields);
 
 namespace {
 
-class Server final : public ReplicaPolicy {
+/// What each replica has pulled last; the last of them, in their order, has the
+/// server's weights.
+class Pulling : public ReplicaPolicy {
  public:
-  explicit Server(const NamedTensors& parameters) : parameters_(parameters) {}
+  explicit Pulling(const NamedTensors& parameters) : parameters_(parameters) {}
 
   void join(int member, int members) override {
     member_ = member;
@@ -34,39 +41,12 @@ class Server final : public ReplicaPolicy {
         pulled_.back().emplace_back(fmt::format("server.{}.{}", each, name),
                                     tensor.detach().clone());
     }
-    times_ = at::zeros({members}, at::kLong);
   }
 
   void begin(const Tensors& weights) override {
-    for (NamedTensors& each : pulled_)
-      for (std::size_t i = 0; i < each.size(); ++i)
-        each[i].second.copy_(weights.at(i));
-    times_.zero_();
+    for (const NamedTensors& each : pulled_) copy(weights, each);
   }
 
-  Tensors before_steps() const override { return values_of(pulled_.back()); }
-
-  UpdateInfo told_of_step(std::size_t i, UpdateInfo info) const override {
-    const std::int64_t late = now() - time_of(i);
-    info.in_updates.sum += late * info.batches;
-    info.in_updates.most += late;
-    info.forward_weights = values_of(pulled_.at(i));
-    return info;
-  }
-
-  void stepped(std::size_t i, const Tensors& weights) override {
-    const std::int64_t next = now() + 1;
-    NamedTensors& its = pulled_.at(i);
-    for (std::size_t k = 0; k < its.size(); ++k)
-      its[k].second.copy_(weights.at(k));
-    times_.data_ptr<std::int64_t>()[i] = next;
-  }
-
-  Tensors after_steps() const override {
-    return values_of(by_block(pulled_, member_));
-  }
-
-  /// The server's: what the last replica has pulled.
   Tensors consensus(const Tensors& /*sum*/, int /*members*/) const override {
     return values_of(pulled_.back());
   }
@@ -75,34 +55,126 @@ class Server final : public ReplicaPolicy {
     NamedTensors all;
     for (const NamedTensors& each : pulled_)
       all.insert(all.end(), each.begin(), each.end());
+    return all;
+  }
+
+ protected:
+  static void copy(const Tensors& from, const NamedTensors& into) {
+    for (std::size_t k = 0; k < into.size(); ++k)
+      into[k].second.copy_(from.at(k));
+  }
+  /// By replica, index r-1.
+  const std::vector<NamedTensors>& pulled() const { return pulled_; }
+  Tensors own() const { return values_of(by_block(pulled_, member_)); }
+
+ private:
+  NamedTensors parameters_;
+  int member_ = 1;
+  std::vector<NamedTensors> pulled_;
+};
+
+/// They push gradients.
+class GradientServer final : public Pulling {
+ public:
+  using Pulling::Pulling;
+
+  void join(int member, int members) override {
+    Pulling::join(member, members);
+    times_ = at::zeros({members}, at::kLong);
+  }
+
+  void begin(const Tensors& weights) override {
+    Pulling::begin(weights);
+    times_.zero_();
+  }
+
+  Tensors before_steps() const override { return values_of(pulled().back()); }
+
+  UpdateInfo told_of_step(std::size_t i, UpdateInfo info) const override {
+    const std::int64_t late = now() - times_.data_ptr<std::int64_t>()[i];
+    info.in_updates.sum += late * info.batches;
+    info.in_updates.most += late;
+    info.forward_weights = values_of(pulled().at(i));
+    return info;
+  }
+
+  void stepped(std::size_t i, const Tensors& weights) override {
+    const std::int64_t next = now() + 1;
+    copy(weights, pulled().at(i));
+    times_.data_ptr<std::int64_t>()[i] = next;
+  }
+
+  Tensors after_steps() const override { return own(); }
+
+  NamedTensors state() const override {
+    NamedTensors all = Pulling::state();
     all.emplace_back("server_times", times_);
     return all;
   }
 
  private:
-  std::int64_t time_of(std::size_t i) const {
-    return times_.data_ptr<std::int64_t>()[i];
-  }
   /// Updates that the server has made.
   std::int64_t now() const { return times_.max().item<std::int64_t>(); }
 
-  NamedTensors parameters_;
-  int member_ = 1;
-  std::vector<NamedTensors> pulled_;  // by replica: what it pulled last
-  at::Tensor times_;  // and after how many updates of the server
+  at::Tensor times_;  // of the server, in updates, when each replica has pulled
 };
 
-std::unique_ptr<ReplicaPolicy> make_server(const NamedTensors& parameters) {
-  return std::make_unique<Server>(parameters);
-}
+/// They push how far they have moved, or a part of it.
+class MovementServer final : public Pulling {
+ public:
+  MovementServer(const NamedTensors& parameters, double part)
+      : Pulling(parameters), part_(part) {}
+
+  Tensors mix(const Tensors& /*mine*/, const Mixture& mixture) override {
+    Tensors weights;
+    for (const auto& [name, tensor] : pulled().back())
+      weights.push_back(tensor.clone());
+    for (std::size_t r = 0; r < mixture.published.size(); ++r) {
+      const NamedTensors& before = pulled().at(r);
+      for (std::size_t k = 0; k < weights.size(); ++k)
+        weights[k].add_((mixture.published[r].at(k) - before[k].second) *
+                        part_);
+      copy(weights, before);
+    }
+    return own();
+  }
+
+ private:
+  const double part_;
+};
 
 }  // namespace
 
-ReplicaKind server(Fields& /*fields*/) {
-  ReplicaKind kind{.exchange = {.what = Exchanged::gradients, .agrees = true},
-                   .tells_staleness = true};
+ReplicaKind server(Fields& fields) {
+  ReplicaKind kind{.exchange = {.what = Exchanged::gradients, .agrees = true}};
   kind.exchange.graph.shape = PeerShape::complete;
-  kind.make = make_server;
+  fields.key(
+      "push", kind.exchange.what,
+      {{"gradients", Exchanged::gradients}, {"movement", Exchanged::weights}},
+      {.text = "what a replica sends to the server: gradients, which "
+               "the server's optimizer steps by; or how far it has "
+               "moved by its own optimizer, which the server adds"});
+  fields.key("every", kind.exchange.every,
+             {.text = "updates of a replica between two pushes of its movement",
+              .unit = "updates",
+              .min = 1,
+              .max = 1e12});
+  bool per_update = false;
+  fields.key(
+      "per_update", per_update,
+      {.text = "a movement is divided by the updates that made it (AGN)"});
+  kind.tells_staleness = kind.exchange.what == Exchanged::gradients;
+  if (kind.tells_staleness && (kind.exchange.every > 1 || per_update))
+    fields.reject(per_update ? "per_update" : "every",
+                  "is of push = 'movement': set that, or leave it out");
+  const double part =
+      per_update ? 1.0 / static_cast<double>(kind.exchange.every) : 1.0;
+  kind.make =
+      [pushes_gradients = kind.tells_staleness,
+       part](const NamedTensors& parameters) -> std::unique_ptr<ReplicaPolicy> {
+    if (pushes_gradients) return std::make_unique<GradientServer>(parameters);
+    return std::make_unique<MovementServer>(parameters, part);
+  };
   return kind;
 }
 

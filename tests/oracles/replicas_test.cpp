@@ -1,7 +1,7 @@
 // R replicas of K blocks must end with the weights of R networks of LibTorch's
 // own modules in one plain loop, which exchange what the papers say: no seats,
 // no messages, no schedule. Labels are those of the specification (parallel,
-// sections A1-A4, A8, A9, A13, A18, A19, A23, B).
+// sections A1-A4, A5, A8-A11, A13, A14, A18, A19, A23, B).
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -329,6 +329,37 @@ class ElasticOneByOne final : public Meeting {
   Tensors centre_;
 };
 
+/// A14, round robin: the server adds how far each replica has moved in so many
+/// updates, divided by these.
+class MovementServer final : public Meeting {
+ public:
+  MovementServer(const Members& first, std::int64_t every) : every_(every) {
+    for (const at::Tensor& weight : first.front().weights)
+      server_.push_back(weight.detach().clone());
+    pulled_.assign(first.size(), server_);
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    Meeting::update(members, gradients);
+    if (++updates_ % every_ != 0) return;
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < server_.size(); ++i) {
+        at::Tensor& weight = members[r].weights[i];
+        server_[i] =
+            server_[i] + (weight - pulled_[r][i]) / static_cast<double>(every_);
+        pulled_[r][i] = server_[i];
+        weight.copy_(server_[i]);
+      }
+  }
+
+ private:
+  std::int64_t every_;
+  std::int64_t updates_ = 0;
+  Tensors server_;
+  std::vector<Tensors> pulled_;  // by replica
+};
+
 /// What a server makes of a gradient that is `late` updates old.
 enum class Stale { as_it_is, compensated, slower };
 
@@ -557,6 +588,12 @@ MakeMeeting server(Stale stale) {
   };
 }
 
+MakeMeeting movements(std::int64_t every) {
+  return [every](const Members& first) {
+    return std::make_unique<MovementServer>(first, every);
+  };
+}
+
 MakeMeeting neighbours() {
   return [](const Members&) { return std::make_unique<Neighbours>(); };
 }
@@ -682,6 +719,8 @@ const Policy kOfPeers[] = {
 const Policy kOfServers[] = {
     {"ElasticOneByOne", "'elastic', one_by_one = true, beta = 0.9",
      one_by_one()},
+    {"Movements", "'server', push = 'movement', every = 2, per_update = true",
+     movements(2)},
     {"Server", "'server'", server(Stale::as_it_is)}};
 const Policy kCompensating = {
     "DelayCompensation", "'server'", server(Stale::compensated), 0,

@@ -266,6 +266,22 @@ TEST(Replicas, OfAServerAreCorrectedByHowStaleTheirGradientsAre) {
   EXPECT_GT(distance(plain[0], plain[1]), 1e-5);
 }
 
+TEST(Replicas, OfAServerThatAddsMovementsAreDownpourAndAgn) {
+  const std::string net =
+      std::string(kNet) + turns(6) + "optimizer = {name = 'sgd', lr = 0.05}\n";
+  const auto of = [&](const std::string& keys) {
+    return trained(net + replicas(3, ", policy = 'server'" + keys));
+  };
+  const auto gradients = of("");
+  // AGN of one update is Downpour.
+  EXPECT_LT(
+      distance(of(", push = 'movement', per_update = true")[1], gradients[1]),
+      1e-6);
+  const std::string two = ", push = 'movement', every = 2";
+  EXPECT_GT(distance(of(two + ", per_update = true")[1], of(two)[1]), 1e-4);
+  EXPECT_GT(distance(of(two)[1], gradients[1]), 1e-4);
+}
+
 class Shards : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     Replicas, Shards,
@@ -345,6 +361,8 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
           "optimizer.correction.name = 'delay_compensation'\n"
           "boundary = {policy = 'delayed_gradient', weights = 'stash'}\n",
       "choose another correction");
+  expect_refused(replicas(2, ", policy = 'server', every = 2"),
+                 "push = 'movement'");
   expect_refused(
       replicas(2, ", policy = 'average'") +
           "pipeline = {micro_batches = 4, order = '1f1b', flush = false, "
