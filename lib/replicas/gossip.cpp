@@ -101,7 +101,9 @@ class PushSum final : public ReplicaPolicy {
 
   NamedTensors state() const override {
     NamedTensors all = sums_;
-    all.emplace_back("push_sum_share", share_);
+    // By the names of what it is of, so that another cut finds it too.
+    for (const auto& [name, tensor] : sums_)
+      all.emplace_back("share_of." + name, share_);
     return all;
   }
 

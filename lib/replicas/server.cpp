@@ -108,7 +108,9 @@ class GradientServer final : public Pulling {
 
   NamedTensors state() const override {
     NamedTensors all = Pulling::state();
-    all.emplace_back("server_times", times_);
+    // By the names of what they are of, so that another cut finds them too.
+    for (const auto& [name, tensor] : pulled().back())
+      all.emplace_back("times_of." + name, times_);
     return all;
   }
 
