@@ -12,13 +12,14 @@
 // gradient normalization (Hermans et al. 2017, arXiv:1710.02368, algorithm 1).
 //
 // Every replica keeps the server, from the same pushes.
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "lib/base/by_block.h"
 #include "lib/replicas/replica_policy.h"
 
 namespace sluice {
@@ -34,7 +35,7 @@ class Pulling : public ReplicaPolicy {
   explicit Pulling(const NamedTensors& parameters) : parameters_(parameters) {}
 
   void join(int member, int members) override {
-    member_ = member;
+    place_ = static_cast<std::size_t>(member) - 1;
     for (int each = 1; each <= members; ++each) {
       pulled_.emplace_back();
       for (const auto& [name, tensor] : parameters_)
@@ -65,11 +66,13 @@ class Pulling : public ReplicaPolicy {
   }
   /// By replica, index r-1.
   const std::vector<NamedTensors>& pulled() const { return pulled_; }
-  Tensors own() const { return values_of(by_block(pulled_, member_)); }
+  Tensors own() const { return values_of(pulled_.at(place_)); }
+  /// Of this replica among all, from 0.
+  std::size_t place() const { return place_; }
 
  private:
   NamedTensors parameters_;
-  int member_ = 1;
+  std::size_t place_ = 0;
   std::vector<NamedTensors> pulled_;
 };
 
@@ -96,6 +99,11 @@ class GradientServer final : public Pulling {
     info.in_updates.most += late;
     info.forward_weights = values_of(pulled().at(i));
     return info;
+  }
+
+  std::int64_t lateness() const override {
+    const auto before = static_cast<std::int64_t>(place());
+    return now() - times_.data_ptr<std::int64_t>()[place()] + before;
   }
 
   void stepped(std::size_t i, const Tensors& weights) override {

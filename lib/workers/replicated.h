@@ -52,6 +52,8 @@ class Replicated {
   /// left of them, and `storage`, are as of Trained::apply().
   double apply(std::vector<Tensors>& gradients, const UpdateInfo& info,
                Tensors storage);
+  /// ReplicaPolicy::lateness().
+  std::int64_t lateness() const { return policy_ ? policy_->lateness() : 0; }
   /// ReplicaPolicy::mix(), of weights.
   Tensors settle_mixed();
 

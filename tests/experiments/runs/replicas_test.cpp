@@ -1,4 +1,6 @@
 // Replicas of blocks, as networks train by them.
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +10,8 @@
 
 #include "experiments/runs/assembly.h"
 #include "lib/base/error.h"
+#include "lib/metrics/record.h"
+#include "lib/metrics/sink.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::replicas_test {
@@ -264,6 +268,30 @@ TEST(Replicas, OfAServerAreCorrectedByHowStaleTheirGradientsAre) {
                plain[1]),
       1e-5);
   EXPECT_GT(distance(plain[0], plain[1]), 1e-5);
+}
+
+/// How often block 1 of each replica counted a staleness, by (replica, d_upd).
+class Staleness final : public Sink {
+ public:
+  void write(const Record& record) override {
+    if (record.text("kind") != "staleness" || record.number("block", 0) != 1 ||
+        record.text("counter") != "d_upd")
+      return;
+    counts[{record.number("replica", 0), record.number("value", -1)}] =
+        record.number("times", 0);
+  }
+  std::map<std::pair<double, double>, double> counts;
+};
+
+TEST(Replicas, OfAServerCountAsManyUpdatesAsThereAreOthers) {
+  const auto sink = std::make_shared<Staleness>();
+  Training(small_experiment(std::string(kNet) + turns(6) +
+                            replicas(3, ", policy = 'server'")),
+           sink)
+      .train();
+  const std::map<std::pair<double, double>, double> expected = {
+      {{1, 0}, 1}, {{1, 2}, 5}, {{2, 1}, 1}, {{2, 2}, 5}, {{3, 2}, 6}};
+  EXPECT_EQ(sink->counts, expected);
 }
 
 TEST(Replicas, OfAServerThatAddsMovementsAreDownpourAndAgn) {

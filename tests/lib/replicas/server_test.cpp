@@ -47,9 +47,12 @@ std::vector<std::int64_t> turn_of(ReplicaPolicy& server, int members,
 
 TEST(Server, IsOtherReplicasUpdatesAheadOfEachGradient) {
   const auto server = server_of(2, 4);
+  EXPECT_EQ(server->lateness(), 1);
   EXPECT_EQ(turn_of(*server, 4, 1), (std::vector<std::int64_t>{0, 1, 2, 3}));
-  for (int turn = 0; turn < 3; ++turn)
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_EQ(server->lateness(), 3);
     EXPECT_EQ(turn_of(*server, 4, 1), (std::vector<std::int64_t>(4, 3)));
+  }
 }
 
 TEST(Server, CountsItsStalenessBesideThatOfTheBoundaries) {
