@@ -58,9 +58,9 @@ class ReplicaPolicy {
   virtual UpdateInfo told_of_step(std::size_t /*i*/, UpdateInfo info) const {
     return info;
   }
-  /// Steps that are made of other replicas' gradients between the moment when
-  /// this one took its weights and its own step of the next update.
-  virtual std::int64_t lateness() const { return 0; }
+  /// How many steps late a gradient of this replica will be in the next update,
+  /// where the replica has made so many updates since its forward.
+  virtual std::int64_t late_by(std::int64_t updates) const { return updates; }
   /// Step i has led to these weights.
   virtual void stepped(std::size_t /*i*/, const Tensors& /*weights*/) {}
   /// The weights with which the replica goes on; nothing: those after the last

@@ -14,6 +14,7 @@
 // Every replica keeps the server, from the same pushes.
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -83,33 +84,35 @@ class GradientServer final : public Pulling {
 
   void join(int member, int members) override {
     Pulling::join(member, members);
-    times_ = at::zeros({members}, at::kLong);
+    steps_ = at::zeros({1}, at::kLong);
   }
 
   void begin(const Tensors& weights) override {
     Pulling::begin(weights);
-    times_.zero_();
+    steps_.zero_();
   }
 
   Tensors before_steps() const override { return values_of(pulled().back()); }
 
   UpdateInfo told_of_step(std::size_t i, UpdateInfo info) const override {
-    const std::int64_t late = now() - times_.data_ptr<std::int64_t>()[i];
-    info.in_updates.sum += late * info.batches;
-    info.in_updates.most += late;
+    const auto replica = static_cast<std::int64_t>(i);
+    Staleness& late = info.in_updates;
+    const std::int64_t missed =
+        missed_by(replica, steps() - replica, late.most);
+    late.sum = late.sum * members() + missed * info.batches;
+    late.most = late.most * members() + missed;
     info.forward_weights = values_of(pulled().at(i));
     return info;
   }
 
-  std::int64_t lateness() const override {
-    const auto before = static_cast<std::int64_t>(place());
-    return now() - times_.data_ptr<std::int64_t>()[place()] + before;
+  std::int64_t late_by(std::int64_t updates) const override {
+    const auto own_place = static_cast<std::int64_t>(place());
+    return updates * members() + missed_by(own_place, steps(), updates);
   }
 
   void stepped(std::size_t i, const Tensors& weights) override {
-    const std::int64_t next = now() + 1;
     copy(weights, pulled().at(i));
-    times_.data_ptr<std::int64_t>()[i] = next;
+    steps_.add_(1);
   }
 
   Tensors after_steps() const override { return own(); }
@@ -118,15 +121,26 @@ class GradientServer final : public Pulling {
     NamedTensors all = Pulling::state();
     // By the names of what they are of, so that another cut finds them too.
     for (const auto& [name, tensor] : pulled().back())
-      all.emplace_back("times_of." + name, times_);
+      all.emplace_back("steps_of." + name, steps_);
     return all;
   }
 
  private:
-  /// Updates that the server has made.
-  std::int64_t now() const { return times_.max().item<std::int64_t>(); }
+  std::int64_t members() const { return std::ssize(pulled()); }
+  /// That the server has made.
+  std::int64_t steps() const { return steps_.item<std::int64_t>(); }
 
-  at::Tensor times_;  // of the server, in updates, when each replica has pulled
+  /// Steps, beside N for each update of its own since the forward, that are
+  /// made between a replica's pull and its push: by the N - 1 others; or by
+  /// those before it, where the forward saw the weights that all began with.
+  /// steps_before: that were made before those of this turn.
+  std::int64_t missed_by(std::int64_t replica, std::int64_t steps_before,
+                         std::int64_t updates) const {
+    const bool is_of_first = steps_before == updates * members();
+    return is_of_first ? replica : members() - 1;
+  }
+
+  at::Tensor steps_;  // [1]
 };
 
 /// They push how far they have moved, or a part of it.

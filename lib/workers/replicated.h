@@ -52,8 +52,10 @@ class Replicated {
   /// left of them, and `storage`, are as of Trained::apply().
   double apply(std::vector<Tensors>& gradients, const UpdateInfo& info,
                Tensors storage);
-  /// ReplicaPolicy::lateness().
-  std::int64_t lateness() const { return policy_ ? policy_->lateness() : 0; }
+  /// ReplicaPolicy::late_by().
+  std::int64_t late_by(std::int64_t updates) const {
+    return policy_ ? policy_->late_by(updates) : updates;
+  }
   /// ReplicaPolicy::mix(), of weights.
   Tensors settle_mixed();
 

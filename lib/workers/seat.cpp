@@ -353,7 +353,7 @@ void Seat::apply(const Action& action, const Asked& asked,
   at::Tensor correct;
   if (signal.logits.defined() && is_logged(action))
     correct = correct_of(signal.logits, flight.labels);
-  log_.applied(action, in_batches, in_updates + replicas_.lateness(),
+  log_.applied(action, in_batches, replicas_.late_by(in_updates),
                {.loss = signal.loss,
                 .correct = correct,
                 .labels = flight.labels.numel(),

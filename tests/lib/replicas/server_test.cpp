@@ -47,21 +47,24 @@ std::vector<std::int64_t> turn_of(ReplicaPolicy& server, int members,
 
 TEST(Server, IsOtherReplicasUpdatesAheadOfEachGradient) {
   const auto server = server_of(2, 4);
-  EXPECT_EQ(server->lateness(), 1);
+  EXPECT_EQ(server->late_by(0), 1);
   EXPECT_EQ(turn_of(*server, 4, 1), (std::vector<std::int64_t>{0, 1, 2, 3}));
   for (int turn = 0; turn < 3; ++turn) {
-    EXPECT_EQ(server->lateness(), 3);
+    EXPECT_EQ(server->late_by(0), 3);
     EXPECT_EQ(turn_of(*server, 4, 1), (std::vector<std::int64_t>(4, 3)));
   }
 }
 
 TEST(Server, CountsItsStalenessBesideThatOfTheBoundaries) {
   const auto server = server_of(1, 2);
-  turn_of(*server, 2, 1);
+  for (int turn = 0; turn < 5; ++turn) turn_of(*server, 2, 1);
+  // An update of a replica is two steps of the server, and one comes between.
   const UpdateInfo info = server->told_of_step(
       0, {.batches = 3, .in_updates = {.sum = 6, .most = 4}});
-  EXPECT_EQ(info.in_updates.sum, 6 + 3);
-  EXPECT_EQ(info.in_updates.most, 4 + 1);
+  EXPECT_EQ(info.in_updates.sum, 2 * 6 + 3);
+  EXPECT_EQ(info.in_updates.most, 2 * 4 + 1);
+  EXPECT_EQ(server->late_by(4), 2 * 4 + 1);
+  EXPECT_EQ(server->late_by(5), 2 * 5) << "of the first weights";
 }
 
 TEST(Server, AddsUpWhatIsPushedAndGivesEachWhatIsThereAfterItsOwn) {
