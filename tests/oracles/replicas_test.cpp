@@ -795,11 +795,11 @@ INSTANTIATE_TEST_SUITE_P(Pairs, ReplicaOracle,
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(Servers, ReplicasApart,
-                         Combine(Values(2, 3), Values(1, 2), Values(kBackprop),
+                         Combine(Values(3), Values(1, 2), Values(kBackprop),
                                  ValuesIn(kOfServers)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Peers, ReplicasApart,
-                         Combine(Values(2, 3), Values(1, 2), Values(kBackprop),
+                         Combine(Values(3), Values(1, 2), Values(kBackprop),
                                  ValuesIn(kOfPeers)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Gradients, ReplicasApart,
