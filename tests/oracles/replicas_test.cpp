@@ -23,6 +23,7 @@
 #include <torch/optim/sgd.h>
 
 #include "experiments/data/sample_source.h"
+#include "lib/schedules/peers.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::replica_oracle_test {
@@ -280,6 +281,64 @@ std::vector<int> one_behind(int r, int replicas, std::int64_t n) {
   const int step = replicas > 2 && n % 2 == 1 ? 2 : 1;
   return {(r + replicas - step) % replicas};
 }
+
+/// Whom the run says that it has drawn: the only thing that is taken from
+/// there.
+std::vector<int> drawn(const PeerGraph& graph, int r, int replicas,
+                       std::int64_t n) {
+  std::vector<int> from = peers_of(graph, replicas, r + 1, n).from;
+  for (int& each : from) --each;
+  return from;
+}
+
+std::vector<int> drawn_pair(int r, int replicas, std::int64_t n) {
+  return drawn({.shape = PeerShape::ring, .pairs = true, .seed = 1}, r,
+               replicas, n);
+}
+
+/// A23: gradients at z = x / w, steps on x, and half of x and w to one other.
+class Push final : public Meeting {
+ public:
+  explicit Push(const Members& first) : shares_(first.size(), 1) {
+    for (const Member& member : first) {
+      sums_.emplace_back();
+      for (const at::Tensor& weight : member.weights)
+        sums_.back().push_back(weight.detach().clone());
+    }
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < gradients[r].size(); ++i) {
+        at::Tensor& velocity = members[r].velocities[i];
+        velocity.mul_(kMomentum).add_(gradients[r][i]);
+        sums_[r][i] = sums_[r][i] - kRate * velocity;
+      }
+    const std::vector<Tensors> sums = sums_;
+    const std::vector<double> shares = shares_;
+    for (std::size_t r = 0; r < members.size(); ++r) {
+      for (at::Tensor& sum : sums_[r]) sum = sum / 2;
+      shares_[r] = shares[r] / 2;
+      for (const int other :
+           drawn({.shape = PeerShape::random, .seed = 1}, static_cast<int>(r),
+                 static_cast<int>(members.size()), exchanges_)) {
+        const auto from = static_cast<std::size_t>(other);
+        for (std::size_t i = 0; i < sums_[r].size(); ++i)
+          sums_[r][i] = sums_[r][i] + sums[from][i] / 2;
+        shares_[r] += shares[from] / 2;
+      }
+      for (std::size_t i = 0; i < sums_[r].size(); ++i)
+        members[r].weights[i].copy_(sums_[r][i] / shares_[r]);
+    }
+    ++exchanges_;
+  }
+
+ private:
+  std::vector<Tensors> sums_;   // by replica
+  std::vector<double> shares_;  // by replica
+  std::int64_t exchanges_ = 0;
+};
 
 /// B: steps by its own gradient and those of both beside it, in the order of
 /// the replicas.
@@ -594,6 +653,10 @@ MakeMeeting movements(std::int64_t every) {
   };
 }
 
+MakeMeeting push() {
+  return [](const Members& first) { return std::make_unique<Push>(first); };
+}
+
 MakeMeeting neighbours() {
   return [](const Members&) { return std::make_unique<Neighbours>(); };
 }
@@ -728,9 +791,11 @@ const Policy kCompensating = {
 // Of three the rate is halved, and stays a power of two.
 const Policy kSlower = {"StalenessAware", "'server'", server(Stale::slower), 0,
                         ", correction = {name = 'staleness_aware'}"};
-// Two are always a pair.
-const Policy kPair = {"GossipOfAPair", "'gossip', pairs = true",
-                      mixing(both_beside, true)};
+const Policy kPairs = {"GossipOfPairs", "'gossip', pairs = true",
+                       mixing(drawn_pair, true)};
+const Policy kPush = {
+    "PushToOneThatIsDrawn",
+    "'gossip', graph = 'random', mix = 'after', push_sum = true", push(), 1e-6};
 
 /// "AverageOf3_Backprop_Within1e6", and the numbers of replicas and blocks.
 std::string name_of(const testing::TestParamInfo<Case>& info) {
@@ -790,8 +855,12 @@ INSTANTIATE_TEST_SUITE_P(ServersThatSlowDown, ReplicaOracle,
                                  Values(kSlower)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Pairs, ReplicaOracle,
-                         Combine(Values(2), Values(1, 2), Values(kBackprop),
-                                 Values(kPair)),
+                         Combine(Values(2, 4), Values(1, 2), Values(kBackprop),
+                                 Values(kPairs)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Pushes, ReplicaOracle,
+                         Combine(Values(3, 4), Values(1, 2), Values(kBackprop),
+                                 Values(kPush)),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(Servers, ReplicasApart,
