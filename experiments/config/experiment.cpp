@@ -268,6 +268,7 @@ void keep_what_has_no_inverse(const Experiment& experiment, RunPlan& plan) {
 ReplicaExchange exchange_of(const Experiment& experiment) {
   const ReplicaKind& kind = experiment.replicas.kind;
   ReplicaExchange exchange = kind.exchange;
+  exchange.graph.seed = experiment.seed;
   if (experiment.replicas.count > 1)
     exchange.agrees =
         exchange.agrees || (kind.mean_statistics && has_batch_norm(experiment));
@@ -654,9 +655,8 @@ void check_averages(const Experiment& experiment, const Fields& top) {
                  fmt::format("average must be the same for all blocks, not {} "
                              "here and {} there",
                              average, options.average));
-  const bool sums_weights =
-      experiment.replicas.kind.exchange.what != Exchanged::gradients;
-  if (average > 0 && experiment.replicas.count > 1 && sums_weights)
+  if (average > 0 && experiment.replicas.count > 1 &&
+      experiment.replicas.kind.exchange.leaves_them_apart())
     top.reject("optimizer",
                fmt::format("average goes with replicas.policy = 'all_reduce': "
                            "with '{}' evaluations have what the replicas agree "
@@ -685,10 +685,46 @@ void check_shards(const Experiment& experiment, const Fields& top) {
                              block.weights.view));
 }
 
+/// What counts on one step of the optimizer in an update.
+void check_steps(const Experiment& experiment, const Fields& top) {
+  const ReplicaKind& kind = experiment.replicas.kind;
+  if (kind.exchange.what != Exchanged::gradients ||
+      kind.exchange.graph.is_all())
+    return;
+  const std::string& policy = experiment.replicas.policy;
+  const std::vector<BlockPlan>& blocks = experiment.plans.front().blocks;
+  const bool is_late = std::any_of(
+      blocks.begin(), blocks.end(),
+      [](const BlockPlan& block) { return block.sees_old_weights(); });
+  for (const OptimizerOptions& options : experiment.optimizers) {
+    if (!options.correction.empty() && !kind.tells_staleness)
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' is of one step in an update, "
+                             "and with replicas.policy = '{}' there is one for "
+                             "each neighbour, too: leave the correction out",
+                             options.correction, policy));
+    if (options.wants_forward_weights && is_late)
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' with replicas.policy = '{}' "
+                             "goes by the weights that a replica has pulled, "
+                             "and boundaries that delay forward with others: "
+                             "choose another correction, or 'backprop'",
+                             options.correction, policy));
+  }
+  for (const BlockPlan& block : blocks)
+    if (predicts(block.weights))
+      top.reject("replicas",
+                 fmt::format("weights = '{}' predicts one step for an update, "
+                             "and with policy = '{}' there are several: choose "
+                             "other weights",
+                             block.weights.view, policy));
+}
+
 /// What goes with one replica only.
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
   check_shards(experiment, top);
+  check_steps(experiment, top);
   if (experiment.turns == 0 &&
       experiment.deals_per_epoch < experiment.replicas.count)
     top.reject(

@@ -1,6 +1,7 @@
 #include "experiments/planner/comparison.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -92,19 +93,32 @@ double seconds_of_one(const Experiment& one, const RehearsalOptions& options) {
       {.blocks = {rehearse(one, options).front().seconds}}, one.plans.front());
 }
 
-/// What the sums over replicas take; alone, and beside others.
+/// Of how many replicas, itself included, the first one adds up or applies what
+/// they publish.
+std::int64_t parts_of_exchange(const Experiment& experiment) {
+  const ReplicaExchange& exchange =
+      experiment.plans.front().blocks.front().exchange;
+  if (exchange.graph.is_all()) return exchange.members;
+  return std::ssize(peers_of(exchange.graph, exchange.members, 1, 0).from) + 1;
+}
+
+/// What the exchanges of replicas take; alone, and beside others.
 void add_exchanges(const Experiment& experiment, Costs& costs) {
-  const bool shards = experiment.replicas.kind.exchange.shards;
+  const ReplicaExchange& exchange = experiment.replicas.kind.exchange;
   const auto parts =
-      shards ? static_cast<double>(experiment.replicas.count) : 1.0;
+      exchange.shards ? static_cast<double>(experiment.replicas.count) : 1.0;
+  const std::int64_t from = parts_of_exchange(experiment);
+  const bool steps_by_each =
+      exchange.what == Exchanged::gradients && !exchange.graph.is_all();
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const double seconds =
-        seconds_of_sum(costs.exchange_bytes.at(k), experiment.replicas.count);
+        steps_by_each ? 0 : seconds_of_sum(costs.exchange_bytes.at(k), from);
     for (auto* of_blocks : {&costs.blocks, &costs.beside}) {
       if (k >= of_blocks->size()) continue;
       ByOp<double>& mine = (*of_blocks)[k].seconds;
       mine[Op::settle] = seconds / parts;
       mine[Op::update] /= parts;
+      if (steps_by_each) mine[Op::update] *= static_cast<double>(from);
     }
   }
 }

@@ -61,10 +61,13 @@ double sequential_operations(const Experiment& experiment, Costs costs) {
 }
 
 /// What all replicas of a block send for it.
-double bytes_of_exchange(const Experiment& experiment, const BlockPlan& block) {
+double bytes_of_exchange(const Experiment& experiment, const BlockPlan& block,
+                         const Action& exchange) {
+  const double bytes = by_block(experiment.costs.exchange_bytes, block.block);
+  if (is_among_peers(block, exchange))
+    return static_cast<double>(messages_of(block, exchange)) * bytes;
   return static_cast<double>(block.exchange.halves()) *
-         (block.exchange.members - 1) *
-         by_block(experiment.costs.exchange_bytes, block.block);
+         (block.exchange.members - 1) * bytes;
 }
 
 report::TurnWork work_of(const Experiment& experiment) {
@@ -83,7 +86,7 @@ report::TurnWork work_of(const Experiment& experiment) {
       for (const Transfer& sent : yields_of(plan, block.block, action))
         bytes += transit_of(costs, sent).occupies;
       if (action.op == Op::exchange)
-        exchanged += bytes_of_exchange(experiment, block);
+        exchanged += bytes_of_exchange(experiment, block, action);
     }
   }
   const double samples = samples_per_turn(experiment);

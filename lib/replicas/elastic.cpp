@@ -2,8 +2,9 @@
 // optimizer has a momentum, which stays each replica's own. Zhang, Choromanska
 // and LeCun 2015, "Deep learning with elastic averaging SGD"
 // (arXiv:1412.6651), equations 5 and 6, synchronous: both sides move by the
-// weights before the update. Every replica keeps the centre, from the same
-// sums.
+// weights before the update. Or its asynchronous form, algorithm 1, round
+// robin: replicas come to the centre one after the other. Every replica keeps
+// the centre, from the same sums or weights.
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -43,6 +44,20 @@ class Elastic final : public ReplicaPolicy {
     return pulls;
   }
 
+  /// One replica after the other pulls at the centre where that is then.
+  Tensors mix(const Tensors& /*mine*/, const Mixture& mixture) override {
+    const double alpha = beta_ / static_cast<double>(mixture.published.size());
+    Tensors own;
+    for (std::size_t r = 0; r < mixture.published.size(); ++r)
+      for (std::size_t i = 0; i < centre_.size(); ++i) {
+        at::Tensor& centre = centre_[i].second;
+        const at::Tensor pull = (centre - mixture.published[r].at(i)) * alpha;
+        centre.sub_(pull);
+        if (r == mixture.own) own.push_back(pull);
+      }
+    return own;
+  }
+
   Tensors consensus(const Tensors& /*sum*/, int /*members*/) const override {
     return values_of(centre_);
   }
@@ -71,6 +86,12 @@ ReplicaKind elastic(Fields& fields) {
                       "to the centre",
               .min = 0,
               .max = 1e3});
+  bool is_one_by_one = false;
+  fields.key("one_by_one", is_one_by_one,
+             {.text = "the replicas come to the centre one after the other, in "
+                      "their order, and find it where those before have left "
+                      "it: asynchronous EASGD, round robin"});
+  if (is_one_by_one) kind.exchange.graph.shape = PeerShape::complete;
   kind.make = [beta](const NamedTensors& parameters) {
     return std::make_unique<Elastic>(beta, parameters);
   };

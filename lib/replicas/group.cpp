@@ -63,6 +63,45 @@ void Group::finish_gather(const Tensors& whole) {
   }
 }
 
+void Group::start_share(Tensors mine, const Peers& peers) {
+  const at::NoGradGuard no_grad;
+  shared_ = std::move(mine);
+  from_ = peers.from;
+  Tensors places;
+  for (const at::Tensor& tensor : shared_) {
+    places.emplace_back();
+    if (!tensor.defined()) continue;
+    const at::ScalarType type = bits_of(tensor.scalar_type());
+    places.back() =
+        at::zeros({members(), tensor.numel()}, tensor.options().dtype(type));
+    places.back()
+        .select(0, member() - 1)
+        .copy_(tensor.contiguous().reshape({-1}).view(type));
+  }
+  start_sum(std::move(places));
+}
+
+std::vector<Tensors> Group::finish_share() {
+  const at::NoGradGuard no_grad;
+  const Tensors places = finish_sum();
+  std::vector<Tensors> all;
+  for (const int other : from_) {
+    Tensors theirs;
+    for (std::size_t i = 0; i < shared_.size(); ++i) {
+      theirs.emplace_back();
+      if (!shared_[i].defined()) continue;
+      theirs.back() = at::empty_like(shared_[i]);
+      theirs.back().copy_(places.at(i)
+                              .select(0, other - 1)
+                              .view(shared_[i].scalar_type())
+                              .reshape(shared_[i].sizes()));
+    }
+    all.push_back(std::move(theirs));
+  }
+  shared_.clear();
+  return all;
+}
+
 void Group::take_parts(const Tensors& whole, int other,
                        const Tensors& parts) const {
   const Tensors here = parts_of(whole, {other, members()});

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <vector>
+
+#include "lib/schedules/peers.h"
 #include "lib/tensors/parts.h"
 #include "lib/tensors/tensors.h"
 
@@ -38,10 +41,25 @@ class Group {
   virtual void start_gather(const Tensors& whole);
   virtual void finish_gather(const Tensors& whole);
 
+  // An exchange between some of the replicas, at the same place among the sums
+  // of all of them. By default from a sum that has a place for each member; a
+  // group that can send less does.
+
+  /// As start_sum(), for those that have this member in their Peers::from.
+  virtual void start_share(Tensors mine, const Peers& peers);
+  /// Waits until those have published theirs from which this member takes, and
+  /// returns what they gave, in the order of Peers::from. It must not be
+  /// written. Throws LinkError when one of them is gone.
+  virtual std::vector<Tensors> finish_share();
+
  protected:
   Share share() const { return {member(), members()}; }
   /// Writes what another member has published: its parts.
   void take_parts(const Tensors& whole, int other, const Tensors& parts) const;
+
+ private:
+  Tensors shared_;         // by start_share()
+  std::vector<int> from_;  // whom finish_share() takes from
 };
 
 }  // namespace sluice

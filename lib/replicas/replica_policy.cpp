@@ -2,11 +2,33 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/base/error.h"
+
 namespace sluice {
 
 ReplicaKind all_reduce(Fields& fields);
 ReplicaKind average(Fields& fields);
 ReplicaKind elastic(Fields& fields);
+ReplicaKind gossip(Fields& fields);
+ReplicaKind neighbours(Fields& fields);
+ReplicaKind server(Fields& fields);
+
+Tensors ReplicaPolicy::combine(const Tensors& /*mine*/, const Tensors& /*sum*/,
+                               int /*members*/, double /*rate*/) {
+  throw InternalError("a policy of replicas that sums no weights");
+}
+
+Tensors ReplicaPolicy::publish(const Tensors& mine) const {
+  Tensors copies;
+  for (const at::Tensor& tensor : mine)
+    copies.push_back(tensor.detach().clone());
+  return copies;
+}
+
+Tensors ReplicaPolicy::mix(const Tensors& /*mine*/,
+                           const Mixture& /*mixture*/) {
+  throw InternalError("a policy of replicas that mixes no weights");
+}
 
 Tensors ReplicaPolicy::consensus(const Tensors& sum, int members) const {
   Tensors mean;
@@ -30,6 +52,19 @@ constexpr ReplicaPolicyRow kRows[] = {
      "replicas are pulled to a centre, and the centre to them: EASGD (Zhang et "
      "al. 2015)",
      elastic},
+    {"gossip",
+     "replicas mix their weights with those of their neighbours in a graph, or "
+     "of one partner: D-PSGD, AD-PSGD, GossipGraD, stochastic gradient push",
+     gossip},
+    {"neighbours",
+     "each replica also steps by the gradients of its neighbours, as if they "
+     "were its own: nearest neighbours training (Viviani et al. 2019)",
+     neighbours},
+    {"server",
+     "a server applies the replicas' gradients one after the other, and each "
+     "replica goes on with the weights after its own: Downpour SGD and what "
+     "corrects its staleness, round robin",
+     server},
 };
 
 }  // namespace

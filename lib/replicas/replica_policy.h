@@ -1,24 +1,40 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/config.h"
 #include "lib/base/table.h"
 #include "lib/schedules/replicas.h"
 #include "lib/tensors/tensors.h"
+#include "lib/updates/transform.h"
 
 namespace sluice {
 
-/// What a replica does with sums of weights. Every replica of a block has one;
-/// given the same sums, all of them compute the same. Used by one thread.
+/// What a replica has after an exchange with its peers.
+struct Mixture {
+  /// What the replica and those that it takes from have published, in the order
+  /// of the replicas; not to be written.
+  std::vector<Tensors> published = {};
+  std::size_t own = 0;  ///< index of its own
+  /// Equal parts of what each of them has, of which one is this replica's.
+  std::int64_t parts = 1;
+};
+
+/// What a replica does with sums of weights, or with the weights of its peers.
+/// Every replica of a block has one; given the same sums, all of them compute
+/// the same. Used by one thread.
 class ReplicaPolicy {
  public:
   virtual ~ReplicaPolicy() = default;
+  /// Called once, before all else: which replica this is, from 1.
+  virtual void join(int /*member*/, int /*members*/) {}
   /// Training begins with these weights, unless state() was restored.
   virtual void begin(const Tensors& /*weights*/) {}
   /// The weights after an exchange, or of one before an update (old_weights)
@@ -26,12 +42,39 @@ class ReplicaPolicy {
   /// of all `members` replicas, in the order of the parameters. The result is
   /// new, or of `sum`. rate: the learning rate of the last update.
   virtual Tensors combine(const Tensors& mine, const Tensors& sum, int members,
-                          double rate) = 0;
+                          double rate);
+  /// What goes to the peers: new tensors, by default the weights alone.
+  virtual Tensors publish(const Tensors& mine) const;
+  /// As combine(), of an exchange with peers.
+  virtual Tensors mix(const Tensors& mine, const Mixture& mixture);
+
+  // Gradients of several replicas, of which each is a step of its own, in the
+  // order of the replicas that they are of.
+
+  /// The weights that the first step begins with; nothing: those that there
+  /// are.
+  virtual Tensors before_steps() const { return {}; }
+  /// What is told of step i, from 0.
+  virtual UpdateInfo told_of_step(std::size_t /*i*/, UpdateInfo info) const {
+    return info;
+  }
+  /// How many steps late a gradient of this replica will be in the next update,
+  /// where the replica has made so many updates since its forward.
+  virtual std::int64_t late_by(std::int64_t updates) const { return updates; }
+  /// Step i has led to these weights.
+  virtual void stepped(std::size_t /*i*/, const Tensors& /*weights*/) {}
+  /// The weights with which the replica goes on; nothing: those after the last
+  /// step.
+  virtual Tensors after_steps() const { return {}; }
+
+  /// What of this replica's the sum for consensus() is of; by default its
+  /// weights.
+  virtual Tensors agreed(const Tensors& mine) const { return mine; }
   /// What evaluations and checkpoints take for the model's weights; by default
   /// the mean of the replicas'.
   virtual Tensors consensus(const Tensors& sum, int members) const;
-  /// Tensors that go on over a checkpoint, by name, and are restored in place.
-  /// They differ between no two replicas.
+  /// Tensors that go on over a checkpoint, by name, and are restored in place:
+  /// each replica's own.
   virtual NamedTensors state() const { return {}; }
 };
 
@@ -40,10 +83,14 @@ struct ReplicaKind {
   ReplicaExchange exchange = {};
   /// The blocks exchange their weights at different updates.
   bool stagger = false;
+  /// Where gradients of several replicas are applied one by one: whether the
+  /// policy tells how stale each is, which corrections go by.
+  bool tells_staleness = false;
   /// Evaluations and checkpoints take the mean of the replicas' BatchNorm
   /// statistics, not those of replica 1; training keeps each replica's own.
   bool mean_statistics = true;
-  /// Made for the parameters of a block; empty where gradients are exchanged.
+  /// Made for the parameters of a block; empty where all replicas always have
+  /// the same weights.
   std::function<std::unique_ptr<ReplicaPolicy>(const NamedTensors& parameters)>
       make = nullptr;
 };

@@ -166,16 +166,28 @@ Costs by_seat(Costs costs, const RunPlan& plan) {
   return costs;
 }
 
+namespace {
+
+/// That one replica sends, or takes, one after the other.
+double most_messages(const Peers& peers) {
+  return static_cast<double>(std::max(peers.to.size(), peers.from.size()));
+}
+
+}  // namespace
+
 double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                         const Action& settle) {
   const auto members = static_cast<double>(plan.exchange.members);
   const double* bytes = find_by_block(costs.exchange_bytes, plan.seat());
   const LinkCosts& link = costs.exchange_link;
+  const bool is_sum = !is_among_peers(plan, settle);
   double step = link.latency;
   if (bytes != nullptr && link.bandwidth > 0)
-    step += *bytes / members / link.bandwidth;
+    step += *bytes / (is_sum ? members : 1) / link.bandwidth;
+  const double steps = is_sum ? plan.exchange.halves() * (members - 1)
+                              : most_messages(peers_of(plan, settle));
   // Of all replicas alike.
-  return plan.exchange.halves() * (members - 1) * step *
+  return steps * step *
          factor(costs,
                 {plan.block, static_cast<std::int64_t>(settle.op), settle.batch,
                  settle.turn},

@@ -95,9 +95,10 @@ Costs by_seat(Costs costs, const RunPlan& plan);
 double seconds_of(const Costs& costs, const BlockPlan& plan,
                   const Action& action);
 
-/// What an exchange takes when all replicas of the block have published: that
-/// of a ring, 2 (N - 1) (latency + bytes / (N bandwidth)) for N replicas
-/// (Patarasu and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002, section 3).
+/// What an exchange takes when those have published whom the replica takes
+/// from: of a sum that of a ring, 2 (N - 1) (latency + bytes / (N bandwidth))
+/// for N replicas (Patarasu and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002,
+/// section 3); among peers latency + bytes / bandwidth for each.
 double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                         const Action& settle);
 

@@ -6,6 +6,7 @@
 #include "lib/schedules/executors.h"
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/plan.h"
+#include "lib/schedules/program.h"
 
 namespace sluice {
 namespace {
@@ -28,13 +29,34 @@ void check(const RunPlan& one) {
           block.learns ? block.block : block.block - 1);
 }
 
+/// Ascending, and no two the same: windows of so many turns lie between two.
+std::int64_t number_of_exchange(const BlockPlan& plan, const Action& exchange) {
+  return plan.micro_batches.turn_of(exchange.batch) /
+         (plan.accumulate * plan.exchange.every);
+}
+
 }  // namespace
+
+bool is_among_peers(const BlockPlan& plan, const Action& exchange) {
+  return !plan.exchange.graph.is_all() && exchange.round != kAgreement;
+}
+
+Peers peers_of(const BlockPlan& plan, const Action& exchange) {
+  return peers_of(plan.exchange.graph, plan.exchange.members, plan.replica,
+                  number_of_exchange(plan, exchange));
+}
+
+std::int64_t messages_of(const BlockPlan& plan, const Action& exchange) {
+  return messages_of(plan.exchange.graph, plan.exchange.members,
+                     number_of_exchange(plan, exchange));
+}
 
 RunPlan with_replicas(const RunPlan& one, int replicas,
                       const ReplicaExchange& exchange, bool stagger) {
   SLUICE_CHECK(one.replicas == 1, "replicas of {} replicas", one.replicas);
   if (replicas == 1) return one;
   check(one);
+  check_graph(exchange.graph, replicas);
   RunPlan all = one;
   all.replicas = replicas;
   all.blocks.clear();

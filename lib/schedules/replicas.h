@@ -3,8 +3,12 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/schedules/peers.h"
+
 namespace sluice {
 
+struct Action;
+struct BlockPlan;
 struct RunPlan;
 
 /// What the replicas of a block sum over all of them.
@@ -30,12 +34,28 @@ struct ReplicaExchange {
   /// Of gradients: each replica is given its part of the sums, updates its part
   /// of the weights, and a second exchange gathers them (kGather).
   bool shards = false;
+  /// Between whom; of anything but `all` a replica is given what its peers have
+  /// published, and no sums. An agreement is always a sum over all.
+  PeerGraph graph = {};
+  /// Whether the replicas come to weights of their own.
+  bool leaves_them_apart() const {
+    return what == Exchanged::weights || what == Exchanged::old_weights ||
+           !graph.is_all();
+  }
   /// Of a sum over a ring: to sum, and to gather. Shards have the first of
   /// gradients and the second of weights.
   int halves() const { return shards ? 1 : 2; }
 
   bool operator==(const ReplicaExchange&) const = default;
 };
+
+/// Whether an exchange, or the action that settles it, is one of peers.
+bool is_among_peers(const BlockPlan& plan, const Action& exchange);
+/// Those of the plan's replica in such an exchange. Exchanges are numbered by
+/// their turns, so that a continued run goes on with the same peers.
+Peers peers_of(const BlockPlan& plan, const Action& exchange);
+/// Messages that all replicas of the block send in such an exchange.
+std::int64_t messages_of(const BlockPlan& plan, const Action& exchange);
 
 /// The plan of so many replicas, of which each has all blocks, made from that
 /// of one. `exchange` is for all blocks, members and offset left out; `stagger`

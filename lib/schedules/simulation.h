@@ -117,6 +117,7 @@ class Simulation {
     int published = 0;
     int settled = 0;
     double all_published = 0;
+    std::map<int, double> published_at = {};  ///< by replica, among peers
   };
   struct Lane {
     std::deque<Action> actions;
@@ -204,6 +205,9 @@ class Simulation {
   int behind(int block) const;
   void meet(int seat, const Action& action, double end);
   const Meeting* meeting_of(int seat) const;
+  /// When all have published whom the block's next action, one that settles,
+  /// takes from.
+  std::optional<double> published_since(int seat) const;
   /// When the replicas have exchanged what an action settles; 0 for others.
   std::optional<double> settled_since(int seat) const;
   /// A replica that has not published what this one's next action settles.

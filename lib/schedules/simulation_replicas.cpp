@@ -26,8 +26,15 @@ void Simulation::meet(int seat, const Action& action, double end) {
   meeting.turn = action.turn;
   meeting.round = action.round;
   meeting.all_published = std::max(meeting.all_published, end);
-  if (++meeting.published < mine.exchange.members) return;
+  ++meeting.published;
   const RunPlan& now = plan(action.phase);
+  if (is_among_peers(mine, action)) {
+    meeting.published_at[mine.replica] = end;
+    for (const int peer : peers_of(mine, action).to)
+      forget((peer - 1) * now.depth() + mine.block);
+    return;
+  }
+  if (meeting.published < mine.exchange.members) return;
   for (int other = mine.block; other <= std::ssize(lanes_);
        other += now.depth())
     forget(other);
@@ -43,20 +50,42 @@ const Simulation::Meeting* Simulation::meeting_of(int seat) const {
 std::optional<double> Simulation::settled_since(int seat) const {
   const Lane& lane = by_block(lanes_, seat);
   if (lane.actions.front().op != Op::settle) return 0;
+  const std::optional<double> since = published_since(seat);
+  if (!since) return std::nullopt;
+  return *since + exchange_seconds(costs_, by_block(plan_of(lane).blocks, seat),
+                                   lane.actions.front());
+}
+
+std::optional<double> Simulation::published_since(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
   const BlockPlan& mine = by_block(plan_of(lane).blocks, seat);
   const Meeting* meeting = meeting_of(seat);
-  if (meeting == nullptr || meeting->published < mine.exchange.members)
-    return std::nullopt;
-  return meeting->all_published +
-         exchange_seconds(costs_, mine, lane.actions.front());
+  if (meeting == nullptr) return std::nullopt;
+  if (!is_among_peers(mine, lane.actions.front())) {
+    if (meeting->published < mine.exchange.members) return std::nullopt;
+    return meeting->all_published;
+  }
+  double since = meeting->published_at.at(mine.replica);
+  for (const int peer : peers_of(mine, lane.actions.front()).from) {
+    const auto found = meeting->published_at.find(peer);
+    if (found == meeting->published_at.end()) return std::nullopt;
+    since = std::max(since, found->second);
+  }
+  return since;
 }
 
 int Simulation::awaited_replica(int seat) const {
   const Lane& lane = by_block(lanes_, seat);
   const RunPlan& now = plan_of(lane);
+  const BlockPlan& mine = by_block(now.blocks, seat);
+  const Action& settle = lane.actions.front();
+  const bool takes_from_all = !is_among_peers(mine, settle);
+  const Peers peers = takes_from_all ? Peers() : peers_of(mine, settle);
   for (const BlockPlan& other : now.blocks)
-    if (other.block == by_block(now.blocks, seat).block &&
-        by_block(lanes_, other.seat()).published <= lane.settled)
+    if (other.block == mine.block &&
+        by_block(lanes_, other.seat()).published <= lane.settled &&
+        (takes_from_all || std::binary_search(peers.from.begin(),
+                                              peers.from.end(), other.replica)))
       return other.seat();
   return 0;
 }

@@ -1,6 +1,8 @@
 #include "lib/workers/replicated.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -45,7 +47,9 @@ constexpr std::string_view kPrefix = "replicas.";
 Replicated::Replicated(const Block& block, Trained& trained,
                        const ReplicaKind& kind, std::unique_ptr<Group> group)
     : block_(block), trained_(trained), kind_(kind), group_(std::move(group)) {
-  if (group_ && kind_.make) policy_ = kind_.make(trained_.tensors());
+  if (!group_ || !kind_.make) return;
+  policy_ = kind_.make(trained_.tensors());
+  policy_->join(group_->member(), group_->members());
 }
 
 void Replicated::begin() {
@@ -85,6 +89,49 @@ Tensors Replicated::combine(const Tensors& sum, double rate) {
                           rate);
 }
 
+void Replicated::publish_to(const Peers& peers, const Tensors& gradients) {
+  const at::NoGradGuard no_grad;
+  peers_ = peers;
+  own_ = what() == Exchanged::gradients
+             ? laid_out_like(trained_.tensors(), gradients)
+             : policy_->publish(values_of(trained_.tensors()));
+  group_->start_share(own_, peers);
+}
+
+Mixture Replicated::settle_mixture() {
+  Mixture mixture{.published = group_->finish_share(),
+                  .parts = std::ssize(peers_.to) + 1};
+  const auto place = std::lower_bound(peers_.from.begin(), peers_.from.end(),
+                                      group_->member()) -
+                     peers_.from.begin();
+  mixture.published.insert(mixture.published.begin() + place,
+                           std::exchange(own_, {}));
+  mixture.own = static_cast<std::size_t>(place);
+  return mixture;
+}
+
+double Replicated::apply(std::vector<Tensors>& gradients,
+                         const UpdateInfo& info, Tensors storage) {
+  const at::NoGradGuard no_grad;
+  const Tensors first = policy_->before_steps();
+  if (!first.empty()) trained_.assign(first, std::exchange(storage, {}));
+  double rate = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    rate = trained_.apply(gradients[i], policy_->told_of_step(i, info),
+                          std::exchange(storage, {}));
+    policy_->stepped(i, values_of(trained_.tensors()));
+  }
+  const Tensors last = policy_->after_steps();
+  if (!last.empty()) trained_.assign(last, {});
+  return rate;
+}
+
+Tensors Replicated::settle_mixed() {
+  const Mixture mixture = settle_mixture();
+  const at::NoGradGuard no_grad;
+  return policy_->mix(values_of(trained_.tensors()), mixture);
+}
+
 /// Statistics of the block: those that are numbers of a kind that has means.
 Tensors Replicated::buffers() const {
   Tensors all;
@@ -95,7 +142,9 @@ Tensors Replicated::buffers() const {
 }
 
 void Replicated::publish_agreement() {
-  Tensors all = policy_ ? values_of(trained_.tensors()) : Tensors();
+  const at::NoGradGuard no_grad;
+  Tensors all =
+      policy_ ? policy_->agreed(values_of(trained_.tensors())) : Tensors();
   for (at::Tensor& buffer : buffers()) all.push_back(std::move(buffer));
   group_->start_sum(copies_of(all));
 }

@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "lib/blocks/block.h"
 #include "lib/replicas/group.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/schedules/action.h"
+#include "lib/schedules/peers.h"
 #include "lib/tensors/tensors.h"
 #include "lib/workers/evaluated_weights.h"
 #include "lib/workers/trained.h"
@@ -42,6 +44,21 @@ class Replicated {
   /// ReplicaPolicy::combine().
   Tensors combine(const Tensors& sum, double rate);
 
+  /// The same between peers: what the seat is given is what they have published
+  /// and it has itself, in the order of the replicas.
+  void publish_to(const Peers& peers, const Tensors& gradients);
+  std::vector<Tensors> settle_gradients() { return settle_mixture().published; }
+  /// A step by the gradients of each; returns the rate of the last. What is
+  /// left of them, and `storage`, are as of Trained::apply().
+  double apply(std::vector<Tensors>& gradients, const UpdateInfo& info,
+               Tensors storage);
+  /// ReplicaPolicy::late_by().
+  std::int64_t late_by(std::int64_t updates) const {
+    return policy_ ? policy_->late_by(updates) : updates;
+  }
+  /// ReplicaPolicy::mix(), of weights.
+  Tensors settle_mixed();
+
   /// The same for what the replicas agree on before an evaluation or a
   /// checkpoint. The first, which evaluates and saves, gets it.
   void publish_agreement();
@@ -53,6 +70,7 @@ class Replicated {
  private:
   bool sums_parts() const;
   Tensors buffers() const;
+  Mixture settle_mixture();
 
   const Block& block_;
   Trained& trained_;
@@ -60,6 +78,8 @@ class Replicated {
   const std::unique_ptr<Group> group_;
   std::unique_ptr<ReplicaPolicy> policy_;
   bool has_begun_ = false;
+  Tensors own_;  // published to peers, and not settled
+  Peers peers_;
 };
 
 }  // namespace sluice

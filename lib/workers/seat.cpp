@@ -355,7 +355,7 @@ void Seat::apply(const Action& action, const Asked& asked,
   at::Tensor correct;
   if (signal.logits.defined() && is_logged(action))
     correct = correct_of(signal.logits, flight.labels);
-  log_.applied(action, in_batches, in_updates,
+  log_.applied(action, in_batches, replicas_.late_by(in_updates),
                {.loss = signal.loss,
                 .correct = correct,
                 .labels = flight.labels.numel(),
@@ -501,16 +501,25 @@ double Seat::exchange_norm(const Action& action) {
   return norm;
 }
 
+double Seat::apply_window(const UpdateInfo& info) {
+  if (shared_.empty())
+    return trained_.apply(window_.gradients, info, view_->next_weights());
+  std::vector<Tensors> shared = std::exchange(shared_, {});
+  const double rate = replicas_.apply(shared, info, view_->next_weights());
+  window_.gradients = std::move(shared.front());
+  return rate;
+}
+
 void Seat::update(const Action& action) {
   UpdateInfo info = window_.info();
   info.turn = action.turn;
   info.rate = rate_of(trained_.update(), action.turn);
-  if (replicas_.what() == Exchanged::gradients)
+  if (replicas_.what() == Exchanged::gradients &&
+      plan().exchange.graph.is_all())
     info.replicas = replicas_.members();
   if (run_plan().model_norm) info.model_norm = exchange_norm(action);
   view_->before_update(version_);
-  const double rate =
-      trained_.apply(window_.gradients, info, view_->next_weights());
+  const double rate = apply_window(info);
   trained_.add(std::exchange(pulls_, {}));
   ++version_;
   last_rate_ = rate;
@@ -531,6 +540,8 @@ void Seat::exchange(const Action& action) {
     replicas_.publish_agreement();
   else if (action.round == kGather)
     replicas_.publish_parts();
+  else if (is_among_peers(plan(), action))
+    replicas_.publish_to(peers_of(plan(), action), window_.gradients);
   else
     replicas_.publish(window_.gradients);
 }
@@ -543,12 +554,23 @@ void Seat::settle(const Action& action) {
     take_weights(action);
     return;
   }
+  if (is_among_peers(plan(), action)) return settle_peers();
   Tensors sum = replicas_.settle();
-  if (replicas_.what() == Exchanged::gradients) {
+  if (replicas_.what() == Exchanged::gradients)
     window_.gradients = std::move(sum);
-    return;
-  }
-  Tensors combined = replicas_.combine(sum, last_rate_);
+  else
+    take_combined(replicas_.combine(sum, last_rate_));
+}
+
+void Seat::settle_peers() {
+  if (replicas_.what() == Exchanged::gradients)
+    shared_ = replicas_.settle_gradients();
+  else
+    take_combined(replicas_.settle_mixed());
+}
+
+/// What the replicas have made of their weights.
+void Seat::take_combined(Tensors combined) {
   if (replicas_.what() == Exchanged::old_weights) {
     pulls_ = std::move(combined);
     return;

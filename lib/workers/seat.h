@@ -162,6 +162,9 @@ class Seat {
   void learn_input(const Action& action);
   void exchange(const Action& action);
   void settle(const Action& action);
+  void settle_peers();
+  void take_combined(Tensors combined);
+  double apply_window(const UpdateInfo& info);
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
   void take_weights(const Action& action);
@@ -245,6 +248,7 @@ class Seat {
   std::int64_t last_turn_ = -1;   // that went backward
   double last_rate_ = 0;          // of an update
   Tensors pulls_;                 // what the next update adds to the weights
+  std::vector<Tensors> shared_;   // gradients that it applies one by one
 
   MemoryUse memory_use_;
   SteadyTime told_ = std::chrono::steady_clock::now();  // the status

@@ -1,10 +1,11 @@
 // R replicas of K blocks must end with the weights of R networks of LibTorch's
 // own modules in one plain loop, which exchange what the papers say: no seats,
 // no messages, no schedule. Labels are those of the specification (parallel,
-// sections A1-A4, A18, A19).
+// sections A1-A4, A5, A8-A11, A13, A14, A18, A19, A23, B).
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <ostream>
@@ -22,6 +23,7 @@
 #include <torch/optim/sgd.h>
 
 #include "experiments/data/sample_source.h"
+#include "lib/schedules/peers.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::replica_oracle_test {
@@ -91,10 +93,10 @@ struct Member {
     }
   }
 
-  void step(const Tensors& gradients) {
+  void step(const Tensors& gradients, double rate = kRate) {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       velocities[i].mul_(kMomentum).add_(gradients[i]);
-      weights[i].sub_(velocities[i], kRate);
+      weights[i].sub_(velocities[i], rate);
     }
   }
 };
@@ -220,6 +222,249 @@ class Elastic final : public Meeting {
   Tensors centre_;
 };
 
+/// A8, A9, A13: each takes the mean of its own weights and those of some
+/// others. Before the update, how far that is away is added after it.
+class Mixing final : public Meeting {
+ public:
+  /// Replicas, from 0, whom replica r of R takes from in exchange n.
+  using Others = std::vector<int> (*)(int r, int replicas, std::int64_t n);
+  Mixing(Others others, bool is_before)
+      : others_(others), is_before_(is_before) {}
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    if (!is_before_) Meeting::update(members, gradients);
+    std::vector<Tensors> moves;
+    for (int r = 0; r < std::ssize(members); ++r) {
+      moves.push_back(mixed(members, r));
+      for (std::size_t i = 0; i < moves.back().size(); ++i)
+        if (is_before_)
+          moves.back()[i] =
+              moves.back()[i] - members[static_cast<std::size_t>(r)].weights[i];
+    }
+    if (is_before_) Meeting::update(members, gradients);
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < moves[r].size(); ++i)
+        if (is_before_)
+          members[r].weights[i].add_(moves[r][i]);
+        else
+          members[r].weights[i].copy_(moves[r][i]);
+    ++exchanges_;
+  }
+
+ private:
+  Tensors mixed(const Members& members, int r) const {
+    std::vector<int> all =
+        others_(r, static_cast<int>(members.size()), exchanges_);
+    all.push_back(r);
+    std::sort(all.begin(), all.end());
+    std::vector<Tensors> weights;
+    for (const int each : all)
+      weights.push_back(members[static_cast<std::size_t>(each)].weights);
+    return mean_of(weights);
+  }
+
+  Others others_;
+  bool is_before_;
+  std::int64_t exchanges_ = 0;
+};
+
+std::vector<int> both_beside(int r, int replicas, std::int64_t /*n*/) {
+  const int after = (r + 1) % replicas;
+  const int before = (r + replicas - 1) % replicas;
+  return after == before ? std::vector<int>{after}
+                         : std::vector<int>{after, before};
+}
+
+/// Steps of 1, 2, 1, 2, ...: up to four replicas have heard of all then.
+std::vector<int> one_behind(int r, int replicas, std::int64_t n) {
+  const int step = replicas > 2 && n % 2 == 1 ? 2 : 1;
+  return {(r + replicas - step) % replicas};
+}
+
+/// Whom the run says that it has drawn: the only thing that is taken from
+/// there.
+std::vector<int> drawn(const PeerGraph& graph, int r, int replicas,
+                       std::int64_t n) {
+  std::vector<int> from = peers_of(graph, replicas, r + 1, n).from;
+  for (int& each : from) --each;
+  return from;
+}
+
+std::vector<int> drawn_pair(int r, int replicas, std::int64_t n) {
+  return drawn({.shape = PeerShape::ring, .pairs = true, .seed = 1}, r,
+               replicas, n);
+}
+
+/// A23: gradients at z = x / w, steps on x, and half of x and w to one other.
+class Push final : public Meeting {
+ public:
+  explicit Push(const Members& first) : shares_(first.size(), 1) {
+    for (const Member& member : first) {
+      sums_.emplace_back();
+      for (const at::Tensor& weight : member.weights)
+        sums_.back().push_back(weight.detach().clone());
+    }
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < gradients[r].size(); ++i) {
+        at::Tensor& velocity = members[r].velocities[i];
+        velocity.mul_(kMomentum).add_(gradients[r][i]);
+        sums_[r][i] = sums_[r][i] - kRate * velocity;
+      }
+    const std::vector<Tensors> sums = sums_;
+    const std::vector<double> shares = shares_;
+    for (std::size_t r = 0; r < members.size(); ++r) {
+      for (at::Tensor& sum : sums_[r]) sum = sum / 2;
+      shares_[r] = shares[r] / 2;
+      for (const int other :
+           drawn({.shape = PeerShape::random, .seed = 1}, static_cast<int>(r),
+                 static_cast<int>(members.size()), exchanges_)) {
+        const auto from = static_cast<std::size_t>(other);
+        for (std::size_t i = 0; i < sums_[r].size(); ++i)
+          sums_[r][i] = sums_[r][i] + sums[from][i] / 2;
+        shares_[r] += shares[from] / 2;
+      }
+      for (std::size_t i = 0; i < sums_[r].size(); ++i)
+        members[r].weights[i].copy_(sums_[r][i] / shares_[r]);
+    }
+    ++exchanges_;
+  }
+
+ private:
+  std::vector<Tensors> sums_;   // by replica
+  std::vector<double> shares_;  // by replica
+  std::int64_t exchanges_ = 0;
+};
+
+/// B: steps by its own gradient and those of both beside it, in the order of
+/// the replicas.
+class Neighbours final : public Meeting {
+ public:
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    const auto replicas = static_cast<int>(members.size());
+    for (int r = 0; r < replicas; ++r) {
+      std::vector<int> all = both_beside(r, replicas, 0);
+      all.push_back(r);
+      std::sort(all.begin(), all.end());
+      for (const int each : all)
+        members[static_cast<std::size_t>(r)].step(
+            gradients[static_cast<std::size_t>(each)]);
+    }
+  }
+};
+
+/// A4, asynchronous, round robin: e = alpha (x - c); x -= e; c += e, where the
+/// gradient is that at the x of before.
+class ElasticOneByOne final : public Meeting {
+ public:
+  explicit ElasticOneByOne(const Members& first) {
+    for (const at::Tensor& weight : first.front().weights)
+      centre_.push_back(weight.detach().clone());
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    const double alpha = 0.9 / static_cast<double>(members.size());
+    std::vector<Tensors> moves;
+    for (const Member& member : members) {
+      moves.emplace_back();
+      for (std::size_t i = 0; i < centre_.size(); ++i) {
+        moves.back().push_back((member.weights[i] - centre_[i]) * alpha);
+        centre_[i] = centre_[i] + moves.back().back();
+      }
+    }
+    Meeting::update(members, gradients);
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < centre_.size(); ++i)
+        members[r].weights[i].sub_(moves[r][i]);
+  }
+
+ private:
+  Tensors centre_;
+};
+
+/// A14, round robin: the server adds how far each replica has moved in so many
+/// updates, divided by these.
+class MovementServer final : public Meeting {
+ public:
+  MovementServer(const Members& first, std::int64_t every) : every_(every) {
+    for (const at::Tensor& weight : first.front().weights)
+      server_.push_back(weight.detach().clone());
+    pulled_.assign(first.size(), server_);
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    Meeting::update(members, gradients);
+    if (++updates_ % every_ != 0) return;
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < server_.size(); ++i) {
+        at::Tensor& weight = members[r].weights[i];
+        server_[i] =
+            server_[i] + (weight - pulled_[r][i]) / static_cast<double>(every_);
+        pulled_[r][i] = server_[i];
+        weight.copy_(server_[i]);
+      }
+  }
+
+ private:
+  std::int64_t every_;
+  std::int64_t updates_ = 0;
+  Tensors server_;
+  std::vector<Tensors> pulled_;  // by replica
+};
+
+/// What a server makes of a gradient that is `late` updates old.
+enum class Stale { as_it_is, compensated, slower };
+
+/// A5, A10, A11, round robin: the server steps by the gradient of one replica
+/// after the other, and each goes on with what it finds after its own.
+class Server final : public Meeting {
+ public:
+  Server(const Members& first, Stale stale)
+      : server_(named_copies(first.front().weights)),
+        stale_(stale),
+        pulled_(first.size(), 0) {}
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    for (std::size_t r = 0; r < members.size(); ++r) {
+      Tensors all = gradients[r];
+      if (stale_ == Stale::compensated)
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          const at::Tensor moved = server_.weights[i] - members[r].weights[i];
+          all[i] = all[i] + kStrength * (moved * all[i] * all[i]);
+        }
+      const auto late = static_cast<double>(updates_ - pulled_[r]);
+      server_.step(
+          all, stale_ == Stale::slower ? kRate / std::max(1.0, late) : kRate);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        members[r].weights[i].copy_(server_.weights[i]);
+      pulled_[r] = ++updates_;
+    }
+  }
+
+ private:
+  static constexpr double kStrength = 0.5;
+
+  static NamedTensors named_copies(const Tensors& weights) {
+    NamedTensors all;
+    for (const at::Tensor& weight : weights)
+      all.emplace_back("", weight.detach().clone());
+    return all;
+  }
+
+  Member server_;
+  Stale stale_;
+  std::int64_t updates_ = 0;
+  std::vector<std::int64_t> pulled_;  // after how many updates, by replica
+};
+
 struct Method {
   std::string name;
   std::string lines;
@@ -241,6 +486,7 @@ struct Policy {
   /// isn't 0, the equations are written in another order than Sluice computes
   /// them in: the rounding of every exchange grows over the turns, to 3e-7.
   double tolerance = 0;
+  std::string optimizer = {};  ///< more keys of it
 };
 
 void PrintTo(const Method& method, std::ostream* out) {
@@ -383,15 +629,47 @@ MakeMeeting elastic(std::int64_t every) {
   };
 }
 
+MakeMeeting mixing(Mixing::Others others, bool is_before) {
+  return [others, is_before](const Members&) {
+    return std::make_unique<Mixing>(others, is_before);
+  };
+}
+
+MakeMeeting one_by_one() {
+  return [](const Members& first) {
+    return std::make_unique<ElasticOneByOne>(first);
+  };
+}
+
+MakeMeeting server(Stale stale) {
+  return [stale](const Members& first) {
+    return std::make_unique<Server>(first, stale);
+  };
+}
+
+MakeMeeting movements(std::int64_t every) {
+  return [every](const Members& first) {
+    return std::make_unique<MovementServer>(first, every);
+  };
+}
+
+MakeMeeting push() {
+  return [](const Members& first) { return std::make_unique<Push>(first); };
+}
+
+MakeMeeting neighbours() {
+  return [](const Members&) { return std::make_unique<Neighbours>(); };
+}
+
 /// An epoch is four batches of 16 and one of 10, which the replicas get in
 /// turns that differ; cut into micro-batches, that one makes 3 of 4, 4 and 2.
-std::string lines_of(int blocks, const Method& method) {
+std::string lines_of(int blocks, const Method& method, const Policy& policy) {
   return fmt::format(
       "turns = {}\nbatch_size = {}\ndata = {{train = 74, test = 16}}\n"
       "model = {{hidden = [24, 20]}}\nblocks = {}\n"
-      "optimizer = {{name = 'sgd', lr = {}, momentum = {}}}\n{}",
+      "optimizer = {{name = 'sgd', lr = {}, momentum = {}{}}}\n{}",
       kTurns, kBatchSize, blocks == 1 ? "1" : "['0', '1-']", kRate, kMomentum,
-      method.lines);
+      policy.optimizer, method.lines);
 }
 
 using Case = std::tuple<int, int, Method, Policy>;
@@ -400,7 +678,7 @@ class ReplicaOracle : public testing::TestWithParam<Case> {
  protected:
   /// The run, with so many replicas.
   Training training(int count) const {
-    std::string lines = lines_of(blocks, method);
+    std::string lines = lines_of(blocks, method, policy);
     if (count > 1)
       lines += fmt::format("replicas = {{count = {}, policy = {}}}\n", count,
                            policy.options);
@@ -492,6 +770,33 @@ const Policy kOfWeights[] = {
     {"ElasticOf1", "'elastic', every = 1, beta = 0.9", elastic(1), 1e-6},
     {"ElasticOf2", "'elastic', every = 2, beta = 0.9", elastic(2), 1e-6}};
 
+const Policy kOfPeers[] = {
+    {"GossipOnARing", "'gossip'", mixing(both_beside, true)},
+    {"GossipAfterUpdates", "'gossip', mix = 'after'",
+     mixing(both_beside, false)},
+    {"GossipByHops", "'gossip', graph = 'hops', mix = 'after'",
+     mixing(one_behind, false)},
+    {"PushByHops", "'gossip', graph = 'hops', mix = 'after', push_sum = true",
+     mixing(one_behind, false)},
+    {"Neighbours", "'neighbours'", neighbours()}};
+const Policy kOfServers[] = {
+    {"ElasticOneByOne", "'elastic', one_by_one = true, beta = 0.9",
+     one_by_one()},
+    {"Movements", "'server', push = 'movement', every = 2, per_update = true",
+     movements(2)},
+    {"Server", "'server'", server(Stale::as_it_is)}};
+const Policy kCompensating = {
+    "DelayCompensation", "'server'", server(Stale::compensated), 0,
+    ", correction = {name = 'delay_compensation', strength = 0.5}"};
+// Of three the rate is halved, and stays a power of two.
+const Policy kSlower = {"StalenessAware", "'server'", server(Stale::slower), 0,
+                        ", correction = {name = 'staleness_aware'}"};
+const Policy kPairs = {"GossipOfPairs", "'gossip', pairs = true",
+                       mixing(drawn_pair, true)};
+const Policy kPush = {
+    "PushToOneThatIsDrawn",
+    "'gossip', graph = 'random', mix = 'after', push_sum = true", push(), 1e-6};
+
 /// "AverageOf3_Backprop_Within1e6", and the numbers of replicas and blocks.
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const auto& [replicas, blocks, method, policy] = info.param;
@@ -523,6 +828,49 @@ INSTANTIATE_TEST_SUITE_P(WeightsByLateUpdates, ReplicaOracle,
                                  ValuesIn(kOfWeights)),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(Peers, ReplicaOracle,
+                         Combine(Values(2, 3, 4), Values(1, 2),
+                                 Values(kBackprop), ValuesIn(kOfPeers)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(PeersByLateUpdates, ReplicaOracle,
+                         Combine(Values(3), Values(2),
+                                 Values(kDelayed, kUndrained),
+                                 ValuesIn(kOfPeers)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Servers, ReplicaOracle,
+                         Combine(Values(2, 3, 4), Values(1, 2),
+                                 Values(kBackprop), ValuesIn(kOfServers)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(ServersOfLateGradients, ReplicaOracle,
+                         Combine(Values(3), Values(2),
+                                 Values(kDelayed, kUndrained),
+                                 ValuesIn(kOfServers)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(ServersThatCompensate, ReplicaOracle,
+                         Combine(Values(2, 3, 4), Values(1, 2),
+                                 Values(kBackprop), Values(kCompensating)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(ServersThatSlowDown, ReplicaOracle,
+                         Combine(Values(3), Values(1, 2), Values(kBackprop),
+                                 Values(kSlower)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Pairs, ReplicaOracle,
+                         Combine(Values(2, 4), Values(1, 2), Values(kBackprop),
+                                 Values(kPairs)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Pushes, ReplicaOracle,
+                         Combine(Values(3, 4), Values(1, 2), Values(kBackprop),
+                                 Values(kPush)),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(Servers, ReplicasApart,
+                         Combine(Values(3), Values(1, 2), Values(kBackprop),
+                                 ValuesIn(kOfServers)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Peers, ReplicasApart,
+                         Combine(Values(3), Values(1, 2), Values(kBackprop),
+                                 ValuesIn(kOfPeers)),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Gradients, ReplicasApart,
                          Combine(Values(2, 3, 4), Values(1, 2),
                                  Values(kBackprop), Values(kAllReduce)),

@@ -1,7 +1,9 @@
 #include "lib/replicas/groups/links.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -98,10 +100,33 @@ class LinksGroup final : public Group {
     end();
   }
 
+  void start_share(Tensors mine, const Peers& peers) override {
+    const at::NoGradGuard no_grad;
+    begin(mine);
+    awaited_ = peers.from;
+    const Tensors elements = pieces_of(mine_->tensors(), {});
+    for (const int other : peers.to) send(other, Step::elements, elements);
+  }
+
+  std::vector<Tensors> finish_share() override {
+    const at::NoGradGuard no_grad;
+    SLUICE_CHECK(awaited_, "{}: nothing is shared", name_);
+    std::vector<Tensors> theirs;
+    for (const int other : *awaited_)
+      theirs.push_back(as_tensors(receive(other, Step::elements)));
+    awaited_.reset();
+    end();
+    return theirs;
+  }
+
   /// What has come is enough only for the first step.
   bool is_ready() const override {
-    for (const Link& link : links_)
-      if (link.receiver && !link.receiver->ready()) return false;
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      const Link& link = links_[i];
+      if (link.receiver && waits_for(static_cast<int>(i) + 1) &&
+          !link.receiver->ready())
+        return false;
+    }
     return true;
   }
 
@@ -115,6 +140,27 @@ class LinksGroup final : public Group {
   void end() {
     mine_.reset();
     ++sums_;
+  }
+
+  bool waits_for(int other) const {
+    return !awaited_ || std::find(awaited_->begin(), awaited_->end(), other) !=
+                            awaited_->end();
+  }
+
+  /// What another has sent of all elements, laid out as this member's.
+  Tensors as_tensors(const Tensors& lines) const {
+    Tensors all;
+    auto next = lines.begin();
+    for (const at::Tensor& mine : mine_->tensors()) {
+      all.emplace_back();
+      if (!mine.defined()) continue;
+      all.back() = at::empty_like(mine);
+      if (mine.numel() == 0) continue;
+      SLUICE_CHECK(next != lines.end(), "{}: {} pieces are too few", name_,
+                   lines.size());
+      line_of(all.back()).copy_(*next++);
+    }
+    return all;
   }
 
   void gather_parts(const Flat& out) {
@@ -189,6 +235,8 @@ class LinksGroup final : public Group {
   const std::string name_;
   std::optional<Flat> mine_;  // that is being summed
   std::int64_t sums_ = 0;     // that are over
+  /// Of what is shared, from the start to the finish; else all are.
+  std::optional<std::vector<int>> awaited_;
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "lib/replicas/groups/memory.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,6 +19,7 @@ namespace {
 /// One sum: what each replica has published.
 struct Sum {
   std::vector<Tensors> parts;
+  std::vector<bool> is_there;  // of each
   std::size_t published = 0;
   std::size_t taken = 0;
 
@@ -34,7 +37,8 @@ struct Table {
   Sum& at(std::int64_t number, std::size_t members) {
     const auto index = static_cast<std::size_t>(number - over);
     while (sums.size() <= index)
-      sums.push_back({std::vector<Tensors>(members)});
+      sums.push_back(
+          {std::vector<Tensors>(members), std::vector<bool>(members)});
     return sums[index];
   }
 };
@@ -62,6 +66,7 @@ class MemoryGroup final : public Group {
     const std::lock_guard lock(table_->mutex);
     Sum& sum = table_->at(published_++, table_->gone.size());
     sum.parts[index()] = std::move(mine);
+    sum.is_there[index()] = true;
     ++sum.published;
     table_->changed.notify_all();
   }
@@ -87,9 +92,25 @@ class MemoryGroup final : public Group {
                    published[static_cast<std::size_t>(other) - 1]);
   }
 
+  void start_share(Tensors mine, const Peers& peers) override {
+    awaited_ = peers.from;
+    start_sum(std::move(mine));
+  }
+
+  std::vector<Tensors> finish_share() override {
+    SLUICE_CHECK(awaited_, "{}: nothing is shared", name_);
+    const std::vector<int> from = *awaited_;
+    const std::vector<Tensors> published = take();
+    awaited_.reset();
+    std::vector<Tensors> theirs;
+    for (const int other : from)
+      theirs.push_back(published[static_cast<std::size_t>(other) - 1]);
+    return theirs;
+  }
+
   bool is_ready() const override {
     const std::lock_guard lock(table_->mutex);
-    return table_->at(taken_, table_->gone.size()).is_complete();
+    return has_awaited(table_->at(taken_, table_->gone.size()));
   }
 
  private:
@@ -102,13 +123,13 @@ class MemoryGroup final : public Group {
     const std::int64_t number = taken_++;
     const auto is_over = [&] {
       const Sum& sum = table_->at(number, members);
-      return sum.is_complete() || lost(sum) != 0;
+      return has_awaited(sum) || lost(sum) != 0;
     };
     if (!table_->changed.wait_for(lock, deadline_, is_over))
       throw LinkError("{}: replica {} has waited {} s for the others", name_,
                       member_, deadline_.count() / 1000);
     Sum& sum = table_->at(number, members);
-    if (!sum.is_complete())
+    if (!has_awaited(sum))
       throw PeerGone("{}: replica {} is gone", name_, lost(sum));
     std::vector<Tensors> parts = sum.parts;
     ++sum.taken;
@@ -119,12 +140,26 @@ class MemoryGroup final : public Group {
     return parts;
   }
 
+  /// Whether those have published their parts whom this member waits for.
+  bool has_awaited(const Sum& sum) const {
+    if (!awaited_) return sum.is_complete();
+    return std::all_of(awaited_->begin(), awaited_->end(), [&](int other) {
+      return sum.is_there[static_cast<std::size_t>(other) - 1];
+    });
+  }
+
   /// A replica that is gone and has not published its part; 0: none.
   int lost(const Sum& sum) const {
-    for (std::size_t i = 0; i < table_->gone.size(); ++i)
-      if (table_->gone[i] && sum.parts[i].empty())
-        return static_cast<int>(i) + 1;
+    for (int other = 1; other <= members(); ++other) {
+      const auto i = static_cast<std::size_t>(other) - 1;
+      if (table_->gone[i] && !sum.is_there[i] && waits_for(other)) return other;
+    }
     return 0;
+  }
+
+  bool waits_for(int other) const {
+    return !awaited_ || std::find(awaited_->begin(), awaited_->end(), other) !=
+                            awaited_->end();
   }
 
   const std::shared_ptr<Table> table_;
@@ -133,6 +168,8 @@ class MemoryGroup final : public Group {
   const std::string name_;
   std::int64_t published_ = 0;  // sums
   std::int64_t taken_ = 0;      // sums
+  /// Of what is shared, from the start to the finish; else all are.
+  std::optional<std::vector<int>> awaited_;
 };
 
 }  // namespace

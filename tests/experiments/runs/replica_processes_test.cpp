@@ -27,6 +27,17 @@ constexpr const char* kElastic =
 constexpr const char* kShards =
     "blocks=2 replicas.count=2 replicas.shard=true optimizer.name=adamw ";
 
+constexpr const char* kGossip =
+    "blocks=2 replicas.count=2 replicas.policy=gossip replicas.every=3 ";
+constexpr const char* kPush =
+    "blocks=2 replicas.count=3 replicas.policy=gossip replicas.graph=random "
+    "replicas.mix=after replicas.push_sum=true ";
+constexpr const char* kNeighbours =
+    "blocks=2 replicas.count=3 replicas.policy=neighbours ";
+constexpr const char* kServer =
+    "blocks=2 replicas.count=3 replicas.policy=server "
+    "optimizer.correction.name=staleness_aware ";
+
 using ReplicaProcesses = Faults;
 
 class ReplicasOver : public Faults,
@@ -50,6 +61,27 @@ TEST_F(ReplicaProcesses, InThreadsHaveTheBitsOfOneThread) {
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   expect_undisturbed("disturbed", more);
 }
+
+class ReplicasAmongPeers : public Faults,
+                           public testing::WithParamInterface<const char*> {};
+
+TEST_P(ReplicasAmongPeers, HaveTheBitsOfOneThread) {
+  run_undisturbed(GetParam());
+  for (const char* engine : {"threads", "processes"}) {
+    const Outcome outcome = run(
+        "disturbed", std::string(GetParam()) + "--overwrite engine=" + engine);
+    ASSERT_EQ(outcome.status, 0) << outcome.text;
+    expect_as_undisturbed("disturbed");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Policies, ReplicasAmongPeers,
+    testing::Values(
+        kPush, kNeighbours, kServer,
+        "blocks=2 replicas.count=4 replicas.policy=gossip replicas.pairs=true ",
+        "blocks=1 replicas.count=5 replicas.policy=gossip replicas.graph=hops "
+        "replicas.rotate=true replicas.mix=after "));
 
 class ReplicasAfterKills : public Faults,
                            public testing::WithParamInterface<const char*> {};
@@ -113,8 +145,8 @@ TEST_P(ResumedReplicas, EndAsIfTheyHadNotStopped) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, ResumedReplicas,
-                         testing::Values(kTwoByTwo, kAverage, kElastic,
-                                         kShards));
+                         testing::Values(kTwoByTwo, kAverage, kElastic, kShards,
+                                         kGossip, kPush, kNeighbours, kServer));
 
 TEST_F(ReplicaProcesses, OfAnotherNumberGoOnWithTheBitsOfOneThread) {
   const std::string adam = std::string(kTwoByTwo) + "optimizer.name=adam ";

@@ -1,4 +1,6 @@
 // Replicas of blocks, as networks train by them.
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +10,8 @@
 
 #include "experiments/runs/assembly.h"
 #include "lib/base/error.h"
+#include "lib/metrics/record.h"
+#include "lib/metrics/sink.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::replicas_test {
@@ -105,7 +109,12 @@ INSTANTIATE_TEST_SUITE_P(
                     "outer_momentum = 0.9, outer_nesterov = true",
                     "policy = 'average', every = 2, outer_momentum = 0.5, "
                     "outer_per_rate = true",
-                    "policy = 'elastic', every = 2"));
+                    "policy = 'elastic', every = 2", "policy = 'gossip'",
+
+                    "policy = 'gossip', graph = 'random', mix = 'after', "
+                    "push_sum = true",
+                    "policy = 'neighbours'", "policy = 'server'",
+                    "policy = 'elastic', one_by_one = true"));
 
 TEST_P(Policies, OfOneReplicaHaveTheBitsOfNone) {
   const std::string net =
@@ -182,6 +191,125 @@ TEST(Replicas, StaggeredAverageTheirBlocksOneAfterTheOther) {
       of("layers.1.linear.weight", 0).equal(of("layers.1.linear.weight", 1)));
 }
 
+TEST(Replicas, OnTheCompleteGraphHaveTheBitsOfAnAverage) {
+  const std::string net = std::string(kNet) + sgd(0.05) + turns(6);
+  const auto means = trained(net + replicas(3, ", policy = 'average'"));
+  const auto mixed =
+      trained(net + replicas(3,
+                             ", policy = 'gossip', graph = 'complete', mix = "
+                             "'after'"));
+  const auto early =
+      trained(net + replicas(3, ", policy = 'gossip', graph = 'complete'"));
+  for (std::size_t r = 0; r < 3; ++r) {
+    EXPECT_EQ(difference(mixed[r], means[r]), "");
+    // Mixed before the update, replicas have steps of their own.
+    EXPECT_GT(distance(early[r], means[r]), 1e-5);
+  }
+  EXPECT_GT(distance(early[0], early[1]), 1e-5);
+}
+
+TEST(Replicas, OfAPushToWhichAllSendAlikeHaveTheBitsOfGossip) {
+  const std::string net = std::string(kNet) + sgd(0.05) + turns(6);
+  const std::string hops = ", policy = 'gossip', graph = 'hops', mix = 'after'";
+  const auto plain = trained(net + replicas(4, hops));
+  const auto pushed = trained(net + replicas(4, hops + ", push_sum = true"));
+  for (std::size_t r = 0; r < 4; ++r)
+    EXPECT_EQ(difference(pushed[r], plain[r]), "");
+  const std::string random =
+      ", policy = 'gossip', graph = 'random', mix = 'after', push_sum = true";
+  EXPECT_GT(distance(trained(net + replicas(4, random))[0], plain[0]), 1e-5);
+}
+
+TEST(Replicas, ThatTheirNeighboursTeachStayEqualWhereAllAreNeighbours) {
+  for (const int count : {2, 3, 4}) {
+    const auto all = trained(std::string(kNet) + sgd(0.05) + turns(6) +
+                             replicas(count, ", policy = 'neighbours'"));
+    for (std::size_t r = 1; r < all.size(); ++r) {
+      if (count <= 3) {
+        EXPECT_EQ(difference(all[r], all[0]), "") << count;
+      } else {
+        EXPECT_GT(distance(all[r], all[0]), 1e-5) << count;
+      }
+    }
+  }
+}
+
+/// Plain SGD with the sum of the gradients, whatever the order.
+TEST(Replicas, OfTwoThatAreNeighboursSumTheirGradients) {
+  const auto at = [](const char* rate, const char* policy) {
+    return trained(std::string(kNet) + turns(6) +
+                   "optimizer = {name = 'sgd', lr = " + rate + "}\n" +
+                   replicas(2, std::string(", policy = ") + policy));
+  };
+  const auto taught = at("0.05", "'neighbours'");
+  EXPECT_LT(distance(taught[0], at("0.1", "'all_reduce'")[0]), 1e-5);
+  EXPECT_GT(distance(taught[0], at("0.05", "'all_reduce'")[0]), 1e-4);
+}
+
+/// SGD whose gradients are corrected so.
+std::string corrected_sgd(const std::string& correction) {
+  return "optimizer = {name = 'sgd', lr = 0.05, correction = {" + correction +
+         "}}\n";
+}
+
+TEST(Replicas, OfAServerAreCorrectedByHowStaleTheirGradientsAre) {
+  const std::string net =
+      std::string(kNet) + turns(6) + replicas(3, ", policy = 'server'");
+  const auto plain = trained(net + corrected_sgd("name = 'none'"));
+  const auto compensated = [&](const char* strength) {
+    return trained(net + corrected_sgd(std::string("name = 'delay_compensation'"
+                                                   ", strength = ") +
+                                       strength));
+  };
+  EXPECT_EQ(difference(compensated("0.0")[1], plain[1]), "");
+  EXPECT_GT(distance(compensated("10.0")[1], plain[1]), 1e-6);
+  EXPECT_GT(
+      distance(trained(net + corrected_sgd("name = 'staleness_aware'"))[1],
+               plain[1]),
+      1e-5);
+  EXPECT_GT(distance(plain[0], plain[1]), 1e-5);
+}
+
+/// How often block 1 of each replica counted a staleness, by (replica, d_upd).
+class Staleness final : public Sink {
+ public:
+  void write(const Record& record) override {
+    if (record.text("kind") != "staleness" || record.number("block", 0) != 1 ||
+        record.text("counter") != "d_upd")
+      return;
+    counts[{record.number("replica", 0), record.number("value", -1)}] =
+        record.number("times", 0);
+  }
+  std::map<std::pair<double, double>, double> counts;
+};
+
+TEST(Replicas, OfAServerCountAsManyUpdatesAsThereAreOthers) {
+  const auto sink = std::make_shared<Staleness>();
+  Training(small_experiment(std::string(kNet) + turns(6) +
+                            replicas(3, ", policy = 'server'")),
+           sink)
+      .train();
+  const std::map<std::pair<double, double>, double> expected = {
+      {{1, 0}, 1}, {{1, 2}, 5}, {{2, 1}, 1}, {{2, 2}, 5}, {{3, 2}, 6}};
+  EXPECT_EQ(sink->counts, expected);
+}
+
+TEST(Replicas, OfAServerThatAddsMovementsAreDownpourAndAgn) {
+  const std::string net =
+      std::string(kNet) + turns(6) + "optimizer = {name = 'sgd', lr = 0.05}\n";
+  const auto of = [&](const std::string& keys) {
+    return trained(net + replicas(3, ", policy = 'server'" + keys));
+  };
+  const auto gradients = of("");
+  // AGN of one update is Downpour.
+  EXPECT_LT(
+      distance(of(", push = 'movement', per_update = true")[1], gradients[1]),
+      1e-6);
+  const std::string two = ", push = 'movement', every = 2";
+  EXPECT_GT(distance(of(two + ", per_update = true")[1], of(two)[1]), 1e-4);
+  EXPECT_GT(distance(of(two)[1], gradients[1]), 1e-4);
+}
+
 class Shards : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     Replicas, Shards,
@@ -220,7 +348,7 @@ void expect_refused(const std::string& lines, const char* remedy) {
 TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
   expect_refused(replicas(2) + "schedule = 'free'\n", "schedule = 'lockstep'");
   expect_refused(replicas(0), "replicas.count");
-  expect_refused("replicas = {count = 2, policy = 'gossip'}\n", "all_reduce");
+  expect_refused("replicas = {count = 2, policy = 'rumour'}\n", "all_reduce");
   expect_refused("replicas = {count = 2, every = 3}\n", "every");
   expect_refused(replicas(2) + "probe.every = 1\n", "replicas.count = 1");
   const std::string shards = replicas(2, ", shard = true");
@@ -238,6 +366,31 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
                  "clip.scope = 'block'");
   expect_refused(replicas(2) + "boundary.policy = 'synthetic_gradient'\n",
                  "choose a policy without one");
+  expect_refused(replicas(5, ", policy = 'gossip', graph = 'torus'"), "prime");
+  expect_refused(replicas(3, ", policy = 'gossip', pairs = true"), "bipartite");
+  expect_refused(
+      replicas(2, ", policy = 'gossip'") + "optimizer.average = 0.9\n",
+      "all_reduce");
+  expect_refused(
+      replicas(2, ", policy = 'neighbours'") + "optimizer.average = 0.9\n",
+      "all_reduce");
+  const std::string neighbours = replicas(2, ", policy = 'neighbours'") +
+                                 "optimizer = {name = 'sgd', lr = 0.1, "
+                                 "momentum = 0.9}\n";
+  expect_refused(neighbours +
+                     "boundary = {policy = 'delayed_gradient', weights = "
+                     "'predict'}\n",
+                 "choose other weights");
+  expect_refused(replicas(2, ", policy = 'neighbours'") +
+                     "optimizer.correction.name = 'pipemare'\n",
+                 "leave the correction out");
+  expect_refused(
+      replicas(2, ", policy = 'server'") +
+          "optimizer.correction.name = 'delay_compensation'\n"
+          "boundary = {policy = 'delayed_gradient', weights = 'stash'}\n",
+      "choose another correction");
+  expect_refused(replicas(2, ", policy = 'server', every = 2"),
+                 "push = 'movement'");
   expect_refused(
       replicas(2, ", policy = 'average'") +
           "pipeline = {micro_batches = 4, order = '1f1b', flush = false, "

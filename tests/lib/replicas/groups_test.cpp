@@ -151,6 +151,76 @@ TEST_P(Kinds, GatherWhatEachHasOfTheWhole) {
   }
 }
 
+/// On a ring of one direction: each takes from the one before it.
+Peers round_the_ring(int member, int members) {
+  return {{member % members + 1}, {(member + members - 2) % members + 1}};
+}
+
+TEST_P(Kinds, ShareWithPeersWhatTheyPublish) {
+  for (const int members : {2, 3, 5}) {
+    Groups groups = GetParam()(members);
+    for (int round = 0; round < 3; ++round) {
+      std::vector<Tensors> all;
+      for (int member = 1; member <= members; ++member)
+        all.push_back(tensors_of(member, round));
+      for (Tensors& each : all) each.push_back(at::full({200}, kMinusZero));
+      by_each(groups, [&](Group& group) {
+        const Peers peers = round_the_ring(group.member(), members);
+        group.start_share(all[static_cast<std::size_t>(group.member()) - 1],
+                          peers);
+        const std::vector<Tensors> theirs = group.finish_share();
+        ASSERT_EQ(theirs.size(), 1U);
+        const Tensors& expected =
+            all[static_cast<std::size_t>(peers.from[0]) - 1];
+        ASSERT_EQ(theirs[0].size(), expected.size());
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          ASSERT_EQ(theirs[0][i].defined(), expected[i].defined());
+          if (!expected[i].defined()) continue;
+          EXPECT_EQ(theirs[0][i].strides(), expected[i].strides());
+          EXPECT_EQ(std::memcmp(theirs[0][i].data_ptr(), expected[i].data_ptr(),
+                                expected[i].nbytes()),
+                    0)
+              << i;
+        }
+      });
+    }
+  }
+}
+
+/// Member 1 of 3 gives to 2 and takes nothing; 3 has no peers.
+Peers one_way(int member) {
+  if (member == 1) return {.to = {2}};
+  if (member == 2) return {.from = {1}};
+  return {};
+}
+
+TEST_P(Kinds, ShareAmongSumsAndWithNobody) {
+  Groups groups = GetParam()(3);
+  for (int round = 0; round < 3; ++round)
+    by_each(groups, [&](Group& group) {
+      group.start_share({at::full({3}, static_cast<float>(group.member()))},
+                        one_way(group.member()));
+      const std::vector<Tensors> theirs = group.finish_share();
+      ASSERT_EQ(theirs.size(), group.member() == 2 ? 1U : 0U);
+      if (group.member() == 2) {
+        EXPECT_EQ(theirs[0][0][0].item<double>(), 1);
+      }
+      group.start_sum({at::full({3}, static_cast<float>(group.member()))});
+      EXPECT_EQ(group.finish_sum()[0][0].item<double>(), 6);
+    });
+}
+
+TEST(Groups, ShareWithoutWaitingForThoseWhoAreNoPeers) {
+  for (const MakeGroups make : {in_memory, over_links}) {
+    Groups groups = make(3);
+    groups[0]->start_share({at::ones({2})}, one_way(1));
+    EXPECT_TRUE(groups[0]->finish_share().empty());
+    groups[1]->start_share({at::zeros({2})}, one_way(2));
+    EXPECT_TRUE(groups[1]->is_ready());
+    EXPECT_EQ(groups[1]->finish_share()[0][0][1].item<double>(), 1);
+  }
+}
+
 TEST_P(Kinds, SumInTheOrderOfTheReplicas) {
   for (const int members : {2, 3, 5}) {
     Groups groups = GetParam()(members);

@@ -1,0 +1,195 @@
+// Replicas that mix their weights with those of neighbours in a graph, and with
+// nobody else's. D-PSGD (Lian et al. 2017, arXiv:1705.09056, algorithm 1) with
+// its doubly stochastic weights, equal ones on these graphs. AD-PSGD (Lian et
+// al. 2018, arXiv:1710.06952, algorithm 1) in lockstep: pairs that a key
+// draws, so that no average falls between a gradient and its step. GossipGraD
+// (Daily et al. 2018, arXiv:1803.05880, section 4): one partner each, by
+// dissemination. Stochastic gradient push (Assran et al. 2019,
+// arXiv:1811.10792, algorithm 1).
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/replicas/replica_policy.h"
+#include "lib/replicas/sums.h"
+
+namespace sluice {
+
+ReplicaKind gossip(Fields& fields);
+
+namespace {
+
+/// An equal part of each, in new tensors.
+Tensors mixed(const Mixture& mixture) {
+  Tensors all = sum_in_order(mixture.published);
+  for (at::Tensor& each : all) each = each / mixture.parts;
+  return all;
+}
+
+class Gossip final : public ReplicaPolicy {
+ public:
+  /// moves: by how far weights move, to be added after the update; else where
+  /// they are.
+  explicit Gossip(bool moves) : moves_(moves) {}
+
+  Tensors mix(const Tensors& mine, const Mixture& mixture) override {
+    Tensors all = mixed(mixture);
+    if (moves_)
+      for (std::size_t i = 0; i < all.size(); ++i) all[i].sub_(mine.at(i));
+    return all;
+  }
+
+ private:
+  const bool moves_;
+};
+
+/// Sums of weights and of a number that each replica begins at 1 with: what
+/// sends itself to others loses, and what others send to gains, of both alike,
+/// so that their quotient is a mean. Replicas train that quotient; a step moves
+/// the sum as far as it moves the quotient.
+class PushSum final : public ReplicaPolicy {
+ public:
+  explicit PushSum(const NamedTensors& parameters) {
+    for (const auto& [name, tensor] : parameters)
+      sums_.emplace_back("push_sum." + name, tensor.detach().clone());
+    const at::TensorOptions options =
+        sums_.empty() ? at::TensorOptions() : sums_.front().second.options();
+    share_ = at::ones({1}, options.dtype(at::kDouble));
+  }
+
+  void begin(const Tensors& weights) override {
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+      sums_[i].second.copy_(weights.at(i));
+    share_.fill_(1);
+  }
+
+  Tensors publish(const Tensors& mine) const override {
+    Tensors all = agreed(mine);
+    all.push_back(share_.clone());
+    return all;
+  }
+
+  Tensors mix(const Tensors& /*mine*/, const Mixture& mixture) override {
+    const Tensors all = mixed(mixture);
+    SLUICE_CHECK(all.size() == sums_.size() + 1,
+                 "{} tensors of {} in a mixture", all.size(), sums_.size() + 1);
+    share_.copy_(all.back());
+    Tensors weights;
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      sums_[i].second.copy_(all[i]);
+      weights.push_back(sums_[i].second / share());
+    }
+    return weights;
+  }
+
+  /// The sums of now. Those of all replicas are N times the mean, as the
+  /// numbers add up to N.
+  Tensors agreed(const Tensors& mine) const override {
+    Tensors all;
+    const double here = share();
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      const at::Tensor& sum = sums_[i].second;
+      // The same without rounding.
+      all.push_back(here == 1 ? mine.at(i).detach().clone()
+                              : sum + (mine.at(i) - sum / here));
+    }
+    return all;
+  }
+
+  NamedTensors state() const override {
+    NamedTensors all = sums_;
+    // By the names of what it is of, so that another cut finds it too.
+    for (const auto& [name, tensor] : sums_)
+      all.emplace_back("share_of." + name, share_);
+    return all;
+  }
+
+ private:
+  double share() const { return share_.item<double>(); }
+
+  NamedTensors sums_;  // after the last exchange
+  at::Tensor share_;   // [1], float64
+};
+
+Names<PeerShape> shapes() {
+  Names<PeerShape> all;
+  for (const PeerShape shape :
+       {PeerShape::ring, PeerShape::torus, PeerShape::complete,
+        PeerShape::exponential, PeerShape::hops, PeerShape::random})
+    all.push_back({std::string(shape_name(shape)), shape});
+  return all;
+}
+
+void check_gossip(const PeerGraph& graph, bool mixes_before, bool push_sum,
+                  const Fields& fields) {
+  const bool is_directed =
+      graph.shape == PeerShape::hops || graph.shape == PeerShape::random;
+  if (graph.pairs && is_directed)
+    fields.reject("pairs",
+                  "two of a pair give and take, and graph = 'hops' and "
+                  "'random' have one direction: set graph = 'ring', or leave "
+                  "pairs out");
+  if (graph.rotates && graph.shape != PeerShape::hops)
+    fields.reject("rotate",
+                  "is of graph = 'hops', whose hops repeat: set that, or leave "
+                  "rotate out");
+  if (graph.shape == PeerShape::random && !push_sum)
+    fields.reject("graph",
+                  "with 'random' some replicas are sent more than others: set "
+                  "push_sum = true, which makes up for it");
+  if (push_sum && mixes_before)
+    fields.reject("push_sum",
+                  "sends what an update has made: set mix = 'after'");
+}
+
+}  // namespace
+
+ReplicaKind gossip(Fields& fields) {
+  ReplicaKind kind{
+      .exchange = {.what = Exchanged::old_weights, .agrees = true}};
+  PeerGraph& graph = kind.exchange.graph;
+  graph.shape = PeerShape::ring;
+  fields.key("every", kind.exchange.every,
+             {.text = "updates between two exchanges",
+              .unit = "updates",
+              .min = 1,
+              .max = 1e12});
+  fields.key("graph", graph.shape, shapes(),
+             {.text = "whom a replica exchanges with: its two neighbours on a "
+                      "ring; four on a torus; all others; those 1, 2, 4, ... "
+                      "further on either side (exponential); to one of these "
+                      "in each exchange (hops: after log2 of replicas.count "
+                      "all have heard of all); to one that is drawn (random)"});
+  fields.key("pairs", graph.pairs,
+             {.text = "in an exchange pairs of neighbours meet, which are "
+                      "drawn by seed, replica and turn, and others in the next "
+                      "(AD-PSGD); the graph must be bipartite"});
+  fields.key("rotate", graph.rotates,
+             {.text = "of hops: after all of them the replicas change their "
+                      "places, drawn by the seed (GossipGraD)"});
+  fields.key(
+      "mix", kind.exchange.what,
+      {{"before", Exchanged::old_weights}, {"after", Exchanged::weights}},
+      {.text = "weights of before an update, which is then added to "
+               "what was mixed, so that it may travel meanwhile "
+               "(D-PSGD); or of after it"});
+  bool push_sum = false;
+  fields.key("push_sum", push_sum,
+             {.text = "what is sent is divided by how much of all a replica "
+                      "has got (stochastic gradient push): for graphs on which "
+                      "not all get the same"});
+  const bool mixes_before = kind.exchange.what == Exchanged::old_weights;
+  check_gossip(graph, mixes_before, push_sum, fields);
+  kind.make =
+      [mixes_before, push_sum](
+          const NamedTensors& parameters) -> std::unique_ptr<ReplicaPolicy> {
+    if (push_sum) return std::make_unique<PushSum>(parameters);
+    return std::make_unique<Gossip>(mixes_before);
+  };
+  return kind;
+}
+
+}  // namespace sluice

@@ -1,0 +1,205 @@
+// A server whose weights all replicas push to and pull: Downpour SGD (Dean et
+// al. 2012, "Large scale distributed deep networks", section 4.1), round robin.
+// The replicas come one after the other, in their order; each pulls right after
+// its own push, so that the others push N - 1 times before it comes again.
+//
+// They push gradients (n_push = n_fetch = 1), of which each is a step of the
+// server's optimizer. With a correction of stale gradients that is DC-ASGD
+// (Zheng et al. 2017, arXiv:1609.08326, algorithms 1 and 2) or staleness-aware
+// SGD (Zhang et al. 2016, arXiv:1511.05950, equation 6, 1 gradient to an
+// update). Or they train by themselves for n_push = n_fetch updates, and push
+// how far they have moved; divided by those updates, that is accumulated
+// gradient normalization (Hermans et al. 2017, arXiv:1710.02368, algorithm 1).
+//
+// Every replica keeps the server, from the same pushes.
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "lib/replicas/replica_policy.h"
+
+namespace sluice {
+
+ReplicaKind server(Fields& fields);
+
+namespace {
+
+/// What each replica has pulled last; the last of them, in their order, has the
+/// server's weights.
+class Pulling : public ReplicaPolicy {
+ public:
+  explicit Pulling(const NamedTensors& parameters) : parameters_(parameters) {}
+
+  void join(int member, int members) override {
+    place_ = static_cast<std::size_t>(member) - 1;
+    for (int each = 1; each <= members; ++each) {
+      pulled_.emplace_back();
+      for (const auto& [name, tensor] : parameters_)
+        pulled_.back().emplace_back(fmt::format("server.{}.{}", each, name),
+                                    tensor.detach().clone());
+    }
+  }
+
+  void begin(const Tensors& weights) override {
+    for (const NamedTensors& each : pulled_) copy(weights, each);
+  }
+
+  Tensors consensus(const Tensors& /*sum*/, int /*members*/) const override {
+    return values_of(pulled_.back());
+  }
+
+  NamedTensors state() const override {
+    NamedTensors all;
+    for (const NamedTensors& each : pulled_)
+      all.insert(all.end(), each.begin(), each.end());
+    return all;
+  }
+
+ protected:
+  static void copy(const Tensors& from, const NamedTensors& into) {
+    for (std::size_t k = 0; k < into.size(); ++k)
+      into[k].second.copy_(from.at(k));
+  }
+  /// By replica, index r-1.
+  const std::vector<NamedTensors>& pulled() const { return pulled_; }
+  Tensors own() const { return values_of(pulled_.at(place_)); }
+  /// Of this replica among all, from 0.
+  std::size_t place() const { return place_; }
+
+ private:
+  NamedTensors parameters_;
+  std::size_t place_ = 0;
+  std::vector<NamedTensors> pulled_;
+};
+
+/// They push gradients.
+class GradientServer final : public Pulling {
+ public:
+  using Pulling::Pulling;
+
+  void join(int member, int members) override {
+    Pulling::join(member, members);
+    steps_ = at::zeros({1}, at::kLong);
+  }
+
+  void begin(const Tensors& weights) override {
+    Pulling::begin(weights);
+    steps_.zero_();
+  }
+
+  Tensors before_steps() const override { return values_of(pulled().back()); }
+
+  UpdateInfo told_of_step(std::size_t i, UpdateInfo info) const override {
+    const auto replica = static_cast<std::int64_t>(i);
+    Staleness& late = info.in_updates;
+    const std::int64_t missed =
+        missed_by(replica, steps() - replica, late.most);
+    late.sum = late.sum * members() + missed * info.batches;
+    late.most = late.most * members() + missed;
+    info.forward_weights = values_of(pulled().at(i));
+    return info;
+  }
+
+  std::int64_t late_by(std::int64_t updates) const override {
+    const auto own_place = static_cast<std::int64_t>(place());
+    return updates * members() + missed_by(own_place, steps(), updates);
+  }
+
+  void stepped(std::size_t i, const Tensors& weights) override {
+    copy(weights, pulled().at(i));
+    steps_.add_(1);
+  }
+
+  Tensors after_steps() const override { return own(); }
+
+  NamedTensors state() const override {
+    NamedTensors all = Pulling::state();
+    // By the names of what they are of, so that another cut finds them too.
+    for (const auto& [name, tensor] : pulled().back())
+      all.emplace_back("steps_of." + name, steps_);
+    return all;
+  }
+
+ private:
+  std::int64_t members() const { return std::ssize(pulled()); }
+  /// That the server has made.
+  std::int64_t steps() const { return steps_.item<std::int64_t>(); }
+
+  /// Steps, beside N for each update of its own since the forward, that are
+  /// made between a replica's pull and its push: by the N - 1 others; or by
+  /// those before it, where the forward saw the weights that all began with.
+  /// steps_before: that were made before those of this turn.
+  std::int64_t missed_by(std::int64_t replica, std::int64_t steps_before,
+                         std::int64_t updates) const {
+    const bool is_of_first = steps_before == updates * members();
+    return is_of_first ? replica : members() - 1;
+  }
+
+  at::Tensor steps_;  // [1]
+};
+
+/// They push how far they have moved, or a part of it.
+class MovementServer final : public Pulling {
+ public:
+  MovementServer(const NamedTensors& parameters, double part)
+      : Pulling(parameters), part_(part) {}
+
+  Tensors mix(const Tensors& /*mine*/, const Mixture& mixture) override {
+    Tensors weights;
+    for (const auto& [name, tensor] : pulled().back())
+      weights.push_back(tensor.clone());
+    for (std::size_t r = 0; r < mixture.published.size(); ++r) {
+      const NamedTensors& before = pulled().at(r);
+      for (std::size_t k = 0; k < weights.size(); ++k)
+        weights[k].add_((mixture.published[r].at(k) - before[k].second) *
+                        part_);
+      copy(weights, before);
+    }
+    return own();
+  }
+
+ private:
+  const double part_;
+};
+
+}  // namespace
+
+ReplicaKind server(Fields& fields) {
+  ReplicaKind kind{.exchange = {.what = Exchanged::gradients, .agrees = true}};
+  kind.exchange.graph.shape = PeerShape::complete;
+  fields.key(
+      "push", kind.exchange.what,
+      {{"gradients", Exchanged::gradients}, {"movement", Exchanged::weights}},
+      {.text = "what a replica sends to the server: gradients, which "
+               "the server's optimizer steps by; or how far it has "
+               "moved by its own optimizer, which the server adds"});
+  fields.key("every", kind.exchange.every,
+             {.text = "updates of a replica between two pushes of its movement",
+              .unit = "updates",
+              .min = 1,
+              .max = 1e12});
+  bool per_update = false;
+  fields.key(
+      "per_update", per_update,
+      {.text = "a movement is divided by the updates that made it (AGN)"});
+  kind.tells_staleness = kind.exchange.what == Exchanged::gradients;
+  if (kind.tells_staleness && (kind.exchange.every > 1 || per_update))
+    fields.reject(per_update ? "per_update" : "every",
+                  "is of push = 'movement': set that, or leave it out");
+  const double part =
+      per_update ? 1.0 / static_cast<double>(kind.exchange.every) : 1.0;
+  kind.make =
+      [pushes_gradients = kind.tells_staleness,
+       part](const NamedTensors& parameters) -> std::unique_ptr<ReplicaPolicy> {
+    if (pushes_gradients) return std::make_unique<GradientServer>(parameters);
+    return std::make_unique<MovementServer>(parameters, part);
+  };
+  return kind;
+}
+
+}  // namespace sluice
