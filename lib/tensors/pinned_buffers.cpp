@@ -54,7 +54,8 @@ class PinnedPieces {
   void supply(const std::stop_token& over) {
     std::unique_lock lock(mutex_);
     std::size_t bytes = 0;
-    while (changed_.wait(lock, over, [&] { return find_wanted(bytes); })) {
+    while (changed_.wait(lock, over, [&] { return find_wanted(bytes); }) &&
+           !over.stop_requested()) {
       lock.unlock();
       at::Tensor piece = pinned(bytes);
       lock.lock();
