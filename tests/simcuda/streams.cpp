@@ -42,7 +42,9 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
   explicit Guard(c10::DeviceType /*type*/) {}
 
   c10::DeviceType type() const override { return kCuda; }
-  DeviceIndex deviceCount() const noexcept override { return kDevices; }
+  DeviceIndex deviceCount() const noexcept override {
+    return static_cast<DeviceIndex>(visible_devices());
+  }
 
   Device getDevice() const override { return device_at(current_device()); }
   /// What guards begin with: somebody wants that device.
