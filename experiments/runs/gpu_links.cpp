@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/departing_sender.h"
 #include "lib/base/lock_holder.h"
 #include "lib/schedules/executors.h"
 #include "lib/tensors/cuda_ipc.h"
@@ -66,6 +67,7 @@ GpuLinks::Boundary GpuLinks::boundary_to(const Experiment& experiment,
 
 void GpuLinks::ask_for(const Capacity& below, const Capacity& above,
                        RendezvousOptions& options) {
+  patience_ = options.deadline;
   if (where_.is_cuda())
     options.buffers = pinned_buffers(where_, std::move(options.buffers));
   if (!device_) return;
@@ -115,6 +117,12 @@ void GpuLinks::say(const Boundary& boundary, const std::string& why) const {
   if (!wants_ipc_) return;
   fmt::print(stderr, "sluice: {}: tensors go to {} through the host: {}\n",
              name_, boundary.neighbour, why);
+}
+
+Link GpuLinks::departing(Link link) const {
+  if (where_.is_cuda() && link.sender)
+    link.sender = departing_sender(std::move(link.sender), patience_);
+  return link;
 }
 
 ChainLinks GpuLinks::around(ChainLinks links) const {

@@ -43,6 +43,9 @@ class GpuLinks {
   /// stay there. Says where they won't though nobody forbids it. Throws
   /// LinkError. This object must not move from then on.
   void agree(const ChainLinks& links);
+  /// The same link, to be put where its waits aren't shown yet: what is copied
+  /// to the host leaves it when the GPU has come so far, without its sender.
+  Link departing(Link link) const;
   /// The same links, for tensors on GPUs. They are used by the calling thread.
   ChainLinks around(ChainLinks links) const;
 
@@ -70,6 +73,7 @@ class GpuLinks {
   bool wants_ipc_;                     // the config does
   std::shared_ptr<IpcDevice> device_;  // where some boundary may go by IPC
   std::size_t slots_ = 0;              // of each link
+  Deadline patience_ = {};             // of the links
   Boundary below_;
   Boundary above_;
 };

@@ -247,10 +247,10 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
     for (const int peer : replicas_of(experiment, seat))
       links.replicas.push_back(take_link(joined, peer));
   gpu.agree(links);
-  links.below =
-      injector.with_faults(std::move(links.below), seat - 1, below.down);
-  links.above =
-      injector.with_faults(std::move(links.above), seat + 1, above.up);
+  links.below = gpu.departing(
+      injector.with_faults(std::move(links.below), seat - 1, below.down));
+  links.above = gpu.departing(
+      injector.with_faults(std::move(links.above), seat + 1, above.up));
   return links;
 }
 

@@ -98,6 +98,24 @@ Use start(std::size_t stream, std::string operation) {
   return {stream, ++clock.at(stream), std::move(operation)};
 }
 
+namespace {
+
+std::int64_t& waits_here() {
+  thread_local std::int64_t waits = 0;
+  return waits;
+}
+
+}  // namespace
+
+void count_wait(std::int64_t Counts::*kind) {
+  ++(machine().counts.*kind);
+  ++waits_here();
+}
+
+std::int64_t waits_of_this_thread() {
+  return waits_here();
+}
+
 void host_reaches(const Clock& clock) {
   Machine& m = machine();
   join(m.host, clock);

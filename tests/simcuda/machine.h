@@ -68,6 +68,9 @@ std::size_t computing_on(int device);
 /// for.
 Use start(std::size_t stream, std::string operation);
 
+/// Counts a wait of the host.
+void count_wait(std::int64_t Counts::*kind);
+
 /// The host has waited for what `clock` knows: copies of it are done.
 void host_reaches(const Clock& clock);
 

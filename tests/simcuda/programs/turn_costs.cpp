@@ -1,6 +1,7 @@
 #include "tests/simcuda/programs/turn_costs.h"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <fstream>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/assembly.h"
 #include "lib/base/by_block.h"
+#include "lib/base/departing_sender.h"
 #include "lib/base/error.h"
 #include "lib/engines/virtual_crew.h"
 #include "lib/tensors/pinned_buffers.h"
@@ -38,10 +40,11 @@ std::int64_t per_costed_turn(std::int64_t value) {
   return (value + kTurns - 1) / kTurns;
 }
 
-TurnCosts costs_of(const simcuda::Counts& c) {
+/// Waits are those of this thread: others may wait for the GPU meanwhile.
+TurnCosts costs_so_far() {
+  const simcuda::Counts c = simcuda::counts();
   return {.launches = c.launches,
-          .waits = c.waits_for_items + c.waits_for_copies + c.waits_for_events +
-                   c.waits_for_streams + c.waits_for_devices,
+          .waits = simcuda::waits_of_this_thread(),
           .copies = c.pinned_to_device + c.pageable_to_device +
                     c.device_to_pinned + c.device_to_pageable +
                     c.between_devices,
@@ -84,7 +87,8 @@ class SocketLinks {
 
  private:
   static Link staged(Link link) {
-    link.sender = staged_sender(std::move(link.sender));
+    link.sender = staged_sender(
+        departing_sender(std::move(link.sender), std::chrono::minutes(1)));
     return link;
   }
 
@@ -126,7 +130,8 @@ TurnCosts counts_at_end(const std::string& config, const std::string& folder,
   std::array<std::int64_t, 13> n = {};
   for (std::size_t i = 1; i < n.size(); ++i) n.at(i) = std::stoll(found[i]);
   return {.launches = n[1],
-          .waits = n[2] + n[3] + n[4] + n[5] + n[6],
+          // Events are those of the clock, which is read at the run's end.
+          .waits = n[2] + n[3] + n[5] + n[6],
           .copies = n[8] + n[9] + n[10] + n[11] + n[12],
           .events = n[7]};
 }
@@ -176,9 +181,9 @@ TurnCosts costs_in_process(const std::string& config, bool over_sockets) {
   length.evaluation_batches = 0;
   Coordinator coordinator(length, kCostedBlocks, nullptr, nullptr);
   TurnCosts inner;
-  TurnCosts before = costs_of(simcuda::counts());
+  TurnCosts before = costs_so_far();
   const auto count = [&](const TimedAction& timed) {
-    const TurnCosts now = costs_of(simcuda::counts());
+    const TurnCosts now = costs_so_far();
     if (timed.seat == kInnerBlock && timed.action.turn >= kFirstCosted &&
         timed.action.turn < kCostedTurns) {
       const TurnCosts its = difference_of(now, before);

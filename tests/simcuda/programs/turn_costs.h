@@ -11,9 +11,11 @@ namespace sluice {
 /// state.
 struct TurnCosts {
   std::int64_t launches = 0;  ///< of operations
-  std::int64_t waits = 0;     ///< of the host, for the GPU
-  std::int64_t copies = 0;    ///< between host and GPU, and for CUDA IPC
-  std::int64_t events = 0;    ///< that are recorded
+  /// Of the host, for the GPU: of the thread that computes, but of a whole
+  /// process of CUDA IPC.
+  std::int64_t waits = 0;
+  std::int64_t copies = 0;  ///< between host and GPU, and for CUDA IPC
+  std::int64_t events = 0;  ///< that are recorded
 };
 /// "{1, 2, 3, 4}"
 std::string to_text(const TurnCosts& costs);

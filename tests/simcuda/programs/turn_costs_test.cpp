@@ -75,4 +75,11 @@ TEST(TurnCosts, OverASocketHaveTheLaunchesOfOneProcess) {
   EXPECT_GT(socket.copies, 0);
 }
 
+/// What leaves for the host is waited for by another thread.
+TEST(TurnCosts, OverASocketHaveNoWaitsOfTheThreadThatComputes) {
+  EXPECT_EQ(
+      costs_in_process(turn_costs_config("resnet32", "plain", ""), true).waits,
+      0);
+}
+
 }  // namespace sluice::turn_costs_test

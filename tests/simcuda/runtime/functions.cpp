@@ -243,7 +243,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return sim::call("cudaStreamSynchronize()", [&] {
-    ++sim::machine().counts.waits_for_streams;
+    sim::count_wait(&sim::Counts::waits_for_streams);
     sim::host_reaches(sim::machine().streams.at(sim::number_of_stream(stream)));
     return cudaSuccess;
   });
