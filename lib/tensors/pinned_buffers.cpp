@@ -30,8 +30,12 @@ class PinnedPieces {
  public:
   explicit PinnedPieces(const c10::Device& device)
       : thread_([this, device](const std::stop_token& over) {
-          const CurrentDevice on(device);
-          supply(over);
+          try {
+            const CurrentDevice on(device);
+            supply(over);
+          } catch (const std::exception&) {
+            // A device that has failed: who computes there tells it.
+          }
         }) {}
 
   /// Never waits for the thread that pins.

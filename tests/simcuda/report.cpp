@@ -28,7 +28,8 @@ const AtEnd at_end;
 
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline");
-  std::string line{std::istreambuf_iterator<char>(file), {}};
+  std::string line((std::istreambuf_iterator<char>(file)),
+                   std::istreambuf_iterator<char>());
   std::replace(line.begin(), line.end(), '\0', ' ');
   return line;
 }

@@ -102,8 +102,8 @@ IpcHello decode_ipc_hello(std::span<const std::byte> bytes) {
   take_array(in, hello.memory.bytes);
   hello.boot = take_short_text(in);
   hello.refusal = take_short_text(in);
-  if (in.left() >= kGreetingAlignment)
-    throw LinkError("greeting of a GPU: {} bytes follow", in.left());
+  if (in.left() >= kGreetingAlignment || bytes.size() % kGreetingAlignment != 0)
+    throw LinkError("greeting of a GPU in {} bytes", bytes.size());
   in.take_zeros(in.left());
   return hello;
 }
