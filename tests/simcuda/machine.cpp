@@ -1,8 +1,6 @@
 #include "tests/simcuda/machine.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <string_view>
@@ -36,22 +34,6 @@ const std::vector<int>& host_numbers() {
   return numbers;
 }
 
-/// Of nobody, or of a process that has ended.
-bool is_free(pid_t peer) {
-  return peer == 0 || (::kill(peer, 0) != 0 && errno == ESRCH);
-}
-
-void forget_times_of(std::size_t process) {
-  Machine& m = machine();
-  const auto forget = [process](Clock& clock) {
-    const auto first = clock.begin() +
-                       static_cast<std::ptrdiff_t>(process * kStreamsOfProcess);
-    std::fill_n(first, kStreamsOfProcess, 0);
-  };
-  for (Clock& clock : m.streams) forget(clock);
-  forget(m.host);
-}
-
 void check_last_error() {
   const int error = std::exchange(last_error(), 0);
   if (error != 0)
@@ -72,17 +54,24 @@ pid_t process_at(std::size_t number) {
 std::size_t number_of_process(pid_t process) {
   if (process == ::getpid()) return 0;
   auto& peers = machine().peers;
-  for (std::size_t number = 1; number < kProcesses; ++number)
-    if (peers.at(number) == process) return number;
   for (std::size_t number = 1; number < kProcesses; ++number) {
-    if (!is_free(peers.at(number))) continue;
-    forget_times_of(number);
-    peers.at(number) = process;
-    return number;
+    if (peers.at(number) == 0) peers.at(number) = process;
+    if (peers.at(number) == process) return number;
   }
   TORCH_CHECK(false, "simulated GPU: more than ", kProcesses,
               " processes share memory");
   return 0;
+}
+
+void forget_processes() {
+  Machine& m = machine();
+  const Lock lock(m.mutex);
+  m.peers = {};
+  const auto forget = [](Clock& clock) {
+    std::fill(clock.begin() + kStreamsOfProcess, clock.end(), 0);
+  };
+  std::for_each(m.streams.begin(), m.streams.end(), forget);
+  forget(m.host);
 }
 
 int visible_devices() {

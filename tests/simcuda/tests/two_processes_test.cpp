@@ -78,6 +78,7 @@ class TwoProcesses : public Simulated {
   void SetUp() override {
     Simulated::SetUp();
     if (cuda_ipc() == nullptr) GTEST_SKIP() << "built with nvcc";
+    forget_processes();
   }
 
   /// Sends twice through the same memory; the receiver takes the first.
