@@ -64,8 +64,7 @@ class CudaIpcDevice final : public IpcDevice {
     const c10::DeviceGuard on(device_);
     std::byte* memory = nullptr;
     if (const char* why = cuda_.open_memory(own_device(), handle, &memory))
-      throw LinkError("memory of a neighbour's GPU can't be opened: {}; {}",
-                      why, kRemedy);
+      throw LinkError("memory of a neighbour's GPU can't be opened: {}", why);
     return memory;
   }
   Event open_event(const IpcHandle& handle) override {
