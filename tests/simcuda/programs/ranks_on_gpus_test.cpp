@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "lib/base/temporary_folder.h"
-#include "lib/kernels/cuda_ipc.h"
+#include "lib/tensors/cuda_ipc.h"
 #include "tests/experiments/helpers/program.h"
 
 namespace sluice::ranks_on_gpus_test {
@@ -30,7 +30,8 @@ constexpr const char* kRanksLines =
 class RanksOnGpus : public testing::Test {
  protected:
   void SetUp() override {
-    if (cuda_ipc() == nullptr) GTEST_SKIP() << "built with nvcc";
+    if (!has_cuda_ipc(c10::Device(c10::DeviceType::CUDA, 0)))
+      GTEST_SKIP() << "built with nvcc";
   }
 
   void train(const std::string& each, const std::string& keys = "") {

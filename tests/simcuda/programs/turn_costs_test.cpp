@@ -17,7 +17,7 @@
 
 #include "lib/base/random.h"
 #include "lib/base/temporary_folder.h"
-#include "lib/kernels/cuda_ipc.h"
+#include "lib/tensors/cuda_ipc.h"
 
 namespace sluice::turn_costs_test {
 
@@ -42,7 +42,8 @@ class TurnCostsOnGpus : public testing::TestWithParam<TurnCostLimit> {};
 
 TEST_P(TurnCostsOnGpus, AreNoMoreThanTheyWere) {
   const TurnCostLimit& limit = GetParam();
-  if (limit.way == "ipc" && cuda_ipc() == nullptr)
+  if (limit.way == "ipc" &&
+      !has_cuda_ipc(c10::Device(c10::DeviceType::CUDA, 0)))
     GTEST_SKIP() << "built with nvcc";
   const TurnCosts costs = counted(limit);
   const std::string row =

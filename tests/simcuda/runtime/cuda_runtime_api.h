@@ -4,7 +4,7 @@
 
 // In the place of CUDA's header of that name: as much of its interface as
 // lib/kernels/cuda_ipc.cu uses, which is compiled with it unchanged. The
-// functions (functions.cpp) are those of the simulated GPU; a name means what
+// functions (*_functions.cpp) are those of the simulated GPU; a name means what
 // CUDA's documentation says of it.
 
 struct CUstream_st;

@@ -94,7 +94,7 @@ class SharedMapping {
 
   SharedBlock& block() const { return *block_; }
   SharedName name() const;  ///< of one that was made here
-  bool is_own() const;        ///< made by this process
+  bool is_own() const;      ///< made by this process
   /// Whether this process has mapped it, and not the one that it was forked
   /// from.
   bool is_mapped_here() const;

@@ -77,7 +77,7 @@ class TwoProcesses : public Simulated {
  protected:
   void SetUp() override {
     Simulated::SetUp();
-    if (cuda_ipc() == nullptr) GTEST_SKIP() << "built with nvcc";
+    if (!has_cuda_ipc(kGpu)) GTEST_SKIP() << "built with nvcc";
     forget_processes();
   }
 
