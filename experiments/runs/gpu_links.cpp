@@ -77,13 +77,13 @@ void GpuLinks::ask_for(const Capacity& below, const Capacity& above,
 }
 
 void GpuLinks::agree(const ChainLinks& links) {
-  if (!below_.may_ask && !above_.may_ask) return;
-  const IpcHello mine = hello();
   // In the order of the chain: so no circle of workers waits for each other.
-  if (below_.may_ask) agree(links.below, mine, below_);
-  if (above_.may_ask) agree(links.above, mine, above_);
+  if (below_.may_ask) agree(links.below, below_);
+  if (above_.may_ask) agree(links.above, above_);
 }
 
+/// With memory for each boundary: both neighbours may be in one process, which
+/// can't open the same twice.
 IpcHello GpuLinks::hello() const {
   IpcHello mine{.boot = boot_id()};
   if (!wants_ipc_) {
@@ -100,9 +100,8 @@ IpcHello GpuLinks::hello() const {
   return mine;
 }
 
-void GpuLinks::agree(const Link& link, const IpcHello& mine,
-                     Boundary& boundary) const {
-  const IpcAgreement agreed = greet_over(link, mine, device_.get());
+void GpuLinks::agree(const Link& link, Boundary& boundary) const {
+  const IpcAgreement agreed = greet_over(link, hello(), device_.get());
   boundary.peer = agreed.peer;
   boundary.traffic->why_host = agreed.why_not;
   if (!agreed.peer) return say(boundary, agreed.why_not);

@@ -63,7 +63,7 @@ class GpuLinks {
 
   Boundary boundary_to(const Experiment& experiment, int neighbour) const;
   IpcHello hello() const;
-  void agree(const Link& link, const IpcHello& mine, Boundary& boundary) const;
+  void agree(const Link& link, Boundary& boundary) const;
   void say(const Boundary& boundary, const std::string& why) const;
   Link around(Link link, const Boundary& boundary) const;
 
