@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/departing_sender.h"
+#include "lib/base/error.h"
 #include "lib/base/lock_holder.h"
 #include "lib/schedules/executors.h"
 #include "lib/tensors/cuda_ipc.h"
@@ -86,18 +87,28 @@ void GpuLinks::agree(const ChainLinks& links) {
 /// can't open the same twice.
 IpcHello GpuLinks::hello() const {
   IpcHello mine{.boot = boot_id()};
-  if (!wants_ipc_) {
+  if (!wants_ipc_)
     mine.refusal = "cuda_ipc = false";
-  } else if (!device_) {
+  else if (!device_)
     mine.refusal = fmt::format("{} has no CUDA IPC", name_);
-  } else if (std::byte* const memory = device_->allocate(1)) {
-    mine.device = device_->id();
-    mine.memory = device_->handle_of_memory(memory);
-  } else {
+  else
+    offer_memory(mine);
+  return mine;
+}
+
+void GpuLinks::offer_memory(IpcHello& mine) const {
+  std::byte* const memory = device_->allocate(1);
+  if (memory == nullptr) {
     mine.refusal =
         fmt::format("the GPU of {} has no memory left for CUDA IPC", name_);
+    return;
   }
-  return mine;
+  try {
+    mine.device = device_->id();
+    mine.memory = device_->handle_of_memory(memory);
+  } catch (const InternalError& error) {  // as on machines that lack it
+    mine.refusal = fmt::format("{}: {}", name_, error.what());
+  }
 }
 
 void GpuLinks::agree(const Link& link, Boundary& boundary) const {

@@ -63,6 +63,7 @@ class GpuLinks {
 
   Boundary boundary_to(const Experiment& experiment, int neighbour) const;
   IpcHello hello() const;
+  void offer_memory(IpcHello& mine) const;
   void agree(const Link& link, Boundary& boundary) const;
   void say(const Boundary& boundary, const std::string& why) const;
   Link around(Link link, const Boundary& boundary) const;
