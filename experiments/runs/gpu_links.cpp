@@ -1,70 +1,142 @@
 #include "experiments/runs/gpu_links.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
-#include "experiments/runs/devices.h"
+#include <fmt/format.h>
+
+#include "lib/base/departing_sender.h"
+#include "lib/base/error.h"
+#include "lib/base/lock_holder.h"
 #include "lib/schedules/executors.h"
 #include "lib/tensors/cuda_ipc.h"
-#include "lib/tensors/device.h"
+#include "lib/tensors/pinned_buffers.h"
 #include "lib/tensors/staged_sender.h"
-#include "lib/tensors/staging.h"
 #include "transport/shared/ipc_link.h"
 #include "transport/shared/shared_memory.h"
 
 namespace sluice {
 namespace {
 
-/// Whether messages go from one to the other: seats of one replica.
-bool are_neighbours(const Experiment& experiment, int seat, int other) {
+/// Whether messages go from one to the other, and both are on GPUs: seats of
+/// one replica.
+bool is_neighbour_on_gpu(const Experiment& experiment, int seat, int other) {
   const SeatNames names = experiment.seat_names();
   return other >= 1 && other <= experiment.seats() &&
-         names.replica_of(seat) == names.replica_of(other);
+         names.replica_of(seat) == names.replica_of(other) &&
+         is_on_gpu(experiment, names.block_of(other));
 }
 
-bool seat_is_on_gpu(const Experiment& experiment, int seat) {
-  return is_on_gpu(experiment, experiment.seat_names().block_of(seat));
+/// "": nothing in the config is.
+std::string why_config_forbids_ipc(const Experiment& experiment, int seat,
+                                   int other) {
+  if (experiment.transport != "shared_memory")
+    return fmt::format("transport = \"{}\"", experiment.transport);
+  const RunPlan& plan = experiment.plans.front();
+  // A process can't open a handle of its own.
+  if (executor_of(plan, seat) == executor_of(plan, other))
+    return "they are in one process";
+  return "";
 }
 
 }  // namespace
 
-GpuLinks::GpuLinks(const Experiment& experiment, int block, bool one_launcher)
-    : on_gpu_(seat_is_on_gpu(experiment, block) && count_gpus() > 0) {
-  if (!on_gpu_ || !one_launcher) return;
-  below_.by_ipc = by_ipc(experiment, block, block - 1);
-  above_.by_ipc = by_ipc(experiment, block, block + 1);
-  if (below_.by_ipc || above_.by_ipc)
-    device_ = cuda_ipc_device(device_of_seat(experiment, block));
+GpuLinks::GpuLinks(const Experiment& experiment, int seat,
+                   const c10::Device& device)
+    : seat_(seat),
+      name_(experiment.seat_names().of(seat)),
+      where_(device),
+      wants_ipc_(experiment.cuda_ipc) {
+  if (!where_.is_cuda()) return;
+  below_ = boundary_to(experiment, seat_ - 1);
+  above_ = boundary_to(experiment, seat_ + 1);
+  if (wants_ipc_ && (below_.may_ask || above_.may_ask) && has_cuda_ipc(where_))
+    device_ = cuda_ipc_device(where_);
 }
 
-bool GpuLinks::by_ipc(const Experiment& experiment, int block,
-                      int neighbour) const {
-  return experiment.cuda_ipc && experiment.transport == "shared_memory" &&
-         are_neighbours(experiment, block, neighbour) &&
-         seat_is_on_gpu(experiment, neighbour) &&
-         // A process can't open a handle of its own.
-         executor_of(experiment.plans.front(), block) !=
-             executor_of(experiment.plans.front(), neighbour) &&
-         has_cuda_ipc(device_of_seat(experiment, block),
-                      device_of_seat(experiment, neighbour));
+GpuLinks::Boundary GpuLinks::boundary_to(const Experiment& experiment,
+                                         int neighbour) const {
+  Boundary boundary;
+  if (!is_neighbour_on_gpu(experiment, seat_, neighbour)) return boundary;
+  boundary.neighbour = experiment.seat_names().of(neighbour);
+  boundary.traffic->why_host =
+      why_config_forbids_ipc(experiment, seat_, neighbour);
+  boundary.may_ask = boundary.traffic->why_host.empty();
+  return boundary;
 }
 
 void GpuLinks::ask_for(const Capacity& below, const Capacity& above,
                        RendezvousOptions& options) {
-  if (on_gpu_) options.buffers = pinned_buffers();
+  patience_ = options.deadline;
+  if (where_.is_cuda())
+    options.buffers = pinned_buffers(where_, std::move(options.buffers));
   if (!device_) return;
   options.shared_memory =
       with_parcels(options.shared_memory, std::max(below.down, above.up));
   slots_ = options.shared_memory.slots;
 }
 
-void GpuLinks::take_slots(const ChainLinks& links) {
-  if (below_.by_ipc) below_.slots = slots_of(*links.below.sender);
-  if (above_.by_ipc) above_.slots = slots_of(*links.above.sender);
+void GpuLinks::agree(const ChainLinks& links) {
+  // In the order of the chain: so no circle of workers waits for each other.
+  if (below_.may_ask) agree(links.below, below_);
+  if (above_.may_ask) agree(links.above, above_);
+}
+
+/// With memory for each boundary: both neighbours may be in one process, which
+/// can't open the same twice.
+IpcHello GpuLinks::hello() const {
+  IpcHello mine{.boot = boot_id()};
+  if (!wants_ipc_)
+    mine.refusal = "cuda_ipc = false";
+  else if (!device_)
+    mine.refusal = fmt::format("{} has no CUDA IPC", name_);
+  else
+    offer_memory(mine);
+  return mine;
+}
+
+void GpuLinks::offer_memory(IpcHello& mine) const {
+  std::byte* const memory = device_->allocate(1);
+  if (memory == nullptr) {
+    mine.refusal =
+        fmt::format("the GPU of {} has no memory left for CUDA IPC", name_);
+    return;
+  }
+  try {
+    mine.device = device_->id();
+    mine.memory = device_->handle_of_memory(memory);
+  } catch (const InternalError& error) {  // as on machines that lack it
+    mine.refusal = fmt::format("{}: {}", name_, error.what());
+  }
+}
+
+void GpuLinks::agree(const Link& link, Boundary& boundary) const {
+  const IpcAgreement agreed = greet_over(link, hello(), device_.get());
+  boundary.peer = agreed.peer;
+  boundary.traffic->why_host = agreed.why_not;
+  if (!agreed.peer) return say(boundary, agreed.why_not);
+  boundary.slots = slots_of(*link.sender);
+  boundary.traffic->tell = [this, &boundary](const std::string& why) {
+    say(boundary, why);
+  };
+}
+
+/// One line, unless the user has asked for it.
+void GpuLinks::say(const Boundary& boundary, const std::string& why) const {
+  if (!wants_ipc_) return;
+  fmt::print(stderr, "sluice: {}: tensors go to {} through the host: {}\n",
+             name_, boundary.neighbour, why);
+}
+
+Link GpuLinks::departing(Link link) const {
+  if (where_.is_cuda() && link.sender)
+    link.sender = departing_sender(std::move(link.sender), patience_);
+  return link;
 }
 
 ChainLinks GpuLinks::around(ChainLinks links) const {
-  if (!on_gpu_) return links;
+  if (!where_.is_cuda()) return links;
   links.below = around(std::move(links.below), below_);
   links.above = around(std::move(links.above), above_);
   return links;
@@ -73,19 +145,24 @@ ChainLinks GpuLinks::around(ChainLinks links) const {
 Link GpuLinks::around(Link link, const Boundary& boundary) const {
   if (!link.sender) return link;  // no neighbour
   link.sender = staged_sender(std::move(link.sender), boundary.traffic);
-  if (!boundary.by_ipc) return link;
+  if (!boundary.peer) return link;
   link.sender = ipc_sender(std::move(link.sender), boundary.slots, slots_,
                            device_, boundary.traffic);
-  link.receiver = ipc_receiver(std::move(link.receiver), device_);
+  link.receiver =
+      ipc_receiver(std::move(link.receiver), device_, *boundary.peer);
   return link;
 }
 
 void GpuLinks::describe(records::Block& block) const {
-  if (!on_gpu_) return;
+  if (!where_.is_cuda()) return;
   block.up_by_ipc = above_.traffic->by_ipc;
   block.up_through_host = above_.traffic->through_host;
   block.down_by_ipc = below_.traffic->by_ipc;
   block.down_through_host = below_.traffic->through_host;
+  if (const std::string& why = above_.traffic->why_host; !why.empty())
+    block.up_why_host = why;
+  if (const std::string& why = below_.traffic->why_host; !why.empty())
+    block.down_why_host = why;
 }
 
 }  // namespace sluice

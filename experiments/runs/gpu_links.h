@@ -1,13 +1,18 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
+
+#include <c10/core/Device.h>
 
 #include "experiments/config/experiment.h"
 #include "lib/base/device_traffic.h"
 #include "lib/base/ipc_device.h"
 #include "lib/metrics/records.h"
 #include "transport/meeting/rendezvous.h"
+#include "transport/shared/ipc_greeting.h"
 
 namespace sluice {
 
@@ -22,22 +27,25 @@ struct ChainLinks {
 /// What the links of a worker process do with tensors that its block has on a
 /// GPU: by CUDA IPC they go to a block on a GPU of the same host, over the
 /// transport shared_memory; else through pinned memory of the host. Both ends
-/// of a boundary come to the same answer from the config and the machine. Links
-/// of a block on the CPU are left as they are.
+/// of a boundary try it, whoever has started them, and come to the same answer.
+/// Links of a block on the CPU are left as they are.
 class GpuLinks {
  public:
-  /// `one_launcher`: one launcher on this host has started all workers, so that
-  /// they see the same GPUs under the same numbers; ranks may see others each.
-  /// Throws UserError when the block's device is missing.
-  GpuLinks(const Experiment& experiment, int block, bool one_launcher);
+  /// `device` is where the seat computes.
+  GpuLinks(const Experiment& experiment, int seat, const c10::Device& device);
 
   /// What the links must have from the start. `below` and `above` are their
   /// capacities.
   void ask_for(const Capacity& below, const Capacity& above,
                RendezvousOptions& options);
-  /// Takes the buffers of shared memory from the links as they were made,
-  /// before anything is put around them.
-  void take_slots(const ChainLinks& links);
+  /// Over the links as they were made, before anything is put around them: asks
+  /// the neighbours on GPUs, each of which does the same, whether tensors may
+  /// stay there. Says where they won't though nobody forbids it. Throws
+  /// LinkError. This object must not move from then on.
+  void agree(const ChainLinks& links);
+  /// The same link, to be put where its waits aren't shown yet: what is copied
+  /// to the host leaves it when the GPU has come so far, without its sender.
+  Link departing(Link link) const;
   /// The same links, for tensors on GPUs. They are used by the calling thread.
   ChainLinks around(ChainLinks links) const;
 
@@ -46,17 +54,27 @@ class GpuLinks {
 
  private:
   struct Boundary {
-    bool by_ipc = false;
+    std::string neighbour = {};         ///< "block 2"; "": it isn't on a GPU
+    bool may_ask = false;               ///< whether it asks too
+    std::optional<DeviceId> peer = {};  ///< tensors go there by CUDA IPC
     BufferSource slots = nullptr;
     std::shared_ptr<DeviceTraffic> traffic = std::make_shared<DeviceTraffic>();
   };
 
-  bool by_ipc(const Experiment& experiment, int block, int neighbour) const;
+  Boundary boundary_to(const Experiment& experiment, int neighbour) const;
+  IpcHello hello() const;
+  void offer_memory(IpcHello& mine) const;
+  void agree(const Link& link, Boundary& boundary) const;
+  void say(const Boundary& boundary, const std::string& why) const;
   Link around(Link link, const Boundary& boundary) const;
 
-  bool on_gpu_;
-  std::shared_ptr<IpcDevice> device_;  // where some boundary goes by IPC
+  const int seat_;
+  const std::string name_;  // "block 1"
+  const c10::Device where_;
+  bool wants_ipc_;                     // the config does
+  std::shared_ptr<IpcDevice> device_;  // where some boundary may go by IPC
   std::size_t slots_ = 0;              // of each link
+  Deadline patience_ = {};             // of the links
   Boundary below_;
   Boundary above_;
 };

@@ -246,11 +246,11 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
   if (experiment.replicas.count > 1 && !experiment.replicas.uses_mpi)
     for (const int peer : replicas_of(experiment, seat))
       links.replicas.push_back(take_link(joined, peer));
-  gpu.take_slots(links);
-  links.below =
-      injector.with_faults(std::move(links.below), seat - 1, below.down);
-  links.above =
-      injector.with_faults(std::move(links.above), seat + 1, above.up);
+  gpu.agree(links);
+  links.below = gpu.departing(
+      injector.with_faults(std::move(links.below), seat - 1, below.down));
+  links.above = gpu.departing(
+      injector.with_faults(std::move(links.above), seat + 1, above.up));
   return links;
 }
 
@@ -393,8 +393,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   RendezvousOptions options = rendezvous_options(experiment, secret);
   options.run = rank.terms;
   if (allocator_installed()) options.buffers = cached_buffers(memory);
-  // Rank 0's worker has a launcher too, but its neighbours have none.
-  GpuLinks gpu(experiment, block, /*one_launcher=*/arguments.local_rank < 0);
+  GpuLinks gpu(experiment, block, device);
   std::atomic<std::int64_t> reconnections = 0;
   options.reconnected = [&](std::uint32_t to,
                             std::chrono::milliseconds without) {

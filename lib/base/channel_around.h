@@ -32,6 +32,7 @@ class SenderAround : public Sender {
 /// The same of a receiving end.
 class ReceiverAround : public Receiver {
  public:
+  bool discard() override { return inner_->discard(); }
   bool ready() const override { return inner_->ready(); }
   std::optional<MessageHead> next() const override { return inner_->next(); }
   std::optional<std::chrono::steady_clock::time_point> next_arrived()

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 namespace sluice {
 
@@ -8,6 +10,10 @@ namespace sluice {
 struct DeviceTraffic {
   std::int64_t by_ipc = 0;        ///< stayed on GPUs
   std::int64_t through_host = 0;  ///< copied to the host
+  /// Why tensors went through the host that would have stayed; "": none did.
+  std::string why_host = {};
+  /// Called with it when it is found out, on the thread that sends.
+  std::function<void(const std::string& why)> tell = nullptr;
 };
 
 }  // namespace sluice

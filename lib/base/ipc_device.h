@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstddef>
-#include <optional>
 
 #include "lib/base/buffer.h"
 
@@ -20,34 +19,34 @@ using DeviceId = std::array<std::byte, 16>;
 
 /// What a block on a GPU needs to hand tensors to a process of the same host
 /// that computes on a GPU too, without the host touching their bytes. Work is
-/// put into streams, and nothing but finish() makes the host wait. Devices are
-/// numbered as this process counts them. One thread uses it, and it is its
-/// current stream on own_device() that is meant by "the current stream".
+/// put into streams, and nothing but finish() makes the host wait. All streams,
+/// memory and events are made or opened on own_device(): so this process starts
+/// CUDA on no neighbour's GPU. One thread uses it, and it is its current stream
+/// on own_device() that is meant by "the current stream".
 ///
 /// In lib/tensors/cuda_ipc.h there is one of CUDA and LibTorch; in the tests of
 /// transport/ one that stands in for it. What a device refuses is an
 /// InternalError, and of another process's a LinkError.
 class IpcDevice {
  public:
-  /// A stream or an event, on the device where it was made or opened.
   struct Stream {
     void* handle = nullptr;
-    int device = 0;
   };
   struct Event {
     void* handle = nullptr;
-    int device = 0;
   };
 
   virtual ~IpcDevice() = default;
 
   virtual int own_device() const = 0;
   virtual DeviceId id() const = 0;  ///< of own_device()
-  /// Nothing when this process doesn't see it.
-  virtual std::optional<int> find(const DeviceId& id) const = 0;
+  /// Whether memory of that GPU may be readable from own_device(); false: it is
+  /// not. Of one that this process doesn't see nothing is known: opening its
+  /// memory tells.
+  virtual bool may_reach(const DeviceId& id) const = 0;
 
-  // For others to open, on own_device(). They are never freed, because freeing
-  // what another process has open is undefined. They go with the process.
+  // For others to open. They are never freed, because freeing what another
+  // process has open is undefined. They go with the process.
 
   /// nullptr when there is not so much memory left.
   virtual std::byte* allocate(std::size_t bytes) = 0;
@@ -55,20 +54,20 @@ class IpcDevice {
   virtual IpcHandle handle_of_memory(std::byte* memory) = 0;
   virtual IpcHandle handle_of_event(const Event& event) = 0;
 
-  // Memory and events of another process, opened on the device they belong to.
+  // Memory and events of another process, of whatever GPU.
 
-  virtual std::byte* open_memory(int device, const IpcHandle& handle) = 0;
-  virtual Event open_event(int device, const IpcHandle& handle) = 0;
-  virtual void close_memory(int device, std::byte* memory) noexcept = 0;
+  virtual std::byte* open_memory(const IpcHandle& handle) = 0;
+  virtual Event open_event(const IpcHandle& handle) = 0;
+  virtual void close_memory(std::byte* memory) noexcept = 0;
   virtual void close_event(const Event& event) noexcept = 0;
 
   // What a stream does next ...
 
-  /// A stream of that device for copies, beside the current one; one for each
-  /// way, so that a copy that arrives doesn't wait for what is computed before
-  /// something leaves.
+  /// A stream for copies, beside the current one; one for each way, so that a
+  /// copy that arrives doesn't wait for what is computed before something
+  /// leaves.
   enum class Way { leaving, arriving };
-  virtual Stream copies_on(int device, Way way) = 0;
+  virtual Stream copies_on(Way way) = 0;
   /// ... waits for what the event recorded last; for nothing if it never did.
   virtual void wait(const Stream& stream, const Event& event) = 0;
   /// ... is behind what the event stands for from now on.
@@ -81,8 +80,8 @@ class IpcDevice {
   /// The buffer's memory is not given to others before the stream has done
   /// what it has so far.
   virtual void keep_for(const Stream& stream, const Buffer& buffer) = 0;
-  /// Memory on own_device() to be filled in the stream.
-  virtual Buffer allocate_for(const Stream& stream, std::size_t bytes) = 0;
+  /// Memory to be filled in the stream of what arrives.
+  virtual Buffer allocate_arriving(std::size_t bytes) = 0;
   /// What the current stream does next waits for what the stream has so far,
   /// which has filled the buffer.
   virtual void hand_to_current(const Stream& stream, const Buffer& buffer) = 0;

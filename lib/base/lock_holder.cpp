@@ -20,13 +20,6 @@ std::string host_name() {
   return host.data();
 }
 
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
 /// Field 22 of its stat, in ticks after the boot; 0: there is none, or it has
 /// ended and only waits for its parent.
 std::int64_t start_of(std::int64_t pid) {
@@ -54,6 +47,13 @@ double now() {
 }
 
 }  // namespace
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
 
 LockHolder this_holder() {
   const double time = now();

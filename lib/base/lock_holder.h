@@ -29,6 +29,9 @@ std::string to_text(const LockHolder& holder);
 /// Nothing where that is not what to_text() writes.
 std::optional<LockHolder> parse_lock_holder(const std::string& text);
 
+/// What the kernel of this host has called itself since it was started.
+std::string boot_id();
+
 /// Whether both are the same process, whenever it was heard.
 bool is_same_process(const LockHolder& left, const LockHolder& right);
 /// Whether it ran on the machine that this process runs on, and since that was

@@ -39,6 +39,10 @@ class WatchedReceiver final : public ReceiverAround {
     const Waiting waiting(heartbeat_, there_);
     return inner().receive();
   }
+  bool discard() override {
+    const Waiting waiting(heartbeat_, there_);
+    return inner().discard();
+  }
 
  private:
   Heartbeat& heartbeat_;

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 
 #include "lib/kernels/cuda_failure.h"
 #include "lib/kernels/cuda_ipc.h"
@@ -55,14 +55,6 @@ bool has_ipc(int device) {
   return reason(error) == nullptr && has != 0;
 }
 
-bool can_reach(int device, int peer) {
-  if (!has_ipc(device) || !has_ipc(peer)) return false;
-  if (device == peer) return true;
-  int can = 0;
-  const cudaError_t error = cudaDeviceCanAccessPeer(&can, device, peer);
-  return reason(error) == nullptr && can != 0;
-}
-
 DeviceId id_of(int device) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, device),
@@ -71,6 +63,23 @@ DeviceId id_of(int device) {
   static_assert(sizeof properties.uuid.bytes == sizeof id);
   std::memcpy(id.data(), properties.uuid.bytes, sizeof id);
   return id;
+}
+
+/// Its number in this process; -1: CUDA doesn't show it.
+int number_of(const DeviceId& id) {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "GPUs can't be counted");
+  for (int device = 0; device < count; ++device)
+    if (id_of(device) == id) return device;
+  return -1;
+}
+
+bool may_reach(int device, const DeviceId& peer) {
+  const int number = number_of(peer);
+  if (number < 0 || number == device) return true;
+  int can = 0;
+  const cudaError_t error = cudaDeviceCanAccessPeer(&can, device, number);
+  return reason(error) == nullptr && can != 0;
 }
 
 std::byte* allocate(int device, std::size_t bytes) {
@@ -180,10 +189,10 @@ void finish(int device, Stream stream) {
 
 const CudaIpc* cuda_ipc() {
   static constexpr CudaIpc kFunctions = {
-      can_reach,    id_of,           allocate,    handle_of_memory,
-      make_event,   handle_of_event, open_memory, open_event,
-      close_memory, close_event,     wait,        record,
-      copy,         finish};
+      has_ipc,          may_reach,    id_of,           allocate,
+      handle_of_memory, make_event,   handle_of_event, open_memory,
+      open_event,       close_memory, close_event,     wait,
+      record,           copy,         finish};
   return &kFunctions;
 }
 

@@ -14,9 +14,10 @@ struct CudaIpc {
   using Stream = void*;  // a cudaStream_t
   using Event = void*;   // a cudaEvent_t
 
-  /// Whether both have CUDA IPC, and the device can read memory of the other
-  /// one; of itself it can.
-  bool (*can_reach)(int device, int peer) = nullptr;
+  bool (*has_ipc)(int device) = nullptr;
+  /// Whether the device can read memory of that GPU, of itself too. One that
+  /// CUDA doesn't show to this process may be in reach: true.
+  bool (*may_reach)(int device, const DeviceId& peer) = nullptr;
   DeviceId (*id_of)(int device) = nullptr;
 
   /// By cudaMalloc, so that it has a handle. nullptr: no memory is left.
@@ -25,6 +26,7 @@ struct CudaIpc {
   Event (*make_event)(int device) = nullptr;
   IpcHandle (*handle_of_event)(int device, Event event) = nullptr;
 
+  // Of another process, on whatever GPU: opened for that device of this one.
   const char* (*open_memory)(int device, const IpcHandle& handle,
                              std::byte** memory) = nullptr;
   const char* (*open_event)(int device, const IpcHandle& handle,
@@ -42,7 +44,8 @@ struct CudaIpc {
   void (*finish)(int device, Stream stream) = nullptr;
 };
 
-/// nullptr when the program was built without nvcc.
+/// nullptr when the program was built without nvcc; the simulated GPU has its
+/// own (tests/simcuda).
 const CudaIpc* cuda_ipc();
 
 }  // namespace sluice

@@ -174,11 +174,14 @@ struct Block {
   std::optional<std::int64_t> up_through_host = {};
   std::optional<std::int64_t> down_by_ipc = {};
   std::optional<std::int64_t> down_through_host = {};
+  // Why, where the neighbour is on a GPU too.
+  std::optional<std::string> up_why_host = {};
+  std::optional<std::string> down_why_host = {};
 
   SLUICE_RECORD("block", block, replica, parameters, forward_s, backward_s,
                 update_s, learn_s, evaluate_s, waiting_s, memory,
                 resident_bytes, reconnections, up_by_ipc, up_through_host,
-                down_by_ipc, down_through_host)
+                down_by_ipc, down_through_host, up_why_host, down_why_host)
 };
 
 /// What memory a block will need, before the first turn.

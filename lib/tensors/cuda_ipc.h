@@ -9,14 +9,17 @@
 
 namespace sluice {
 
-/// Whether blocks on these devices, in two processes of this host that see the
-/// same GPUs, can hand tensors to each other so: both are CUDA's and the same
-/// or in each other's reach, and the program was built with nvcc.
-bool has_cuda_ipc(const c10::Device& one, const c10::Device& other);
+/// Whether a block on this device can hand tensors to other processes of the
+/// host by CUDA IPC: it is CUDA's, which has IPC for it, and the program was
+/// built with nvcc. Whether one of them can take them is asked over their link
+/// (transport/shared/ipc_greeting.h).
+bool has_cuda_ipc(const c10::Device& device);
 
 /// Makes the IpcDevice of CUDA, with LibTorch's streams and memory: the buffers
 /// that it allocates and keeps are those of view_of() (lib/tensors/pack.h).
-/// has_cuda_ipc(device, ...) is true. Tests have functions of their own.
+/// has_cuda_ipc(device) is true. Memory that CUDA has no more of is asked for
+/// once more after LibTorch has given back what it only keeps for later. Tests
+/// have functions of their own.
 std::shared_ptr<IpcDevice> cuda_ipc_device(const c10::Device& device,
                                            const CudaIpc* cuda = cuda_ipc());
 

@@ -13,7 +13,8 @@ TensorView staged(TensorView tensor);
 
 /// A channel that is given tensors on a GPU and carries bytes of the host: they
 /// are copied to pinned memory as they are sent, by staged(), on the thread
-/// that sends. `traffic` counts them; it may be nullptr.
+/// that sends; departing_sender() (lib/base) around the channel waits for the
+/// copies on another one. `traffic` counts them; it may be nullptr.
 std::unique_ptr<Sender> staged_sender(
     std::unique_ptr<Sender> channel,
     std::shared_ptr<DeviceTraffic> traffic = nullptr);

@@ -1,6 +1,5 @@
 #include "lib/tensors/staging.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -73,20 +72,6 @@ void move_to(const c10::Device& device, const NamedTensors& tensors) {
   for (auto [name, tensor] : tensors)
     if (tensor.device() != device)
       tensor.set_data(tensor.variable_data().to(device));
-}
-
-BufferSource pinned_buffers() {
-  return [](std::size_t bytes) -> Buffer {
-    const auto size =
-        static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1));
-    auto owner = std::make_shared<at::Tensor>(
-        at::empty({size}, at::TensorOptions(at::kByte).pinned_memory(true)));
-    Buffer buffer;
-    buffer.data = static_cast<std::byte*>(owner->data_ptr());
-    buffer.bytes = bytes;
-    buffer.owner = std::move(owner);
-    return buffer;
-  };
 }
 
 }  // namespace sluice

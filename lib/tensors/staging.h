@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
-#include "lib/base/buffer.h"
 #include "lib/tensors/tensors.h"
 
 namespace sluice {
@@ -31,11 +30,5 @@ Tensors on_device(Tensors tensors, const c10::Device& device);
 
 /// Brings the very tensors there, for the modules that hold them too.
 void move_to(const c10::Device& device, const NamedTensors& tensors);
-
-/// Pinned memory, from which copies to a GPU overlap with the rest. LibTorch
-/// keeps what is released for the next of about that size; the first of each
-/// size come from CUDA, which takes milliseconds, in the thread that receives.
-/// (What a message will hold isn't known before, to reserve it.)
-BufferSource pinned_buffers();
 
 }  // namespace sluice

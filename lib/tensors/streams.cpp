@@ -27,7 +27,13 @@ c10::Stream computing_on(const c10::Device& device) {
 
 void order(const c10::Stream& earlier, const c10::Stream& later) {
   if (earlier == later) return;
-  c10::Event event(earlier.device_type());
+  // Kept, for CUDA takes longer to make one than to record it. Who waits for it
+  // waits for what was recorded last, so it can be recorded anew at once.
+  thread_local std::map<std::pair<c10::DeviceType, c10::DeviceIndex>,
+                        c10::Event>
+      events;
+  const std::pair key{earlier.device_type(), earlier.device_index()};
+  c10::Event& event = events.try_emplace(key, key.first).first->second;
   event.record(earlier);
   event.block(later);
 }

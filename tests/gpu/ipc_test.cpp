@@ -23,6 +23,7 @@
 #include "lib/tensors/cuda_ipc.h"
 #include "lib/tensors/device.h"
 #include "lib/tensors/pack.h"
+#include "lib/tensors/pinned_buffers.h"
 #include "lib/tensors/staged_sender.h"
 #include "lib/tensors/staging.h"
 #include "tests/experiments/helpers/program.h"
@@ -45,7 +46,7 @@ RendezvousOptions options() {
   RendezvousOptions options{.secret = test_secret(),
                             .control = {.up = kCapacity, .down = kCapacity},
                             .transport = "shared_memory",
-                            .buffers = pinned_buffers()};
+                            .buffers = pinned_buffers(kGpu)};
   options.shared_memory = with_parcels(options.shared_memory, kCapacity);
   return options;
 }
@@ -58,7 +59,7 @@ Link around(Link link, Way way, std::shared_ptr<DeviceTraffic> traffic) {
   const std::shared_ptr<IpcDevice> device = cuda_ipc_device(kGpu);
   link.sender = ipc_sender(std::move(link.sender), slots,
                            options().shared_memory.slots, device, traffic);
-  link.receiver = ipc_receiver(std::move(link.receiver), device);
+  link.receiver = ipc_receiver(std::move(link.receiver), device, device->id());
   return link;
 }
 
@@ -97,7 +98,7 @@ class Ipc : public testing::Test {
  protected:
   void SetUp() override {
     if (count_gpus() == 0) GTEST_SKIP() << "no GPU";
-    if (!has_cuda_ipc(kGpu, kGpu)) GTEST_SKIP() << "no CUDA IPC";
+    if (!has_cuda_ipc(kGpu)) GTEST_SKIP() << "no CUDA IPC";
   }
 
   void start(Way way) {
@@ -252,8 +253,8 @@ TEST_F(Ipc, IsFasterThanStaging) {
 
 TEST_F(Ipc, WhatIsNoHandleIsOneClearError) {
   const std::shared_ptr<IpcDevice> device = cuda_ipc_device(kGpu);
-  EXPECT_THROW(device->open_memory(0, {}), LinkError);
-  EXPECT_THROW(device->open_event(0, {}), LinkError);
+  EXPECT_THROW(device->open_memory({}), LinkError);
+  EXPECT_THROW(device->open_event({}), LinkError);
   // The error is told once: LibTorch doesn't find it later.
   EXPECT_EQ(numbers({3}).cpu().numel(), 3);
 }

@@ -16,6 +16,7 @@
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/verify.h"
 #include "lib/base/temporary_folder.h"
+#include "lib/tensors/cuda_ipc.h"
 #include "lib/tensors/device.h"
 #include "tests/experiments/helpers/methods.h"
 #include "tests/experiments/helpers/program.h"
@@ -146,6 +147,8 @@ std::int64_t sum_of(const std::string& metrics, const std::string& key) {
 }
 
 TEST_P(WayOnGpu, IsTheOneThatIsTaken) {
+  if (std::get<bool>(GetParam()) && !has_cuda_ipc(c10::Device(c10::kCUDA, 0)))
+    GTEST_SKIP() << "no CUDA IPC";
   const TemporaryFolder folder;
   const std::string config = folder.path() + "/config.toml";
   std::ofstream(config) << config_with(lines_of("{policy = 'backprop'}"));

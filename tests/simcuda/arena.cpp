@@ -27,6 +27,16 @@ std::size_t limit_in_environment() {
              : std::min<std::size_t>(kBytes, std::strtoull(bytes, nullptr, 10));
 }
 
+/// nullptr: there is none of that size.
+std::byte* take_from(std::multimap<std::size_t, std::byte*>& pieces,
+                     std::size_t bytes) {
+  const auto found = pieces.find(bytes);
+  if (found == pieces.end()) return nullptr;
+  std::byte* const data = found->second;
+  pieces.erase(found);
+  return data;
+}
+
 }  // namespace
 
 Arena::Arena() : limit_(limit_in_environment()) {
@@ -39,15 +49,13 @@ Arena::Arena() : limit_(limit_in_environment()) {
 }
 
 std::byte* Arena::allocate(std::size_t bytes) {
-  const auto found = released_.find(bytes);
-  if (found != released_.end()) {
-    std::byte* const data = found->second;
-    released_.erase(found);
-    return data;
-  }
-  TORCH_CHECK_WITH(OutOfMemoryError, used_ + bytes <= limit_,
+  if (std::byte* const data = take_from(released_, bytes)) return data;
+  TORCH_CHECK_WITH(OutOfMemoryError, take(bytes),
                    "simulated GPU: out of memory: tried to allocate ", bytes,
                    " bytes");
+  if (std::byte* const data = take_from(given_back_, bytes)) return data;
+  TORCH_CHECK_WITH(OutOfMemoryError, used_ + bytes <= kBytes,
+                   "simulated GPU: no addresses are left");
   std::byte* const data = hidden_ + used_;
   used_ += bytes;
   return data;
@@ -57,8 +65,24 @@ void Arena::release(std::byte* data, std::size_t bytes) {
   released_.emplace(bytes, data);
 }
 
+void Arena::empty_cache() {
+  for (const auto& [bytes, data] : released_) taken_ -= bytes;
+  given_back_.merge(released_);
+}
+
+bool Arena::take(std::size_t bytes) {
+  if (taken_ + bytes > limit_) return false;
+  taken_ += bytes;
+  return true;
+}
+
 std::byte* Arena::bytes_at(const std::byte* address) const {
   return bytes_ + (address - hidden_);
+}
+
+std::size_t taken_memory(int device) {
+  const Lock lock(machine().mutex);
+  return machine().arenas.at(static_cast<std::size_t>(device)).taken();
 }
 
 void limit_memory(std::size_t bytes) {

@@ -21,12 +21,13 @@ std::size_t number_of(const c10::Stream& stream) {
 }
 
 int device_of(std::size_t stream) {
-  return static_cast<int>(stream / kStreams);
+  return static_cast<int>(stream % kStreamsOfProcess / kStreams);
 }
 
 std::string name_of(std::size_t stream) {
-  return fmt::format("stream {} of cuda:{}", stream % kStreams,
-                     stream / kStreams);
+  return fmt::format("stream {} of cuda:{}{}", stream % kStreams,
+                     device_of(stream),
+                     stream < kStreamsOfProcess ? "" : " of another process");
 }
 
 bool is_before(const Use& use, const Clock& clock) {

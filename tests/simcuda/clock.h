@@ -13,9 +13,13 @@ constexpr auto kCuda = c10::DeviceType::CUDA;
 constexpr int kDevices = 2;
 constexpr int kStreams = 1 + 64;  ///< of a device: the default one and a pool
 
+constexpr std::size_t kStreamsOfProcess = std::size_t{kDevices} * kStreams;
+/// This one, number 0, and those that it shares memory with by CUDA IPC.
+constexpr std::size_t kProcesses = 4;
+
 /// A vector clock: for each stream, how many of its operations are known to be
-/// done. Streams of all devices are numbered in one row.
-using Clock = std::array<std::uint64_t, std::size_t{kDevices} * kStreams>;
+/// done. Streams of all processes and devices are numbered in one row.
+using Clock = std::array<std::uint64_t, kProcesses * kStreamsOfProcess>;
 
 /// After it `clock` also knows what `other` knows.
 void join(Clock& clock, const Clock& other);

@@ -16,9 +16,8 @@ bool is_one_piece(const at::Tensor& a, const at::Tensor& b) {
 }
 
 void wait_for_copy(const Use& use) {
-  Machine& m = machine();
-  ++m.counts.waits_for_copies;
-  host_reaches(m.streams.at(use.stream));
+  count_wait(&Counts::waits_for_copies);
+  host_reaches(machine().streams.at(use.stream));
 }
 
 /// In the source's stream, as LibTorch does it, with a barrier of both.
@@ -103,7 +102,7 @@ at::Scalar local_scalar(const at::Tensor& self) {
   const Use use = start(computing_on(self.get_device()), "item()");
   read(self, use);
   const at::Scalar value = as_cpu(self).item();
-  ++m.counts.waits_for_items;
+  count_wait(&Counts::waits_for_items);
   host_reaches(m.streams.at(use.stream));
   return value;
 }

@@ -7,6 +7,7 @@
 
 #include "tests/simcuda/machine.h"
 #include "tests/simcuda/report.h"
+#include "tests/simcuda/runtime/shared_block.h"
 
 namespace sluice::simcuda {
 namespace {
@@ -45,12 +46,16 @@ Allocation* find_allocation(const void* address) {
 }
 
 std::byte* bytes_at(const Allocation& allocation, const void* address) {
+  if (allocation.mapped != nullptr)
+    return allocation.mapped +
+           (static_cast<const std::byte*>(address) - allocation.data);
   return machine()
       .arenas.at(static_cast<std::size_t>(allocation.device))
       .bytes_at(static_cast<const std::byte*>(address));
 }
 
 void read(Allocation& allocation, const Use& use) {
+  const UsesOfAll uses(allocation);
   if (!is_before(allocation.written, machine().streams.at(use.stream)))
     report_conflict(use, "reads", allocation.written, "writes");
   finish_copies_into(allocation);
@@ -58,6 +63,7 @@ void read(Allocation& allocation, const Use& use) {
 }
 
 void write(Allocation& allocation, const Use& use) {
+  const UsesOfAll uses(allocation);
   const Clock& clock = machine().streams.at(use.stream);
   if (!is_before(allocation.written, clock))
     report_conflict(use, "writes", allocation.written, "writes");
@@ -163,7 +169,10 @@ class DeviceMemory final : public c10::DeviceAllocator {
   }
 
   bool initialized() override { return true; }
-  void emptyCache(c10::MempoolId_t /*pool*/) override {}
+  void emptyCache(c10::MempoolId_t /*pool*/) override {
+    const Lock lock(machine().mutex);
+    for (Arena& arena : machine().arenas) arena.empty_cache();
+  }
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(
       c10::DeviceIndex /*device*/) override {
     return {};

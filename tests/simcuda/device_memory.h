@@ -21,7 +21,14 @@ class Arena {
 
   /// Throws c10::OutOfMemoryError.
   std::byte* allocate(std::size_t bytes);
+  /// It is kept for who wants as much, as by LibTorch's allocator.
   void release(std::byte* data, std::size_t bytes);
+  /// Gives what is kept back to the device.
+  void empty_cache();
+  /// Takes memory of the device that somebody else asks for; false: there is
+  /// not so much.
+  bool take(std::size_t bytes);
+  std::size_t taken() const { return taken_; }
   void limit(std::size_t bytes) { limit_ = bytes; }
   /// The bytes behind an address of the program.
   std::byte* bytes_at(const std::byte* address) const;
@@ -29,10 +36,14 @@ class Arena {
  private:
   std::byte* hidden_ = nullptr;
   std::byte* bytes_ = nullptr;
-  std::size_t used_ = 0;
+  std::size_t used_ = 0;   ///< addresses
+  std::size_t taken_ = 0;  ///< bytes of the device
   std::size_t limit_;
-  std::multimap<std::size_t, std::byte*> released_;  ///< by their size
+  std::multimap<std::size_t, std::byte*> released_;    ///< by their size
+  std::multimap<std::size_t, std::byte*> given_back_;  ///< only addresses
 };
+
+struct SharedBlock;  // runtime/shared_block.h
 
 /// Memory of a device that somebody owns.
 struct Allocation {
@@ -43,6 +54,10 @@ struct Allocation {
   Use written = {};
   std::map<std::size_t, Use> read = {};  ///< since then, by their stream
   std::set<std::size_t> recorded = {};   ///< streams of record_stream()
+  /// Memory of CUDA IPC, which is in no arena: what all its processes know of
+  /// it, and its bytes as the simulation has them.
+  SharedBlock* shared = nullptr;
+  std::byte* mapped = nullptr;
 };
 
 /// A copy from pinned memory that nobody has been seen to wait for. It reads

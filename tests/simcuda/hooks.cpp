@@ -17,8 +17,10 @@ struct Hooks final : public at::CUDAHooksInterface {
   bool hasPrimaryContext(c10::DeviceIndex /*device*/) const override {
     return true;
   }
-  c10::DeviceIndex deviceCount() const override { return kDevices; }
-  int getNumGPUs() const override { return kDevices; }
+  c10::DeviceIndex deviceCount() const override {
+    return static_cast<c10::DeviceIndex>(visible_devices());
+  }
+  int getNumGPUs() const override { return visible_devices(); }
   c10::DeviceIndex current_device() const override {
     return static_cast<c10::DeviceIndex>(simcuda::current_device());
   }

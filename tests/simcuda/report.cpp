@@ -1,7 +1,11 @@
 #include "tests/simcuda/report.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +25,14 @@ struct AtEnd {
   }
 };
 const AtEnd at_end;
+
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline");
+  std::string line((std::istreambuf_iterator<char>(file)),
+                   std::istreambuf_iterator<char>());
+  std::replace(line.begin(), line.end(), '\0', ' ');
+  return line;
+}
 
 }  // namespace
 
@@ -53,19 +65,20 @@ void print_summary() {
   const Counts c = counts();
   fmt::print(
       stderr,
-      "simulated GPU, process {}: launches {}; waits of the host for items {}, "
+      "simulated GPU, process {} ({}): launches {}; waits of the host for "
+      "items {}, "
       "copies {}, events {}, streams {}, devices {}; event queries {}; events "
       "made {}, recorded {}, waited for by streams {}; copies from pinned "
       "memory {}, from pageable {}, to pinned {}, to pageable {}, between "
       "devices {}; allocations {} (peak {:.1f} MB), pinned {}; record_stream "
       "{}\n",
-      ::getpid(), c.launches, c.waits_for_items, c.waits_for_copies,
-      c.waits_for_events, c.waits_for_streams, c.waits_for_devices,
-      c.event_queries, c.events_made, c.events_recorded, c.waits_of_streams,
-      c.pinned_to_device, c.pageable_to_device, c.device_to_pinned,
-      c.device_to_pageable, c.between_devices, c.allocations,
-      static_cast<double>(c.peak_bytes) / 1e6, c.pinned_allocations,
-      c.record_streams);
+      ::getpid(), command_line(), c.launches, c.waits_for_items,
+      c.waits_for_copies, c.waits_for_events, c.waits_for_streams,
+      c.waits_for_devices, c.event_queries, c.events_made, c.events_recorded,
+      c.waits_of_streams, c.pinned_to_device, c.pageable_to_device,
+      c.device_to_pinned, c.device_to_pageable, c.between_devices,
+      c.allocations, static_cast<double>(c.peak_bytes) / 1e6,
+      c.pinned_allocations, c.record_streams);
 }
 
 }  // namespace sluice::simcuda

@@ -42,7 +42,9 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
   explicit Guard(c10::DeviceType /*type*/) {}
 
   c10::DeviceType type() const override { return kCuda; }
-  DeviceIndex deviceCount() const noexcept override { return kDevices; }
+  DeviceIndex deviceCount() const noexcept override {
+    return static_cast<DeviceIndex>(visible_devices());
+  }
 
   Device getDevice() const override { return device_at(current_device()); }
   /// What guards begin with: somebody wants that device.
@@ -126,8 +128,10 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     if (event == nullptr) return;
     const Lock lock(machine().mutex);
     call_on_current("a wait for an event");
-    ++machine().counts.waits_for_events;
-    host_reaches(static_cast<Event*>(event)->clock);
+    const Clock& clock = static_cast<Event*>(event)->clock;
+    // For what is known to be done nobody waits.
+    if (!is_known_to_host(clock)) count_wait(&Counts::waits_for_events);
+    host_reaches(clock);
   }
   /// Time isn't simulated: a microsecond for each event in between.
   double elapsedTime(void* from, void* to,
@@ -142,13 +146,13 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void synchronizeStream(const Stream& stream) const override {
     const Lock lock(machine().mutex);
-    ++machine().counts.waits_for_streams;
+    count_wait(&Counts::waits_for_streams);
     host_reaches(machine().streams.at(number_of(stream)));
   }
   void synchronizeDevice(DeviceIndex device) const override {
     Machine& m = machine();
     const Lock lock(m.mutex);
-    ++m.counts.waits_for_devices;
+    count_wait(&Counts::waits_for_devices);
     Clock all = {};
     for (int i = 0; i < kStreams; ++i)
       join(all, m.streams.at(number_of(device, i)));

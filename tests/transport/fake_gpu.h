@@ -7,7 +7,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <random>
 #include <set>
 #include <utility>
@@ -118,13 +117,11 @@ class FakeProcess final : public IpcDevice {
         arriving_(host.gpu.add_stream()) {}
 
   int own_device() const override { return 0; }
-  DeviceId id() const override { return {std::byte{7}}; }
-  std::optional<int> find(const DeviceId& id) const override {
-    if (id != this->id()) return std::nullopt;
-    return 0;
-  }
+  DeviceId id() const override { return name; }
+  bool may_reach(const DeviceId& /*id*/) const override { return reaches; }
 
   std::byte* allocate(std::size_t bytes) override {
+    ++asked;
     if (bytes > host_.free_bytes) return nullptr;
     host_.free_bytes -= bytes;
     ++allocations;
@@ -133,7 +130,7 @@ class FakeProcess final : public IpcDevice {
   }
   Event make_event() override {
     host_.shared.push_back({process_});
-    return {&host_.shared.back(), 0};
+    return {&host_.shared.back()};
   }
   IpcHandle handle_of_memory(std::byte* memory) override {
     for (std::size_t i = 0; i < host_.shared.size(); ++i)
@@ -146,18 +143,18 @@ class FakeProcess final : public IpcDevice {
     throw InternalError("no event of ours");
   }
 
-  std::byte* open_memory(int /*device*/, const IpcHandle& handle) override {
+  std::byte* open_memory(const IpcHandle& handle) override {
     return open(handle).memory.data();
   }
-  Event open_event(int /*device*/, const IpcHandle& handle) override {
-    return {&open(handle), 0};
-  }
-  void close_memory(int /*device*/, std::byte* /*memory*/) noexcept override {
+  Event open_event(const IpcHandle& handle) override { return {&open(handle)}; }
+  void close_memory(std::byte* memory) noexcept override {
     --open_now;
+    for (FakeHost::Shared& shared : host_.shared)
+      if (shared.memory.data() == memory) shared.opened_by.erase(process_);
   }
   void close_event(const Event& /*event*/) noexcept override { --open_now; }
 
-  Stream copies_on(int /*device*/, Way way) override {
+  Stream copies_on(Way way) override {
     if (refuses) throw InternalError("the GPU is lost");
     return stream(way == Way::leaving ? leaving_ : arriving_);
   }
@@ -180,7 +177,7 @@ class FakeProcess final : public IpcDevice {
   void keep_for(const Stream& of, const Buffer& buffer) override {
     host_.gpu.put(number(of), [owner = buffer.owner] {});
   }
-  Buffer allocate_for(const Stream& /*of*/, std::size_t bytes) override {
+  Buffer allocate_arriving(std::size_t bytes) override {
     return tensor_memory(bytes);
   }
   void hand_to_current(const Stream& of, const Buffer& /*buffer*/) override {
@@ -211,14 +208,17 @@ class FakeProcess final : public IpcDevice {
     return host;
   }
 
+  DeviceId name = {std::byte{7}};
   bool refuses = false;
+  bool reaches = true;
+  int asked = 0;
   int allocations = 0;
   int opened = 0;  // ever
   int open_now = 0;
 
  private:
   static Stream stream(std::size_t number) {
-    return {reinterpret_cast<void*>(number), 0};
+    return {reinterpret_cast<void*>(number)};
   }
   static std::size_t number(const Stream& stream) {
     return reinterpret_cast<std::size_t>(stream.handle);

@@ -62,7 +62,7 @@ struct Pair {
         std::make_unique<ThroughHost>(std::move(ends.lower.sender), host),
         slots, options.shared_memory.slots, lower, traffic);
     count = options.shared_memory.slots;
-    receiver = ipc_receiver(std::move(ends.upper.receiver), upper);
+    receiver = ipc_receiver(std::move(ends.upper.receiver), upper, lower->id());
   }
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
@@ -300,6 +300,39 @@ TEST(IpcLink, WhatTheGpuHasNoMemoryForGoesThroughTheHost) {
   EXPECT_EQ(pair.traffic->by_ipc, 1);
 }
 
+/// Asking costs milliseconds, and the cache of what computes.
+TEST(IpcLink, MemoryThatWasRefusedIsNotAskedForAgainButTold) {
+  Pair pair;
+  std::vector<std::string> told;
+  pair.traffic->tell = [&](const std::string& why) { told.push_back(why); };
+  pair.host.free_bytes = 150;
+  for (std::size_t i = 0; i < 5; ++i) {
+    pair.send({numbered(200, i)});
+    pair.read();
+  }
+  EXPECT_EQ(pair.lower->asked, 1);
+  EXPECT_THAT(told, testing::ElementsAre(HasSubstr("no 200 bytes left")));
+  EXPECT_EQ(pair.traffic->why_host, told.at(0));
+  pair.send({numbered(100, 1)});  // of less nobody knows
+  pair.read();
+  EXPECT_EQ(pair.traffic->by_ipc, 1);
+  pair.host.gpu.run_all();
+}
+
+/// At a run's end: the sender may end at once, and its memory with it.
+TEST(IpcLink, WhatIsDiscardedIsReadFromNoGpu) {
+  Pair pair;
+  pair.send({numbered(100, 1)});
+  EXPECT_TRUE(pair.receiver->discard());
+  EXPECT_EQ(pair.upper->opened, 0);
+  pair.send({numbered(100, 2)});
+  const std::vector<TensorView> second = pair.read();
+  pair.host.gpu.run_all();
+  EXPECT_TRUE(same(second[0], numbered(100, 2)));
+  pair.sender->close();
+  EXPECT_FALSE(pair.receiver->discard());
+}
+
 TEST(IpcLink, HasNoMoreSlotsThanAnAreaMayHave) {
   EXPECT_EQ(with_parcels({}, 1).slots, 12u);
   EXPECT_EQ(with_parcels({}, 62).slots, 256u);
@@ -466,10 +499,10 @@ TEST_F(Parcels, BeyondWhatAMessageMayHaveAreRefused) {
               HasSubstr("negative"));
 }
 
-TEST_F(Parcels, OfAGpuThatIsNotSeenAreRefused) {
+TEST_F(Parcels, OfAnotherGpuThanTheNeighboursAreRefused) {
   EXPECT_THAT(
       answer_to([](Parcel& parcel) { parcel.device[3] = std::byte{1}; }),
-      HasSubstr("doesn't see"));
+      HasSubstr("another GPU"));
 }
 
 TEST_F(Parcels, WithHandlesOfNothingAreRefused) {

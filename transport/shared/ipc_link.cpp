@@ -1,10 +1,14 @@
 #include "transport/shared/ipc_link.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "lib/base/channel_around.h"
 #include "lib/base/error.h"
@@ -79,13 +83,24 @@ class IpcSender final : public SenderAround {
   bool make_room(Place& place, std::size_t bytes) {
     if (place.bytes >= bytes) return true;
     const std::size_t wanted = std::max(bytes, 2 * place.bytes);
+    if (wanted >= refused_) return false;
     std::byte* const memory = device_->allocate(wanted);
-    if (memory == nullptr) return false;
+    if (memory == nullptr) {
+      refuse(wanted);
+      return false;
+    }
     if (place.memory == nullptr) make_events(place);
     place.memory = memory;
     place.bytes = wanted;
     place.parcel.memory = device_->handle_of_memory(memory);
     return true;
+  }
+
+  void refuse(std::size_t wanted) {
+    refused_ = wanted;
+    traffic_->why_host =
+        fmt::format("the GPU has no {} bytes left for CUDA IPC", wanted);
+    if (traffic_->tell) traffic_->tell(traffic_->why_host);
   }
 
   void make_events(Place& place) {
@@ -98,7 +113,7 @@ class IpcSender final : public SenderAround {
 
   void fill(Place& place, const TensorView& tensor) {
     const IpcDevice::Stream copies =
-        device_->copies_on(device_->own_device(), IpcDevice::Way::leaving);
+        device_->copies_on(IpcDevice::Way::leaving);
     device_->wait(copies, place.taken);
     device_->follow_current(copies);
     device_->copy(copies, place.memory, tensor.buffer.data,
@@ -115,22 +130,24 @@ class IpcSender final : public SenderAround {
   std::shared_ptr<IpcDevice> device_;
   std::shared_ptr<DeviceTraffic> traffic_;
   std::map<const std::byte*, Place> places_;  // by the address of the slot
+  std::size_t refused_ = SIZE_MAX;            // bytes that there weren't
 };
 
 class IpcReceiver final : public ReceiverAround {
  public:
   IpcReceiver(std::unique_ptr<Receiver> channel,
-              std::shared_ptr<IpcDevice> device)
-      : ReceiverAround(std::move(channel)), device_(std::move(device)) {}
+              std::shared_ptr<IpcDevice> device, DeviceId peer)
+      : ReceiverAround(std::move(channel)),
+        device_(std::move(device)),
+        peer_(peer) {}
   IpcReceiver(const IpcReceiver&) = delete;
   IpcReceiver& operator=(const IpcReceiver&) = delete;
   // Nothing here may throw, in whatever state the GPU is: the streams are those
   // of before, and of the thread that received.
   ~IpcReceiver() override {
-    for (const auto& [device, stream] : arriving_) device_->finish(stream);
-    for (const auto& [key, memory] : memory_)
-      device_->close_memory(key.first, memory);
-    for (const auto& [key, event] : events_) device_->close_event(event);
+    if (arriving_) device_->finish(*arriving_);
+    for (const auto& [handle, memory] : memory_) device_->close_memory(memory);
+    for (const auto& [handle, event] : events_) device_->close_event(event);
   }
 
   std::optional<Message> receive() override {
@@ -142,15 +159,7 @@ class IpcReceiver final : public ReceiverAround {
   }
 
  private:
-  // The device, by its number here, and the handle.
-  using Key = std::pair<int, decltype(IpcHandle::bytes)>;
-
-  IpcDevice::Stream arriving_on(int device) {
-    const auto known = arriving_.find(device);
-    if (known != arriving_.end()) return known->second;
-    return arriving_[device] =
-               device_->copies_on(device, IpcDevice::Way::arriving);
-  }
+  using Key = decltype(IpcHandle::bytes);
 
   // A process that has ended takes its events along: that its GPU's work can't
   // be waited for is the link's failure, not ours.
@@ -165,12 +174,14 @@ class IpcReceiver final : public ReceiverAround {
   // The slot goes back when the parcel's buffer does: with `taken` recorded.
   void take(TensorView& tensor) {
     Parcel parcel = read_parcel({tensor.buffer.data, tensor.buffer.bytes});
-    const int device = find(parcel.device);
-    const std::byte* const memory = memory_of({device, parcel.memory.bytes});
-    const IpcDevice::Event ready = event_of({device, parcel.ready.bytes});
-    const IpcDevice::Event taken = event_of({device, parcel.taken.bytes});
-    const IpcDevice::Stream copies = arriving_on(device);
-    const Buffer own = device_->allocate_for(copies, parcel.bytes);
+    if (parcel.device != peer_)
+      throw LinkError("parcel of another GPU than the neighbour's");
+    const std::byte* const memory = memory_of(parcel.memory);
+    const IpcDevice::Event ready = event_of(parcel.ready);
+    const IpcDevice::Event taken = event_of(parcel.taken);
+    if (!arriving_) arriving_ = device_->copies_on(IpcDevice::Way::arriving);
+    const IpcDevice::Stream copies = *arriving_;
+    const Buffer own = device_->allocate_arriving(parcel.bytes);
     device_->wait(copies, ready);
     device_->copy(copies, own.data, memory, parcel.bytes);
     device_->record(copies, taken);
@@ -182,25 +193,18 @@ class IpcReceiver final : public ReceiverAround {
               .buffer = own};
   }
 
-  int find(const DeviceId& id) const {
-    const std::optional<int> device = device_->find(id);
-    if (!device)
-      throw LinkError("parcel of a GPU that this process doesn't see");
-    return *device;
-  }
-
-  const std::byte* memory_of(const Key& key) {
-    const auto known = memory_.find(key);
+  const std::byte* memory_of(const IpcHandle& handle) {
+    const auto known = memory_.find(handle.bytes);
     if (known != memory_.end()) return known->second;
     check_room(memory_.size());
-    return memory_[key] = device_->open_memory(key.first, {key.second});
+    return memory_[handle.bytes] = device_->open_memory(handle);
   }
 
-  IpcDevice::Event event_of(const Key& key) {
-    const auto known = events_.find(key);
+  IpcDevice::Event event_of(const IpcHandle& handle) {
+    const auto known = events_.find(handle.bytes);
     if (known != events_.end()) return known->second;
     check_room(events_.size());
-    return events_[key] = device_->open_event(key.first, {key.second});
+    return events_[handle.bytes] = device_->open_event(handle);
   }
 
   static void check_room(std::size_t open) {
@@ -210,7 +214,8 @@ class IpcReceiver final : public ReceiverAround {
   }
 
   std::shared_ptr<IpcDevice> device_;
-  std::map<int, IpcDevice::Stream> arriving_;  // by device
+  const DeviceId peer_;
+  std::optional<IpcDevice::Stream> arriving_;
   std::map<Key, std::byte*> memory_;
   std::map<Key, IpcDevice::Event> events_;
 };
@@ -234,8 +239,10 @@ std::unique_ptr<Sender> ipc_sender(std::unique_ptr<Sender> channel,
 }
 
 std::unique_ptr<Receiver> ipc_receiver(std::unique_ptr<Receiver> channel,
-                                       std::shared_ptr<IpcDevice> device) {
-  return std::make_unique<IpcReceiver>(std::move(channel), std::move(device));
+                                       std::shared_ptr<IpcDevice> device,
+                                       DeviceId peer) {
+  return std::make_unique<IpcReceiver>(std::move(channel), std::move(device),
+                                       peer);
 }
 
 }  // namespace sluice

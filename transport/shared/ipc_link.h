@@ -26,19 +26,22 @@ SharedMemoryOptions with_parcels(SharedMemoryOptions options,
 
 /// Around the sender of such a link. `channel` takes what can't go so, still on
 /// the GPU: tensors of another device, and those for which there is no free
-/// slot or no memory, so that no thread waits for either. `slots` are those of
-/// the link (slots_of()), `count` of them, all free now, and used by no other
-/// code. The memory on the GPU stays when the sender is destroyed, for the peer
-/// may still read it; it goes with the process.
+/// slot or no memory, so that no thread waits for either; for as much memory as
+/// was refused once nobody asks again, and `traffic` has a reason. `slots` are
+/// those of the link (slots_of()), `count` of them, all free now, and used by
+/// no other code. The memory on the GPU stays when the sender is destroyed, for
+/// the peer may still read it; it goes with the process.
 std::unique_ptr<Sender> ipc_sender(std::unique_ptr<Sender> channel,
                                    const BufferSource& slots, std::size_t count,
                                    std::shared_ptr<IpcDevice> device,
                                    std::shared_ptr<DeviceTraffic> traffic);
 
-/// Around the receiver at the other end. What comes in parcels is copied to
-/// memory of its own on own_device() of `device`. Throws LinkError for parcels
-/// that can't be. What it has opened it closes when it is destroyed.
+/// Around the receiver at the other end. What comes in parcels, of the GPU
+/// `peer`, is copied to memory of its own on own_device() of `device`. Throws
+/// LinkError for parcels that can't be. discard() does nothing on a GPU. What
+/// it has opened it closes when it is destroyed.
 std::unique_ptr<Receiver> ipc_receiver(std::unique_ptr<Receiver> channel,
-                                       std::shared_ptr<IpcDevice> device);
+                                       std::shared_ptr<IpcDevice> device,
+                                       DeviceId peer);
 
 }  // namespace sluice

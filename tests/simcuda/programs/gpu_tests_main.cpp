@@ -20,8 +20,7 @@ constexpr std::array kSkipped = {
     Skipped{"Of_forward_forward", "outputs that grow aren't simulated yet"},
     Skipped{"GpuClock.", "time isn't simulated"},
     Skipped{"Staging.CopiesOverlap", "time isn't simulated"},
-    Skipped{"Ipc.", "CUDA IPC isn't simulated"},
-    Skipped{"ByIpc", "CUDA IPC isn't simulated"},
+    Skipped{"Ipc.IsFasterThanStaging", "time isn't simulated"},
     Skipped{".CodecsHaveTheSameBits", "kernels of our own aren't simulated"},
 };
 

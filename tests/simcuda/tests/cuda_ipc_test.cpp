@@ -33,9 +33,9 @@ TEST_F(CudaIpcOfABrokenDevice, ClosesWhatItHasOpened) {
       cuda_ipc_device({c10::DeviceType::CUDA, kDevice}, &kFunctions);
   const Broken broken;
   calls = 0;
-  device->finish({.device = kDevice});
-  device->close_memory(kDevice, nullptr);
-  device->close_event({.device = kDevice});
+  device->finish({});
+  device->close_memory(nullptr);
+  device->close_event({});
   EXPECT_EQ(calls, 3);
 }
 

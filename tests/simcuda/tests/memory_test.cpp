@@ -1,14 +1,25 @@
 // Memory of the device and pinned memory of the host.
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
 #include "lib/tensors/pack.h"
+#include "lib/tensors/pinned_buffers.h"
 #include "lib/tensors/staging.h"
+#include "tests/simcuda/machine.h"
 #include "tests/simcuda/tests/simulated_test.h"
 
 namespace sluice::simcuda::memory_test {
 
 using testing::ElementsAre;
+using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 class Memory : public Simulated {};
@@ -27,7 +38,10 @@ TEST_F(Memory, WhatNobodyWroteIsNoNumberOfSomebody) {
 /// LibTorch's allocator isn't told of a copy of a tensor that begins elsewhere
 /// than the memory does.
 TEST_F(Memory, PinnedMemoryReleasedUnderACopyFromItsMiddleIsReported) {
-  Buffer buffer = pinned_buffers()(8000);
+  auto owner = std::make_shared<at::Tensor>(pinned(0, 2000));
+  Buffer buffer{.data = static_cast<std::byte*>(owner->data_ptr()),
+                .bytes = 8000,
+                .owner = std::move(owner)};
   TensorView view{
       .name = "x", .sizes = {1000}, .strides = {1}, .buffer = buffer};
   view.buffer.data += 4000;
@@ -37,6 +51,36 @@ TEST_F(Memory, PinnedMemoryReleasedUnderACopyFromItsMiddleIsReported) {
   view = {};
   EXPECT_THAT(take_reports(),
               ElementsAre(HasSubstr("pinned memory is released while a copy")));
+}
+
+bool is_pinned(const Buffer& buffer) {
+  const Lock lock(machine().mutex);
+  return find_pinned(buffer.data) != nullptr;
+}
+
+TEST_F(Memory, BuffersArePinnedOnceTheirSizeIsKnown) {
+  const BufferSource source = pinned_buffers(kGpu);
+  EXPECT_FALSE(is_pinned(source(5000)));
+  const auto until = std::chrono::steady_clock::now() + 1min;
+  bool is_ready = false;
+  while (!is_ready && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(1ms);
+    is_ready = is_pinned(source(6000));  // of 8192, too
+  }
+  EXPECT_TRUE(is_ready);
+  EXPECT_EQ(source(6000).bytes, 6000u);
+}
+
+/// They are taken in the event loop of a link.
+TEST_F(Memory, BuffersAreTakenWhileCudaIsBusy) {
+  const BufferSource source = pinned_buffers(kGpu);
+  std::unique_lock driver(machine().mutex);
+  std::future<std::size_t> taken =
+      std::async(std::launch::async, [&source] { return source(5000).bytes; });
+  const bool is_taken = taken.wait_for(10s) == std::future_status::ready;
+  driver.unlock();
+  EXPECT_TRUE(is_taken);
+  EXPECT_EQ(taken.get(), 5000u);
 }
 
 TEST_F(Memory, WhatIsLiveIsCounted) {

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+/// What a turn of one block costs on a GPU beside its arithmetic, in steady
+/// state.
+struct TurnCosts {
+  std::int64_t launches = 0;  ///< of operations
+  /// Of the host, for the GPU: of the thread that computes, but of a whole
+  /// process of CUDA IPC.
+  std::int64_t waits = 0;
+  std::int64_t copies = 0;  ///< between host and GPU, and for CUDA IPC
+  std::int64_t events = 0;  ///< that are recorded
+};
+/// "{1, 2, 3, 4}"
+std::string to_text(const TurnCosts& costs);
+
+/// Of the inner one of three blocks.
+struct TurnCostLimit {
+  std::string_view net;   ///< of nets()
+  std::string_view way;   ///< "memory", "socket", "ipc"
+  std::string_view kind;  ///< "plain", "adam", "clipping", "dropout"
+  TurnCosts most;
+};
+std::span<const TurnCostLimit> turn_cost_limits();
+
+/// The config of that net and kind; a text is in `text`, and for `way` "ipc" it
+/// is of a run over shared memory.
+std::string turn_costs_config(std::string_view net, std::string_view kind,
+                              const std::string& text);
+
+/// In this process, whose blocks hand each other tensors in memory, or over
+/// sockets as if they were in three.
+TurnCosts costs_in_process(const std::string& config, bool over_sockets);
+/// Of the program in processes over shared memory, in the folder.
+TurnCosts costs_by_ipc(const std::string& config, const std::string& folder);
+
+}  // namespace sluice

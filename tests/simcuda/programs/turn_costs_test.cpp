@@ -1,0 +1,86 @@
+// A ratchet on what a turn costs on a GPU beside its arithmetic: launches,
+// waits of the host, copies and events of a block in the middle, counted on the
+// simulated GPU, so the same on every machine. The limits are what was counted
+// last; a change that needs less should lower them, one that needs more has to
+// say why.
+//
+// SLUICE_RATCHET=print writes all rows as they are now.
+#include "tests/simcuda/programs/turn_costs.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/random.h"
+#include "lib/base/temporary_folder.h"
+#include "lib/tensors/cuda_ipc.h"
+
+namespace sluice::turn_costs_test {
+
+std::string text_in(const std::string& folder) {
+  std::string path = folder + "/text";
+  KeyedRandom random(1);
+  std::ofstream out(path, std::ios::binary);
+  for (int i = 0; i < (1 << 13); ++i)
+    out << static_cast<char>('0' + random.below(65));
+  return path;
+}
+
+TurnCosts counted(const TurnCostLimit& limit) {
+  const TemporaryFolder folder;
+  const std::string config =
+      turn_costs_config(limit.net, limit.kind, text_in(folder.path()));
+  return limit.way == "ipc" ? costs_by_ipc(config, folder.path())
+                            : costs_in_process(config, limit.way == "socket");
+}
+
+class TurnCostsOnGpus : public testing::TestWithParam<TurnCostLimit> {};
+
+TEST_P(TurnCostsOnGpus, AreNoMoreThanTheyWere) {
+  const TurnCostLimit& limit = GetParam();
+  if (limit.way == "ipc" &&
+      !has_cuda_ipc(c10::Device(c10::DeviceType::CUDA, 0)))
+    GTEST_SKIP() << "built with nvcc";
+  const TurnCosts costs = counted(limit);
+  const std::string row =
+      fmt::format("{{\"{}\", \"{}\", \"{}\", {}}},", limit.net, limit.way,
+                  limit.kind, to_text(costs));
+  if (std::getenv("SLUICE_RATCHET") != nullptr)
+    std::printf("%s\n", row.c_str());
+  EXPECT_GT(costs.launches, 0) << row;
+  EXPECT_LE(costs.launches, limit.most.launches) << row;
+  EXPECT_LE(costs.waits, limit.most.waits) << row;
+  EXPECT_LE(costs.copies, limit.most.copies) << row;
+  EXPECT_LE(costs.events, limit.most.events) << row;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, TurnCostsOnGpus,
+                         testing::ValuesIn(turn_cost_limits().begin(),
+                                           turn_cost_limits().end()),
+                         [](const auto& info) {
+                           return fmt::format("{}By{}{}", info.param.net,
+                                              info.param.way, info.param.kind);
+                         });
+
+/// What only moves tensors launches nothing more.
+TEST(TurnCosts, OverASocketHaveTheLaunchesOfOneProcess) {
+  const std::string config = turn_costs_config("resnet32", "plain", "");
+  const TurnCosts memory = costs_in_process(config, false);
+  const TurnCosts socket = costs_in_process(config, true);
+  EXPECT_EQ(memory.launches, socket.launches);
+  EXPECT_EQ(memory.copies, 0);
+  EXPECT_GT(socket.copies, 0);
+}
+
+/// What leaves for the host is waited for by another thread.
+TEST(TurnCosts, OverASocketHaveNoWaitsOfTheThreadThatComputes) {
+  EXPECT_EQ(
+      costs_in_process(turn_costs_config("resnet32", "plain", ""), true).waits,
+      0);
+}
+
+}  // namespace sluice::turn_costs_test
