@@ -97,13 +97,15 @@ void add_exchanges(const Experiment& experiment, Costs& costs) {
   const bool shards = experiment.replicas.kind.exchange.shards;
   const auto parts =
       shards ? static_cast<double>(experiment.replicas.count) : 1.0;
+  const int rounds = experiment.replicas.kind.exchange.rounds;
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
     const double seconds =
-        seconds_of_sum(costs.exchange_bytes.at(k), experiment.replicas.count);
+        seconds_of_sum(gradient_bytes(experiment, static_cast<int>(k) + 1),
+                       experiment.replicas.count);
     for (auto* of_blocks : {&costs.blocks, &costs.beside}) {
       if (k >= of_blocks->size()) continue;
       ByOp<double>& mine = (*of_blocks)[k].seconds;
-      mine[Op::settle] = seconds / parts;
+      mine[Op::settle] = seconds / parts / rounds;
       mine[Op::update] /= parts;
     }
   }

@@ -248,6 +248,12 @@ std::vector<KeyDoc> keys_of(const ReplicaPolicyRow& row) {
   return fields.manual();
 }
 
+std::vector<KeyDoc> keys_of(const CompressorRow& row) {
+  Fields fields(nullptr, "replicas");
+  row.make(fields);
+  return fields.manual();
+}
+
 template <class Make>
 void print_rows(std::span<const Row<Make>> rows) {
   for (const Row<Make>& row : rows)
@@ -456,6 +462,7 @@ void list_command(const ListArguments& arguments) {
   if (kind == "optimizers") return print_rows(optimizers());
   if (kind == "corrections") return print_rows(corrections());
   if (kind == "replicas") return print_rows(replica_policies());
+  if (kind == "compressors") return print_rows(compressors());
 }
 
 template <class Make>
@@ -477,6 +484,7 @@ void help_config_command() {
   print_keys(corrections(), "name", "[optimizer.correction] also has", "");
   print_keys(policies(), "policy", "[boundary] also has", "");
   print_keys(replica_policies(), "policy", "[replicas] also has", "");
+  print_keys(compressors(), "compress", "[replicas] also has", "");
   fmt::print(
       R"(
 A file lies over those that it extends, key=value over files, a sweep's cell over

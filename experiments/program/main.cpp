@@ -407,9 +407,9 @@ void define_list(CLI::App& app, sluice::ListArguments& arguments) {
       "List the methods, models, data sets, ... that a config can name");
   command->add_option("kind", arguments.kind, "what to list")
       ->required()
-      ->check(
-          CLI::IsMember({"methods", "heads", "models", "datasets", "losses",
-                         "optimizers", "corrections", "codecs", "replicas"}));
+      ->check(CLI::IsMember({"methods", "heads", "models", "datasets", "losses",
+                             "optimizers", "corrections", "codecs", "replicas",
+                             "compressors"}));
   command->add_option("name", arguments.name,
                       "a method, to be described on a page of its own");
   command->callback([&] { sluice::list_command(arguments); });

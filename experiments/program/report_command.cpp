@@ -62,9 +62,10 @@ double sequential_operations(const Experiment& experiment, Costs costs) {
 
 /// What all replicas of a block send for it.
 double bytes_of_exchange(const Experiment& experiment, const BlockPlan& block) {
-  return static_cast<double>(block.exchange.halves()) *
-         (block.exchange.members - 1) *
-         by_block(experiment.costs.exchange_bytes, block.block);
+  const ReplicaExchange& exchange = block.exchange;
+  return static_cast<double>(exchange.halves()) * (exchange.members - 1) *
+         by_block(experiment.costs.exchange_bytes, block.block) *
+         exchange.members / exchange.parts();
 }
 
 report::TurnWork work_of(const Experiment& experiment) {

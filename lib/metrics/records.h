@@ -174,11 +174,13 @@ struct Block {
   std::optional<std::int64_t> up_through_host = {};
   std::optional<std::int64_t> down_by_ipc = {};
   std::optional<std::int64_t> down_through_host = {};
+  /// Compressed gradients that were sent to other replicas.
+  Bytes compressed_bytes = {};
 
   SLUICE_RECORD("block", block, replica, parameters, forward_s, backward_s,
                 update_s, learn_s, evaluate_s, waiting_s, memory,
                 resident_bytes, reconnections, up_by_ipc, up_through_host,
-                down_by_ipc, down_through_host)
+                down_by_ipc, down_through_host, compressed_bytes)
 };
 
 /// What memory a block will need, before the first turn.

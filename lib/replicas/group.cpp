@@ -63,6 +63,14 @@ void Group::finish_gather(const Tensors& whole) {
   }
 }
 
+void Group::start_swap(Tensors /*to_each*/) {
+  throw InternalError("replica {}: its group only sums", member());
+}
+
+Tensors Group::finish_swap() {
+  throw InternalError("replica {}: its group only sums", member());
+}
+
 void Group::take_parts(const Tensors& whole, int other,
                        const Tensors& parts) const {
   const Tensors here = parts_of(whole, {other, members()});

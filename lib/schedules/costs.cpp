@@ -165,14 +165,13 @@ Costs by_seat(Costs costs, const RunPlan& plan) {
 
 double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                         const Action& settle) {
-  const auto members = static_cast<double>(plan.exchange.members);
   const double* bytes = find_by_block(costs.exchange_bytes, plan.seat());
   const LinkCosts& link = costs.exchange_link;
   double step = link.latency;
   if (bytes != nullptr && link.bandwidth > 0)
-    step += *bytes / members / link.bandwidth;
+    step += *bytes / plan.exchange.parts() / link.bandwidth;
   // Of all replicas alike.
-  return plan.exchange.halves() * (members - 1) * step *
+  return plan.exchange.halves() * (plan.exchange.members - 1) * step *
          factor(costs,
                 {plan.block, static_cast<std::int64_t>(settle.op), settle.batch,
                  settle.turn},

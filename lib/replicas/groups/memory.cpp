@@ -87,6 +87,15 @@ class MemoryGroup final : public Group {
                    published[static_cast<std::size_t>(other) - 1]);
   }
 
+  void start_swap(Tensors to_each) override { start_sum(std::move(to_each)); }
+
+  Tensors finish_swap() override {
+    Tensors from_each;
+    for (const Tensors& published : take())
+      from_each.push_back(published.at(index()));
+    return from_each;
+  }
+
   bool is_ready() const override {
     const std::lock_guard lock(table_->mutex);
     return table_->at(taken_, table_->gone.size()).is_complete();
