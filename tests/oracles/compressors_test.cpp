@@ -151,11 +151,12 @@ TEST_P(CompressorOracle, WeightsOfAllReplicasAreThoseOfThePlainLoop) {
                        run.experiment.turns_per_epoch);
   oracle.train();
   for (int replica = 1; replica <= replicas; ++replica) {
-    if (method.tolerance == 0)
+    if (method.tolerance == 0) {
       EXPECT_EQ(difference(run.weights(replica), oracle.weights()), "");
-    else
+    } else {
       EXPECT_LT(distance(run.weights(replica), oracle.weights()),
                 method.tolerance);
+    }
     EXPECT_EQ(difference(run.weights(replica), run.weights(1)), "");
   }
 }

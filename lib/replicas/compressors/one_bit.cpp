@@ -5,7 +5,9 @@
 // their half. Replicas are the owners of stripes of rows: each sends its bits
 // of a stripe to the owner, which sums in the order of the replicas, quantises
 // the sum with a residual of its own, and sends it to all.
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -71,6 +73,17 @@ std::size_t elements_in_stripe(const Stripe& stripe) {
   return elements;
 }
 
+/// It lies as the stripe does. The first parameter says which block's it is.
+NamedTensors residual_of_sum(const NamedTensors& parameters,
+                             const Stripe& stripe) {
+  if (parameters.empty()) return {};
+  // A checkpoint has no empty tensors.
+  const auto elements = static_cast<std::int64_t>(
+      std::max(elements_in_stripe(stripe), std::size_t{1}));
+  return {{"compress.residual_of_sum." + parameters.front().first,
+           at::zeros({elements}, at::kFloat)}};
+}
+
 class OneBit final : public GradientExchange {
  public:
   OneBit(bool has_error_feedback, const NamedTensors& parameters,
@@ -82,10 +95,8 @@ class OneBit final : public GradientExchange {
     if (!has_error_feedback) return;
     mine_ = with_error_feedback(std::move(mine_),
                                 zeros_for(parameters, "residual"));
-    const auto elements = static_cast<std::int64_t>(elements_in_stripe(own_));
-    sums_ = with_error_feedback(
-        std::move(sums_),
-        {{"compress.residual_of_sum", at::zeros({elements}, at::kFloat)}});
+    sums_ = with_error_feedback(std::move(sums_),
+                                residual_of_sum(parameters, own_));
   }
 
   void start(const Tensors& gradients, const ExchangedUpdate& /*update*/,
@@ -171,7 +182,6 @@ class OneBit final : public GradientExchange {
     return bytes;
   }
 
-  /// The residual lies as the stripe does.
   EncodedBytes encoded_sum(std::span<const float> sum) {
     EncodedBytes bytes = begun(own_);
     std::size_t offset = 0;
