@@ -63,9 +63,10 @@ double sequential_operations(const Experiment& experiment, Costs costs) {
 /// What all replicas of a block send for it.
 double bytes_of_exchange(const Experiment& experiment, const BlockPlan& block) {
   const ReplicaExchange& exchange = block.exchange;
-  return static_cast<double>(exchange.halves()) * (exchange.members - 1) *
-         by_block(experiment.costs.exchange_bytes, block.block) *
-         exchange.members / exchange.parts();
+  const int parts_sent = exchange.members / exchange.parts();  // in a step
+  return static_cast<double>(exchange.halves() * parts_sent) *
+         (exchange.members - 1) *
+         by_block(experiment.costs.exchange_bytes, block.block);
 }
 
 report::TurnWork work_of(const Experiment& experiment) {

@@ -43,6 +43,7 @@ class Gathered final : public GradientExchange {
       add(bytes_of_replica(by_block(sent, member), member), member, sums);
     for (std::size_t i = 0; i < like_.size(); ++i)
       compressor_->conclude(sums.of(i));
+    like_.clear();
     return sums.tensors();
   }
 

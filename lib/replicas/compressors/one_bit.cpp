@@ -149,6 +149,7 @@ class OneBit final : public GradientExchange {
              [&](const StripePiece& piece) {
                return sums.of(piece.tensor).subspan(piece.begin, piece.size);
              });
+    like_.clear();
     return sums.tensors();
   }
 

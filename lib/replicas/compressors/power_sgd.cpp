@@ -137,6 +137,7 @@ class PowerSgd final : public GradientExchange {
       sums[i] =
           at::empty_like(like_[i].detach()).copy_(sum.view(like_[i].sizes()));
     }
+    like_.clear();
     return sums;
   }
 
