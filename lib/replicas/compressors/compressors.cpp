@@ -33,13 +33,11 @@ std::span<const CompressorRow> compressors() {
        compress_dgc},
       {"one_bit",
        "a bit per element and two means per output, both ways: 1-bit SGD "
-       "(Seide "
-       "et al. 2014)",
+       "(Seide et al. 2014)",
        compress_one_bit},
       {"qsgd",
        "a few levels of the norm, by chance and without bias: QSGD (Alistarh "
-       "et "
-       "al. 2017)",
+       "et al. 2017)",
        compress_qsgd},
       {"sign",
        "the signs, of which the majority decides: signSGD (Bernstein et al. "
