@@ -177,11 +177,14 @@ struct Block {
   // Why, where the neighbour is on a GPU too.
   std::optional<std::string> up_why_host = {};
   std::optional<std::string> down_why_host = {};
+  /// Compressed gradients that were sent to other replicas.
+  Bytes compressed_bytes = {};
 
   SLUICE_RECORD("block", block, replica, parameters, forward_s, backward_s,
                 update_s, learn_s, evaluate_s, waiting_s, memory,
                 resident_bytes, reconnections, up_by_ipc, up_through_host,
-                down_by_ipc, down_through_host, up_why_host, down_why_host)
+                down_by_ipc, down_through_host, up_why_host, down_why_host,
+                compressed_bytes)
 };
 
 /// What memory a block will need, before the first turn.
