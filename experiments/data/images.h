@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "experiments/data/augmentation.h"
@@ -22,6 +24,44 @@ struct ImageFormat {
   /// Bytes of one image.
   std::int64_t bytes() const { return channels * height * width; }
 };
+
+/// Where the pixels of a split come from. Any number of threads may use it.
+class ImageStore {
+ public:
+  /// Chooses the part of a height x width image that is resized to the size of
+  /// samples.
+  using Crop = std::function<ImageBox(std::int64_t height, std::int64_t width)>;
+
+  virtual ~ImageStore() = default;
+  virtual std::int64_t size() const = 0;
+  virtual std::int64_t label(std::int64_t index) const = 0;
+  /// The bytes of a sample, channel by channel and row by row; they lie in the
+  /// store or in `scratch`. Without a crop (empty): as evaluations see it.
+  /// Throws UserError for a file that can't be read.
+  virtual const std::uint8_t* pixels(std::int64_t index, const Crop& crop,
+                                     std::vector<std::uint8_t>& scratch)
+      const = 0;
+};
+
+/// Images in memory, one after the other as in Images. There are as many bytes
+/// as the labels need.
+std::shared_ptr<const ImageStore> images_in_memory(
+    const ImageFormat& format, std::vector<std::uint8_t> pixels,
+    std::vector<std::int64_t> labels);
+
+struct StoredSplit {
+  std::int64_t size = 0;
+  /// Throws UserError.
+  std::function<std::shared_ptr<const ImageStore>()> open = {};
+  std::vector<std::string> files = {};  ///< that it reads as a whole
+};
+
+/// As image_data_set() below, of images that may stay on the disk.
+DataSet stored_image_data_set(const ImageFormat& format,
+                              const Augmentation& augmentation,
+                              StoredSplit train, StoredSplit test);
+Split stored_image_split(const ImageFormat& format,
+                         const Augmentation& augmentation, StoredSplit split);
 
 struct ImageSplit {
   std::int64_t size = 0;

@@ -1,0 +1,138 @@
+#include "experiments/data/files/decoded_image.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include <png.h>
+#include <turbojpeg.h>
+
+#include "lib/base/error.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::array<std::uint8_t, 8> kPngMagic = {0x89, 'P',  'N',  'G',
+                                                   0x0d, 0x0a, 0x1a, 0x0a};
+constexpr std::array<std::uint8_t, 3> kJpegMagic = {0xff, 0xd8, 0xff};
+
+template <std::size_t Size>
+bool begins_with(std::span<const std::uint8_t> bytes,
+                 const std::array<std::uint8_t, Size>& magic) {
+  return bytes.size() >= Size &&
+         std::equal(magic.begin(), magic.end(), bytes.begin());
+}
+
+/// The number of pixels, when it is one that we take.
+std::size_t checked_pixels(const std::string& path, std::uint64_t width,
+                           std::uint64_t height, std::uint64_t most_pixels) {
+  if (width == 0 || height == 0) throw UserError("{}: has no pixel", path);
+  if (height > most_pixels / width)
+    throw UserError("{}: says that it has {} x {} pixels; {} are the most",
+                    path, width, height, most_pixels);
+  return static_cast<std::size_t>(width * height);
+}
+
+/// A text of a library of C's, which may end in a line break.
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  std::replace_if(
+      line.begin(), line.end(),
+      [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  while (line.ends_with(' ')) line.pop_back();
+  return line;
+}
+
+[[noreturn]] void fail_decoding(const std::string& path, const char* kind,
+                                std::string_view reason) {
+  throw UserError("{}: is a damaged {} file: {}", path, kind, one_line(reason));
+}
+
+std::uint8_t on_white(std::uint8_t colour, std::uint8_t alpha) {
+  constexpr unsigned kWhite = 255;
+  return static_cast<std::uint8_t>(
+      (colour * alpha + kWhite * (kWhite - alpha) + kWhite / 2) / kWhite);
+}
+
+/// libpng's own interface for whole images: no error leaves it by longjmp.
+struct PngReader {
+  png_image image = {};
+
+  PngReader() { image.version = PNG_IMAGE_VERSION; }
+  ~PngReader() { png_image_free(&image); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+};
+
+DecodedImage decode_png(std::span<const std::uint8_t> bytes,
+                        const std::string& path, std::uint64_t most_pixels) {
+  PngReader reader;
+  png_image& image = reader.image;
+  if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0)
+    fail_decoding(path, "PNG", image.message);
+  const std::size_t pixels =
+      checked_pixels(path, image.width, image.height, most_pixels);
+  image.format = PNG_FORMAT_RGBA;
+  image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
+  std::vector<std::uint8_t> rgba(4 * pixels);
+  if (png_image_finish_read(&image, /*background=*/nullptr, rgba.data(),
+                            /*row_stride=*/0, /*colormap=*/nullptr) == 0)
+    fail_decoding(path, "PNG", image.message);
+  DecodedImage decoded = {.height = static_cast<std::int64_t>(image.height),
+                          .width = static_cast<std::int64_t>(image.width),
+                          .rgb = std::vector<std::uint8_t>(3 * pixels)};
+  for (std::size_t i = 0; i < pixels; ++i)
+    for (std::size_t c = 0; c < 3; ++c)
+      decoded.rgb[3 * i + c] = on_white(rgba[4 * i + c], rgba[4 * i + 3]);
+  return decoded;
+}
+
+struct CloseJpeg {
+  void operator()(void* decoder) const { tjDestroy(decoder); }
+};
+
+DecodedImage decode_jpeg(std::span<const std::uint8_t> bytes,
+                         const std::string& path, std::uint64_t most_pixels) {
+  const std::unique_ptr<void, CloseJpeg> decoder(tjInitDecompress());
+  SLUICE_CHECK(decoder != nullptr, "libturbojpeg makes no decoder");
+  const auto size = static_cast<unsigned long>(bytes.size());
+  int width = 0;
+  int height = 0;
+  int subsampling = 0;
+  int colours = 0;
+  if (tjDecompressHeader3(decoder.get(), bytes.data(), size, &width, &height,
+                          &subsampling, &colours) != 0)
+    fail_decoding(path, "JPEG", tjGetErrorStr2(decoder.get()));
+  if (colours == TJCS_CMYK || colours == TJCS_YCCK)
+    throw UserError(
+        "{}: is a JPEG in the colours of a printer (CMYK); convert it to RGB",
+        path);
+  const std::size_t pixels = checked_pixels(
+      path, static_cast<std::uint64_t>(std::max(width, 0)),
+      static_cast<std::uint64_t>(std::max(height, 0)), most_pixels);
+  DecodedImage decoded = {.height = height,
+                          .width = width,
+                          .rgb = std::vector<std::uint8_t>(3 * pixels)};
+  // A file that is cut off would end in grey, and one of a hundred thousand
+  // empty scans would take hours.
+  constexpr int kStrict = TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
+  if (tjDecompress2(decoder.get(), bytes.data(), size, decoded.rgb.data(),
+                    width, /*pitch=*/0, height, TJPF_RGB,
+                    TJFLAG_ACCURATEDCT | kStrict) != 0)
+    fail_decoding(path, "JPEG", tjGetErrorStr2(decoder.get()));
+  return decoded;
+}
+
+}  // namespace
+
+DecodedImage decode_image(std::span<const std::uint8_t> bytes,
+                          const std::string& path, std::uint64_t most_pixels) {
+  if (begins_with(bytes, kPngMagic))
+    return decode_png(bytes, path, most_pixels);
+  if (begins_with(bytes, kJpegMagic))
+    return decode_jpeg(bytes, path, most_pixels);
+  throw UserError("{}: is neither a PNG nor a JPEG file", path);
+}
+
+}  // namespace sluice
