@@ -1,5 +1,6 @@
 #include "experiments/data/fingerprint.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -32,21 +33,31 @@ std::string longer_name_of(const std::string& path) {
   return fmt::format("{}/{}", folder.filename().string(), name_of(path));
 }
 
-std::string checksum_of_pieces(const std::string& path) {
+/// Of a file that is read as it is.
+std::string checksum_as_it_is(const std::string& path) {
   const RawFile file(path);
   std::vector<std::byte> piece(kPieceBytes);
   std::uint32_t crc = 0;
-  for (std::uint64_t i = 0; i < kPieces; ++i) {
-    file.read((file.size() - kPieceBytes) / (kPieces - 1) * i, piece);
+  if (file.size() > kReadWhole) {
+    for (std::uint64_t i = 0; i < kPieces; ++i) {
+      file.read((file.size() - kPieceBytes) / (kPieces - 1) * i, piece);
+      crc = crc32c(piece, crc);
+    }
+    return fmt::format("{} bytes, {} pieces of which have CRC-32C {:08x}",
+                       file.size(), kPieces, crc);
+  }
+  for (std::uint64_t at = 0; at < file.size(); at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(
+        std::min<std::uint64_t>(kPieceBytes, file.size() - at)));
+    file.read(at, piece);
     crc = crc32c(piece, crc);
   }
-  return fmt::format("{} bytes, {} pieces of which have CRC-32C {:08x}",
-                     file.size(), kPieces, crc);
+  return fmt::format("{} bytes with CRC-32C {:08x}", file.size(), crc);
 }
 
+/// Numbers that happen to begin like a gzipped file are none.
 std::string checksum_of(const std::string& path) {
-  if (RawFile(path).size() > kReadWhole && !is_gzipped(path))
-    return checksum_of_pieces(path);
+  if (!path.ends_with(".gz")) return checksum_as_it_is(path);
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;
   scan_data_file(path, [&](std::span<const std::uint8_t> piece) {

@@ -114,12 +114,13 @@ MakeDataSet configure_image_folder(Fields& fields) {
   fields.key("folder", folder,
              {.text = "the folder with train and test or val in it, below "
                       "data.root or absolute"});
-  if (folder.empty())
-    fields.reject("folder", "names no folder; give one with train and test in it");
   options.describe_size(fields);
   describe_normalisation(fields, options.mean, options.std);
   const Augmentation augmentation = read_augmentation(fields);
   const ValidationOptions validation = read_validation(fields);
+  if (folder.empty())
+    fields.reject("folder",
+                  "names no folder; give one with train and test in it");
   return [=](const std::string& root) {
     ImageFiles files = files_of_folder(find_data_folder(root, folder));
     if (validation.amount != 0 && !files.validation.empty())
