@@ -1,6 +1,7 @@
 #include "experiments/data/image_folder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
@@ -12,6 +13,7 @@
 #include "experiments/data/image_files.h"
 #include "experiments/data/validation.h"
 #include "lib/base/error.h"
+#include "lib/base/random.h"
 #include "lib/base/read_file.h"
 
 namespace sluice {
@@ -77,6 +79,36 @@ ImageFiles files_of_folder(const std::string& folder) {
   return files;
 }
 
+/// For a folder whose own folders are the classes. Of each, a share is the test
+/// split, which neither the seed of a run nor another class has a part in.
+ImageFiles divided_files(const std::string& folder, double test) {
+  ImageFiles files = {.classes = folders_in(folder)};
+  for (std::size_t label = 0; label < files.classes.size(); ++label) {
+    std::vector<std::string> paths =
+        image_files_in(below(folder, files.classes[label]));
+    KeyedRandom random(random_key(
+        {key_part("test split"), static_cast<std::uint64_t>(label)}));
+    for (std::size_t i = paths.size() - 1; i > 0; --i)
+      std::swap(paths[i], paths[random.below(i + 1)]);
+    const auto held = static_cast<std::size_t>(
+        std::llround(test * static_cast<double>(paths.size())));
+    if (held == 0 || held == paths.size())
+      throw UserError(
+          "data.test = {} is {} of the {} images of {}; give a share that "
+          "leaves at least one for either split",
+          test, held, paths.size(), below(folder, files.classes[label]));
+    std::sort(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(held));
+    std::sort(paths.begin() + static_cast<std::ptrdiff_t>(held), paths.end());
+    for (std::size_t i = 0; i < paths.size(); ++i)
+      (i < held ? files.test : files.train)
+          .push_back({paths[i], static_cast<std::int64_t>(label)});
+  }
+  if (files.train.empty())
+    throw UserError("{}: has no folder; images lie in a folder for each class",
+                    folder);
+  return files;
+}
+
 /// "val_0.JPEG\tn03444034\t0\t32\t44\t62" a line: file, class, and a box that
 /// nobody asks for.
 std::vector<ImageFile> annotated_files(const std::string& folder,
@@ -110,10 +142,17 @@ std::vector<ImageFile> annotated_files(const std::string& folder,
 
 MakeDataSet configure_image_folder(Fields& fields) {
   std::string folder;
+  double test = 0;
   ImageFilesOptions options;
   fields.key("folder", folder,
              {.text = "the folder with train and test or val in it, below "
                       "data.root or absolute"});
+  fields.key("test", test,
+             {.text = "share of the images of each class that is the test "
+                      "split, where the classes are folders of `folder` "
+                      "itself; 0: there are train and test",
+              .min = 0,
+              .max = 1});
   options.describe_size(fields);
   describe_normalisation(fields, options.mean, options.std);
   const Augmentation augmentation = read_augmentation(fields);
@@ -122,7 +161,9 @@ MakeDataSet configure_image_folder(Fields& fields) {
     fields.reject("folder",
                   "names no folder; give one with train and test in it");
   return [=](const std::string& root) {
-    ImageFiles files = files_of_folder(find_data_folder(root, folder));
+    const std::string path = find_data_folder(root, folder);
+    ImageFiles files =
+        test > 0 ? divided_files(path, test) : files_of_folder(path);
     if (validation.amount != 0 && !files.validation.empty())
       throw UserError(
           "data.validation = {} holds training images back, but {} has a "
