@@ -53,8 +53,9 @@ std::vector<std::string> image_files_in(const std::string& folder);
 
 /// Training images are augmented; with a resized_crop that takes the place of
 /// `resize` and the middle. Bytes are those that torchvision's Resize,
-/// CenterCrop and RandomResizedCrop give for images of Pillow's. Throws
-/// UserError when a file isn't there; what it holds is seen when it is decoded.
+/// CenterCrop and RandomResizedCrop, of the same box, give for images of Pillow
+/// 11. Throws UserError when a file isn't there; what it holds is seen when it
+/// is decoded.
 DataSet image_files_data_set(const ImageFilesOptions& options,
                              const Augmentation& augmentation,
                              ImageFiles files);

@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include <png.h>
 #include <turbojpeg.h>
@@ -24,7 +25,7 @@ bool begins_with(std::span<const std::uint8_t> bytes,
          std::equal(magic.begin(), magic.end(), bytes.begin());
 }
 
-/// The number of pixels, when it is one that we take.
+/// The number of pixels; throws unless it is one that we take.
 std::size_t checked_pixels(const std::string& path, std::uint64_t width,
                            std::uint64_t height, std::uint64_t most_pixels) {
   if (width == 0 || height == 0) throw UserError("{}: has no pixel", path);
@@ -91,37 +92,68 @@ DecodedImage decode_png(std::span<const std::uint8_t> bytes,
 struct CloseJpeg {
   void operator()(void* decoder) const { tjDestroy(decoder); }
 };
+using JpegDecoder = std::unique_ptr<void, CloseJpeg>;
+
+/// Bytes that stand between two parts of a file and mean nothing: so many
+/// cameras' files have them that they are no damage. Of any other warning, a
+/// file that is cut off for instance, the rest of the picture would be grey.
+bool is_harmless(void* decoder) {
+  const std::string_view text = tjGetErrorStr2(decoder);
+  return tjGetErrorCode(decoder) == TJERR_WARNING &&
+         text.find("extraneous bytes") != std::string_view::npos;
+}
+
+/// `channels` bytes a pixel.
+std::vector<std::uint8_t> decoded_jpeg(void* decoder,
+                                       std::span<const std::uint8_t> bytes,
+                                       const std::string& path, int width,
+                                       int height, bool is_cmyk) {
+  const std::size_t channels = is_cmyk ? 4 : 3;
+  std::vector<std::uint8_t> values(channels * static_cast<std::size_t>(width) *
+                                   static_cast<std::size_t>(height));
+  // One of a hundred thousand empty scans would take hours.
+  constexpr int kFlags = TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS;
+  const int code = tjDecompress2(
+      decoder, bytes.data(), static_cast<unsigned long>(bytes.size()),
+      values.data(), width, /*pitch=*/0, height,
+      is_cmyk ? TJPF_CMYK : TJPF_RGB, kFlags);
+  if (code != 0 && !is_harmless(decoder))
+    fail_decoding(path, "JPEG", tjGetErrorStr2(decoder));
+  return values;
+}
+
+/// The colours of a printer, inverted, as Photoshop writes them.
+std::vector<std::uint8_t> rgb_of_cmyk(const std::vector<std::uint8_t>& cmyk) {
+  std::vector<std::uint8_t> rgb;
+  rgb.reserve(cmyk.size() / 4 * 3);
+  for (std::size_t i = 0; i + 3 < cmyk.size(); i += 4)
+    for (std::size_t c = 0; c < 3; ++c)
+      rgb.push_back(
+          static_cast<std::uint8_t>((cmyk[i + c] * cmyk[i + 3] + 127) / 255));
+  return rgb;
+}
 
 DecodedImage decode_jpeg(std::span<const std::uint8_t> bytes,
                          const std::string& path, std::uint64_t most_pixels) {
-  const std::unique_ptr<void, CloseJpeg> decoder(tjInitDecompress());
+  const JpegDecoder decoder(tjInitDecompress());
   SLUICE_CHECK(decoder != nullptr, "libturbojpeg makes no decoder");
-  const auto size = static_cast<unsigned long>(bytes.size());
   int width = 0;
   int height = 0;
   int subsampling = 0;
   int colours = 0;
-  if (tjDecompressHeader3(decoder.get(), bytes.data(), size, &width, &height,
-                          &subsampling, &colours) != 0)
+  if (tjDecompressHeader3(decoder.get(), bytes.data(),
+                          static_cast<unsigned long>(bytes.size()), &width,
+                          &height, &subsampling, &colours) != 0 &&
+      !is_harmless(decoder.get()))
     fail_decoding(path, "JPEG", tjGetErrorStr2(decoder.get()));
-  if (colours == TJCS_CMYK || colours == TJCS_YCCK)
-    throw UserError(
-        "{}: is a JPEG in the colours of a printer (CMYK); convert it to RGB",
-        path);
-  const std::size_t pixels = checked_pixels(
-      path, static_cast<std::uint64_t>(std::max(width, 0)),
-      static_cast<std::uint64_t>(std::max(height, 0)), most_pixels);
-  DecodedImage decoded = {.height = height,
-                          .width = width,
-                          .rgb = std::vector<std::uint8_t>(3 * pixels)};
-  // A file that is cut off would end in grey, and one of a hundred thousand
-  // empty scans would take hours.
-  constexpr int kStrict = TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
-  if (tjDecompress2(decoder.get(), bytes.data(), size, decoded.rgb.data(),
-                    width, /*pitch=*/0, height, TJPF_RGB,
-                    TJFLAG_ACCURATEDCT | kStrict) != 0)
-    fail_decoding(path, "JPEG", tjGetErrorStr2(decoder.get()));
-  return decoded;
+  checked_pixels(path, static_cast<std::uint64_t>(std::max(width, 0)),
+                 static_cast<std::uint64_t>(std::max(height, 0)), most_pixels);
+  const bool is_cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
+  std::vector<std::uint8_t> values =
+      decoded_jpeg(decoder.get(), bytes, path, width, height, is_cmyk);
+  return {.height = height,
+          .width = width,
+          .rgb = is_cmyk ? rgb_of_cmyk(values) : std::move(values)};
 }
 
 }  // namespace

@@ -37,8 +37,9 @@ struct PlaneView {
 /// Resizes the plane to height x width and writes `window` of the result to
 /// `to`, row by row: a triangle filter as wide as the pixels of the smaller
 /// image, first along rows, then along columns, in whole numbers. The bytes are
-/// those of Pillow's resize(BILINEAR), which torchvision's transforms of images
-/// call. A dimension whose size stays is left alone.
+/// those of resize(BILINEAR) of Pillow 11, which torchvision's transforms of
+/// images call. (Pillow 13 begins with the columns where that is less work, and
+/// may differ by 1.) A dimension whose size stays is left alone.
 void resample(const PlaneView& plane, std::int64_t height, std::int64_t width,
               const ImageBox& window, std::uint8_t* to);
 
