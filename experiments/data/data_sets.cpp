@@ -32,9 +32,10 @@ constexpr std::array kRows = {
                configure_imagenet32},
     DataSetRow{"tiny_imagenet", "photographs, 64x64 colour, 200 classes",
                configure_tiny_imagenet},
-    DataSetRow{"image_folder",
-               "PNG and JPEG files of yours: train/CLASS/*, test or val/CLASS/*",
-               configure_image_folder},
+    DataSetRow{
+        "image_folder",
+        "PNG and JPEG files of yours: train/CLASS/*, test or val/CLASS/*",
+        configure_image_folder},
     DataSetRow{"tensors",
                "tensors of yours, .safetensors or .npy: classes, or numbers to "
                "be predicted",

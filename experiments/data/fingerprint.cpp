@@ -29,7 +29,8 @@ std::string name_of(const std::string& path) {
 
 /// With the folder's name, where another file has the same.
 std::string longer_name_of(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const std::filesystem::path folder =
+      std::filesystem::path(path).parent_path();
   return fmt::format("{}/{}", folder.filename().string(), name_of(path));
 }
 

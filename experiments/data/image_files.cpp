@@ -70,10 +70,10 @@ class ImagesOnDisk final : public ImageStore {
       box = crop(image.height, image.width);
     } else {
       const bool is_tall = image.height > image.width;
-      height = is_tall ? longer_side(image.height, image.width, resize_)
-                       : resize_;
-      width = is_tall ? resize_
-                      : longer_side(image.width, image.height, resize_);
+      height =
+          is_tall ? longer_side(image.height, image.width, resize_) : resize_;
+      width =
+          is_tall ? resize_ : longer_side(image.width, image.height, resize_);
       window.top = middle(height, size_);
       window.left = middle(width, size_);
     }
@@ -106,8 +106,8 @@ StoredSplit on_disk(std::vector<ImageFile> files,
   const std::int64_t resize =
       options.resize == 0 ? options.size : options.resize;
   return {.size = size,
-          .open = [files = std::move(files), side = options.size, resize]()
-              -> std::shared_ptr<const ImageStore> {
+          .open = [files = std::move(files), side = options.size,
+                   resize]() -> std::shared_ptr<const ImageStore> {
             return std::make_shared<ImagesOnDisk>(files, side, resize);
           }};
 }
@@ -116,17 +116,15 @@ StoredSplit on_disk(std::vector<ImageFile> files,
 std::string listing_of(const ImageFiles& files) {
   std::uint32_t crc = 0;
   std::size_t count = 0;
-  const auto add = [&](std::string_view split,
-                       std::span<const ImageFile> all) {
+  const auto add = [&](std::string_view split, std::span<const ImageFile> all) {
     for (const ImageFile& file : all) {
       const fs::path path = file.path;
       std::error_code error;
       const std::uintmax_t bytes = fs::file_size(path, error);
       if (error)
         throw UserError("{}: can't be read: {}", file.path, error.message());
-      const std::string line =
-          fmt::format("{}/{}/{} {}\n", split, file.label,
-                      path.filename().string(), bytes);
+      const std::string line = fmt::format("{}/{}/{} {}\n", split, file.label,
+                                           path.filename().string(), bytes);
       crc = crc32c(std::as_bytes(std::span(line)), crc);
       ++count;
     }
@@ -218,9 +216,9 @@ DataSet image_files_data_set(const ImageFilesOptions& options,
                               .mean = options.mean,
                               .std = options.std};
   const std::string listing = listing_of(files);
-  DataSet data = stored_image_data_set(
-      format, augmentation, on_disk(std::move(files.train), options),
-      on_disk(std::move(files.test), options));
+  DataSet data = stored_image_data_set(format, augmentation,
+                                       on_disk(std::move(files.train), options),
+                                       on_disk(std::move(files.test), options));
   if (!files.validation.empty())
     data.validation = stored_image_split(
         format, Augmentation{}, on_disk(std::move(files.validation), options));

@@ -129,9 +129,10 @@ std::vector<ImageFile> annotated_files(const std::string& folder,
     const auto label = labels.find(wnid);
     if (name.empty() || name.find('/') != std::string_view::npos ||
         label == labels.end())
-      throw UserError("{}:{}: expected a file's name, a tab, and a class that "
-                      "is a folder of train",
-                      path, number);
+      throw UserError(
+          "{}:{}: expected a file's name, a tab, and a class that "
+          "is a folder of train",
+          path, number);
     files.push_back({below(below(folder, "images"), name), label->second});
   }
   if (files.empty()) throw UserError("{}: names no image", path);

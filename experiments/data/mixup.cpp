@@ -67,10 +67,9 @@ class MixedSamples final : public Samples {
               EpochKey key) const override {
     Batch batch = of_->batch(indices, key);
     if (!key.augmented || indices.empty()) return batch;
-    KeyedRandom random(
-        random_key({key.seed, key_part("mixup"),
-                    static_cast<std::uint64_t>(key.epoch),
-                    static_cast<std::uint64_t>(indices.front())}));
+    KeyedRandom random(random_key(
+        {key.seed, key_part("mixup"), static_cast<std::uint64_t>(key.epoch),
+         static_cast<std::uint64_t>(indices.front())}));
     const double share = beta_number(random, alpha_);
     const at::Tensor order = drawn_order(random, std::ssize(indices));
     const auto mixed = [&](const at::Tensor& values) {

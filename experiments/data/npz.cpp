@@ -77,14 +77,12 @@ NpzArray read_array(const std::string& path, std::string_view name,
   const std::uint64_t zip_bytes = RawFile(path).size();
   const Zip zip = open_zip(path);
   const std::string wanted = std::string(name) + ".npy";
-  const std::uint64_t bytes =
-      find_entry(zip.get(), path, wanted, zip_bytes);
+  const std::uint64_t bytes = find_entry(zip.get(), path, wanted, zip_bytes);
   std::vector<std::uint8_t> head(
       static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kMostNpyHead)));
   if (read_entry(zip.get(), path, head) != head.size())
     throw UserError("{}: ends within '{}'", path, wanted);
-  NpzArray read = {
-      .array = read_npy_header(head, path + ":" + wanted, bytes)};
+  NpzArray read = {.array = read_npy_header(head, path + ":" + wanted, bytes)};
   if (!with_numbers) return read;
   read.bytes.assign(
       head.begin() + static_cast<std::ptrdiff_t>(read.array.begin), head.end());

@@ -1,7 +1,6 @@
 #include "experiments/data/packed_tensors.h"
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <span>
 #include <utility>
@@ -11,96 +10,16 @@
 #include <ATen/ops/isfinite.h>
 
 #include "experiments/data/files/data_files.h"
-#include "experiments/data/files/npy_file.h"
-#include "experiments/data/files/raw_file.h"
 #include "experiments/data/samples.h"
+#include "experiments/data/stored_array.h"
 #include "experiments/data/validation.h"
 #include "lib/base/error.h"
-#include "lib/checkpoints/safetensors_header.h"
 #include "lib/tensors/dtypes.h"
 
 namespace sluice {
 namespace {
 
 constexpr std::int64_t kMostClasses = 1'000'000'000;
-
-/// An array in a file, row by row.
-struct StoredArray {
-  std::shared_ptr<const RawFile> file = nullptr;
-  PackedArray array = {};
-  std::string name = {};  ///< for messages
-
-  std::int64_t rows() const { return array.sizes.at(0); }
-  /// Values of a row.
-  std::int64_t width() const {
-    std::int64_t width = 1;
-    for (const std::int64_t size : std::span(array.sizes).subspan(1))
-      width *= size;
-    return width;
-  }
-};
-
-std::string sizes_text(const PackedArray& array) {
-  return fmt::format("[{}]", fmt::join(array.sizes, ", "));
-}
-
-std::span<std::byte> bytes_of_values(const at::Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
-}
-
-/// The rows `indices`, in memory of their own and of the type that they have in
-/// the file.
-at::Tensor rows_of(const StoredArray& stored,
-                   std::span<const std::int64_t> indices) {
-  std::vector<std::int64_t> sizes = stored.array.sizes;
-  sizes[0] = std::ssize(indices);
-  at::Tensor rows = at::empty(sizes, scalar_type(stored.array.dtype));
-  std::span<std::byte> bytes = bytes_of_values(rows);
-  const std::size_t row_bytes = static_cast<std::size_t>(stored.width()) *
-                                size_of(stored.array.dtype);
-  for (const std::int64_t index : indices) {
-    SLUICE_CHECK(index >= 0 && index < stored.rows(), "sample {} of {}", index,
-                 stored.rows());
-    stored.file->read(
-        stored.array.begin + static_cast<std::uint64_t>(index) * row_bytes,
-        bytes.first(row_bytes));
-    bytes = bytes.subspan(row_bytes);
-  }
-  return rows;
-}
-
-at::Tensor all_of_array(const StoredArray& stored) {
-  at::Tensor all = at::empty(stored.array.sizes,
-                             scalar_type(stored.array.dtype));
-  stored.file->read(stored.array.begin, bytes_of_values(all));
-  return all;
-}
-
-StoredArray open_npy(const std::string& path) {
-  auto file = std::make_shared<const RawFile>(path);
-  std::vector<std::uint8_t> head(static_cast<std::size_t>(
-      std::min<std::uint64_t>(file->size(), kMostNpyHead)));
-  file->read(0, std::as_writable_bytes(std::span(head)));
-  const PackedArray array = read_npy_header(head, path, file->size());
-  return {.file = std::move(file), .array = array, .name = path};
-}
-
-StoredArray open_entry(const std::string& path, const std::string& name) {
-  auto file = std::make_shared<const RawFile>(path);
-  std::ifstream stream(path, std::ios::binary);
-  for (const SafetensorsEntry& entry :
-       read_safetensors_header(stream, path, file->size())) {
-    if (entry.name != name) continue;
-    const auto data = static_cast<std::uint64_t>(stream.tellg());
-    return {.file = std::move(file),
-            .array = {.dtype = entry.dtype,
-                      .sizes = entry.sizes,
-                      .begin = data + entry.begin},
-            .name = fmt::format("{}: the tensor '{}'", path, name)};
-  }
-  throw UserError("{}: has no tensor '{}'; a data set has 'inputs' and 'targets'",
-                  path, name);
-}
 
 /// The arrays of one split.
 struct StoredPair {
@@ -113,16 +32,16 @@ void check_pair(const StoredPair& pair) {
   if (inputs.sizes.size() != 2 && inputs.sizes.size() != 4)
     throw UserError(
         "{}: has the shape {}; inputs are [N, C] or, of images, [N, C, H, W]",
-        pair.inputs.name, sizes_text(inputs));
+        pair.inputs.name, pair.inputs.sizes_text());
   if (std::find(inputs.sizes.begin(), inputs.sizes.end(), 0) !=
       inputs.sizes.end())
     throw UserError("{}: has the shape {}, in which there is nothing",
-                    pair.inputs.name, sizes_text(inputs));
+                    pair.inputs.name, pair.inputs.sizes_text());
   const PackedArray& targets = pair.targets.array;
   if (targets.sizes.empty() || targets.sizes.size() > 2 ||
       targets.sizes.back() == 0)
     throw UserError("{}: has the shape {}; targets are [N] or [N, D]",
-                    pair.targets.name, sizes_text(targets));
+                    pair.targets.name, pair.targets.sizes_text());
   if (targets.sizes[0] != inputs.sizes[0])
     throw UserError("{}: has {} rows, but {} has {}", pair.targets.name,
                     targets.sizes[0], pair.inputs.name, inputs.sizes[0]);
@@ -134,8 +53,9 @@ StoredPair open_pair(const std::string& root, const char* key,
   for (const std::string& name : names) {
     paths.push_back(find_data_file(root, "", name));
     if (paths.back().ends_with(".gz"))
-      throw UserError("{}: is read in pieces, so it can't be gzipped; gunzip it",
-                      paths.back());
+      throw UserError(
+          "{}: is read in pieces, so it can't be gzipped; gunzip it",
+          paths.back());
   }
   StoredPair pair;
   if (paths.size() == 1 && paths[0].ends_with(".safetensors")) {
@@ -172,7 +92,7 @@ at::Tensor class_targets(const StoredArray& stored) {
     throw UserError(
         "{}: has the shape {}; targets that are integers are classes, one for "
         "each sample: [N]. Numbers to be predicted are real (float32)",
-        stored.name, sizes_text(stored.array));
+        stored.name, stored.sizes_text());
   return all_of_array(stored).to(at::kLong).view({stored.rows()});
 }
 
@@ -197,8 +117,7 @@ class PackedSamples final : public Samples {
     return index;
   }
 
-  Batch batch(std::span<const std::int64_t> indices,
-              EpochKey) const override {
+  Batch batch(std::span<const std::int64_t> indices, EpochKey) const override {
     Batch batch;
     batch.inputs = rows_of(inputs_, indices).to(at::kFloat);
     if (scale_ != 1) batch.inputs.mul_(scale_);
@@ -208,7 +127,8 @@ class PackedSamples final : public Samples {
     std::span<std::byte> to = bytes_of_values(batch.labels);
     const auto* first =
         static_cast<const std::byte*>(targets_.const_data_ptr());
-    const std::size_t row = targets_.nbytes() / static_cast<std::size_t>(size());
+    const std::size_t row =
+        targets_.nbytes() / static_cast<std::size_t>(size());
     for (const std::int64_t index : indices) {
       std::copy_n(first + static_cast<std::size_t>(index) * row, row,
                   to.begin());
@@ -262,8 +182,8 @@ void check_same_form(const StoredPair& train, const StoredPair& test) {
   };
   if (form(train.inputs.array) != form(test.inputs.array))
     throw UserError("{}: has the shape {}, but {} has {}", test.inputs.name,
-                    sizes_text(test.inputs.array), train.inputs.name,
-                    sizes_text(train.inputs.array));
+                    test.inputs.sizes_text(), train.inputs.name,
+                    train.inputs.sizes_text());
   if (are_real(train.targets) != are_real(test.targets) ||
       train.targets.width() != test.targets.width())
     throw UserError("{}: its targets are not like those of {}",

@@ -114,8 +114,9 @@ DataSet open_tokens(const std::string& folder, const TokensOptions& options) {
     if (name.empty()) continue;
     data.files.push_back(find_data_file(folder, "", name));
     if (data.files.back().ends_with(".gz"))
-      throw UserError("{}: is read in pieces, so it can't be gzipped; gunzip it",
-                      data.files.back());
+      throw UserError(
+          "{}: is read in pieces, so it can't be gzipped; gunzip it",
+          data.files.back());
     files.push_back(std::make_shared<const TokenFile>(data.files.back(),
                                                       options.token_bytes));
   }
@@ -123,12 +124,10 @@ DataSet open_tokens(const std::string& folder, const TokensOptions& options) {
   if (vocabulary == 0)
     for (const SharedTokens& file : files)
       vocabulary = std::max(vocabulary, file->largest() + 1);
-  data.sample = {.shape = {options.context},
-                 .classes = vocabulary,
-                 .is_text = true};
-  data.train =
-      split_of(files[0], vocabulary,
-               training_windows(files[0]->size(), options.context));
+  data.sample = {
+      .shape = {options.context}, .classes = vocabulary, .is_text = true};
+  data.train = split_of(files[0], vocabulary,
+                        training_windows(files[0]->size(), options.context));
   const auto evaluated = [&](const SharedTokens& file) {
     return split_of(file, vocabulary,
                     evaluation_windows(0, file->size(), options.context));

@@ -23,9 +23,9 @@ double seconds(std::chrono::steady_clock::duration duration) {
 std::string evaluation_text(const records::Evaluation& evaluation) {
   std::string text = fmt::format("epoch {:.2f}  ", evaluation.epoch);
   if (evaluation.validation_loss)
-    text += fmt::format("validation loss {:.4f}{}; ",
-                        *evaluation.validation_loss,
-                        with_accuracy(evaluation.validation_accuracy));
+    text +=
+        fmt::format("validation loss {:.4f}{}; ", *evaluation.validation_loss,
+                    with_accuracy(evaluation.validation_accuracy));
   if (evaluation.training_loss)
     text += fmt::format("training loss {:.4f}{}; ", *evaluation.training_loss,
                         with_accuracy(evaluation.training_accuracy));

@@ -19,15 +19,14 @@ RunLoss everywhere(const Loss& loss) {
 }
 
 Loss smoothed_cross_entropy(double label_smoothing) {
-  return
-      [label_smoothing](const at::Tensor& outputs, const at::Tensor& labels) {
-        constexpr std::int64_t kNoIgnoredLabel = -100;
-        const bool are_shares = labels.is_floating_point();
-        return at::cross_entropy_loss(outputs.flatten(0, -2),
-                                      are_shares ? labels : labels.flatten(),
-                                      /*weight=*/{}, at::Reduction::Mean,
-                                      kNoIgnoredLabel, label_smoothing);
-      };
+  return [label_smoothing](const at::Tensor& outputs,
+                           const at::Tensor& labels) {
+    constexpr std::int64_t kNoIgnoredLabel = -100;
+    const bool are_shares = labels.is_floating_point();
+    return at::cross_entropy_loss(
+        outputs.flatten(0, -2), are_shares ? labels : labels.flatten(),
+        /*weight=*/{}, at::Reduction::Mean, kNoIgnoredLabel, label_smoothing);
+  };
 }
 
 /// Evaluations are not smoothed, so that runs with different smoothing can be

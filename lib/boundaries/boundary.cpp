@@ -10,8 +10,7 @@ Targets targets_of(const BoundarySite& site) {
   return site.model == nullptr ? Targets::classes : site.model->sample.targets;
 }
 
-void check_labels_are_classes(const BoundarySite& site,
-                              std::string_view what) {
+void check_labels_are_classes(const BoundarySite& site, std::string_view what) {
   switch (targets_of(site)) {
     case Targets::classes:
       return;

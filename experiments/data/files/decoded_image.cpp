@@ -113,10 +113,10 @@ std::vector<std::uint8_t> decoded_jpeg(void* decoder,
                                    static_cast<std::size_t>(height));
   // One of a hundred thousand empty scans would take hours.
   constexpr int kFlags = TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS;
-  const int code = tjDecompress2(
-      decoder, bytes.data(), static_cast<unsigned long>(bytes.size()),
-      values.data(), width, /*pitch=*/0, height,
-      is_cmyk ? TJPF_CMYK : TJPF_RGB, kFlags);
+  const int code = tjDecompress2(decoder, bytes.data(),
+                                 static_cast<unsigned long>(bytes.size()),
+                                 values.data(), width, /*pitch=*/0, height,
+                                 is_cmyk ? TJPF_CMYK : TJPF_RGB, kFlags);
   if (code != 0 && !is_harmless(decoder))
     fail_decoding(path, "JPEG", tjGetErrorStr2(decoder));
   return values;

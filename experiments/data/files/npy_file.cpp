@@ -68,8 +68,8 @@ class NpyDictionary {
   void read_type() {
     skip_spaces();
     if (rest_.starts_with("["))
-      throw UserError("{}: holds records; save each field as an array of its own",
-                      path_);
+      throw UserError(
+          "{}: holds records; save each field as an array of its own", path_);
     const std::string_view code = string();
     for (const NpyType& type : kNpyTypes) {
       if (type.code != code) continue;
@@ -187,8 +187,7 @@ void check_npy_size(const PackedArray& array, const std::string& path,
 }  // namespace
 
 PackedArray read_npy_header(std::span<const std::uint8_t> head,
-                            const std::string& path,
-                            std::uint64_t file_bytes) {
+                            const std::string& path, std::uint64_t file_bytes) {
   constexpr std::size_t kVersionAt = 6;
   constexpr std::size_t kLengthAt = 8;
   if (head.size() < kLengthAt + 4 ||

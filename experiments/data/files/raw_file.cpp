@@ -22,7 +22,8 @@ std::string system_reason() {
 RawFile::RawFile(const std::string& path) : path_(path) {
   // Not blocking: a fifo without a writer would never be opened.
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file_ < 0) throw UserError("{}: can't be opened: {}", path, system_reason());
+  if (file_ < 0)
+    throw UserError("{}: can't be opened: {}", path, system_reason());
   struct stat status = {};
   if (::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(file_);
@@ -37,10 +38,11 @@ RawFile::~RawFile() {
 
 void RawFile::read(std::uint64_t begin, std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
-    const ssize_t got = ::pread(file_, bytes.data(), bytes.size(),
-                                static_cast<off_t>(begin));
+    const ssize_t got =
+        ::pread(file_, bytes.data(), bytes.size(), static_cast<off_t>(begin));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw UserError("{}: can't be read: {}", path_, system_reason());
+    if (got < 0)
+      throw UserError("{}: can't be read: {}", path_, system_reason());
     if (got == 0)
       throw UserError("{}: ends at byte {}; it had {} when it was opened",
                       path_, begin, size_);

@@ -72,14 +72,12 @@ std::uint8_t mean_of(const std::uint8_t* pixel, std::int64_t stride,
 
 void resample(const PlaneView& plane, std::int64_t height, std::int64_t width,
               const ImageBox& window, std::uint8_t* to) {
-  const auto columns =
-      taps_of(plane.width, width, window.left, window.width);
+  const auto columns = taps_of(plane.width, width, window.left, window.width);
   const auto rows = taps_of(plane.height, height, window.top, window.height);
   if (rows.empty() || columns.empty()) return;
   // The rows that the window is made of, each as wide as it.
   const std::int64_t first = rows.front().begin;
-  const std::int64_t last =
-      rows.back().begin + std::ssize(rows.back().weights);
+  const std::int64_t last = rows.back().begin + std::ssize(rows.back().weights);
   std::vector<std::uint8_t> narrow(places((last - first) * window.width));
   std::uint8_t* next = narrow.data();
   for (std::int64_t y = first; y < last; ++y) {

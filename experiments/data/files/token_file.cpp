@@ -60,7 +60,8 @@ std::int64_t TokenFile::largest() const {
   for (std::int64_t begin = 0; begin < size_; begin += kPiece) {
     tokens.resize(static_cast<std::size_t>(std::min(kPiece, size_ - begin)));
     read(begin, std::numeric_limits<std::int64_t>::max(), tokens);
-    largest = std::max(largest, *std::max_element(tokens.begin(), tokens.end()));
+    largest =
+        std::max(largest, *std::max_element(tokens.begin(), tokens.end()));
   }
   return largest;
 }

@@ -90,8 +90,8 @@ TEST_F(ImageFolder, SamplesAreNormalisedByMeanAndDeviation) {
       open("size = 4\nmean = [0.1, 0.2, 0.3]\nstd = [0.5, 0.25, 2]");
   const at::Tensor inputs = sample(data.train, 2).inputs;  // cat/b.png
   const at::Tensor expected =
-      at::tensor({(0.2F - 0.1F) / 0.5F, (0.4F - 0.2F) / 0.25F,
-                  (0.6F - 0.3F) / 2})
+      at::tensor(
+          {(0.2F - 0.1F) / 0.5F, (0.4F - 0.2F) / 0.25F, (0.6F - 0.3F) / 2})
           .view({1, 3, 1, 1})
           .expand({1, 3, 4, 4});
   EXPECT_TRUE(at::allclose(inputs, expected, 1e-5, 1e-6));
@@ -99,8 +99,8 @@ TEST_F(ImageFolder, SamplesAreNormalisedByMeanAndDeviation) {
 
 TEST_F(ImageFolder, AResizedCropIsTheDrawnPartAndDiffersBetweenEpochs) {
   write_pictures();
-  const DataSet data = open(std::string(kPlain) +
-                            "size = 4\naugment = {resized_crop = 0.1}");
+  const DataSet data =
+      open(std::string(kPlain) + "size = 4\naugment = {resized_crop = 0.1}");
   const Augmentation augmentation = {.resized_crop = 0.1};
   const Bytes rgb = patterned(7, 10);
   std::set<std::vector<int>> looks;
@@ -145,8 +145,8 @@ TEST_F(ImageFolder, BatchTIsAPureFunctionOfTheSeedAndT) {
   std::vector<at::Tensor> seen;
   for (std::int64_t t = 0; t < 6; ++t) seen.push_back(forth.batch(t).inputs);
   for (std::int64_t t = 5; t >= 0; --t)
-    EXPECT_TRUE(at::equal(back.batch(t).inputs,
-                          seen[static_cast<std::size_t>(t)]))
+    EXPECT_TRUE(
+        at::equal(back.batch(t).inputs, seen[static_cast<std::size_t>(t)]))
         << "batch " << t;
   EXPECT_FALSE(at::equal(seen[0], seen[2])) << "of two epochs";
 }
@@ -193,7 +193,8 @@ TEST_F(ImageFolder, RefusesWhatIsMissingInOneLine) {
   EXPECT_THAT(error_of([&] { open("size = 4"); }),
               HasSubstr("expected the folders train and test (or val)"));
   write("pictures/test/dog/a.png", patterned_png(4, 4));
-  EXPECT_THAT(error_of([&] { open("size = 4"); }), HasSubstr("dog: is no class"));
+  EXPECT_THAT(error_of([&] { open("size = 4"); }),
+              HasSubstr("dog: is no class"));
   std::filesystem::remove_all(path("pictures/test/dog"));
   std::filesystem::create_directories(path("pictures/test/cat"));
   EXPECT_THAT(error_of([&] { open("size = 4"); }), HasSubstr("has no image"));
@@ -232,7 +233,8 @@ TEST_F(ImageFolder, OfTinyImagenetHasTheLabelsOfItsAnnotations) {
   write(root_folder + "val/images/val_1.JPEG", flat_png(64, 64, {9, 9, 9}));
   const std::string text =
       "val_0.JPEG\tn02\t0\t32\t44\t62\nval_1.JPEG\tn01\t0\t0\t1\t1\n";
-  write(root_folder + "val/val_annotations.txt", Bytes(text.begin(), text.end()));
+  write(root_folder + "val/val_annotations.txt",
+        Bytes(text.begin(), text.end()));
   Fields fields(nullptr, "data");
   const MakeDataSet make = configure_tiny_imagenet(fields);
   const DataSet data = make(root());

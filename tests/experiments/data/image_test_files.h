@@ -36,9 +36,8 @@ inline void append_chunk(Bytes& to, std::string_view type, const Bytes& data) {
   Bytes chunk(type.begin(), type.end());
   chunk.insert(chunk.end(), data.begin(), data.end());
   to.insert(to.end(), chunk.begin(), chunk.end());
-  append_number(to, static_cast<std::uint32_t>(
-                        crc32(0, chunk.data(),
-                              static_cast<uInt>(chunk.size()))));
+  append_number(to, static_cast<std::uint32_t>(crc32(
+                        0, chunk.data(), static_cast<uInt>(chunk.size()))));
 }
 
 /// How the PNG specification numbers its kinds.

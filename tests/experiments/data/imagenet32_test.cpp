@@ -1,6 +1,7 @@
 #include "experiments/data/imagenet32.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,8 +27,8 @@ using Labels = std::vector<std::int64_t>;
 constexpr std::size_t kImage = 3072;
 
 /// What numpy.savez() or, with `deflated`, savez_compressed() writes.
-void write_npz(const std::string& path, const std::map<std::string, Bytes>& files,
-               bool deflated) {
+void write_npz(const std::string& path,
+               const std::map<std::string, Bytes>& files, bool deflated) {
   const std::unique_ptr<archive, int (*)(archive*)> zip(archive_write_new(),
                                                         archive_write_free);
   archive_write_set_format_zip(zip.get());
@@ -57,14 +58,13 @@ class Imagenet32 : public DataFolder {
     Bytes pixels;
     for (std::size_t i = 0; i < labels.size(); ++i)
       pixels.insert(pixels.end(), kImage, static_cast<std::uint8_t>(first + i));
-    write_npz(
-        path("imagenet32/" + name),
-        {{"data", npy_of("|u1", fmt::format("({}, 3072)", labels.size()),
-                         pixels)},
-         {"labels", npy_of("<i8", fmt::format("({},)", labels.size()),
-                           bytes_of_numbers(labels))},
-         {"mean", npy_of("<f8", "(3072,)", Bytes(8 * kImage))}},
-        deflated);
+    write_npz(path("imagenet32/" + name),
+              {{"data", npy_of("|u1", fmt::format("({}, 3072)", labels.size()),
+                               pixels)},
+               {"labels", npy_of("<i8", fmt::format("({},)", labels.size()),
+                                 bytes_of_numbers(labels))},
+               {"mean", npy_of("<f8", "(3072,)", Bytes(8 * kImage))}},
+              deflated);
   }
   void write_all() const {
     for (std::size_t i = 1; i <= 10; ++i)

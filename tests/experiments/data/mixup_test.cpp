@@ -43,8 +43,7 @@ Indices some(std::int64_t first, std::int64_t count) {
 /// partner is of another class.
 double share_of(const at::Tensor& mixed, const at::Tensor& labels) {
   for (std::int64_t n = 0; n < labels.numel(); ++n) {
-    const double own =
-        mixed[n][labels[n].item<std::int64_t>()].item<double>();
+    const double own = mixed[n][labels[n].item<std::int64_t>()].item<double>();
     if (own < 1) return own;
   }
   return 1;
@@ -68,9 +67,8 @@ TEST(Mixup, IsOneShareOfTheBatchAndTheRestOfItInAnotherOrder) {
     for (std::int64_t m = 0; m < 12; ++m) {
       if (!at::allclose(rest, before.inputs[m], 1e-3, 1e-3)) continue;
       partners.insert(m);
-      EXPECT_TRUE(at::allclose(after.labels[n],
-                               share * hot[n] + (1 - share) * hot[m], 1e-5,
-                               1e-6));
+      EXPECT_TRUE(at::allclose(
+          after.labels[n], share * hot[n] + (1 - share) * hot[m], 1e-5, 1e-6));
     }
   }
   EXPECT_EQ(partners.size(), 12U) << "each is mixed into one";
@@ -95,8 +93,8 @@ TEST(Mixup, LeavesAloneWhatIsAskedForWithoutRandomChanges) {
   const Batch mixed = digits(1).train.samples()->batch(some(0, 5), key);
   EXPECT_TRUE(at::equal(mixed.inputs, plain.inputs));
   EXPECT_TRUE(at::equal(mixed.labels, plain.labels));
-  EXPECT_TRUE(at::equal(all_of(digits(1).test).labels,
-                        all_of(digits(0).test).labels));
+  EXPECT_TRUE(
+      at::equal(all_of(digits(1).test).labels, all_of(digits(0).test).labels));
 }
 
 /// Mean and variance of the shares of many batches.
@@ -130,15 +128,12 @@ TEST(Mixup, DrawsSharesFromABetaDistribution) {
 
 TEST(Mixup, HasTheCrossEntropyThatIsTheMixtureOfBothLabels) {
   Fields fields(nullptr, "loss");
-  const RunLoss loss =
-      find_row(losses(), "cross_entropy", "loss").make(fields);
-  const at::Tensor logits =
-      at::sin(at::arange(20).to(at::kFloat)).view({4, 5});
+  const RunLoss loss = find_row(losses(), "cross_entropy", "loss").make(fields);
+  const at::Tensor logits = at::sin(at::arange(20).to(at::kFloat)).view({4, 5});
   const at::Tensor first = at::tensor({0, 3, 2, 4}, at::kLong);
   const at::Tensor second = at::tensor({1, 3, 0, 2}, at::kLong);
-  const at::Tensor shares =
-      0.3 * at::one_hot(first, 5).to(at::kFloat) +
-      0.7 * at::one_hot(second, 5).to(at::kFloat);
+  const at::Tensor shares = 0.3 * at::one_hot(first, 5).to(at::kFloat) +
+                            0.7 * at::one_hot(second, 5).to(at::kFloat);
   EXPECT_NEAR(loss.training(logits, shares).item<double>(),
               0.3 * loss.training(logits, first).item<double>() +
                   0.7 * loss.training(logits, second).item<double>(),
@@ -161,11 +156,12 @@ TEST(Mixup, TrainsBlocksWithEvaluationsOfPlainClasses) {
         "{policy = \"local_loss\", head = {name = \"linear\"}}"}) {
     const auto sink = std::make_shared<Records>();
     Training training(
-        small_experiment("blocks = 2\nturns = 80\nmodel = {hidden = [32]}\n"
-                         "data = {train = 640, test = 100, difficulty = 0.2, "
-                         "mixup = 0.2, evaluate_training = 50}\n"
-                         "optimizer = {lr = 0.05}\nboundary = " +
-                         boundary),
+        small_experiment(
+            "blocks = 2\nturns = 120\nmodel = {hidden = [32]}\n"
+            "data = {train = 640, test = 100, difficulty = 0.2, "
+            "mixup = 0.2, evaluate_training = 50}\n"
+            "optimizer = {lr = 0.05, momentum = 0.9}\nboundary = " +
+            boundary),
         sink);
     training.train();
     EXPECT_EQ(sink->train.find("accuracy"), nullptr) << boundary;
@@ -175,19 +171,22 @@ TEST(Mixup, TrainsBlocksWithEvaluationsOfPlainClasses) {
 }
 
 TEST(Mixup, RefusesWhatLooksAtClasses) {
-  const std::string config = "blocks = 2\nmodel = {hidden = [8]}\n"
-                             "data = {train = 64, test = 20, mixup = 0.2}\n";
-  EXPECT_THAT(error_of([&] {
-                Training(small_experiment(
-                             config + "boundary.policy = \"target_projection\""))
-                    .train();
-              }),
-              HasSubstr("data.mixup makes shares of them"));
+  const std::string config =
+      "blocks = 2\nmodel = {hidden = [8]}\n"
+      "data = {train = 64, test = 20, mixup = 0.2}\n";
   EXPECT_THAT(
       error_of([&] {
-        small_experiment("blocks = 2\nmodel = {name = \"ff_mlp\"}\n"
-                         "data = {train = 64, test = 20, mixup = 0.2}\n"
-                         "loss = {name = \"goodness\"}\n");
+        Training(small_experiment(config +
+                                  "boundary.policy = \"target_projection\""))
+            .train();
+      }),
+      HasSubstr("data.mixup makes shares of them"));
+  EXPECT_THAT(
+      error_of([&] {
+        small_experiment(
+            "blocks = 2\nmodel = {name = \"ff_mlp\"}\n"
+            "data = {train = 64, test = 20, mixup = 0.2}\n"
+            "loss = {name = \"goodness\"}\n");
       }),
       HasSubstr("wants labels that are classes, and data.mixup makes shares"));
 }

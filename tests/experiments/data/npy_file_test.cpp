@@ -1,6 +1,7 @@
 #include "experiments/data/files/npy_file.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -53,8 +54,9 @@ TEST(ANpyHeader, MayHaveItsKeysInAnyOrderAndPaddingBehind) {
 }
 
 TEST(ANpyHeader, OfNumbersThatAreReadOtherwiseIsRefusedWithTheRemedy) {
-  EXPECT_THAT(refusal("{'descr': '>f4', 'fortran_order': False, 'shape': (6,)}"),
-              HasSubstr("big-endian; save them little-endian"));
+  EXPECT_THAT(
+      refusal("{'descr': '>f4', 'fortran_order': False, 'shape': (6,)}"),
+      HasSubstr("big-endian; save them little-endian"));
   EXPECT_THAT(refusal("{'descr': '<f4', 'fortran_order': True, 'shape': (6,)}"),
               HasSubstr("Fortran's order; save numpy.ascontiguousarray()"));
   EXPECT_THAT(refusal("{'descr': '|O', 'fortran_order': False, 'shape': (6,)}"),

@@ -62,7 +62,8 @@ TEST_F(PackedTensors, OfNpyFilesWithIntegerTargetsAreClasses) {
   EXPECT_EQ(data.sample.shape, SampleShape{2});
   EXPECT_EQ(data.sample.classes, 3);
   EXPECT_EQ(data.sample.targets, Targets::classes);
-  EXPECT_TRUE(at::equal(all_of(data.train).inputs, rows({1, 2, 3, 4, 5, 6}, 2)));
+  EXPECT_TRUE(
+      at::equal(all_of(data.train).inputs, rows({1, 2, 3, 4, 5, 6}, 2)));
   EXPECT_THAT(labels_of(data.train), ElementsAre(0, 2, 1));
   EXPECT_TRUE(at::equal(all_of(data.test).inputs, rows({7, 8, 9, 10}, 2)));
   const std::vector<std::int64_t> backwards = {2, 0};
@@ -100,10 +101,10 @@ TEST_F(PackedTensors, OfSafetensorsAreTheTensorsInputsAndTargets) {
 
 TEST_F(PackedTensors, OfOtherTypesBecomeFloat) {
   write_all();
-  write("x.npy", npy_of("<f8", "(3, 1)",
-                        bytes_of_numbers<double>({0.5, -2, 1e3})));
-  write("u.npy", npy_of("<i2", "(2, 1)",
-                        bytes_of_numbers<std::int16_t>({-7, 300})));
+  write("x.npy",
+        npy_of("<f8", "(3, 1)", bytes_of_numbers<double>({0.5, -2, 1e3})));
+  write("u.npy",
+        npy_of("<i2", "(2, 1)", bytes_of_numbers<std::int16_t>({-7, 300})));
   const DataSet data = open(kNpy);
   EXPECT_TRUE(at::equal(all_of(data.train).inputs, rows({0.5, -2, 1000}, 1)));
   EXPECT_TRUE(at::equal(all_of(data.test).inputs, rows({-7, 300}, 1)));

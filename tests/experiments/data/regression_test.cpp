@@ -44,7 +44,8 @@ class Regression : public DataFolder {
   std::string config(const std::string& keys,
                      const std::string& data = "") const {
     return fmt::format(
-        "turns = 60\nbatch_size = 32\nmodel = {{hidden = [24]}}\n"
+        "turns = 60\nbatch_size = 32\noptimizer = {{lr = 0.05, momentum = "
+        "0.9}}\nmodel = {{hidden = [24]}}\n"
         "data = {{name = \"tensors\", root = \"{}\", train = [\"train_x.npy\", "
         "\"train_y.npy\"], test = [\"test_x.npy\", \"test_y.npy\"]{}}}\n{}\n",
         root(), data, keys);
@@ -56,16 +57,17 @@ class Regression : public DataFolder {
     const at::Tensor x =
         at::sin(at::arange(count * kInputs).to(at::kFloat) * 1.7)
             .view({count, kInputs});
-    const at::Tensor y = at::stack({x.sum(1), x.select(1, 0) * x.select(1, 1)}, 1);
+    const at::Tensor y =
+        at::stack({x.sum(1), x.select(1, 0) * x.select(1, 1)}, 1);
     save(name + "_x.npy", x);
     save(name + "_y.npy", y.contiguous());
   }
   void save(const std::string& name, const at::Tensor& values) const {
     const auto* first = values.const_data_ptr<float>();
-    write(name, npy_of("<f4",
-                       fmt::format("({}, {})", values.size(0), values.size(1)),
-                       bytes_of_numbers(std::vector<float>(
-                           first, first + values.numel()))));
+    write(name,
+          npy_of("<f4", fmt::format("({}, {})", values.size(0), values.size(1)),
+                 bytes_of_numbers(
+                     std::vector<float>(first, first + values.numel()))));
   }
 };
 
@@ -124,14 +126,15 @@ TEST_F(Regression, TrainsBlocksByLocalLossesAndSyntheticGradients) {
         "{policy = \"local_loss\", head = {name = \"predsim\", beta = 0}}",
         "{policy = \"synthetic_gradient\", synthesizer = {label = true}}"}) {
     const auto sink = std::make_shared<Records>();
-    Training training(
-        small_experiment(config("blocks = 2\nboundary = " + boundary + "\n" +
-                                kSquared)),
-        sink);
+    Training training(small_experiment(config("blocks = 2\nboundary = " +
+                                              boundary + "\n" + kSquared)),
+                      sink);
     const NamedTensors before = copies_of(training.weights());
     training.train();
-    EXPECT_TRUE(std::isfinite(sink->evaluation.number("loss", NAN))) << boundary;
-    EXPECT_FALSE(at::equal(before.at(0).second, training.weights().at(0).second))
+    EXPECT_TRUE(std::isfinite(sink->evaluation.number("loss", NAN)))
+        << boundary;
+    EXPECT_FALSE(
+        at::equal(before.at(0).second, training.weights().at(0).second))
         << boundary << ": the first block has not learned";
   }
 }
@@ -148,7 +151,8 @@ TEST_F(Regression, RefusesWhatIsOfClasses) {
               HasSubstr("set best = \"loss\""));
   EXPECT_THAT(refusal(kSquared, ", label_noise = 0.5"),
               HasSubstr("data.label_noise = 0.5"));
-  EXPECT_THAT(refusal(kSquared, ", mixup = 0.5"), HasSubstr("data.mixup = 0.5"));
+  EXPECT_THAT(refusal(kSquared, ", mixup = 0.5"),
+              HasSubstr("data.mixup = 0.5"));
   EXPECT_EQ(refusal(kSquared + "\nearly_stop = {patience = 2, metric = "
                                "\"loss\"}"),
             "");

@@ -37,9 +37,9 @@ Bytes resized(const PlaneView& plane, std::int64_t height, std::int64_t width) {
 
 TEST(Resampling, ToFewerPixelsGivesPillowsBytes) {
   const Bytes rgb = patterned(7, 10);
-  EXPECT_THAT(resized(plane_of(rgb, 0), 3, 4),
-              ElementsAreArray(
-                  {46, 129, 161, 61, 70, 153, 158, 81, 94, 177, 117, 97}));
+  EXPECT_THAT(
+      resized(plane_of(rgb, 0), 3, 4),
+      ElementsAreArray({46, 129, 161, 61, 70, 153, 158, 81, 94, 177, 117, 97}));
   EXPECT_THAT(resized(plane_of(rgb, 2), 3, 4),
               ElementsAreArray({210, 182, 114, 126, 182, 104, 118, 100, 115,
                                 114, 106, 123}));
@@ -52,9 +52,9 @@ TEST(Resampling, ToMorePixelsGivesPillowsBytes) {
               ElementsAreArray({17,  21,  25,  29,  33,  37,  42,  46,
                                 50,  54,  58,  62,  91,  95,  99,  103,
                                 107, 111, 116, 120, 124, 128, 132, 136}));
-  EXPECT_THAT(Bytes(all.end() - 12, all.end()),
-              ElementsAreArray(
-                  {51, 55, 59, 63, 67, 71, 76, 80, 84, 88, 92, 96}));
+  EXPECT_THAT(
+      Bytes(all.end() - 12, all.end()),
+      ElementsAreArray({51, 55, 59, 63, 67, 71, 76, 80, 84, 88, 92, 96}));
 }
 
 TEST(Resampling, OfAPartKnowsNothingOfThePixelsAroundIt) {

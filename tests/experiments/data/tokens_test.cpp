@@ -57,8 +57,8 @@ TEST_F(Tokens, LabelsAreTheTokensThatFollow) {
   EXPECT_EQ(data.sample.classes, 241) << "the largest of both files, and 1";
   EXPECT_EQ(data.sample.shape, SampleShape{8});
   const Batch batch = all_of(data.test);
-  EXPECT_TRUE(at::equal(batch.inputs,
-                        at::arange(200, 240, at::kLong).view({5, 8})));
+  EXPECT_TRUE(
+      at::equal(batch.inputs, at::arange(200, 240, at::kLong).view({5, 8})));
   EXPECT_TRUE(at::equal(batch.labels, batch.inputs + 1));
 }
 
@@ -161,8 +161,9 @@ TEST_F(Tokens, OfAFileLargerThanTheMemoryAreReadWindowByWindow) {
     const char seven[] = {7, 0};
     file.write(seven, sizeof seven);
   }
-  const DataSet data = open("context = 1024\nvocabulary = 300\n"
-                            "validation = \"train.bin\"");
+  const DataSet data = open(
+      "context = 1024\nvocabulary = 300\n"
+      "validation = \"train.bin\"");
   EXPECT_EQ(data.train.size(), (std::int64_t{1} << 35) / 1024 - 1);
   const std::int64_t middle = (std::int64_t{1} << 34) / 1024;
   const Batch batch = data.test.samples()->batch({&middle, 1}, {});
