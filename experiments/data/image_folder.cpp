@@ -92,11 +92,10 @@ ImageFiles divided_files(const std::string& folder, double test) {
       std::swap(paths[i], paths[random.below(i + 1)]);
     const auto held = static_cast<std::size_t>(
         std::llround(test * static_cast<double>(paths.size())));
-    if (held == 0 || held == paths.size())
+    if (held == paths.size())
       throw UserError(
-          "data.test = {} is {} of the {} images of {}; give a share that "
-          "leaves at least one for either split",
-          test, held, paths.size(), below(folder, files.classes[label]));
+          "data.test = {} is all of the {} images of {}; give a smaller share",
+          test, held, below(folder, files.classes[label]));
     std::sort(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(held));
     std::sort(paths.begin() + static_cast<std::ptrdiff_t>(held), paths.end());
     for (std::size_t i = 0; i < paths.size(); ++i)
@@ -106,6 +105,10 @@ ImageFiles divided_files(const std::string& folder, double test) {
   if (files.train.empty())
     throw UserError("{}: has no folder; images lie in a folder for each class",
                     folder);
+  if (files.test.empty())
+    throw UserError("data.test = {} is no image of any class of {}; give a "
+                    "larger share",
+                    test, folder);
   return files;
 }
 

@@ -184,7 +184,7 @@ TEST_F(ImageFolder, OfClassesAloneIsDividedByTheShareOfTheTest) {
   for (int i = 0; i < 8; ++i)
     EXPECT_EQ(reds.count(10 * i), 2U) << "once of each class";
   EXPECT_THAT(error_of([&] { open("size = 1\ntest = 0.01"); }),
-              HasSubstr("at least one for either split"));
+              HasSubstr("give a larger share"));
 }
 
 TEST_F(ImageFolder, RefusesWhatIsMissingInOneLine) {
