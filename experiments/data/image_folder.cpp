@@ -106,9 +106,10 @@ ImageFiles divided_files(const std::string& folder, double test) {
     throw UserError("{}: has no folder; images lie in a folder for each class",
                     folder);
   if (files.test.empty())
-    throw UserError("data.test = {} is no image of any class of {}; give a "
-                    "larger share",
-                    test, folder);
+    throw UserError(
+        "data.test = {} is no image of any class of {}; give a "
+        "larger share",
+        test, folder);
   return files;
 }
 

@@ -48,8 +48,11 @@ RunLoss cross_entropy(Fields& options) {
 /// numbers to be predicted.
 at::Tensor squared_distance(const at::Tensor& outputs,
                             const at::Tensor& labels) {
-  if (labels.is_floating_point())
-    return at::mse_loss(outputs, labels.to(outputs.scalar_type()));
+  if (labels.is_floating_point()) {
+    const at::ScalarType type =  // numbers are not rounded to bf16
+        c10::promoteTypes(outputs.scalar_type(), labels.scalar_type());
+    return at::mse_loss(outputs.to(type), labels.to(type));
+  }
   const at::Tensor targets =
       at::one_hot(labels, outputs.size(-1)).to(outputs.scalar_type());
   return at::mse_loss(outputs, targets);
