@@ -146,8 +146,10 @@ DecodedImage decode_jpeg(std::span<const std::uint8_t> bytes,
                           &height, &subsampling, &colours) != 0 &&
       !is_harmless(decoder.get()))
     fail_decoding(path, "JPEG", tjGetErrorStr2(decoder.get()));
-  checked_pixels(path, static_cast<std::uint64_t>(std::max(width, 0)),
-                 static_cast<std::uint64_t>(std::max(height, 0)), most_pixels);
+  // Of a file that ends before, no size is an error to libturbojpeg.
+  if (width < 1 || height < 1) fail_decoding(path, "JPEG", "no image is in it");
+  checked_pixels(path, static_cast<std::uint64_t>(width),
+                 static_cast<std::uint64_t>(height), most_pixels);
   const bool is_cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
   std::vector<std::uint8_t> values =
       decoded_jpeg(decoder.get(), bytes, path, width, height, is_cmyk);
