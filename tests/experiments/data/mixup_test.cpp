@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/config/numbers.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/samples.h"
 #include "lib/base/error.h"
@@ -167,6 +168,34 @@ TEST(Mixup, TrainsBlocksWithEvaluationsOfPlainClasses) {
     EXPECT_EQ(sink->train.find("accuracy"), nullptr) << boundary;
     EXPECT_GT(sink->evaluation.number("accuracy", 0), 0.3) << boundary;
     EXPECT_GT(sink->evaluation.number("training_accuracy", 0), 0.3) << boundary;
+  }
+}
+
+ConfigNode without_new_keys(ConfigNode resolved) {
+  ConfigNode data = *resolved.find("data");
+  std::erase_if(std::get<ConfigNode::Table>(data.value),
+                [](const auto& entry) { return entry.first == "mixup"; });
+  ConfigNode augment = *data.find("augment");
+  std::erase_if(
+      std::get<ConfigNode::Table>(augment.value),
+      [](const auto& entry) { return entry.first == "resized_crop"; });
+  data.set("augment", augment);
+  resolved.set("data", data);
+  return resolved;
+}
+
+TEST(Mixup, OfNoneAndAugmentationWithoutResizingLeaveOlderRunsTheSame) {
+  const ConfigNode plain = small_experiment("").resolved;
+  EXPECT_EQ(fingerprint_of(numbers_of(without_new_keys(plain))),
+            fingerprint_of(numbers_of(plain)));
+  for (const std::string key :
+       {"mixup = 0.2", "augment = {resized_crop = 0.5}"}) {
+    const ConfigNode changed =
+        small_experiment("data = {train = 320, test = 64, " + key + "}\n")
+            .resolved;
+    EXPECT_NE(fingerprint_of(numbers_of(without_new_keys(changed))),
+              fingerprint_of(numbers_of(changed)))
+        << key;
   }
 }
 
