@@ -9,8 +9,8 @@ readonly BUILD_PACKAGES=(
 readonly PICTURE_PACKAGES=(gnuplot-nox)
 readonly CHECK_PACKAGES=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
-# Tests start these where they are.
-readonly TEST_PACKAGES=(openmpi-bin slurm-wlm iproute2)
+# Tests start and read these where they are.
+readonly TEST_PACKAGES=(openmpi-bin slurm-wlm iproute2 tango-icon-theme)
 
 # missing_packages PACKAGE...: prints those that are not installed.
 missing_packages() {

@@ -246,4 +246,19 @@ TEST_F(ImageFolder, OfTinyImagenetHasTheLabelsOfItsAnnotations) {
               HasSubstr("val_annotations.txt:1: expected"));
 }
 
+TEST(TangoIcons, AreAnImageFolderOfTenClasses) {
+  const std::string folder = "/usr/share/icons/Tango/32x32";
+  if (!std::filesystem::is_directory(folder))
+    GTEST_SKIP() << "the package tango-icon-theme is not installed";
+  const ConfigNode config = parse_toml(
+      "size = 32\ntest = 0.25\nfolder = \"" + folder + "\"", "test.toml");
+  Fields fields(&config, "data");
+  const DataSet data = configure_image_folder(fields)("");
+  EXPECT_EQ(data.sample.classes, 10);
+  EXPECT_GT(data.train.size(), 2 * data.test.size());
+  const Batch all = all_of(data.test);
+  EXPECT_EQ(all.labels.max().item<std::int64_t>(), 9);
+  EXPECT_GT(all.inputs.std().item<double>(), 0.5);
+}
+
 }  // namespace sluice::image_folder_test

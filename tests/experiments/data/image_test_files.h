@@ -57,7 +57,8 @@ inline Bytes png_of(std::uint32_t height, std::uint32_t width, PngKind kind,
   }
   uLongf size = ::compressBound(static_cast<uLong>(rows.size()));
   Bytes packed(size);
-  ::compress(packed.data(), &size, rows.data(), static_cast<uLong>(rows.size()));
+  ::compress(packed.data(), &size, rows.data(),
+             static_cast<uLong>(rows.size()));
   packed.resize(size);
   Bytes png = {0x89, 'P', 'N', 'G', 0x0d, 0x0a, 0x1a, 0x0a};
   Bytes header;
