@@ -117,7 +117,12 @@ void SeatLog::evaluated(const Action& action, const Evaluation& test,
     evaluation.training_loss = training->loss();
     evaluation.training_accuracy = accuracy_of(*training);
   }
-  write(evaluation);
+  Record record(evaluation);
+  if (!test.has_accuracy())
+    std::erase_if(record.values, [](const auto& figure) {
+      return figure.first == "accuracy";
+    });
+  write(record);
 }
 
 void SeatLog::status(const Action& action, double waiting, const Link& below,
