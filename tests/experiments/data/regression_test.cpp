@@ -15,11 +15,14 @@
 #include "lib/metrics/accuracy_text.h"
 #include "lib/metrics/record.h"
 #include "tests/experiments/data/packed_test_files.h"
+#include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::regression_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr std::int64_t kInputs = 6;
 
@@ -137,6 +140,23 @@ TEST_F(Regression, TrainsBlocksByLocalLossesAndSyntheticGradients) {
         at::equal(before.at(0).second, training.weights().at(0).second))
         << boundary << ": the first block has not learned";
   }
+}
+
+TEST_F(Regression, HasTheSameBitsOnEveryEngineAndIsReported) {
+  const std::string text = config(
+      "threads = 1\nblocks = 2\nboundary = {policy = \"local_loss\", "
+      "head = {name = \"linear\"}}\n" +
+      kSquared);
+  const std::string file = write("a.toml", Bytes(text.begin(), text.end()));
+  const Outcome verified = sluice("verify " + file + " --turns 4");
+  EXPECT_EQ(verified.status, 0) << verified.text;
+  const Outcome run = sluice("run " + file + " --dir " + path("runs/a"));
+  EXPECT_EQ(run.status, 0) << run.text;
+  EXPECT_THAT(run.text,
+              AllOf(HasSubstr("test loss"), Not(HasSubstr("accuracy")),
+                    Not(HasSubstr("nan %"))));
+  const Outcome report = sluice("report " + path("runs"));
+  EXPECT_EQ(report.status, 0) << report.text;
 }
 
 TEST_F(Regression, RefusesWhatIsOfClasses) {
