@@ -21,7 +21,6 @@ namespace sluice::tokens_test {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-using Positions = std::vector<std::int64_t>;
 
 class Tokens : public DataFolder {
  protected:
