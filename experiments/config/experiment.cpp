@@ -15,9 +15,11 @@
 #include "experiments/config/free_schedule_rules.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
+#include "experiments/config/target_rules.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/label_noise.h"
 #include "experiments/data/limits.h"
+#include "experiments/data/mixup.h"
 #include "experiments/data/sample_order.h"
 #include "experiments/data/training_part.h"
 #include "lib/base/by_block.h"
@@ -68,13 +70,15 @@ void read_data(Fields& top, const std::string& data_root,
                 .max = 1024});
     LabelNoise noise;
     noise.describe(fields);
+    Mixup mixup;
+    mixup.describe(fields);
     TrainingPart part;
     part.describe(fields);
     // The training part is one of what is trained on.
     const DataSet trained = with_limits(with_label_noise(make(root), noise),
                                         {.train = experiment.limit.train});
     experiment.data = std::make_shared<const DataSet>(
-        with_limits(with_training_part(trained, part),
+        with_limits(with_training_part(with_mixup(trained, mixup), part),
                     {.evaluation = experiment.limit.evaluation}));
   });
 }
@@ -653,12 +657,13 @@ int layer_of_cut(const ConfigNode& cut) {
 
 /// What a config says beside data and model. Returns its timetable.
 Timetable read_rest(Fields& top, Experiment& experiment) {
+  std::string loss = "cross_entropy";
   top.section("loss", "at the last block, and of heads that classify",
               [&](Fields& fields) {
-                std::string name = "cross_entropy";
                 experiment.loss =
-                    choose(fields, "name", losses(), name, "loss").make(fields);
+                    choose(fields, "name", losses(), loss, "loss").make(fields);
               });
+  check_targets(experiment, loss, top);
   experiment.ranges = partition(experiment.cut, experiment.model);
   const int recut_in = layer_of_cut(experiment.cut);
   experiment.phases.emplace_back();
@@ -919,6 +924,7 @@ Experiment read_experiment(const ConfigNode& written,
   experiment.length.switches = switches_of(
       timetable, [&](double epochs) { return turns_until(epochs, experiment); },
       experiment.length.evaluate_every, top);
+  check_switches(experiment, top);
   make_plans(top, experiment);
   experiment.costs = costs_of(
       experiment.virtual_time, experiment.model, experiment.ranges,

@@ -74,7 +74,7 @@ struct Evaluation {
   std::int64_t turn = 0;
   double epoch = kNone;
   double loss = kNone;
-  double accuracy = kNone;
+  double accuracy = kNone;  ///< not written where the targets are numbers
   Figure validation_loss = {};
   Figure validation_accuracy = {};
   Figure training_loss = {};

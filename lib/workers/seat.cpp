@@ -359,7 +359,7 @@ void Seat::apply(const Action& action, const Asked& asked,
   log_.applied(action, in_batches, replicas_.late_by(in_updates),
                {.loss = signal.loss,
                 .correct = correct,
-                .labels = flight.labels.numel(),
+                .labels = predictions_in(flight.labels),
                 .share = share_of(action),
                 .figures = signal.figures});
   watched_.applied(action, parameters);
