@@ -14,6 +14,7 @@
 #include "experiments/config/free_schedule_rules.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
+#include "experiments/config/plugin_keys.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/label_noise.h"
 #include "experiments/data/sample_order.h"
@@ -747,6 +748,7 @@ Experiment read_experiment(const ConfigNode& config,
                            const std::string& data_root) {
   Experiment experiment;
   Fields top(&config, "");
+  const ConfigNode plugins = read_plugins(top);
   experiment.describe(top);
   add_policies(experiment);
   read_data(top, data_root, experiment);
@@ -758,6 +760,7 @@ Experiment read_experiment(const ConfigNode& config,
       timetable, [&](double epochs) { return turns_until(epochs, experiment); },
       experiment.length.evaluate_every, top);
   make_plans(top, experiment);
+  if (plugins.value.index() != 0) experiment.resolved.set("plugins", plugins);
   experiment.costs = costs_of(
       experiment.virtual_time, experiment.model, experiment.ranges,
       experiment.codecs, experiment.batch_size / experiment.micro_batches.count,

@@ -91,6 +91,22 @@ ConfigNode numbers_of_data(const ConfigNode& data) {
   return numbers;
 }
 
+/// Of a plug-in its bytes count, wherever it lies: its hash, by the name of its
+/// file.
+ConfigNode numbers_of_plugins(const ConfigNode& plugins) {
+  ConfigNode numbers = {.value = ConfigNode::Table{}};
+  const auto* list = std::get_if<ConfigNode::Array>(&plugins.value);
+  if (list == nullptr) return numbers;
+  for (const ConfigNode& plugin : *list) {
+    const ConfigNode* path = plugin.find("path");
+    const ConfigNode* hash = plugin.find("sha256");
+    if (path == nullptr || hash == nullptr) continue;
+    const auto* text = std::get_if<std::string>(&path->value);
+    if (text != nullptr) numbers.set(text->substr(text->rfind('/') + 1), *hash);
+  }
+  return numbers;
+}
+
 /// Whether the model has a dropout; the heads have none but those of layers
 /// that are the model's.
 bool draws_masks(const ConfigNode& resolved) {
@@ -135,6 +151,8 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
   }
   if (const ConfigNode* data = numbers.find("data"))
     numbers.set("data", numbers_of_data(*data));
+  if (const ConfigNode* plugins = numbers.find("plugins"))
+    numbers.set("plugins", numbers_of_plugins(*plugins));
   return numbers;
 }
 

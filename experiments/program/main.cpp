@@ -7,8 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "experiments/config/plugin_keys.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/data_commands.h"
+#include "experiments/program/new_plugin.h"
 #include "experiments/runs/divergence.h"
 #include "experiments/runs/provenance.h"
 #include "experiments/runs/stop_signals.h"
@@ -31,10 +33,20 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kMisused = 2;
 
+void add_plugin_option(CLI::App& command, std::vector<std::string>& plugins) {
+  command
+      .add_option("--plugin", plugins,
+                  "a shared library with parts of one's own, beside the "
+                  "config's `plugins`; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 void add_config(CLI::App& command, sluice::ConfigArguments& arguments) {
   command.add_option("config", arguments.config, "a TOML file")->required();
   command.add_option("overrides", arguments.overrides,
                      "key=value, as in optimizer.lr=0.05");
+  add_plugin_option(command, arguments.plugins);
 }
 
 std::string joined_command(int argc, char** argv) {
@@ -75,6 +87,7 @@ void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
   command->add_option("--inject", arguments.faults,
                       "faults to inject, as in 'kill block 2 @ turn 50'; "
                       "see sluice help inject");
+  add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { status = sluice::run_command(arguments); });
 }
 
@@ -142,6 +155,7 @@ void define_sweep(CLI::App& app, sluice::SweepArguments& arguments,
                     "another config");
   command->add_flag("--dry-run", arguments.dry_run,
                     "print the plan and what is done; start nothing");
+  add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { status = sluice::sweep_command(arguments); });
 }
 
@@ -199,6 +213,7 @@ void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
                       "with these and their labels, as a safetensors file");
   command->add_option("--samples", arguments.samples, "how many of them")
       ->check(CLI::PositiveNumber);
+  add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { sluice::eval_command(arguments); });
 }
 
@@ -219,6 +234,7 @@ void define_export(CLI::App& app, sluice::ExportArguments& arguments) {
   command->add_option("--out", arguments.file,
                       "the file; default: model.safetensors in the run's "
                       "folder");
+  add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { sluice::export_command(arguments); });
 }
 
@@ -401,7 +417,8 @@ void define_report(CLI::App& app, sluice::ReportArguments& arguments) {
   command->callback([&] { sluice::report_command(arguments); });
 }
 
-void define_list(CLI::App& app, sluice::ListArguments& arguments) {
+void define_list(CLI::App& app, sluice::ListArguments& arguments,
+                 std::vector<std::string>& plugins) {
   CLI::App* command = app.add_subcommand(
       "list",
       "List the methods, models, data sets, ... that a config can name");
@@ -412,7 +429,11 @@ void define_list(CLI::App& app, sluice::ListArguments& arguments) {
                          "optimizers", "corrections", "codecs", "replicas"}));
   command->add_option("name", arguments.name,
                       "a method, to be described on a page of its own");
-  command->callback([&] { sluice::list_command(arguments); });
+  add_plugin_option(*command, plugins);
+  command->callback([&] {
+    sluice::load_plugins(plugins);
+    sluice::list_command(arguments);
+  });
 }
 
 void define_data_order(CLI::App& data, sluice::DataOrderArguments& arguments) {
@@ -464,14 +485,17 @@ void define_data_fetch(CLI::App& data, sluice::DataFetchArguments& arguments) {
   command->callback([&] { sluice::data_fetch_command(arguments); });
 }
 
-void define_help(CLI::App& app) {
+void define_help(CLI::App& app, std::vector<std::string>& plugins) {
   CLI::App* command = app.add_subcommand(
       "help", "Explain config keys, sweeps, predictions and faults");
   command->require_subcommand(0, 1);
   command->callback([command] {
     if (command->get_subcommands().empty()) fmt::print("{}", command->help());
   });
-  command->add_subcommand("config", "every key of a config")->callback([] {
+  CLI::App* config = command->add_subcommand("config", "every key of a config");
+  add_plugin_option(*config, plugins);
+  config->callback([&] {
+    sluice::load_plugins(plugins);
     sluice::help_config_command();
   });
   command
@@ -483,6 +507,22 @@ void define_help(CLI::App& app) {
       ->callback([] { sluice::help_plan_command(); });
   command->add_subcommand("inject", "every fault of run --inject")
       ->callback([] { sluice::help_inject_command(); });
+}
+
+void define_new(CLI::App& app, std::string& name) {
+  CLI::App* command =
+      app.add_subcommand("new", "Write the beginning of something of your own");
+  command->require_subcommand(1);
+  CLI::App* plugin = command->add_subcommand(
+      "plugin",
+      "Write a folder with a plug-in that builds: a head, a data set, a test\n"
+      "and a config. See docs/plugins.md.");
+  plugin
+      ->add_option("name", name,
+                   "of the folder, the library and what it adds: a to z, 0 to "
+                   "9 and _")
+      ->required();
+  plugin->callback([&] { sluice::new_plugin_command(name); });
 }
 
 /// The hidden subcommand that the launcher starts for each block.
@@ -542,6 +582,8 @@ int main(int argc, char** argv) {
   sluice::DataOrderArguments data_order;
   sluice::DataFetchArguments data_fetch;
   sluice::WorkerArguments worker;
+  std::vector<std::string> plugins;
+  std::string new_plugin;
   int status = 0;
   run.command = sweep.command = checkpoint.command = joined_command(argc, argv);
   define_run(app, run, status);
@@ -557,13 +599,14 @@ int main(int argc, char** argv) {
   define_replay(app, replayed, status);
   define_watch(app, watched, once);
   define_report(app, report);
-  define_list(app, list);
+  define_list(app, list, plugins);
   CLI::App* data = app.add_subcommand(
       "data", "Download data sets, and print the order of samples");
   data->require_subcommand(1);
   define_data_order(*data, data_order);
   define_data_fetch(*data, data_fetch);
-  define_help(app);
+  define_help(app, plugins);
+  define_new(app, new_plugin);
   define_worker(app, worker, status);
   try {
     app.parse(argc, argv);

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/base/added_rows.h"
+
 namespace sluice {
 
 ReplicaKind all_reduce(Fields& fields);
@@ -35,7 +37,7 @@ constexpr ReplicaPolicyRow kRows[] = {
 }  // namespace
 
 std::span<const ReplicaPolicyRow> replica_policies() {
-  return kRows;
+  return with_added<MakeReplicas>(kRows);
 }
 
 }  // namespace sluice

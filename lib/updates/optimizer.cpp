@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/base/added_rows.h"
 #include "lib/base/error.h"
 #include "lib/base/plug_in.h"
 #include "lib/updates/corrections.h"
@@ -31,7 +32,7 @@ std::span<const OptimizerRow> optimizers() {
       {"rmsprop", "rates by a mean of squared gradients", read_rmsprop},
       {"sgd", "with momentum, Nesterov, weight decay", read_sgd},
   };
-  return kRows;
+  return with_added<ReadOptimizer>(kRows);
 }
 
 void MovedWeights::copy() const {
