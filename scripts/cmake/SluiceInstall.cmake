@@ -1,5 +1,6 @@
 # `cmake --install` and find_package(Sluice): the program, the libraries with
-# their headers, and the imported target sluice::sluice, which is all of them.
+# their headers, and the imported targets sluice::sluice, which is all of them,
+# and sluice::plugin, the headers alone, for plug-ins.
 
 include(CMakePackageConfigHelpers)
 set(_package "${CMAKE_INSTALL_LIBDIR}/cmake/Sluice")
