@@ -55,6 +55,9 @@ void Plugin::head(const HeadRow& row) {
 void Plugin::model(const ModelRow& row) {
   collect("model", models, row, row.make != nullptr);
 }
+void Plugin::layer(const LayerRow& row) {
+  collect("layer", layer_types, row, row.make.configure != nullptr);
+}
 void Plugin::loss(const LossRow& row) {
   collect("loss", losses, row, row.make != nullptr);
 }

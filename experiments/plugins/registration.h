@@ -16,6 +16,7 @@
 #include "lib/updates/corrections.h"
 #include "lib/updates/optimizer.h"
 #include "lib/weights/weight_view.h"
+#include "modules/layer_types.h"
 #include "modules/models.h"
 
 namespace sluice {
@@ -30,6 +31,8 @@ class Plugin {
  public:
   void head(const HeadRow& row);
   void model(const ModelRow& row);
+  /// A type of layer: [[model.layer]] of the model `layers` names it.
+  void layer(const LayerRow& row);
   void loss(const LossRow& row);
   void data_set(const DataSetRow& row);
   void optimizer(const OptimizerRow& row);
