@@ -73,6 +73,10 @@ void Plugin::correction(const CorrectionRow& row) {
 void Plugin::policy(const PolicyRow& row) {
   collect("policy", policies, row, row.make.configure != nullptr);
 }
+void Plugin::predictor(const PredictorRow& row) {
+  collect("predictor", predictors, row,
+          row.make.synthesizer != nullptr || row.make.input_model != nullptr);
+}
 void Plugin::weight_view(const WeightViewRow& row) {
   collect("weight view", weight_views, row, row.make.make != nullptr);
 }

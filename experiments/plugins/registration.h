@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "auxiliary_heads/predictors/predictors.h"
 #include "experiments/data/data_set.h"
 #include "lib/blocks/loss.h"
 #include "lib/boundaries/boundary.h"
@@ -40,6 +41,9 @@ class Plugin {
   void correction(const CorrectionRow& row);
   /// A policy of boundaries. Its page may be nullptr.
   void policy(const PolicyRow& row);
+  /// A synthesizer, an input model, or both: boundary.synthesizer.name and
+  /// boundary.unlock.name name it.
+  void predictor(const PredictorRow& row);
   void weight_view(const WeightViewRow& row);
   void replica_policy(const ReplicaPolicyRow& row);
   void codec(const CodecRow& row);

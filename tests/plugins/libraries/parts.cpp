@@ -16,11 +16,28 @@ Row<Make> copy_of(std::span<const Row<Make>> rows, const char* name) {
   return row;
 }
 
+/// A layer without weights: its input times a number.
+AddLayer times_number(Fields& options) {
+  double by = 1;
+  options.key("by", by, {.text = "what a scale multiplies by"});
+  return [by](ModelBuilder& builder, std::string_view /*where*/) {
+    builder.own({.name = "scale",
+                 .output = [](const SampleShape& input) { return input; },
+                 .flops = [](const SampleShape&) { return 1.0; },
+                 .add =
+                     [by](Chain& chain, const SampleShape&) {
+                       chain.add([by](const at::Tensor& x) { return x * by; });
+                     }});
+  };
+}
+
 }  // namespace
 
 SLUICE_PLUGIN(plugin) {
   plugin.head(copy_of(heads(), "linear"));
   plugin.model(copy_of(models(), "mlp"));
+  plugin.layer(copy_of(layer_types(), "linear"));
+  plugin.layer({"parts_scale", "times a number", {times_number, kTakesFlat}});
   plugin.loss(copy_of(losses(), "cross_entropy"));
   plugin.data_set(copy_of(data_sets(), "drawn_digits"));
   plugin.optimizer(copy_of(optimizers(), "sgd"));
@@ -29,6 +46,7 @@ SLUICE_PLUGIN(plugin) {
   PolicyRow delayed = copy_of(policies(), "delayed_gradient");
   delayed.make.page = nullptr;
   plugin.policy(delayed);
+  plugin.predictor(copy_of(predictors(), "layers"));
   plugin.weight_view(copy_of(weight_views(), "stash"));
   plugin.replica_policy(copy_of(replica_policies(), "all_reduce"));
   plugin.codec(copy_of(codecs(), "fp16"));
