@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -25,7 +26,7 @@ struct TemplateFile {
   std::string_view text;
 };
 
-constexpr std::string_view kCMakeLists =
+constexpr std::string_view kPluginLists =
     R"PLUGIN(cmake_minimum_required(VERSION 3.25)
 project(@NAME@ LANGUAGES CXX)
 if(NOT CMAKE_BUILD_TYPE)
@@ -49,7 +50,7 @@ add_test(NAME @NAME@ COMMAND @NAME@_test)
 )PLUGIN";
 
 /// That of docs/plugins.md and tests/plugins.
-constexpr std::string_view kSource =
+constexpr std::string_view kPluginSource =
     R"PLUGIN(// A plug-in for Sluice: a data set and a head.
 #include <torch/nn/modules/linear.h>
 
@@ -118,7 +119,7 @@ SLUICE_PLUGIN(plugin) {
 }
 )PLUGIN";
 
-constexpr std::string_view kTest = R"PLUGIN(#include <vector>
+constexpr std::string_view kPluginTest = R"PLUGIN(#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -164,7 +165,7 @@ TEST_F(@Name@, TheHeadSendsAGradientToTheFeatures) {
 }  // namespace
 )PLUGIN";
 
-constexpr std::string_view kConfig =
+constexpr std::string_view kPluginConfig =
     R"PLUGIN(# sluice run @NAME@.toml, once the plug-in is built: two blocks, of which the
 # lower one learns from the plug-in's head.
 plugins = ["build/lib@NAME@.so"]
@@ -190,10 +191,10 @@ momentum = 0.9
 )PLUGIN";
 
 constexpr std::array kTemplateFiles = {
-    TemplateFile{"CMakeLists.txt", kCMakeLists},
-    TemplateFile{"@NAME@.cpp", kSource},
-    TemplateFile{"@NAME@_test.cpp", kTest},
-    TemplateFile{"@NAME@.toml", kConfig},
+    TemplateFile{"CMakeLists.txt", kPluginLists},
+    TemplateFile{"@NAME@.cpp", kPluginSource},
+    TemplateFile{"@NAME@_test.cpp", kPluginTest},
+    TemplateFile{"@NAME@.toml", kPluginConfig},
 };
 
 std::string replaced(std::string text, std::string_view placeholder,
@@ -223,6 +224,13 @@ void check_plugin_name(const std::string& name) {
         "'{}' is no name for a plug-in: it begins with a letter, and has a to "
         "z, 0 to 9 and _",
         name);
+  for (const std::string_view target :
+       {"all", "clean", "edit_cache", "help", "install", "package",
+        "rebuild_cache", "test"})
+    if (name == target)
+      throw UserError(
+          "'{}' is no name for a plug-in: CMake has a target of that name",
+          name);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ TEST_F(NewPlugin, OverwritesNothing) {
 }
 
 TEST_F(NewPlugin, HasANameThatCanBeOne) {
-  for (const char* name : {"../up", "2nd", "Mine", "a-b"})
+  for (const char* name : {"../up", "2nd", "Mine", "a-b", "test"})
     expect_refusal(fmt::format("new plugin {}", name), "is no name");
 }
 
