@@ -67,6 +67,9 @@ void Plugin::data_set(const DataSetRow& row) {
 void Plugin::optimizer(const OptimizerRow& row) {
   collect("optimizer", optimizers, row, row.make != nullptr);
 }
+void Plugin::transform(const ChosenTransformRow& row) {
+  collect("transform", chosen_transforms, row, row.make.read != nullptr);
+}
 void Plugin::correction(const CorrectionRow& row) {
   collect("correction", corrections, row, row.make != nullptr);
 }

@@ -14,8 +14,10 @@
 #include "lib/boundaries/head.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/schedules/rows.h"
+#include "lib/updates/chosen_transforms.h"
 #include "lib/updates/corrections.h"
 #include "lib/updates/optimizer.h"
+#include "lib/updates/transform.h"
 #include "lib/weights/weight_view.h"
 #include "modules/layer_types.h"
 #include "modules/models.h"
@@ -37,7 +39,10 @@ class Plugin {
   void loss(const LossRow& row);
   void data_set(const DataSetRow& row);
   void optimizer(const OptimizerRow& row);
-  /// A link of the update before the optimizer: optimizer.correction names it.
+  /// A link of the update before the optimizer: [[optimizer.transform]] names
+  /// it.
+  void transform(const ChosenTransformRow& row);
+  /// A link that knows the staleness; one at most: optimizer.correction.
   void correction(const CorrectionRow& row);
   /// A policy of boundaries. Its page may be nullptr.
   void policy(const PolicyRow& row);

@@ -5,6 +5,7 @@
 #include "lib/base/added_rows.h"
 #include "lib/base/error.h"
 #include "lib/base/plug_in.h"
+#include "lib/updates/chosen_transforms.h"
 #include "lib/updates/corrections.h"
 #include "lib/updates/transform.h"
 
@@ -108,6 +109,7 @@ void OptimizerOptions::describe(Fields& fields) {
                       "model, which needs backprop at every boundary"});
   });
   describe_correction(fields, *this);
+  describe_transforms(fields, *this);
   fields.key("average", average,
              {.text = "decay of an exponential moving average of the weights "
                       "over their updates: evaluations, checkpoints and "

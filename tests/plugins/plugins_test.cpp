@@ -237,6 +237,21 @@ TEST_F(PluginParts, AreLayersOfAList) {
       "");
 }
 
+TEST_F(PluginParts, AreTransformsInTheirOrder) {
+  const auto trained = [&](double rate, const std::string& transforms) {
+    return weights(
+        fmt::format("model = {{hidden = [8, 8]}}\noptimizer = {{lr = "
+                    "{}, transform = [{}]}}\n",
+                    rate, transforms),
+        "");
+  };
+  const NamedTensors half = trained(0.25, "");
+  const std::string halves = "{name = 'parts_factor', by = 0.5}";
+  EXPECT_EQ(difference(trained(0.5, halves), half), "");
+  EXPECT_EQ(difference(trained(1.0, halves + ", " + halves), half), "");
+  EXPECT_NE(difference(trained(0.5, ""), half), "");
+}
+
 TEST_F(PluginParts, WithoutAPageHaveATimeline) {
   const Outcome page =
       sluice("list methods parts_delayed_gradient --plugin " + parts_);

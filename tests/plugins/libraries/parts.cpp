@@ -31,6 +31,22 @@ AddLayer times_number(Fields& options) {
   };
 }
 
+/// Multiplies gradients by a number.
+struct Factor final : Transform {
+  explicit Factor(double by) : by_(by) {}
+  void apply(Tensors& gradients, UpdateInfo&) override {
+    for (at::Tensor& gradient : gradients)
+      if (gradient.defined()) gradient = gradient * by_;
+  }
+  double by_;
+};
+
+MakeCorrection factor(Fields& fields, OptimizerOptions&) {
+  double by = 1;
+  fields.key("by", by, {.text = "what gradients are multiplied by"});
+  return [by](const NamedTensors&) { return std::make_unique<Factor>(by); };
+}
+
 }  // namespace
 
 SLUICE_PLUGIN(plugin) {
@@ -41,6 +57,7 @@ SLUICE_PLUGIN(plugin) {
   plugin.loss(copy_of(losses(), "cross_entropy"));
   plugin.data_set(copy_of(data_sets(), "drawn_digits"));
   plugin.optimizer(copy_of(optimizers(), "sgd"));
+  plugin.transform({"parts_factor", "gradients times a number", {factor}});
   plugin.correction(copy_of(corrections(), "dynsgd"));
   plugin.policy(copy_of(policies(), "local_loss"));
   PolicyRow delayed = copy_of(policies(), "delayed_gradient");
