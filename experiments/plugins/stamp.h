@@ -14,8 +14,8 @@
 
 /// What program and plug-in must agree on, in one line: layouts of types and
 /// inline functions follow from it.
-#define SLUICE_PLUGIN_STAMP                                                    \
-  SLUICE_STAMP_BEGIN                                                           \
-      "Sluice " SLUICE_HEADERS ", LibTorch " TORCH_VERSION                     \
-      ", C++ ABI " SLUICE_STAMP_TEXT(__GXX_ABI_VERSION) "/" SLUICE_STAMP_TEXT( \
-          _GLIBCXX_USE_CXX11_ABI)
+#define SLUICE_PLUGIN_STAMP                                                \
+  SLUICE_STAMP_BEGIN                                                       \
+  "Sluice " SLUICE_HEADERS ", LibTorch " TORCH_VERSION                     \
+  ", C++ ABI " SLUICE_STAMP_TEXT(__GXX_ABI_VERSION) "/" SLUICE_STAMP_TEXT( \
+      _GLIBCXX_USE_CXX11_ABI)
