@@ -11,12 +11,14 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/interpolation.h"
 #include "experiments/config/free_schedule_rules.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
 #include "experiments/config/plugin_keys.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/label_noise.h"
+#include "experiments/data/limits.h"
 #include "experiments/data/sample_order.h"
 #include "experiments/data/training_part.h"
 #include "lib/base/plug_in.h"
@@ -68,8 +70,12 @@ void read_data(Fields& top, const std::string& data_root,
     noise.describe(fields);
     TrainingPart part;
     part.describe(fields);
+    // The training part is one of what is trained on.
+    const DataSet trained = with_limits(with_label_noise(make(root), noise),
+                                        {.train = experiment.limit.train});
     experiment.data = std::make_shared<const DataSet>(
-        with_training_part(with_label_noise(make(root), noise), part));
+        with_limits(with_training_part(trained, part),
+                    {.evaluation = experiment.limit.evaluation}));
   });
 }
 
@@ -108,6 +114,9 @@ void read_numbered(Fields& top, std::string_view path, std::int64_t count,
     try {
       fields.section(std::to_string(number), "",
                      [&](Fields& part) { describe_one(part, experiment); });
+    } catch (const UnknownKey& error) {
+      throw UnknownKey(written_as(error.place(), number), error.hint(),
+                       error.rest(), error.path());
     } catch (const UserError& error) {
       throw UserError("{}", written_as(error.what(), number));
     }
@@ -478,8 +487,8 @@ void check_reconnect(const Settings& settings, const Fields& top) {
 void check_schedules(const Fields& top, const Experiment& experiment) {
   for (const OptimizerOptions& options : experiment.optimizers) {
     const LearningRate& rate = options.learning_rate;
-    const bool by_epoch =
-        rate.warmup_epochs > 0 || rate.schedule == RateSchedule::step;
+    const bool by_epoch = (rate.warmup_epochs > 0 && rate.warmup_turns == 0) ||
+                          depends_on_epochs(rate.schedule);
     if (by_epoch && !top.has("turns_per_epoch"))
       top.reject("optimizer",
                  "a schedule in epochs needs `turns_per_epoch`: only your loop "
@@ -488,20 +497,21 @@ void check_schedules(const Fields& top, const Experiment& experiment) {
       top.reject("optimizer",
                  "lr_for_batch is for `sluice run`: only your loop knows how "
                  "large its batches are");
-    if (rate.schedule == RateSchedule::cosine && !top.has("turns"))
+    if (depends_on_end(rate.schedule) && !top.has("turns"))
       top.reject("optimizer",
-                 "schedule 'cosine' needs `turns`: only your loop knows when "
-                 "it ends");
+                 fmt::format("schedule '{}' needs `turns`: only your loop "
+                             "knows when it ends",
+                             name_of(rate.schedule)));
   }
 }
 
 /// What `sluice run` decides by these keys, a loop of one's own does by itself.
 constexpr const char* kLoopKeys[] = {
-    "name",     "epochs",       "batch_size", "drop_last", "evaluate_every",
-    "drain",    "checkpoint",   "early_stop", "allocator", "timetable",
-    "probe",    "barrier",      "virtual",    "schedule",  "in_flight",
-    "hashes",   "on_failure",   "restarts",   "on_nan",    "trace",
-    "forecast", "equal_builds", "pipeline",   "replicas"};
+    "name",           "epochs",   "limit",        "batch_size", "drop_last",
+    "evaluate_every", "drain",    "checkpoint",   "early_stop", "allocator",
+    "timetable",      "probe",    "barrier",      "virtual",    "schedule",
+    "in_flight",      "hashes",   "on_failure",   "restarts",   "on_nan",
+    "trace",          "forecast", "equal_builds", "pipeline",   "replicas"};
 
 void refuse_loop(const Fields& top) {
   for (const char* key : kLoopKeys)
@@ -552,7 +562,7 @@ void finish_resolved(const Fields& top, Experiment& experiment) {
     resolved.set(path, *experiment.resolved.find(path));
   resolved.set("blocks", to_config(experiment.ranges));
   resolved.set("threads", {.value = experiment.threads});
-  experiment.resolved = std::move(resolved);
+  experiment.resolved = without_references(std::move(resolved));
   std::vector<KeyDoc> manual = top.manual();
   manual.insert(manual.end(), experiment.manual.begin(),
                 experiment.manual.end());
@@ -744,8 +754,9 @@ BoundarySite site_of(const Experiment& experiment, int block) {
   return site;
 }
 
-Experiment read_experiment(const ConfigNode& config,
+Experiment read_experiment(const ConfigNode& written,
                            const std::string& data_root) {
+  const ConfigNode config = interpolated(written);
   Experiment experiment;
   Fields top(&config, "");
   const ConfigNode plugins = read_plugins(top);
@@ -772,7 +783,8 @@ Experiment read_experiment(const ConfigNode& config,
   return experiment;
 }
 
-Experiment read_network(const ConfigNode& config, const OwnNetwork& network) {
+Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
+  const ConfigNode config = interpolated(written);
   Experiment experiment;
   Fields top(&config, "");
   refuse_loop(top);

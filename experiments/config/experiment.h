@@ -64,9 +64,10 @@ struct Experiment : Settings {
   }
 };
 
-/// Reads the config and opens its data. `data_root` is where data files are
-/// looked for when the config has no data.root. Writes nothing. Throws
-/// UserError for everything that is wrong with the config.
+/// Reads the config, with what its strings refer to (files/interpolation.h),
+/// and opens its data. `data_root` is where data files are looked for when the
+/// config has no data.root. Writes nothing. Throws UserError for everything
+/// that is wrong with the config.
 Experiment read_experiment(const ConfigNode& config,
                            const std::string& data_root);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string_view>
@@ -107,6 +108,43 @@ ConfigNode numbers_of_plugins(const ConfigNode& plugins) {
   return numbers;
 }
 
+/// The table without those of its keys that are 0, as if they were not there.
+ConfigNode without_zeros(const ConfigNode& table,
+                         std::span<const std::string_view> keys) {
+  ConfigNode rest = table;
+  for (const std::string_view key : keys)
+    if (is_default(table, key, {.value = std::int64_t{0}}))
+      rest = without(rest, std::array<std::string_view, 1>{key});
+  return rest;
+}
+
+/// Of the optimizers, a table for each block: a warm-up in turns counts only
+/// where there is one.
+ConfigNode numbers_of_optimizers(const ConfigNode& optimizers) {
+  constexpr std::array<std::string_view, 1> kZeros = {"warmup_turns"};
+  ConfigNode numbers = optimizers;
+  auto* tables = std::get_if<ConfigNode::Table>(&numbers.value);
+  if (tables == nullptr) return numbers;
+  for (auto& [block, table] : *tables)
+    if (const ConfigNode* schedule = table.find("schedule"))
+      table.set("schedule", without_zeros(*schedule, kZeros));
+  return numbers;
+}
+
+/// A limit counts only where there is one.
+ConfigNode with_numbers_of_limit(const ConfigNode& numbers) {
+  constexpr std::array<std::string_view, 2> kZeros = {"train", "evaluation"};
+  const ConfigNode* limit = numbers.find("limit");
+  if (limit == nullptr) return numbers;
+  const ConfigNode rest = without_zeros(*limit, kZeros);
+  const auto* table = std::get_if<ConfigNode::Table>(&rest.value);
+  if (table != nullptr && table->empty())
+    return without(numbers, std::array<std::string_view, 1>{"limit"});
+  ConfigNode result = numbers;
+  result.set("limit", rest);
+  return result;
+}
+
 /// Whether the model has a dropout; the heads have none but those of layers
 /// that are the model's.
 bool draws_masks(const ConfigNode& resolved) {
@@ -153,7 +191,9 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
     numbers.set("data", numbers_of_data(*data));
   if (const ConfigNode* plugins = numbers.find("plugins"))
     numbers.set("plugins", numbers_of_plugins(*plugins));
-  return numbers;
+  if (const ConfigNode* optimizers = numbers.find("optimizer"))
+    numbers.set("optimizer", numbers_of_optimizers(*optimizers));
+  return with_numbers_of_limit(numbers);
 }
 
 std::string fingerprint_of(const ConfigNode& numbers) {

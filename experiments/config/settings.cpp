@@ -202,6 +202,8 @@ void Settings::describe(Fields& fields) {
               .unit = "batches",
               .min = 0,
               .max = 1e12});
+  fields.section("limit", "samples that are used at most, for trials",
+                 [&](Fields& part) { limit.describe(part); });
   fields.key("batch_size", batch_size,
              {.text = "size of every batch but an epoch's last",
               .unit = "samples",

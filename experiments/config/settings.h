@@ -5,6 +5,7 @@
 
 #include "experiments/config/keep_options.h"
 #include "experiments/config/virtual_time.h"
+#include "experiments/data/limits.h"
 #include "lib/base/config.h"
 #include "lib/engines/coordinator.h"
 #include "lib/replicas/replica_policy.h"
@@ -67,6 +68,7 @@ struct Settings : SeatOptions {
   bool cuda_ipc = true;    ///< where it can be had
   double epochs = 5;
   std::int64_t turns = 0;  ///< above 0 it replaces `epochs`
+  DataLimits limit = {};
   std::int64_t batch_size = 64;
   bool drop_last = false;
   double evaluate_every = 1;  ///< epochs

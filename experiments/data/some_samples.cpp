@@ -52,4 +52,11 @@ Split some_of(const Split& split, std::vector<std::int64_t> indices) {
           }};
 }
 
+std::vector<std::int64_t> spread_over(std::int64_t size, std::int64_t count) {
+  std::vector<std::int64_t> indices;
+  indices.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) indices.push_back(i * size / count);
+  return indices;
+}
+
 }  // namespace sluice

@@ -11,4 +11,8 @@ namespace sluice {
 /// random changes and position.
 Split some_of(const Split& split, std::vector<std::int64_t> indices);
 
+/// `count` indices of a split of `size` samples, ascending, at equal distances
+/// as far as can be. 0 <= count <= size.
+std::vector<std::int64_t> spread_over(std::int64_t size, std::int64_t count);
+
 }  // namespace sluice

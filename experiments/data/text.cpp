@@ -213,8 +213,8 @@ MakeDataSet configure_text(Fields& fields) {
   std::string file;
   TextOptions options;
   fields.key("file", file, {.text = "the text, below data.root or absolute"});
-  if (file.empty()) fields.reject("file", "names no file; give a text file");
   options.describe(fields);
+  if (file.empty()) fields.reject("file", "names no file; give a text file");
   return [file, options](const std::string& root) {
     return open_text(find_data_file(root, "", file), options);
   };

@@ -1,8 +1,5 @@
 #include "experiments/data/training_part.h"
 
-#include <utility>
-#include <vector>
-
 #include "experiments/data/some_samples.h"
 #include "lib/base/error.h"
 
@@ -27,10 +24,7 @@ DataSet with_training_part(DataSet data, const TrainingPart& part) {
         "data.evaluate_training = {}, but {} samples are trained on: give no "
         "more than these",
         part.samples, size);
-  std::vector<std::int64_t> indices;
-  for (std::int64_t i = 0; i < part.samples; ++i)
-    indices.push_back(i * size / part.samples);
-  data.training_part = some_of(data.train, std::move(indices));
+  data.training_part = some_of(data.train, spread_over(size, part.samples));
   return data;
 }
 

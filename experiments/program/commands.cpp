@@ -9,21 +9,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "auxiliary_heads/heads.h"
 #include "experiments/card/run_card.h"
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/extends.h"
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/left_out.h"
-#include "experiments/config/manual.h"
 #include "experiments/config/plugin_keys.h"
-#include "experiments/config/presets.h"
-#include "experiments/config/timetable.h"
-#include "experiments/data/data_sets.h"
-#include "experiments/program/method_page.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/evaluation.h"
-#include "experiments/runs/faults/injection.h"
 #include "experiments/runs/ranks.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/restarts.h"
@@ -35,11 +28,7 @@
 #include "experiments/sweep/run_sweep.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
-#include "lib/boundaries/codecs/codec.h"
 #include "lib/checkpoints/safetensors.h"
-#include "lib/updates/corrections.h"
-#include "lib/updates/optimizer.h"
-#include "modules/models.h"
 #include "transport/links/hello.h"
 
 namespace sluice {
@@ -220,42 +209,6 @@ void print_best(const RunResult& result) {
              split, best.turn, best.loss, accuracy_text(best), chosen);
 }
 
-std::vector<KeyDoc> keys_of(const PolicyRow& policy) {
-  Fields fields(nullptr, "boundary");
-  try {
-    policy.make.configure(fields, plug_ins());
-  } catch (const UserError&) {
-    // It can't do without some of the keys that it has described by now.
-  }
-  return fields.manual();
-}
-
-std::vector<KeyDoc> keys_of(const OptimizerRow& row) {
-  Fields fields(nullptr, "optimizer");
-  OptimizerOptions options;
-  row.make(fields, options);
-  return fields.manual();
-}
-
-std::vector<KeyDoc> keys_of(const CorrectionRow& row) {
-  Fields fields(nullptr, "optimizer.correction");
-  OptimizerOptions with_velocity{.momentum = 0.9};
-  row.make(fields, with_velocity);
-  return fields.manual();
-}
-
-std::vector<KeyDoc> keys_of(const ReplicaPolicyRow& row) {
-  Fields fields(nullptr, "replicas");
-  row.make(fields);
-  return fields.manual();
-}
-
-template <class Make>
-void print_rows(std::span<const Row<Make>> rows) {
-  for (const Row<Make>& row : rows)
-    fmt::print("  {:<20}{}\n", row.name, row.summary);
-}
-
 int run_card_command(const RunArguments& arguments, StopSignals& signals) {
   std::vector<std::string> overrides = arguments.config.overrides;
   if (!arguments.config.plugins.empty())
@@ -318,11 +271,12 @@ int run_one(const RunArguments& arguments, const std::optional<Rank>& rank,
 
 }  // namespace
 
-int run_command(const RunArguments& arguments) {
+int run_command(const RunArguments& given) {
   StopSignals signals;  // before LibTorch has threads
-  const bool resume = !arguments.resume.empty();
-  if (!resume && arguments.config.config.empty())
+  const bool resume = !given.resume.empty();
+  if (!resume && given.config.config.empty())
     throw UserError("run wants a config, or --resume and a run's folder");
+  const RunArguments arguments = given.fast_dev_run ? shortened(given) : given;
   if (!resume && is_card(arguments.config.config)) {
     if (!arguments.faults.empty())
       throw UserError("--inject is for a run; {} is a card of runs",
@@ -435,71 +389,6 @@ void eval_command(const EvalArguments& arguments) {
   if (arguments.logits.empty()) return;
   write_safetensors(arguments.logits, first_logits(experiment, found.weights,
                                                    split, arguments.samples));
-}
-
-void list_methods() {
-  print_rows(policies());
-  fmt::print(
-      "\nPublished names for choices of keys, which are on the page of each "
-      "(sluice list methods NAME):\n");
-  print_rows(presets());
-}
-
-void list_command(const ListArguments& arguments) {
-  const std::string& kind = arguments.kind;
-  if (!arguments.name.empty()) {
-    if (kind != "methods")
-      throw UserError("only methods have a page: sluice list methods NAME");
-    fmt::print("{}", method_page(arguments.name));
-    return;
-  }
-  if (kind == "methods") return list_methods();
-  if (kind == "heads") return print_rows(heads());
-  if (kind == "models") return print_rows(models());
-  if (kind == "datasets") return print_rows(data_sets());
-  if (kind == "codecs") return print_rows(codecs());
-  if (kind == "losses") return print_rows(losses());
-  if (kind == "optimizers") return print_rows(optimizers());
-  if (kind == "corrections") return print_rows(corrections());
-  if (kind == "replicas") return print_rows(replica_policies());
-}
-
-template <class Make>
-void print_keys(std::span<const Row<Make>> rows, std::string_view choice,
-                std::string_view has, std::string_view shown) {
-  for (const Row<Make>& row : rows) {
-    const std::vector<KeyDoc> keys = keys_of(row);
-    if (keys.empty() || row.name == shown) continue;
-    fmt::print("\nWith {} = \"{}\" {}\n{}", choice, row.name, has,
-               config_manual(keys));
-  }
-}
-
-void help_config_command() {
-  fmt::print("{}", config_manual(experiment_of({}).manual));
-  print_keys(optimizers(), "name",
-             "[optimizer] has, instead of momentum and nesterov,",
-             OptimizerOptions().name);
-  print_keys(corrections(), "name", "[optimizer.correction] also has", "");
-  print_keys(policies(), "policy", "[boundary] also has", "");
-  print_keys(replica_policies(), "policy", "[replicas] also has", "");
-  fmt::print(
-      R"(
-A file lies over those that it extends, key=value over files, a sweep's cell over
-both. Where a later one changes a name, a policy or a schedule, options of the
-former choice that the new one doesn't know are dropped, and a line says which.
-Where it changes blocks, [boundary.N] and [optimizer.N] of earlier ones are left
-out when there is no N, and a line says so. [boundary.last] and [optimizer.last]
-are the last one, whatever the cut.
-)");
-}
-
-void help_sweep_command() {
-  fmt::print("{}{}", sweep::sweep_manual(), sweep::ask_tell_manual());
-}
-
-void help_inject_command() {
-  fmt::print("{}", injections_manual());
 }
 
 }  // namespace sluice

@@ -31,12 +31,21 @@ struct RunArguments {
   std::string resume;      ///< the folder of a run to continue; or empty
   std::string folder;
   bool overwrite = false;
+  bool fast_dev_run = false;      ///< see shortened()
   std::vector<std::string> only;  ///< runs of a card; empty: all
   std::string faults;             ///< to make happen; or empty
   std::string command;            ///< the whole command line
 };
 /// Returns the exit status: of a card 0 passed, 3 failed, 4 not all done.
 int run_command(const RunArguments& arguments);
+
+/// The arguments of a run that tries out everything in a few turns: it trains,
+/// evaluates once on a few samples, saves, and replaces the run of its name in
+/// runs/fast-dev-run, unless there is a --dir. The whole config has been read,
+/// phases of its timetable too, which the short run does without; overrides of
+/// the user's hold there. Throws UserError for a card, and for what else a run
+/// doesn't take.
+RunArguments shortened(const RunArguments& arguments);
 
 struct SweepArguments {
   ConfigArguments config;  ///< overrides may be axes: "a.b=c,d"
@@ -137,18 +146,14 @@ struct ReportArguments {
 void report_command(const ReportArguments& arguments);
 
 struct ListArguments {
-  /// methods, heads, models, datasets, losses, optimizers
-  std::string kind;
-  std::string name;  ///< a method to describe; empty: all in a line each
+  std::string kind;  ///< of table, or a published name; empty: the tables
+  std::string name;  ///< of a row to describe; empty: all in a line each
 };
 void list_command(const ListArguments& arguments);
 
-/// Prints the page of all config keys.
-void help_config_command();
-
-/// Print the pages of the table [sweep], and of the faults that --inject takes.
-void help_sweep_command();
-void help_inject_command();
+/// Prints what a config resolves to, as TOML that can be run: every key with
+/// its value. Without a config that of the defaults.
+void config_command(const ConfigArguments& arguments);
 
 /// Prints the help page on the predictions of plan --compare and what-if.
 void help_plan_command();

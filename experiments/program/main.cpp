@@ -2,14 +2,19 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "experiments/config/catalog.h"
 #include "experiments/config/plugin_keys.h"
 #include "experiments/program/commands.h"
+#include "experiments/program/completion.h"
 #include "experiments/program/data_commands.h"
+#include "experiments/program/help_topics.h"
 #include "experiments/program/new_plugin.h"
 #include "experiments/runs/divergence.h"
 #include "experiments/runs/provenance.h"
@@ -79,6 +84,10 @@ void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
                       "...; for a card: runs/cards/NAME");
   command->add_flag("--overwrite", arguments.overwrite,
                     "delete the run that is in the folder, and start anew");
+  command->add_flag("--fast-dev-run", arguments.fast_dev_run,
+                    "read the whole config, then only try it out: a few turns, "
+                    "one evaluation of a few samples, a checkpoint, in "
+                    "runs/fast-dev-run/NAME, which is replaced");
   command
       ->add_option("--only", arguments.only,
                    "do only this run of a card; may be repeated")
@@ -421,19 +430,30 @@ void define_list(CLI::App& app, sluice::ListArguments& arguments,
                  std::vector<std::string>& plugins) {
   CLI::App* command = app.add_subcommand(
       "list",
-      "List the methods, models, data sets, ... that a config can name");
-  command->add_option("kind", arguments.kind, "what to list")
-      ->required()
-      ->check(
-          CLI::IsMember({"methods", "heads", "models", "datasets", "losses",
-                         "optimizers", "corrections", "codecs", "replicas"}));
+      "List the methods, models, data sets, ... that a config can name, and\n"
+      "the options of each");
+  command->add_option("table", arguments.kind,
+                      "what to list, or a published name; default: the tables");
   command->add_option("name", arguments.name,
-                      "a method, to be described on a page of its own");
+                      "of a row in it, to be described with its options");
   add_plugin_option(*command, plugins);
   command->callback([&] {
     sluice::load_plugins(plugins);
     sluice::list_command(arguments);
   });
+}
+
+void define_config(CLI::App& app, sluice::ConfigArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "config",
+      "Print what a config resolves to: every key with its value, as TOML\n"
+      "that can be run");
+  command->add_option("config", arguments.config,
+                      "a TOML file; default: all defaults");
+  command->add_option("overrides", arguments.overrides,
+                      "key=value, as in optimizer.lr=0.05");
+  add_plugin_option(*command, arguments.plugins);
+  command->callback([&] { sluice::config_command(arguments); });
 }
 
 void define_data_order(CLI::App& data, sluice::DataOrderArguments& arguments) {
@@ -485,28 +505,111 @@ void define_data_fetch(CLI::App& data, sluice::DataFetchArguments& arguments) {
   command->callback([&] { sluice::data_fetch_command(arguments); });
 }
 
-void define_help(CLI::App& app, std::vector<std::string>& plugins) {
+/// Those that are not for the program itself.
+std::vector<CLI::App*> commands_of(CLI::App& app) {
+  return app.get_subcommands(
+      [](CLI::App* command) { return !command->get_group().empty(); });
+}
+
+CLI::App* find_command(CLI::App& app, const std::string& name) {
+  for (CLI::App* command : commands_of(app))
+    if (command->get_name() == name) return command;
+  return nullptr;
+}
+
+void print_topics(CLI::App& app) {
+  fmt::print(
+      "sluice help TOPIC, COMMAND or NAME explains one, of a published system\n"
+      "(sluice help pipedream) the keys that make it. Topics:\n");
+  for (const sluice::HelpTopic& topic : sluice::help_topics())
+    fmt::print("  {:<12}{}\n", topic.name, topic.summary);
+  fmt::print("\nCommands:\n");
+  for (CLI::App* command : commands_of(app)) {
+    const std::string text = command->get_description();
+    fmt::print("  {:<12}{}\n", command->get_name(),
+               text.substr(0, text.find_first_of("\n(")));
+  }
+}
+
+/// "data order": a command, and commands below it.
+bool print_command(CLI::App& app, const std::vector<std::string>& words) {
+  CLI::App* command = &app;
+  for (const std::string& word : words) {
+    command = find_command(*command, word);
+    if (command == nullptr) return false;
+  }
+  fmt::print("{}", command->help());
+  return true;
+}
+
+void help(CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty()) return print_topics(app);
+  if (words.size() == 2 && words[0] == "config") {
+    fmt::print("{}", sluice::text_about_key(words[1]));
+    return;
+  }
+  std::vector<std::string> names;
+  for (const sluice::HelpTopic& topic : sluice::help_topics()) {
+    if (words.size() == 1 && words[0] == topic.name) return topic.print();
+    names.emplace_back(topic.name);
+  }
+  if (print_command(app, words)) return;
+  for (CLI::App* command : commands_of(app))
+    names.push_back(command->get_name());
+  fmt::print("{}", sluice::text_about(fmt::format("{}", fmt::join(words, " ")),
+                                      names));
+}
+
+void define_help(CLI::App& app, std::vector<std::string>& words,
+                 std::vector<std::string>& plugins) {
   CLI::App* command = app.add_subcommand(
-      "help", "Explain config keys, sweeps, predictions and faults");
-  command->require_subcommand(0, 1);
-  command->callback([command] {
-    if (command->get_subcommands().empty()) fmt::print("{}", command->help());
-  });
-  CLI::App* config = command->add_subcommand("config", "every key of a config");
-  add_plugin_option(*config, plugins);
-  config->callback([&] {
+      "help", "Explain topics, commands, config keys and published names");
+  command->add_option("topic", words,
+                      "config, config KEY, sweep, plan, inject, a command, or "
+                      "the name of a system, method, model, ...; default: list "
+                      "them");
+  add_plugin_option(*command, plugins);
+  command->callback([&] {
     sluice::load_plugins(plugins);
-    sluice::help_config_command();
+    help(app, words);
   });
-  command
-      ->add_subcommand(
-          "sweep",
-          "the table [sweep] of a config, and the protocol of --ask-tell")
-      ->callback([] { sluice::help_sweep_command(); });
-  command->add_subcommand("plan", "what plan --compare and what-if predict")
-      ->callback([] { sluice::help_plan_command(); });
-  command->add_subcommand("inject", "every fault of run --inject")
-      ->callback([] { sluice::help_inject_command(); });
+}
+
+void define_completion(CLI::App& app, std::string& shell) {
+  CLI::App* command = app.add_subcommand(
+      "completion",
+      "Print what makes a shell complete commands, options, keys and values:\n"
+      "in bash source <(sluice completion bash)");
+  command->add_option("shell", shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->callback(
+      [&] { fmt::print("{}", sluice::completion_script(shell)); });
+}
+
+/// A command as the completion knows it.
+sluice::CommandWords words_of(CLI::App& command) {
+  sluice::CommandWords words;
+  words.name = command.get_name();
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames())
+      words.options.push_back("--" + name);
+    const std::string& name = option->get_single_name();
+    if (name == "overrides" || name == "settings") words.takes_keys = true;
+  }
+  for (CLI::App* below : commands_of(command))
+    words.commands.push_back(words_of(*below));
+  return words;
+}
+
+/// `sluice complete WORD...`, which the scripts of `sluice completion` call: a
+/// line for each way to go on with the last word. Words are taken as they are.
+int complete(CLI::App& app, int argc, char** argv) {
+  const std::vector<std::string> typed(argv + 2, argv + argc);
+  for (const std::string& way :
+       sluice::completions(words_of(app).commands, typed))
+    fmt::print("{}\n", way);
+  return 0;
 }
 
 void define_new(CLI::App& app, std::string& name) {
@@ -581,6 +684,9 @@ int main(int argc, char** argv) {
   sluice::ListArguments list;
   sluice::DataOrderArguments data_order;
   sluice::DataFetchArguments data_fetch;
+  sluice::ConfigArguments config;
+  std::vector<std::string> help_words;
+  std::string shell;
   sluice::WorkerArguments worker;
   std::vector<std::string> plugins;
   std::string new_plugin;
@@ -600,21 +706,27 @@ int main(int argc, char** argv) {
   define_watch(app, watched, once);
   define_report(app, report);
   define_list(app, list, plugins);
+  define_config(app, config);
   CLI::App* data = app.add_subcommand(
       "data", "Download data sets, and print the order of samples");
   data->require_subcommand(1);
   define_data_order(*data, data_order);
   define_data_fetch(*data, data_fetch);
-  define_help(app, plugins);
+  define_help(app, help_words, plugins);
+  define_completion(app, shell);
   define_new(app, new_plugin);
   define_worker(app, worker, status);
   try {
+    if (argc > 1 && argv[1] == std::string_view("complete"))
+      return complete(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
     return say(fmt::format("{}{}; see --help", error.what(),
                            unknown_command(app, argc, argv)),
                kMisused);
+  } catch (const sluice::UnknownKey& error) {
+    return say(sluice::with_suggestion(error), kMisused);
   } catch (const sluice::UserError& error) {
     return say(error.what(), kMisused);
   } catch (const sluice::Diverged& error) {

@@ -152,6 +152,12 @@ nlohmann::ordered_json provenance(const std::string& command,
   run["engine"] = name_of(experiment.engine);
   if (const ConfigNode* plugins = experiment.resolved.find("plugins"))
     run["plugins"] = json_of(*plugins);
+  if (experiment.data) {
+    const DataSet& data = *experiment.data;
+    run["samples"] = {{"train", data.train.size()},
+                      {"validation", data.validation.size()},
+                      {"test", data.test.size()}};
+  }
   add_commit(run);
   return run;
 }

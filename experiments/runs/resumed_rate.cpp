@@ -36,8 +36,7 @@ bool all_alike(const std::vector<double>& values) {
 }  // namespace
 
 bool RateChange::is_any() const {
-  const bool goes_elsewhere =
-      schedule == RateSchedule::cosine && turns != turns_before;
+  const bool goes_elsewhere = depends_on_end(schedule) && turns != turns_before;
   return goes_elsewhere ||
          !std::equal(before.begin(), before.end(), after.begin(),
                      [](double a, double b) { return !differ(a, b); });

@@ -166,7 +166,9 @@ KeyDoc key_doc(std::string path, std::string_view type,
           .default_value = std::move(default_value),
           .text = std::string(doc.text),
           .unit = std::string(doc.unit),
-          .limits = limits_text(doc)};
+          .limits = limits_text(doc),
+          .choices = doc.allowed.empty() ? doc.names : doc.allowed,
+          .decides = doc.decides};
 }
 
 Origin origin_of(const ConfigNode* node) {
@@ -293,9 +295,12 @@ void Fields::finish() {
     if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) continue;
     const ConfigNode& node = *table_->find(name);
     if (drops(name, node)) continue;
-    throw UserError("{}: unknown key '{}'{}; this table has{}",
-                    node.origin.text(), path_of(name), perhaps(name, asked_),
-                    asked_.empty() ? " no keys" : ": " + joined(asked_));
+    throw UnknownKey(
+        fmt::format("{}: unknown key '{}'", node.origin.text(), path_of(name)),
+        perhaps(name, asked_),
+        fmt::format("; this table has{}",
+                    asked_.empty() ? " no keys" : ": " + joined(asked_)),
+        path_of(name));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/config_node.h"
+#include "lib/base/error.h"
 
 namespace sluice {
 
@@ -63,7 +64,36 @@ struct KeyDoc {
   std::string default_value = {};  ///< as in TOML; empty for a table
   std::string text = {};
   std::string unit = {};
-  std::string limits = {};  ///< "0 to 1", "a|b", or empty
+  std::string limits = {};                ///< "0 to 1", "a|b", or empty
+  std::vector<std::string> choices = {};  ///< all values; empty: any others
+  bool decides = false;                   ///< Doc's
+
+  bool operator==(const KeyDoc&) const = default;
+};
+
+/// A key that its table doesn't have. what() is place(), hint() and rest() in
+/// one line.
+class UnknownKey : public UserError {
+ public:
+  UnknownKey(const std::string& place, const std::string& hint,
+             const std::string& rest, std::string path)
+      : UserError("{}{}{}", place, hint, rest),
+        place_(place),
+        hint_(hint),
+        rest_(rest),
+        path_(std::move(path)) {}
+
+  const std::string& place() const { return place_; }  ///< "a.toml:3: unkn..."
+  /// " (did you mean 'x'?)", or empty.
+  const std::string& hint() const { return hint_; }
+  const std::string& rest() const { return rest_; }  ///< "; this table has..."
+  const std::string& path() const { return path_; }  ///< "optimizer.lrr"
+
+ private:
+  std::string place_;
+  std::string hint_;
+  std::string rest_;
+  std::string path_;
 };
 
 /// Reads an options struct from a config table. The struct describes itself

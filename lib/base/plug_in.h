@@ -19,7 +19,8 @@ const Row<Make>& choose(Fields& fields, std::string_view key,
                         std::span<const Row<Make>> rows, std::string& name,
                         std::string_view what, bool has_options = true) {
   const std::string text = fmt::format("the {}: see `sluice list`", what);
-  fields.key(key, name, {.text = text, .decides = has_options});
+  fields.key(key, name,
+             {.text = text, .decides = has_options, .names = names_of(rows)});
   try {
     return find_row(rows, name, what);
   } catch (const UserError& error) {

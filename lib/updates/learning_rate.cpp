@@ -8,15 +8,47 @@ namespace sluice {
 namespace {
 
 Names<RateSchedule> schedules() {
-  return {{"constant", RateSchedule::constant},
-          {"step", RateSchedule::step},
-          {"cosine", RateSchedule::cosine}};
+  Names<RateSchedule> names;
+  for (const RateScheduleRow& row : rate_schedules())
+    names.push_back({std::string(row.name), row.make});
+  return names;
+}
+
+/// On the line from `from` to `to`.
+double on_line(double from, double to, double part) {
+  return from + (to - from) * part;
 }
 
 }  // namespace
 
+std::span<const RateScheduleRow> rate_schedules() {
+  static constexpr RateScheduleRow kRows[] = {
+      {"constant", "the same rate after the warm-up", RateSchedule::constant},
+      {"step", "multiplied by `factor` at each milestone", RateSchedule::step},
+      {"cosine", "half a cosine, down to final_rate at the end",
+       RateSchedule::cosine},
+      {"linear", "a straight line, down to final_rate at the end",
+       RateSchedule::linear},
+      {"exponential", "multiplied by `decay` in each epoch",
+       RateSchedule::exponential},
+      {"warmup_stable_decay", "constant, then a line down to final_rate",
+       RateSchedule::warmup_stable_decay},
+  };
+  return kRows;
+}
+
 std::string name_of(RateSchedule schedule) {
   return name_of(schedule, schedules());
+}
+
+bool depends_on_end(RateSchedule schedule) {
+  return schedule == RateSchedule::cosine || schedule == RateSchedule::linear ||
+         schedule == RateSchedule::warmup_stable_decay;
+}
+
+bool depends_on_epochs(RateSchedule schedule) {
+  return schedule == RateSchedule::step ||
+         schedule == RateSchedule::exponential;
 }
 
 void LearningRate::describe(Fields& fields) {
@@ -30,54 +62,88 @@ void LearningRate::describe(Fields& fields) {
        .unit = "samples",
        .min = 0,
        .max = 1e9});
-  fields.section("schedule", "of the learning rate, by turn", [&](Fields& s) {
-    s.key("name", schedule, schedules(),
-          {.text = "shape of the learning rate after the warm-up",
-           .decides = true});
-    s.key("warmup_epochs", warmup_epochs,
-          {.text = "epochs in which the rate rises linearly from 0",
-           .unit = "epochs",
-           .min = 0});
-    if (schedule == RateSchedule::step) {
-      s.key("milestones", milestones,
-            {.text = "epochs after which the rate is multiplied by `factor`",
-             .unit = "epochs",
-             .min = 0});
-      s.key("factor", factor,
-            {.text = "factor that multiplies the rate at each milestone",
-             .min = 0});
-    }
-    if (schedule == RateSchedule::cosine)
-      s.key("final_rate", final_rate,
-            {.text = "learning rate at the end", .min = 0});
-  });
+  fields.section("schedule", "of the learning rate, by turn",
+                 [&](Fields& own) { describe_schedule(own); });
+}
+
+void LearningRate::describe_schedule(Fields& fields) {
+  fields.key("name", schedule, schedules(),
+             {.text = "shape of the learning rate after the warm-up",
+              .decides = true});
+  fields.key("warmup_epochs", warmup_epochs,
+             {.text = "epochs in which the rate rises linearly from 0",
+              .unit = "epochs",
+              .min = 0});
+  fields.key("warmup_turns", warmup_turns,
+             {.text = "the same in turns; above 0 it replaces warmup_epochs",
+              .unit = "turns",
+              .min = 0,
+              .max = 1e12});
+  if (schedule == RateSchedule::step) {
+    fields.key("milestones", milestones,
+               {.text = "epochs after which the rate is multiplied by `factor`",
+                .unit = "epochs",
+                .min = 0});
+    fields.key("factor", factor,
+               {.text = "factor that multiplies the rate at each milestone",
+                .min = 0});
+  }
+  if (schedule == RateSchedule::exponential)
+    fields.key("decay", decay,
+               {.text = "factor that multiplies the rate in each epoch after "
+                        "the warm-up, turn by turn: in half an epoch its root",
+                .min = 0,
+                .max = 1});
+  if (schedule == RateSchedule::warmup_stable_decay)
+    fields.key("cooldown", cooldown,
+               {.text = "share of the run's turns, at its end, in which the "
+                        "rate falls in a line to final_rate",
+                .min = 0,
+                .max = 1});
+  if (depends_on_end(schedule))
+    fields.key("final_rate", final_rate,
+               {.text = "learning rate at the end", .min = 0});
 }
 
 void LearningRate::scale_to(std::int64_t batch) {
   if (for_batch == 0) return;
-  const double factor =
+  const double scale =
       static_cast<double>(batch) / static_cast<double>(for_batch);
-  base *= factor;
-  final_rate *= factor;
+  base *= scale;
+  final_rate *= scale;
 }
 
 double LearningRate::at(std::int64_t turn, std::int64_t turns,
                         std::int64_t turns_per_epoch) const {
   const auto now = static_cast<double>(std::min(turn, turns - 1));
   const auto per_epoch = static_cast<double>(turns_per_epoch);
-  const double warmup = warmup_epochs * per_epoch;
+  const auto end = static_cast<double>(turns);
+  const double warmup = warmup_turns > 0 ? static_cast<double>(warmup_turns)
+                                         : warmup_epochs * per_epoch;
   if (now < warmup) return base * std::min(1.0, (now + 1) / warmup);
-  if (schedule == RateSchedule::step) {
-    const auto passed =
-        std::count_if(milestones.begin(), milestones.end(),
-                      [&](double epoch) { return now >= epoch * per_epoch; });
-    return base * std::pow(factor, static_cast<double>(passed));
-  }
-  if (schedule == RateSchedule::cosine) {
-    const double length = static_cast<double>(turns) - warmup;
-    const double part = length > 0 ? (now - warmup) / length : 1;
-    return final_rate +
-           0.5 * (base - final_rate) * (1 + std::cos(std::numbers::pi * part));
+  // How much of the way from a turn to the end is done.
+  const auto part_since = [&](double start) {
+    return end > start ? std::max(0.0, (now - start) / (end - start)) : 1.0;
+  };
+  switch (schedule) {
+    case RateSchedule::constant:
+      return base;
+    case RateSchedule::step: {
+      const auto passed =
+          std::count_if(milestones.begin(), milestones.end(),
+                        [&](double epoch) { return now >= epoch * per_epoch; });
+      return base * std::pow(factor, static_cast<double>(passed));
+    }
+    case RateSchedule::cosine:
+      return final_rate +
+             0.5 * (base - final_rate) *
+                 (1 + std::cos(std::numbers::pi * part_since(warmup)));
+    case RateSchedule::linear:
+      return on_line(base, final_rate, part_since(warmup));
+    case RateSchedule::exponential:
+      return base * std::pow(decay, (now - warmup) / per_epoch);
+    case RateSchedule::warmup_stable_decay:
+      return on_line(base, final_rate, part_since((1 - cooldown) * end));
   }
   return base;
 }

@@ -1,16 +1,33 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "lib/base/config.h"
+#include "lib/base/table.h"
 
 namespace sluice {
 
 /// The shape of a learning rate after its warm-up.
-enum class RateSchedule : std::uint8_t { constant, step, cosine };
+enum class RateSchedule : std::uint8_t {
+  constant,
+  step,
+  cosine,
+  linear,
+  exponential,
+  warmup_stable_decay
+};
 std::string name_of(RateSchedule schedule);
+/// Whether the rate of a turn depends on how long the run is.
+bool depends_on_end(RateSchedule schedule);
+/// Whether it depends on how long an epoch is, whatever the warm-up.
+bool depends_on_epochs(RateSchedule schedule);
+
+using RateScheduleRow = Row<RateSchedule>;
+/// All schedules, by the name in `optimizer.schedule`.
+std::span<const RateScheduleRow> rate_schedules();
 
 /// The learning rate as a function of the turn alone, whatever batch is
 /// applied.
@@ -18,10 +35,13 @@ struct LearningRate {
   double base = 0.1;
   RateSchedule schedule = RateSchedule::constant;
   double warmup_epochs = 0;             ///< linear from 0
+  std::int64_t warmup_turns = 0;        ///< above 0 it replaces warmup_epochs
   std::vector<double> milestones = {};  ///< step: epochs at which it drops
   double factor = 0.1;                  ///< step: what it drops by
-  double final_rate = 0;                ///< cosine: where it ends
-  std::int64_t for_batch = 0;           ///< samples; 0: whatever the batch
+  double decay = 0.95;                  ///< exponential: factor of an epoch
+  double cooldown = 0.2;  ///< warmup_stable_decay: share of the run's turns
+  double final_rate = 0;  ///< where cosine, linear and the cooldown end
+  std::int64_t for_batch = 0;  ///< samples; 0: whatever the batch
 
   void describe(Fields& fields);
   /// Scales the rates to turns of so many samples, where they are given for
@@ -32,6 +52,9 @@ struct LearningRate {
   /// Turns of a drain keep the last rate.
   double at(std::int64_t turn, std::int64_t turns,
             std::int64_t turns_per_epoch) const;
+
+ private:
+  void describe_schedule(Fields& fields);
 };
 
 }  // namespace sluice

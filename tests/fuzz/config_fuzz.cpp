@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/config/files/interpolation.h"
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/files/toml.h"
 #include "lib/base/config.h"
@@ -52,6 +53,9 @@ void check_file(std::string_view text) {
   try {
     const ConfigNode root = parse_toml(text, "fuzz");
     require_same(parse_toml(to_toml(root), "again"), root);
+    require_same(interpolated(without_references(root)), root);
+    const ConfigNode values = interpolated(root);
+    require_same(interpolated(without_references(values)), values);
     const ConfigNode once = resolved(root);
     require_same(resolved(parse_toml(to_toml(once), "again")), once);
   } catch (const UserError&) {

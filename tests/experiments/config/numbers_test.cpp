@@ -18,4 +18,20 @@ TEST(Numbers, HaveTf32OnlyWhereItIsSet) {
             "tf32 is true, not absent");
 }
 
+TEST(Numbers, HaveALimitOfSamplesOnlyWhereThereIsOne) {
+  EXPECT_EQ(numbers("").find("limit"), nullptr);
+  EXPECT_EQ(first_difference(numbers("limit = {train = 64}\n"), numbers("")),
+            "limit is {train = 64}, not absent");
+  EXPECT_NE(first_difference(numbers("limit = {train = 64}\n"),
+                             numbers("limit = {train = 64, evaluation = 8}\n")),
+            "");
+}
+
+TEST(Numbers, HaveAWarmUpInTurnsOnlyWhereThereIsOne) {
+  EXPECT_EQ(first_difference(
+                numbers("optimizer = {schedule = {warmup_turns = 5}}\n"),
+                numbers("optimizer = {schedule = {warmup_turns = 0}}\n")),
+            "optimizer.1.schedule.warmup_turns is 5, not absent");
+}
+
 }  // namespace sluice::numbers_test

@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"UnknownData", "data = {name = 'mnits'}",
                "did you mean 'mnist'"},
         Misuse{"UnknownEngine", "engine = 'process'", "'processes'"},
-        Misuse{"UnknownSchedule", "optimizer = {schedule = {name = 'linear'}}",
+        Misuse{"UnknownSchedule", "optimizer = {schedule = {name = 'linaer'}}",
                "cosine"},
         Misuse{"DropoutOfOne", "model = {dropout = 1.0}", "0.99"},
         Misuse{"UnknownMasks", "masks = 3", "masks"},

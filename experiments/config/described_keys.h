@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/config.h"
+
+namespace sluice {
+
+/// A key that a config may have, and what must be said for it to be there.
+struct KnownKey {
+  KeyDoc doc = {};
+  /// One of these: 'model.name = "gpt"'. Empty: it always is.
+  std::vector<std::string> with = {};
+};
+
+/// Describes keys without regard to their values.
+using Describe = std::function<void(Fields&)>;
+
+/// What is described with such a table, up to a key that it can't do without.
+/// `path` is the table's.
+std::vector<KeyDoc> manual_with(const ConfigNode& table,
+                                const std::string& path,
+                                const Describe& describe);
+
+/// All keys that `describe` can describe in the table `path`, which is there
+/// `with` that choice.
+std::vector<KnownKey> keys_below(const std::string& path,
+                                 const std::string& with,
+                                 const Describe& describe);
+
+/// The table in which `path` has that value; a list on the way ("layer[].type")
+/// has one element.
+ConfigNode table_saying(std::string_view path, const std::string& value);
+
+/// 'model.name = "gpt"'.
+std::string saying(std::string_view key, std::string_view value);
+
+bool has_path(std::span<const KeyDoc> docs, std::string_view path);
+bool has_path(std::span<const KnownKey> keys, std::string_view path);
+
+/// Adds the key, or what it is there with to the same one.
+void add_key(const KnownKey& key, std::vector<KnownKey>& known);
+
+}  // namespace sluice

@@ -1,0 +1,19 @@
+// `sluice config`.
+#include <fmt/format.h>
+
+#include "experiments/config/files/toml.h"
+#include "experiments/program/commands.h"
+
+namespace sluice {
+
+void config_command(const ConfigArguments& arguments) {
+  ConfigArguments read = arguments;
+  // Without a config the first override stands in its place.
+  if (read.config.find('=') != std::string::npos) {
+    read.overrides.insert(read.overrides.begin(), read.config);
+    read.config.clear();
+  }
+  fmt::print("{}", to_toml(experiment_of(read).resolved));
+}
+
+}  // namespace sluice
