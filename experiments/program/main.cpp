@@ -44,7 +44,8 @@ void add_plugin_option(CLI::App& command, std::vector<std::string>& plugins) {
                   "a shared library with parts of one's own, beside the "
                   "config's `plugins`; may be repeated")
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
 }
 
 void add_config(CLI::App& command, sluice::ConfigArguments& arguments) {

@@ -59,7 +59,7 @@ TEST_F(Plugins, MayBeNamedOnTheCommandLine) {
       write("bare.toml", slurp(config_).substr(slurp(config_).find("blocks")));
   EXPECT_EQ(sluice(fmt::format("plan {}", bare)).status, 2);
   const Outcome plan =
-      sluice(fmt::format("plan {} --plugin {}", bare, library_));
+      sluice(fmt::format("plan --plugin {} {}", library_, bare));
   EXPECT_EQ(plan.status, 0) << plan.text;
   const Outcome there = sluice("list heads --plugin " + library_);
   EXPECT_THAT(there.text, AllOf(HasSubstr("  linear "),
