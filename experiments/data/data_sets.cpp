@@ -10,6 +10,7 @@
 #include "experiments/data/packed_tensors.h"
 #include "experiments/data/text.h"
 #include "experiments/data/tokens.h"
+#include "lib/base/added_rows.h"
 
 namespace sluice {
 namespace {
@@ -50,7 +51,7 @@ constexpr std::array kRows = {
 }  // namespace
 
 std::span<const DataSetRow> data_sets() {
-  return kRows;
+  return with_added<ConfigureDataSet>(kRows);
 }
 
 }  // namespace sluice
