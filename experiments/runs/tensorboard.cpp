@@ -136,11 +136,11 @@ std::string zero_tensor() {
          text_field(5, bytes_of(0.0F));
 }
 
-/// Value { string tag = 1; TensorProto tensor = 8; SummaryMetadata metadata =
-/// 9;
-/// }, SummaryMetadata { PluginData plugin_data = 1; }, PluginData { string
-/// plugin_name = 1; bytes content = 2; }; the content is HParamsPluginData {
-/// SessionStartInfo session_start_info = 3; }
+/// Value { string tag = 1; TensorProto tensor = 8;
+///         SummaryMetadata metadata = 9; }
+/// SummaryMetadata { PluginData plugin_data = 1; }
+/// PluginData { string plugin_name = 1; bytes content = 2; }, a
+/// HParamsPluginData { SessionStartInfo session_start_info = 3; }
 std::string session_start(const std::string& info) {
   const std::string plugin =
       text_field(1, "hparams") + text_field(2, text_field(3, info));

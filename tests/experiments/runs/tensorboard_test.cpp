@@ -10,7 +10,6 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/metrics/records.h"
 #include "tests/experiments/helpers/program.h"
 
 namespace sluice::tensorboard_test {
@@ -203,8 +202,10 @@ TEST_F(TensorBoard, HoldsTheConfigForThePageOfHyperparameters) {
 }
 
 Record of_block_1(std::int64_t turn, double time) {
-  return records::Train{
-      {.turn = turn, .block = 1, .batch = turn, .time = time}};
+  Record record = training(turn, 0.25);
+  record.set("block", std::int64_t{1});
+  record.set("time", time);
+  return record;
 }
 
 TEST_F(TensorBoard, TellsTheSpeedOfTheTurnsBetweenTwoRecords) {
@@ -213,7 +214,7 @@ TEST_F(TensorBoard, TellsTheSpeedOfTheTurnsBetweenTwoRecords) {
     board.measure_speed(64);
     board.write(of_block_1(0, 1.0));
     board.write(of_block_1(1, 1.5));  // too early for a figure
-    board.write(training(20, 0.5));   // another block's
+    board.write(training(20, 0.25));  // another block's
     board.write(of_block_1(10, 3.0));
     board.write(of_block_1(20, 7.0));
   }
