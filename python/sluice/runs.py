@@ -332,6 +332,19 @@ class Run:
                         "--samples", samples)
             return {"text": text.strip(), **File(file).torch()}
 
+    def sample(self, prompt="\n", tokens=200, *, temperature=1.0, seed=0,
+               text=None, checkpoint=None):
+        """Text from a language model: the prompt, and so many bytes more.
+
+        temperature: 0 takes the most probable byte each time. text: the file
+        that it was trained on, where it isn't found.
+        """
+        from sluice import sampling
+
+        file = sampling.text_file(self.config["data"]) if text is None else text
+        return sampling.sample(self.model(checkpoint), sampling.tokens_of(file),
+                               prompt, tokens, temperature, seed)
+
     # How it looks.
 
     def _facts(self):

@@ -130,6 +130,23 @@ def test_a_plain_network_makes_the_same_of_the_weights(program, tiny, here):
                        logits_of(run.model(), inputs))
 
 
+@pytest.mark.parametrize("name", ["gpt", "lstm"])
+def test_a_language_model_says_what_its_logits_prefer(program, tiny, here,
+                                                      name):
+    run = trained(tiny, *copy.deepcopy(MODELS[name]), turns=30)
+    prompt = "import torch\n" * 3  # longer than the context
+    said = run.sample(prompt, tokens=5, temperature=0)
+    assert said.startswith(prompt) and len(said) == len(prompt) + 5
+    letters = sorted(set(pathlib.Path(TEXT["file"]).read_bytes()))
+    seen = torch.tensor([[letters.index(byte) for byte in prompt.encode()][-16:]])
+    best = logits_of(run.model(), seen)[0, -1].argmax()
+    assert said[len(prompt)] == chr(letters[best])
+    assert run.sample(tokens=40, seed=1) == run.sample(tokens=40, seed=1)
+    assert run.sample(tokens=40, seed=1) != run.sample(tokens=40, seed=2)
+    with pytest.raises(sluice.SluiceError, match="only such as are in"):
+        run.sample("\x01")
+
+
 def test_weights_are_arrays_by_name(tiny_run):
     pytest.importorskip("numpy")
     weights = tiny_run.weights()

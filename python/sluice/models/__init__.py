@@ -48,9 +48,10 @@ class Model(nn.Module):
     convolution depend.
     """
 
-    def __init__(self, layers, channels_last, bf16=False):
+    def __init__(self, layers, sample_shape, channels_last, bf16=False):
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        self.sample_shape = tuple(sample_shape)  # [C, H, W], [C] or [T]
         self._channels_last = channels_last
         self._bf16 = bf16
         if channels_last:
@@ -85,7 +86,8 @@ def make_model(options, sample, channels_last=True, bf16=False):
     if name not in MODELS:
         raise SluiceError(f"there is no nn.Module for the model {name}; there "
                           f"are: {', '.join(sorted(MODELS))}")
-    return Model(MODELS[name](options, sample), channels_last, bf16)
+    return Model(MODELS[name](options, sample), sample["shape"], channels_last,
+                 bf16)
 
 
 def model_of(file):
