@@ -33,7 +33,7 @@ def toml_number(number):
         return "nan"
     if math.isinf(number):
         return "inf" if number > 0 else "-inf"
-    text = repr(number)
+    text = float.__repr__(number)  # a subclass of numpy's has its own
     mantissa, e, exponent = text.partition("e")
     if "." not in mantissa:
         mantissa += ".0"

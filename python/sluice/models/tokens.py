@@ -4,6 +4,7 @@ from torch import nn
 from torch.nn import functional
 
 from sluice.models.chain import Chain
+from sluice.models.linear import Linear
 from sluice.models.transformer import (ClassToken, TransformerLayer, parameter,
                                        tokens_of)
 
@@ -61,8 +62,8 @@ class MixerPatches(nn.Module):
 def mixer_mlp(width, hidden, dropout):
     """Over the last dimension."""
     chain = Chain()
-    chain.add("hidden", nn.Linear(width, hidden)).then(functional.gelu)
-    chain.add("projection", nn.Linear(hidden, width))
+    chain.add("hidden", Linear(width, hidden)).then(functional.gelu)
+    chain.add("projection", Linear(hidden, width))
     return chain.add("dropout", nn.Dropout(dropout))
 
 
