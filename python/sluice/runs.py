@@ -355,8 +355,9 @@ class Run:
             return facts | {"metrics": str(error)}
         if result:
             facts |= {"turns": result["turn"],
-                      "test loss": f"{result['loss']:.4f}",
-                      "test accuracy": f"{100 * result['accuracy']:.2f} %"}
+                      "test loss": f"{result['loss']:.4f}"}
+        if "accuracy" in result:  # not where targets are numbers
+            facts["test accuracy"] = f"{100 * result['accuracy']:.2f} %"
         return facts
 
     def __repr__(self):

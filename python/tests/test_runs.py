@@ -126,6 +126,15 @@ def test_a_run_looks_like_its_results(tiny_run, monkeypatch):
     assert "Done after" in tiny_run.output
 
 
+def test_a_run_of_numbers_has_no_accuracy(here):
+    (here / "run").mkdir()
+    (here / "run/config.toml").write_text("")
+    (here / "run/metrics.jsonl").write_text(json.dumps(
+        {"kind": "evaluation", "turn": 3, "epoch": 1, "loss": 0.5}) + "\n")
+    assert repr(sluice.load("run")) == (
+        "<Run run: failed, turns 3, test loss 0.5000>")
+
+
 def test_what_is_no_run_is_told(here):
     with pytest.raises(sluice.SluiceError, match="isn't there"):
         sluice.load("absent")
