@@ -55,8 +55,10 @@ class Process:
             _running.discard(self)
         return status
 
-    def signal(self):
-        if self.status is None:
+    def signal(self, again=False):
+        """Asks it to end, once: a second signal a second later ends it without
+        a checkpoint."""
+        if self.status is None and (again or not self.was_cancelled):
             self.was_cancelled = True
             self._process.send_signal(signal.SIGINT)
 
@@ -225,7 +227,7 @@ class Run:
         self._process.signal()
         if now and self._process.status is None:
             time.sleep(PATIENCE)
-            self._process.signal()
+            self._process.signal(again=True)
         self._process.wait()
         self._loggers.finish()
         return self

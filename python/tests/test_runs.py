@@ -1,10 +1,13 @@
 """Runs of the program, from the config to the frames."""
 import json
 import subprocess
+import sys
+import time
 
 import pytest
 
 import sluice
+from sluice.runs import Process
 
 ENDLESS = {"turns": 10**6, "evaluate_every": 0}
 
@@ -82,6 +85,30 @@ def test_a_callback_ends_a_run_which_then_goes_on(program, tiny, here):
     assert max(r["turn"] for r in run.records()
                if r["kind"] == "train") == last + 9
     assert stopped_at != run.records()[-1]
+
+
+def test_it_is_asked_once_to_end(here, monkeypatch):
+    """By a program that counts signals."""
+    program = here / "program"
+    program.write_text(
+        f"#!{sys.executable}\nimport signal, sys, time\nheard = []\n"
+        "signal.signal(signal.SIGINT, lambda *_: heard.append(1))\n"
+        "print('ready', flush=True)\n"
+        "while not heard: time.sleep(0.01)\n"
+        "end = time.monotonic() + 1.5\n"
+        "while time.monotonic() < end: time.sleep(0.01)\n"
+        "print(len(heard))\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("SLUICE_PROGRAM", str(program))
+    process = Process(["run"])
+    while "ready" not in process.output:
+        time.sleep(0.01)
+    process.signal()
+    time.sleep(0.2)
+    process.signal()
+    process.end()
+    assert process.output == "ready\n1\n"
+    process.check()  # no error
 
 
 def test_a_callback_that_fails_ends_the_run(program, tiny, here):
