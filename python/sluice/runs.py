@@ -55,8 +55,10 @@ class Process:
             _running.discard(self)
         return status
 
-    def signal(self):
-        if self.status is None:
+    def signal(self, again=False):
+        """Asks it to end, once: a second signal a second later ends it without
+        a checkpoint."""
+        if self.status is None and (again or not self.was_cancelled):
             self.was_cancelled = True
             self._process.send_signal(signal.SIGINT)
 
@@ -225,7 +227,7 @@ class Run:
         self._process.signal()
         if now and self._process.status is None:
             time.sleep(PATIENCE)
-            self._process.signal()
+            self._process.signal(again=True)
         self._process.wait()
         self._loggers.finish()
         return self
@@ -355,8 +357,9 @@ class Run:
             return facts | {"metrics": str(error)}
         if result:
             facts |= {"turns": result["turn"],
-                      "test loss": f"{result['loss']:.4f}",
-                      "test accuracy": f"{100 * result['accuracy']:.2f} %"}
+                      "test loss": f"{result['loss']:.4f}"}
+        if "accuracy" in result:  # not where targets are numbers
+            facts["test accuracy"] = f"{100 * result['accuracy']:.2f} %"
         return facts
 
     def __repr__(self):

@@ -1,10 +1,13 @@
 """Runs of the program, from the config to the frames."""
 import json
 import subprocess
+import sys
+import time
 
 import pytest
 
 import sluice
+from sluice.runs import Process
 
 ENDLESS = {"turns": 10**6, "evaluate_every": 0}
 
@@ -84,6 +87,30 @@ def test_a_callback_ends_a_run_which_then_goes_on(program, tiny, here):
     assert stopped_at != run.records()[-1]
 
 
+def test_it_is_asked_once_to_end(here, monkeypatch):
+    """By a program that counts signals."""
+    program = here / "program"
+    program.write_text(
+        f"#!{sys.executable}\nimport signal, sys, time\nheard = []\n"
+        "signal.signal(signal.SIGINT, lambda *_: heard.append(1))\n"
+        "print('ready', flush=True)\n"
+        "while not heard: time.sleep(0.01)\n"
+        "end = time.monotonic() + 1.5\n"
+        "while time.monotonic() < end: time.sleep(0.01)\n"
+        "print(len(heard))\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("SLUICE_PROGRAM", str(program))
+    process = Process(["run"])
+    while "ready" not in process.output:
+        time.sleep(0.01)
+    process.signal()
+    time.sleep(0.2)
+    process.signal()
+    process.end()
+    assert process.output == "ready\n1\n"
+    process.check()  # no error
+
+
 def test_a_callback_that_fails_ends_the_run(program, tiny, here):
     def fail(record):
         raise ZeroDivisionError("mine")
@@ -124,6 +151,15 @@ def test_a_run_looks_like_its_results(tiny_run, monkeypatch):
     assert "<table>" in tiny_run._repr_html_()
     assert json.dumps(tiny_run.about)  # run.json
     assert "Done after" in tiny_run.output
+
+
+def test_a_run_of_numbers_has_no_accuracy(here):
+    (here / "run").mkdir()
+    (here / "run/config.toml").write_text("")
+    (here / "run/metrics.jsonl").write_text(json.dumps(
+        {"kind": "evaluation", "turn": 3, "epoch": 1, "loss": 0.5}) + "\n")
+    assert repr(sluice.load("run")) == (
+        "<Run run: failed, turns 3, test loss 0.5000>")
 
 
 def test_what_is_no_run_is_told(here):

@@ -11,10 +11,12 @@ readonly CHECK_PACKAGES=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 # Tests start and read these where they are.
 readonly TEST_PACKAGES=(openmpi-bin slurm-wlm iproute2 tango-icon-theme)
-# Of Python, for the tests of python/; libtorch.sh puts them into .venv.
+# Of Python, for the tests of python/; libtorch.sh puts them into .venv. Pillow
+# as in .ci/run, which decodes images with it.
 readonly PYTHON_TEST_PACKAGES=(
   pytest==9.2.0 numpy==2.4.6 pandas==3.1.1 safetensors==0.8.0
-  matplotlib==3.11.2 typing-extensions)
+  matplotlib==3.11.2 typing-extensions==4.16.0
+  pillow==11.3.0)
 
 # missing_packages PACKAGE...: prints those that are not installed.
 missing_packages() {

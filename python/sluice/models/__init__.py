@@ -32,6 +32,7 @@ MODELS = {
     "resnet18": residual.deep_resnet("resnet18"),
     "resnet34": residual.deep_resnet("resnet34"),
     "resnet50": residual.deep_resnet("resnet50"),
+    "revnet": residual.revnet,
     "vit": tokens.vit,
     "mlp_mixer": tokens.mlp_mixer,
     "gpt": language.gpt,

@@ -1,5 +1,11 @@
 """Layers that a config lists, [[model.layer]]."""
+from sluice.errors import SluiceError
 from sluice.models.chain import ACTIVATIONS, Builder
+
+# Layers without options.
+PLAIN = {"batch_norm": Builder.norm, "layer_norm": Builder.layer_norm,
+         "global_pool": Builder.global_average_pool,
+         "flatten": Builder.flatten}
 
 
 def layers(options, sample):
@@ -27,7 +33,7 @@ def add(builder, layer, classes):
         builder.embedding(classes, layer["width"])
     elif kind == "dropout":
         builder.dropout(layer["p"], layer["unit"] == "channel")
+    elif kind in PLAIN:
+        PLAIN[kind](builder)
     else:
-        {"batch_norm": builder.norm, "layer_norm": builder.layer_norm,
-         "global_pool": builder.global_average_pool,
-         "flatten": builder.flatten}[kind]()
+        raise SluiceError(f"there is no nn.Module for layers of type {kind}")

@@ -1,4 +1,5 @@
 """Residual networks (He et al. 2015, arXiv:1512.03385)."""
+import torch
 from torch import nn
 from torch.nn import functional
 
@@ -140,3 +141,53 @@ def deep_resnet(name):
         return layers + builder.layers
 
     return make
+
+
+class Branch(nn.Module):
+    """Two 3x3 convolutions, each with a norm, and a ReLU between them."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = convolution(inputs, outputs, 3, stride)
+        self.norm1 = nn.BatchNorm2d(outputs)
+        self.conv2 = convolution(outputs, outputs)
+        self.norm2 = nn.BatchNorm2d(outputs)
+
+    def branch(self, x):
+        return self.norm2(self.conv2(self.norm1(self.conv1(x)).relu_()))
+
+
+class ReversibleBlock(Branch):
+    """(x1, x2) -> (x2, x1 + F(x2)), the halves of the channels."""
+
+    def __init__(self, channels):
+        super().__init__(channels // 2, channels // 2, 1)
+
+    def forward(self, x):
+        x1, x2 = x.split(x.size(1) // 2, 1)
+        return torch.cat([x2, x1 + self.branch(x2)], 1)
+
+
+class Downsampling(Branch):
+    """Halves the map and doubles the channels."""
+
+    def __init__(self, inputs):
+        super().__init__(inputs, 2 * inputs, 2)
+        self.shortcut = convolution(inputs, 2 * inputs, 1, 2)
+        self.shortcut_norm = nn.BatchNorm2d(2 * inputs)
+
+    def forward(self, x):
+        return self.branch(x) + self.shortcut_norm(self.shortcut(x))
+
+
+def revnet(options, sample):
+    channels = options["width"]
+    layers = [Stem(sample["shape"][0], channels)]
+    for stage, count in enumerate(options["blocks"]):
+        if stage > 0:
+            layers.append(Downsampling(channels))
+            channels *= 2
+        layers += [ReversibleBlock(channels) for _ in range(count)]
+    builder = Builder([channels, 1, 1])
+    builder.entry().activation("relu").global_average_pool()
+    return layers + builder.linear(sample["classes"]).layers
