@@ -23,6 +23,8 @@ struct DataSet {
   /// are wanted.
   Split training_part = {};
   std::vector<std::string> files = {};  ///< paths of all that are read
+  /// Of a text by bytes: the byte of each token.
+  std::string alphabet = {};
 
   bool has_validation() const { return validation.size() > 0; }
 };
