@@ -85,7 +85,8 @@ std::string stem_of(const std::string& page) {
 
 std::vector<Chart> charts_of(const ReportInput& input) {
   std::vector<Chart> all = axis_charts(input);
-  for (auto* charts_in : {test_charts, pareto_charts, target_charts})
+  for (auto* charts_in :
+       {panel_charts, test_charts, pareto_charts, target_charts})
     for (Chart& chart : charts_in(input)) all.push_back(std::move(chart));
   return all;
 }

@@ -40,7 +40,7 @@ struct RunRecord {
   /// Whether another run of the report was on its machine at the same time, as
   /// far as is known: then its times say less.
   bool shared_machine = false;
-  std::string made_with = {};             ///< program, libraries and machine
+  std::string made_with = {};  ///< program, libraries and machine
 
   RunSeries accuracy = {};             ///< of the test split
   RunSeries loss = {};                 ///< of the test split

@@ -107,9 +107,8 @@ void mark_shared_machines(Study& study) {
         by_host[run.host].push_back(
             {&run, run.started, run.started + *run.summary->time});
   for (auto& [host, spans] : by_host) {
-    std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
-      return a.begin < b.begin;
-    });
+    std::sort(spans.begin(), spans.end(),
+              [](const Span& a, const Span& b) { return a.begin < b.begin; });
     // Of those that have begun before, the one that ends last is enough.
     const Span* last = nullptr;
     for (const Span& span : spans) {
@@ -144,10 +143,9 @@ std::size_t StudyCell::count_of_blocks() const {
 }
 
 int StudyCell::stopped_early() const {
-  return static_cast<int>(
-      std::count_if(runs.begin(), runs.end(), [](const RunRecord& run) {
-        return run.is_done() && run.early_stop;
-      }));
+  return static_cast<int>(std::count_if(
+      runs.begin(), runs.end(),
+      [](const RunRecord& run) { return run.is_done() && run.early_stop; }));
 }
 
 bool StudyCell::shared_machine() const {
