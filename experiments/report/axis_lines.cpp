@@ -129,8 +129,11 @@ std::string label_of_line(const Study& study,
 
 std::vector<std::size_t> tuned_axes(const Study& study) {
   std::vector<std::size_t> axes = number_axes(study);
-  std::erase_if(axes,
-                [&](std::size_t axis) { return study.axes[axis] == "blocks"; });
+  std::erase_if(axes, [&](std::size_t axis) {
+    const std::string& key = study.axes[axis];
+    return key == "blocks" || key.starts_with("model.") ||
+           key.starts_with("data.") || key.starts_with("replicas.");
+  });
   return axes;
 }
 

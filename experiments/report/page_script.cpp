@@ -107,8 +107,9 @@ function leastPositive(svg, axis, k) {
       const found = value(axis, Number(pair.split(',')[k]));
       if (found > (axis.high - axis.low) * 1e-4) least = Math.min(least, found);
     }
-  for (const mark of all('circle.mark', svg)) {
-    const found = value(axis, Number(mark.getAttribute(k ? 'cy' : 'cx')));
+  for (const mark of all('.mark', svg)) {
+    const b = mark.getBBox();
+    const found = value(axis, k ? b.y + b.height / 2 : b.x + b.width / 2);
     if (found > (axis.high - axis.low) * 1e-4) least = Math.min(least, found);
   }
   return least < Infinity ? least : axis.high / 1000;

@@ -89,13 +89,19 @@ std::string figure_text(const Column& column, std::size_t index,
   return n != text.npos && is_all ? text.substr(0, n) : text;
 }
 
+/// Whether runs beside it change it.
+bool depends_on_load(const Figure& figure) {
+  return figure.is_measured && figure.name != "peak_memory_bytes" &&
+         !figure.name.starts_with("virtual_");
+}
+
 std::string figure_html(const Column& column, std::size_t index,
                         const StudyCell& cell, bool is_more) {
   std::string text = escaped(figure_text(column, index, cell));
   if (const auto n = text.find(" ("); n != text.npos)
     text = text.substr(0, n) + element("span", "class=\"n\"", text.substr(n));
   if (column.winner == index) text = element("b", "", text);
-  if (column.figure.is_measured && cell.shared_machine())
+  if (depends_on_load(column.figure) && cell.shared_machine())
     text += element("span", "class=\"n\"", " shared");
   const double mean = column.mean(index);
   return element(
@@ -128,13 +134,13 @@ std::vector<bool> columns_to_fold(const ReportInput& input) {
   std::vector<bool> folded;
   for (const Column& column : input.columns) {
     longest = longest_word(column.figure.heading());
+    const bool is_loaded = depends_on_load(column.figure);
     for (std::size_t i = 0; i < study.cells.size(); ++i)
-      longest = std::max(
-          longest,
-          letters_in(figure_text(column, i, study.cells[i])) +
-              (column.figure.is_measured && study.cells[i].shared_machine()
-                   ? 7
-                   : 0));
+      longest =
+          std::max(longest, letters_in(figure_text(column, i, study.cells[i])) +
+                                (is_loaded && study.cells[i].shared_machine()
+                                     ? std::string_view(" shared").size()
+                                     : 0));
     room -= width_for(longest);
     folded.push_back(room < 0 && folded.size() >= kLeastFigures);
   }
