@@ -74,7 +74,7 @@ button[aria-pressed=true]{border-color:var(--text);font-weight:600}
 .results thead th[tabindex]{cursor:pointer}
 th[aria-sort=ascending]::after{content:" \2191"}th[aria-sort=descending]::after{content:" \2193"}
 .compact th:first-child{min-width:0;white-space:nowrap}
-.compact td,.compact th{padding:5px 8px}
+.compact{font-size:.85rem}.compact td,.compact th{padding:5px 8px}
 .compact td.long{white-space:normal;min-width:12rem;overflow-wrap:anywhere}
 tr.best td{background:var(--panel)}
 .charts>svg,.charts>figure{background:var(--panel);border-radius:6px;width:100%;
