@@ -84,11 +84,34 @@ ConfigNode numbers_of_pipeline(const ConfigNode& pipeline) {
 /// not there: runs that are older than these keys stay the same.
 ConfigNode numbers_of_data(const ConfigNode& data) {
   ConfigNode numbers = without(data, kNoNumbersOfData);
-  if (is_default(data, "label_noise", {.value = 0.0}))
-    numbers = without(numbers, std::array<std::string_view, 1>{"label_noise"});
+  for (const std::string_view share : {"label_noise", "mixup"})
+    if (is_default(data, share, {.value = 0.0}))
+      numbers = without(numbers, std::array<std::string_view, 1>{share});
+  const ConfigNode* augment = data.find("augment");
+  if (augment != nullptr &&
+      is_default(*augment, "resized_crop", {.value = 0.0}))
+    numbers.set(
+        "augment",
+        without(*augment, std::array<std::string_view, 1>{"resized_crop"}));
   if (is_default(data, "evaluate_training", {.value = std::int64_t{0}}))
     numbers =
         without(numbers, std::array<std::string_view, 1>{"evaluate_training"});
+  return numbers;
+}
+
+/// Of a plug-in its bytes count, wherever it lies: its hash, by the name of its
+/// file.
+ConfigNode numbers_of_plugins(const ConfigNode& plugins) {
+  ConfigNode numbers = {.value = ConfigNode::Table{}};
+  const auto* list = std::get_if<ConfigNode::Array>(&plugins.value);
+  if (list == nullptr) return numbers;
+  for (const ConfigNode& plugin : *list) {
+    const ConfigNode* path = plugin.find("path");
+    const ConfigNode* hash = plugin.find("sha256");
+    if (path == nullptr || hash == nullptr) continue;
+    const auto* text = std::get_if<std::string>(&path->value);
+    if (text != nullptr) numbers.set(text->substr(text->rfind('/') + 1), *hash);
+  }
   return numbers;
 }
 
@@ -187,6 +210,8 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
   }
   if (const ConfigNode* data = numbers.find("data"))
     numbers.set("data", numbers_of_data(*data));
+  if (const ConfigNode* plugins = numbers.find("plugins"))
+    numbers.set("plugins", numbers_of_plugins(*plugins));
   if (const ConfigNode* optimizers = numbers.find("optimizer"))
     numbers.set("optimizer", numbers_of_optimizers(*optimizers));
   return with_numbers_of_limit(numbers);

@@ -1,5 +1,6 @@
 #include "experiments/program/commands.h"
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "experiments/config/files/extends.h"
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/left_out.h"
+#include "experiments/config/plugin_keys.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/evaluation.h"
 #include "experiments/runs/ranks.h"
@@ -28,6 +30,7 @@
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
 #include "lib/checkpoints/safetensors.h"
+#include "lib/metrics/accuracy_text.h"
 #include "transport/links/hello.h"
 
 namespace sluice {
@@ -38,6 +41,7 @@ ConfigNode config_of(const ConfigArguments& arguments) {
   if (!arguments.config.empty()) config = read_config_file(arguments.config);
   for (const std::string& text : arguments.overrides)
     apply_override(config, text);
+  add_plugins(arguments.plugins, config);
   if (const ConfigNode* sweep = config.find("sweep"))
     throw UserError("{}: sweep: is for many runs; start them with sluice sweep",
                     sweep->origin.text());
@@ -98,7 +102,7 @@ std::vector<std::string> those_of(const std::vector<std::string>& overrides,
 /// The run that is continued as it was, but for overrides of these keys.
 Experiment run_but_for(const std::vector<std::string>& keys,
                        const ConfigArguments& config) {
-  ConfigArguments own = {config.config, {}};
+  ConfigArguments own = {config.config, {}, config.plugins};
   for (const std::string& key : keys)
     for (std::string& text : those_of(config.overrides, key))
       own.overrides.push_back(std::move(text));
@@ -189,6 +193,8 @@ void print_dropped(const RunResult& result) {
 std::string accuracy_text(
     const std::optional<records::Evaluation>& evaluation) {
   if (!evaluation) return "not evaluated";
+  if (std::isnan(evaluation->accuracy))  // the targets are numbers
+    return fmt::format("test loss {:.4f}", evaluation->loss);
   return fmt::format("accuracy {:.2f} %", 100 * evaluation->accuracy);
 }
 
@@ -200,16 +206,19 @@ void print_best(const RunResult& result) {
   const std::string chosen =
       split == "test"
           ? " (chosen by the test split itself: see data.validation)"
-          : fmt::format(", validation loss {:.4f}, accuracy {:.2f} %",
+          : fmt::format(", validation loss {:.4f}{}",
                         best.validation_loss.value_or(0),
-                        100 * best.validation_accuracy.value_or(0));
-  fmt::print("Best by the {} split after turn {}: test loss {:.4f}, {}{}\n",
-             split, best.turn, best.loss, accuracy_text(best), chosen);
+                        with_accuracy(best.validation_accuracy));
+  fmt::print("Best by the {} split after turn {}: test loss {:.4f}{}{}\n",
+             split, best.turn, best.loss, with_accuracy(best.accuracy), chosen);
 }
 
 int run_card_command(const RunArguments& arguments, StopSignals& signals) {
+  std::vector<std::string> overrides = arguments.config.overrides;
+  if (!arguments.config.plugins.empty())
+    overrides.push_back(plugins_override(arguments.config.plugins));
   const CardReport report = run_card({.path = arguments.config.config,
-                                      .overrides = arguments.config.overrides,
+                                      .overrides = std::move(overrides),
                                       .folder = arguments.folder,
                                       .only = arguments.only,
                                       .overwrite = arguments.overwrite,
@@ -330,11 +339,12 @@ void check_ask_tell(const SweepArguments& arguments) {
 int sweep_command(const SweepArguments& arguments) {
   StopSignals signals;  // before LibTorch has threads
   if (arguments.ask_tell) check_ask_tell(arguments);
-  const sweep::Sweep sweep = sweep::read_sweep(
+  sweep::Sweep sweep = sweep::read_sweep(
       arguments.config.config, {.settings = arguments.config.overrides,
                                 .seeds = arguments.seeds,
                                 .samples = arguments.samples,
                                 .zip = arguments.zip});
+  add_plugins(arguments.config.plugins, sweep.config);
   const std::optional<sweep::SlurmOptions> slurm = slurm_of(arguments);
   const sweep::SweepOptions options = {
       .folder = arguments.folder,
@@ -388,9 +398,9 @@ void eval_command(const EvalArguments& arguments) {
   const Experiment experiment = experiment_of(config);
   const Split& split = split_of(arguments, experiment);
   const Evaluation result = evaluate(experiment, found.weights, split);
-  fmt::print("{}: {} loss {:.4f}, accuracy {:.2f} % of {}\n", found.weights,
-             name_of_split(arguments), result.loss(), 100 * result.accuracy(),
-             result.labels());
+  fmt::print("{}: {} loss {:.4f}{} of {}\n", found.weights,
+             name_of_split(arguments), result.loss(),
+             with_accuracy(result.accuracy()), result.labels());
   if (arguments.logits.empty()) return;
   write_safetensors(arguments.logits, first_logits(experiment, found.weights,
                                                    split, arguments.samples));

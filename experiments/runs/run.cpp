@@ -1,6 +1,7 @@
 #include "experiments/runs/run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,7 +48,8 @@ records::Summary summary_of(const Experiment& experiment,
                            .tokens_per_second = result.tokens_per_second,
                            .share_of_peak = result.share_of_peak};
   if (result.evaluation) {
-    summary.accuracy = result.evaluation->accuracy;
+    if (!std::isnan(result.evaluation->accuracy))  // the targets are numbers
+      summary.accuracy = result.evaluation->accuracy;
     summary.loss = result.evaluation->loss;
     summary.validation_accuracy = result.evaluation->validation_accuracy;
     summary.validation_loss = result.evaluation->validation_loss;
