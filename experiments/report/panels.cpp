@@ -156,6 +156,14 @@ std::vector<Panel> panels_of(const ReportInput& input) {
   return panels;
 }
 
+ReportInput best_of_many(const ReportInput& input) {
+  if (input.study.cells.size() <= kMostTogether) return input;
+  std::vector<std::size_t> places;
+  for (const BestCell& one : best_cells(input.study, input.columns))
+    places.push_back(one.cell);
+  return part_of_input(input, places);
+}
+
 std::vector<std::vector<Chart>> charts_of_panels(
     const std::vector<Panel>& panels, const ChartsOf& charts_of) {
   std::vector<ChartKind> order;

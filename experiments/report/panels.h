@@ -21,6 +21,10 @@ struct Panel {
 /// the cells are few enough for one picture.
 std::vector<Panel> panels_of(const ReportInput& input);
 
+/// The same with the best cells alone (best_cells()), for what takes a place of
+/// its own for each cell; all of them where they are few enough.
+ReportInput best_of_many(const ReportInput& input);
+
 using ChartsOf = std::function<std::vector<Chart>(const ReportInput&)>;
 
 /// Each chart once for every panel, on the same axes: by chart, in their order.

@@ -169,6 +169,14 @@ TEST_F(ManyCells, HaveNoTwoStylesAlikeInAPicture) {
   EXPECT_EQ(marks.size(), kCells);
 }
 
+TEST_F(ManyCells, HaveTheMemoryOfTheBestAlone) {
+  make_sweep();
+  const std::string section =
+      between(page(), "<section id=\"memory\">", "</section>");
+  EXPECT_THAT(section, HasSubstr("Of 36 cells the 12 best"));
+  EXPECT_EQ(count(section, "<tr>"), 1 + 12 * 2) << "a head, two blocks each";
+}
+
 TEST_F(ManyCells, HaveTheirBestInFilesToo) {
   make_sweep();
   const std::string figures = write_report({.folders = {folder_}}).figures;
