@@ -29,10 +29,15 @@ std::vector<T> chosen_from(const std::vector<T>& all,
 /// What the sections of a page with these cells alone are written from.
 ReportInput part_of_input(const ReportInput& whole,
                           const std::vector<std::size_t>& cells) {
-  ReportInput part = whole;
-  part.study.cells = chosen_from(whole.study.cells, cells);
-  part.styles = chosen_from(whole.styles, cells);
-  part.work = chosen_from(whole.work, cells);
+  // The records of the other cells, which are many, are not copied.
+  ReportInput part{.study = {.title = whole.study.title,
+                             .axes = whole.study.axes,
+                             .cells = chosen_from(whole.study.cells, cells)},
+                   .columns = whole.columns,
+                   .styles = chosen_from(whole.styles, cells),
+                   .work = chosen_from(whole.work, cells),
+                   .only_numbers = whole.only_numbers,
+                   .target = whole.target};
   for (Column& column : part.columns) {
     column.values = chosen_from(column.values, cells);
     column.spreads = chosen_from(column.spreads, cells);
@@ -156,8 +161,8 @@ std::vector<Panel> panels_of(const ReportInput& input) {
   return panels;
 }
 
-ReportInput best_of_many(const ReportInput& input) {
-  if (input.study.cells.size() <= kMostTogether) return input;
+std::optional<ReportInput> best_of_many(const ReportInput& input) {
+  if (input.study.cells.size() <= kMostTogether) return std::nullopt;
   std::vector<std::size_t> places;
   for (const BestCell& one : best_cells(input.study, input.columns))
     places.push_back(one.cell);

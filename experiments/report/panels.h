@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,8 @@ struct Panel {
 std::vector<Panel> panels_of(const ReportInput& input);
 
 /// The same with the best cells alone (best_cells()), for what takes a place of
-/// its own for each cell; all of them where they are few enough.
-ReportInput best_of_many(const ReportInput& input);
+/// its own for each cell; nothing where these are few enough.
+std::optional<ReportInput> best_of_many(const ReportInput& input);
 
 using ChartsOf = std::function<std::vector<Chart>(const ReportInput&)>;
 

@@ -1,6 +1,7 @@
 #include "experiments/report/report.h"
 
 #include <filesystem>
+#include <optional>
 #include <ostream>
 #include <utility>
 
@@ -63,21 +64,23 @@ std::string lead_of(const Study& study) {
   return lead;
 }
 
-/// A section on the best cells alone says so.
-std::string of_best(const ReportInput& input, const ReportInput& best,
+/// A section on the best cells alone, which it says, or on all.
+std::string of_best(const ReportInput& input,
+                    const std::optional<ReportInput>& best,
                     std::string (*section)(const ReportInput&)) {
-  const std::string html = section(best);
-  if (html.empty() || best.study.cells.size() == input.study.cells.size())
-    return html;
+  if (!best || best->study.cells.size() == input.study.cells.size())
+    return section(input);
+  const std::string html = section(*best);
+  if (html.empty()) return "";
   return element(
              "p", "class=\"soft\"",
              fmt::format("Of {} cells the {} best, as in the test curves.",
-                         input.study.cells.size(), best.study.cells.size())) +
+                         input.study.cells.size(), best->study.cells.size())) +
          html;
 }
 
 std::string html_of(const ReportInput& input) {
-  const ReportInput best = best_of_many(input);
+  const std::optional<ReportInput> best = best_of_many(input);
   return page_of(
       input.study.title, lead_of(input.study),
       {{"results", "Results", results_section(input)},
