@@ -23,6 +23,8 @@ struct DataSet {
   /// are wanted.
   Split training_part = {};
   std::vector<std::string> files = {};  ///< paths of all that are read
+  /// Of a text by bytes: the byte of each token.
+  std::string alphabet = {};
   /// Of a set that consists of too many files to read them all at the start:
   /// what their names and sizes come to, for comparing the copies of several
   /// machines.

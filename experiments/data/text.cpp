@@ -26,6 +26,7 @@ struct Contents {
   /// The token of each byte that occurs.
   std::array<std::int64_t, 256> tokens = {};
   std::int64_t vocabulary = 0;
+  std::string alphabet = {};  ///< the byte of each token
 };
 
 Contents contents_of(const std::string& path) {
@@ -36,7 +37,10 @@ Contents contents_of(const std::string& path) {
     for (const std::uint8_t byte : piece) occurs[byte] = true;
   });
   for (std::size_t byte = 0; byte < occurs.size(); ++byte)
-    if (occurs[byte]) contents.tokens[byte] = contents.vocabulary++;
+    if (occurs[byte]) {
+      contents.tokens[byte] = contents.vocabulary++;
+      contents.alphabet.push_back(static_cast<char>(byte));
+    }
   return contents;
 }
 
@@ -177,7 +181,8 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
                              .is_text = true},
                   .train = split_of(file, contents, training),
                   .test = split_of(file, contents, evaluation),
-                  .files = {path}};
+                  .files = {path},
+                  .alphabet = contents.alphabet};
   if (options.test == 0) return data;
   const Windows last =
       windows_for(path, "test", test, contents.bytes - test, options);

@@ -232,14 +232,25 @@ int run_card_command(const RunArguments& arguments, StopSignals& signals) {
   return verdict == CardVerdict::passed ? 0 : 3;
 }
 
+/// "748 samples/s, 95744 tokens/s, 12.3 % of the machine's peak".
+std::string rates_text(const RunResult& result) {
+  std::string text = fmt::format("{:.0f} samples/s", result.samples_per_second);
+  if (result.tokens_per_second)
+    text += fmt::format(", {:.0f} tokens/s", *result.tokens_per_second);
+  if (result.share_of_peak)
+    text += fmt::format(", {:.3g} % of the machine's peak",
+                        100 * *result.share_of_peak);
+  return text;
+}
+
 void print_result(const Experiment& experiment, const RunResult& result) {
   print_costs(result);
   print_clock(result);
   print_dropped(result);
   print_best(result);
-  fmt::print("{} after {:.1f} s: {}, {:.0f} samples/s, in {}\n",
+  fmt::print("{} after {:.1f} s: {}, {}, in {}\n",
              result.complete ? "Done" : "Stopped", result.seconds,
-             accuracy_text(result.evaluation), result.samples_per_second,
+             accuracy_text(result.evaluation), rates_text(result),
              result.folder);
   if (!result.complete)
     fmt::print("To continue: {}\n", way_to_continue(experiment, result.folder));

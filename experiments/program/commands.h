@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/config/experiment.h"
+#include "experiments/runs/text_sampling.h"
 
 namespace sluice {
 
@@ -76,6 +77,14 @@ struct EvalArguments {
   std::int64_t samples = 64;  ///< of that file
 };
 void eval_command(const EvalArguments& arguments);
+
+struct SampleArguments {
+  std::string path;        ///< a run, or a checkpoint of one
+  ConfigArguments config;  ///< its file is the run's own
+  TextSampling sampling;
+};
+/// Prints the prompt and what the model makes of it.
+void sample_command(const SampleArguments& arguments);
 
 struct ExportArguments {
   std::string path;        ///< a run, or a checkpoint of one

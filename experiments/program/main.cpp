@@ -248,6 +248,41 @@ void define_export(CLI::App& app, sluice::ExportArguments& arguments) {
   command->callback([&] { sluice::export_command(arguments); });
 }
 
+void define_sample(CLI::App& app, sluice::SampleArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "sample",
+      "Print a text drawn, byte by byte, from the language model of a run");
+  command
+      ->add_option("path", arguments.path,
+                   "a run's folder (its best checkpoint, or else its last), or "
+                   "one of its checkpoints")
+      ->required();
+  command->add_option("overrides", arguments.config.overrides,
+                      "key=value, as in data.root=FOLDER");
+  add_plugin_option(*command, arguments.config.plugins);
+  sluice::TextSampling& sampling = arguments.sampling;
+  command->add_option("--prompt", sampling.prompt,
+                      "what the text begins with; default: a new line");
+  command->add_option("--length", sampling.length, "bytes to be drawn")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", sampling.temperature,
+                   "logits are divided by it; 0 takes the most probable byte")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--top-k", sampling.top_k,
+                   "draw from the K most probable bytes; 0: from all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--seed", sampling.seed, "another seed gives another text")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->callback([&] { sluice::sample_command(arguments); });
+}
+
 void define_checkpoint(CLI::App& app, sluice::CheckpointArguments& arguments) {
   CLI::App* command = app.add_subcommand(
       "checkpoint",
@@ -677,6 +712,7 @@ int main(int argc, char** argv) {
   sluice::sweep::RunProcessArguments run_of_sweep;
   sluice::sweep::ArrayTaskArguments task_of_sweep;
   sluice::EvalArguments eval;
+  sluice::SampleArguments sample;
   sluice::ExportArguments exported;
   sluice::CheckpointArguments checkpoint;
   sluice::PlanArguments plan;
@@ -702,6 +738,7 @@ int main(int argc, char** argv) {
   define_run_of_sweep(app, run_of_sweep, status);
   define_task_of_sweep(app, task_of_sweep, status);
   define_eval(app, eval);
+  define_sample(app, sample);
   define_export(app, exported);
   define_checkpoint(app, checkpoint);
   define_plan(app, plan);

@@ -91,8 +91,8 @@ std::string axes_section(const ReportInput& input) {
   for (const std::size_t axis : number_axes(input.study))
     if (const auto charts = charts_along(input, axis); !charts.empty())
       html += element("h3", "", escaped(input.study.axes[axis])) +
-              choice_text(input, axis) + legend_of(charts.front().items) +
-              grid_of(charts);
+              choice_text(input, axis) +
+              with_legend(legend_of(charts.front().items), grid_of(charts));
   if (html.empty()) return "";
   return element("p", "class=\"soft\"",
                  "What the runs ended with: means over seeds, bands one "

@@ -108,6 +108,57 @@ std::string label_of(const Study& study,
   return label.empty() ? first.method : label;
 }
 
+bool tells_blocks(const std::string& part) {
+  return tells(part, "blocks") || part.ends_with(" blocks") ||
+         part.ends_with(" block");
+}
+
+/// The label without what tells tuned numbers, or how many blocks there are.
+std::string label_of_line(const Study& study,
+                          const std::vector<std::size_t>& tuned,
+                          const StudyCell& cell) {
+  std::string label;
+  for (const std::string& part : parts_of(cell.label))
+    if (!tells_blocks(part) &&
+        std::none_of(tuned.begin(), tuned.end(), [&](std::size_t axis) {
+          return tells(part, study.axes[axis]);
+        }))
+      label += (label.empty() ? "" : ", ") + part;
+  return label.empty() ? cell.method : label;
+}
+
+std::vector<std::size_t> tuned_axes(const Study& study) {
+  std::vector<std::size_t> axes = number_axes(study);
+  std::erase_if(axes, [&](std::size_t axis) {
+    const std::string& key = study.axes[axis];
+    return key == "blocks" || key.starts_with("model.") ||
+           key.starts_with("data.") || key.starts_with("replicas.");
+  });
+  return axes;
+}
+
+std::size_t blocks_of(const Study& study, const StudyCell& cell) {
+  if (cell.count_of_blocks() > 0) return cell.count_of_blocks();
+  const auto axis = std::find(study.axes.begin(), study.axes.end(), "blocks");
+  if (axis == study.axes.end()) return 0;
+  const auto number = number_in(
+      cell.values[static_cast<std::size_t>(axis - study.axes.begin())]);
+  return number && *number > 0 ? static_cast<std::size_t>(*number) : 0;
+}
+
+/// nullptr: there is no figure to judge by.
+const Column* judging_column(const std::vector<Column>& columns) {
+  for (const char* name : {"test_accuracy", "test_loss"}) {
+    const Column* column = find_column(columns, name);
+    if (column == nullptr) continue;
+    const Column& chooser = column_to_choose_by(columns, *column);
+    if (std::any_of(chooser.spreads.begin(), chooser.spreads.end(),
+                    [](const Spread& spread) { return spread.n > 0; }))
+      return &chooser;
+  }
+  return nullptr;
+}
+
 bool is_better(const Column& figure, std::size_t a, std::size_t b) {
   return figure.figure.higher_is_better ? figure.mean(a) > figure.mean(b)
                                         : figure.mean(a) < figure.mean(b);
@@ -128,6 +179,33 @@ std::vector<std::size_t> chosen_along(const Study& study, std::size_t axis) {
     return other != axis && study.axes[other] == "blocks";
   });
   return axes;
+}
+
+std::vector<BestCell> best_cells(const Study& study,
+                                 const std::vector<Column>& columns) {
+  const std::vector<std::size_t> tuned = tuned_axes(study);
+  const Column* figure = judging_column(columns);
+  std::vector<Name> names;
+  std::vector<BestCell> best;
+  for (std::size_t i = 0; i < study.cells.size(); ++i) {
+    const StudyCell& cell = study.cells[i];
+    const Name name = name_of(cell, tuned);
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end()) {
+      names.push_back(name);
+      best.push_back({.cell = i,
+                      .line = label_of_line(study, tuned, cell),
+                      .blocks = blocks_of(study, cell)});
+      continue;
+    }
+    BestCell& known = best[static_cast<std::size_t>(at - names.begin())];
+    ++known.of;
+    if (figure != nullptr && std::isfinite(figure->mean(i)) &&
+        (!std::isfinite(figure->mean(known.cell)) ||
+         is_better(*figure, i, known.cell)))
+      known.cell = i;
+  }
+  return best;
 }
 
 std::vector<AxisLine> lines_along(const Study& study, const Column& figure,

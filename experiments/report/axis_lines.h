@@ -37,4 +37,20 @@ std::vector<std::size_t> chosen_along(const Study& study, std::size_t axis);
 std::vector<AxisLine> lines_along(const Study& study, const Column& figure,
                                   std::size_t axis);
 
+/// The best of cells that differ in tuned numbers only.
+struct BestCell {
+  std::size_t cell = 0;    ///< of the study
+  std::string line = {};   ///< its label without those numbers and the blocks
+  std::size_t blocks = 0;  ///< how many; 0: unknown
+  std::size_t of = 1;      ///< cells that it was chosen from
+};
+
+/// For each value of the axes that aren't tuned, the cell with the best mean of
+/// the test accuracy (of the loss, where nobody has an accuracy), chosen by
+/// column_to_choose_by(); in the order of the study. Tuned are the axes of
+/// number_axes(), but those that change what is trained: how many blocks,
+/// replicas or data there are, and the model.
+std::vector<BestCell> best_cells(const Study& study,
+                                 const std::vector<Column>& columns);
+
 }  // namespace sluice::report

@@ -1,12 +1,12 @@
 #include "experiments/report/chart.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "experiments/report/chart_key.h"
 #include "experiments/report/html.h"
 
 namespace sluice::report {
@@ -22,15 +22,6 @@ constexpr int kTicksAcross = 5;
 constexpr int kTicksUp = 6;
 constexpr double kLogRatio = 20;
 constexpr double kLogRatioOfTicks = 5;
-
-/// By CellStyle::variant, as are the fills of marks in chart_style.cpp; when
-/// all are used, they come again with the mark of another shape.
-constexpr std::array<const char*, kStyleDashes> kDashes = {"", "6 3", "1.5 3",
-                                                           "8 3 1.5 3", "3 5"};
-
-const char* dashes_of(const CellStyle& style) {
-  return kDashes.at(static_cast<std::size_t>(style.variant) % kDashes.size());
-}
 
 /// From values to places in the drawing.
 struct Axis {
@@ -107,6 +98,12 @@ Axes axes_of(const Chart& chart) {
       leftmost = std::min(leftmost, point.x);
     }
   if (axes.x.is_empty()) return axes;
+  for (const ChartPoint& point : chart.room) {
+    axes.x.include(point.x);
+    axes.y.include(point.y);
+    least = std::min(least, point.y);
+    leftmost = std::min(leftmost, point.x);
+  }
   axes.x.is_log = !chart.x_ticks.empty() &&
                   spans(kLogRatioOfTicks, axes.x.low, axes.x.high);
   if (!chart.is_scatter && spans(kLogRatio, least, axes.y.high))
@@ -134,7 +131,7 @@ std::string text_at(double x, double y, const char* attributes,
 std::string line(double x1, double y1, double x2, double y2,
                  const char* attributes) {
   return fmt::format(
-      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>", x1,
+      "<line x1=\"{:.2f}\" y1=\"{:.2f}\" x2=\"{:.2f}\" y2=\"{:.2f}\" {}/>", x1,
       y1, x2, y2, attributes);
 }
 
@@ -168,57 +165,6 @@ std::string frame_of(const Chart& chart, const Axes& axes) {
                        chart.x_label);
 }
 
-/// Another shape for each colour, for readers without colour vision.
-std::string mark_at(double x, double y, const CellStyle& style,
-                    const std::string& title) {
-  constexpr double kRadius = 4;
-  const auto polygon = [&](std::initializer_list<ChartPoint> corners) {
-    std::string points;
-    for (const ChartPoint& corner : corners)
-      points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ",
-                            x + kRadius * corner.x, y + kRadius * corner.y);
-    return fmt::format("<polygon points=\"{}\"", points);
-  };
-  std::string shape;
-  switch ((style.colour + style.variant / kStyleDashes) % kStyleMarks) {
-    case 1:
-      shape = polygon({{-.9, -.9}, {.9, -.9}, {.9, .9}, {-.9, .9}});
-      break;
-    case 2:
-      shape = polygon({{0, -1.2}, {1.1, .9}, {-1.1, .9}});
-      break;
-    case 3:
-      shape = polygon({{0, -1.3}, {1.2, 0}, {0, 1.3}, {-1.2, 0}});
-      break;
-    case 4:
-      shape = polygon({{0, 1.2}, {1.1, -.9}, {-1.1, -.9}});
-      break;
-    case 5:
-      shape = polygon({{-.4, -1.2},
-                       {.4, -1.2},
-                       {.4, -.4},
-                       {1.2, -.4},
-                       {1.2, .4},
-                       {.4, .4},
-                       {.4, 1.2},
-                       {-.4, 1.2},
-                       {-.4, .4},
-                       {-1.2, .4},
-                       {-1.2, -.4},
-                       {-.4, -.4}});
-      break;
-    default:
-      shape = fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"", x, y,
-                          kRadius * 0.95);
-  }
-  const std::string tag =
-      fmt::format("{} class=\"mark c{} v{}\"", shape, style.colour,
-                  style.variant % kStyleDashes);
-  if (title.empty()) return tag + "/>";
-  const char* name = shape.starts_with("<circle") ? "circle" : "polygon";
-  return fmt::format("{}><title>{}</title></{}>", tag, escaped(title), name);
-}
-
 bool is_drawn(const ChartPoint& point) {
   return std::isfinite(point.x) && std::isfinite(point.y);
 }
@@ -227,7 +173,7 @@ std::string places_of(const std::vector<ChartPoint>& points, const Axes& axes,
                       double side) {
   std::string places;
   for (const ChartPoint& point : points)
-    places += fmt::format("{}{:.1f},{:.1f}", places.empty() ? "" : " ",
+    places += fmt::format("{}{:.2f},{:.2f}", places.empty() ? "" : " ",
                           axes.x.place(point.x),
                           axes.y.place(point.y + side * point.y_off));
   return places;
@@ -272,10 +218,19 @@ std::string line_of(const ChartItem& item, const Axes& axes, bool has_marks) {
   return out;
 }
 
+/// What is drawn of an item.
+std::string series_of(const ChartItem& item, const std::string& drawn) {
+  if (drawn.empty()) return "";
+  return fmt::format(
+      "<g class=\"series\" data-entry=\"{}\" data-label=\"{}\">{}</g>",
+      escaped(item.entry.empty() ? item.label : item.entry),
+      escaped(item.label), drawn);
+}
+
 std::string lines_of(const Chart& chart, const Axes& axes) {
   std::string out;
   for (const ChartItem& item : chart.items)
-    out += line_of(item, axes, chart.has_marks);
+    out += series_of(item, line_of(item, axes, chart.has_marks));
   return out;
 }
 
@@ -294,7 +249,7 @@ std::string point_of(const ChartItem& item, const ChartPoint& point,
                 axes.x.place(point.x + point.x_off), y, bar.c_str());
   if (item.is_ringed)
     out += fmt::format(
-        "<circle class=\"ring\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"9\"/>", x, y);
+        "<circle class=\"ring\" cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"9\"/>", x, y);
   return out + mark_at(x, y, item.style,
                        fmt::format("{}: {:.4g} at {:.4g}", item.label, point.y,
                                    point.x));
@@ -302,10 +257,18 @@ std::string point_of(const ChartItem& item, const ChartPoint& point,
 
 std::string points_of(const Chart& chart, const Axes& axes) {
   std::string out;
-  for (const ChartItem& item : chart.items)
+  for (const ChartItem& item : chart.items) {
+    std::string drawn;
     for (const ChartPoint& point : item.points)
-      if (is_drawn(point)) out += point_of(item, point, axes);
+      if (is_drawn(point)) drawn += point_of(item, point, axes);
+    out += series_of(item, drawn);
+  }
   return out;
+}
+
+std::string told_axis(const Axis& axis) {
+  return fmt::format("{:.8g} {:.8g} {:d} {:g} {:g}", axis.low, axis.high,
+                     axis.is_log, axis.begin, axis.end);
 }
 
 }  // namespace
@@ -320,31 +283,13 @@ std::string drawing_of(const Chart& chart) {
 std::string draw(const Chart& chart) {
   const std::string inside = drawing_of(chart);
   if (inside.empty()) return "";
+  const Axes axes = axes_of(chart);
   return fmt::format(
-      "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>\n",
+      "<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" "
+      "aria-label=\"{}\" data-x=\"{}\" data-y=\"{}\">{}</svg>\n",
       kChartWidth, kChartHeight,
-      escaped(chart.title + " against " + chart.x_label), inside);
-}
-
-std::string key_drawing(const CellStyle& style) {
-  return fmt::format(
-      "<line class=\"line c{}\" stroke-dasharray=\"{}\" x1=\"1\" y1=\"7\" "
-      "x2=\"33\" y2=\"7\"/>{}",
-      style.colour, dashes_of(style), mark_at(17, 7, style, ""));
-}
-
-std::string legend_mark(const CellStyle& style) {
-  return fmt::format(
-      "<svg class=\"key\" viewBox=\"0 0 {} {}\" aria-hidden=\"true\">{}</svg>",
-      kKeyWidth, kKeyHeight, key_drawing(style));
-}
-
-std::string legend_of(const std::vector<ChartItem>& items) {
-  std::string entries;
-  for (const ChartItem& item : items)
-    entries +=
-        element("li", "", legend_mark(item.style) + escaped(item.label)) + "\n";
-  return element("ul", "class=\"legend\"", entries);
+      escaped(chart.title + " against " + chart.x_label), told_axis(axes.x),
+      told_axis(axes.y), inside);
 }
 
 }  // namespace sluice::report

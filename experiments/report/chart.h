@@ -22,6 +22,8 @@ struct ChartItem {
   CellStyle style = {};
   std::vector<ChartPoint> points = {};
   bool is_ringed = false;  ///< in a scatter chart: it stands out
+  /// The entry of the legend that stands for it; empty: that of its label.
+  std::string entry = {};
 };
 
 struct Chart {
@@ -35,15 +37,22 @@ struct Chart {
   bool has_log_axes = false;  ///< both, where all values are positive
   /// Places on the x axis that have a tick; empty: round numbers.
   std::vector<double> x_ticks = {};
+  /// Places that its axes have room for, beside those of its own points: of
+  /// charts that are to be compared.
+  std::vector<ChartPoint> room = {};
 };
 
 /// In the units of a chart's drawing, which is scaled to the page.
 constexpr int kChartWidth = 440;
 constexpr int kChartHeight = 290;
 
-/// As SVG. Axes are logarithmic where all values are positive and differ much:
-/// y of lines by more than 20 times, x with ticks of its own by more than 5
-/// times; or where Chart::has_log_axes asks for it. Empty without any point.
+/// As SVG, with what the page's script (page_script.h) needs to know: the axes
+/// in data-x and data-y ("low high is-log begin end", the latter in units of
+/// the drawing), and for each item a group with the entry of its legend in
+/// data-entry and its label in data-label. Axes are logarithmic where all
+/// values are positive and differ much: y of lines by more than 20 times, x
+/// with ticks of its own by more than 5 times; or where Chart::has_log_axes
+/// asks for it. Empty without any point.
 std::string draw(const Chart& chart);
 
 /// What `draw` draws, without the <svg> around it.
@@ -59,5 +68,9 @@ std::string legend_mark(const CellStyle& style);
 
 /// A list of the items, in HTML.
 std::string legend_of(const std::vector<ChartItem>& items);
+
+/// A legend and the charts that it is for: a click on an entry hides its items
+/// in these.
+std::string with_legend(const std::string& legend, const std::string& charts);
 
 }  // namespace sluice::report

@@ -105,6 +105,25 @@ std::vector<MeasuredFigure> measures() {
        [](Run run, Work) {
          return in_summary(run, &records::Summary::samples_per_second);
        }},
+      {{.name = "tokens_per_second",
+        .title = "tokens/s",
+        .higher_is_better = true,
+        .is_measured = true},
+       [](Run run, Work) {
+         return in_summary(run, &records::Summary::tokens_per_second);
+       }},
+      {{.name = "share_of_peak",
+        .title = "share of peak",
+        .unit = "%",
+        .scale = 100,
+        .higher_is_better = true,
+        .is_measured = true,
+        .note = "share of peak: operations per second of the model's layers, "
+                "forward and backward, over those of a large float32 matrix "
+                "product on all cores"},
+       [](Run run, Work) {
+         return in_summary(run, &records::Summary::share_of_peak);
+       }},
       {{.name = "virtual_seconds",
         .title = "virtual time",
         .unit = "s",

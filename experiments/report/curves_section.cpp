@@ -9,6 +9,7 @@
 #include "experiments/report/bands.h"
 #include "experiments/report/chart.h"
 #include "experiments/report/html.h"
+#include "experiments/report/panels.h"
 #include "experiments/report/sections.h"
 
 namespace sluice::report {
@@ -155,7 +156,7 @@ std::set<int> blocks_in(
 }
 
 /// One for each block.
-std::string charts_by_block(
+std::vector<Chart> charts_by_block(
     const ReportInput& input, const std::string& title,
     const std::function<const std::map<int, RunSeries>*(const RunRecord&)>&
         of) {
@@ -171,12 +172,32 @@ std::string charts_by_block(
     chart.title = fmt::format("{}, block {}", title, block);
     charts.push_back(std::move(chart));
   }
-  return grid_of(charts);
+  return charts;
 }
 
-}  // namespace
+std::vector<Chart> training_charts(const ReportInput& input) {
+  return charts_by_block(input, "training loss", [](const RunRecord& run) {
+    return &run.training_loss;
+  });
+}
 
-namespace {
+std::vector<Chart> truth_charts(const ReportInput& input) {
+  std::vector<Chart> charts;
+  for (const auto& [figure, title] :
+       {std::pair{"cosine", "cosine"},
+        std::pair{"norm_ratio", "ratio of norms"},
+        std::pair{"sign_agreement", "agreement of signs"}}) {
+    const std::string name = figure;
+    for (Chart& chart : charts_by_block(
+             input, title,
+             [&name](const RunRecord& run) -> const std::map<int, RunSeries>* {
+               const auto found = run.probes.find(name);
+               return found == run.probes.end() ? nullptr : &found->second;
+             }))
+      charts.push_back(std::move(chart));
+  }
+  return charts;
+}
 
 /// Against turns alone: the test curves have the rest.
 std::vector<Chart> validation_charts(const ReportInput& input) {
@@ -224,6 +245,13 @@ std::vector<Chart> test_charts(const ReportInput& input) {
   return charts;
 }
 
+std::vector<Chart> panel_charts(const ReportInput& input) {
+  std::vector<Chart> charts;
+  for (auto& multiples : charts_of_panels(panels_of(input), test_charts))
+    for (Chart& chart : multiples) charts.push_back(std::move(chart));
+  return charts;
+}
+
 namespace {
 
 /// The tables [virtual] of the cells, each with the cells that have it.
@@ -249,46 +277,32 @@ std::string costs_text(const ReportInput& input) {
 }  // namespace
 
 std::string curves_section(const ReportInput& input) {
-  const std::string charts = grid_of(test_charts(input));
+  const std::string charts = drawn_in_panels(input, test_charts, true);
   if (charts.empty()) return "";
   return element("p", "class=\"soft\"",
                  "Lines are means over seeds, bands one standard deviation to "
                  "either side.") +
-         legend(input) + charts + costs_text(input);
+         charts + costs_text(input);
 }
 
 std::string training_section(const ReportInput& input) {
-  const std::string charts =
-      charts_by_block(input, "training loss",
-                      [](const RunRecord& run) { return &run.training_loss; });
+  const std::string charts = drawn_in_panels(input, training_charts, false);
   if (charts.empty()) return "";
   return element(
              "p", "class=\"soft\"",
              "Each block on the loss that it learns from: the network&#39;s "
              "for the last one, that of its auxiliary head for others. A "
              "block that learns from gradients alone has none.") +
-         legend(input) + charts;
+         charts;
 }
 
 std::string truth_section(const ReportInput& input) {
-  std::string html;
-  for (const auto& [figure, title] :
-       {std::pair{"cosine", "cosine"},
-        std::pair{"norm_ratio", "ratio of norms"},
-        std::pair{"sign_agreement", "agreement of signs"}}) {
-    const std::string name = figure;
-    html += charts_by_block(
-        input, title,
-        [&name](const RunRecord& run) -> const std::map<int, RunSeries>* {
-          const auto found = run.probes.find(name);
-          return found == run.probes.end() ? nullptr : &found->second;
-        });
-  }
-  if (html.empty()) return "";
+  const std::string charts = drawn_in_panels(input, truth_charts, false);
+  if (charts.empty()) return "";
   return element("p", "class=\"soft\"",
                  "What each block applied, compared with back-propagation of "
                  "the same batch through all blocks: 1 is the same.") +
-         legend(input) + html;
+         charts;
 }
 
 }  // namespace sluice::report

@@ -4,6 +4,7 @@
 
 #include "experiments/report/chart_style.h"
 #include "experiments/report/html.h"
+#include "experiments/report/page_script.h"
 
 namespace sluice::report {
 namespace {
@@ -54,6 +55,28 @@ margin:10px 0;font-size:.9rem}
 svg.key{width:34px;height:14px;flex:none;vertical-align:middle;margin-right:6px}
 .charts{display:grid;margin:14px 0;grid-template-columns:repeat(auto-fill,minmax(min(100%,340px),1fr));
 gap:14px}
+.charts.multiples{grid-template-columns:repeat(auto-fill,minmax(min(100%,290px),1fr))}
+.multiples svg text{font-size:15px}
+.legend li[role=button]{cursor:pointer}.legend li.off{opacity:.35;text-decoration:line-through}
+.chart-box{background:var(--panel);border-radius:6px;max-width:600px;padding-bottom:4px}
+.chart-box>svg{display:block;width:100%}
+.said{min-height:2.6em;margin:0;padding:0 12px;font-size:.85rem;line-height:1.3;overflow-wrap:anywhere}
+.axes{margin:0;padding:0 12px 4px;display:flex;gap:6px}
+.here{fill:none;stroke:var(--text);stroke-width:1.5;pointer-events:none}
+button,select,input[type=search]{font:inherit;font-size:.85rem;color:var(--text);
+background:var(--ground);border:1px solid var(--line);border-radius:4px;padding:1px 7px}
+button[aria-pressed=true]{border-color:var(--text);font-weight:600}
+.tools label{margin-right:18px;font-size:.9rem}
+.filters{display:flex;flex-wrap:wrap;gap:6px;max-width:none}
+#all-figures:not(:checked)~.scroll .more{display:none}
+#only-best:checked~.scroll tbody tr:not(.best){display:none}
+.results thead th{cursor:default;white-space:normal;vertical-align:bottom}
+.results thead th[tabindex]{cursor:pointer}
+th[aria-sort=ascending]::after{content:" \2191"}th[aria-sort=descending]::after{content:" \2193"}
+.compact th:first-child{min-width:0;white-space:nowrap}
+.compact{font-size:.85rem}.compact td,.compact th{padding:5px 8px}
+.compact td.long{white-space:normal;min-width:12rem;overflow-wrap:anywhere}
+tr.best td{background:var(--panel)}
 .charts>svg,.charts>figure{background:var(--panel);border-radius:6px;width:100%;
 max-width:600px;margin:0}
 figure>svg{display:block;width:100%}
@@ -104,8 +127,11 @@ std::string page_of(const std::string& title, const std::string& lead,
       "<meta name=\"viewport\" content=\"width=device-width, "
       "initial-scale=1\"/>\n<title>{0}</title>\n<style>{1}{2}</style>\n"
       "</head>\n<body>\n<header>\n<h1>{0}</h1>\n<p class=\"lead\">{3}</p>\n"
-      "<nav>\n{4}</nav>\n</header>\n<main>\n{5}</main>\n</body>\n</html>\n",
-      escaped(title), kStyle, colours(), escaped(lead), links, body);
+      "<nav>\n{4}</nav>\n</header>\n<main>\n{5}</main>\n"
+      // To readers of XML it is text, too.
+      "<script>//<![CDATA[\n{6}//]]></script>\n</body>\n</html>\n",
+      escaped(title), kStyle, colours(), escaped(lead), links, body,
+      kPageScript);
 }
 
 }  // namespace sluice::report

@@ -147,7 +147,7 @@ std::string front_part(const ReportInput& input) {
   const std::string charts = grid_of(pareto_charts(input));
   if (charts.empty()) return "";
   return element("p", "class=\"soft\"", escaped(front_text(input))) +
-         legend(input) + charts;
+         with_legend(legend(input), charts);
 }
 
 }  // namespace

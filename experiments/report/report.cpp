@@ -1,13 +1,16 @@
 #include "experiments/report/report.h"
 
 #include <filesystem>
+#include <optional>
 #include <ostream>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "experiments/report/figures.h"
+#include "experiments/report/html.h"
 #include "experiments/report/page.h"
+#include "experiments/report/panels.h"
 #include "experiments/report/sections.h"
 #include "experiments/report/table_files.h"
 #include "lib/base/error.h"
@@ -61,7 +64,23 @@ std::string lead_of(const Study& study) {
   return lead;
 }
 
+/// A section on the best cells alone, which it says, or on all.
+std::string of_best(const ReportInput& input,
+                    const std::optional<ReportInput>& best,
+                    std::string (*section)(const ReportInput&)) {
+  if (!best || best->study.cells.size() == input.study.cells.size())
+    return section(input);
+  const std::string html = section(*best);
+  if (html.empty()) return "";
+  return element(
+             "p", "class=\"soft\"",
+             fmt::format("Of {} cells the {} best, as in the test curves.",
+                         input.study.cells.size(), best->study.cells.size())) +
+         html;
+}
+
 std::string html_of(const ReportInput& input) {
+  const std::optional<ReportInput> best = best_of_many(input);
   return page_of(
       input.study.title, lead_of(input.study),
       {{"results", "Results", results_section(input)},
@@ -72,8 +91,8 @@ std::string html_of(const ReportInput& input) {
        {"training", "Training loss of each block", training_section(input)},
        {"truth", "How true the gradients are", truth_section(input)},
        {"staleness", "Staleness", staleness_section(input)},
-       {"memory", "Memory", memory_section(input)},
-       {"timeline", "Timeline", timeline_section(input)},
+       {"memory", "Memory", of_best(input, best, memory_section)},
+       {"timeline", "Timeline", of_best(input, best, timeline_section)},
        {"repeat", "Configs, and how to repeat them", repeat_section(input)}});
 }
 
@@ -85,7 +104,8 @@ std::string stem_of(const std::string& page) {
 
 std::vector<Chart> charts_of(const ReportInput& input) {
   std::vector<Chart> all = axis_charts(input);
-  for (auto* charts_in : {test_charts, pareto_charts, target_charts})
+  for (auto* charts_in :
+       {panel_charts, test_charts, pareto_charts, target_charts})
     for (Chart& chart : charts_in(input)) all.push_back(std::move(chart));
   return all;
 }

@@ -56,6 +56,8 @@ void take(const Record& record, RunRecord& run) {
     if (block->replica.value_or(1) == 1) run.blocks[block->block] = *block;
   } else if (const auto forecast = record.as<records::Forecast>()) {
     run.forecasts[forecast->block] = *forecast;
+  } else if (const auto stop = record.as<records::EarlyStop>()) {
+    run.early_stop = stop;
   } else if (const auto summary = record.as<records::Summary>()) {
     run.summary = summary;
   } else if (const auto diverged = record.as<records::Diverged>()) {
@@ -106,6 +108,12 @@ void read_provenance(const std::string& path, RunRecord& run) {
   const auto json = nlohmann::json::parse(file, nullptr, false);
   if (!json.is_object()) return;
   run.was_continued = json.contains("continued");
+  if (const auto host = json.find("host");
+      host != json.end() && host->is_string())
+    run.host = host->get<std::string>();
+  if (const auto started = json.find("started");
+      started != json.end() && started->is_number())
+    run.started = started->get<double>();
   run.made_with = made_with(json);
 }
 

@@ -35,7 +35,12 @@ struct RunRecord {
   std::string error = {};                 ///< the message of a failed run
   std::optional<ConfigNode> config = {};  ///< the resolved one
   bool was_continued = false;             ///< its seconds are of several parts
-  std::string made_with = {};             ///< program, libraries and machine
+  std::string host = {};                  ///< where it ran; empty: unknown
+  double started = 0;                     ///< seconds since 1970
+  /// Whether another run of the report was on its machine at the same time, as
+  /// far as is known: then its times say less.
+  bool shared_machine = false;
+  std::string made_with = {};  ///< program, libraries and machine
 
   RunSeries accuracy = {};             ///< of the test split
   RunSeries loss = {};                 ///< of the test split
@@ -60,6 +65,7 @@ struct RunRecord {
   std::map<int, records::Block> blocks = {};  ///< time and memory of each block
   std::map<int, records::Forecast> forecasts =
       {};  ///< of memory, before the first turn
+  std::optional<records::EarlyStop> early_stop = {};
   std::optional<records::Summary> summary = {};
   std::int64_t turns = 0;  ///< done, as far as records tell
 

@@ -1,5 +1,9 @@
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -97,25 +101,76 @@ std::string foot_of(std::int64_t largest, double y, const char* label) {
                    (kLeft + kWidth - kRight) / 2, y + 33, label);
 }
 
-std::string figure_of(const StudyCell& cell, const CellStyle& style,
-                      const Histograms& histograms, std::int64_t largest,
-                      const char* label) {
+/// The cells whose pictures are the same.
+std::string caption_of(const ReportInput& input,
+                       const std::vector<std::size_t>& cells) {
+  const auto label_of = [&](std::size_t cell) {
+    return escaped(input.study.cells[cell].label);
+  };
+  if (cells.size() == 1)
+    return element("figcaption", "", label_of(cells.front()));
+  std::string names;
+  for (const std::size_t cell : cells)
+    names += element("div", "", label_of(cell));
+  return element(
+      "figcaption", "",
+      element("details", "",
+              element("summary", "",
+                      fmt::format("{} cells alike: {}, ...", cells.size(),
+                                  label_of(cells.front()))) +
+                  names));
+}
+
+std::string picture_of(const Histograms& histograms, std::int64_t largest,
+                       const char* label, int colour) {
   std::string inside;
   double top = 6;
   // The last block on top, as it is drawn elsewhere.
   for (auto at = histograms.rbegin(); at != histograms.rend(); ++at) {
-    inside += lane_of(at->first, at->second, largest, top, style.colour);
+    inside += lane_of(at->first, at->second, largest, top, colour);
     top += kLane;
   }
   inside += foot_of(largest, top - 4, label);
-  return element("figure", "",
-                 element("figcaption", "", escaped(cell.label)) +
-                     fmt::format("<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" "
-                                 "aria-label=\"{}\">{}</svg>",
-                                 kWidth, top + kFoot, escaped(label), inside));
+  return fmt::format(
+      "<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\">{}</svg>",
+      kWidth, top + kFoot, escaped(label), inside);
 }
 
-/// One figure for each cell in which anything is stale; the others in a line.
+/// Pictures that are drawn once for all cells that have the same one.
+class Pictures {
+ public:
+  void add(std::size_t cell, std::string picture, int colour) {
+    for (Picture& known : all_)
+      if (known.drawn == picture) {
+        known.cells.push_back(cell);
+        return;
+      }
+    all_.push_back({std::move(picture), colour, {cell}});
+  }
+  /// `redrawn` makes the picture of a cell in a colour.
+  std::string html(
+      const ReportInput& input,
+      const std::function<std::string(std::size_t cell, int colour)>& redrawn)
+      const {
+    std::string figures;
+    for (const Picture& picture : all_)
+      figures += element("figure", "",
+                         caption_of(input, picture.cells) +
+                             redrawn(picture.cells.front(), picture.colour));
+    return figures;
+  }
+
+ private:
+  struct Picture {
+    std::string drawn;  ///< in one colour for all
+    int colour = 0;     ///< of its first cell
+    std::vector<std::size_t> cells;
+  };
+  std::vector<Picture> all_;
+};
+
+/// A figure for all cells in which the same is stale; those in which nothing is
+/// in a line.
 std::string counter_html(const ReportInput& input, const char* counter,
                          const char* title, const char* label) {
   std::int64_t largest = 0;
@@ -126,7 +181,11 @@ std::string counter_html(const ReportInput& input, const char* counter,
     largest = std::max(largest, largest_in(histograms));
   }
   if (!any) return "";
-  std::string figures;
+  const auto drawn = [&](std::size_t cell, int colour) {
+    return picture_of(histograms_of(input.study.cells[cell], counter), largest,
+                      label, colour);
+  };
+  Pictures pictures;
   std::string fresh;
   for (std::size_t i = 0; i < input.study.cells.size(); ++i) {
     const StudyCell& cell = input.study.cells[i];
@@ -135,8 +194,9 @@ std::string counter_html(const ReportInput& input, const char* counter,
     if (largest_in(histograms) == 0)
       fresh += (fresh.empty() ? "" : "; ") + cell.label;
     else
-      figures += figure_of(cell, input.styles[i], histograms, largest, label);
+      pictures.add(i, drawn(i, 0), input.styles[i].colour);
   }
+  const std::string figures = pictures.html(input, drawn);
   std::string html = element("h3", "", title);
   if (!fresh.empty())
     html += element("p", "", escaped("Always 0: " + fresh + "."));

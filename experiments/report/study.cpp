@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -90,6 +91,34 @@ Study joined(std::vector<Study> parts) {
   return whole;
 }
 
+/// From its start to its last record, in seconds since 1970.
+struct Span {
+  RunRecord* run = nullptr;
+  double begin = 0;
+  double end = 0;
+};
+
+void mark_shared_machines(Study& study) {
+  std::map<std::string, std::vector<Span>> by_host;
+  for (StudyCell& cell : study.cells)
+    for (RunRecord& run : cell.runs)
+      if (run.summary && run.summary->time && !run.host.empty() &&
+          run.started > 0 && !run.was_continued)
+        by_host[run.host].push_back(
+            {&run, run.started, run.started + *run.summary->time});
+  for (auto& [host, spans] : by_host) {
+    std::sort(spans.begin(), spans.end(),
+              [](const Span& a, const Span& b) { return a.begin < b.begin; });
+    // Of those that have begun before, the one that ends last is enough.
+    const Span* last = nullptr;
+    for (const Span& span : spans) {
+      if (last != nullptr && span.begin < last->end)
+        span.run->shared_machine = last->run->shared_machine = true;
+      if (last == nullptr || span.end > last->end) last = &span;
+    }
+  }
+}
+
 }  // namespace
 
 const ConfigNode* StudyCell::config() const {
@@ -111,6 +140,18 @@ std::size_t StudyCell::count_of_blocks() const {
                            ? nullptr
                            : std::get_if<ConfigNode::Array>(&blocks->value);
   return ranges == nullptr ? 0 : ranges->size();
+}
+
+int StudyCell::stopped_early() const {
+  return static_cast<int>(std::count_if(
+      runs.begin(), runs.end(),
+      [](const RunRecord& run) { return run.is_done() && run.early_stop; }));
+}
+
+bool StudyCell::shared_machine() const {
+  return std::any_of(runs.begin(), runs.end(), [](const RunRecord& run) {
+    return run.is_done() && run.shared_machine;
+  });
 }
 
 std::vector<const RunRecord*> StudyCell::runs_to_draw() const {
@@ -137,7 +178,9 @@ Study read_study(const std::vector<std::string>& folders) {
       if (is_new(run)) loose.push_back(read_run(run));
   }
   if (!loose.empty()) parts.push_back(study_of_runs(std::move(loose)));
-  return joined(std::move(parts));
+  Study study = joined(std::move(parts));
+  mark_shared_machines(study);
+  return study;
 }
 
 }  // namespace sluice::report

@@ -23,6 +23,10 @@ struct StudyCell {
   int count(RunRecord::State state) const;
   /// 0 before any run has begun.
   std::size_t count_of_blocks() const;
+  /// How many of the runs that are done ended by early_stop.
+  int stopped_early() const;
+  /// Whether any of its runs shared its machine with another run.
+  bool shared_machine() const;
   /// The runs that are done; when none is, those that have begun.
   std::vector<const RunRecord*> runs_to_draw() const;
 };

@@ -120,6 +120,26 @@ std::string choice_note(const Study& study) {
   return note;
 }
 
+std::string sharing_note(const Study& study,
+                         const std::vector<Column>& columns) {
+  if (std::none_of(columns.begin(), columns.end(), [](const Column& column) {
+        return column.figure.is_measured;
+      }))
+    return "";
+  std::string names;
+  std::size_t count = 0;
+  for (const StudyCell& cell : study.cells) {
+    if (!cell.shared_machine()) continue;
+    ++count;
+    names += (names.empty() ? "" : "; ") + cell.label;
+  }
+  if (count == 0) return "";
+  return fmt::format(
+      "Shared: runs were on one machine at the same time, and their times and "
+      "rates are not those of a run alone: {}.",
+      count == study.cells.size() ? "all cells" : names);
+}
+
 std::string runs_text(const StudyCell& cell) {
   using State = RunRecord::State;
   std::string text =
@@ -127,6 +147,8 @@ std::string runs_text(const StudyCell& cell) {
   for (const State state : {State::failed, State::unfinished, State::absent})
     if (const int count = cell.count(state); count > 0)
       text += fmt::format(", {} {}", count, text_of(state));
+  if (const int early = cell.stopped_early(); early > 0)
+    text += fmt::format(", {} stopped early", early);
   return text;
 }
 
@@ -158,6 +180,9 @@ std::string markdown_of(const Study& study,
     if (!column.figure.note.empty())
       text += fmt::format("\n{}.\n", column.figure.note);
   text += fmt::format("\n{}\n", for_markdown(choice_note(study)));
+  if (const std::string sharing = sharing_note(study, columns);
+      !sharing.empty())
+    text += fmt::format("\n{}\n", for_markdown(sharing));
   return text + failures_in_markdown(study);
 }
 

@@ -11,8 +11,13 @@ namespace sluice::report {
 /// was the test split itself.
 std::string choice_note(const Study& study);
 
-/// "3 of 3", "2 of 3, 1 failed": how many runs of a cell are done, and what
-/// became of the others.
+/// Which cells have times and rates of runs that shared their machine; empty:
+/// none, or nothing of the kind is told.
+std::string sharing_note(const Study& study,
+                         const std::vector<Column>& columns);
+
+/// "3 of 3", "2 of 3, 1 failed, 1 stopped early": how many runs of a cell are
+/// done, what became of the others, and which did fewer turns than they might.
 std::string runs_text(const StudyCell& cell);
 
 /// The table in Markdown; winners are bold, cells with failed runs marked.

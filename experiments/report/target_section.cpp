@@ -113,8 +113,8 @@ std::string target_section(const ReportInput& input) {
                                   "none came there."));
   for (const Column* time : times_in(input))
     text += front_names(input, *cost_in(input), *time);
-  return element("p", "class=\"soft\"", escaped(text)) + legend(input) +
-         grid_of(charts);
+  return element("p", "class=\"soft\"", escaped(text)) +
+         with_legend(legend(input), grid_of(charts));
 }
 
 }  // namespace sluice::report

@@ -58,6 +58,9 @@ Console::Console(const Experiment& experiment, std::int64_t first_turn)
       turns_per_epoch_(experiment.turns_per_epoch),
       turns_ahead_(experiment.replicas.deals().turns_ahead()),
       batch_size_(experiment.batch_size),
+      tokens_per_sample_(experiment.model.sample.is_text
+                             ? experiment.model.sample.shape.at(0)
+                             : 0),
       is_terminal_(::isatty(STDOUT_FILENO) == 1),
       started_(Clock::now()),
       shown_(started_),
@@ -78,8 +81,13 @@ std::string Console::rate() const {
   const double passed = std::max(1e-9, seconds(Clock::now() - started_));
   const auto done = static_cast<double>(turn_ + 1 - first_turn_);
   const double left = passed / done * static_cast<double>(turns_ - turn_ - 1);
-  return fmt::format("{:.0f} samples/s, {:.0f} s left",
-                     done * static_cast<double>(batch_size_) / passed,
+  const double samples = done * static_cast<double>(batch_size_) / passed;
+  const std::string tokens =
+      tokens_per_sample_ == 0
+          ? ""
+          : fmt::format(", {:.0f} tokens/s",
+                        samples * static_cast<double>(tokens_per_sample_));
+  return fmt::format("{:.0f} samples/s{}, {:.0f} s left", samples, tokens,
                      std::max(0.0, left));
 }
 

@@ -34,6 +34,7 @@ class Console final : public Sink {
   std::int64_t turns_per_epoch_;
   std::int64_t turns_ahead_;  // Deals::turns_ahead()
   std::int64_t batch_size_;
+  std::int64_t tokens_per_sample_;  // 0: samples are no texts
   bool is_terminal_;
   bool line_is_open_ = false;
   Clock::time_point started_;

@@ -18,6 +18,7 @@
 #include "experiments/runs/devices.h"
 #include "experiments/runs/faults/injection.h"
 #include "experiments/runs/faults/signal_sink.h"
+#include "experiments/runs/machine_peak.h"
 #include "experiments/runs/ranks.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/restarts.h"
@@ -43,7 +44,9 @@ records::Summary summary_of(const Experiment& experiment,
                            .engine = name_of(experiment.engine),
                            .blocks = experiment.blocks(),
                            .seconds = result.seconds,
-                           .samples_per_second = result.samples_per_second};
+                           .samples_per_second = result.samples_per_second,
+                           .tokens_per_second = result.tokens_per_second,
+                           .share_of_peak = result.share_of_peak};
   if (result.evaluation) {
     if (!std::isnan(result.evaluation->accuracy))  // the targets are numbers
       summary.accuracy = result.evaluation->accuracy;
@@ -214,9 +217,25 @@ void say_what_never_happened(const SignalSink& faults) {
                missed.text);
 }
 
+/// What follows from samples per second.
+void add_rates(const Experiment& experiment, bool has_ranks,
+               RunResult& result) {
+  if (experiment.model.sample.is_text)
+    result.tokens_per_second =
+        result.samples_per_second *
+        static_cast<double>(experiment.model.sample.shape.at(0));
+  // Ranks may be on other machines. Less than a second says little, and the
+  // measurement takes a part of one.
+  constexpr double kShortest = 1;
+  if (has_ranks || uses_gpus(experiment) || result.seconds < kShortest) return;
+  result.share_of_peak = result.samples_per_second *
+                         operations_per_sample(experiment.model) /
+                         peak_of_cores();
+}
+
 RunResult result_of(const Experiment& experiment, const RunFolder& folder,
                     std::int64_t first_turn, double seconds_lost,
-                    Attempt& attempt) {
+                    bool has_ranks, Attempt& attempt) {
   const RunSink& sink = attempt.sink();
   Coordinator& coordinator = attempt.coordinator();
   RunResult result{.folder = folder.path(), .first_turn = first_turn};
@@ -228,6 +247,7 @@ RunResult result_of(const Experiment& experiment, const RunFolder& folder,
       samples_per_turn(experiment) *
       static_cast<double>(coordinator.turns_granted() - first_turn) /
       std::max(result.seconds, 1e-9);
+  add_rates(experiment, has_ranks, result);
   result.blocks = sink.blocks();
   result.forecasts = sink.forecasts();
   result.clock = sink.clock();
@@ -273,7 +293,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
                   options.on_begin);
       say_what_never_happened(*faults);
       return result_of(experiment, folder, first_turn, restarts.seconds_lost(),
-                       attempt);
+                       options.rank.has_value(), attempt);
     } catch (const WorkerLost& lost) {
       const std::int64_t turns = attempt.sink().turns();
       if (stop.is_made()) restarts.give_up(lost, turns);

@@ -47,6 +47,8 @@ struct RunResult {
   std::optional<records::Evaluation> best = {};  ///< that of checkpoints/best
   double seconds = 0;  ///< of training and evaluating, without start-up
   double samples_per_second = 0;
+  std::optional<double> tokens_per_second = {};  ///< of texts
+  std::optional<double> share_of_peak = {};      ///< records::Summary's
   BlocksOfRun blocks = {};  ///< what each block has cost
   std::map<int, records::Forecast> forecasts =
       {};  ///< of memory, where there were some

@@ -43,7 +43,7 @@ class Drawing {
   }
 
   void action(const records::Action& action) {
-    slice(action, action.name, action.category);
+    slice(action, action.category, action.category, action.name);
     const double end = action.end - zero_;
     trace_.counter(action.seat, "waiting bytes", end,
                    static_cast<double>(action.waiting_bytes));
@@ -53,11 +53,13 @@ class Drawing {
   }
 
   void wait(const records::Sent& sent) {
-    wait(sent, fmt::format("wait for room towards {}", names_.of(sent.peer)));
+    wait(sent, "wait for room",
+         fmt::format("wait for room towards {}", names_.of(sent.peer)));
   }
   void wait(const records::Taken& taken) {
-    wait(taken, fmt::format("wait for {} {} of {}", taken.message, taken.batch,
-                            names_.of(taken.peer)));
+    wait(taken, "wait for " + taken.message,
+         fmt::format("wait for {} {} of {}", taken.message, taken.batch,
+                     names_.of(taken.peer)));
   }
 
   void arrow(const records::Sent& sent, const records::Taken& taken) {
@@ -67,13 +69,15 @@ class Drawing {
   }
 
  private:
-  void wait(const records::Moved& moved, const std::string& name) {
-    if (moved.end - moved.start >= kShortestWait) slice(moved, name, "wait");
+  void wait(const records::Moved& moved, const std::string& name,
+            const std::string& action) {
+    if (moved.end - moved.start >= kShortestWait)
+      slice(moved, name, "wait", action);
   }
   void slice(const auto& told, const std::string& name,
-             std::string_view category) {
+             std::string_view category, const std::string& action) {
     trace_.slice(told.seat, name, category, told.start - zero_,
-                 told.end - zero_,
+                 told.end - zero_, action,
                  {{"batch", told.batch}, {"turn", told.turn}});
   }
 

@@ -21,12 +21,14 @@ constexpr double kSeconds = 1e-6;  // of the file's unit
 TracedAction action_of(const Json& event) {
   const double start = event.at("ts").get<double>() * kSeconds;
   const Json arguments = event.value("args", Json::object());
-  return {.block = whole_number<int>(event.at("tid")),
-          .name = event.at("name").get<std::string>(),
-          .category = event.value("cat", ""),
-          .start = start,
-          .end = start + event.value("dur", 0.0) * kSeconds,
-          .turn = arguments.value("turn", std::int64_t{0})};
+  return {
+      .block = whole_number<int>(event.at("tid")),
+      // Older files have it as the slice's name.
+      .name = arguments.value("action", event.at("name").get<std::string>()),
+      .category = event.value("cat", ""),
+      .start = start,
+      .end = start + event.value("dur", 0.0) * kSeconds,
+      .turn = arguments.value("turn", std::int64_t{0})};
 }
 
 /// An arrow has two ends with the same number.

@@ -357,14 +357,19 @@ struct Summary {
   Figure validation_loss = {};
   Figure seconds = {};  ///< of training and evaluating, without start-up
   Figure samples_per_second = {};
+  Figure tokens_per_second = {};  ///< of texts
+  /// Operations of the model's layers, forward and backward (twice a forward),
+  /// over the machine's peak (experiments/runs/machine_peak.h). Nothing where
+  /// that wasn't measured.
+  Figure share_of_peak = {};
   Figure virtual_seconds = {};
   Figure virtual_samples_per_second = {};
   Figure time = {};
 
   SLUICE_RECORD("summary", name, method, engine, blocks, accuracy, loss,
                 validation_accuracy, validation_loss, seconds,
-                samples_per_second, virtual_seconds, virtual_samples_per_second,
-                time)
+                samples_per_second, tokens_per_second, share_of_peak,
+                virtual_seconds, virtual_samples_per_second, time)
 };
 
 }  // namespace sluice::records

@@ -25,8 +25,9 @@ SimulatedTrace::SimulatedTrace(std::ostream& out, Plans plans)
 
 void SimulatedTrace::write(const TimedAction& timed) {
   const Action& action = timed.action;
-  trace_.slice(timed.seat, to_text(action), name_of(action.op), timed.start,
-               timed.end, {{"batch", action.batch}, {"turn", action.turn}});
+  trace_.slice(timed.seat, name_of(action.op), name_of(action.op), timed.start,
+               timed.end, to_text(action),
+               {{"batch", action.batch}, {"turn", action.turn}});
   const RunPlan& plan = plans_.at(static_cast<std::size_t>(action.phase));
   for (const Transfer& need : needs_of(plan, timed.seat, action)) {
     const auto sent = under_way_.find(key_of(need));

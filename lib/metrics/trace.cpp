@@ -65,14 +65,15 @@ void TraceWriter::clock(int block, const ClockOffset& clock) {
 
 void TraceWriter::slice(int block, std::string_view name,
                         std::string_view category, double start, double end,
-                        const Arguments& arguments) {
+                        std::string_view action, const Arguments& arguments) {
   Json event = {{"ph", "X"},
                 {"name", name},
                 {"cat", category},
                 {"pid", kProcess},
                 {"tid", block},
                 {"ts", start * kMicroseconds},
-                {"dur", (end - start) * kMicroseconds}};
+                {"dur", (end - start) * kMicroseconds},
+                {"args", {{"action", action}}}};
   for (const auto& [key, value] : arguments)
     event["args"][std::string(key)] = value;
   write(event);

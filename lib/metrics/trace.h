@@ -29,8 +29,11 @@ class TraceWriter {
   TraceWriter& operator=(const TraceWriter&) = delete;
 
   /// What the block did; slices of a lane lie within or beside each other.
+  /// `name` is the same for all of a kind, so that viewers add them up;
+  /// `action` tells this one from those ("F12"), as an argument.
   void slice(int block, std::string_view name, std::string_view category,
-             double start, double end, const Arguments& arguments = {});
+             double start, double end, std::string_view action,
+             const Arguments& arguments = {});
   /// The two ends of a message's arrow, `id` being the message's own. Each
   /// belongs to the innermost slice that is open at its time.
   void sent(std::int64_t id, std::string_view name, int block, double time);

@@ -219,7 +219,8 @@ TEST_F(VirtualTime, IsDrawnInTheRunsTrace) {
   const Json trace = Json::parse(slurp(dir + "/trace.json"));
   std::map<std::string, int> forwards;
   for (const Json& event : trace.at("traceEvents"))
-    if (event.value("cat", "") == "forward") ++forwards[event["name"]];
+    if (event.value("cat", "") == "forward")
+      ++forwards[event["args"]["action"]];
   EXPECT_EQ(forwards,
             (std::map<std::string, int>{
                 {"F0", 3}, {"F1", 3}, {"F2", 3}, {"F3", 3}, {"F4", 3}}));

@@ -82,6 +82,36 @@ TEST_F(ReportAxes, AlongLearningRatesEachNumberOfBlocksHasItsLine) {
   EXPECT_THAT(cells_of(found[1]), ElementsAre(2, 3));
 }
 
+TEST_F(ReportAxes, OfEachMethodAndNumberOfBlocksTheBestRateIsChosen) {
+  accuracy_.figure.name = "test_accuracy";
+  add("2", "DDG", "0.1", 0.8);
+  add("2", "DDG", "0.2", 0.9);
+  add("2", "FR", "0.1", 0.7);
+  add("4", "DDG", "0.1", 0.6);
+  add("4", "DDG", "0.2", std::numeric_limits<double>::quiet_NaN());
+  const auto best = best_cells(study_, {accuracy_});
+  ASSERT_EQ(best.size(), 3U);
+  EXPECT_EQ(best[0].cell, 1U);
+  EXPECT_EQ(best[0].line, "DDG");
+  EXPECT_EQ(best[0].blocks, 2U);
+  EXPECT_EQ(best[0].of, 2U);
+  EXPECT_EQ(best[1].cell, 2U);
+  EXPECT_EQ(best[1].line, "FR");
+  EXPECT_EQ(best[2].cell, 3U) << "not the one that diverged";
+  EXPECT_EQ(best[2].blocks, 4U);
+  accuracy_.figure.higher_is_better = false;
+  EXPECT_EQ(best_cells(study_, {accuracy_})[0].cell, 0U);
+}
+
+TEST_F(ReportAxes, WhatIsTrainedIsNotTuned) {
+  accuracy_.figure.name = "test_accuracy";
+  add("2", "DDG", "16", 0.8);
+  add("2", "DDG", "32", 0.9);
+  EXPECT_EQ(best_cells(study_, {accuracy_}).size(), 1U);
+  study_.axes[2] = "model.width";
+  EXPECT_EQ(best_cells(study_, {accuracy_}).size(), 2U);
+}
+
 TEST_F(ReportAxes, WhatHasNoResultIsNoPoint) {
   add("1", "", "0.1", 0.5);
   add("2", "DDG", "0.1", std::numeric_limits<double>::quiet_NaN());

@@ -53,7 +53,7 @@ TEST_P(Timeline, ShowsEveryActionOfItsTurnsInTheLaneOfItsBlock) {
   auto all = events("local_loss");
   for (const Json& slice : all["X"])
     if (slice.at("cat") != "wait")
-      ++actions[{slice.at("tid"), slice.at("name")}];
+      ++actions[{slice.at("tid"), slice.at("args").at("action")}];
   EXPECT_EQ(actions.size(), 3U * 4 * 3);
   for (int block = 1; block <= 3; ++block)
     for (int turn = 2; turn < 6; ++turn)

@@ -1,6 +1,7 @@
 #include "lib/metrics/simulated_trace.h"
 
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -50,13 +51,23 @@ TEST(SimulatedTrace, HasASliceForEveryAction) {
   ASSERT_EQ(slices.size(), timeline.size());
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const TimedAction& timed = timeline[i];
-    EXPECT_EQ(slices[i].at("name"), to_text(timed.action));
+    EXPECT_EQ(slices[i].at("args").at("action"), to_text(timed.action));
     EXPECT_EQ(slices[i].at("tid"), timed.seat);
     EXPECT_EQ(slices[i].at("ts"), timed.start * 1e6);
     EXPECT_EQ(slices[i].at("dur"), (timed.end - timed.start) * 1e6);
     EXPECT_EQ(slices[i].at("args").at("batch"), timed.action.batch);
     EXPECT_EQ(slices[i].at("args").at("turn"), timed.action.turn);
   }
+}
+
+TEST(SimulatedTrace, NamesActionsOfAKindAlike) {
+  std::map<std::string, std::set<std::string>> actions;
+  for (const Json& slice : events_of(delayed_plan(), "X"))
+    actions[slice.at("name")].insert(
+        slice.at("args").at("action").get<std::string>());
+  for (const char* kind : {"forward", "backward", "update"})
+    EXPECT_GE(actions[kind].size(), 3U) << kind;
+  EXPECT_EQ(actions.count("F0"), 0U);
 }
 
 TEST(SimulatedTrace, HasALanePerBlock) {
@@ -74,7 +85,7 @@ std::string slice_at(const std::vector<Json>& slices, const Json& event) {
     const double start = slice.at("ts");
     const double end = start + slice.at("dur").get<double>();
     if (slice.at("tid") == event.at("tid") && start <= time && time < end)
-      return slice.at("name");
+      return slice.at("args").at("action");
   }
   return "none";
 }

@@ -1,0 +1,285 @@
+#include "experiments/report/page_script.h"
+
+namespace sluice::report {
+
+const char* const kPageScript = R"js(
+'use strict';
+const all = (selector, root) => [...(root || document).querySelectorAll(selector)];
+const make = (name, text, attributes) => {
+  const made = document.createElement(name);
+  made.textContent = text;
+  for (const key in attributes) made.setAttribute(key, attributes[key]);
+  return made;
+};
+
+// Legends: a click, or the space bar, hides an entry's items in its group.
+function hide(group) {
+  const off = new Set(all('.legend li.off', group).map(li => li.dataset.entry));
+  for (const series of all('g.series', group))
+    series.style.display = off.has(series.dataset.entry) ? 'none' : '';
+}
+for (const group of all('.group'))
+  for (const li of all('.legend li', group)) {
+    li.tabIndex = 0;
+    li.setAttribute('role', 'button');
+    li.setAttribute('aria-pressed', 'true');
+    const toggle = () => {
+      const off = li.classList.toggle('off');
+      li.setAttribute('aria-pressed', String(!off));
+      hide(group);
+    };
+    li.onclick = toggle;
+    li.onkeydown = event => {
+      if (event.key !== ' ' && event.key !== 'Enter') return;
+      event.preventDefault();
+      toggle();
+    };
+  }
+
+// Axes: from values to places in the drawing, and back.
+function axisOf(text) {
+  const [low, high, log, begin, end] = text.split(' ').map(Number);
+  return {low, high, log: log === 1, begin, end};
+}
+function place(axis, value) {
+  const at = Math.min(Math.max(value, axis.low), axis.high);
+  const part = axis.log ? Math.log(at / axis.low) / Math.log(axis.high / axis.low)
+                        : (at - axis.low) / (axis.high - axis.low);
+  return axis.begin + part * (axis.end - axis.begin);
+}
+function value(axis, at) {
+  const part = (at - axis.begin) / (axis.end - axis.begin);
+  return axis.log ? axis.low * Math.pow(axis.high / axis.low, part)
+                  : axis.low + part * (axis.high - axis.low);
+}
+function ticks(axis) {
+  const found = [];
+  if (axis.log) {
+    for (let power = Math.floor(Math.log10(axis.low)); power <= Math.log10(axis.high);
+         ++power)
+      for (const step of Math.log10(axis.high / axis.low) > 3 ? [1] : [1, 2, 5])
+        found.push(step * Math.pow(10, power));
+  } else {
+    const rough = (axis.high - axis.low) / 5;
+    const power = Math.pow(10, Math.floor(Math.log10(rough)));
+    const step = power * (rough / power > 5 ? 10 : rough / power > 2 ? 5 :
+                          rough / power > 1 ? 2 : 1);
+    for (let i = Math.ceil(axis.low / step); i * step <= axis.high; ++i)
+      found.push(i * step);
+  }
+  return found.filter(at => at >= axis.low && at <= axis.high);
+}
+const short = number => String(Number(number.toPrecision(4)));
+
+// Every coordinate of what is drawn, through a function for each direction.
+function moveAll(svg, x, y) {
+  const set = (element, key, f) =>
+      element.setAttribute(key, f(Number(element.getAttribute(key))).toFixed(2));
+  for (const series of all('g.series', svg))
+    for (const element of series.children) {
+      const text = element.getAttribute('points');
+      if (text && element.classList.contains('mark')) {
+        const corners = text.split(' ').map(pair => pair.split(',').map(Number));
+        const middle = k => (Math.min(...corners.map(c => c[k])) +
+                             Math.max(...corners.map(c => c[k]))) / 2;
+        const [cx, cy] = [middle(0), middle(1)];
+        const [dx, dy] = [x(cx) - cx, y(cy) - cy];
+        element.setAttribute('points', corners.map(
+            c => (c[0] + dx).toFixed(2) + ',' + (c[1] + dy).toFixed(2)).join(' '));
+      } else if (text) {
+        element.setAttribute('points', text.split(' ').map(pair => {
+          const [px, py] = pair.split(',').map(Number);
+          return x(px).toFixed(2) + ',' + y(py).toFixed(2);
+        }).join(' '));
+      }
+      for (const key of ['cx', 'x1', 'x2'])
+        if (element.hasAttribute(key)) set(element, key, x);
+      for (const key of ['cy', 'y1', 'y2'])
+        if (element.hasAttribute(key)) set(element, key, y);
+    }
+}
+// The least positive value of the points, for an axis that has become
+// logarithmic; 0: there is none.
+function leastPositive(svg, axis, k) {
+  let least = Infinity;
+  for (const line of all('polyline', svg))
+    for (const pair of line.getAttribute('points').split(' ')) {
+      const found = value(axis, Number(pair.split(',')[k]));
+      if (found > (axis.high - axis.low) * 1e-4) least = Math.min(least, found);
+    }
+  for (const mark of all('.mark', svg)) {
+    const b = mark.getBBox();
+    const found = value(axis, k ? b.y + b.height / 2 : b.x + b.width / 2);
+    if (found > (axis.high - axis.low) * 1e-4) least = Math.min(least, found);
+  }
+  return least < Infinity ? least : axis.high / 1000;
+}
+function drawTicks(svg, state, told) {
+  const svgName = 'http://www.w3.org/2000/svg';
+  const remove = elements => elements.forEach(element => element.remove());
+  const add = (name, attributes, text) => {
+    const made = document.createElementNS(svgName, name);
+    for (const key in attributes) made.setAttribute(key, attributes[key]);
+    if (text) made.textContent = text;
+    svg.insertBefore(made, svg.firstChild);
+  };
+  const {x, y} = state;
+  if (y !== told.y) remove(all('.grid,.tick[text-anchor=end]', svg));
+  if (x !== told.x) {
+    remove(all('.tick[text-anchor=middle]', svg));
+    remove(all('line.axis', svg).slice(0, -1));
+  }
+  for (const at of y === told.y ? [] : ticks(y)) {
+    const py = place(y, at);
+    add('line', {class: 'grid', x1: x.begin, x2: x.end, y1: py, y2: py});
+    add('text', {class: 'tick', x: x.begin - 6, y: py + 4, 'text-anchor': 'end'},
+        short(at));
+  }
+  for (const at of x === told.x ? [] : ticks(x))
+    add('text', {class: 'tick', x: place(x, at), y: y.begin + 18,
+                 'text-anchor': 'middle'}, short(at));
+}
+
+function interactive(svg) {
+  const original = svg.innerHTML;
+  const told = {x: axisOf(svg.dataset.x), y: axisOf(svg.dataset.y)};
+  const state = {x: told.x, y: told.y};
+  const box = make('div', '', {class: 'chart-box'});
+  const said = make('p', '', {class: 'said', 'aria-live': 'polite'});
+  const bar = make('p', '', {class: 'axes'});
+  svg.replaceWith(box);
+  box.append(svg, said, bar);
+  // Always from what the page came with: nothing is rounded twice.
+  const redraw = () => {
+    svg.innerHTML = original;
+    if (state.x !== told.x || state.y !== told.y) {
+      moveAll(svg, at => place(state.x, value(told.x, at)),
+              at => place(state.y, value(told.y, at)));
+      drawTicks(svg, state, told);
+    }
+    const group = svg.closest('.group');
+    if (group) hide(group);
+  };
+  for (const name of ['x', 'y']) {
+    const button = make('button', 'log ' + name,
+                        {type: 'button', 'aria-pressed': String(told[name].log)});
+    button.onclick = () => {
+      const log = !state[name].log;
+      if (log === told[name].log) {
+        state[name] = told[name];
+      } else {
+        const low = log ? Math.max(told[name].low,
+                                   0.9 * leastPositive(svg, told[name], name === 'y' ? 1 : 0))
+                        : told[name].low;
+        state[name] = {...told[name], log, low};
+      }
+      button.setAttribute('aria-pressed', String(log));
+      redraw();
+    };
+    bar.append(button);
+  }
+  // The nearest point of a line, or mark, that shows.
+  svg.onmousemove = event => {
+    const frame = svg.getBoundingClientRect();
+    const scale = svg.viewBox.baseVal.width / frame.width;
+    const [mx, my] = [(event.clientX - frame.left) * scale,
+                      (event.clientY - frame.top) * scale];
+    let best = {far: 24 * 24};
+    for (const series of all('g.series', svg)) {
+      if (series.style.display === 'none') continue;
+      const line = series.querySelector('polyline');
+      const points = line ? line.getAttribute('points').split(' ').map(
+                                pair => pair.split(',').map(Number))
+                          : all('.mark', series).map(mark => {
+                              const b = mark.getBBox();
+                              return [b.x + b.width / 2, b.y + b.height / 2];
+                            });
+      for (const [px, py] of points) {
+        const far = (px - mx) ** 2 + (py - my) ** 2;
+        if (far < best.far) best = {far, px, py, label: series.dataset.label};
+      }
+    }
+    all('.here', svg).forEach(element => element.remove());
+    if (best.label === undefined) {
+      said.textContent = '';
+      return;
+    }
+    const here = document.createElementNS('http://www.w3.org/2000/svg', 'circle');
+    for (const [key, set] of [['class', 'here'], ['r', 6], ['cx', best.px], ['cy', best.py]])
+      here.setAttribute(key, set);
+    svg.append(here);
+    said.textContent = best.label + ': ' + short(value(state.y, best.py)) + ' at ' +
+                       short(value(state.x, best.px));
+  };
+  svg.onmouseleave = () => {
+    all('.here', svg).forEach(element => element.remove());
+    said.textContent = '';
+  };
+}
+all('svg.chart').forEach(interactive);
+
+// Tables.
+const keyOf = cell => cell.dataset.value !== undefined ? cell.dataset.value
+                                                       : cell.textContent.trim();
+function compare(a, b) {
+  if (a === '' || b === '') return (a === '') - (b === '');  // nothing comes last
+  const [x, y] = [Number(a), Number(b)];
+  return isNaN(x) || isNaN(y) ? a.localeCompare(b) : x - y;
+}
+function sortable(table) {
+  const heads = all('thead th', table);
+  heads.forEach((head, column) => {
+    head.tabIndex = 0;
+    head.title = (head.title ? head.title + ': ' : '') + 'sort by it';
+    const sort = () => {
+      const down = head.getAttribute('aria-sort') === 'ascending';
+      heads.forEach(other => other.removeAttribute('aria-sort'));
+      head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
+      const rows = all('tbody tr', table);
+      const key = row => keyOf(row.children[column]);
+      rows.sort((a, b) => key(a) === '' || key(b) === '' || !down
+                              ? compare(key(a), key(b)) : compare(key(b), key(a)));
+      table.tBodies[0].append(...rows);
+    };
+    head.onclick = sort;
+    head.onkeydown = event => { if (event.key === 'Enter') sort(); };
+  });
+}
+function filterable(table) {
+  const chosen = new Map();
+  const bar = make('p', '', {class: 'filters'});
+  const words = make('input', '', {type: 'search', placeholder: 'words in a row',
+                                   'aria-label': 'words in a row'});
+  const show = () => {
+    const wanted = words.value.toLowerCase().split(/\s+/).filter(word => word);
+    for (const row of all('tbody tr', table)) {
+      const title = row.children[0].title;
+      const text = (row.textContent + ' ' + title).toLowerCase();
+      row.hidden = !wanted.every(word => text.includes(word)) ||
+                   [...chosen].some(([column, want]) =>
+                       want !== '' && keyOf(row.children[column]) !== want);
+    }
+  };
+  all('thead th', table).forEach((head, column) => {
+    if (!head.classList.contains('axis')) return;
+    const values = [...new Set(all('tbody tr', table).map(
+        row => keyOf(row.children[column])))].sort(compare);
+    if (values.length > 40) return;
+    const select = make('select', '', {'aria-label': head.textContent});
+    select.append(make('option', head.textContent + ': all', {value: ''}));
+    for (const one of values)
+      if (one !== '') select.append(make('option', one, {value: one}));
+    select.onchange = () => { chosen.set(column, select.value); show(); };
+    bar.append(select);
+  });
+  words.oninput = show;
+  bar.append(words);
+  table.closest('.scroll').before(bar);
+}
+for (const table of all('table.results')) {
+  if (all('tbody tr', table).length > 5) filterable(table);
+  sortable(table);
+}
+)js";
+
+}  // namespace sluice::report
