@@ -134,7 +134,7 @@ bool forwards_data(const RunPlan& plan, int block) {
 }
 
 SeatSettings settings_of(const Experiment& experiment, int block,
-                         const std::string& checkpoint_folder) {
+                         const std::string& checkpoint_folder, bool is_fed) {
   SeatSettings settings{
       .options = static_cast<const SeatOptions&>(experiment),
       .plans = experiment.plans,
@@ -151,6 +151,8 @@ SeatSettings settings_of(const Experiment& experiment, int block,
       .patience = experiment.engine == Engine::processes
                       ? kSupervisedDeadline
                       : std::chrono::seconds(experiment.timeout_seconds)};
+  // Who gives the batches asks for the losses of a step when it is done.
+  if (is_fed) settings.late_updates = 0;
   // The crew draws what happens when, by its own clock.
   if (experiment.engine == Engine::virtual_time) settings.options.traced = {};
   return settings;
@@ -269,10 +271,11 @@ std::unique_ptr<Seat> make_seat_on(const c10::Device& device,
   parts.sink = std::move(sink);
   parts.memory = memory;
   parts.observer = std::move(observer);
+  const bool is_fed = fed != nullptr;
   parts.sources = sources_of(experiment, plan, std::move(fed));
   parts.group = std::move(ends.group);
   auto made = std::make_unique<Seat>(
-      seat, settings_of(experiment, block, files.checkpoints),
+      seat, settings_of(experiment, block, files.checkpoints, is_fed),
       std::move(parts));
   set_first_weights(experiment, files, *made);
   return made;

@@ -13,7 +13,7 @@ class Mean final : public Transform {
     const std::int64_t turns = (over_turns_ ? info.turns : 1) * info.replicas;
     if (turns == 1) return;
     const auto divisor = static_cast<double>(turns);
-    if (info.model_norm) *info.model_norm /= divisor;
+    if (info.model_norm.defined()) info.model_norm = info.model_norm / divisor;
     for (at::Tensor& gradient : gradients)
       if (gradient.defined()) gradient = gradient / divisor;
   }
