@@ -15,11 +15,11 @@ using c10::Stream;
 struct Event {
   Clock clock = {};
   std::uint64_t number = 0;
-  int queries = 0;  ///< that were told no
+  std::int64_t queries = 0;  ///< of any event, before this was recorded
 };
 
-/// Who asks so often about an event finds it done.
-constexpr int kQueriesUntilDone = 3;
+/// An event is done when so many queries, of any, have followed it.
+constexpr std::int64_t kQueriesUntilDone = 3;
 
 int index_of(const Device& device) {
   return device.has_index() ? device.index() : current_device();
@@ -113,7 +113,7 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     ++m.counts.events_recorded;
     start(number_of(stream), "record");
     *static_cast<Event*>(*event) = {m.streams.at(number_of(stream)),
-                                    ++m.last_event};
+                                    ++m.last_event, m.counts.event_queries};
   }
   void block(void* event, const Stream& stream) const override {
     if (event == nullptr) return;
@@ -126,10 +126,10 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     if (event == nullptr) return true;
     const Lock lock(machine().mutex);
     call_on_current("the query of an event");
-    ++machine().counts.event_queries;
-    Event& asked = *static_cast<Event*>(event);
+    const std::int64_t queries = ++machine().counts.event_queries;
+    const Event& asked = *static_cast<const Event*>(event);
     if (is_known_to_host(asked.clock)) return true;
-    if (++asked.queries < kQueriesUntilDone) return false;
+    if (queries - asked.queries < kQueriesUntilDone) return false;
     host_reaches(asked.clock);
     return true;
   }

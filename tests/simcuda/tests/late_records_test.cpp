@@ -3,7 +3,6 @@
 #include "lib/workers/late_records.h"
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -25,8 +24,8 @@ class LateRecordsOfGpus : public Simulated {
  protected:
   void add(LateRecords& late, const at::Tensor& figure) {
     late.add({figure, at::Tensor()}, [this](const LateRecords::Values& read) {
-      ASSERT_EQ(read.size(), 2);
-      EXPECT_EQ(read[1], std::nullopt);
+      ASSERT_EQ(read.size(), 2U);
+      EXPECT_FALSE(read[1].has_value());
       written_.push_back(read[0].value());
     });
   }
@@ -42,7 +41,7 @@ TEST_F(LateRecordsOfGpus, ComeInOrderWithoutAWaitOfTheHost) {
     add(late, figure_on(kGpu, i));
     if (i == 0) EXPECT_THAT(written_, IsEmpty());
   }
-  EXPECT_GE(written_.size(), 12);
+  EXPECT_GE(written_.size(), 12U);
   EXPECT_EQ(waits_of_this_thread(), waits);
   late.settle();
   ASSERT_THAT(written_, SizeIs(20));
