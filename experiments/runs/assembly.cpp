@@ -11,6 +11,7 @@
 #include <ATen/Parallel.h>
 
 #include "experiments/data/chained.h"
+#include "experiments/data/copied_ahead.h"
 #include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
 #include "experiments/runs/devices.h"
@@ -213,8 +214,20 @@ std::unique_ptr<Source> evaluation_source(const Experiment& experiment) {
   return source;
 }
 
+/// For a block on a GPU they are copied there ahead, too.
+std::unique_ptr<Source> made_ahead(std::unique_ptr<Source> source,
+                                   const Experiment& experiment,
+                                   const c10::Device& device,
+                                   std::int64_t stride) {
+  if (device.is_cpu())
+    return prefetched(std::move(source), experiment.prefetch, stride);
+  return in_order_of_copies(prefetched(
+      copied_ahead(std::move(source), device, experiment.memory_format),
+      experiment.prefetch, stride));
+}
+
 Sources sources_of(const Experiment& experiment, const BlockPlan& seat,
-                   std::shared_ptr<Source> fed) {
+                   const c10::Device& device, std::shared_ptr<Source> fed) {
   const int block = seat.block;
   if (fed) return {.training = std::move(fed)};
   const bool is_first = block == 1;
@@ -226,12 +239,12 @@ Sources sources_of(const Experiment& experiment, const BlockPlan& seat,
   Sources sources;
   if (trains_from_data)
     sources.training = in_micro_batches(
-        prefetched(training_source(experiment), experiment.prefetch,
+        made_ahead(training_source(experiment), experiment, device,
                    experiment.replicas.count),
         experiment.micro_batches);
   if (is_first && seat.replica == 1)
     sources.evaluation =
-        prefetched(evaluation_source(experiment), experiment.prefetch);
+        made_ahead(evaluation_source(experiment), experiment, device, 1);
   return sources;
 }
 
@@ -272,7 +285,7 @@ std::unique_ptr<Seat> make_seat_on(const c10::Device& device,
   parts.memory = memory;
   parts.observer = std::move(observer);
   const bool is_fed = fed != nullptr;
-  parts.sources = sources_of(experiment, plan, std::move(fed));
+  parts.sources = sources_of(experiment, plan, device, std::move(fed));
   parts.group = std::move(ends.group);
   auto made = std::make_unique<Seat>(
       seat, settings_of(experiment, block, files.checkpoints, is_fed),
