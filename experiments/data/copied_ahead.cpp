@@ -15,9 +15,8 @@ namespace {
 
 at::Tensor pinned_copy(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
-  const at::Tensor copy =
-      at::empty_strided(tensor.sizes(), tensor.strides(),
-                        tensor.options().pinned_memory(true));
+  const at::Tensor copy = at::empty_strided(
+      tensor.sizes(), tensor.strides(), tensor.options().pinned_memory(true));
   return copy.copy_(tensor);
 }
 
@@ -33,7 +32,8 @@ class CopiedAhead final : public Source {
     batch.labels = pinned_copy(batch.labels);
     batch.raw_inputs = pinned_copy(batch.raw_inputs);
     const at::Tensor pinned = pinned_copy(laid_out(batch.inputs, format_));
-    const c10::Stream copies = copies_of_this_thread(device_, CopyWay::arriving);
+    const c10::Stream copies =
+        copies_of_this_thread(device_, CopyWay::arriving);
     {
       const c10::StreamGuard in(copies);
       batch.inputs = pinned.to(device_, /*non_blocking=*/true);

@@ -238,10 +238,10 @@ Sources sources_of(const Experiment& experiment, const BlockPlan& seat,
                               });
   Sources sources;
   if (trains_from_data)
-    sources.training = in_micro_batches(
-        made_ahead(training_source(experiment), experiment, device,
-                   experiment.replicas.count),
-        experiment.micro_batches);
+    sources.training =
+        in_micro_batches(made_ahead(training_source(experiment), experiment,
+                                    device, experiment.replicas.count),
+                         experiment.micro_batches);
   if (is_first && seat.replica == 1)
     sources.evaluation =
         made_ahead(evaluation_source(experiment), experiment, device, 1);

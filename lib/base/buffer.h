@@ -13,9 +13,10 @@ namespace sluice {
 /// bits of a small matrix product depend on it.
 inline constexpr std::size_t kAlignment = 64;
 
-/// Where bytes live. `index` counts devices of one kind.
+/// Where bytes live. `index` counts devices of one kind. What LibTorch alone
+/// knows how to reach, such as Intel's GPUs, is `other`.
 struct Device {
-  enum class Kind : std::uint8_t { cpu, cuda };
+  enum class Kind : std::uint8_t { cpu, cuda, other };
   Kind kind = Kind::cpu;
   int index = 0;
 

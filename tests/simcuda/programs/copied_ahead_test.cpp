@@ -41,8 +41,7 @@ TEST(CopiedAhead, HasTheNumbersLaidOutOnTheGpu) {
     for (std::int64_t t = 0; t < 6; ++t) {
       const Batch batch = source->batch(t);
       EXPECT_EQ(batch.inputs.device(), kGpu);
-      EXPECT_TRUE(
-          batch.inputs.is_contiguous(at::MemoryFormat::ChannelsLast));
+      EXPECT_TRUE(batch.inputs.is_contiguous(at::MemoryFormat::ChannelsLast));
       EXPECT_EQ(batch.copied, nullptr);
       const at::Tensor doubled = (batch.inputs * 2).cpu();
       EXPECT_EQ(doubled.min().item<double>(), static_cast<double>(2 * t));

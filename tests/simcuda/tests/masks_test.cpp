@@ -1,10 +1,11 @@
 // Masks of dropouts on the simulated GPU: drawn there, in one launch.
+#include "lib/kernels/masks.h"
+
 #include <cstdint>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lib/kernels/masks.h"
 #include "lib/tensors/philox_mask.h"
 #include "tests/simcuda/tests/simulated_test.h"
 
@@ -38,11 +39,10 @@ TEST_F(MasksThere, AreOneLaunchWithoutACopyOrAWait) {
 }
 
 TEST_F(MasksThere, HaveTheBitsOfTheCpuAndOfTheirKey) {
-  const at::Tensor here = at::empty({8, 16, 4, 4}).contiguous(
-      at::MemoryFormat::ChannelsLast);
-  const at::Tensor there =
-      at::empty_strided(here.sizes(), here.strides(),
-                        at::TensorOptions(at::kFloat).device(kGpu));
+  const at::Tensor here =
+      at::empty({8, 16, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor there = at::empty_strided(
+      here.sizes(), here.strides(), at::TensorOptions(at::kFloat).device(kGpu));
   fill_philox_mask(here, 0.3, 7);
   fill_philox_mask(there, 0.3, 7);
   EXPECT_TRUE(there.cpu().equal(here));
