@@ -166,6 +166,11 @@ Message Seat::message_of(MessageKind kind, const Action& action) const {
 
 namespace {
 
+/// A copy: the message's memory is the link's, which wants it back.
+at::Tensor norm_in(const Message& message, const c10::Device& device) {
+  return on_device(unpack(message, "norm").at(0), device).clone();
+}
+
 /// Of the one message that a backward takes which isn't made of visits.
 std::int64_t round_from_above(const BlockPlan& plan) {
   return plan.visits.empty() ? 0 : plan.visits.front().arrivals.at(0).round;
@@ -283,8 +288,7 @@ Down Seat::receive_from_above(const Action& action, std::int64_t round) {
   taken.round = round;
   const Message message = ports_.from_above(MessageKind::gradient, taken);
   if (run_plan().model_norm)
-    window_.squared_norm_above =
-        on_device(unpack(message, "norm").at(0), device());
+    window_.squared_norm_above = norm_in(message, device());
   return unpack_down(message, by_block(run_plan().blocks, number_ + 1),
                      codec_above_.get(), device());
 }
@@ -488,10 +492,7 @@ at::Tensor Seat::exchange_norm(const Action& action) {
   at::Tensor norm =
       block() == 1
           ? squared_norm(window_.gradients, window_.squared_norm_above).sqrt()
-          : on_device(
-                unpack(ports_.from_below(MessageKind::norm, action), "norm")
-                    .at(0),
-                device());
+          : norm_in(ports_.from_below(MessageKind::norm, action), device());
   if (!is_last()) {
     Message message = message_of(MessageKind::norm, action);
     pack({norm}, "norm", message);

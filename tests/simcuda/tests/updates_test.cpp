@@ -80,6 +80,9 @@ const std::vector<OptimizerKeys>& rules() {
       {{"name", "adagrad"}, {"weight_decay", 0.1}, {"lr_decay", 0.1}},
       {{"name", "nadam"}, {"weight_decay", 0.1}},
       {{"name", "nadamw"}, {"weight_decay", 0.1}},
+      {{"name", "lion"}, {"weight_decay", 0.1}},
+      {{"name", "rmsprop"}, {"momentum", 0.9}, {"centered", true}},
+      {{"name", "rmsprop"}},
   };
   return all;
 }
@@ -100,11 +103,32 @@ TEST_F(Updates, LaunchAsMuchForManyParametersAsForFewAndWaitForNothing) {
   }
 }
 
-/// For a rule that isn't made of operations of many tensors counts otherwise.
-TEST_F(Updates, AreCountedByParameterWhereARuleGoesThroughThem) {
-  const OptimizerKeys keys = {{"name", "rmsprop"}};
-  EXPECT_GT(cost_of_step(keys, 60).launches,
-            2 * cost_of_step(keys, 2).launches);
+/// So many launches would be counted for a rule that goes through them.
+TEST_F(Updates, OneByOneAreALaunchForEachParameter) {
+  const NamedTensors weights = weights_on(kGpu, 60);
+  const std::int64_t launches = counts().launches;
+  for (const auto& [name, weight] : weights) weight.add_(1);
+  EXPECT_EQ(counts().launches, launches + 60);
+}
+
+/// As of blocks with several versions of their weights.
+TEST_F(Updates, BesideTheVersionBeforeAreAsFewLaunches) {
+  const auto launches_for = [](int parameters) {
+    const NamedTensors weights = weights_on(kGpu, parameters);
+    UpdateChain chain(chain_of({{"name", "adam"}}), weights);
+    Tensors storage;
+    for (const auto& [name, weight] : weights)
+      storage.push_back(at::empty_like(weight));
+    Tensors gradients = slopes_of(weights, 0);
+    const Tensors before = {weights[0].second.variable_data()};
+    const std::int64_t launches = counts().launches;
+    chain.apply(gradients, {.rate = 0.01}, storage);
+    const std::int64_t taken = counts().launches - launches;
+    EXPECT_TRUE(weights[0].second.data_ptr() == storage[0].data_ptr());
+    EXPECT_FALSE(weights[0].second.cpu().equal(before[0].cpu()));
+    return taken;
+  };
+  EXPECT_EQ(launches_for(60), launches_for(2));
 }
 
 TEST_F(Updates, ClipWhatIsLongAndLeaveWhatIsShort) {
