@@ -13,24 +13,26 @@ namespace sluice {
 at::Tensor correct_of(const at::Tensor& logits, const at::Tensor& labels);
 
 /// Sums up the batches of an evaluation; batches of different sizes count by
-/// their labels.
+/// their labels. On a GPU it is summed there, in the same order, and the host
+/// waits when it reads.
 class Evaluation {
  public:
   /// outputs: of the last block.
   void add(const Loss& loss, const at::Tensor& outputs,
            const at::Tensor& labels);
 
-  double loss() const { return loss_ / static_cast<double>(labels_); }
+  double loss() const;
   /// 0..1
-  double accuracy() const {
-    return static_cast<double>(correct_) / static_cast<double>(labels_);
-  }
+  double accuracy() const;
   std::int64_t labels() const { return labels_; }
 
  private:
   double loss_ = 0;
   std::int64_t correct_ = 0;
   std::int64_t labels_ = 0;
+  // What is on a GPU of the two sums; undefined: nothing.
+  at::Tensor far_loss_;
+  at::Tensor far_correct_;
 };
 
 }  // namespace sluice

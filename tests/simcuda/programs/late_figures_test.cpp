@@ -54,6 +54,7 @@ std::shared_ptr<Kept> trained_records(const std::string& device, int turns,
                                       bool evaluates = true) {
   Experiment experiment = small_experiment(
       fmt::format("device = '{}'\nturns = {}\n{}", device, turns, kLines));
+  experiment.length.checkpoint_every = 0;
   if (!evaluates) experiment.length.evaluation_batches = 0;
   prepare_process(experiment);
   auto kept = std::make_shared<Kept>();

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "lib/blocks/evaluation.h"
 #include "tests/simcuda/tests/simulated_test.h"
 
 namespace sluice::simcuda::late_records_test {
@@ -92,6 +93,40 @@ TEST_F(LateRecordsOfGpus, PinNoMoreMemoryAsTheyGoOn) {
   add(late, figure_on(kGpu, 20).to(at::kDouble));
   late.settle();
   EXPECT_EQ(written_.back(), 21);
+}
+
+class EvaluationOnGpus : public Simulated {};
+
+Evaluation evaluated_on(const c10::Device& device) {
+  const Loss loss = [](const at::Tensor& outputs, const at::Tensor& labels) {
+    return at::cross_entropy_loss(outputs, labels);
+  };
+  at::manual_seed(5);
+  Evaluation evaluation;
+  for (const std::int64_t size : {7, 7, 3}) {
+    const at::Tensor outputs = at::randn({size, 4});
+    const at::Tensor labels = at::randint(4, {size}, at::kLong);
+    evaluation.add(loss, outputs.to(device), labels.to(device));
+  }
+  return evaluation;
+}
+
+TEST_F(EvaluationOnGpus, HaveTheSumsOfTheCpu) {
+  const Evaluation cpu = evaluated_on(at::kCPU);
+  const Evaluation gpu = evaluated_on(kGpu);
+  EXPECT_GT(cpu.loss(), 0);
+  EXPECT_EQ(gpu.loss(), cpu.loss());
+  EXPECT_EQ(gpu.accuracy(), cpu.accuracy());
+  EXPECT_EQ(gpu.labels(), 17);
+}
+
+/// But for the batches' own copies.
+TEST_F(EvaluationOnGpus, AreReadOnce) {
+  const std::int64_t items = counts().waits_for_items;
+  const Evaluation gpu = evaluated_on(kGpu);
+  EXPECT_EQ(counts().waits_for_items, items);
+  gpu.loss();
+  EXPECT_EQ(counts().waits_for_items, items + 1);
 }
 
 }  // namespace sluice::simcuda::late_records_test
