@@ -83,8 +83,8 @@ TEST(DepartingSender, AsksForBytesRatherThanWaitForThem) {
   channel.sender->send(asked_for(
       1, [&] { return ++asked > 3; }, [&] { ++waited; }));
   EXPECT_EQ(next_of(*channel.receiver), 1);
-  EXPECT_EQ(asked, 4);
-  EXPECT_EQ(waited, 0);
+  EXPECT_EQ(asked.load(), 4);
+  EXPECT_EQ(waited.load(), 0);
 }
 
 TEST(DepartingSender, DestroyedWithoutACloseWaitsForNoBytesThatItAsksFor) {

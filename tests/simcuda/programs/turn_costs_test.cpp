@@ -73,8 +73,7 @@ TEST(TurnCosts, OverASocketHaveTheLaunchesOfOneProcess) {
   const TurnCosts memory = costs_in_process(config, false);
   const TurnCosts socket = costs_in_process(config, true);
   EXPECT_EQ(memory.launches, socket.launches);
-  EXPECT_EQ(memory.copies, 0);
-  EXPECT_GT(socket.copies, 0);
+  EXPECT_GT(socket.copies, memory.copies);
 }
 
 /// Norms, factor and products are a few operations of all gradients; the host
@@ -98,7 +97,7 @@ TEST(TurnCosts, OfAdamAreThoseOfSgdAndOneLaunch) {
   EXPECT_LE(adam.launches, sgd.launches + 1);
 }
 
-TEST(TurnCosts, OfDropoutAreNoCopies) {
+TEST(TurnCosts, OfDropoutAreNoFurtherCopies) {
   if (cuda_mask_kernels() == nullptr ||
       !has_cuda_ipc(c10::Device(c10::DeviceType::CUDA, 0)))
     GTEST_SKIP() << "built with nvcc, whose kernels don't run here";
@@ -106,11 +105,11 @@ TEST(TurnCosts, OfDropoutAreNoCopies) {
   const std::string text = text_in(folder.path());
   const TurnCosts with =
       costs_in_process(turn_costs_config("gpt", "dropout", text), false);
-  EXPECT_EQ(with.copies, 0);
+  const TurnCosts without =
+      costs_in_process(turn_costs_config("gpt", "plain", text), false);
+  EXPECT_EQ(with.copies, without.copies);
   EXPECT_EQ(with.waits, 0);
-  EXPECT_GT(with.launches,
-            costs_in_process(turn_costs_config("gpt", "plain", text), false)
-                .launches);
+  EXPECT_GT(with.launches, without.launches);
 }
 
 /// What leaves for the host is waited for by another thread.
