@@ -51,9 +51,10 @@ class Kept final : public Sink {
 };
 
 std::shared_ptr<Kept> trained_records(const std::string& device, int turns,
-                                      bool evaluates = true) {
+                                      bool evaluates = true,
+                                      const std::string& lines = kLines) {
   Experiment experiment = small_experiment(
-      fmt::format("device = '{}'\nturns = {}\n{}", device, turns, kLines));
+      fmt::format("device = '{}'\nturns = {}\n{}", device, turns, lines));
   experiment.length.checkpoint_every = 0;
   if (!evaluates) experiment.length.evaluation_batches = 0;
   prepare_process(experiment);
@@ -70,6 +71,23 @@ TEST(LateFigures, AreThoseOfTheCpuInTheirOrder) {
   EXPECT_TRUE(gpu->trained == cpu->trained);
   EXPECT_TRUE(std::get<1>(gpu->trained[2].back()).has_value());
   EXPECT_FALSE(gpu->trained[2].front() == gpu->trained[2].back());
+}
+
+/// The norm goes from block to block as a tensor of the GPU.
+TEST(LateFigures, OfAModelThatIsClippedAsAWholeAreThoseOfTheCpu) {
+  const auto last_block = [](const std::string& device,
+                             const std::string& scope) {
+    const std::string lines = fmt::format(
+        "blocks = 3\nmodel = {{hidden = [24, 20, 16]}}\n"
+        "boundary = {{policy = 'backprop'}}\n"
+        "optimizer = {{lr = 0.1, clip = {{norm = 0.2, scope = '{}'}}}}\n",
+        scope);
+    return trained_records(device, 20, true, lines)->trained[3];
+  };
+  const std::vector<Figures3> gpu = last_block("cuda:0", "model");
+  EXPECT_EQ(gpu.size(), 20U);
+  EXPECT_TRUE(gpu == last_block("cpu", "model"));
+  EXPECT_FALSE(gpu == last_block("cuda:0", "block"));
 }
 
 TEST(LateFigures, AreAllThereBeforeAnEvaluation) {
