@@ -1,10 +1,8 @@
 #include "lib/updates/clipping.h"
 
-#include <cstddef>
-#include <vector>
-
 #include <ATen/ATen.h>
 
+#include "lib/tensors/on_gpu.h"
 #include "lib/updates/transform.h"
 
 namespace sluice {
@@ -30,24 +28,6 @@ void clip_on_cpu(double limit, double norm, Tensors& gradients) {
     if (gradient.defined()) gradient = gradient * factor;
 }
 
-bool is_on_gpu(const at::Tensor& tensor) {
-  return tensor.defined() && !tensor.is_cpu();
-}
-
-std::vector<std::size_t> places_on_gpu(const Tensors& gradients) {
-  std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (is_on_gpu(gradients[i])) places.push_back(i);
-  return places;
-}
-
-Tensors at_places(const Tensors& gradients,
-                  const std::vector<std::size_t>& places) {
-  Tensors there;
-  for (const std::size_t i : places) there.push_back(gradients[i]);
-  return there;
-}
-
 at::Tensor squared_norm_on_gpu(const Tensors& gradients,
                                const at::Tensor& above) {
   const Tensors norms = at::_foreach_norm(gradients, 2, at::kDouble);
@@ -58,23 +38,22 @@ at::Tensor squared_norm_on_gpu(const Tensors& gradients,
 /// Multiplied in the gradients' type, to which a factor on the host would be
 /// rounded too.
 void clip_on_gpu(double limit, const at::Tensor& norm, Tensors& gradients) {
-  const std::vector<std::size_t> places = places_on_gpu(gradients);
-  if (places.empty()) return;
-  const Tensors there = at_places(gradients, places);
-  const at::Tensor factor =
-      (limit / (norm + 1e-6)).clamp_max(1).to(there.front().scalar_type());
-  const Tensors clipped = at::_foreach_mul(there, factor);
-  for (std::size_t i = 0; i < places.size(); ++i)
-    gradients[places[i]] = clipped[i];
+  const TensorsOnGpu there = those_on_gpu(gradients);
+  if (there.tensors.empty()) return;
+  const at::Tensor factor = (limit / (norm + 1e-6))
+                                .clamp_max(1)
+                                .to(there.tensors.front().scalar_type());
+  there.put(at::_foreach_mul(there.tensors, factor), gradients);
 }
 
 }  // namespace
 
 at::Tensor squared_norm(const Tensors& gradients, const at::Tensor& above) {
-  const std::vector<std::size_t> places = places_on_gpu(gradients);
-  if (!places.empty())
-    return squared_norm_on_gpu(at_places(gradients, places), above);
-  if (is_on_gpu(above)) return above;  // no gradient is defined
+  if (const TensorsOnGpu there = those_on_gpu(gradients);
+      !there.tensors.empty())
+    return squared_norm_on_gpu(there.tensors, above);
+  // Undefined gradients only, of a block on a GPU.
+  if (above.defined() && !above.is_cpu()) return above;
   return at::scalar_tensor(
       squared_norm_on_cpu(gradients,
                           above.defined() ? above.item<double>() : 0),

@@ -9,6 +9,7 @@
 
 #include "lib/updates/clipping.h"
 #include "lib/updates/update_chain.h"
+#include "lib/workers/vjp.h"
 #include "tests/lib/updates/rules.h"
 #include "tests/simcuda/tests/simulated_test.h"
 
@@ -129,6 +130,30 @@ TEST_F(Updates, BesideTheVersionBeforeAreAsFewLaunches) {
     return taken;
   };
   EXPECT_EQ(launches_for(60), launches_for(2));
+}
+
+/// As of several batches, or of replicas.
+TEST_F(Updates, OfAWindowAreSumsAndMeansInTwoLaunches) {
+  const NamedTensors weights = weights_on(kGpu, 60);
+  Tensors sums = slopes_of(weights, 0);
+  const Tensors first = sums;
+  const Tensors second = slopes_of(weights, 1);
+  const std::int64_t launches = counts().launches;
+  add_to(sums, second);
+  EXPECT_EQ(counts().launches, launches + 1);
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    EXPECT_TRUE(sums[i].cpu().equal(first[i].cpu() + second[i].cpu()));
+  const auto cost = [&](bool mean) {
+    UpdateOptions options = chain_of({{"name", "sgd"}});
+    options.mean = mean;
+    UpdateChain chain(options, weights);
+    Tensors gradients = sums;
+    const std::int64_t before = counts().launches;
+    chain.apply(gradients, {.turns = 2, .rate = 0.01});
+    EXPECT_EQ(gradients[0].cpu().equal(sums[0].cpu() / 2), mean);
+    return counts().launches - before;
+  };
+  EXPECT_EQ(cost(true), cost(false) + 1);
 }
 
 TEST_F(Updates, ClipWhatIsLongAndLeaveWhatIsShort) {
