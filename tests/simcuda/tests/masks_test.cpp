@@ -1,5 +1,4 @@
 // Masks of dropouts on the simulated GPU: drawn there, in one launch.
-
 #include <cstdint>
 
 #include <ATen/ATen.h>
