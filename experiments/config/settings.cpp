@@ -213,7 +213,7 @@ void Settings::describe(Fields& fields) {
       {.text = "device of all blocks, or a list with one for each: "
                "\"cpu\", \"cuda:1\", or \"cuda\", which spreads them over "
                "a machine's GPUs: ranks (mpirun, srun, torchrun) by their "
-               "number on the host, else the blocks"});
+               "number on the host, else the blocks; \"xpu\" likewise"});
   gpu.describe(fields);
   fields.key("cuda_ipc", cuda_ipc,
              {.text = "between blocks on GPUs, over transport = "

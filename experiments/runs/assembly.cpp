@@ -11,6 +11,7 @@
 #include <ATen/Parallel.h>
 
 #include "experiments/data/chained.h"
+#include "experiments/data/copied_ahead.h"
 #include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
 #include "experiments/runs/devices.h"
@@ -134,7 +135,7 @@ bool forwards_data(const RunPlan& plan, int block) {
 }
 
 SeatSettings settings_of(const Experiment& experiment, int block,
-                         const std::string& checkpoint_folder) {
+                         const std::string& checkpoint_folder, bool is_fed) {
   SeatSettings settings{
       .options = static_cast<const SeatOptions&>(experiment),
       .plans = experiment.plans,
@@ -151,6 +152,8 @@ SeatSettings settings_of(const Experiment& experiment, int block,
       .patience = experiment.engine == Engine::processes
                       ? kSupervisedDeadline
                       : std::chrono::seconds(experiment.timeout_seconds)};
+  // Who gives the batches asks for the losses of a step when it is done.
+  if (is_fed) settings.late_updates = 0;
   // The crew draws what happens when, by its own clock.
   if (experiment.engine == Engine::virtual_time) settings.options.traced = {};
   return settings;
@@ -211,8 +214,20 @@ std::unique_ptr<Source> evaluation_source(const Experiment& experiment) {
   return source;
 }
 
+/// For a block on a GPU they are copied there ahead, too.
+std::unique_ptr<Source> made_ahead(std::unique_ptr<Source> source,
+                                   const Experiment& experiment,
+                                   const c10::Device& device,
+                                   std::int64_t stride) {
+  if (device.is_cpu())
+    return prefetched(std::move(source), experiment.prefetch, stride);
+  return in_order_of_copies(prefetched(
+      copied_ahead(std::move(source), device, experiment.memory_format),
+      experiment.prefetch, stride));
+}
+
 Sources sources_of(const Experiment& experiment, const BlockPlan& seat,
-                   std::shared_ptr<Source> fed) {
+                   const c10::Device& device, std::shared_ptr<Source> fed) {
   const int block = seat.block;
   if (fed) return {.training = std::move(fed)};
   const bool is_first = block == 1;
@@ -223,13 +238,13 @@ Sources sources_of(const Experiment& experiment, const BlockPlan& seat,
                               });
   Sources sources;
   if (trains_from_data)
-    sources.training = in_micro_batches(
-        prefetched(training_source(experiment), experiment.prefetch,
-                   experiment.replicas.count),
-        experiment.micro_batches);
+    sources.training =
+        in_micro_batches(made_ahead(training_source(experiment), experiment,
+                                    device, experiment.replicas.count),
+                         experiment.micro_batches);
   if (is_first && seat.replica == 1)
     sources.evaluation =
-        prefetched(evaluation_source(experiment), experiment.prefetch);
+        made_ahead(evaluation_source(experiment), experiment, device, 1);
   return sources;
 }
 
@@ -269,10 +284,11 @@ std::unique_ptr<Seat> make_seat_on(const c10::Device& device,
   parts.sink = std::move(sink);
   parts.memory = memory;
   parts.observer = std::move(observer);
-  parts.sources = sources_of(experiment, plan, std::move(fed));
+  const bool is_fed = fed != nullptr;
+  parts.sources = sources_of(experiment, plan, device, std::move(fed));
   parts.group = std::move(ends.group);
   auto made = std::make_unique<Seat>(
-      seat, settings_of(experiment, block, files.checkpoints),
+      seat, settings_of(experiment, block, files.checkpoints, is_fed),
       std::move(parts));
   set_first_weights(experiment, files, *made);
   return made;

@@ -48,7 +48,7 @@ GpuLinks::GpuLinks(const Experiment& experiment, int seat,
       name_(experiment.seat_names().of(seat)),
       where_(device),
       wants_ipc_(experiment.cuda_ipc) {
-  if (!where_.is_cuda()) return;
+  if (where_.is_cpu()) return;
   below_ = boundary_to(experiment, seat_ - 1);
   above_ = boundary_to(experiment, seat_ + 1);
   if (wants_ipc_ && (below_.may_ask || above_.may_ask) && has_cuda_ipc(where_))
@@ -69,7 +69,7 @@ GpuLinks::Boundary GpuLinks::boundary_to(const Experiment& experiment,
 void GpuLinks::ask_for(const Capacity& below, const Capacity& above,
                        RendezvousOptions& options) {
   patience_ = options.deadline;
-  if (where_.is_cuda())
+  if (!where_.is_cpu())
     options.buffers = pinned_buffers(where_, std::move(options.buffers));
   if (!device_) return;
   options.shared_memory =
@@ -130,13 +130,13 @@ void GpuLinks::say(const Boundary& boundary, const std::string& why) const {
 }
 
 Link GpuLinks::departing(Link link) const {
-  if (where_.is_cuda() && link.sender)
+  if (!where_.is_cpu() && link.sender)
     link.sender = departing_sender(std::move(link.sender), patience_);
   return link;
 }
 
 ChainLinks GpuLinks::around(ChainLinks links) const {
-  if (!where_.is_cuda()) return links;
+  if (where_.is_cpu()) return links;
   links.below = around(std::move(links.below), below_);
   links.above = around(std::move(links.above), above_);
   return links;
@@ -154,7 +154,7 @@ Link GpuLinks::around(Link link, const Boundary& boundary) const {
 }
 
 void GpuLinks::describe(records::Block& block) const {
-  if (!where_.is_cuda()) return;
+  if (where_.is_cpu()) return;
   block.up_by_ipc = above_.traffic->by_ipc;
   block.up_through_host = above_.traffic->through_host;
   block.down_by_ipc = below_.traffic->by_ipc;

@@ -13,9 +13,10 @@ namespace sluice {
 /// bits of a small matrix product depend on it.
 inline constexpr std::size_t kAlignment = 64;
 
-/// Where bytes live. `index` counts devices of one kind.
+/// Where bytes live. `index` counts devices of one kind. What LibTorch alone
+/// knows how to reach, such as Intel's GPUs, is `other`.
 struct Device {
-  enum class Kind : std::uint8_t { cpu, cuda };
+  enum class Kind : std::uint8_t { cpu, cuda, other };
   Kind kind = Kind::cpu;
   int index = 0;
 
@@ -32,6 +33,9 @@ struct Buffer {
   /// Blocks until the bytes may be read (a GPU copy may be under way); empty
   /// when they are ready now.
   std::function<void()> wait_ready = nullptr;
+  /// Whether they may be read, where wait_ready is set and that can be asked:
+  /// who has time polls, for wait_ready may keep a core busy.
+  std::function<bool()> is_ready = nullptr;
 };
 
 /// Aligned host memory, not initialised. Throws std::bad_alloc.

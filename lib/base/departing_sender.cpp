@@ -25,10 +25,30 @@ bool is_here(const Message& message) {
       [](const TensorView& tensor) { return !!tensor.buffer.wait_ready; });
 }
 
-void wait_for_bytes(Message& message) {
-  for (TensorView& tensor : message.tensors)
-    if (const auto wait = std::exchange(tensor.buffer.wait_ready, nullptr))
-      wait();
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+/// Pauses of who polls, each twice as long as the one before.
+class Backoff {
+ public:
+  explicit Backoff(microseconds longest) : longest_(longest) {}
+  void pause() {
+    std::this_thread::sleep_for(next_);
+    next_ = std::min(2 * next_, longest_);
+  }
+
+ private:
+  microseconds longest_;
+  microseconds next_ = microseconds(10);
+};
+
+/// Polls where it can: to wait for an event of CUDA keeps a core busy.
+void await_bytes(Buffer& buffer, const std::stop_token& over) {
+  const auto wait = std::exchange(buffer.wait_ready, nullptr);
+  const auto is_ready = std::exchange(buffer.is_ready, nullptr);
+  if (!is_ready) return wait ? wait() : void();
+  Backoff backoff(microseconds(200));
+  while (!over.stop_requested() && !is_ready()) backoff.pause();
 }
 
 /// The channel is used by the thread while messages wait to leave, else by the
@@ -91,7 +111,8 @@ class DepartingSender final : public Sender {
   void depart(const std::stop_token& over) {
     try {
       while (Message* const first = next(over)) {
-        wait_for_bytes(*first);
+        for (TensorView& tensor : first->tensors)
+          await_bytes(tensor.buffer, over);
         await_room(over);
         if (over.stop_requested()) return;
         channel_->send(std::move(*first));
@@ -115,17 +136,13 @@ class DepartingSender final : public Sender {
   }
 
   void await_room(const std::stop_token& over) const {
-    using std::chrono::microseconds;
-    using std::chrono::milliseconds;
     using Clock = std::chrono::steady_clock;
     const Clock::time_point begun = Clock::now();
-    microseconds pause(20);
+    Backoff backoff(milliseconds(1));
     while (!over.stop_requested() && !channel_->ready() &&
            std::chrono::duration_cast<milliseconds>(Clock::now() - begun) <
-               patience_) {
-      std::this_thread::sleep_for(pause);
-      pause = std::min<microseconds>(2 * pause, milliseconds(1));
-    }
+               patience_)
+      backoff.pause();
   }
 
   void has_left() {

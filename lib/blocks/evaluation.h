@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 
 #include <ATen/core/Tensor.h>
 
@@ -19,21 +18,19 @@ std::int64_t predictions_in(const at::Tensor& labels);
 at::Tensor correct_of(const at::Tensor& logits, const at::Tensor& labels);
 
 /// Sums up the batches of an evaluation; batches of different sizes count by
-/// their predictions.
+/// their predictions. On a GPU it is summed there, in the same order, and the
+/// host waits when it reads.
 class Evaluation {
  public:
   /// outputs: of the last block.
   void add(const Loss& loss, const at::Tensor& outputs,
            const at::Tensor& labels);
 
-  double loss() const { return loss_ / static_cast<double>(labels_); }
+  double loss() const;
   /// Whether labels were classes.
   bool has_accuracy() const { return has_accuracy_; }
   /// 0..1; NaN without accuracy.
-  double accuracy() const {
-    if (!has_accuracy_) return std::numeric_limits<double>::quiet_NaN();
-    return static_cast<double>(correct_) / static_cast<double>(labels_);
-  }
+  double accuracy() const;
   std::int64_t labels() const { return labels_; }
 
  private:
@@ -41,6 +38,9 @@ class Evaluation {
   std::int64_t correct_ = 0;
   std::int64_t labels_ = 0;
   bool has_accuracy_ = true;
+  // What is on a GPU of the two sums; undefined: nothing.
+  at::Tensor far_loss_;
+  at::Tensor far_correct_;
 };
 
 }  // namespace sluice

@@ -1,20 +1,27 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 
 namespace sluice {
 
 struct Batch {
   std::int64_t index = 0;
-  at::Tensor inputs;  ///< [N, ...] on the CPU, contiguous, 64-byte aligned
+  /// [N, ...] on the CPU, contiguous, 64-byte aligned; or on a GPU, laid out
+  /// for the block that wants them.
+  at::Tensor inputs;
   /// [N] int64, of texts [N, T]; shares or numbers, float32 [N, C] (Targets of
   /// lib/tensors/tensors.h).
   at::Tensor labels;
   /// The inputs as they were before normalisation, in 0..1, for policies that
   /// need them; undefined where no block asked.
   at::Tensor raw_inputs = {};
+  /// Recorded behind the copy of the inputs to their GPU, which may be under
+  /// way; nullptr: they are there.
+  std::shared_ptr<c10::Event> copied = nullptr;
 };
 
 /// Yields batch t: a pure function of (data set, seed, t), so every worker can

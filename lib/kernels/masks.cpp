@@ -137,7 +137,8 @@ const MaskKernels& cpu_mask_kernels() {
 }
 
 #ifndef SLUICE_CUDA
-const MaskKernels* cuda_mask_kernels() {
+// Weak: a program that is linked with tests/simcuda has another one.
+__attribute__((weak)) const MaskKernels* cuda_mask_kernels() {
   return nullptr;
 }
 #endif

@@ -7,11 +7,12 @@
 
 namespace sluice {
 
-/// Throws UserError for anything but "cpu", "cuda" and "cuda:<number>".
+/// Throws UserError for anything but "cpu", "cuda" and "cuda:<number>", and
+/// likewise "xpu" (Intel's GPUs). ROCm's LibTorch calls its GPUs CUDA's.
 void check_device_name(const std::string& name);
 
-/// That CUDA can use here: 0 when LibTorch has no code for them.
-int count_gpus();
+/// That can be used here: 0 when LibTorch has no code for them.
+int count_gpus(c10::DeviceType type = c10::DeviceType::CUDA);
 
 /// Where block k computes in this process. "cuda" without a number deals the
 /// GPUs that there are here out over the ranks of this host, of which this

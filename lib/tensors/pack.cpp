@@ -47,10 +47,8 @@ at::Tensor as_sendable(const at::Tensor& tensor) {
 
 Device place_of(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return {};
-  if (!tensor.is_cuda())
-    throw UserError("a tensor on {} can't be sent; there are cpu and cuda",
-                    tensor.device().str());
-  return {.kind = Device::Kind::cuda, .index = tensor.get_device()};
+  return {.kind = tensor.is_cuda() ? Device::Kind::cuda : Device::Kind::other,
+          .index = static_cast<int>(tensor.get_device())};
 }
 
 /// The tensor whose storage has the bytes of a view on a GPU.

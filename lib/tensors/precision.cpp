@@ -1,5 +1,7 @@
 #include "lib/tensors/precision.h"
 
+#include <cstddef>
+
 #include <ATen/autocast_mode.h>
 
 namespace sluice {
@@ -19,16 +21,16 @@ PrecisionScope::~PrecisionScope() {
   at::autocast::set_autocast_enabled(device_, before_);
 }
 
-FullPrecisionScope::FullPrecisionScope()
-    : cpu_before_(at::autocast::is_autocast_enabled(at::kCPU)),
-      cuda_before_(at::autocast::is_autocast_enabled(at::kCUDA)) {
-  at::autocast::set_autocast_enabled(at::kCPU, false);
-  at::autocast::set_autocast_enabled(at::kCUDA, false);
+FullPrecisionScope::FullPrecisionScope() {
+  for (std::size_t i = 0; i < before_.size(); ++i) {
+    before_[i] = at::autocast::is_autocast_enabled(kDevicesOfBlocks[i]);
+    at::autocast::set_autocast_enabled(kDevicesOfBlocks[i], false);
+  }
 }
 
 FullPrecisionScope::~FullPrecisionScope() {
-  at::autocast::set_autocast_enabled(at::kCPU, cpu_before_);
-  at::autocast::set_autocast_enabled(at::kCUDA, cuda_before_);
+  for (std::size_t i = 0; i < before_.size(); ++i)
+    at::autocast::set_autocast_enabled(kDevicesOfBlocks[i], before_[i]);
 }
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include <c10/core/DeviceType.h>
@@ -7,6 +8,10 @@
 namespace sluice {
 
 enum class Precision : std::uint8_t { fp32, bf16 };
+
+/// Where blocks may compute; CUDA stands for ROCm too.
+inline constexpr std::array kDevicesOfBlocks = {
+    c10::DeviceType::CPU, c10::DeviceType::CUDA, c10::DeviceType::XPU};
 
 /// Autocast for the life of one action, on the thread that runs it. The cache
 /// of cast weights is cleared at the end: it would outlive an update in place.
@@ -34,8 +39,7 @@ class FullPrecisionScope {
   FullPrecisionScope& operator=(const FullPrecisionScope&) = delete;
 
  private:
-  bool cpu_before_;
-  bool cuda_before_;
+  std::array<bool, kDevicesOfBlocks.size()> before_ = {};
 };
 
 }  // namespace sluice

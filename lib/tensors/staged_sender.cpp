@@ -39,6 +39,7 @@ TensorView staged(TensorView tensor) {
   tensor.buffer.data = static_cast<std::byte*>(copy.tensor.data_ptr());
   tensor.buffer.owner = std::make_shared<at::Tensor>(std::move(copy.tensor));
   tensor.buffer.wait_ready = std::move(copy.wait);
+  tensor.buffer.is_ready = std::move(copy.is_there);
   return tensor;
 }
 

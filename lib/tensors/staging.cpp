@@ -1,13 +1,12 @@
 #include "lib/tensors/staging.h"
 
-#include <memory>
 #include <utility>
 
 #include <ATen/ATen.h>
-#include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 
 #include "lib/tensors/current_device.h"
+#include "lib/tensors/events.h"
 #include "lib/tensors/streams.h"
 
 namespace sluice {
@@ -25,12 +24,20 @@ ToHost copy_to_host(const at::Tensor& tensor) {
   }
   // The original's memory is not given to others before the copy is done.
   tensor.record_stream(copies);
-  const auto done = std::make_shared<c10::Event>(tensor.device().type());
+  const auto done = pooled_event(tensor.device());
   done->record(copies);
-  return {host, [done, device = tensor.device()] {
-            const CurrentDevice on(device);  // the waiting thread has another
-            done->synchronize();
-          }};
+  // The thread that waits, or asks, has another current device.
+  return {.tensor = host,
+          .wait =
+              [done, device = tensor.device()] {
+                const CurrentDevice on(device);
+                done->synchronize();
+              },
+          .is_there =
+              [done, device = tensor.device()] {
+                const CurrentDevice on(device);
+                return done->query();
+              }};
 }
 
 namespace {

@@ -18,6 +18,8 @@ struct ToHost {
   at::Tensor tensor;  ///< pinned, with the sizes and strides of the original
   /// Blocks until it may be read. Any thread may call it.
   std::function<void()> wait;
+  /// Whether it may be read by now, likewise: who polls keeps no core busy.
+  std::function<bool()> is_there;
 };
 /// `tensor` lies on a GPU, dense.
 ToHost copy_to_host(const at::Tensor& tensor);

@@ -1,5 +1,7 @@
 // AdaGrad (Duchi et al., JMLR 2011), as torch.optim.Adagrad.
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -40,15 +42,9 @@ class Adagrad final : public Optimizer {
 
   void step(const Tensors& gradients, double learning_rate) override {
     const at::NoGradGuard no_grad;
-    for (const Stepped& each :
-         stepped(groups_, parameters_, gradients, learning_rate)) {
-      const at::Tensor change = with_decay(each);
-      at::Tensor& sum = sum_[each.index].addcmul_(change, change);
-      const auto before = step_[each.index].item<double>();
-      step_[each.index].add_(1);
-      each.weight.addcdiv_(change, sum.sqrt().add_(own_.epsilon),
-                           -each.rate / (1 + before * own_.lr_decay));
-    }
+    for (const SteppedTogether& each :
+         stepped_together(groups_, parameters_, gradients, learning_rate))
+      step(each);
   }
 
   NamedTensors state() const override {
@@ -59,6 +55,28 @@ class Adagrad final : public Optimizer {
   }
 
  private:
+  void step(const SteppedTogether& each) {
+    const Tensors changes = with_decay(each);
+    const Tensors sums = each.of(sum_);
+    at::_foreach_addcmul_(sums, changes, changes);
+    const Tensors roots = at::_foreach_sqrt(sums);
+    at::_foreach_add_(roots, own_.epsilon);
+    const std::vector<at::Scalar> rates = count(each);
+    at::_foreach_addcdiv_(each.weights, changes, roots,
+                          at::ArrayRef<at::Scalar>(rates));
+  }
+
+  /// What their changes are multiplied with in this step.
+  std::vector<at::Scalar> count(const SteppedTogether& each) {
+    std::vector<at::Scalar> rates;
+    for (const std::size_t i : each.indices) {
+      const auto before = step_[i].item<double>();
+      step_[i].add_(1);
+      rates.emplace_back(-each.rate / (1 + before * own_.lr_decay));
+    }
+    return rates;
+  }
+
   AdagradOptions own_;
   NamedTensors parameters_;
   std::vector<FusedGroup> groups_;

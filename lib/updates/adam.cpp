@@ -35,8 +35,7 @@ class Adam final : public Optimizer {
   void step_from(const MovedWeights& moved, const Tensors& gradients,
                  double learning_rate) override {
     const at::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < gradients.size(); ++i)
-      if (gradients[i].defined()) step_[i].add_(1);
+    count(gradients);
     step_fused(groups_, parameters_, moved, gradients, {mean_, variance_},
                fused(learning_rate), step_);
   }
@@ -62,6 +61,14 @@ class Adam final : public Optimizer {
   }
 
  private:
+  /// On a GPU in one launch.
+  void count(const Tensors& gradients) {
+    Tensors counted;
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (gradients[i].defined()) counted.push_back(step_[i]);
+    if (!counted.empty()) at::_foreach_add_(counted, 1);
+  }
+
   /// By the bias-corrected mean over the root of the variance; a parameter that
   /// was never stepped doesn't move. The step is not read: the host would wait.
   at::Tensor direction_of(std::size_t i, double rate, double decay) const {

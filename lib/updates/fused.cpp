@@ -54,7 +54,8 @@ class Batched {
 
   void add_moved(const Stepping& one) {
     if (!one.is_dense()) {
-      at::Tensor(one.weight).copy_(one.before);
+      moved_.push_back(one.weight);
+      before_.push_back(one.before);
       return add(one);
     }
     const std::int64_t size = one.weight.numel();
@@ -68,6 +69,9 @@ class Batched {
   }
 
   void flush() {
+    if (!moved_.empty()) at::_foreach_copy_(moved_, before_);
+    moved_ = {};
+    before_ = {};
     if (!operands_.weights.empty()) step_(group_, operands_);
     operands_ = {};
     elements_ = 0;
@@ -77,6 +81,8 @@ class Batched {
   const FusedGroup& group_;
   const FusedStep& step_;
   StepOperands operands_;
+  Tensors moved_;   // weights that are to be copied before the step,
+  Tensors before_;  // from these
   std::int64_t elements_ = 0;
 };
 

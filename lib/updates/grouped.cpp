@@ -1,6 +1,7 @@
 #include "lib/updates/grouped.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -57,6 +58,40 @@ at::Tensor with_decay(const Stepped& each) {
   return each.weight_decay == 0
              ? each.gradient
              : each.gradient.add(each.weight, each.weight_decay);
+}
+
+Tensors SteppedTogether::of(const Tensors& all) const {
+  Tensors these;
+  for (const std::size_t i : indices) these.push_back(all[i]);
+  return these;
+}
+
+std::vector<SteppedTogether> stepped_together(
+    const std::vector<FusedGroup>& groups, const NamedTensors& parameters,
+    const Tensors& gradients, double learning_rate) {
+  std::vector<SteppedTogether> all;
+  for (const FusedGroup& group : groups) {
+    const SteppedTogether none{.weight_decay = group.weight_decay,
+                               .rate = learning_rate * group.lr_scale};
+    SteppedTogether on_gpu = none;
+    for (const Stepped& one :
+         stepped({group}, parameters, gradients, learning_rate)) {
+      SteppedTogether alone = none;
+      SteppedTogether& with = one.weight.is_cpu() ? alone : on_gpu;
+      with.indices.push_back(one.index);
+      with.weights.push_back(one.weight);
+      with.gradients.push_back(one.gradient);
+      if (one.weight.is_cpu()) all.push_back(std::move(alone));
+    }
+    if (!on_gpu.indices.empty()) all.push_back(std::move(on_gpu));
+  }
+  return all;
+}
+
+Tensors with_decay(const SteppedTogether& all) {
+  return all.weight_decay == 0
+             ? all.gradients
+             : at::_foreach_add(all.gradients, all.weights, all.weight_decay);
 }
 
 Tensors zeros_like(const NamedTensors& parameters) {

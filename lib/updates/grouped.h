@@ -37,6 +37,29 @@ std::vector<Stepped> stepped(const std::vector<FusedGroup>& groups,
 /// gradient itself.
 at::Tensor with_decay(const Stepped& each);
 
+/// Parameters of a group that a step moves by operations of many tensors, all
+/// in the same order.
+struct SteppedTogether {
+  std::vector<std::size_t> indices = {};  ///< of the parameters
+  Tensors weights = {};
+  Tensors gradients = {};  ///< in the weights' layout; may be shared
+  double weight_decay = 0;
+  double rate = 0;  ///< of the step, scaled for the group
+
+  /// Those of them, of one tensor for each parameter.
+  Tensors of(const Tensors& all) const;
+};
+
+/// The parameters that have a gradient: on a GPU a group at a time, where each
+/// operation is one launch; on the CPU one by one, where a core's cache holds
+/// what all operations of a parameter use.
+std::vector<SteppedTogether> stepped_together(
+    const std::vector<FusedGroup>& groups, const NamedTensors& parameters,
+    const Tensors& gradients, double learning_rate);
+
+/// Of each gradient what with_decay() is of one.
+Tensors with_decay(const SteppedTogether& all);
+
 /// Zeros in the layout of each parameter, and a count of steps for each. Counts
 /// lie on the CPU, where a rule reads them without waiting for a GPU.
 Tensors zeros_like(const NamedTensors& parameters);

@@ -34,13 +34,15 @@ class Lion final : public Optimizer {
 
   void step(const Tensors& gradients, double learning_rate) override {
     const at::NoGradGuard no_grad;
-    for (const Stepped& each :
-         stepped(groups_, parameters_, gradients, learning_rate)) {
-      at::Tensor& momentum = momentum_[each.index];
-      each.weight.mul_(1 - each.rate * each.weight_decay)
-          .sub_(momentum.lerp(each.gradient, 1 - own_.beta1).sign_(),
-                each.rate);
-      momentum.lerp_(each.gradient, 1 - own_.beta2);
+    for (const SteppedTogether& each :
+         stepped_together(groups_, parameters_, gradients, learning_rate)) {
+      const Tensors momenta = each.of(momentum_);
+      const Tensors signs =
+          at::_foreach_lerp(momenta, each.gradients, 1 - own_.beta1);
+      at::_foreach_sign_(signs);
+      at::_foreach_mul_(each.weights, 1 - each.rate * each.weight_decay);
+      at::_foreach_sub_(each.weights, signs, each.rate);
+      at::_foreach_lerp_(momenta, each.gradients, 1 - own_.beta2);
     }
   }
 

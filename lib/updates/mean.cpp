@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "lib/tensors/on_gpu.h"
 #include "lib/updates/transform.h"
 
 namespace sluice {
@@ -13,9 +14,13 @@ class Mean final : public Transform {
     const std::int64_t turns = (over_turns_ ? info.turns : 1) * info.replicas;
     if (turns == 1) return;
     const auto divisor = static_cast<double>(turns);
-    if (info.model_norm) *info.model_norm /= divisor;
+    if (info.model_norm.defined()) info.model_norm = info.model_norm / divisor;
     for (at::Tensor& gradient : gradients)
-      if (gradient.defined()) gradient = gradient / divisor;
+      if (gradient.defined() && gradient.is_cpu())
+        gradient = gradient / divisor;
+    if (const TensorsOnGpu there = those_on_gpu(gradients);
+        !there.tensors.empty())
+      there.put(at::_foreach_div(there.tensors, divisor), gradients);
   }
   bool takes_parts() const override { return true; }
 

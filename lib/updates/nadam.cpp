@@ -5,7 +5,9 @@
 // (arXiv:2505.01099) pipeline without stalls this way, with beta1 = 0.99. With
 // PyTorch's psi mu is 0.5 beta1 at first and rises over 20,000 steps.
 #include <cmath>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -47,8 +49,8 @@ class Nadam final : public Optimizer {
 
   void step(const Tensors& gradients, double learning_rate) override {
     const at::NoGradGuard no_grad;
-    for (const Stepped& each :
-         stepped(groups_, parameters_, gradients, learning_rate))
+    for (const SteppedTogether& each :
+         stepped_together(groups_, parameters_, gradients, learning_rate))
       step(each);
   }
 
@@ -62,26 +64,47 @@ class Nadam final : public Optimizer {
   }
 
  private:
-  void step(const Stepped& each) {
-    const std::size_t i = each.index;
-    const auto now = step_[i].add_(1).item<double>();
-    const double momentum = own_.momentum_at(now, options_.beta1);
-    const double next = own_.momentum_at(now + 1, options_.beta1);
-    const auto product = product_[i].mul_(momentum).item<double>();
-    if (own_.decoupled) each.weight.mul_(1 - each.rate * each.weight_decay);
-    const at::Tensor change = own_.decoupled ? each.gradient : with_decay(each);
-    mean_[i].lerp_(change, 1 - options_.beta1);
-    variance_[i]
-        .mul_(options_.beta2)
-        .addcmul_(change, change, 1 - options_.beta2);
-    const at::Tensor deviation = variance_[i]
-                                     .div(1 - std::pow(options_.beta2, now))
-                                     .sqrt_()
-                                     .add_(options_.epsilon);
-    each.weight.addcdiv_(change, deviation,
-                         -each.rate * (1 - momentum) / (1 - product));
-    each.weight.addcdiv_(mean_[i], deviation,
-                         -each.rate * next / (1 - product * next));
+  /// Of each parameter of a step, in their order.
+  struct Factors {
+    std::vector<at::Scalar> corrections = {};  ///< of the variance
+    std::vector<at::Scalar> along_gradient = {};
+    std::vector<at::Scalar> along_mean = {};
+  };
+
+  Factors count(const SteppedTogether& each) {
+    Factors factors;
+    for (const std::size_t i : each.indices) {
+      const auto now = step_[i].add_(1).item<double>();
+      const double momentum = own_.momentum_at(now, options_.beta1);
+      const double next = own_.momentum_at(now + 1, options_.beta1);
+      const auto product = product_[i].mul_(momentum).item<double>();
+      factors.corrections.emplace_back(1 - std::pow(options_.beta2, now));
+      factors.along_gradient.emplace_back(-each.rate * (1 - momentum) /
+                                          (1 - product));
+      factors.along_mean.emplace_back(-each.rate * next / (1 - product * next));
+    }
+    return factors;
+  }
+
+  void step(const SteppedTogether& each) {
+    using Scalars = at::ArrayRef<at::Scalar>;
+    const Factors factors = count(each);
+    if (own_.decoupled)
+      at::_foreach_mul_(each.weights, 1 - each.rate * each.weight_decay);
+    const Tensors changes = own_.decoupled ? each.gradients : with_decay(each);
+    const Tensors means = each.of(mean_);
+    const Tensors variances = each.of(variance_);
+    at::_foreach_lerp_(means, changes, 1 - options_.beta1);
+    at::_foreach_mul_(variances, options_.beta2);
+    at::_foreach_addcmul_(variances, changes, changes, 1 - options_.beta2);
+    const Tensors deviations =
+        at::_foreach_div(variances, Scalars(factors.corrections));
+    at::_foreach_sqrt_(deviations);
+    at::_foreach_add_(deviations, options_.epsilon);
+    at::_foreach_addcdiv_(each.weights, changes, deviations,
+                          Scalars(factors.along_gradient));
+    at::_foreach_addcdiv_(each.weights, means, deviations,
+                          Scalars(factors.along_mean));
   }
 
   NadamOptions own_;

@@ -46,18 +46,9 @@ class Rmsprop final : public Optimizer {
 
   void step(const Tensors& gradients, double learning_rate) override {
     const at::NoGradGuard no_grad;
-    for (const Stepped& each :
-         stepped(groups_, parameters_, gradients, learning_rate)) {
-      const at::Tensor change = with_decay(each);
-      const at::Tensor root = root_of(each.index, change);
-      if (velocity_.empty()) {
-        each.weight.addcdiv_(change, root, -each.rate);
-      } else {
-        at::Tensor& velocity = velocity_[each.index];
-        velocity.mul_(own_.momentum).addcdiv_(change, root);
-        each.weight.sub_(velocity, each.rate);
-      }
-    }
+    for (const SteppedTogether& each :
+         stepped_together(groups_, parameters_, gradients, learning_rate))
+      step(each);
   }
 
   NamedTensors state() const override {
@@ -69,16 +60,34 @@ class Rmsprop final : public Optimizer {
   }
 
  private:
-  /// What the gradient is divided by.
-  at::Tensor root_of(std::size_t i, const at::Tensor& change) {
+  void step(const SteppedTogether& each) {
+    const Tensors changes = with_decay(each);
+    const Tensors roots = roots_of(each, changes);
+    if (velocity_.empty()) {
+      at::_foreach_addcdiv_(each.weights, changes, roots, -each.rate);
+      return;
+    }
+    const Tensors velocities = each.of(velocity_);
+    at::_foreach_mul_(velocities, own_.momentum);
+    at::_foreach_addcdiv_(velocities, changes, roots);
+    at::_foreach_sub_(each.weights, velocities, each.rate);
+  }
+
+  /// What the gradients are divided by.
+  Tensors roots_of(const SteppedTogether& each, const Tensors& changes) {
     const double fresh = 1 - own_.alpha;
-    square_[i].mul_(own_.alpha).addcmul_(change, change, fresh);
-    if (mean_.empty()) return square_[i].sqrt().add_(own_.epsilon);
-    mean_[i].lerp_(change, fresh);
-    return square_[i]
-        .addcmul(mean_[i], mean_[i], -1)
-        .sqrt_()
-        .add_(own_.epsilon);
+    const Tensors squares = each.of(square_);
+    at::_foreach_mul_(squares, own_.alpha);
+    at::_foreach_addcmul_(squares, changes, changes, fresh);
+    Tensors roots = squares;
+    if (!mean_.empty()) {
+      const Tensors means = each.of(mean_);
+      at::_foreach_lerp_(means, changes, fresh);
+      roots = at::_foreach_addcmul(squares, means, means, -1);
+    }
+    roots = at::_foreach_sqrt(roots);
+    at::_foreach_add_(roots, own_.epsilon);
+    return roots;
   }
 
   RmspropOptions own_;

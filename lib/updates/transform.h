@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "lib/base/table.h"
@@ -36,8 +35,9 @@ struct UpdateInfo {
   std::int64_t replicas = 1;
   Staleness in_batches = {};
   Staleness in_updates = {};
-  /// Norm of the whole model's gradients, where blocks have exchanged it.
-  std::optional<double> model_norm = {};
+  /// Norm of the whole model's gradients, where blocks have exchanged it: a
+  /// double on the device of the gradients. Undefined where not.
+  at::Tensor model_norm = {};
   double rate = 0;
   /// What the step of a VelocityOptimizer goes along.
   StepMix mix = {};

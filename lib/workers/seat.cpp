@@ -1,6 +1,5 @@
 #include "lib/workers/seat.h"
 
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -39,7 +38,8 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
       timeline_(seat, parts.sink, settings_.options.traced),
       ports_(run_plan(), seat, std::move(parts.below), std::move(parts.above),
              clock_, timeline_, settings_.patience),
-      log_(plan(), parts.sink, settings_.turns_per_epoch),
+      log_(plan(), parts.sink, settings_.turns_per_epoch,
+           settings_.late_updates),
       watched_(block_, std::move(parts.observer)) {
   SLUICE_CHECK(parts.lowers.size() == settings_.plans.size(),
                "{} lower ends for {} phases", parts.lowers.size(),
@@ -167,6 +167,11 @@ Message Seat::message_of(MessageKind kind, const Action& action) const {
 
 namespace {
 
+/// A copy: the message's memory is the link's, which wants it back.
+at::Tensor norm_in(const Message& message, const c10::Device& device) {
+  return on_device(unpack(message, "norm").at(0), device).clone();
+}
+
 /// Of the one message that a backward takes which isn't made of visits.
 std::int64_t round_from_above(const BlockPlan& plan) {
   return plan.visits.empty() ? 0 : plan.visits.front().arrivals.at(0).round;
@@ -284,7 +289,7 @@ Down Seat::receive_from_above(const Action& action, std::int64_t round) {
   taken.round = round;
   const Message message = ports_.from_above(MessageKind::gradient, taken);
   if (run_plan().model_norm)
-    window_.squared_norm_above = unpack(message, "norm").at(0).item<double>();
+    window_.squared_norm_above = norm_in(message, device());
   return unpack_down(message, by_block(run_plan().blocks, number_ + 1),
                      codec_above_.get(), device());
 }
@@ -467,10 +472,8 @@ void Seat::send_down(const Action& action, const Down& down) {
   if (!settings_.checkpoint_folder.empty())
     sent_down_.remember(action.batch, down, under_way_below());
   if (run_plan().model_norm)
-    pack({at::scalar_tensor(
-             squared_norm(window_.gradients, window_.squared_norm_above),
-             at::kDouble)},
-         "norm", message);
+    pack({squared_norm(window_.gradients, window_.squared_norm_above)}, "norm",
+         message);
   ports_.send_down(std::move(message));
 }
 
@@ -486,17 +489,14 @@ std::int64_t Seat::under_way_below() const {
 
 /// The norm of the whole model, of which the sum came down with the gradients:
 /// block 1 ends it, and it goes up.
-double Seat::exchange_norm(const Action& action) {
-  const double norm =
+at::Tensor Seat::exchange_norm(const Action& action) {
+  at::Tensor norm =
       block() == 1
-          ? std::sqrt(
-                squared_norm(window_.gradients, window_.squared_norm_above))
-          : unpack(ports_.from_below(MessageKind::norm, action), "norm")
-                .at(0)
-                .item<double>();
+          ? squared_norm(window_.gradients, window_.squared_norm_above).sqrt()
+          : norm_in(ports_.from_below(MessageKind::norm, action), device());
   if (!is_last()) {
     Message message = message_of(MessageKind::norm, action);
-    pack({at::scalar_tensor(norm, at::kDouble)}, "norm", message);
+    pack({norm}, "norm", message);
     ports_.send_up(std::move(message));
   }
   return norm;
@@ -525,6 +525,7 @@ void Seat::update(const Action& action) {
   ++version_;
   last_rate_ = rate;
   window_.clear();
+  log_.went_on();
   if (is_logged(action)) log_.updated(action, rate);
   if (!replicas_.gathers()) take_weights(action);
 }
@@ -648,6 +649,7 @@ void Seat::show_average() {
 void Seat::evaluate(const Action& action) {
   const at::NoGradGuard no_grad;
   if (action.batch == 0) {
+    log_.settle();
     evaluation_ = {};
     show_average();
   }
@@ -671,6 +673,7 @@ void Seat::evaluate(const Action& action) {
 void Seat::checkpoint(const Action& action) {
   // A drain goes on with turns that forward nothing.
   if (last_turn_ >= action.turn) first_batch_ = action.turn;
+  log_.settle();  // a loss that ends the run is known before it is saved
   if (settings_.checkpoint_folder.empty()) return;
   show_average();
   save_block(settings_.checkpoint_folder, action.batch, {block(), replica()},

@@ -58,6 +58,9 @@ struct SeatSettings {
   /// How long a block that runs free sleeps before it waits for a certain
   /// neighbour.
   Deadline patience = std::chrono::minutes(10);
+  /// How many updates of a block on a GPU may follow before its losses and
+  /// accuracies are read.
+  std::int64_t late_updates = 8;
 };
 
 /// Sources of batches: for block 1, and for a block above an unlock, which
@@ -203,7 +206,7 @@ class Seat {
   Asked opened(const Action& action, Tensors returned = {});
   void apply(const Action& action, const Asked& asked,
              const Tensors& parameters);
-  double exchange_norm(const Action& action);
+  at::Tensor exchange_norm(const Action& action);
   void step(Learners& learners, Tensors gradients, const Action& action);
   void check_staleness(const Action& action) const;
 

@@ -11,7 +11,8 @@
 namespace sluice {
 
 /// What the actions and waits of a block cost, in seconds: on a GPU the time
-/// that it works, elsewhere that of the thread. Used by one thread.
+/// that it works, by a sample (GpuClock), elsewhere that of the thread. Used by
+/// one thread.
 class SeatClock {
  public:
   explicit SeatClock(const c10::Device& device);

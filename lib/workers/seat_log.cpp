@@ -37,12 +37,13 @@ std::optional<int> replica_of(const BlockPlan& plan) {
 }
 
 SeatLog::SeatLog(const BlockPlan& plan, std::shared_ptr<Sink> sink,
-                 std::int64_t turns_per_epoch)
+                 std::int64_t turns_per_epoch, std::int64_t late_updates)
     : block_(plan.block),
       replica_(replica_of(plan)),
       sink_(std::move(sink)),
       turns_per_epoch_(turns_per_epoch),
-      micro_batches_(plan.micro_batches) {}
+      micro_batches_(plan.micro_batches),
+      late_(late_updates) {}
 
 void SeatLog::write(const Record& record) const {
   if (sink_) sink_->write(record);
@@ -84,27 +85,34 @@ void SeatLog::took(std::int64_t age, std::int64_t reuse) {
 void SeatLog::updated(const Action& action, double learning_rate) {
   if (!sink_) return;
   records::Train train{place_of(action)};
-  if (figures_.loss.defined()) train.loss = figures_.loss.item<double>();
-  if (figures_.correct.defined())
-    train.accuracy =
-        figures_.correct.item<double>() / static_cast<double>(figures_.labels);
   train.lr = learning_rate;
   train.d_batch = staleness_;
   train.d_upd = steps_between_;
   train.figures = figures_.figures;
-  write(train);
+  const auto labels = static_cast<double>(figures_.labels);
+  late_.add({figures_.loss, figures_.correct},
+            [sink = sink_, train, labels](const LateRecords::Values& read) {
+              records::Train whole = train;
+              whole.loss = read[0];
+              if (read[1]) whole.accuracy = *read[1] / labels;
+              sink->write(whole);
+            });
 }
 
 void SeatLog::learned(const Action& action, std::string_view name,
                       const at::Tensor& loss) {
   if (!sink_ || !loss.defined()) return;
-  write(records::Lesson{place_of(action),
-                        {{std::string(name), loss.item<double>()}}});
+  late_.add({loss},
+            [sink = sink_, place = place_of(action),
+             name = std::string(name)](const LateRecords::Values& read) {
+              sink->write(records::Lesson{place, {{name, read[0].value()}}});
+            });
 }
 
 void SeatLog::evaluated(const Action& action, const Evaluation& test,
                         const Evaluation* validation,
                         const Evaluation* training) {
+  settle();
   records::Evaluation evaluation{.turn = action.turn,
                                  .epoch = epoch_of(action.turn),
                                  .loss = test.loss(),

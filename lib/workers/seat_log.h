@@ -19,6 +19,7 @@
 #include "lib/schedules/micro_batches.h"
 #include "lib/schedules/plan.h"
 #include "lib/tensors/tensors.h"
+#include "lib/workers/late_records.h"
 
 namespace sluice {
 
@@ -36,11 +37,13 @@ struct BatchFigures {
 std::optional<int> replica_of(const BlockPlan& plan);
 
 /// The metric records of a block, or of one of its replicas. Without a sink it
-/// only counts.
+/// only counts. Losses and accuracies that a GPU computes are read late
+/// (LateRecords); what evaluated() writes comes after all of them.
 class SeatLog {
  public:
+  /// late_updates: how many updates may follow before a record is written.
   SeatLog(const BlockPlan& plan, std::shared_ptr<Sink> sink,
-          std::int64_t turns_per_epoch);
+          std::int64_t turns_per_epoch, std::int64_t late_updates);
 
   /// A batch was applied. staleness: in batches; steps_between: the block's
   /// updates between its forward and its backward. Figures of the batches
@@ -51,7 +54,12 @@ class SeatLog {
   /// newest is that was ever written into the buffer, `reuse` how often the
   /// input was used before.
   void took(std::int64_t age, std::int64_t reuse);
+  /// The record of an update, of which went_on() tells.
   void updated(const Action& action, double learning_rate);
+  /// An update has been started, whether it is logged or not.
+  void went_on() { late_.updated(); }
+  /// Writes what is still to come, which it waits for.
+  void settle() { late_.settle(); }
   /// A learner of an end (synthesizer, input model) has learned from a batch.
   /// `name`: that of the loss, "synthesizer_loss" or "input_loss".
   void learned(const Action& action, std::string_view name,
@@ -93,6 +101,7 @@ class SeatLog {
   std::int64_t said_turn_ = -1;
   BatchFigures figures_;
   Counts counts_;
+  LateRecords late_;
 };
 
 }  // namespace sluice

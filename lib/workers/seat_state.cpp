@@ -176,6 +176,7 @@ records::Block Seat::costs() const {
 void Seat::finish() {
   const CurrentDevice on(device());
   clock_.collect();
+  log_.settle();
   log_.write(costs());
   log_.staleness();
   if (plan().inbox_above.drops()) log_.dropped(ports_.dropped());

@@ -7,6 +7,7 @@
 
 #include "lib/base/error.h"
 #include "lib/tensors/gradients.h"
+#include "lib/tensors/on_gpu.h"
 
 namespace sluice {
 
@@ -80,9 +81,20 @@ std::vector<Pull> pulls_of(const BlockPlan& plan, const BatchContext& context,
 
 void add_to(Tensors& sums, const Tensors& terms) {
   sums.resize(terms.size());
-  for (std::size_t i = 0; i < terms.size(); ++i)
-    if (terms[i].defined())
-      sums[i] = sums[i].defined() ? sums[i] + terms[i] : terms[i];
+  TensorsOnGpu added;
+  Tensors before;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    if (!terms[i].defined()) continue;
+    if (!sums[i].defined()) {
+      sums[i] = terms[i];
+    } else if (terms[i].is_cpu()) {
+      sums[i] = sums[i] + terms[i];
+    } else {
+      before.push_back(sums[i]);
+      added.add(i, terms[i]);
+    }
+  }
+  if (!before.empty()) added.put(at::_foreach_add(before, added.tensors), sums);
 }
 
 Tensors sum_of(const std::vector<Tensors>& all) {

@@ -23,8 +23,9 @@ struct Window {
   Staleness in_updates = {};
   /// The weights of the last batch's forward, where a correction wants them.
   Tensors forward_weights = {};
-  /// What of the whole model's norm came down with the last gradients.
-  double squared_norm_above = 0;
+  /// What of the whole model's norm came down with the last gradients, as
+  /// squared_norm() gives it; undefined: nothing.
+  at::Tensor squared_norm_above = {};
 
   /// One more batch, after those before it: sums depend on their order.
   void add(Tensors batch_gradients, std::int64_t batch,

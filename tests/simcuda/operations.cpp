@@ -83,6 +83,20 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("unfold", at::native::unfold);
 }
 
+/// Operations of many tensors, of which CUDA's do each in one launch, or few.
+TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  for (const char* name :
+       {"_foreach_add.List", "_foreach_add_.Scalar", "_foreach_addcdiv_.Scalar",
+        "_foreach_addcdiv_.ScalarList", "_foreach_addcmul.Scalar",
+        "_foreach_addcmul_.Scalar", "_foreach_copy_", "_foreach_div.Scalar",
+        "_foreach_div.ScalarList", "_foreach_lerp.Scalar",
+        "_foreach_lerp_.Scalar", "_foreach_mul.Tensor", "_foreach_mul_.Scalar",
+        "_foreach_norm.Scalar", "_foreach_sign_", "_foreach_sqrt",
+        "_foreach_sqrt_", "_foreach_sub_.List"})
+    library.impl(name,
+                 torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
+}
+
 TORCH_LIBRARY_IMPL(_, CUDA, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
 }

@@ -15,7 +15,11 @@ using c10::Stream;
 struct Event {
   Clock clock = {};
   std::uint64_t number = 0;
+  std::int64_t queries = 0;  ///< of any event, before this was recorded
 };
+
+/// An event is done when so many queries, of any, have followed it.
+constexpr std::int64_t kQueriesUntilDone = 3;
 
 int index_of(const Device& device) {
   return device.has_index() ? device.index() : current_device();
@@ -29,8 +33,9 @@ Stream stream_at(int device, int id) {
   return Stream(Stream::UNSAFE, device_at(device), id);
 }
 
-/// Whether the host has waited for all that the clock knows. What is believed
-/// to be done without a wait is believed too early on some machine.
+/// Whether the host has waited for all that the clock knows, or has been told.
+/// What is believed to be done without that is believed too early on some
+/// machine.
 bool is_known_to_host(const Clock& clock) {
   Clock both = machine().host;
   join(both, clock);
@@ -108,7 +113,7 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     ++m.counts.events_recorded;
     start(number_of(stream), "record");
     *static_cast<Event*>(*event) = {m.streams.at(number_of(stream)),
-                                    ++m.last_event};
+                                    ++m.last_event, m.counts.event_queries};
   }
   void block(void* event, const Stream& stream) const override {
     if (event == nullptr) return;
@@ -121,8 +126,12 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     if (event == nullptr) return true;
     const Lock lock(machine().mutex);
     call_on_current("the query of an event");
-    ++machine().counts.event_queries;
-    return is_known_to_host(static_cast<Event*>(event)->clock);
+    const std::int64_t queries = ++machine().counts.event_queries;
+    const Event& asked = *static_cast<const Event*>(event);
+    if (is_known_to_host(asked.clock)) return true;
+    if (queries - asked.queries < kQueriesUntilDone) return false;
+    host_reaches(asked.clock);
+    return true;
   }
   void synchronizeEvent(void* event) const override {
     if (event == nullptr) return;

@@ -1,8 +1,10 @@
 #include "lib/base/departing_sender.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -61,6 +63,38 @@ TEST(DepartingSender, DoesNotWaitForBytesThatAreToCome) {
   EXPECT_FALSE(channel.sender->ready());
   bytes.come();
   EXPECT_EQ(next_of(*channel.receiver), 1);
+}
+
+/// Bytes of which can be asked whether they are there.
+Message asked_for(std::int64_t batch, std::function<bool()> is_ready,
+                  std::function<void()> wait) {
+  TensorView tensor{.sizes = {0}, .strides = {1}};
+  tensor.buffer.wait_ready = std::move(wait);
+  tensor.buffer.is_ready = std::move(is_ready);
+  Message message{.batch = batch};
+  message.tensors.push_back(std::move(tensor));
+  return message;
+}
+
+TEST(DepartingSender, AsksForBytesRatherThanWaitForThem) {
+  std::atomic<int> asked = 0;
+  std::atomic<int> waited = 0;
+  Channel channel;
+  channel.sender->send(asked_for(
+      1, [&] { return ++asked > 3; }, [&] { ++waited; }));
+  EXPECT_EQ(next_of(*channel.receiver), 1);
+  EXPECT_EQ(asked.load(), 4);
+  EXPECT_EQ(waited.load(), 0);
+}
+
+TEST(DepartingSender, DestroyedWithoutACloseWaitsForNoBytesThatItAsksFor) {
+  std::atomic<int> asked = 0;
+  Channel channel;
+  channel.sender->send(asked_for(
+      1, [&] { return ++asked < 0; }, [] {}));
+  while (asked == 0) std::this_thread::sleep_for(1ms);
+  channel.sender.reset();
+  EXPECT_THROW(channel.receiver->receive(), PeerGone);
 }
 
 TEST(DepartingSender, KeepsTheOrder) {

@@ -54,7 +54,8 @@ TEST(UpdateChain, ClipsTheNormOfTheBlock) {
 }
 
 TEST(UpdateChain, ClipsByTheNormOfTheModelWhereItIsKnown) {
-  const auto clipped = passed_on(clipped_to(1), {.model_norm = 10});
+  const auto clipped = passed_on(
+      clipped_to(1), {.model_norm = at::scalar_tensor(10.0, at::kDouble)});
   EXPECT_NEAR(clipped[0], 0.3, 1e-6);
   EXPECT_NEAR(clipped[1], 0.4, 1e-6);
 }

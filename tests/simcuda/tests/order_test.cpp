@@ -104,6 +104,19 @@ TEST_F(Order, AnEventIsNotDoneBeforeTheHostHasWaited) {
   EXPECT_TRUE(done.query());
 }
 
+/// As by who polls it: what it tells is an order, too.
+TEST_F(Order, AnEventThatIsAskedOftenIsDoneAtLast) {
+  const at::Tensor sum = at::zeros({10}, kGpu) + 1;
+  c10::Event done(kGpu.type());
+  done.record(sluice::computing_on(kGpu));
+  const std::int64_t waits = waits_of_this_thread();
+  int no = 0;
+  while (!done.query()) ++no;
+  EXPECT_GT(no, 0);
+  done.synchronize();
+  EXPECT_EQ(waits_of_this_thread(), waits);
+}
+
 TEST_F(Order, FromDeviceToDeviceInOneProcessIsRight) {
   const at::Tensor first = on_device(pinned(3), kGpu) * 2;
   const at::Tensor second = on_device(first, c10::Device(at::kCUDA, 1));
