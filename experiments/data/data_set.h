@@ -23,6 +23,8 @@ struct DataSet {
   /// are wanted.
   Split training_part = {};
   std::vector<std::string> files = {};  ///< paths of all that are read
+  /// Whether a training sample is not the same in every epoch.
+  bool varies = false;
 
   bool has_validation() const { return validation.size() > 0; }
 };

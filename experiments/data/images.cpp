@@ -253,7 +253,8 @@ DataSet image_data_set(const ImageFormat& format,
                      .classes = format.classes},
           .train = image_split(format, augmentation, std::move(train)),
           .test = image_split(format, Augmentation{}, std::move(test)),
-          .files = std::move(files)};
+          .files = std::move(files),
+          .varies = augmentation.changes()};
 }
 
 }  // namespace sluice

@@ -201,7 +201,8 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
                              .is_text = true},
                   .train = split_of(file, contents, training),
                   .test = split_of(file, contents, evaluation),
-                  .files = {path}};
+                  .files = {path},
+                  .varies = true};
   if (options.test == 0) return data;
   const Windows last =
       evaluation_windows(path, "test", test, contents.bytes - test, options);

@@ -13,6 +13,9 @@ struct Batch {
   /// The inputs as they were before normalisation, in 0..1, for policies that
   /// need them; undefined where no block asked.
   at::Tensor raw_inputs = {};
+  /// [N] int64: the index of each sample in its split, for policies that keep
+  /// something of every sample; undefined where no block asked.
+  at::Tensor ids = {};
 };
 
 /// Yields batch t: a pure function of (data set, seed, t), so every worker can

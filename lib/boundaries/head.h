@@ -29,6 +29,7 @@ struct BoundarySite {
   /// The uncut model, for heads that are built from its layers; nullptr:
   /// unknown.
   const Model* model = nullptr;
+  std::int64_t samples = 0;  ///< of the training split; 0: unknown
 };
 
 /// What a head must be given beside features and labels.

@@ -42,6 +42,12 @@ double mean_seconds(const BlockCosts& costs, const BlockPlan& plan,
                     const Action& action) {
   const Op op = action.op;
   const double seconds = op_seconds(costs, op);
+  if (op == Op::backward && plan.sweeps && action.round > 0) {
+    const BackwardVisit& visit =
+        plan.visits.at(static_cast<std::size_t>(action.round));
+    if (!visit.goes_back) return 0;
+    return visit.takes_input ? seconds + costs.seconds[Op::forward] : seconds;
+  }
   // In a backward of two halves, or of several visits, the first has the head
   // and the replay. The order of the sum decides the last bits of a virtual
   // time.

@@ -10,6 +10,7 @@
 #include "lib/schedules/op_table.h"
 #include "lib/schedules/program.h"
 #include "lib/schedules/reach.h"
+#include "lib/schedules/sweeps.h"
 #include "lib/schedules/targets.h"
 
 namespace sluice {
@@ -122,6 +123,7 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     plan.blocks[k].returns_input = below.delay > 0 && below.weights.rebuilds;
   }
   share_weights_of_entry(plan.blocks);
+  add_sweeps(boundaries, plan);
   return plan;
 }
 

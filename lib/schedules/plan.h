@@ -116,6 +116,7 @@ struct BlockPlan {
   bool is_merged() const;
   /// Of a batch by the backward; empty: one, and so in all blocks.
   std::vector<BackwardVisit> visits = {};
+  bool sweeps = false;  ///< whether they are those of add_sweeps()
   std::int64_t rounds() const {
     return visits.empty() ? 1 : std::ssize(visits);
   }
