@@ -1,6 +1,7 @@
 #include "lib/schedules/sweeps.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/error.h"
 

@@ -63,11 +63,15 @@ class AuxiliaryVariable final : public Lower {
     const bool moves = options_.order != VariablesOrder::weights_first &&
                        !context.from_above.empty();
     if (moves) move(context, now_);
-    Signal signal = signal_of(context);
     const Visit& visit = context.visit;
-    if (now_.has_moved && visit.goes_back &&
-        (visit.is_last || options_.dual == DualOf::multiplier))
-      raise_dual(now_);
+    const bool rises = now_.has_moved && visit.goes_back &&
+                       (visit.is_last || options_.dual == DualOf::multiplier);
+    // All variables of a sweep see the multipliers of the one before.
+    const bool rises_first =
+        options_.order == VariablesOrder::at_once && !visit.is_last;
+    if (rises && rises_first) raise_dual(now_);
+    Signal signal = signal_of(context);
+    if (rises && !rises_first) raise_dual(now_);
     if (!visit.is_last) {
       signal.published = {
           (now_.features + now_.residual).to(now_.features.scalar_type())};

@@ -1,4 +1,4 @@
-// Stochastic Block-ADMM: Khorram, Fuxin et al. 2021, arXiv:2105.00339. In each
+// Stochastic Block-ADMM: Khorram et al. 2021, arXiv:2105.00339. In each
 // batch: a few gradient steps on the variables z_k, from the top; a step of all
 // weights, each within its block; u_k grows by z_k - h_k. The dual is scaled (u
 // = lambda / beta). With memory = "batch", the published online form, z begins
@@ -14,9 +14,7 @@ MakeBoundary configure_block_admm(Fields& options, const PlugIns&) {
 
 MethodPage describe_block_admm() {
   return {
-      .source =
-          "Khorram, Fu, Danilov, Qi, Fuxin, \"Stochastic Block-ADMM for "
-          "Training Deep Networks\" 2021, arXiv:2105.00339",
+      .source = "stochastic Block-ADMM: Khorram et al. 2021, arXiv:2105.00339",
       .kept =
           "the graph of the batch, until its variables have moved for the last "
           "time; with memory = \"sample\" the variable and the dual of every "

@@ -14,10 +14,7 @@ MakeBoundary configure_penalty(Fields& options, const PlugIns&) {
 
 MethodPage describe_penalty() {
   return {
-      .source =
-          "Sun, Dong, Wang, Fang, Li, Chen, Ren, \"Layer-Parallel Training of "
-          "Residual Networks with Auxiliary-Variable Networks\" and its "
-          "predecessor, Sun et al. 2020, arXiv:2009.01462, the penalty method",
+      .source = "Sun et al. 2020, arXiv:2009.01462, the penalty method",
       .kept =
           "the graph of the batch, until its variables have moved; with memory "
           "= \"sample\" the variable of every training sample too",
