@@ -43,6 +43,7 @@ void set_boundary(const Traits& above, const BlockPlan& next, BlockPlan& mine) {
     mine.statistics = above.statistics;
   }
   mine.keeps = above.attachments;
+  mine.publishes = above.publishes;
   // A block above an unlock has the batch from its own source.
   if (above.upper != UpperEnd::from_data)
     mine.relays = united(next.keeps, next.relays);

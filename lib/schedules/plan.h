@@ -124,6 +124,8 @@ struct BlockPlan {
   /// sent up with h_k for ends further up.
   std::vector<std::string> keeps = {};
   std::vector<std::string> relays = {};
+  /// Whether the lower end of boundary k may send up something else than h_k.
+  bool publishes = false;
   /// Task of the upper end of the boundary below.
   UpperEnd upper = UpperEnd::plain;
   bool answers() const { return upper == UpperEnd::answers; }

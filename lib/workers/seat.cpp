@@ -260,10 +260,11 @@ void Seat::forward(const Action& action) {
   const Tensors outputs = view_->forward(flight);
   Message message = message_of(MessageKind::activation, action);
   message.weight_version = flight.version;
-  send_up(
-      std::move(message),
-      is_last() ? outputs : ends().lower->publish(outputs, flight.attachments),
-      fed);
+  if (plan().publishes)
+    send_up(std::move(message),
+            ends().lower->publish(outputs, flight.attachments), fed);
+  else
+    send_up(std::move(message), outputs, fed);
   held_.flights.emplace(action.batch, std::move(flight));
   note_memory();
 }
@@ -477,7 +478,7 @@ void Seat::sweep(const Action& action) {
   }
   Asked& asked = held_.halves.at(action.batch);
   if (mine.takes_input) forward_again(action, asked);
-  ask_again(action, asked);
+  if (mine.goes_back || !mine.arrivals.empty()) ask_again(action, asked);
   const bool leaves = mine.leaving != GradientPart::kStays;
   if (mine.goes_back && (mine.applied || leaves)) {
     const Pull pull{.signal = asked.signal.gradients,
