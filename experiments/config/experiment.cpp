@@ -855,6 +855,8 @@ BoundarySite site_of(const Experiment& experiment, int block) {
   site.seed = experiment.seed;
   site.model = &experiment.model;
   if (experiment.data) site.samples = experiment.data->train.size();
+  site.batches_per_epoch =
+      experiment.turns_per_epoch * experiment.micro_batches.count;
   return site;
 }
 

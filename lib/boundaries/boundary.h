@@ -112,7 +112,7 @@ class Lower : public BoundaryEnd {
   /// What goes up of a training batch: h_k, which has a graph, or something in
   /// its place, only with traits().publishes. Called once in each forward; an
   /// evaluation sends h_k. `attachments` are those of BatchContext.
-  virtual Tensors publish(const Tensors& features,
+  virtual Tensors publish(std::int64_t /*batch*/, const Tensors& features,
                           const Attachments& /*attachments*/) {
     return features;
   }

@@ -30,6 +30,8 @@ struct BoundarySite {
   /// unknown.
   const Model* model = nullptr;
   std::int64_t samples = 0;  ///< of the training split; 0: unknown
+  /// Numbers of batches that an epoch takes up; 0: unknown.
+  std::int64_t batches_per_epoch = 0;
 };
 
 /// What a head must be given beside features and labels.

@@ -262,7 +262,8 @@ void Seat::forward(const Action& action) {
   message.weight_version = flight.version;
   if (plan().publishes)
     send_up(std::move(message),
-            ends().lower->publish(outputs, flight.attachments), fed);
+            ends().lower->publish(action.batch, outputs, flight.attachments),
+            fed);
   else
     send_up(std::move(message), outputs, fed);
   held_.flights.emplace(action.batch, std::move(flight));

@@ -13,7 +13,7 @@ namespace {
 
 /// That of a batch.
 struct Variable {
-  at::Tensor ids = {};       ///< of its samples, where they keep theirs
+  SampleIds ids = {};        ///< where its samples keep theirs
   at::Tensor features = {};  ///< f_k(z_{k-1})
   at::Tensor residual = {};
   at::Tensor dual = {};  ///< undefined without
@@ -32,7 +32,8 @@ class AuxiliaryVariable final : public Lower {
   AuxiliaryVariable(const VariableOptions& options, const BoundarySite& site)
       : options_(options),
         rows_(site.samples, site.features,
-              fmt::format("variables.{}", site.layer), options.has_dual()) {}
+              fmt::format("variables.{}", site.layer), options.has_dual()),
+        batches_per_epoch_(site.batches_per_epoch) {}
 
   Traits traits() const override {
     Traits traits{.publishes = true};
@@ -46,12 +47,12 @@ class AuxiliaryVariable final : public Lower {
     return traits;
   }
 
-  Tensors publish(const Tensors& features,
+  Tensors publish(std::int64_t batch, const Tensors& features,
                   const Attachments& attachments) override {
     if (!is_of_samples()) return features;
     const at::NoGradGuard no_grad;
     const at::Tensor h = the_one_of(features).detach();
-    return {rows_.variables(ids_in(attachments, h), h)};
+    return {rows_.variables(ids_of(batch, attachments, h), h)};
   }
 
   Signal signal(const BatchContext& context) override {
@@ -108,12 +109,14 @@ class AuxiliaryVariable final : public Lower {
 
   bool is_scaled() const { return options_.dual == DualOf::scaled; }
 
-  static at::Tensor ids_in(const Attachments& attachments,
-                           const at::Tensor& features) {
+  SampleIds ids_of(std::int64_t batch, const Attachments& attachments,
+                   const at::Tensor& features) const {
     const auto found = attachments.find(kSampleIds);
     SLUICE_CHECK(found != attachments.end(),
                  "the variables of samples want to know which they are");
-    if (found->second.numel() == features.size(0)) return found->second;
+    if (found->second.numel() == features.size(0))
+      return {found->second,
+              batches_per_epoch_ > 0 ? batch / batches_per_epoch_ : 0};
     throw UserError(
         "a batch of {} samples has {} rows of features: variables can be of "
         "the batch only (memory = 'batch')",
@@ -125,7 +128,7 @@ class AuxiliaryVariable final : public Lower {
     const at::Tensor h = the_one_of(context.features).detach();
     Variable variable{.features = h};
     if (is_of_samples()) {
-      variable.ids = ids_in(context.attachments, h);
+      variable.ids = ids_of(context.batch, context.attachments, h);
       variable.residual = rows_.residuals(variable.ids, h);
       variable.dual = rows_.duals(variable.ids);
     } else {
@@ -188,6 +191,7 @@ class AuxiliaryVariable final : public Lower {
 
   VariableOptions options_;
   SampleRows rows_;
+  std::int64_t batches_per_epoch_;
   Variable now_;  // between the visits of a batch
 };
 

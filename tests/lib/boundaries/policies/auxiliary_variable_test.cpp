@@ -347,7 +347,28 @@ TEST(AuxiliaryVariable, OfSamplesGoesOnWhenBetaRises) {
   const NamedTensors second = rising("2.0");
   const at::Tensor before = by_name(first).at("layers.0.linear.weight");
   EXPECT_FALSE(before.equal(by_name(second).at("layers.0.linear.weight")));
-  EXPECT_TRUE(by_name(second).at("variables.0.has_z").eq(1).all().item<bool>());
+  EXPECT_TRUE(
+      by_name(second).at("variables.0.epochs").eq(2).all().item<bool>());
+}
+
+/// The serial-parallel hybrid: what variables were before other epochs is
+/// forgotten, so that lower blocks wait an epoch for new ones.
+TEST(AuxiliaryVariable, OfSamplesBeginAnewAfterAnEpochOfBackPropagation) {
+  const std::string penalty =
+      "boundary = {policy = 'penalty', memory = 'sample', order = "
+      "'weights_first'}\n";
+  const std::string backprop =
+      "[[timetable]]\nturn = 10\nboundary = {policy = 'backprop'}\n";
+  const auto lowest = [](const std::string& lines) {
+    return by_name(trained(kNet + lines)).at("layers.0.linear.weight");
+  };
+  const at::Tensor before = lowest("turns = 20\n" + penalty + backprop);
+  const at::Tensor one_epoch = lowest("turns = 30\n" + penalty + backprop +
+                                      "[[timetable]]\nturn = 20\n" + penalty);
+  const at::Tensor two_epochs = lowest("turns = 40\n" + penalty + backprop +
+                                       "[[timetable]]\nturn = 20\n" + penalty);
+  EXPECT_TRUE(one_epoch.equal(before));
+  EXPECT_FALSE(two_epochs.equal(before));
 }
 
 TEST(AuxiliaryVariable, SaysWhatItCannotDo) {
