@@ -1,5 +1,6 @@
 // Backwards of batches whose auxiliary variables move several times: the visits
 // that a schedule makes of them, and how long they take.
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,27 @@ TEST(Sweeps, AtOnceTakeNoLongerInADeeperNetwork) {
   };
   EXPECT_LE(grows(true), 4 * 1 + 1e-9);
   EXPECT_GT(grows(false), 4 * 2);
+}
+
+/// F 1, B 2: a visit that sends down only is a half, one after the first
+/// forwards again.
+TEST(Sweeps, CostWhatTheyCompute) {
+  const Costs costs{.blocks = std::vector<BlockCosts>(
+                        3, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}})};
+  const auto seconds = [&](const RunPlan& plan, int block) {
+    std::vector<double> each;
+    for (std::int64_t round = 0; round < plan.blocks[0].rounds(); ++round)
+      each.push_back(seconds_of(costs, by_block(plan.blocks, block),
+                                {.op = Op::backward, .round = round}));
+    return each;
+  };
+  const RunPlan down = plan_of(3, moving(2));
+  EXPECT_THAT(seconds(down, 1), testing::ElementsAre(0, 2));
+  EXPECT_THAT(seconds(down, 2), testing::ElementsAre(1, 3));
+  EXPECT_THAT(seconds(down, 3), testing::ElementsAre(1, 3));
+  const RunPlan at_once = plan_of(3, moving(1, true));
+  EXPECT_THAT(seconds(at_once, 1), testing::ElementsAre(0, 0, 2));
+  EXPECT_THAT(seconds(at_once, 2), testing::ElementsAre(1, 0, 2));
 }
 
 TEST(Sweeps, AreTheSameAtAllBoundaries) {
