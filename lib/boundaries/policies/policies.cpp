@@ -8,11 +8,12 @@ using Describe = MethodPage();
 Configure configure_backprop, configure_delayed_gradient,
     configure_features_replay, configure_fully_decoupled, configure_local_loss,
     configure_blend, configure_synthetic_gradient, configure_target_projection,
-    configure_penalty, configure_augmented_lagrangian, configure_block_admm;
+    configure_penalty, configure_augmented_lagrangian, configure_block_admm,
+    configure_nmf;
 Describe describe_backprop, describe_delayed_gradient, describe_features_replay,
     describe_fully_decoupled, describe_local_loss, describe_blend,
     describe_synthetic_gradient, describe_target_projection, describe_penalty,
-    describe_augmented_lagrangian, describe_block_admm;
+    describe_augmented_lagrangian, describe_block_admm, describe_nmf;
 
 std::span<const PolicyRow> policies() {
   static constexpr PolicyRow kRows[] = {
@@ -44,6 +45,10 @@ std::span<const PolicyRow> policies() {
       {"local_loss",
        "the loss of an auxiliary head (greedy, arXiv:1901.08164)",
        {configure_local_loss, describe_local_loss}},
+      {"nmf",
+       "a product of non-negative factors for the features (DeepFacto, "
+       "arXiv:2105.00339)",
+       {configure_nmf, describe_nmf}},
       {"penalty",
        "a variable for the features, held near them by a penalty (Sun et al., "
        "arXiv:2009.01462)",

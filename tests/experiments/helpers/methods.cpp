@@ -34,6 +34,7 @@ std::vector<MethodUnderTest> methods() {
       {"BlockAdmm", "{policy = 'block_admm', memory = 'sample'}"},
       {"BlockAdmmAtOnce",
        "{policy = 'block_admm', order = 'at_once', steps = 2}"},
+      {"Nmf", "{policy = 'nmf', rank = 6}"},
       {"BackpropAndLocalLoss",
        "{policy = 'blend', sources = [{policy = 'backprop', weight = 0.5}, "
        "{policy = 'local_loss', weight = 0.5}]}"},
