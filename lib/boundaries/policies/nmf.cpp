@@ -5,6 +5,7 @@
 // the batch goes forward; when the gradient from above has come, S and F take a
 // projected gradient step on loss + beta/2 |S F - h_k|^2 of each sample, and
 // block k learns by that penalty. No dual, and S is forgotten with the batch.
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -72,7 +73,8 @@ class NonNegativeFactors final : public Lower {
   NamedTensors buffers() const override { return {{name_, factors_}}; }
 
  private:
-  /// Uniform in 0..1, as large as features of norm 1 in each direction want.
+  /// Uniform, and such that the largest eigenvalue of F F' is about 1, so that
+  /// step sizes below 2 shrink a residual.
   static at::Tensor first_factors(const NmfOptions& options,
                                   const BoundarySite& site) {
     if (site.features.size() != 1)
@@ -80,8 +82,10 @@ class NonNegativeFactors final : public Lower {
           "boundary {}: nmf takes flat features, [C], and these are [{}]",
           site.block, fmt::join(site.features, ", "));
     const Pass pass{.seed = site.seed, .layer = site.layer};
-    return at::rand({options.rank, site.features[0]}, pass.generator("factors"),
-                    at::TensorOptions(at::kFloat));
+    const at::Tensor uniform =
+        at::rand({options.rank, site.features[0]}, pass.generator("factors"),
+                 at::TensorOptions(at::kFloat));
+    return uniform * (2 / std::sqrt(static_cast<double>(uniform.numel())));
   }
 
   /// S after so many multiplicative updates, from (h)+ F'.
