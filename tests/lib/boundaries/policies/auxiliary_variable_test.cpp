@@ -172,7 +172,7 @@ TEST_P(VariablesOfPlainAutograd, HaveItsWeights) {
   EXPECT_LT(distance(expected, found), 1e-5);
   // A wrong step, or a table that forgets, would be seen.
   PlainVariables other = GetParam().options;
-  other.step_size *= 0.9;
+  other.step_size *= 0.5;
   EXPECT_GT(distance(plain_variables(lines, other), found), 1e-4);
   other = GetParam().options;
   other.per_sample = !other.per_sample;
