@@ -396,6 +396,38 @@ void check_plan(const Experiment& experiment, const RunPlan& plan,
                       block.weights.view, block.block));
 }
 
+/// What is kept of a sample must be of the same sample when it comes again.
+void check_sample_ids(const Experiment& experiment, int block) {
+  if (!experiment.data)
+    throw UserError(
+        "boundary {}: its policy keeps something of every sample, and batches "
+        "that are fed in have no samples with numbers",
+        block);
+  if (experiment.data->varies)
+    throw UserError(
+        "boundary {}: its policy keeps something of every sample, which must "
+        "be the same in every epoch: leave out data.augment (windows of a text "
+        "move too)",
+        block);
+  if (experiment.replicas.count > 1)
+    throw UserError(
+        "boundary {}: its policy keeps something of every sample, and replicas "
+        "don't see the same ones in every epoch: set replicas.count = 1",
+        block);
+}
+
+void check_attachments(const Experiment& experiment, int block,
+                       const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name == kSampleIds)
+      check_sample_ids(experiment, block);
+    else if (name != kRawInput)
+      throw UserError(
+          "boundary {}: a batch has no attachment '{}'; there are: {}, {}",
+          block, name, kRawInput, kSampleIds);
+  }
+}
+
 Plans plans_of(const Experiment& experiment, bool model_norm) {
   const PipelineSettings& pipeline = experiment.pipeline;
   Plans plans;
@@ -407,11 +439,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
           phase[static_cast<std::size_t>(block) - 1].make;
       const BoundarySite site = site_of(experiment, block);
       traits.push_back(make.lower(site)->traits());
-      for (const std::string& name : traits.back().attachments)
-        if (name != kRawInput)
-          throw UserError(
-              "boundary {}: a batch has no attachment '{}'; there is: {}",
-              block, name, kRawInput);
+      check_attachments(experiment, block, traits.back().attachments);
       // Whether it can be made.
       if (traits.back().upper != UpperEnd::plain) make.upper(site);
     }
@@ -907,6 +935,9 @@ BoundarySite site_of(const Experiment& experiment, int block) {
   site.loss = experiment.loss.training;
   site.seed = experiment.seed;
   site.model = &experiment.model;
+  if (experiment.data) site.samples = experiment.data->train.size();
+  site.batches_per_epoch =
+      experiment.turns_per_epoch * experiment.micro_batches.count;
   return site;
 }
 

@@ -29,6 +29,8 @@ struct DataSet {
   /// what their names and sizes come to, for comparing the copies of several
   /// machines.
   std::string listing = {};
+  /// Whether a training sample is not the same in every epoch.
+  bool varies = false;
 
   bool has_validation() const { return validation.size() > 0; }
 };

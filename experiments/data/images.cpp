@@ -286,7 +286,8 @@ DataSet stored_image_data_set(const ImageFormat& format,
                      .classes = format.classes},
           .train = stored_image_split(format, augmentation, std::move(train)),
           .test = stored_image_split(format, Augmentation{}, std::move(test)),
-          .files = std::move(files)};
+          .files = std::move(files),
+          .varies = augmentation.changes()};
 }
 
 }  // namespace sluice

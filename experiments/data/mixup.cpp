@@ -112,6 +112,7 @@ DataSet with_mixup(DataSet data, const Mixup& mixup) {
                                                         classes);
                 }};
   data.sample.targets = Targets::shares;
+  data.varies = true;
   return data;
 }
 

@@ -16,6 +16,8 @@ struct OrderOptions {
   bool augmented = true;
   /// Whether batches come with what the inputs were before normalisation.
   bool raw_inputs = false;
+  /// Whether batches come with the indices of their samples.
+  bool sample_ids = false;
 };
 
 /// Which samples batch t is made of: epoch t / batches_per_epoch(), position

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <ATen/ATen.h>
+
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
 
@@ -19,12 +21,15 @@ SampleSource::SampleSource(std::shared_ptr<const Samples> samples,
       seed_(options.seed),
       augmented_(options.augmented),
       raw_inputs_(options.raw_inputs),
+      sample_ids_(options.sample_ids),
       order_(samples_->size(), options) {}
 
 Batch SampleSource::batch(std::int64_t t) {
-  Batch batch = samples_->batch(order_.batch(t), key(t));
+  const std::vector<std::int64_t> indices = order_.batch(t);
+  Batch batch = samples_->batch(indices, key(t));
   batch.index = t;
   if (raw_inputs_) batch.raw_inputs = samples_->raw(batch.inputs);
+  if (sample_ids_) batch.ids = at::tensor(indices, at::kLong);
   const auto address =
       reinterpret_cast<std::uintptr_t>(batch.inputs.const_data_ptr());
   SLUICE_CHECK(address % kAlignment == 0,

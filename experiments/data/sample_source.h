@@ -34,6 +34,7 @@ class SampleSource final : public Source {
   std::uint64_t seed_;
   bool augmented_;
   bool raw_inputs_;
+  bool sample_ids_;
   SampleOrder order_;
 };
 

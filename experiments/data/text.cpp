@@ -182,7 +182,8 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
                   .train = split_of(file, contents, training),
                   .test = split_of(file, contents, evaluation),
                   .files = {path},
-                  .alphabet = contents.alphabet};
+                  .alphabet = contents.alphabet,
+                  .varies = true};
   if (options.test == 0) return data;
   const Windows last =
       windows_for(path, "test", test, contents.bytes - test, options);

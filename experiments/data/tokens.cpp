@@ -108,6 +108,7 @@ Split split_of(const SharedTokens& file, std::int64_t vocabulary,
 
 DataSet open_tokens(const std::string& folder, const TokensOptions& options) {
   DataSet data;
+  data.varies = true;
   std::vector<SharedTokens> files;
   for (const std::string& name :
        {options.train, options.validation, options.test}) {

@@ -91,7 +91,7 @@ class MadeUpBatch {
   Attachments attachments() const {
     Attachments all;
     for (const std::string& name : lower_->traits().attachments)
-      all[name] = input();
+      all[name] = name == kSampleIds ? at::arange(samples_) : input();
     return all;
   }
 

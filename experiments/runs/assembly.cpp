@@ -163,14 +163,13 @@ SeatSettings settings_of(const Experiment& experiment, int block,
 
 namespace {
 
-/// Whether any block keeps, or relays to blocks above, the model's input as it
-/// was before normalisation (kRawInput).
-bool needs_raw_inputs(const Plans& plans) {
-  return std::any_of(plans.begin(), plans.end(), [](const RunPlan& plan) {
+/// Whether any block keeps, or relays to blocks above, that attachment.
+bool need(const Plans& plans, const char* attachment) {
+  return std::any_of(plans.begin(), plans.end(), [&](const RunPlan& plan) {
     return std::any_of(
-        plan.blocks.begin(), plan.blocks.end(), [](const BlockPlan& block) {
-          const auto has = [](const std::vector<std::string>& names) {
-            return std::find(names.begin(), names.end(), kRawInput) !=
+        plan.blocks.begin(), plan.blocks.end(), [&](const BlockPlan& block) {
+          const auto has = [&](const std::vector<std::string>& names) {
+            return std::find(names.begin(), names.end(), attachment) !=
                    names.end();
           };
           return has(block.keeps) || has(block.relays);
@@ -189,7 +188,8 @@ std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
       OrderOptions{.batch_size = experiment.batch_size,
                    .seed = experiment.seed,
                    .drop_last = experiment.drop_last,
-                   .raw_inputs = needs_raw_inputs(experiment.plans)});
+                   .raw_inputs = need(experiment.plans, kRawInput),
+                   .sample_ids = need(experiment.plans, kSampleIds)});
 }
 
 namespace {

@@ -131,7 +131,7 @@ void IsolatedBlock::supply(const Action& action) {
   for (const Transfer& need : needs_of(plan(), block_, action)) {
     if (need.kind == MessageKind::activation) {
       activation_->weight_version = version_at_entry(plan(), mine, need.batch);
-      give(*below_.sender, *activation_, need.batch);
+      give(*below_.sender, *activation_, need.batch, need.round);
     } else if (need.kind == MessageKind::gradient)
       give(*above_.sender, gradient(), need.batch, need.round);
     else

@@ -24,7 +24,8 @@ class MicroBatchSource final : public Source {
     return {.index = n,
             .inputs = part_of(now_.inputs, n),
             .labels = part_of(now_.labels, n),
-            .raw_inputs = part_of(now_.raw_inputs, n)};
+            .raw_inputs = part_of(now_.raw_inputs, n),
+            .ids = part_of(now_.ids, n)};
   }
   std::int64_t batches_per_epoch() const override {
     return turns_->batches_per_epoch() * cut_.count;

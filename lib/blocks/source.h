@@ -22,6 +22,9 @@ struct Batch {
   /// Recorded behind the copy of the inputs to their GPU, which may be under
   /// way; nullptr: they are there.
   std::shared_ptr<c10::Event> copied = nullptr;
+  /// [N] int64: the index of each sample in its split, for policies that keep
+  /// something of every sample; undefined where no block asked.
+  at::Tensor ids = {};
 };
 
 /// Yields batch t: a pure function of (data set, seed, t), so every worker can

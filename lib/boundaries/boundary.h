@@ -25,6 +25,14 @@
 
 namespace sluice {
 
+/// Which visit of a batch asks a lower end, where the backward is made of
+/// several (Traits::sweeps).
+struct Visit {
+  std::int64_t round = 0;
+  bool goes_back = true;  ///< whether the signal is taken back
+  bool is_last = true;    ///< and so moves the weights
+};
+
 /// The batch whose gradient is being applied, or that is learned from, as the
 /// lower end of a boundary sees it.
 struct BatchContext {
@@ -38,7 +46,8 @@ struct BatchContext {
   /// losses separate: then signal() returns only the end's own part.
   const Tensors& from_above;
   Pass pass = {};
-  /// The tensors of traits().attachments that came up with the batch.
+  /// The tensors of traits().attachments that came up with the batch, on the
+  /// block's device.
   Attachments attachments = {};
   /// The gradient that block k+1 sent as the synthesizers' target; empty unless
   /// it differs from `from_above`.
@@ -49,6 +58,7 @@ struct BatchContext {
   /// The batch's share of its turn's samples, by which an end multiplies a loss
   /// of its own; 1 unless turns are cut into several batches.
   double share = 1;
+  Visit visit = {};
 };
 
 /// The loss times the batch's share.
@@ -67,6 +77,9 @@ struct Signal {
   /// Gradients from which the synthesizers below learn instead of `gradients`;
   /// empty: passed(target_above).
   Tensors targets = {};
+  /// What goes up in place of BatchContext::features, where the visit says so;
+  /// without graph.
+  Tensors published = {};
 };
 
 /// Result of training an end on a batch.
@@ -96,7 +109,15 @@ class Lower : public BoundaryEnd {
  public:
   /// Properties of the boundary from which schedules are made, for both ends.
   virtual Traits traits() const = 0;
-  /// Called once for each batch that the block applies.
+  /// What goes up of a training batch: h_k, which has a graph, or something in
+  /// its place, only with traits().publishes. Called once in each forward; an
+  /// evaluation sends h_k. `attachments` are those of BatchContext.
+  virtual Tensors publish(std::int64_t /*batch*/, const Tensors& features,
+                          const Attachments& /*attachments*/) {
+    return features;
+  }
+  /// Called once for each batch that the block applies, or for each visit of
+  /// it: then with the features of the input that came last.
   virtual Signal signal(const BatchContext& context) = 0;
   /// The block's gradient for one gradient from above, where several come
   /// separately: of several losses with a reach, or the synthesizers' target

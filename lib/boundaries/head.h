@@ -30,6 +30,9 @@ struct BoundarySite {
   /// The uncut model, for heads that are built from its layers; nullptr:
   /// unknown.
   const Model* model = nullptr;
+  std::int64_t samples = 0;  ///< of the training split; 0: unknown
+  /// Numbers of batches that an epoch takes up; 0: unknown.
+  std::int64_t batches_per_epoch = 0;
 };
 
 /// What the labels at a site are: classes, where its model is unknown.

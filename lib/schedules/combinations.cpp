@@ -89,6 +89,12 @@ void check_free(const std::vector<Traits>& boundaries) {
     check_inbox(boundary, k);
     if (boundary.upper == UpperEnd::from_data)
       throw UserError("boundary {}: its unlock needs schedule = 'lockstep'", k);
+    if (boundary.sweeps.are_several())
+      throw UserError(
+          "boundary {}: variables that move several times need blocks that "
+          "wait for each other: set schedule = 'lockstep', or steps = 1 and "
+          "another order",
+          k);
     if (boundary.delay > 0 && boundary.weights.of_entry)
       throw UserError(
           "boundary {}: weights = '{}' needs turns that mean the same for all "

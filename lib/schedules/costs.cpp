@@ -38,10 +38,32 @@ double replay_seconds(const BlockCosts& costs, const BlockPlan& plan) {
   return costs.replay.value_or(plan.weights.rebuilds ? 2 * forward : forward);
 }
 
+/// A visit takes back to the inputs, to the weights, or to both. That of the
+/// lowest block counts as a whole backward, as elsewhere.
+double sweep_seconds(const BlockCosts& costs, const BlockPlan& plan,
+                     const Action& action) {
+  const BackwardVisit& visit =
+      plan.visits.at(static_cast<std::size_t>(action.round));
+  double seconds = 0;
+  if (!visit.goes_back) return seconds;
+  const bool leaves = visit.leaving != GradientPart::kStays;
+  if (visit.applied && (leaves || plan.block == 1))
+    seconds = op_seconds(costs, Op::backward);
+  else if (visit.applied)
+    seconds = op_seconds(costs, Op::backward_weights);
+  else if (leaves)
+    seconds = op_seconds(costs, Op::backward_input);
+  if (visit.takes_input) seconds += costs.seconds[Op::forward];
+  if (action.round == 0) seconds += costs.head + replay_seconds(costs, plan);
+  return seconds;
+}
+
 double mean_seconds(const BlockCosts& costs, const BlockPlan& plan,
                     const Action& action) {
   const Op op = action.op;
   const double seconds = op_seconds(costs, op);
+  if (op == Op::backward && plan.sweeps)
+    return sweep_seconds(costs, plan, action);
   // In a backward of two halves, or of several visits, the first has the head
   // and the replay. The order of the sum decides the last bits of a virtual
   // time.

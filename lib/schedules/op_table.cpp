@@ -81,6 +81,9 @@ Transfers into_backward(const RunPlan& plan, int seat, const Action& action) {
   for (const Arrival& arrival : visit_of(mine, action).arrivals)
     all.push_back(
         {MessageKind::gradient, seat + 1, seat, action.batch, arrival.round});
+  if (visit_of(mine, action).takes_input)
+    all.push_back(
+        {MessageKind::activation, seat - 1, seat, action.batch, action.round});
   return all;
 }
 
@@ -90,8 +93,14 @@ Transfers out_of_backward(const RunPlan& plan, int seat, const Action& action) {
       mine.visits.empty()
           ? mine.gradient_to_below() || mine.answers()
           : visit_of(mine, action).leaving != GradientPart::kStays;
-  if (!is_sent) return {};
-  return {{MessageKind::gradient, seat, seat - 1, action.batch, action.round}};
+  Transfers all;
+  if (is_sent)
+    all.push_back(
+        {MessageKind::gradient, seat, seat - 1, action.batch, action.round});
+  if (!mine.visits.empty() && visit_of(mine, action).publishes)
+    all.push_back({MessageKind::activation, seat, seat + 1, action.batch,
+                   action.round + 1});
+  return all;
 }
 
 bool fills_window(const BlockPlan& plan, const Grant& grant,

@@ -10,6 +10,7 @@
 #include "lib/schedules/op_table.h"
 #include "lib/schedules/program.h"
 #include "lib/schedules/reach.h"
+#include "lib/schedules/sweeps.h"
 #include "lib/schedules/targets.h"
 
 namespace sluice {
@@ -42,6 +43,7 @@ void set_boundary(const Traits& above, const BlockPlan& next, BlockPlan& mine) {
     mine.statistics = above.statistics;
   }
   mine.keeps = above.attachments;
+  mine.publishes = above.publishes;
   // A block above an unlock has the batch from its own source.
   if (above.upper != UpperEnd::from_data)
     mine.relays = united(next.keeps, next.relays);
@@ -122,6 +124,7 @@ RunPlan make_run_plan(const std::vector<Traits>& boundaries, bool model_norm,
     plan.blocks[k].returns_input = below.delay > 0 && below.weights.rebuilds;
   }
   share_weights_of_entry(plan.blocks);
+  add_sweeps(boundaries, plan);
   return plan;
 }
 

@@ -116,6 +116,7 @@ struct BlockPlan {
   bool is_merged() const;
   /// Of a batch by the backward; empty: one, and so in all blocks.
   std::vector<BackwardVisit> visits = {};
+  bool sweeps = false;  ///< whether they are those of add_sweeps()
   std::int64_t rounds() const {
     return visits.empty() ? 1 : std::ssize(visits);
   }
@@ -123,6 +124,8 @@ struct BlockPlan {
   /// sent up with h_k for ends further up.
   std::vector<std::string> keeps = {};
   std::vector<std::string> relays = {};
+  /// Whether the lower end of boundary k may send up something else than h_k.
+  bool publishes = false;
   /// Task of the upper end of the boundary below.
   UpperEnd upper = UpperEnd::plain;
   bool answers() const { return upper == UpperEnd::answers; }

@@ -64,8 +64,22 @@ enum class UpperEnd : std::uint8_t {
   answers
 };
 
+/// How often the auxiliary variables of a batch move before the weights do.
+struct Sweeps {
+  std::int64_t steps = 1;
+  /// All of them at once; else from the top, so that each sees the one above it
+  /// where that has moved to.
+  bool at_once = false;
+
+  /// Whether a batch's backward is made of several visits for it.
+  bool are_several() const { return steps > 1 || at_once; }
+  bool operator==(const Sweeps&) const = default;
+};
+
 /// An attachment: the model's input, before it was normalised.
 inline constexpr const char* kRawInput = "raw_input";
+/// An attachment: the index of each sample in the training split, [N] int64.
+inline constexpr const char* kSampleIds = "sample_ids";
 
 /// The static answers of a policy: all that schedules are made from.
 struct Traits {
@@ -93,6 +107,10 @@ struct Traits {
   bool learns = false;
   std::int64_t target_delay = 0;
   UpperEnd upper = UpperEnd::plain;
+  /// Whether the lower end may send something else up than h_k, from which no
+  /// output can be rebuilt.
+  bool publishes = false;
+  Sweeps sweeps = {};
   /// What the lower end is given beside features and labels: names of what
   /// block 1 attaches to a batch, which all blocks between relay. A cut is a
   /// cut for gradients, not for everything.

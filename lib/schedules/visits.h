@@ -18,11 +18,13 @@ struct Arrival {
   bool operator==(const Arrival&) const = default;
 };
 
-/// One of a backward's visits of a batch, if it is made of several: it takes
+/// One of a backward's visits of a batch, if it is made of several. Of those
+/// that visit_by_parts() makes, it takes
 /// back the parts that go one way, as soon as they have arrived. Local losses
 /// with a reach need that: what a block's own head sends down waits for no
 /// block above (Laskin et al. 2020, arXiv:2012.03837; Gomez et al. 2022,
-/// arXiv:2010.04116).
+/// arXiv:2010.04116). Those of add_sweeps() (sweeps.h) go on with the
+/// batch where its auxiliary variables have moved to.
 struct BackwardVisit {
   bool own = false;  ///< whether the block's own part is among them
   std::vector<Arrival> arrivals = {};
@@ -31,6 +33,13 @@ struct BackwardVisit {
   /// Batches of the turn whose first visits come before it, so that what it
   /// waits for has had their time to arrive.
   std::int64_t lag = 0;
+  /// Whether the input comes from below once more, and is forwarded again.
+  bool takes_input = false;
+  /// Whether the block's output goes up, as its lower end has changed it: the
+  /// input of the next visit above.
+  bool publishes = false;
+  /// False: only the lower end is asked.
+  bool goes_back = true;
 
   bool operator==(const BackwardVisit&) const = default;
 };

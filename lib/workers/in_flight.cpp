@@ -40,7 +40,8 @@ std::int64_t kept_bytes(const Flight& flight) {
 
 std::int64_t kept_bytes(const ToLearn& lesson) {
   return bytes_of(lesson.features) + bytes_of({lesson.labels}) +
-         bytes_of(lesson.from_above) + bytes_of(lesson.answer);
+         bytes_of(lesson.from_above) + bytes_of(lesson.answer) +
+         bytes_of(lesson.attachments);
 }
 
 }  // namespace
@@ -115,6 +116,8 @@ void BatchesInFlight::save(int block, const WeightView& view,
     save_list(lesson.from_above, name + ".gradient", all);
     if (!lesson.answer.empty())
       save_list(lesson.answer, fmt::format("{}.{}", name, kAnswer), all);
+    for (const auto& [what, tensor] : lesson.attachments)
+      save_list({tensor}, fmt::format("{}.{}", name, what), all);
   }
 }
 
@@ -145,6 +148,8 @@ void BatchesInFlight::restore(
                    list(name + ".gradient"), pass_for(batch)};
     const std::string answer = fmt::format("{}.{}", name, kAnswer);
     if (saved.has(answer + ".count")) lesson.answer = list(answer);
+    for (const std::string& what : plan.keeps)
+      lesson.attachments[what] = list(fmt::format("{}.{}", name, what)).at(0);
     lessons.emplace(batch, std::move(lesson));
   }
 }

@@ -23,6 +23,7 @@ struct ToLearn {
   Tensors from_above = {};  ///< if backward has taken it
   Pass pass = {};
   Tensors answer = {};  ///< of the upper end, if backward has taken it
+  Attachments attachments = {};
 };
 
 /// A backward: what its signal is, before it is taken back.

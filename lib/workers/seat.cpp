@@ -15,6 +15,7 @@
 #include "lib/tensors/pack.h"
 #include "lib/tensors/staging.h"
 #include "lib/updates/clipping.h"
+#include "lib/weights/block_weights.h"
 
 namespace sluice {
 
@@ -187,6 +188,7 @@ Payload Seat::read(Source& source, std::int64_t batch) const {
       data.labels};
   if (data.raw_inputs.defined())
     payload.attachments[kRawInput] = data.raw_inputs;
+  if (data.ids.defined()) payload.attachments[kSampleIds] = data.ids;
   return payload;
 }
 
@@ -264,7 +266,12 @@ void Seat::forward(const Action& action) {
   const Tensors outputs = view_->forward(flight);
   Message message = message_of(MessageKind::activation, action);
   message.weight_version = flight.version;
-  send_up(std::move(message), outputs, fed);
+  if (plan().publishes)
+    send_up(std::move(message),
+            ends().lower->publish(action.batch, outputs, flight.attachments),
+            fed);
+  else
+    send_up(std::move(message), outputs, fed);
   held_.flights.emplace(action.batch, std::move(flight));
   note_memory();
 }
@@ -339,9 +346,12 @@ Asked Seat::ask_above(const Action& action) {
   unchanged.check(fmt::format("the policy above block {}", block()));
   if (plan().learns)
     asked.lesson = {
-        leaves_of(features, false), flight.labels,
+        leaves_of(features, false),
+        flight.labels,
         target_above.empty() ? sum_of(arrived.gradients) : target_above,
-        flight.pass, arrived.answer};
+        flight.pass,
+        arrived.answer,
+        flight.attachments};
   return asked;
 }
 
@@ -416,7 +426,85 @@ void Seat::visit(const Action& action) {
   apply(action, done, done.parameters);
 }
 
+/// What the visit takes from below.
+void Seat::forward_again(const Action& action, Asked& asked) {
+  const Payload fed =
+      unpack_up(ports_.from_below(MessageKind::activation, action), plan(),
+                codec_below_.get(), device());
+  asked.flight.inputs = leaves_of(fed.features, plan().gradient_to_below());
+  const BuffersKept kept(block_);
+  asked.graph.outputs = forward_with_graph(block_, asked.flight);
+}
+
+/// With what the visit takes from above.
+void Seat::ask_again(const Action& action, Asked& asked) {
+  const BackwardVisit& mine =
+      plan().visits.at(static_cast<std::size_t>(action.round));
+  Tensors from_above;
+  for (const Arrival& from : mine.arrivals)
+    from_above = receive_from_above(action, from.round).gradients.at(from.way);
+  const Tensors features = leaves_of(asked.graph.outputs, true);
+  const Unchanged unchanged({&from_above, &features});
+  asked.signal =
+      signal_of({.turn = action.turn,
+                 .batch = action.batch,
+                 .features = features,
+                 .labels = asked.flight.labels,
+                 .from_above = from_above,
+                 .pass = asked.flight.pass,
+                 .attachments = asked.flight.attachments,
+                 .share = share_of(action),
+                 .visit = {.round = action.round,
+                           .goes_back = mine.goes_back,
+                           .is_last = action.round + 1 == plan().rounds()}},
+                *ends().lower, ends().trained.size());
+  unchanged.check(fmt::format("the policy above block {}", block()));
+}
+
+void Seat::send_up_again(const Action& action, const Asked& asked) {
+  SLUICE_CHECK(!asked.signal.published.empty(),
+               "the policy above block {} publishes nothing in visit {}",
+               block(), action.round);
+  Message message = message_of(MessageKind::activation, action);
+  message.round = action.round + 1;
+  message.weight_version = asked.flight.version;
+  const Payload again{.features = {}, .labels = asked.flight.labels};
+  pack_up(asked.signal.published, again, {}, codec_above_.get(), message);
+  ports_.send_up(std::move(message));
+}
+
+/// A visit in which the auxiliary variables of a batch move, or which tells
+/// where to.
+void Seat::sweep(const Action& action) {
+  const BackwardVisit& mine =
+      plan().visits.at(static_cast<std::size_t>(action.round));
+  if (action.round == 0) {
+    last_turn_ = action.turn;
+    check_staleness(action);
+    held_.halves.emplace(action.batch, opened(action));
+  }
+  Asked& asked = held_.halves.at(action.batch);
+  if (mine.takes_input) forward_again(action, asked);
+  if (mine.goes_back || !mine.arrivals.empty()) ask_again(action, asked);
+  const bool leaves = mine.leaving != GradientPart::kStays;
+  if (mine.goes_back && (mine.applied || leaves)) {
+    const Pull pull{.signal = asked.signal.gradients,
+                    .applied = mine.applied,
+                    .leaving = mine.leaving};
+    const Pulled pulled =
+        vjp(asked.graph, asked.flight.inputs, plan().leaving, {pull});
+    asked.parameters = pulled.parameters;
+    if (leaves) send_down(action, down_of(pulled.inputs, asked.flight.inputs));
+  }
+  if (mine.publishes) send_up_again(action, asked);
+  note_memory();
+  if (action.round + 1 < plan().rounds()) return;
+  const Asked done = held_.take_half(action.batch);
+  apply(action, done, done.parameters);
+}
+
 void Seat::backward(const Action& action) {
+  if (plan().sweeps) return sweep(action);
   if (plan().rounds() > 1) return visit(action);
   Asked asked = ask_above(action);
   const Pulled pulled =
@@ -618,6 +706,7 @@ void Seat::learn(const Action& action) {
                                        .labels = batch.labels,
                                        .from_above = batch.from_above,
                                        .pass = batch.pass,
+                                       .attachments = batch.attachments,
                                        .answer = batch.answer,
                                        .share = share_of(action)});
   unchanged.check(fmt::format("the policy above block {}", block()));

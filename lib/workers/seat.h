@@ -158,6 +158,7 @@ class Seat {
   void forward(const Action& action);
   void backward(const Action& action);
   void visit(const Action& action);
+  void sweep(const Action& action);
   void backward_input(const Action& action);
   void backward_weights(const Action& action);
   void update(const Action& action);
@@ -203,6 +204,9 @@ class Seat {
 
   Asked ask_above(const Action& action);
   Asked ask_own(const Action& action);
+  void forward_again(const Action& action, Asked& asked);
+  void ask_again(const Action& action, Asked& asked);
+  void send_up_again(const Action& action, const Asked& asked);
   Asked opened(const Action& action, Tensors returned = {});
   void apply(const Action& action, const Asked& asked,
              const Tensors& parameters);

@@ -84,6 +84,8 @@ void Trained::add_ends(std::shared_ptr<Lower> lower,
     move_to(block_.device(), end->learners());
     move_to(block_.device(), end->buffers());
   }
+  continue_buffers(*lower);
+  continue_buffers(*upper);
   PhaseEnds ends{.lower = std::move(lower), .upper = std::move(upper)};
   for (auto& named : parameters) {
     const std::size_t index = index_of(named.first, tensors_);
@@ -96,6 +98,18 @@ void Trained::add_ends(std::shared_ptr<Lower> lower,
   }
   ends.learners = add_learners(*ends.lower);
   ends_.push_back(std::move(ends));
+}
+
+/// What an end of an earlier phase has kept under a name goes on: it is saved
+/// once.
+void Trained::continue_buffers(const BoundaryEnd& end) {
+  for (auto& named : end.buffers()) {
+    const std::size_t index = index_of(named.first, kept_);
+    if (index < kept_.size())
+      continue_with(kept_[index], named);
+    else
+      kept_.push_back(named);
+  }
 }
 
 /// Index of the end's learners in learners_: an earlier phase's entry when the

@@ -71,6 +71,7 @@ class Trained {
 
  private:
   void add_ends(std::shared_ptr<Lower> lower, std::shared_ptr<Upper> upper);
+  void continue_buffers(const BoundaryEnd& end);
   std::size_t add_learners(const BoundaryEnd& end);
 
   const Block& block_;
@@ -78,6 +79,7 @@ class Trained {
   NamedTensors tensors_;
   std::unique_ptr<UpdateChain> update_;
   std::vector<Learners> learners_;
+  NamedTensors kept_;  // buffers of ends
   std::vector<PhaseEnds> ends_;  // by phase
 };
 

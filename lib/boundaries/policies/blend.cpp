@@ -48,6 +48,10 @@ class Blend final : public Lower {
         throw UserError(
             "a blend can't hold a head that follows the layer above (man): "
             "weights come down its boundary, and no gradients");
+      if (traits.publishes)
+        throw UserError(
+            "a blend can't hold an auxiliary variable: the block above would "
+            "train on what the other sources know nothing of");
       if (traits.inbox.buffer)
         throw UserError("a blend can't hold a source with a buffer");
       blended.target_delay =

@@ -55,6 +55,18 @@ TEST(SampleSource, RawInputsAreMadeForThoseWhoAsk) {
   EXPECT_FALSE(source.batch(0).raw_inputs.defined());
 }
 
+TEST(SampleSource, IdsAreTheIndicesOfTheSamplesInTheirSplit) {
+  SampleSource source(counting(10),
+                      {.batch_size = 4, .seed = 3, .sample_ids = true});
+  for (const std::int64_t t : {0, 2, 3}) {
+    const Batch batch = source.batch(t);
+    // The label of image i is i.
+    EXPECT_TRUE(at::equal(batch.ids, batch.labels)) << t;
+  }
+  SampleSource other(counting(10), {.batch_size = 4, .seed = 3});
+  EXPECT_FALSE(other.batch(0).ids.defined());
+}
+
 TEST(SampleSource, LabelsBelongToTheirImages) {
   SampleSource source(counting(10), {.batch_size = 4, .seed = 3});
   const Batch batch = source.batch(1);

@@ -27,6 +27,14 @@ std::vector<MethodUnderTest> methods() {
       {"LamTarget",
        "{policy = 'blend', sources = [{policy = 'backprop', weight = 0.5}, "
        "{policy = 'synthetic_gradient', weight = 0.5, lam_target = 0.9}]}"},
+      {"Penalty", "{policy = 'penalty', beta = 2, step_size = 0.25}"},
+      {"AugmentedLagrangian",
+       "{policy = 'augmented_lagrangian', order = 'weights_first', memory = "
+       "'sample', step_size = 0.5}"},
+      {"BlockAdmm", "{policy = 'block_admm', memory = 'sample'}"},
+      {"BlockAdmmAtOnce",
+       "{policy = 'block_admm', order = 'at_once', steps = 2}"},
+      {"Nmf", "{policy = 'nmf', rank = 6}"},
       {"BackpropAndLocalLoss",
        "{policy = 'blend', sources = [{policy = 'backprop', weight = 0.5}, "
        "{policy = 'local_loss', weight = 0.5}]}"},

@@ -1,0 +1,395 @@
+// Auxiliary variables at boundaries: penalty, augmented Lagrangian, block ADMM.
+// The invariants are those of the specification (methods, D2 and D3).
+#include "lib/boundaries/policies/auxiliary_variable.h"
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+
+#include "experiments/data/sample_source.h"
+#include "lib/base/error.h"
+#include "tests/experiments/helpers/training.h"
+#include "tests/oracles/plain_variables.h"
+
+namespace sluice::auxiliary_variable_test {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using torch::autograd::grad;
+
+constexpr const char* kNet =
+    "blocks = ['0', '1', '2']\nmodel = {hidden = [24, 20]}\n"
+    "optimizer = {lr = 0.05}\n";
+
+std::string net(const std::string& boundary, const std::string& more = "") {
+  return kNet + more + "boundary = {" + boundary + "}\n";
+}
+
+NamedTensors trained(const std::string& lines) {
+  Training training(small_experiment(lines));
+  training.train();
+  return training.weights();
+}
+
+NamedTensors layers_of(const NamedTensors& all) {
+  NamedTensors layers;
+  for (const auto& named : all)
+    if (named.first.starts_with("layers.")) layers.push_back(named);
+  return layers;
+}
+
+std::map<std::string, at::Tensor> by_name(const NamedTensors& all) {
+  return {all.begin(), all.end()};
+}
+
+// One step from the top.
+
+/// A network of float64 in four blocks, and its gradients at their outputs.
+struct DoubleNet {
+  DoubleNet() {
+    const at::TensorOptions options(at::kDouble);
+    at::Tensor h = at::randn({7, 5}, Pass{}.generator("x"), options);
+    for (std::int64_t k = 0; k < 4; ++k) {
+      inputs.push_back(h.detach().requires_grad_());
+      const at::Tensor weights =
+          at::randn({5, 5}, Pass{.batch = k}.generator("w"), options);
+      outputs.push_back(at::tanh(at::mm(inputs.back(), weights)));
+      h = outputs.back();
+    }
+    gradients.resize(4);
+    gradients[3] = h.detach() / 7;  // of the mean of |h|^2 / 2
+    for (std::size_t k = 3; k > 0; --k)
+      gradients[k - 1] = back(k, gradients[k]);
+  }
+
+  at::Tensor back(std::size_t k, const at::Tensor& gradient) const {
+    return grad({outputs[k]}, {inputs[k]}, {gradient}, /*retain=*/true)[0];
+  }
+
+  std::vector<at::Tensor> inputs;
+  std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> gradients;
+};
+
+/// The signals of boundaries 1 to 3, one step from the top.
+std::vector<at::Tensor> signals_of(const DoubleNet& net, double beta,
+                                   double step_size, bool has_dual) {
+  const ConfigNode config = {
+      .value = ConfigNode::Table{{"beta", {.value = beta}},
+                                 {"step_size", {.value = step_size}}}};
+  Fields fields(&config, "boundary");
+  const MakeBoundary make = auxiliary_variable(
+      fields, {.dual = has_dual ? DualOf::multiplier : DualOf::none});
+  BoundarySite site;
+  site.features = {5};
+  const at::Tensor labels = at::zeros({7}, at::kLong);
+  std::vector<at::Tensor> signals(3);
+  at::Tensor from_above = net.gradients[3];
+  for (std::size_t k = 3; k > 0; --k) {
+    const Tensors gradient = {net.back(k, from_above)};
+    const Tensors features = {net.outputs[k - 1].detach()};
+    const auto lower = make.lower(site);
+    const Signal signal = lower->signal(
+        {.features = features, .labels = labels, .from_above = gradient});
+    signals[k - 1] = signal.gradients.at(0);
+    from_above = signals[k - 1];
+  }
+  return signals;
+}
+
+TEST(AuxiliaryVariable, OneStepFromTheTopIsBackPropagation) {
+  const DoubleNet net;
+  for (const double beta : {1e-3, 1.0, 700.0})
+    for (const bool has_dual : {false, true}) {
+      const auto signals = signals_of(net, beta, 1 / beta, has_dual);
+      for (std::size_t k = 0; k < 3; ++k) {
+        const double off =
+            (signals[k] - net.gradients[k]).abs().max().item<double>();
+        EXPECT_LT(off, 1e-9 * net.gradients[k].abs().max().item<double>())
+            << "boundary " << k + 1 << ", beta " << beta;
+      }
+    }
+}
+
+TEST(AuxiliaryVariable, EachBoundaryMultipliesTheGradientByBetaEpsilon) {
+  const DoubleNet net;
+  const auto signals = signals_of(net, 3, 0.2, false);
+  for (std::size_t k = 0; k < 3; ++k) {
+    const at::Tensor expected =
+        net.gradients[k] * std::pow(0.6, static_cast<double>(3 - k));
+    EXPECT_TRUE(signals[k].allclose(expected, 1e-12, 1e-15)) << k;
+    EXPECT_FALSE(signals[k].allclose(net.gradients[k], 1e-2, 1e-15)) << k;
+  }
+  for (const at::Tensor& signal : signals_of(net, 0, 1, false))
+    EXPECT_FALSE(signal.any().item<bool>());
+}
+
+TEST(AuxiliaryVariable, RunsOfOneStepHaveTheBitsOfBackPropagation) {
+  const NamedTensors backprop = trained(net("policy = 'backprop'"));
+  for (const char* policy : {"penalty", "augmented_lagrangian"})
+    EXPECT_EQ(difference(trained(net("policy = '" + std::string(policy) + "'")),
+                         backprop),
+              "")
+        << policy;
+  EXPECT_EQ(
+      difference(trained(net("policy = 'block_admm', steps = 1")), backprop),
+      "");
+  EXPECT_GT(
+      distance(trained(net("policy = 'penalty', step_size = 0.5")), backprop),
+      1e-4);
+  EXPECT_GT(distance(trained(net("policy = 'block_admm'")), backprop), 1e-4);
+}
+
+TEST(AuxiliaryVariable, OfOneBlockIsSgd) {
+  const std::string one =
+      "blocks = 1\nmodel = {hidden = [24, 20]}\noptimizer = {lr = 0.05}\n";
+  EXPECT_EQ(difference(trained(one + "boundary = {policy = 'penalty'}\n"),
+                       trained(one + "boundary = {policy = 'backprop'}\n")),
+            "");
+}
+
+// Against plain autograd, over 30 turns: three epochs of ten.
+
+struct OracleCase {
+  const char* name;
+  const char* boundary;
+  PlainVariables options;
+};
+
+class VariablesOfPlainAutograd : public testing::TestWithParam<OracleCase> {};
+
+TEST_P(VariablesOfPlainAutograd, HaveItsWeights) {
+  const std::string lines = net(GetParam().boundary, "turns = 30\n");
+  const NamedTensors found = layers_of(trained(lines));
+  const NamedTensors expected = plain_variables(lines, GetParam().options);
+  EXPECT_LT(distance(expected, found), 1e-5);
+  // A wrong step, or a table that forgets, would be seen.
+  PlainVariables other = GetParam().options;
+  other.step_size *= 0.5;
+  EXPECT_GT(distance(plain_variables(lines, other), found), 1e-4);
+  other = GetParam().options;
+  other.per_sample = !other.per_sample;
+  EXPECT_GT(distance(plain_variables(lines, other), found), 1e-4);
+}
+
+const OracleCase kCases[] = {
+    {"Penalty",
+     "policy = 'penalty', beta = 2, step_size = 0.4, steps = 3",
+     {.beta = 2, .step_size = 0.4, .steps = 3}},
+    {"PenaltyAtOnce",
+     "policy = 'penalty', beta = 2, step_size = 0.4, steps = 3, order = "
+     "'at_once'",
+     {.beta = 2, .step_size = 0.4, .steps = 3, .order = PlainOrder::at_once}},
+    {"PenaltyOfSamples",
+     "policy = 'penalty', beta = 0.5, step_size = 0.8, memory = 'sample', "
+     "order = 'weights_first'",
+     {.beta = 0.5,
+      .step_size = 0.8,
+      .order = PlainOrder::weights_first,
+      .per_sample = true}},
+    {"AugmentedLagrangianOfSamples",
+     "policy = 'augmented_lagrangian', beta = 0.5, step_size = 0.8, memory = "
+     "'sample', order = 'weights_first'",
+     {.beta = 0.5,
+      .step_size = 0.8,
+      .order = PlainOrder::weights_first,
+      .dual = PlainDual::each_step,
+      .per_sample = true}},
+    {"AugmentedLagrangianFromTheTop",
+     "policy = 'augmented_lagrangian', step_size = 0.5, steps = 2, memory = "
+     "'sample'",
+     {.step_size = 0.5,
+      .steps = 2,
+      .dual = PlainDual::each_step,
+      .per_sample = true}},
+    {"AugmentedLagrangianAtOnce",
+     "policy = 'augmented_lagrangian', step_size = 0.5, steps = 3, order = "
+     "'at_once', memory = 'sample'",
+     {.step_size = 0.5,
+      .steps = 3,
+      .order = PlainOrder::at_once,
+      .dual = PlainDual::each_step,
+      .per_sample = true}},
+    {"BlockAdmmOfSamples",
+     "policy = 'block_admm', beta = 2, step_size = 0.3, memory = 'sample'",
+     {.beta = 2,
+      .step_size = 0.3,
+      .steps = 3,
+      .dual = PlainDual::each_batch,
+      .per_sample = true}},
+    {"BlockAdmmAtOnce",
+     "policy = 'block_admm', beta = 2, step_size = 0.3, steps = 2, order = "
+     "'at_once', memory = 'sample'",
+     {.beta = 2,
+      .step_size = 0.3,
+      .steps = 2,
+      .order = PlainOrder::at_once,
+      .dual = PlainDual::each_batch,
+      .per_sample = true}}};
+
+INSTANTIATE_TEST_SUITE_P(Cases, VariablesOfPlainAutograd,
+                         testing::ValuesIn(kCases), [](const auto& info) {
+                           return std::string(info.param.name);
+                         });
+
+// Where variables come to when weights stay: one batch of all 32 samples.
+
+constexpr const char* kStill =
+    "blocks = ['0', '1', '2']\nmodel = {hidden = [24, 20]}\n"
+    "data = {train = 32, test = 16}\noptimizer = {lr = 0.0}\nturns = 60\n";
+
+/// By sample: the residuals of both boundaries, the multipliers, and the
+/// gradients of the sample's own loss in the network without variables.
+struct Settled {
+  explicit Settled(const std::string& boundary) {
+    Training training(
+        small_experiment(kStill + ("boundary = {" + boundary + "}\n")));
+    training.train();
+    const auto named = by_name(training.weights());
+    SampleSource source(training.experiment.data->train.samples(),
+                        {.batch_size = 32, .shuffled = false});
+    const Batch batch = source.batch(0);
+    const auto block = [&](int k, const at::Tensor& input) {
+      const std::string name = "layers." + std::to_string(k) + ".linear.";
+      const at::Tensor y =
+          at::linear(input, named.at(name + "weight"), named.at(name + "bias"));
+      return k < 2 ? at::relu(y) : y;
+    };
+    at::Tensor input = batch.inputs.flatten(1);
+    const at::Tensor h0 = block(0, input).detach().requires_grad_();
+    const at::Tensor h1 = block(1, h0);
+    const at::Tensor loss =
+        at::cross_entropy_loss(block(2, h1), batch.labels) * 32;
+    gradients = grad({loss}, {h0, h1});
+    for (int k = 0; k < 2; ++k) {
+      const std::string name = "variables." + std::to_string(k) + ".";
+      const at::Tensor z = named.at(name + "z");
+      residuals.push_back(z - block(k, input).detach());
+      if (named.contains(name + "dual"))
+        duals.push_back(named.at(name + "dual"));
+      input = z;
+    }
+  }
+
+  Tensors residuals;
+  Tensors duals;
+  Tensors gradients;
+};
+
+double size_of(const at::Tensor& tensor) {
+  return tensor.norm().item<double>();
+}
+
+std::string still(const char* policy, int beta) {
+  return "policy = '" + std::string(policy) +
+         "', memory = 'sample', beta = " + std::to_string(beta) +
+         ".0, step_size = " + std::to_string(1.0 / beta);
+}
+
+TEST(SettledVariables, OfAPenaltyLeaveAResidualOfOneOverBeta) {
+  const Settled loose(still("penalty", 50));
+  const Settled tight(still("penalty", 500));
+  for (std::size_t k = 0; k < 2; ++k) {
+    EXPECT_NEAR(size_of(loose.residuals[k]) / size_of(tight.residuals[k]), 10,
+                1)
+        << "boundary " << k + 1;
+    EXPECT_LT(size_of(tight.residuals[k] * 500 + tight.gradients[k]),
+              0.05 * size_of(tight.gradients[k]))
+        << "boundary " << k + 1;
+  }
+}
+
+TEST(SettledVariables, OfAnAugmentedLagrangianLeaveNone) {
+  const Settled settled(still("augmented_lagrangian", 5));
+  const Settled penalty(still("penalty", 5));
+  for (std::size_t k = 0; k < 2; ++k) {
+    EXPECT_LT(size_of(settled.residuals[k]),
+              0.02 * size_of(penalty.residuals[k]))
+        << "boundary " << k + 1;
+    EXPECT_LT(size_of(settled.duals[k] + settled.gradients[k]),
+              0.02 * size_of(settled.gradients[k]))
+        << "boundary " << k + 1;
+  }
+}
+
+TEST(AuxiliaryVariable, ABlockOfWeightsFirstWaitsForNoBlockAbove) {
+  const Experiment experiment = small_experiment(
+      net("policy = 'penalty', order = 'weights_first', memory = 'sample'"));
+  const RunPlan& plan = experiment.plans[0];
+  EXPECT_TRUE(needs_of(plan, 1, {.op = Op::backward}).empty());
+  EXPECT_EQ(needs_of(plan, 1, {.op = Op::learn}).size(), 1U);
+  const Experiment down = small_experiment(net("policy = 'penalty'"));
+  EXPECT_EQ(needs_of(down.plans[0], 1, {.op = Op::backward}).size(), 1U);
+}
+
+TEST(AuxiliaryVariable, OfSamplesGoesOnWhenBetaRises) {
+  const auto rising = [](const std::string& second) {
+    return trained(kNet +
+                   std::string("turns = 20\n"
+                               "boundary = {policy = 'penalty', memory = "
+                               "'sample', order = 'weights_first'}\n"
+                               "[[timetable]]\nturn = 10\nboundary = {policy = "
+                               "'penalty', memory = 'sample', order = "
+                               "'weights_first', beta = ") +
+                   second + "}\n");
+  };
+  // In the second epoch lower blocks learn from what the first one has left.
+  const NamedTensors first = trained(
+      net("policy = 'penalty', memory = 'sample', order = 'weights_first'",
+          "turns = 10\n"));
+  const NamedTensors second = rising("2.0");
+  const at::Tensor before = by_name(first).at("layers.0.linear.weight");
+  EXPECT_FALSE(before.equal(by_name(second).at("layers.0.linear.weight")));
+  EXPECT_TRUE(
+      by_name(second).at("variables.0.epochs").eq(2).all().item<bool>());
+}
+
+/// The serial-parallel hybrid: what variables were before other epochs is
+/// forgotten, so that lower blocks wait an epoch for new ones.
+TEST(AuxiliaryVariable, OfSamplesBeginAnewAfterAnEpochOfBackPropagation) {
+  const std::string penalty =
+      "boundary = {policy = 'penalty', memory = 'sample', order = "
+      "'weights_first'}\n";
+  const std::string backprop =
+      "[[timetable]]\nturn = 10\nboundary = {policy = 'backprop'}\n";
+  const auto lowest = [](const std::string& lines) {
+    return by_name(trained(kNet + lines)).at("layers.0.linear.weight");
+  };
+  const at::Tensor before = lowest("turns = 20\n" + penalty + backprop);
+  const at::Tensor one_epoch = lowest("turns = 30\n" + penalty + backprop +
+                                      "[[timetable]]\nturn = 20\n" + penalty);
+  const at::Tensor two_epochs = lowest("turns = 40\n" + penalty + backprop +
+                                       "[[timetable]]\nturn = 20\n" + penalty);
+  EXPECT_TRUE(one_epoch.equal(before));
+  EXPECT_FALSE(two_epochs.equal(before));
+}
+
+TEST(AuxiliaryVariable, SaysWhatItCannotDo) {
+  const auto reading = [](const std::string& lines) {
+    return [lines] { small_experiment(lines); };
+  };
+  EXPECT_THAT(reading(net("policy = 'penalty', order = 'weights_first'")),
+              ThrowsMessage<UserError>(HasSubstr("memory = 'sample'")));
+  EXPECT_THAT(reading(net("policy = 'penalty', order = 'weights_first', "
+                          "memory = 'sample', steps = 2")),
+              ThrowsMessage<UserError>(HasSubstr("moves once in each visit")));
+  EXPECT_THAT(reading(net("policy = 'penalty', memory = 'sample'",
+                          "data = {train = 320, test = 64, augment = {crop = "
+                          "2}}\n")),
+              ThrowsMessage<UserError>(HasSubstr("leave out data.augment")));
+  EXPECT_THAT(reading(net("policy = 'penalty', memory = 'sample'",
+                          "replicas = {count = 2}\n")),
+              ThrowsMessage<UserError>(HasSubstr("replicas.count = 1")));
+  EXPECT_THAT(reading(net("policy = 'blend', sources = [{policy = 'penalty'}, "
+                          "{policy = 'local_loss'}]")),
+              ThrowsMessage<UserError>(HasSubstr("an auxiliary variable")));
+}
+
+}  // namespace sluice::auxiliary_variable_test

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice {
+
+enum class PlainOrder : std::uint8_t { top_down, at_once, weights_first };
+enum class PlainDual : std::uint8_t { none, each_step, each_batch };
+
+/// What the oracle of auxiliary variables is told of a config, beside its first
+/// weights.
+struct PlainVariables {
+  double lr = 0.05;
+  double beta = 1;
+  double step_size = 1;
+  int steps = 1;
+  PlainOrder order = PlainOrder::top_down;
+  PlainDual dual = PlainDual::none;
+  bool per_sample = false;
+};
+
+/// Trains the small net of `lines` (blocks of one linear layer each, with ReLU
+/// between them) by gradients of the Lagrangian at z and at the weights,
+/// written as sums, in plain autograd and plain SGD; all its weights at the
+/// end.
+NamedTensors plain_variables(const std::string& lines,
+                             const PlainVariables& options);
+
+}  // namespace sluice
