@@ -287,7 +287,7 @@ DataSet stored_image_data_set(const ImageFormat& format,
           .train = stored_image_split(format, augmentation, std::move(train)),
           .test = stored_image_split(format, Augmentation{}, std::move(test)),
           .files = std::move(files),
-          .varies = augmentation.changes()};
+          .varies = augmentation.changes() || augmentation.resized_crop > 0};
 }
 
 }  // namespace sluice
