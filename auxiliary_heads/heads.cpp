@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "lib/base/added_rows.h"
+
 namespace sluice {
 
 // Each in the file of its name.
@@ -61,7 +63,7 @@ std::span<const HeadRow> heads() {
       HeadRow{"vocabulary", "norm and linear layer at every place of a text",
               vocabulary_head},
   };
-  return kRows;
+  return with_added<ConfigureHead>(kRows);
 }
 
 }  // namespace sluice

@@ -13,7 +13,6 @@
 // embedding) unless its entry has none yet: as in the models that are built in,
 // whose weights a list of the same layers has, bit for bit.
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <span>
 #include <string>
@@ -24,31 +23,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lib/base/added_rows.h"
 #include "lib/base/error.h"
+#include "modules/layer_types.h"
 #include "modules/model_builder.h"
 #include "modules/models.h"
 
 namespace sluice {
 namespace {
-
-// Shapes of a sample that a layer takes.
-constexpr unsigned kTokens = 1;  // [T] of a text
-constexpr unsigned kFlat = 2;    // [C]
-constexpr unsigned kPlaces = 4;  // [T, C] of a text
-constexpr unsigned kMap = 8;     // [C, H, W]
-
-/// Adds a layer; throws UserError in the name of `where`.
-using AddLayer = std::function<void(ModelBuilder&, std::string_view where)>;
-
-struct LayerType {
-  std::string_view name;
-  /// Reads the options of the layer.
-  AddLayer (*configure)(Fields& fields);
-  unsigned takes = 0;
-  /// Its name in the entry, which has one of each; empty: it has no name there.
-  std::string_view member = {};
-  bool multiplies = false;  ///< by weights
-};
 
 AddLayer linear_layer(Fields& fields) {
   std::int64_t outputs = 0;
@@ -160,30 +142,59 @@ AddLayer activation_layer(Fields& /*fields*/) {
   };
 }
 
-std::span<const LayerType> layer_types() {
-  constexpr unsigned kValues = kFlat | kPlaces | kMap;
-  static constexpr std::array kTypes = {
-      LayerType{"linear", linear_layer, kFlat | kPlaces, "linear", true},
-      LayerType{"conv", conv_layer, kMap, "conv", true},
-      LayerType{"embedding", embedding_layer, kTokens, "embedding", true},
-      LayerType{"batch_norm", plain_layer<&ModelBuilder::norm>, kFlat | kMap,
-                "norm"},
-      LayerType{"layer_norm", plain_layer<&ModelBuilder::layer_norm>,
-                kFlat | kPlaces, "layer_norm"},
-      LayerType{"relu", activation_layer<Activation::relu>, kValues},
-      LayerType{"leaky_relu", activation_layer<Activation::leaky_relu>,
-                kValues},
-      LayerType{"tanh", activation_layer<Activation::tanh>, kValues},
-      LayerType{"gelu", activation_layer<Activation::gelu>, kValues},
-      LayerType{"max_pool", max_pool_layer, kMap},
-      LayerType{"avg_pool", average_pool_layer, kMap},
-      LayerType{"global_pool", plain_layer<&ModelBuilder::global_average_pool>,
-                kMap},
-      LayerType{"flatten", plain_layer<&ModelBuilder::flatten>, kFlat | kMap},
-      LayerType{"dropout", dropout_layer, kValues, "dropout"},
+}  // namespace
+
+std::span<const LayerRow> layer_types() {
+  constexpr unsigned kTakesValues = kTakesFlat | kTakesPlaces | kTakesMap;
+  static constexpr LayerRow kRows[] = {
+      {"linear",
+       "fully connected, of a text at every place",
+       {linear_layer, kTakesFlat | kTakesPlaces, "linear", true}},
+      {"conv",
+       "convolution with a square window",
+       {conv_layer, kTakesMap, "conv", true}},
+      {"embedding",
+       "tokens of a text as vectors",
+       {embedding_layer, kTakesTokens, "embedding", true}},
+      {"batch_norm",
+       "BatchNorm",
+       {plain_layer<&ModelBuilder::norm>, kTakesFlat | kTakesMap, "norm",
+        false}},
+      {"layer_norm",
+       "LayerNorm over the last dimension",
+       {plain_layer<&ModelBuilder::layer_norm>, kTakesFlat | kTakesPlaces,
+        "layer_norm", false}},
+      {"relu",
+       "max(x, 0)",
+       {activation_layer<Activation::relu>, kTakesValues, "", false}},
+      {"leaky_relu",
+       "x, below 0 a hundredth of it",
+       {activation_layer<Activation::leaky_relu>, kTakesValues, "", false}},
+      {"tanh",
+       "hyperbolic tangent",
+       {activation_layer<Activation::tanh>, kTakesValues, "", false}},
+      {"gelu",
+       "x times the normal distribution up to x",
+       {activation_layer<Activation::gelu>, kTakesValues, "", false}},
+      {"max_pool", "maxima of windows", {max_pool_layer, kTakesMap, "", false}},
+      {"avg_pool",
+       "means of windows",
+       {average_pool_layer, kTakesMap, "", false}},
+      {"global_pool",
+       "the mean over all pixels",
+       {plain_layer<&ModelBuilder::global_average_pool>, kTakesMap, "", false}},
+      {"flatten",
+       "maps as [C]",
+       {plain_layer<&ModelBuilder::flatten>, kTakesFlat | kTakesMap, "",
+        false}},
+      {"dropout",
+       "zeroes units at random, in training",
+       {dropout_layer, kTakesValues, "dropout", false}},
   };
-  return kTypes;
+  return with_added<LayerType>(kRows);
 }
+
+namespace {
 
 /// A table of the config's list, read.
 struct ListedLayer {
@@ -198,12 +209,13 @@ class ListReader {
  public:
   /// index -1: for the manual alone.
   void read(Fields& fields, std::int64_t index) {
-    const LayerType& type = read_type(fields, index);
+    const LayerRow& row = read_type(fields, index);
+    const LayerType& type = row.make;
     AddLayer add = type.configure(fields);
-    const bool begins = read_cut(fields, type);
+    const bool begins = read_cut(fields, row);
     if (index < 0) return;
     layers_.push_back(
-        {.where = fmt::format("model.layer[{}] ({})", index, type.name),
+        {.where = fmt::format("model.layer[{}] ({})", index, row.name),
          .takes = type.takes,
          .begins_entry = begins,
          .add = std::move(add)});
@@ -212,9 +224,8 @@ class ListReader {
   std::vector<ListedLayer> layers() && { return std::move(layers_); }
 
  private:
-  static const LayerType& read_type(Fields& fields, std::int64_t index) {
-    std::vector<std::string> names;
-    for (const LayerType& type : layer_types()) names.emplace_back(type.name);
+  static const LayerRow& read_type(Fields& fields, std::int64_t index) {
+    const std::vector<std::string> names = names_of(layer_types());
     if (index >= 0 && !fields.has("type"))
       fields.reject("type", fmt::format("is missing; there are: {}",
                                         fmt::join(names, ", ")));
@@ -222,12 +233,11 @@ class ListReader {
     fields.key(
         "type", name,
         {.text = "what the layer does", .allowed = names, .decides = true});
-    return *std::find_if(
-        layer_types().begin(), layer_types().end(),
-        [&](const LayerType& type) { return type.name == name; });
+    return find_row(layer_types(), name, "layer");
   }
 
-  bool read_cut(Fields& fields, const LayerType& type) {
+  bool read_cut(Fields& fields, const LayerRow& row) {
+    const LayerType& type = row.make;
     bool cut = type.multiplies && entry_multiplies_;
     fields.key(
         "cut", cut,
@@ -239,11 +249,12 @@ class ListReader {
       members_.clear();
       entry_multiplies_ = false;
     }
-    remember(fields, type);
+    remember(fields, row);
     return begins;
   }
 
-  void remember(const Fields& fields, const LayerType& type) {
+  void remember(const Fields& fields, const LayerRow& row) {
+    const LayerType& type = row.make;
     entry_multiplies_ = entry_multiplies_ || type.multiplies;
     if (type.member.empty()) return;
     if (std::find(members_.begin(), members_.end(), type.member) !=
@@ -264,27 +275,27 @@ class ListReader {
 unsigned kind_at(const ModelBuilder& builder, const SampleSpec& sample) {
   switch (builder.shape().size()) {
     case 1:
-      return sample.is_text ? kTokens : kFlat;
+      return sample.is_text ? kTakesTokens : kTakesFlat;
     case 2:
-      return kPlaces;
+      return kTakesPlaces;
     default:
-      return kMap;
+      return kTakesMap;
   }
 }
 
 std::string text_of_kinds(unsigned kinds) {
   std::vector<std::string_view> texts;
-  if ((kinds & kTokens) != 0) texts.emplace_back("tokens of a text, [T]");
-  if ((kinds & kFlat) != 0) texts.emplace_back("[C]");
-  if ((kinds & kPlaces) != 0) texts.emplace_back("[T, C] of a text");
-  if ((kinds & kMap) != 0) texts.emplace_back("[C, H, W]");
+  if ((kinds & kTakesTokens) != 0) texts.emplace_back("tokens of a text, [T]");
+  if ((kinds & kTakesFlat) != 0) texts.emplace_back("[C]");
+  if ((kinds & kTakesPlaces) != 0) texts.emplace_back("[T, C] of a text");
+  if ((kinds & kTakesMap) != 0) texts.emplace_back("[C, H, W]");
   return fmt::format("{}", fmt::join(texts, " or "));
 }
 
 /// What makes of the one what the other takes.
 std::string_view advice_for(unsigned takes, unsigned found) {
-  if (found == kTokens) return "; begin with an embedding";
-  if (found == kMap && (takes & kFlat) != 0)
+  if (found == kTakesTokens) return "; begin with an embedding";
+  if (found == kTakesMap && (takes & kTakesFlat) != 0)
     return "; put flatten or global_pool before it";
   return "";
 }
@@ -295,7 +306,7 @@ void check_takes(const ListedLayer& layer, const ModelBuilder& builder,
   if ((layer.takes & found) != 0) return;
   throw UserError(
       "{}: takes {}, not {} [{}]{}", layer.where, text_of_kinds(layer.takes),
-      found == kTokens ? "tokens" : "what comes from below,",
+      found == kTakesTokens ? "tokens" : "what comes from below,",
       fmt::join(builder.shape(), ", "), advice_for(layer.takes, found));
 }
 

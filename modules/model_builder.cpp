@@ -205,6 +205,15 @@ ModelBuilder& ModelBuilder::dropout(double p, DropoutUnit unit) {
   return *this;
 }
 
+ModelBuilder& ModelBuilder::own(const OwnStep& own) {
+  remember([own](ModelBuilder& builder, std::int64_t) { builder.own(own); });
+  const SampleShape input = shape_;
+  shape_ = own.output(input);
+  step(own.name, own.flops(input),
+       [add = own.add, input](Chain& chain) { add(chain, input); });
+  return *this;
+}
+
 ModelBuilder& ModelBuilder::layer(LayerSpec layer) {
   shape_ = layer.output;
   model_.layers.push_back(std::move(layer));

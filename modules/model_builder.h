@@ -27,6 +27,18 @@ enum class Pooling : std::uint8_t { max, average };
 /// Whether a model takes texts, [T], whose tokens an embedding makes [T, C].
 enum class Texts : std::uint8_t { refused, taken };
 
+/// A step of an entry that is not among the builder's. Its functions may be
+/// called for inputs of several shapes, those of a sample.
+struct OwnStep {
+  std::string name = {};  ///< for people
+  /// Of the output; throws UserError for an input that the step can't take.
+  std::function<SampleShape(const SampleShape& input)> output = {};
+  /// Multiply-adds of a sample, as the builder counts them.
+  std::function<double(const SampleShape& input)> flops = {};
+  /// Adds modules, under names that the entry hasn't yet, or functions.
+  std::function<void(Chain& chain, const SampleShape& input)> add = {};
+};
+
 /// Writes a model's list of layers, entry by entry, and keeps count of the
 /// shape and the cost of a sample. An entry is a chain whose members are called
 /// "linear", "conv", "norm", "layer_norm", "embedding" and "dropout", so an
@@ -57,6 +69,7 @@ class ModelBuilder {
   ModelBuilder& global_average_pool();
   /// Our own; nothing for p = 0.
   ModelBuilder& dropout(double p, DropoutUnit unit = DropoutUnit::element);
+  ModelBuilder& own(const OwnStep& own);
   /// Adds an entry that is a layer of its own, not a chain.
   ModelBuilder& layer(LayerSpec layer);
 

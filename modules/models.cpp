@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "lib/base/added_rows.h"
+
 namespace sluice {
 
 // Each in the file of its name; resnet20 to 110 in resnet.cpp, resnet18 to 50
@@ -83,7 +85,7 @@ std::span<const ModelRow> models() {
                "layers listed in the config, a table [[model.layer]] each",
                listed_layers},
   };
-  return kRows;
+  return with_added<ConfigureModel>(kRows);
 }
 
 Model make_model(std::string_view name, const SampleSpec& sample,

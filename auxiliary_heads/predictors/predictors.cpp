@@ -1,9 +1,12 @@
 #include "auxiliary_heads/predictors/predictors.h"
 
+#include <string>
+
 #include <fmt/ranges.h>
 
 #include "auxiliary_heads/boundary_site.h"
 #include "auxiliary_heads/predictors/kinds.h"
+#include "lib/base/added_rows.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -97,14 +100,48 @@ MakePredictor configure(Fields& fields, const Use& use) {
   };
 }
 
-}  // namespace
-
-MakePredictor configure_synthesizer(Fields& options) {
+MakePredictor layers_as_synthesizer(Fields& options) {
   return configure(options, kSynthesizer);
 }
 
-MakePredictor configure_input_model(Fields& options) {
+MakePredictor layers_as_input_model(Fields& options) {
   return configure(options, kInputModel);
+}
+
+/// Where there is no choice there is no key: configs stay as they were before
+/// plug-ins could add predictors.
+MakePredictor configure_one(Fields& options,
+                            ConfigurePredictor PredictorKind::*use) {
+  Names<ConfigurePredictor> names;
+  for (const PredictorRow& row : predictors())
+    if (row.make.*use != nullptr)
+      names.push_back({std::string(row.name), row.make.*use});
+  ConfigurePredictor chosen = names.front().value;
+  if (names.size() > 1 || options.has("name"))
+    options.key("name", chosen, names,
+                {.text = "what predicts: layers, those of Sluice, or what a "
+                         "plug-in has added",
+                 .decides = true});
+  return chosen(options);
+}
+
+}  // namespace
+
+std::span<const PredictorRow> predictors() {
+  static constexpr PredictorRow kRows[] = {
+      {"layers",
+       "linear layers, on maps 5x5 convolutions",
+       {layers_as_synthesizer, layers_as_input_model}},
+  };
+  return with_added<PredictorKind>(kRows);
+}
+
+MakePredictor configure_synthesizer(Fields& options) {
+  return configure_one(options, &PredictorKind::synthesizer);
+}
+
+MakePredictor configure_input_model(Fields& options) {
+  return configure_one(options, &PredictorKind::input_model);
 }
 
 }  // namespace sluice

@@ -1,10 +1,24 @@
 #pragma once
 
+#include <span>
+
+#include "lib/base/table.h"
 #include "lib/boundaries/predictor.h"
 
 namespace sluice {
 
-// Both read the same options; the kind of layers follows from the features.
+/// How a predictor is configured, for either use; nullptr: it isn't for that.
+struct PredictorKind {
+  ConfigurePredictor synthesizer = nullptr;
+  ConfigurePredictor input_model = nullptr;
+};
+using PredictorRow = Row<PredictorKind>;
+
+/// "layers", whose kind follows from the features, and what plug-ins add.
+std::span<const PredictorRow> predictors();
+
+// Both read the key `name`, a row of that table, where there is more than one,
+// and then the options of the row.
 
 /// Configures a synthesizer, which predicts the gradient at h_k from h_k.
 MakePredictor configure_synthesizer(Fields& options);

@@ -15,6 +15,7 @@
 #include "experiments/config/free_schedule_rules.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
+#include "experiments/config/plugin_keys.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/label_noise.h"
 #include "experiments/data/limits.h"
@@ -834,6 +835,7 @@ Experiment read_experiment(const ConfigNode& written,
   const ConfigNode config = interpolated(written);
   Experiment experiment;
   Fields top(&config, "");
+  const ConfigNode plugins = read_plugins(top);
   experiment.describe(top);
   add_policies(experiment);
   read_data(top, data_root, experiment);
@@ -845,6 +847,7 @@ Experiment read_experiment(const ConfigNode& written,
       timetable, [&](double epochs) { return turns_until(epochs, experiment); },
       experiment.length.evaluate_every, top);
   make_plans(top, experiment);
+  if (plugins.value.index() != 0) experiment.resolved.set("plugins", plugins);
   experiment.costs = costs_of(
       experiment.virtual_time, experiment.model, experiment.ranges,
       experiment.codecs, experiment.batch_size / experiment.micro_batches.count,

@@ -92,6 +92,22 @@ ConfigNode numbers_of_data(const ConfigNode& data) {
   return numbers;
 }
 
+/// Of a plug-in its bytes count, wherever it lies: its hash, by the name of its
+/// file.
+ConfigNode numbers_of_plugins(const ConfigNode& plugins) {
+  ConfigNode numbers = {.value = ConfigNode::Table{}};
+  const auto* list = std::get_if<ConfigNode::Array>(&plugins.value);
+  if (list == nullptr) return numbers;
+  for (const ConfigNode& plugin : *list) {
+    const ConfigNode* path = plugin.find("path");
+    const ConfigNode* hash = plugin.find("sha256");
+    if (path == nullptr || hash == nullptr) continue;
+    const auto* text = std::get_if<std::string>(&path->value);
+    if (text != nullptr) numbers.set(text->substr(text->rfind('/') + 1), *hash);
+  }
+  return numbers;
+}
+
 /// The table without those of its keys that are 0, as if they were not there.
 ConfigNode without_zeros(const ConfigNode& table,
                          std::span<const std::string_view> keys) {
@@ -187,6 +203,8 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
   }
   if (const ConfigNode* data = numbers.find("data"))
     numbers.set("data", numbers_of_data(*data));
+  if (const ConfigNode* plugins = numbers.find("plugins"))
+    numbers.set("plugins", numbers_of_plugins(*plugins));
   if (const ConfigNode* optimizers = numbers.find("optimizer"))
     numbers.set("optimizer", numbers_of_optimizers(*optimizers));
   return with_numbers_of_limit(numbers);

@@ -6,6 +6,7 @@
 #include "experiments/data/drawn_digits.h"
 #include "experiments/data/idx.h"
 #include "experiments/data/text.h"
+#include "lib/base/added_rows.h"
 
 namespace sluice {
 namespace {
@@ -32,7 +33,7 @@ constexpr std::array kRows = {
 }  // namespace
 
 std::span<const DataSetRow> data_sets() {
-  return kRows;
+  return with_added<ConfigureDataSet>(kRows);
 }
 
 }  // namespace sluice

@@ -14,6 +14,7 @@
 #include "experiments/config/files/extends.h"
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/left_out.h"
+#include "experiments/config/plugin_keys.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/evaluation.h"
 #include "experiments/runs/ranks.h"
@@ -38,6 +39,7 @@ ConfigNode config_of(const ConfigArguments& arguments) {
   if (!arguments.config.empty()) config = read_config_file(arguments.config);
   for (const std::string& text : arguments.overrides)
     apply_override(config, text);
+  add_plugins(arguments.plugins, config);
   if (const ConfigNode* sweep = config.find("sweep"))
     throw UserError("{}: sweep: is for many runs; start them with sluice sweep",
                     sweep->origin.text());
@@ -98,7 +100,7 @@ std::vector<std::string> those_of(const std::vector<std::string>& overrides,
 /// The run that is continued as it was, but for overrides of these keys.
 Experiment run_but_for(const std::vector<std::string>& keys,
                        const ConfigArguments& config) {
-  ConfigArguments own = {config.config, {}};
+  ConfigArguments own = {config.config, {}, config.plugins};
   for (const std::string& key : keys)
     for (std::string& text : those_of(config.overrides, key))
       own.overrides.push_back(std::move(text));
@@ -208,8 +210,11 @@ void print_best(const RunResult& result) {
 }
 
 int run_card_command(const RunArguments& arguments, StopSignals& signals) {
+  std::vector<std::string> overrides = arguments.config.overrides;
+  if (!arguments.config.plugins.empty())
+    overrides.push_back(plugins_override(arguments.config.plugins));
   const CardReport report = run_card({.path = arguments.config.config,
-                                      .overrides = arguments.config.overrides,
+                                      .overrides = std::move(overrides),
                                       .folder = arguments.folder,
                                       .only = arguments.only,
                                       .overwrite = arguments.overwrite,
@@ -319,11 +324,12 @@ void check_ask_tell(const SweepArguments& arguments) {
 int sweep_command(const SweepArguments& arguments) {
   StopSignals signals;  // before LibTorch has threads
   if (arguments.ask_tell) check_ask_tell(arguments);
-  const sweep::Sweep sweep = sweep::read_sweep(
+  sweep::Sweep sweep = sweep::read_sweep(
       arguments.config.config, {.settings = arguments.config.overrides,
                                 .seeds = arguments.seeds,
                                 .samples = arguments.samples,
                                 .zip = arguments.zip});
+  add_plugins(arguments.config.plugins, sweep.config);
   const std::optional<sweep::SlurmOptions> slurm = slurm_of(arguments);
   const sweep::SweepOptions options = {
       .folder = arguments.folder,

@@ -13,8 +13,9 @@ namespace sluice {
 // The commands of the `sluice` program, after its command line was parsed.
 
 struct ConfigArguments {
-  std::string config;                  ///< a TOML file; empty: all defaults
-  std::vector<std::string> overrides;  ///< "a.b=c"
+  std::string config;                     ///< a TOML file; empty: all defaults
+  std::vector<std::string> overrides;     ///< "a.b=c"
+  std::vector<std::string> plugins = {};  ///< files beside the config's
 };
 ConfigNode config_of(const ConfigArguments& arguments);
 Experiment experiment_of(const ConfigArguments& arguments);

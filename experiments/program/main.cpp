@@ -10,10 +10,12 @@
 #include <fmt/ranges.h>
 
 #include "experiments/config/catalog.h"
+#include "experiments/config/plugin_keys.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/completion.h"
 #include "experiments/program/data_commands.h"
 #include "experiments/program/help_topics.h"
+#include "experiments/program/new_plugin.h"
 #include "experiments/runs/divergence.h"
 #include "experiments/runs/provenance.h"
 #include "experiments/runs/stop_signals.h"
@@ -36,10 +38,21 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kMisused = 2;
 
+void add_plugin_option(CLI::App& command, std::vector<std::string>& plugins) {
+  command
+      .add_option("--plugin", plugins,
+                  "a shared library with parts of one's own, beside the "
+                  "config's `plugins`; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+}
+
 void add_config(CLI::App& command, sluice::ConfigArguments& arguments) {
   command.add_option("config", arguments.config, "a TOML file")->required();
   command.add_option("overrides", arguments.overrides,
                      "key=value, as in optimizer.lr=0.05");
+  add_plugin_option(command, arguments.plugins);
 }
 
 std::string joined_command(int argc, char** argv) {
@@ -84,6 +97,7 @@ void define_run(CLI::App& app, sluice::RunArguments& arguments, int& status) {
   command->add_option("--inject", arguments.faults,
                       "faults to inject, as in 'kill block 2 @ turn 50'; "
                       "see sluice help inject");
+  add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { status = sluice::run_command(arguments); });
 }
 
@@ -151,6 +165,7 @@ void define_sweep(CLI::App& app, sluice::SweepArguments& arguments,
                     "another config");
   command->add_flag("--dry-run", arguments.dry_run,
                     "print the plan and what is done; start nothing");
+  add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { status = sluice::sweep_command(arguments); });
 }
 
@@ -208,6 +223,7 @@ void define_eval(CLI::App& app, sluice::EvalArguments& arguments) {
                       "with these and their labels, as a safetensors file");
   command->add_option("--samples", arguments.samples, "how many of them")
       ->check(CLI::PositiveNumber);
+  add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { sluice::eval_command(arguments); });
 }
 
@@ -228,6 +244,7 @@ void define_export(CLI::App& app, sluice::ExportArguments& arguments) {
   command->add_option("--out", arguments.file,
                       "the file; default: model.safetensors in the run's "
                       "folder");
+  add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { sluice::export_command(arguments); });
 }
 
@@ -414,7 +431,8 @@ void define_report(CLI::App& app, sluice::ReportArguments& arguments) {
   command->callback([&] { sluice::report_command(arguments); });
 }
 
-void define_list(CLI::App& app, sluice::ListArguments& arguments) {
+void define_list(CLI::App& app, sluice::ListArguments& arguments,
+                 std::vector<std::string>& plugins) {
   CLI::App* command = app.add_subcommand(
       "list",
       "List the methods, models, data sets, ... that a config can name, and\n"
@@ -423,7 +441,11 @@ void define_list(CLI::App& app, sluice::ListArguments& arguments) {
                       "what to list, or a published name; default: the tables");
   command->add_option("name", arguments.name,
                       "of a row in it, to be described with its options");
-  command->callback([&] { sluice::list_command(arguments); });
+  add_plugin_option(*command, plugins);
+  command->callback([&] {
+    sluice::load_plugins(plugins);
+    sluice::list_command(arguments);
+  });
 }
 
 void define_config(CLI::App& app, sluice::ConfigArguments& arguments) {
@@ -435,6 +457,7 @@ void define_config(CLI::App& app, sluice::ConfigArguments& arguments) {
                       "a TOML file; default: all defaults");
   command->add_option("overrides", arguments.overrides,
                       "key=value, as in optimizer.lr=0.05");
+  add_plugin_option(*command, arguments.plugins);
   command->callback([&] { sluice::config_command(arguments); });
 }
 
@@ -542,14 +565,19 @@ void help(CLI::App& app, const std::vector<std::string>& words) {
                                       names));
 }
 
-void define_help(CLI::App& app, std::vector<std::string>& words) {
+void define_help(CLI::App& app, std::vector<std::string>& words,
+                 std::vector<std::string>& plugins) {
   CLI::App* command = app.add_subcommand(
       "help", "Explain topics, commands, config keys and published names");
   command->add_option("topic", words,
                       "config, config KEY, sweep, plan, inject, a command, or "
                       "the name of a system, method, model, ...; default: list "
                       "them");
-  command->callback([&] { help(app, words); });
+  add_plugin_option(*command, plugins);
+  command->callback([&] {
+    sluice::load_plugins(plugins);
+    help(app, words);
+  });
 }
 
 void define_completion(CLI::App& app, std::string& shell) {
@@ -587,6 +615,22 @@ int complete(CLI::App& app, int argc, char** argv) {
        sluice::completions(words_of(app).commands, typed))
     fmt::print("{}\n", way);
   return 0;
+}
+
+void define_new(CLI::App& app, std::string& name) {
+  CLI::App* command =
+      app.add_subcommand("new", "Write the beginning of something of your own");
+  command->require_subcommand(1);
+  CLI::App* plugin = command->add_subcommand(
+      "plugin",
+      "Write a folder with a plug-in that builds: a head, a data set, a test\n"
+      "and a config. See docs/plugins.md.");
+  plugin
+      ->add_option("name", name,
+                   "of the folder, the library and what it adds: a to z, 0 to "
+                   "9 and _")
+      ->required();
+  plugin->callback([&] { sluice::new_plugin_command(name); });
 }
 
 /// The hidden subcommand that the launcher starts for each block.
@@ -649,6 +693,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> help_words;
   std::string shell;
   sluice::WorkerArguments worker;
+  std::vector<std::string> plugins;
+  std::string new_plugin;
   int status = 0;
   run.command = sweep.command = checkpoint.command = joined_command(argc, argv);
   define_run(app, run, status);
@@ -664,15 +710,16 @@ int main(int argc, char** argv) {
   define_replay(app, replayed, status);
   define_watch(app, watched, once);
   define_report(app, report);
-  define_list(app, list);
+  define_list(app, list, plugins);
   define_config(app, config);
   CLI::App* data = app.add_subcommand(
       "data", "Download data sets, and print the order of samples");
   data->require_subcommand(1);
   define_data_order(*data, data_order);
   define_data_fetch(*data, data_fetch);
-  define_help(app, help_words);
+  define_help(app, help_words, plugins);
   define_completion(app, shell);
+  define_new(app, new_plugin);
   define_worker(app, worker, status);
   try {
     if (argc > 1 && argv[1] == std::string_view("complete"))

@@ -22,6 +22,7 @@ constexpr double kColumns = 24;  // of a drawing: it fits a terminal
 
 /// A heading and its paragraph, broken into lines.
 std::string paragraph(std::string_view heading, std::string_view text) {
+  if (text.empty()) return "";
   std::string lines;
   std::string line = fmt::format("{:<13}", heading);
   std::istringstream words{std::string(text)};
@@ -48,9 +49,14 @@ Experiment example(std::string_view config, int blocks) {
       "");
 }
 
+/// Empty for a policy of a plug-in that describes none.
+MethodPage page_text_of(const PolicyRow& row) {
+  return row.make.page == nullptr ? MethodPage() : row.make.page();
+}
+
 /// The method at every boundary.
 std::string config_of(const PolicyRow& row) {
-  const std::string_view options = row.make.page().example;
+  const std::string_view options = page_text_of(row).example;
   return fmt::format("boundary = {{policy = '{}'{}{}}}\n", row.name,
                      options.empty() ? "" : ", ", options);
 }
@@ -110,7 +116,7 @@ constexpr std::string_view kLegend =
     "as a forward):\n\n";
 
 std::string page_of(const PolicyRow& row) {
-  const MethodPage page = row.make.page();
+  const MethodPage page = page_text_of(row);
   std::string text = fmt::format("{}: {}\n\n", row.name, row.summary);
   text += paragraph("source", page.source);
   text += paragraph("kept", page.kept);

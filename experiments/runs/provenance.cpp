@@ -14,6 +14,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include "experiments/config/files/json.h"
 #include "experiments/config/files/json_file.h"
 #include "experiments/runs/limited_command.h"
 #include "lib/base/error.h"
@@ -105,6 +106,8 @@ void check_part(const Json& json, const std::string& path) {
     check_type(json, "started",
                std::abs(json["started"].get<double>()) < kYear5000,
                "seconds since 1970", path);
+  if (json.contains("plugins"))
+    check_type(json, "plugins", json["plugins"].is_array(), "a list", path);
   if (!json.contains("devices")) return;
   check_type(json, "devices", json["devices"].is_array(), "a list", path);
   for (const Json& device : json["devices"])
@@ -147,6 +150,8 @@ nlohmann::ordered_json provenance(const std::string& command,
   run["seed"] = experiment.seed;
   run["blocks"] = experiment.blocks();
   run["engine"] = name_of(experiment.engine);
+  if (const ConfigNode* plugins = experiment.resolved.find("plugins"))
+    run["plugins"] = json_of(*plugins);
   if (experiment.data) {
     const DataSet& data = *experiment.data;
     run["samples"] = {{"train", data.train.size()},

@@ -10,6 +10,8 @@
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/where.h>
 
+#include "lib/base/added_rows.h"
+
 namespace sluice {
 namespace {
 
@@ -94,7 +96,7 @@ std::span<const LossRow> losses() {
               "Forward, Hinton 2022, arXiv:2212.13345)",
               goodness},
   };
-  return kRows;
+  return with_added<ConfigureLoss>(kRows);
 }
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/base/added_rows.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -70,7 +71,7 @@ constexpr ReplicaPolicyRow kRows[] = {
 }  // namespace
 
 std::span<const ReplicaPolicyRow> replica_policies() {
-  return kRows;
+  return with_added<MakeReplicas>(kRows);
 }
 
 }  // namespace sluice

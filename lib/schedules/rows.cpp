@@ -1,5 +1,6 @@
 #include "lib/schedules/rows.h"
 
+#include "lib/base/added_rows.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
@@ -67,7 +68,7 @@ constexpr ScheduleRow kRows[] = {
 }  // namespace
 
 std::span<const ScheduleRow> schedule_rows() {
-  return kRows;
+  return with_added<MakePlan>(kRows);
 }
 
 }  // namespace sluice

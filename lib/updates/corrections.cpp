@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/added_rows.h"
 #include "lib/updates/transform.h"
 
 namespace sluice {
@@ -27,7 +28,7 @@ std::span<const CorrectionRow> corrections() {
       {"staleness_aware", "the rate divided by staleness, if above 1",
        read_staleness_aware},
   };
-  return kRows;
+  return with_added<ReadCorrection>(kRows);
 }
 
 void describe_correction(Fields& fields, OptimizerOptions& options) {

@@ -2,8 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/base/added_rows.h"
 #include "lib/base/error.h"
 #include "lib/base/plug_in.h"
+#include "lib/updates/chosen_transforms.h"
 #include "lib/updates/corrections.h"
 #include "lib/updates/transform.h"
 
@@ -31,7 +33,7 @@ std::span<const OptimizerRow> optimizers() {
       {"rmsprop", "rates by a mean of squared gradients", read_rmsprop},
       {"sgd", "with momentum, Nesterov, weight decay", read_sgd},
   };
-  return kRows;
+  return with_added<ReadOptimizer>(kRows);
 }
 
 void MovedWeights::copy() const {
@@ -107,6 +109,7 @@ void OptimizerOptions::describe(Fields& fields) {
                       "model, which needs backprop at every boundary"});
   });
   describe_correction(fields, *this);
+  describe_transforms(fields, *this);
   fields.key("average", average,
              {.text = "decay of an exponential moving average of the weights "
                       "over their updates: evaluations, checkpoints and "

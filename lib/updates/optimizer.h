@@ -28,7 +28,8 @@ struct OptimizerOptions;
 /// Makes an update rule with the keys of its own that were read.
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(
     const OptimizerOptions& options, const NamedTensors& parameters)>;
-/// Makes a correction of stale gradients (corrections.h), likewise.
+/// Makes a correction of stale gradients (corrections.h), likewise, or another
+/// link of an update (chosen_transforms.h).
 using MakeCorrection =
     std::function<std::unique_ptr<Transform>(const NamedTensors& parameters)>;
 
@@ -57,6 +58,8 @@ struct OptimizerOptions {
   MakeOptimizer make = {};      ///< empty: the row's, with default keys
   MakeCorrection correct = {};  ///< empty: stale gradients are applied as such
   std::string correction = {};  ///< the name of its row; empty: none
+  /// Links between the correction and the optimizer (chosen_transforms.h).
+  std::vector<MakeCorrection> transforms = {};
   /// Whether that reads UpdateInfo::forward_weights.
   bool wants_forward_weights = false;
   /// Whether the rule or the correction treats no element alone: then replicas

@@ -32,6 +32,8 @@ UpdateChain::UpdateChain(const UpdateOptions& options,
   for (const TransformRow& row : transforms())
     if (auto link = row.make(options, parameters))
       links_.push_back(std::move(link));
+  for (const MakeCorrection& make : options.optimizer.transforms)
+    links_.push_back(make(parameters));
   const auto make = [&](const NamedTensors& stepped) {
     return make_optimizer(options.optimizer, stepped);
   };

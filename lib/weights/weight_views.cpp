@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "lib/base/added_rows.h"
 #include "lib/weights/weight_view.h"
 
 namespace sluice {
@@ -62,7 +63,7 @@ std::span<const WeightViewRow> weight_views() {
         .of_today = true,
         .rebuilds = true}},
   };
-  return kRows;
+  return with_added<WeightViewKind>(kRows);
 }
 
 WeightsAtBackward weights_at_backward(std::string_view view) {

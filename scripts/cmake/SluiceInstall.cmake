@@ -1,5 +1,6 @@
 # `cmake --install` and find_package(Sluice): the program, the libraries with
-# their headers, and the imported target sluice::sluice, which is all of them.
+# their headers, and the imported targets sluice::sluice, which is all of them,
+# and sluice::plugin, the headers alone, for plug-ins.
 
 include(CMakePackageConfigHelpers)
 set(_package "${CMAKE_INSTALL_LIBDIR}/cmake/Sluice")
@@ -8,6 +9,10 @@ get_property(_libraries GLOBAL PROPERTY SLUICE_LIBRARIES)
 add_library(sluice_everything INTERFACE)
 target_link_libraries(sluice_everything INTERFACE ${_libraries})
 set_target_properties(sluice_everything PROPERTIES EXPORT_NAME sluice)
+if(SLUICE_WITH_TORCH)
+  set_target_properties(sluice_plugin PROPERTIES EXPORT_NAME plugin)
+  list(APPEND _libraries sluice_plugin)
+endif()
 
 install(TARGETS sluice_everything ${_libraries} EXPORT SluiceTargets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
@@ -21,6 +26,8 @@ if(SLUICE_WITH_TORCH)
   install(TARGETS sluice RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   install(FILES "${CMAKE_CURRENT_LIST_DIR}/FindLibTorch.cmake"
     DESTINATION "${_package}")
+  install(FILES "${CMAKE_BINARY_DIR}/generated/sluice_headers.h"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice")
 endif()
 foreach(_folder ${_folders})
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${_folder}/"

@@ -1,6 +1,7 @@
 # Installs the build folder `build` into `scratch`, builds the project `outside`
 # against that copy, with the README's program `example`, and runs both and the
-# installed program.
+# installed program; then has it write a plug-in, builds that, runs its test and
+# trains with it.
 
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT
@@ -31,4 +32,13 @@ run_expecting("random 0\\.[0-9]+\n.*backprop.*local_loss"
 run_expecting("turn-000100: accuracy 1\\.00"
   ${CMAKE_COMMAND} -E chdir "${scratch}" "${scratch}/outside/own_network"
   engine=processes threads=1)
+run(${CMAKE_COMMAND} -E chdir "${scratch}"
+  "${scratch}/installed/bin/sluice" new plugin made)
+run(${CMAKE_COMMAND} -G Ninja -S "${scratch}/made" -B "${scratch}/made/build"
+  "-DCMAKE_PREFIX_PATH=${scratch}/installed"
+  "-DCMAKE_CXX_COMPILER=${compiler}")
+run(${CMAKE_COMMAND} --build "${scratch}/made/build")
+run("${scratch}/made/build/made_test")
+run_expecting("accuracy" "${scratch}/installed/bin/sluice" run
+  "${scratch}/made/made.toml" threads=1 turns=20 --dir "${scratch}/run")
 file(REMOVE_RECURSE "${scratch}")

@@ -27,7 +27,7 @@ FLOORS = [
     {"lib/boundaries/policies", "lib/replicas/groups", "auxiliary_heads",
      "experiments/data"},
     {"lib/workers", "auxiliary_heads/predictors"},
-    {"lib/engines"},
+    {"lib/engines", "experiments/plugins"},
     {"experiments/config", "experiments/runs/faults"},
     {"experiments/runs/ranks"},
     {"experiments/runs"},

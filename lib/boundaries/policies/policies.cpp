@@ -1,4 +1,5 @@
 // A new method adds its two names here and one row below.
+#include "lib/base/added_rows.h"
 #include "lib/boundaries/policies/plug_ins.h"
 
 namespace sluice {
@@ -41,7 +42,7 @@ std::span<const PolicyRow> policies() {
        "a fixed random projection of the label (DRTP, arXiv:1909.01311)",
        {configure_target_projection, describe_target_projection}},
   };
-  return kRows;
+  return with_added<Method>(kRows);
 }
 
 }  // namespace sluice
