@@ -541,10 +541,34 @@ constexpr const char* kLoopKeys[] = {
     "on_nan",         "trace",    "forecast",   "equal_builds", "pipeline",
     "replicas"};
 
-void refuse_loop(const Fields& top) {
-  for (const char* key : kLoopKeys)
-    if (top.has(key))
+/// Those that a loop with a run folder may have.
+constexpr const char* kKeysOfOwnRun[] = {"name", "checkpoint", "trace",
+                                         "hashes"};
+
+bool is_of_own_run(std::string_view key) {
+  return std::find(std::begin(kKeysOfOwnRun), std::end(kKeysOfOwnRun), key) !=
+         std::end(kKeysOfOwnRun);
+}
+
+void refuse_loop(const Fields& top, const OwnNetwork& network) {
+  for (const char* key : kLoopKeys) {
+    if (!top.has(key)) continue;
+    if (!is_of_own_run(key))
       top.reject(key, "is for `sluice run`; here your own loop decides it");
+    if (!network.writes_run)
+      top.reject(key,
+                 "is of a run folder, and this network writes none: give "
+                 "NetworkOptions::run a folder");
+  }
+}
+
+/// What is in the folder of a run whose loop is a program's own.
+void refuse_own_loop(const Fields& top) {
+  if (top.has("own_loop"))
+    top.reject("own_loop",
+               "the layers and batches of this run are those of the program "
+               "that run.json names: report, watch, checkpoint and export read "
+               "its folder, and nothing here can train or evaluate it");
 }
 
 /// A block above an unlock opens the data itself, but a training loop of the
@@ -560,16 +584,19 @@ void refuse_unlocked(const Fields& top, const Experiment& experiment) {
 }
 
 /// So that reading the resolved config gives the same network.
-void leave_out_loop(ConfigNode& resolved) {
+void leave_out_loop(const OwnNetwork& network, ConfigNode& resolved) {
   std::erase_if(std::get<ConfigNode::Table>(resolved.value),
-                [](const auto& item) {
+                [&](const auto& item) {
+                  if (network.writes_run && is_of_own_run(item.first))
+                    return false;
                   return std::find(std::begin(kLoopKeys), std::end(kLoopKeys),
                                    item.first) != std::end(kLoopKeys);
                 });
 }
 
-/// What a network's config says of the loop, for schedules alone.
-void read_length(Fields& top, Experiment& experiment) {
+/// What a network's config says of the loop, for schedules and for its run.
+void read_length(Fields& top, const OwnNetwork& network,
+                 Experiment& experiment) {
   experiment.turns_per_epoch = 1;
   top.key("turns_per_epoch", experiment.turns_per_epoch,
           {.text = "how long an epoch is, for schedules of the learning rate",
@@ -579,7 +606,20 @@ void read_length(Fields& top, Experiment& experiment) {
   experiment.length.turns = experiment.turns > 0
                                 ? experiment.turns
                                 : std::numeric_limits<std::int64_t>::max();
-  experiment.traced = {};
+  experiment.tells_status = network.writes_run;
+  if (!network.writes_run) {
+    experiment.traced = {};
+    return;
+  }
+  bool own_loop = true;
+  top.key("own_loop", own_loop,
+          {.text = "a program's own loop gives the batches"});
+  CheckpointSettings& saving = experiment.checkpoint;
+  saving.keep.every =
+      saving.every_turns > 0
+          ? saving.every_turns
+          : std::llround(saving.every *
+                         static_cast<double>(experiment.turns_per_epoch));
 }
 
 /// Puts what was read apart from the top into the resolved config and the
@@ -793,6 +833,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
 }  // namespace
 
 double samples_per_turn(const Experiment& experiment) {
+  if (!experiment.data) return static_cast<double>(experiment.batch_size);
   return static_cast<double>(experiment.data->train.size()) *
          static_cast<double>(experiment.replicas.count) /
          static_cast<double>(experiment.deals_per_epoch);
@@ -835,6 +876,7 @@ Experiment read_experiment(const ConfigNode& written,
   const ConfigNode config = interpolated(written);
   Experiment experiment;
   Fields top(&config, "");
+  refuse_own_loop(top);
   const ConfigNode plugins = read_plugins(top);
   experiment.describe(top);
   add_policies(experiment);
@@ -864,9 +906,9 @@ Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
   const ConfigNode config = interpolated(written);
   Experiment experiment;
   Fields top(&config, "");
-  refuse_loop(top);
+  refuse_loop(top, network);
   experiment.describe(top);
-  read_length(top, experiment);
+  read_length(top, network, experiment);
   if (std::holds_alternative<std::int64_t>(experiment.cut.value))
     top.reject("blocks", "say where to cut: [\"0-3\", \"4-\"]");
   experiment.model = network.model;
@@ -876,7 +918,7 @@ Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
   check_schedules(top, experiment);
   make_plans(top, experiment);
   refuse_unlocked(top, experiment);
-  leave_out_loop(experiment.resolved);
+  leave_out_loop(network, experiment.resolved);
   return experiment;
 }
 
