@@ -37,4 +37,29 @@ namespace sluice {
 int main(int argc, char** argv, const NetworkOptions& options,
          const std::function<void(Network&)>& train);
 
+/// The same with Sluice's own loop, and its commands (`sluice help`):
+///
+///   int main(int argc, char** argv) {
+///     return sluice::main(argc, argv, {.layers = ..., .settings = R"(
+///       data.name = "cifar10"
+///       epochs = 30)"});
+///   }
+///
+///   ./mine run                        a run folder, as of `sluice run`
+///   ./mine sweep optimizer.lr=0.1,0.2 --seeds 3
+///   ./mine eval runs/mine-1           as export, verify, plan, report, ...
+///
+/// The settings have all keys of a config but [model]; the data set is one of
+/// the tables or of NetworkOptions::data_sets, with samples as the example. A
+/// command that wants a config takes these options, unless a file is named, in
+/// which [model] says name = "own". What it writes `sluice report`, `watch`
+/// and `checkpoint` read too; other commands need this program.
+///
+/// Weights follow from `seed`: the factories draw them from LibTorch's
+/// process-wide generator, which begins with a key for each layer. Policies of
+/// one's own must draw by BoundarySite::seed. The program is started anew for
+/// worker processes and for the runs of a sweep: nothing before this call
+/// should take long or have effects. Returns the exit status of the command.
+int main(int argc, char** argv, const NetworkOptions& options);
+
 }  // namespace sluice

@@ -80,12 +80,28 @@ void read_data(Fields& top, const std::string& data_root,
   });
 }
 
+/// Where the layers are those of a program, and this isn't it.
+void refuse_layers_of_others(const Fields& fields, const std::string& name) {
+  const std::vector<std::string> known = names_of(models());
+  if (name == kOwnModel &&
+      std::find(known.begin(), known.end(), name) == known.end())
+    fields.reject("name",
+                  "'own' are the layers of the program that run.json names: "
+                  "give this command to it, instead of to sluice");
+}
+
 void read_model(Fields& top, Experiment& experiment) {
   top.section("model", "the network", [&](Fields& fields) {
     std::string name = "mlp";
-    experiment.model = choose(fields, "name", models(), name, "model")
-                           .make(fields)(experiment.data->sample);
+    try {
+      experiment.model = choose(fields, "name", models(), name, "model")
+                             .make(fields)(experiment.data->sample);
+    } catch (const UserError&) {
+      refuse_layers_of_others(fields, name);
+      throw;
+    }
   });
+  if (experiment.model.draw) experiment.model.draw(experiment.seed);
 }
 
 void append(const std::vector<std::string>& lines,

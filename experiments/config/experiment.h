@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/config/settings.h"
@@ -18,6 +19,9 @@
 #include "modules/partition.h"
 
 namespace sluice {
+
+/// The name in [model] of the layers of a program of one's own.
+inline constexpr std::string_view kOwnModel = "own";
 
 /// One experiment: the keys of its config, and what they come to once it is
 /// resolved, but for what needs weights. `threads`, `length` and
