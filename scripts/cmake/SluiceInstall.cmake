@@ -47,9 +47,11 @@ install(EXPORT SluiceTargets NAMESPACE sluice:: DESTINATION "${_package}")
 
 set(_include "${CMAKE_INSTALL_INCLUDEDIR}/sluice")
 if(SLUICE_WITH_TORCH)
-  # What users include; what these don't need stays behind.
+  # What users include, layers among it; what these don't need stays behind.
+  file(GLOB _layers RELATIVE "${PROJECT_SOURCE_DIR}"
+    "${PROJECT_SOURCE_DIR}/modules/*.h")
   sluice_headers_of(_headers experiments/api/sluice.h
-    experiments/plugins/plugin.h lib/tensors/pooling.h)
+    experiments/plugins/plugin.h lib/tensors/pooling.h ${_layers})
   foreach(_header IN LISTS _headers)
     get_filename_component(_folder "${_header}" DIRECTORY)
     install(FILES "${PROJECT_SOURCE_DIR}/${_header}"
