@@ -57,7 +57,6 @@ LayerDraws::LayerDraws(LayerFactory factory,
 
 std::shared_ptr<Layer> LayerDraws::make() const {
   const std::lock_guard lock(*turn_);
-  const GeneratorKept kept;
   return factory_();
 }
 

@@ -17,7 +17,7 @@ class LayerDraws {
   /// turn: held while any layer of the model is made.
   LayerDraws(LayerFactory factory, std::shared_ptr<std::recursive_mutex> turn);
 
-  /// A new layer of the factory; the process-wide generator stays as it was.
+  /// A new layer of the factory, whatever its weights.
   std::shared_ptr<Layer> make() const;
   /// What the factory makes when the process-wide generator begins with that
   /// key. Drawn anew only where no recent call had that key.

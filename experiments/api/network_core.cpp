@@ -183,7 +183,8 @@ Step NetworkCore::step(const at::Tensor& inputs, const at::Tensor& labels) {
   check_labels(labels, inputs.size(0));
   if (run_) {
     run_->add_samples(inputs.size(0));
-    experiment_.batch_size = inputs.size(0);
+    if (experiment_.batch_size != inputs.size(0))  // status.json tells it
+      experiment_.batch_size = inputs.size(0);
   }
   const std::size_t ahead = crew_->progress().ahead;
   const auto records = std::make_shared<Step::Records>();

@@ -120,13 +120,33 @@ OwnModel make_own_model(const std::vector<LayerFactory>& factories,
   return own;
 }
 
+namespace {
+
+/// Of a linear layer or a convolution, and about those of others: every weight
+/// once at each place of the output, [C, H, W] or [T, C].
+double multiply_adds(const Layer& layer, const SampleShape& output) {
+  double weights = 0;
+  for (const auto& parameter : layer.parameters())
+    if (parameter.dim() > 1) weights += static_cast<double>(parameter.numel());
+  double places = 1;
+  if (output.size() == 3)
+    places = static_cast<double>(output[1]) * static_cast<double>(output[2]);
+  else if (output.size() == 2)
+    places = static_cast<double>(output[0]);
+  return weights * places;
+}
+
+}  // namespace
+
 Model model_drawn_by_seed(const std::vector<LayerFactory>& factories,
                           const OwnModel& own) {
   Model model = own.model;
   std::vector<std::shared_ptr<LayerDraws>> all;
   for (std::size_t i = 0; i < factories.size(); ++i) {
     all.push_back(std::make_shared<LayerDraws>(factories[i], own.turn));
-    model.layers[i].make = [draws = all[i]] { return make_drawn_layer(draws); };
+    LayerSpec& spec = model.layers[i];
+    spec.make = [draws = all[i]] { return make_drawn_layer(draws); };
+    spec.flops = multiply_adds(*own.layers[i], spec.output);
   }
   model.draw = [all](std::uint64_t seed) {
     // With the keys of make_layers().

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include "experiments/api/own_model.h"
@@ -71,8 +72,18 @@ MakeModel configure_own_layers(Fields& options) {
   };
 }
 
+/// Made and tried in this thread alone: those that LibTorch starts for large
+/// layers would be there before the commands have arranged for signals.
+OwnModel model_of_program(const NetworkOptions& options) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  OwnModel own = make_own_model(options.layers, options.example);
+  at::set_num_threads(threads);
+  return own;
+}
+
 void add_layers(const NetworkOptions& options) {
-  const OwnModel own = make_own_model(options.layers, options.example);
+  const OwnModel own = model_of_program(options);
   added_rows::store(
       typeid(LayersOfProgram),
       std::make_shared<const LayersOfProgram>(LayersOfProgram{

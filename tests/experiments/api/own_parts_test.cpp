@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
 
+#include "experiments/api/own_model.h"
 #include "experiments/api/sluice.h"
 #include "experiments/data/samples.h"
 #include "tests/experiments/api/small_network.h"
@@ -165,6 +166,46 @@ TEST(OwnParts, ANameHasOneFunctionInAProcess) {
   EXPECT_THAT(complaint_of([&] { add_own_parts(options); }),
               HasSubstr("'cross_entropy' is there already"));
   EXPECT_EQ(losses().size(), count);
+}
+
+NamedTensors drawn(const Model& model, std::uint64_t seed) {
+  NamedTensors all;
+  const Layers layers = make_layers(
+      model, 0, static_cast<std::int64_t>(model.layers.size()) - 1, seed);
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    for (const auto& item : layers[i]->named_parameters())
+      all.emplace_back(fmt::format("{}.{}", i, item.key()),
+                       item.value().detach());
+  return all;
+}
+
+TEST(LayersOfAProgram, HaveWeightsThatFollowFromTheSeedAlone) {
+  const NetworkOptions options = small_network({"backprop"});
+  const OwnModel own = make_own_model(options.layers, options.example);
+  const Model model = model_drawn_by_seed(options.layers, own);
+  model.draw(1);
+  const NamedTensors first = drawn(model, 1);
+  EXPECT_EQ(first.front().first, "0.weight");
+  at::manual_seed(99);
+  const Model again = model_drawn_by_seed(options.layers, own);
+  EXPECT_EQ(difference(drawn(again, 1), first), "");  // drawn when it is asked
+  EXPECT_GT(distance(drawn(again, 2), first), 0.01);
+  EXPECT_GT(distance(drawn(own.model, 1), first), 0.01);  // a network's own
+  // Two layers of the same sizes have other weights.
+  NetworkOptions twins = options;
+  twins.layers = {[] { return torch::nn::Linear(6, 6); },
+                  [] { return torch::nn::Linear(6, 6); }};
+  const OwnModel two = make_own_model(twins.layers, twins.example);
+  const NamedTensors weights = drawn(model_drawn_by_seed(twins.layers, two), 1);
+  EXPECT_GT((weights[0].second - weights[2].second).abs().max().item<double>(),
+            0.01);
+}
+
+TEST(LayersOfAProgram, AreToldApartByTheirSizes) {
+  const NetworkOptions options = small_network({"backprop"});
+  const OwnModel own = make_own_model(options.layers, options.example);
+  EXPECT_EQ(describe_layers(own),
+            "[16] 112; [16] 0; [16] 272; [16] 32; [16] 0; [4] 68");
 }
 
 TensorSplits three_splits() {
