@@ -31,7 +31,7 @@ bool may_be_text(const BoundarySite& site) {
 }
 
 void check_classes(const BoundarySite& site, std::string_view head) {
-  if (site.classes >= 2) return;
+  if (site.classes >= 2 || targets_of(site) == Targets::values) return;
   throw UserError("[{}] block {}: needs 2 classes or more, not {}", head,
                   site.block, site.classes);
 }

@@ -11,7 +11,8 @@ namespace sluice {
 
 // Each throws UserError, in the name of `head`.
 
-/// Unless the features are [C] or [C, H, W], and there are 2 classes or more.
+/// Unless the features are [C] or [C, H, W], and there are 2 classes or more,
+/// or targets are numbers.
 void check_features(const BoundarySite& site, std::string_view head);
 /// The same, but [C, H, W] only.
 void check_maps(const BoundarySite& site, std::string_view head);

@@ -177,6 +177,9 @@ MakeHead infopro_head(Fields& fields) {
   options.describe(fields);
   return [options](const BoundarySite& site) {
     check_maps(site, "infopro");
+    if (options.is_contrast)
+      check_labels_are_classes(site,
+                               fmt::format("[infopro] block {}", site.block));
     SLUICE_CHECK(site.model != nullptr, "the site above block {} has no model",
                  site.block);
     return std::make_shared<InfoproHead>(site, options);

@@ -122,6 +122,9 @@ MakeHead predsim_head(Fields& fields) {
   options.describe(fields);
   return [options](const BoundarySite& site) {
     check_features(site, "predsim");
+    if (options.beta > 0)
+      check_labels_are_classes(site,
+                               fmt::format("[predsim] block {}", site.block));
     return std::make_shared<PredsimHead>(site, options);
   };
 }

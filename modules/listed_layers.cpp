@@ -263,7 +263,7 @@ class ListReader {
                     fmt::format("there is a {} already since the last cut, and "
                                 "two would have the same name in checkpoints "
                                 "and draws: set cut = true here",
-                                type.name));
+                                row.name));
     members_.push_back(type.member);
   }
 

@@ -43,9 +43,11 @@ inline torch::nn::Linear label_matrix(std::int64_t classes,
       torch::nn::LinearOptions(classes, width).bias(false));
 }
 
-/// Labels, one-hot, through their matrix: [N] or [N, T] -> [..., width].
+/// Labels, one-hot, through their matrix: [N] or [N, T] -> [..., width]. Shares
+/// and numbers, real [N, classes], as they are.
 inline at::Tensor of_labels(torch::nn::Linear& matrix,
                             const at::Tensor& labels) {
+  if (labels.is_floating_point()) return matrix->forward(labels);
   return matrix->forward(
       at::one_hot(labels, matrix->options.in_features()).to(at::kFloat));
 }

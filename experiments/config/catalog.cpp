@@ -150,6 +150,8 @@ std::vector<ListedTable> listed_tables() {
       plain_table("codecs", "codec", "boundary.codec", codecs()),
       keyed_table("replicas", "replica policy", "replicas.policy",
                   replica_policies(), make),
+      keyed_table("compressors", "compressor of the replicas' gradients",
+                  "replicas.compress", compressors(), make),
       orders_table(),
       plain_table("transports", "transport", "transport", transports()),
   };

@@ -16,9 +16,11 @@
 #include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
 #include "experiments/config/plugin_keys.h"
+#include "experiments/config/target_rules.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/label_noise.h"
 #include "experiments/data/limits.h"
+#include "experiments/data/mixup.h"
 #include "experiments/data/sample_order.h"
 #include "experiments/data/training_part.h"
 #include "lib/base/by_block.h"
@@ -69,13 +71,15 @@ void read_data(Fields& top, const std::string& data_root,
                 .max = 1024});
     LabelNoise noise;
     noise.describe(fields);
+    Mixup mixup;
+    mixup.describe(fields);
     TrainingPart part;
     part.describe(fields);
     // The training part is one of what is trained on.
     const DataSet trained = with_limits(with_label_noise(make(root), noise),
                                         {.train = experiment.limit.train});
     experiment.data = std::make_shared<const DataSet>(
-        with_limits(with_training_part(trained, part),
+        with_limits(with_training_part(with_mixup(trained, mixup), part),
                     {.evaluation = experiment.limit.evaluation}));
   });
 }
@@ -171,11 +175,36 @@ void add_policies(Experiment& experiment) {
   }
 }
 
-void read_boundary(Fields& fields, Experiment& experiment) {
+/// A compressor remembers what it left out for the next gradient of the same
+/// weights, and at a boundary the next batch has other samples.
+void refuse_compressor(const Fields& fields, const std::string& codec) {
+  const std::vector<std::string> names = names_of(compressors());
+  const bool is_one =
+      std::find(names.begin(), names.end(), codec) != names.end();
+  if (is_one && codec != "none")
+    fields.reject("codec",
+                  fmt::format("'{}' compresses the gradients that replicas "
+                              "exchange (replicas.compress): it remembers what "
+                              "it leaves out for the next one, and at a "
+                              "boundary the next batch has other samples; "
+                              "codecs are: {}",
+                              codec, joined(names_of(codecs()))));
+}
+
+std::shared_ptr<const Codec> read_codec(Fields& fields) {
   std::string codec = "none";
-  experiment.codecs.push_back(
-      choose(fields, "codec", codecs(), codec, "codec", /*has_options=*/false)
-          .make());
+  try {
+    return choose(fields, "codec", codecs(), codec, "codec",
+                  /*has_options=*/false)
+        .make();
+  } catch (const UserError&) {
+    refuse_compressor(fields, codec);
+    throw;
+  }
+}
+
+void read_boundary(Fields& fields, Experiment& experiment) {
+  experiment.codecs.push_back(read_codec(fields));
   experiment.phases.front().push_back(read_policy(fields, experiment.policies));
 }
 
@@ -240,6 +269,20 @@ double parameter_bytes(const Experiment& experiment, const LayerRange& range) {
       bytes += static_cast<double>(parameter.nbytes());
   }
   return bytes;
+}
+
+/// What the replicas of a block send of them in a round of an exchange.
+double exchanged_bytes(const Experiment& experiment, const LayerRange& range) {
+  const CompressorKind& compressor = experiment.replicas.kind.compressor;
+  if (!compressor.bytes) return parameter_bytes(experiment, range);
+  std::vector<TensorSizes> sizes;
+  for (std::int64_t i = range.first; i <= range.last; ++i) {
+    const auto layer =
+        experiment.model.layers.at(static_cast<std::size_t>(i)).make();
+    for (const auto& parameter : layer->parameters())
+      sizes.push_back(parameter.sizes().vec());
+  }
+  return compressor.bytes(sizes);
 }
 
 bool has_batch_norm(const Experiment& experiment, const LayerRange& range) {
@@ -671,12 +714,13 @@ int layer_of_cut(const ConfigNode& cut) {
 
 /// What a config says beside data and model. Returns its timetable.
 Timetable read_rest(Fields& top, Experiment& experiment) {
+  std::string loss = "cross_entropy";
   top.section("loss", "at the last block, and of heads that classify",
               [&](Fields& fields) {
-                std::string name = "cross_entropy";
                 experiment.loss =
-                    choose(fields, "name", losses(), name, "loss").make(fields);
+                    choose(fields, "name", losses(), loss, "loss").make(fields);
               });
+  check_targets(experiment, loss, top);
   experiment.ranges = partition(experiment.cut, experiment.model);
   const int recut_in = layer_of_cut(experiment.cut);
   experiment.phases.emplace_back();
@@ -777,11 +821,43 @@ void check_steps(const Experiment& experiment, const Fields& top) {
                              block.weights.view, policy));
 }
 
+bool keeps_momentum(const OptimizerOptions& options) {
+  const bool may_have_none = options.name == "sgd" || options.name == "adagrad";
+  return options.momentum > 0 || !may_have_none;
+}
+
+/// What its compressed gradients allow.
+void check_compressor(const Experiment& experiment, const Fields& top) {
+  const ReplicaSettings& replicas = experiment.replicas;
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (replicas.kind.compressor.keeps_momentum && keeps_momentum(options))
+      top.reject(
+          "replicas",
+          fmt::format("compress = '{}' has a momentum of each replica's own, "
+                      "and optimizer = '{}' another one: set optimizer = "
+                      "{{name = 'sgd', momentum = 0}}, or replicas.momentum = "
+                      "0",
+                      replicas.compress, options.name));
+  const bool means =
+      experiment.accumulate_mean &&
+      std::any_of(experiment.plans.begin(), experiment.plans.end(),
+                  [](const RunPlan& plan) {
+                    return plan.blocks.front().accumulate > 1;
+                  });
+  if (replicas.kind.compressor.votes && means)
+    top.reject("replicas",
+               fmt::format("compress = '{}' decides by majority on signs, of "
+                           "which there is no mean over turns: leave "
+                           "accumulate.rule out, or set error_feedback = true",
+                           replicas.compress));
+}
+
 /// What goes with one replica only.
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
   check_shards(experiment, top);
   check_steps(experiment, top);
+  check_compressor(experiment, top);
   if (experiment.turns == 0 &&
       experiment.deals_per_epoch < experiment.replicas.count)
     top.reject(
@@ -848,6 +924,10 @@ void make_plans(const Fields& top, Experiment& experiment) {
 
 }  // namespace
 
+double gradient_bytes(const Experiment& experiment, int block) {
+  return parameter_bytes(experiment, by_block(experiment.ranges, block));
+}
+
 double samples_per_turn(const Experiment& experiment) {
   if (!experiment.data) return static_cast<double>(experiment.batch_size);
   return static_cast<double>(experiment.data->train.size()) *
@@ -904,6 +984,7 @@ Experiment read_experiment(const ConfigNode& written,
   experiment.length.switches = switches_of(
       timetable, [&](double epochs) { return turns_until(epochs, experiment); },
       experiment.length.evaluate_every, top);
+  check_switches(experiment, top);
   make_plans(top, experiment);
   if (plugins.value.index() != 0) experiment.resolved.set("plugins", plugins);
   experiment.costs = costs_of(
@@ -914,7 +995,7 @@ Experiment read_experiment(const ConfigNode& written,
   if (experiment.replicas.count > 1)
     for (const LayerRange& range : experiment.ranges)
       experiment.costs.exchange_bytes.push_back(
-          parameter_bytes(experiment, range));
+          exchanged_bytes(experiment, range));
   return experiment;
 }
 

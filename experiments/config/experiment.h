@@ -75,6 +75,9 @@ struct Experiment : Settings {
 Experiment read_experiment(const ConfigNode& config,
                            const std::string& data_root);
 
+/// What the replicas of block k sum, as it is when nothing compresses it.
+double gradient_bytes(const Experiment& experiment, int block);
+
 /// On average: the last batch of an epoch may be smaller. Without data
 /// batch_size.
 double samples_per_turn(const Experiment& experiment);

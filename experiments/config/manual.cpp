@@ -16,7 +16,7 @@ constexpr std::size_t kIndent = 2;
 constexpr std::size_t kLeastText = 30;
 
 /// The keys of one table.
-struct Group {
+struct KeyGroup {
   std::string table = {};  ///< "optimizer", "optimizer.groups[]", or empty
   std::vector<const KeyDoc*> keys = {};
 };
@@ -143,23 +143,26 @@ void write_heading(std::string& out, const std::string& table,
 }
 
 /// The group of a table, which is added behind those of its outer table.
-Group& group_of(std::string_view table, std::vector<Group>& groups) {
-  const auto is_it = [&](const Group& group) { return group.table == table; };
+KeyGroup& group_of(std::string_view table, std::vector<KeyGroup>& groups) {
+  const auto is_it = [&](const KeyGroup& group) {
+    return group.table == table;
+  };
   const auto at = std::find_if(groups.begin(), groups.end(), is_it);
   if (at != groups.end()) return *at;
   const std::string_view outer = parent_of(table);
-  if (outer.empty()) return groups.emplace_back(Group{std::string(table), {}});
+  if (outer.empty())
+    return groups.emplace_back(KeyGroup{std::string(table), {}});
   group_of(outer, groups);
   const auto last = std::find_if(
       groups.rbegin(), groups.rend(),
-      [&](const Group& group) { return is_within(group.table, outer); });
-  return *groups.insert(last.base(), Group{std::string(table), {}});
+      [&](const KeyGroup& group) { return is_within(group.table, outer); });
+  return *groups.insert(last.base(), KeyGroup{std::string(table), {}});
 }
 
 /// By table, in the order in which they first appear; the top's keys first, and
 /// a table's before those of the tables in it.
-std::vector<Group> grouped(const std::vector<KeyDoc>& keys) {
-  std::vector<Group> groups = {Group{}};
+std::vector<KeyGroup> grouped(const std::vector<KeyDoc>& keys) {
+  std::vector<KeyGroup> groups = {KeyGroup{}};
   for (const KeyDoc& key : keys) {
     if (is_table(key)) {
       group_of(prefix_of(key), groups);
@@ -174,7 +177,7 @@ std::vector<Group> grouped(const std::vector<KeyDoc>& keys) {
 
 std::string config_manual(const std::vector<KeyDoc>& keys) {
   std::string out;
-  for (const Group& group : grouped(keys)) {
+  for (const KeyGroup& group : grouped(keys)) {
     write_heading(out, group.table, keys);
     write_keys(out, group.keys);
   }

@@ -84,8 +84,15 @@ ConfigNode numbers_of_pipeline(const ConfigNode& pipeline) {
 /// not there: runs that are older than these keys stay the same.
 ConfigNode numbers_of_data(const ConfigNode& data) {
   ConfigNode numbers = without(data, kNoNumbersOfData);
-  if (is_default(data, "label_noise", {.value = 0.0}))
-    numbers = without(numbers, std::array<std::string_view, 1>{"label_noise"});
+  for (const std::string_view share : {"label_noise", "mixup"})
+    if (is_default(data, share, {.value = 0.0}))
+      numbers = without(numbers, std::array<std::string_view, 1>{share});
+  const ConfigNode* augment = data.find("augment");
+  if (augment != nullptr &&
+      is_default(*augment, "resized_crop", {.value = 0.0}))
+    numbers.set(
+        "augment",
+        without(*augment, std::array<std::string_view, 1>{"resized_crop"}));
   if (is_default(data, "evaluate_training", {.value = std::int64_t{0}}))
     numbers =
         without(numbers, std::array<std::string_view, 1>{"evaluate_training"});

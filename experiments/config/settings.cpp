@@ -143,6 +143,7 @@ void ReplicaSettings::describe(Fields& fields) {
       });
   kind = choose(fields, "policy", replica_policies(), policy, "replica policy")
              .make(fields);
+  describe_compressor(fields);
   fields.key(
       "group", uses_mpi, {{"links", false}, {"mpi", true}},
       {.text = "with engine = \"processes\": what sums over the replicas: "
@@ -155,6 +156,32 @@ void ReplicaSettings::describe(Fields& fields) {
              {.text = "BatchNorm's statistics that evaluations and checkpoints "
                       "have: the mean of the replicas', or those of the first; "
                       "in training each replica keeps its own"});
+  if (uses_mpi && kind.exchange.way != ExchangeWay::sum)
+    fields.reject("compress",
+                  fmt::format("'{}' sends messages of its own, and group = "
+                              "'mpi' sums alone: set group = 'links', or "
+                              "compress = 'power_sgd'",
+                              compress));
+}
+
+void ReplicaSettings::describe_compressor(Fields& fields) {
+  kind.compressor =
+      choose(fields, "compress", compressors(), compress, "compressor")
+          .make(fields);
+  if (compress == "none") return;
+  if (kind.exchange.what != Exchanged::gradients ||
+      !kind.exchange.graph.is_all())
+    fields.reject("compress",
+                  fmt::format("makes sums of gradients smaller, and replicas of "
+                              "policy = '{}' sum none: set policy = "
+                              "'all_reduce', or leave compress out",
+                              policy));
+  if (kind.exchange.shards)
+    fields.reject("compress",
+                  "gives each replica all of the gradients, and shard = true a "
+                  "part: leave one of them out");
+  kind.exchange.way = kind.compressor.way;
+  kind.exchange.rounds = kind.compressor.rounds;
 }
 
 void Settings::describe(Fields& fields) {

@@ -50,10 +50,12 @@ struct ReplicaSettings {
   std::int64_t since_turn = 0;  ///< Deals, of a run continued with this count
   std::int64_t since_deal = 0;
   std::string policy = "all_reduce";  ///< a row of replica_policies()
+  std::string compress = "none";      ///< a row of compressors()
   bool uses_mpi = false;              ///< between processes; else our own links
   ReplicaKind kind = {};
 
   void describe(Fields& fields);
+  void describe_compressor(Fields& fields);
   Deals deals() const { return {count, since_turn, since_deal}; }
 };
 

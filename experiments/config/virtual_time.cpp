@@ -73,15 +73,21 @@ double bytes_of_features(const Model& model, const LayerRange& range,
 
 namespace {
 
+/// Of a sample; shares and numbers are float32, classes int64.
+double label_bytes(const SampleSpec& sample) {
+  if (sample.targets != Targets::classes)
+    return 4 * static_cast<double>(sample.classes);
+  return 8 * static_cast<double>(sample.is_text ? sample.shape[0] : 1);
+}
+
 MessageBytes bytes_above(const Model& model, const LayerRange& range,
                          const Codec* codec, std::int64_t batch_size,
                          std::int64_t micro_batches, Precision precision) {
   const SampleShape& shape =
       model.layers[static_cast<std::size_t>(range.last)].output;
   const auto samples = static_cast<double>(batch_size);
-  const std::int64_t labels = model.sample.is_text ? model.sample.shape[0] : 1;
   const double features = samples * bytes_of_sample(shape, precision, codec);
-  const double up = features + samples * 8 * static_cast<double>(labels);
+  const double up = features + samples * label_bytes(model.sample);
   return {.activation = up,
           .gradient = features,
           .evaluation = up * static_cast<double>(micro_batches),

@@ -1,6 +1,7 @@
 #include "experiments/data/augmentation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "lib/base/random.h"
@@ -20,6 +21,29 @@ std::int64_t below(KeyedRandom& random, std::int64_t bound) {
       random.below(static_cast<std::uint64_t>(bound)));
 }
 
+KeyedRandom numbers_for(std::string_view purpose, EpochKey key,
+                        std::int64_t index) {
+  return KeyedRandom(random_key({key.seed, key_part(purpose),
+                                 static_cast<std::uint64_t>(key.epoch),
+                                 static_cast<std::uint64_t>(index)}));
+}
+
+// Width over height of a part that is resized.
+constexpr double kLeastRatio = 3.0 / 4;
+constexpr double kMostRatio = 4.0 / 3;
+
+ImageBox central_part(std::int64_t height, std::int64_t width) {
+  const double ratio = static_cast<double>(width) / static_cast<double>(height);
+  ImageBox box = {.height = height, .width = width};
+  if (ratio < kLeastRatio)
+    box.height = std::llround(static_cast<double>(width) / kLeastRatio);
+  else if (ratio > kMostRatio)
+    box.width = std::llround(static_cast<double>(height) * kMostRatio);
+  box.top = (height - box.height) / 2;
+  box.left = (width - box.width) / 2;
+  return box;
+}
+
 float factor(KeyedRandom& random, double strength) {
   return static_cast<float>(random.uniform(1 - strength, 1 + strength));
 }
@@ -27,6 +51,13 @@ float factor(KeyedRandom& random, double strength) {
 }  // namespace
 
 void Augmentation::describe(Fields& fields) {
+  fields.key("resized_crop", resized_crop,
+             {.text = "above 0: a part of each training image, of a drawn "
+                      "place, a ratio of sides from 3/4 to 4/3 and at least "
+                      "this share of its area, is resized to the size of "
+                      "samples; usual for photographs: 0.08",
+              .min = 0,
+              .max = 1});
   fields.key("crop", crop,
              {.text = "training images move by up to so much in each "
                       "direction, and black comes in; as padding and a crop",
@@ -56,13 +87,33 @@ Augmentation read_augmentation(Fields& options) {
   return augmentation;
 }
 
+ImageBox draw_resized_crop(const Augmentation& augmentation, EpochKey key,
+                           std::int64_t index, std::int64_t height,
+                           std::int64_t width) {
+  constexpr int kDraws = 10;
+  KeyedRandom numbers = numbers_for("augment.resized_crop", key, index);
+  const double all = static_cast<double>(height) * static_cast<double>(width);
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const double area = all * numbers.uniform(augmentation.resized_crop, 1);
+    const double ratio =
+        std::exp(numbers.uniform(std::log(kLeastRatio), std::log(kMostRatio)));
+    ImageBox box = {.height = std::llround(std::sqrt(area / ratio)),
+                    .width = std::llround(std::sqrt(area * ratio))};
+    if (box.height < 1 || box.width < 1 || box.height > height ||
+        box.width > width)
+      continue;
+    box.top = below(numbers, height - box.height + 1);
+    box.left = below(numbers, width - box.width + 1);
+    return box;
+  }
+  return central_part(height, width);
+}
+
 ImageChange draw_change(const Augmentation& augmentation, EpochKey key,
                         std::int64_t index, std::int64_t height,
                         std::int64_t width) {
   const auto random = [&](std::string_view purpose) {
-    return KeyedRandom(random_key({key.seed, key_part(purpose),
-                                   static_cast<std::uint64_t>(key.epoch),
-                                   static_cast<std::uint64_t>(index)}));
+    return numbers_for(purpose, key, index);
   };
   ImageChange change;
   if (augmentation.crop > 0) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "experiments/data/files/resample.h"
 #include "experiments/data/samples.h"
 #include "lib/base/config.h"
 
@@ -11,6 +12,11 @@ namespace sluice {
 /// its own, keyed by (seed, epoch, index of the sample) and nothing else: so
 /// neither the cut, the engine nor another kind changes them.
 struct Augmentation {
+  /// Above 0: a part of the image is resized to its size, as torchvision's
+  /// RandomResizedCrop does (Szegedy et al., arXiv:1409.4842): its area is a
+  /// share of the image's between this number and 1, and its width over its
+  /// height is between 3/4 and 4/3.
+  double resized_crop = 0;
   /// The image moves by up to so many pixels in each direction; black comes in.
   std::int64_t crop = 0;
   /// Half of the images are mirrored, left and right.
@@ -47,7 +53,14 @@ struct ImageChange {
   std::int64_t hole_right = 0;
 };
 
-/// For the sample `index` of a height x width image.
+/// The part of a height x width image that is resized to the size of samples:
+/// ten draws at most; when none fits into the image, the largest part around
+/// its centre whose sides have an allowed ratio.
+ImageBox draw_resized_crop(const Augmentation& augmentation, EpochKey key,
+                           std::int64_t index, std::int64_t height,
+                           std::int64_t width);
+
+/// For the sample `index`, of height x width pixels.
 ImageChange draw_change(const Augmentation& augmentation, EpochKey key,
                         std::int64_t index, std::int64_t height,
                         std::int64_t width);

@@ -23,6 +23,10 @@ struct DataSet {
   /// are wanted.
   Split training_part = {};
   std::vector<std::string> files = {};  ///< paths of all that are read
+  /// Of a set that consists of too many files to read them all at the start:
+  /// what their names and sizes come to, for comparing the copies of several
+  /// machines.
+  std::string listing = {};
 
   bool has_validation() const { return validation.size() > 0; }
 };

@@ -5,7 +5,11 @@
 #include "experiments/data/cifar.h"
 #include "experiments/data/drawn_digits.h"
 #include "experiments/data/idx.h"
+#include "experiments/data/image_folder.h"
+#include "experiments/data/imagenet32.h"
+#include "experiments/data/packed_tensors.h"
 #include "experiments/data/text.h"
+#include "experiments/data/tokens.h"
 #include "lib/base/added_rows.h"
 
 namespace sluice {
@@ -25,6 +29,20 @@ constexpr std::array kRows = {
                configure_cifar10},
     DataSetRow{"cifar100", "photographs, 32x32 colour, 100 or 20 classes",
                configure_cifar100},
+    DataSetRow{"imagenet32", "ImageNet at 32x32 colour (Chrabaszcz 2017), .npz",
+               configure_imagenet32},
+    DataSetRow{"tiny_imagenet", "photographs, 64x64 colour, 200 classes",
+               configure_tiny_imagenet},
+    DataSetRow{
+        "image_folder",
+        "PNG and JPEG files of yours: train/CLASS/*, test or val/CLASS/*",
+        configure_image_folder},
+    DataSetRow{"tensors",
+               "tensors of yours, .safetensors or .npy: classes, or numbers to "
+               "be predicted",
+               configure_packed_tensors},
+    DataSetRow{"tokens", "token files of yours, uint16 or uint32 (nanoGPT's)",
+               configure_tokens},
     DataSetRow{"tiny_shakespeare", "text by characters, 1 MB (Karpathy 2015)",
                configure_tiny_shakespeare},
     DataSetRow{"text", "a text file of yours, by bytes", configure_text},

@@ -113,23 +113,22 @@ void jitter(const ImageChange& change, std::size_t channels, std::size_t plane,
   if (channels == kGrey.size()) saturate(change.saturation, plane, pixels);
 }
 
+/// Memory that the images of a batch use one after the other.
+struct Scratch {
+  std::vector<std::uint8_t> read = {};
+  std::vector<std::uint8_t> moved = {};
+};
+
 class ImageSamples final : public Samples {
  public:
   ImageSamples(ImageFormat format, const Augmentation& augmentation,
-               Images images)
+               std::shared_ptr<const ImageStore> images)
       : format_(std::move(format)),
         augmentation_(augmentation),
         images_(std::move(images)),
-        values_(normalised_values(format_)) {
-    SLUICE_CHECK(images_.pixels.size() ==
-                     images_.labels.size() * size_of(format_.bytes()),
-                 "{} bytes for {} images", images_.pixels.size(),
-                 images_.labels.size());
-  }
+        values_(normalised_values(format_)) {}
 
-  std::int64_t size() const override {
-    return static_cast<std::int64_t>(images_.labels.size());
-  }
+  std::int64_t size() const override { return images_->size(); }
 
   std::int64_t position(std::int64_t index, EpochKey) const override {
     return index;
@@ -154,13 +153,13 @@ class ImageSamples final : public Samples {
     batch.labels = at::empty({count}, at::kLong);
     auto* input = batch.inputs.mutable_data_ptr<float>();
     auto* label = batch.labels.mutable_data_ptr<std::int64_t>();
-    std::vector<std::uint8_t> scratch;
+    Scratch scratch;
     for (const std::int64_t index : indices) {
       SLUICE_CHECK(index >= 0 && index < size(), "sample {} of {}", index,
                    size());
       write(index, key, scratch, input);
       input += format_.bytes();
-      *label++ = images_.labels[size_of(index)];
+      *label++ = images_->label(index);
     }
     return batch;
   }
@@ -168,20 +167,24 @@ class ImageSamples final : public Samples {
  private:
   std::size_t plane() const { return size_of(format_.height * format_.width); }
 
-  void write(std::int64_t index, EpochKey key,
-             std::vector<std::uint8_t>& scratch, float* input) const {
-    const std::uint8_t* pixels =
-        images_.pixels.data() + index * format_.bytes();
+  void write(std::int64_t index, EpochKey key, Scratch& scratch,
+             float* input) const {
     const Augmentation augmentation =
         key.augmented ? augmentation_ : Augmentation{};
+    ImageStore::Crop crop;
+    if (augmentation.resized_crop > 0)
+      crop = [&](std::int64_t height, std::int64_t width) {
+        return draw_resized_crop(augmentation, key, index, height, width);
+      };
+    const std::uint8_t* pixels = images_->pixels(index, crop, scratch.read);
     const ImageChange change =
         draw_change(augmentation, key, index, format_.height, format_.width);
     if (augmentation.crop > 0 || augmentation.flip) {
-      scratch.resize(size_of(format_.bytes()));
+      scratch.moved.resize(size_of(format_.bytes()));
       for (std::size_t c = 0; c < values_.size(); ++c)
         move_plane(format_, change, pixels + c * plane(),
-                   scratch.data() + c * plane());
-      pixels = scratch.data();
+                   scratch.moved.data() + c * plane());
+      pixels = scratch.moved.data();
     }
     if (augmentation.jitter > 0) {
       write_jittered(change, pixels, input);
@@ -220,22 +223,13 @@ class ImageSamples final : public Samples {
 
   ImageFormat format_;
   Augmentation augmentation_;
-  Images images_;
+  std::shared_ptr<const ImageStore> images_;
   std::vector<std::array<float, 256>> values_;
 };
 
-Split image_split(const ImageFormat& format, const Augmentation& augmentation,
-                  ImageSplit split) {
-  return {split.size, [format, augmentation, load = std::move(split.load)] {
-            return image_samples(format, augmentation, load());
-          }};
-}
-
-}  // namespace
-
-std::shared_ptr<const Samples> image_samples(const ImageFormat& format,
-                                             const Augmentation& augmentation,
-                                             Images images) {
+std::shared_ptr<const Samples> samples_of(
+    const ImageFormat& format, const Augmentation& augmentation,
+    std::shared_ptr<const ImageStore> images) {
   const std::size_t channels = size_of(format.channels);
   SLUICE_CHECK(format.mean.size() == channels && format.std.size() == channels,
                "{} channels, {} means and {} standard deviations", channels,
@@ -244,15 +238,54 @@ std::shared_ptr<const Samples> image_samples(const ImageFormat& format,
                                         std::move(images));
 }
 
+std::shared_ptr<const ImageStore> store_of(const ImageFormat& format,
+                                           Images images) {
+  return images_in_memory(
+      format, std::move(images.pixels),
+      std::vector<std::int64_t>(images.labels.begin(), images.labels.end()));
+}
+
+StoredSplit in_memory(const ImageFormat& format, ImageSplit split) {
+  return {.size = split.size,
+          .open =
+              [format, load = std::move(split.load)] {
+                return store_of(format, load());
+              },
+          .files = std::move(split.files)};
+}
+
+}  // namespace
+
+std::shared_ptr<const Samples> image_samples(const ImageFormat& format,
+                                             const Augmentation& augmentation,
+                                             Images images) {
+  return samples_of(format, augmentation, store_of(format, std::move(images)));
+}
+
+Split stored_image_split(const ImageFormat& format,
+                         const Augmentation& augmentation, StoredSplit split) {
+  return {split.size, [format, augmentation, open = std::move(split.open)] {
+            return samples_of(format, augmentation, open());
+          }};
+}
+
 DataSet image_data_set(const ImageFormat& format,
                        const Augmentation& augmentation, ImageSplit train,
                        ImageSplit test) {
+  return stored_image_data_set(format, augmentation,
+                               in_memory(format, std::move(train)),
+                               in_memory(format, std::move(test)));
+}
+
+DataSet stored_image_data_set(const ImageFormat& format,
+                              const Augmentation& augmentation,
+                              StoredSplit train, StoredSplit test) {
   std::vector<std::string> files = train.files;
   files.insert(files.end(), test.files.begin(), test.files.end());
   return {.sample = {.shape = {format.channels, format.height, format.width},
                      .classes = format.classes},
-          .train = image_split(format, augmentation, std::move(train)),
-          .test = image_split(format, Augmentation{}, std::move(test)),
+          .train = stored_image_split(format, augmentation, std::move(train)),
+          .test = stored_image_split(format, Augmentation{}, std::move(test)),
           .files = std::move(files)};
 }
 

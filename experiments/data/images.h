@@ -2,26 +2,30 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "experiments/data/augmentation.h"
 #include "experiments/data/data_set.h"
 #include "experiments/data/files/image_bytes.h"
+#include "experiments/data/image_store.h"
 
 namespace sluice {
 
-struct ImageFormat {
-  std::int64_t channels = 1;
-  std::int64_t height = 28;
-  std::int64_t width = 28;
-  std::int64_t classes = 10;
-  /// Per channel, of pixels scaled to 0..1; what inputs are normalised with.
-  std::vector<double> mean = {};
-  std::vector<double> std = {};
-
-  /// Bytes of one image.
-  std::int64_t bytes() const { return channels * height * width; }
+struct StoredSplit {
+  std::int64_t size = 0;
+  /// Throws UserError.
+  std::function<std::shared_ptr<const ImageStore>()> open = {};
+  std::vector<std::string> files = {};  ///< that it reads as a whole
 };
+
+/// As image_data_set() below, of images that may stay on the disk.
+DataSet stored_image_data_set(const ImageFormat& format,
+                              const Augmentation& augmentation,
+                              StoredSplit train, StoredSplit test);
+Split stored_image_split(const ImageFormat& format,
+                         const Augmentation& augmentation, StoredSplit split);
 
 struct ImageSplit {
   std::int64_t size = 0;

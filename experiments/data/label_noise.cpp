@@ -71,6 +71,11 @@ DataSet with_label_noise(DataSet data, const LabelNoise& noise) {
         "data.label_noise = {} replaces the label of an image, and a text has "
         "one at every place: leave it out",
         noise.share);
+  if (data.sample.targets == Targets::values)
+    throw UserError(
+        "data.label_noise = {} replaces classes by others, and the targets of "
+        "this data set are numbers: leave it out",
+        noise.share);
   const Split train = data.train;
   const std::int64_t classes = data.sample.classes;
   data.train = {train.size(), [train, share = noise.share, classes] {

@@ -14,8 +14,8 @@
 
 #include "experiments/data/files/data_files.h"
 #include "experiments/data/samples.h"
+#include "experiments/data/windows.h"
 #include "lib/base/error.h"
-#include "lib/base/random.h"
 
 namespace sluice {
 namespace {
@@ -65,14 +65,6 @@ class TextFile {
   std::vector<std::uint8_t> bytes_;  // guarded by mutex_
 };
 
-/// Where the windows of a split lie.
-struct Windows {
-  std::int64_t begin = 0;  ///< the split's first byte
-  std::int64_t count = 0;
-  std::int64_t context = 0;
-  bool move = false;  ///< from epoch to epoch
-};
-
 class TextSamples final : public Samples {
  public:
   TextSamples(std::shared_ptr<TextFile> file,
@@ -86,9 +78,7 @@ class TextSamples final : public Samples {
   std::int64_t size() const override { return windows_.count; }
 
   std::int64_t position(std::int64_t index, EpochKey key) const override {
-    SLUICE_CHECK(index >= 0 && index < size(), "sample {} of {}", index,
-                 size());
-    return windows_.begin + offset(key) + index * windows_.context;
+    return windows_.position(index, key);
   }
 
   Batch batch(std::span<const std::int64_t> indices,
@@ -110,14 +100,6 @@ class TextSamples final : public Samples {
   }
 
  private:
-  std::int64_t offset(EpochKey key) const {
-    if (!windows_.move) return 0;
-    KeyedRandom random(random_key({key.seed, key_part("offset of windows"),
-                                   static_cast<std::uint64_t>(key.epoch)}));
-    return static_cast<std::int64_t>(
-        random.below(static_cast<std::uint64_t>(windows_.context)));
-  }
-
   std::shared_ptr<TextFile> file_;
   std::span<const std::uint8_t> bytes_;
   std::array<std::int64_t, 256> tokens_;
@@ -135,22 +117,14 @@ class TextSamples final : public Samples {
       options.test);
 }
 
-/// With any offset, each window and the token after it lie in the part.
-Windows training_windows(const std::string& path, std::int64_t bytes,
-                         const TextOptions& options) {
-  const std::int64_t count = bytes / options.context - 1;
-  if (count < 1)
-    fail_too_short(path, "training", bytes, 2 * options.context, options);
-  return {.count = count, .context = options.context, .move = true};
-}
-
-Windows evaluation_windows(const std::string& path, const char* part,
-                           std::int64_t begin, std::int64_t bytes,
-                           const TextOptions& options) {
-  const std::int64_t count = (bytes - 1) / options.context;
-  if (count < 1)
+/// For evaluations.
+Windows windows_for(const std::string& path, const char* part,
+                    std::int64_t begin, std::int64_t bytes,
+                    const TextOptions& options) {
+  const Windows windows = evaluation_windows(begin, bytes, options.context);
+  if (windows.count < 1)
     fail_too_short(path, part, bytes, options.context + 1, options);
-  return {.begin = begin, .count = count, .context = options.context};
+  return windows;
 }
 
 Split split_of(const std::shared_ptr<TextFile>& file, const Contents& contents,
@@ -192,9 +166,11 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
   const std::int64_t train = std::max<std::int64_t>(
       0, bytes_without(options.validation + options.test));
   const std::int64_t test = bytes_without(options.test);
-  const Windows training = training_windows(path, train, options);
+  const Windows training = training_windows(train, options.context);
+  if (training.count < 1)
+    fail_too_short(path, "training", train, 2 * options.context, options);
   const Windows evaluation =
-      evaluation_windows(path, "validation", train, test - train, options);
+      windows_for(path, "validation", train, test - train, options);
   const auto file = std::make_shared<TextFile>(path, contents.bytes);
   DataSet data = {.sample = {.shape = {options.context},
                              .classes = contents.vocabulary,
@@ -204,7 +180,7 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
                   .files = {path}};
   if (options.test == 0) return data;
   const Windows last =
-      evaluation_windows(path, "test", test, contents.bytes - test, options);
+      windows_for(path, "test", test, contents.bytes - test, options);
   data.validation = std::exchange(data.test, split_of(file, contents, last));
   return data;
 }

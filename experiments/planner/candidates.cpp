@@ -41,6 +41,8 @@ ConfigNode boundary_of(const std::string& policy, const Model& model) {
     table.set_path("head.name", text_node("vocabulary"));
   if (policy == "local_loss" && has_image_tokens(model))
     table.set_path("head.name", text_node("linear"));
+  if (policy == "local_loss" && model.sample.targets != Targets::classes)
+    table.set_path("head.name", text_node("linear"));
   if (policy == "local_loss" && model.trains_on_pairs)
     table.set_path("head.name", text_node("forward_forward"));
   return table;

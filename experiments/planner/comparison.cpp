@@ -110,13 +110,17 @@ void add_exchanges(const Experiment& experiment, Costs& costs) {
   const std::int64_t from = parts_of_exchange(experiment);
   const bool steps_by_each =
       exchange.what == Exchanged::gradients && !exchange.graph.is_all();
+  const int rounds = exchange.rounds;
   for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
-    const double seconds =
-        steps_by_each ? 0 : seconds_of_sum(costs.exchange_bytes.at(k), from);
+    const double bytes =
+        exchange.graph.is_all()
+            ? gradient_bytes(experiment, static_cast<int>(k) + 1)
+            : costs.exchange_bytes.at(k);
+    const double seconds = steps_by_each ? 0 : seconds_of_sum(bytes, from);
     for (auto* of_blocks : {&costs.blocks, &costs.beside}) {
       if (k >= of_blocks->size()) continue;
       ByOp<double>& mine = (*of_blocks)[k].seconds;
-      mine[Op::settle] = seconds / parts;
+      mine[Op::settle] = seconds / parts / rounds;
       mine[Op::update] /= parts;
       if (steps_by_each) mine[Op::update] *= static_cast<double>(from);
     }

@@ -23,6 +23,8 @@ at::Tensor samples_of(std::int64_t count, const SampleShape& shape) {
 }
 
 at::Tensor labels_of(std::int64_t count, const SampleSpec& sample) {
+  if (sample.targets != Targets::classes)
+    return at::zeros({count, sample.classes}, at::kFloat);
   return sample.is_text ? at::zeros({count, sample.shape.at(0)}, at::kLong)
                         : at::zeros({count}, at::kLong);
 }

@@ -1,5 +1,6 @@
 #include "experiments/program/commands.h"
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -29,6 +30,7 @@
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
 #include "lib/checkpoints/safetensors.h"
+#include "lib/metrics/accuracy_text.h"
 #include "transport/links/hello.h"
 
 namespace sluice {
@@ -191,6 +193,8 @@ void print_dropped(const RunResult& result) {
 std::string accuracy_text(
     const std::optional<records::Evaluation>& evaluation) {
   if (!evaluation) return "not evaluated";
+  if (std::isnan(evaluation->accuracy))  // the targets are numbers
+    return fmt::format("test loss {:.4f}", evaluation->loss);
   return fmt::format("accuracy {:.2f} %", 100 * evaluation->accuracy);
 }
 
@@ -202,11 +206,11 @@ void print_best(const RunResult& result) {
   const std::string chosen =
       split == "test"
           ? " (chosen by the test split itself: see data.validation)"
-          : fmt::format(", validation loss {:.4f}, accuracy {:.2f} %",
+          : fmt::format(", validation loss {:.4f}{}",
                         best.validation_loss.value_or(0),
-                        100 * best.validation_accuracy.value_or(0));
-  fmt::print("Best by the {} split after turn {}: test loss {:.4f}, {}{}\n",
-             split, best.turn, best.loss, accuracy_text(best), chosen);
+                        with_accuracy(best.validation_accuracy));
+  fmt::print("Best by the {} split after turn {}: test loss {:.4f}{}{}\n",
+             split, best.turn, best.loss, with_accuracy(best.accuracy), chosen);
 }
 
 int run_card_command(const RunArguments& arguments, StopSignals& signals) {
@@ -383,9 +387,9 @@ void eval_command(const EvalArguments& arguments) {
   const Experiment experiment = experiment_of(config);
   const Split& split = split_of(arguments, experiment);
   const Evaluation result = evaluate(experiment, found.weights, split);
-  fmt::print("{}: {} loss {:.4f}, accuracy {:.2f} % of {}\n", found.weights,
-             name_of_split(arguments), result.loss(), 100 * result.accuracy(),
-             result.labels());
+  fmt::print("{}: {} loss {:.4f}{} of {}\n", found.weights,
+             name_of_split(arguments), result.loss(),
+             with_accuracy(result.accuracy()), result.labels());
   if (arguments.logits.empty()) return;
   write_safetensors(arguments.logits, first_logits(experiment, found.weights,
                                                    split, arguments.samples));

@@ -62,12 +62,14 @@ double sequential_operations(const Experiment& experiment, Costs costs) {
 
 /// What all replicas of a block send for it.
 double bytes_of_exchange(const Experiment& experiment, const BlockPlan& block,
-                         const Action& exchange) {
+                         const Action& action) {
   const double bytes = by_block(experiment.costs.exchange_bytes, block.block);
-  if (is_among_peers(block, exchange))
-    return static_cast<double>(messages_of(block, exchange)) * bytes;
-  return static_cast<double>(block.exchange.halves()) *
-         (block.exchange.members - 1) * bytes;
+  if (is_among_peers(block, action))
+    return static_cast<double>(messages_of(block, action)) * bytes;
+  const ReplicaExchange& exchange = block.exchange;
+  const int parts_sent = exchange.members / exchange.parts();  // in a step
+  return static_cast<double>(exchange.halves() * parts_sent) *
+         (exchange.members - 1) * bytes;
 }
 
 report::TurnWork work_of(const Experiment& experiment) {

@@ -24,7 +24,8 @@ void add(RunSeries& to, const auto& said, std::optional<double> value) {
 
 void take_evaluation(const records::Evaluation& evaluation, RunRecord& run) {
   run.turns = std::max(run.turns, evaluation.turn);
-  add(run.accuracy, evaluation, evaluation.accuracy);
+  if (!std::isnan(evaluation.accuracy))  // the targets are numbers
+    add(run.accuracy, evaluation, evaluation.accuracy);
   add(run.loss, evaluation, evaluation.loss);
   add(run.validation_accuracy, evaluation, evaluation.validation_accuracy);
   add(run.validation_loss, evaluation, evaluation.validation_loss);

@@ -62,6 +62,8 @@ std::vector<std::shared_ptr<Sink>> Attempt::with_files(
     std::vector<std::shared_ptr<Sink>> others) const {
   const auto board =
       std::make_shared<TensorBoardFile>(folder_.path(), folder_.started());
+  board->tell_config(experiment_.resolved);
+  board->measure_speed(samples_per_turn(experiment_));
   for (const Record& record : folder_.history()) board->write(record);
   others.insert(others.begin(), {folder_.metrics(), board});
   // Last: a loss that ends the run has been written then.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "experiments/runs/assembly.h"
+#include "lib/metrics/accuracy_text.h"
 
 namespace sluice {
 namespace {
@@ -22,15 +23,14 @@ double seconds(std::chrono::steady_clock::duration duration) {
 std::string evaluation_text(const records::Evaluation& evaluation) {
   std::string text = fmt::format("epoch {:.2f}  ", evaluation.epoch);
   if (evaluation.validation_loss)
-    text += fmt::format("validation loss {:.4f}, accuracy {:.2f} %; ",
-                        *evaluation.validation_loss,
-                        100 * evaluation.validation_accuracy.value_or(0));
+    text +=
+        fmt::format("validation loss {:.4f}{}; ", *evaluation.validation_loss,
+                    with_accuracy(evaluation.validation_accuracy));
   if (evaluation.training_loss)
-    text += fmt::format("training loss {:.4f}, accuracy {:.2f} %; ",
-                        *evaluation.training_loss,
-                        100 * evaluation.training_accuracy.value_or(0));
-  return text + fmt::format("test loss {:.4f}, accuracy {:.2f} %",
-                            evaluation.loss, 100 * evaluation.accuracy);
+    text += fmt::format("training loss {:.4f}{}; ", *evaluation.training_loss,
+                        with_accuracy(evaluation.training_accuracy));
+  return text + fmt::format("test loss {:.4f}{}", evaluation.loss,
+                            with_accuracy(evaluation.accuracy));
 }
 
 std::string early_stop_text(const records::EarlyStop& stop) {

@@ -60,6 +60,8 @@ void drain(const Experiment& experiment, const RunFolder& folder,
   CheckpointKeeper keeper(folder.checkpoints(), experiment.checkpoint.keep);
   const auto board =
       std::make_shared<TensorBoardFile>(folder.path(), folder.started());
+  board->tell_config(experiment.resolved);
+  board->measure_speed(samples_per_turn(experiment));
   for (const Record& record : folder.history()) board->write(record);
   const auto sink = std::make_shared<RunSink>(
       std::vector<std::shared_ptr<Sink>>{

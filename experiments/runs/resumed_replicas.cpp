@@ -10,8 +10,11 @@ namespace sluice {
 namespace {
 
 std::string text_of(const ReplicaSettings& replicas) {
-  return fmt::format("policy = '{}'{}", replicas.policy,
-                     replicas.kind.exchange.shards ? ", shard = true" : "");
+  return fmt::format("policy = '{}'{}{}", replicas.policy,
+                     replicas.kind.exchange.shards ? ", shard = true" : "",
+                     replicas.compress == "none"
+                         ? ""
+                         : fmt::format(", compress = '{}'", replicas.compress));
 }
 
 void check_whole(const Experiment& now, const Deals& saved,

@@ -1,6 +1,7 @@
 #include "experiments/runs/run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,7 +45,8 @@ records::Summary summary_of(const Experiment& experiment,
                            .seconds = result.seconds,
                            .samples_per_second = result.samples_per_second};
   if (result.evaluation) {
-    summary.accuracy = result.evaluation->accuracy;
+    if (!std::isnan(result.evaluation->accuracy))  // the targets are numbers
+      summary.accuracy = result.evaluation->accuracy;
     summary.loss = result.evaluation->loss;
     summary.validation_accuracy = result.evaluation->validation_accuracy;
     summary.validation_loss = result.evaluation->validation_loss;

@@ -101,7 +101,8 @@ void StatusFile::save(const std::string& state) {
     json["turns"] = experiment_.length.turns;
   if (evaluation_) {
     set_number(json, "test_loss", evaluation_->loss);
-    set_number(json, "test_accuracy", evaluation_->accuracy);
+    if (!std::isnan(evaluation_->accuracy))  // the targets are numbers
+      set_number(json, "test_accuracy", evaluation_->accuracy);
     set_number(json, "validation_loss", evaluation_->validation_loss);
     set_number(json, "validation_accuracy", evaluation_->validation_accuracy);
   }

@@ -3,9 +3,11 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <span>
+#include <variant>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -96,6 +98,57 @@ std::string scalars_of(const Record& record, const records::Place& place) {
   return scalars;
 }
 
+/// google.protobuf.Value { double number_value = 2; string string_value = 3;
+///                         bool bool_value = 4; }
+std::string hparam_value(const ConfigNode& node) {
+  if (const auto* flag = std::get_if<bool>(&node.value))
+    return field(4, Wire::varint, varint(*flag ? 1 : 0));
+  if (const auto* whole = std::get_if<std::int64_t>(&node.value))
+    return field(2, Wire::bits64, bytes_of(static_cast<double>(*whole)));
+  const auto* number = std::get_if<double>(&node.value);
+  if (number != nullptr && std::isfinite(*number))  // JSON has no others
+    return field(2, Wire::bits64, bytes_of(*number));
+  if (const auto* text = std::get_if<std::string>(&node.value))
+    return text_field(3, *text);
+  return text_field(3, node.literal());
+}
+
+/// Entries of SessionStartInfo { map<string, Value> hparams = 1; }
+void add_hparams(const ConfigNode& node, const std::string& name,
+                 std::string& entries) {
+  if (const auto* table = std::get_if<ConfigNode::Table>(&node.value)) {
+    for (const auto& [key, child] : *table)
+      add_hparams(child, name.empty() ? key : name + "." + key, entries);
+    return;
+  }
+  entries +=
+      text_field(1, text_field(1, name) + text_field(2, hparam_value(node)));
+}
+
+/// TensorProto { DataType dtype = 1; TensorShapeProto tensor_shape = 2;
+///               repeated float float_val = 5; }: a zero, because a summary
+/// wants a value.
+std::string zero_tensor() {
+  constexpr std::uint64_t kFloat = 1;
+  const std::string shape =
+      text_field(2, field(1, Wire::varint, varint(1)));  // a dimension of 1
+  return field(1, Wire::varint, varint(kFloat)) + text_field(2, shape) +
+         text_field(5, bytes_of(0.0F));
+}
+
+/// Value { string tag = 1; TensorProto tensor = 8;
+///         SummaryMetadata metadata = 9; }
+/// SummaryMetadata { PluginData plugin_data = 1; }
+/// PluginData { string plugin_name = 1; bytes content = 2; }, a
+/// HParamsPluginData { SessionStartInfo session_start_info = 3; }
+std::string session_start(const std::string& info) {
+  const std::string plugin =
+      text_field(1, "hparams") + text_field(2, text_field(3, info));
+  return text_field(1, text_field(1, "_hparams_/session_start_info") +
+                           text_field(8, zero_tensor()) +
+                           text_field(9, text_field(1, plugin)));
+}
+
 void remove_old(const std::string& folder) {
   for (const auto& entry : fs::directory_iterator(folder))
     if (TensorBoardFile::is_one(entry.path().filename().string()))
@@ -139,10 +192,33 @@ void TensorBoardFile::flush() {
   flushed_ = std::chrono::steady_clock::now();
 }
 
+void TensorBoardFile::tell_config(const ConfigNode& resolved) {
+  std::string info;
+  add_hparams(resolved, "", info);
+  info += field(5, Wire::bits64, bytes_of(start_));
+  append(event(start_, 0, text_field(5, session_start(info))));
+}
+
+std::string TensorBoardFile::speed_of(const Record& record) {
+  constexpr double kSpeedPeriod = 1;  // s
+  const auto train = record.as<records::Train>();
+  if (samples_per_turn_ <= 0 || !train || train->block != 1 ||
+      train->replica.value_or(1) != 1)
+    return "";
+  const Reached now = {.turn = train->turn, .time = train->time.value_or(0)};
+  if (!measured_ || now.turn < measured_->turn) measured_ = now;
+  const double seconds = now.time - measured_->time;
+  if (seconds < kSpeedPeriod) return "";
+  const auto turns = static_cast<double>(now.turn - measured_->turn);
+  measured_ = now;
+  return scalar("speed/samples_per_second",
+                turns * samples_per_turn_ / seconds);
+}
+
 void TensorBoardFile::write(const Record& record) {
   const auto place = record.read<records::Place>();
   if (!place.turn) return;
-  const std::string scalars = scalars_of(record, place);
+  const std::string scalars = scalars_of(record, place) + speed_of(record);
   if (scalars.empty()) return;
   append(event(start_ + place.time.value_or(0), *place.turn,
                text_field(5, scalars)));

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "lib/base/config_node.h"
 #include "lib/base/output_file.h"
 #include "lib/metrics/sink.h"
 #include "lib/metrics/time_spent.h"
@@ -12,8 +14,9 @@ namespace sluice {
 
 /// Metrics as a TensorBoard event file: a tag for each number, "block1/loss" or
 /// "evaluation/accuracy", by turn. The file is a TFRecord of Event protocol
-/// buffers (tensorflow/core/util/event.proto, summary.proto); the few fields of
-/// them that scalars need are written by hand.
+/// buffers (tensorflow/core/util/event.proto, summary.proto; of the HParams
+/// page tensorboard/plugins/hparams/plugin_data.proto); the few fields of them
+/// that are needed are written by hand.
 class TensorBoardFile final : public Sink {
  public:
   /// Makes "events.out.tfevents.<seconds>.<host>" in the folder; event files of
@@ -23,6 +26,16 @@ class TensorBoardFile final : public Sink {
   TensorBoardFile(const std::string& folder, double start);
   ~TensorBoardFile() override;
 
+  /// What the HParams page shows of the run: the config's values by their
+  /// dotted keys, lists as texts.
+  void tell_config(const ConfigNode& resolved);
+  /// From now on there is "speed/samples_per_second" too, at most once a
+  /// second, by the turns and times of block 1's records; evaluations between
+  /// them count.
+  void measure_speed(double samples_per_turn) {
+    samples_per_turn_ = samples_per_turn;
+  }
+
   /// A record with a "turn". Written through at least once a second.
   void write(const Record& record) override;
 
@@ -30,13 +43,21 @@ class TensorBoardFile final : public Sink {
   static bool is_one(std::string_view file_name);
 
  private:
+  struct Reached {
+    std::int64_t turn = 0;
+    double time = 0;
+  };
+
   void append(const std::string& event);
   void flush();
+  std::string speed_of(const Record& record);
 
   std::string path_;
   OutputFile file_;
   double start_;
   SteadyTime flushed_ = {};
+  double samples_per_turn_ = 0;  ///< 0: unknown
+  std::optional<Reached> measured_;
 };
 
 }  // namespace sluice

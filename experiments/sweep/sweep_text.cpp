@@ -164,6 +164,8 @@ std::string cells_text(const SweepRuns& runs) {
 }
 
 std::string figures_text(const records::Evaluation& evaluation) {
+  if (std::isnan(evaluation.accuracy))  // the targets are numbers
+    return fmt::format("loss {:.4f}", evaluation.loss);
   return fmt::format("accuracy {:.2f} %, loss {:.4f}",
                      100 * evaluation.accuracy, evaluation.loss);
 }
@@ -179,15 +181,16 @@ std::string results_text(const SweepRuns& runs) {
     std::vector<double> losses;
     for (const SweepRun& run : runs.all()) {
       if (run.cell != i || !run.is_done()) continue;
-      accuracies.push_back(run.state.evaluation.accuracy);
       losses.push_back(run.state.evaluation.loss);
+      // Where the targets are numbers there is none.
+      if (!std::isnan(run.state.evaluation.accuracy))
+        accuracies.push_back(run.state.evaluation.accuracy);
     }
-    const bool is_empty = accuracies.empty();
     text +=
         fmt::format("{:<{}}  {:>3}  {:>14}  {:>17}\n",
-                    runs.plan().cells[i].cell.label, width, accuracies.size(),
-                    is_empty ? "-" : mean_text(accuracies, 100, 2),
-                    is_empty ? "-" : mean_text(losses, 1, 4));
+                    runs.plan().cells[i].cell.label, width, losses.size(),
+                    accuracies.empty() ? "-" : mean_text(accuracies, 100, 2),
+                    losses.empty() ? "-" : mean_text(losses, 1, 4));
   }
   return text;
 }

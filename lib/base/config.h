@@ -45,6 +45,9 @@ struct Doc {
   /// layer changes it, keys of earlier layers that don't exist with the new
   /// value are dropped(), and not an error.
   bool decides = false;
+  /// Values that the manual names where `allowed` is empty: those of a table
+  /// whose rows the caller looks up, with an error of its own.
+  std::vector<std::string> names = {};
 };
 
 /// A key that the table's choice no longer has: "boundary.head.hidden", written

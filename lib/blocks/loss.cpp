@@ -21,13 +21,14 @@ RunLoss everywhere(const Loss& loss) {
 }
 
 Loss smoothed_cross_entropy(double label_smoothing) {
-  return
-      [label_smoothing](const at::Tensor& outputs, const at::Tensor& labels) {
-        constexpr std::int64_t kNoIgnoredLabel = -100;
-        return at::cross_entropy_loss(outputs.flatten(0, -2), labels.flatten(),
-                                      /*weight=*/{}, at::Reduction::Mean,
-                                      kNoIgnoredLabel, label_smoothing);
-      };
+  return [label_smoothing](const at::Tensor& outputs,
+                           const at::Tensor& labels) {
+    constexpr std::int64_t kNoIgnoredLabel = -100;
+    const bool are_shares = labels.is_floating_point();
+    return at::cross_entropy_loss(
+        outputs.flatten(0, -2), are_shares ? labels : labels.flatten(),
+        /*weight=*/{}, at::Reduction::Mean, kNoIgnoredLabel, label_smoothing);
+  };
 }
 
 /// Evaluations are not smoothed, so that runs with different smoothing can be
@@ -45,16 +46,22 @@ RunLoss cross_entropy(Fields& options) {
 }
 
 /// The mean over samples and classes, as LibTorch's mse_loss: with 10 classes
-/// a tenth of the squared distance.
-at::Tensor distance_to_one_hot(const at::Tensor& outputs,
-                               const at::Tensor& labels) {
+/// a tenth of the squared distance. Labels are classes, their shares, or the
+/// numbers to be predicted.
+at::Tensor squared_distance(const at::Tensor& outputs,
+                            const at::Tensor& labels) {
+  if (labels.is_floating_point()) {
+    const at::ScalarType type =  // numbers are not rounded to bf16
+        c10::promoteTypes(outputs.scalar_type(), labels.scalar_type());
+    return at::mse_loss(outputs.to(type), labels.to(type));
+  }
   const at::Tensor targets =
       at::one_hot(labels, outputs.size(-1)).to(outputs.scalar_type());
   return at::mse_loss(outputs, targets);
 }
 
 RunLoss mean_squared_error(Fields&) {
-  return everywhere(distance_to_one_hot);
+  return everywhere(squared_distance);
 }
 
 /// Forward-Forward (Hinton 2022, arXiv:2212.13345). outputs [N, V]: the
@@ -87,8 +94,8 @@ std::span<const LossRow> losses() {
               "softmax cross entropy; label_smoothing for the training alone",
               cross_entropy},
       LossRow{"mean_squared_error",
-              "squared distance to the one-hot label, mean over samples and "
-              "classes",
+              "squared distance to the one-hot label, or to the numbers of a "
+              "regression, mean over samples and classes",
               mean_squared_error},
       LossRow{"goodness",
               "log(1 + exp) of what the goodness of the right variant lacks of "

@@ -13,7 +13,7 @@ namespace sluice {
 
 /// outputs [N, classes], labels [N] int64 -> the mean loss, a scalar. For
 /// texts: outputs [N, T, classes], labels [N, T], the mean over all N * T
-/// positions.
+/// positions. Labels may be float32 [N, classes]: shares of classes or numbers.
 using Loss = std::function<at::Tensor(const at::Tensor& outputs,
                                       const at::Tensor& labels)>;
 

@@ -9,7 +9,9 @@ namespace sluice {
 struct Batch {
   std::int64_t index = 0;
   at::Tensor inputs;  ///< [N, ...] on the CPU, contiguous, 64-byte aligned
-  at::Tensor labels;  ///< [N] int64, of texts [N, T]
+  /// [N] int64, of texts [N, T]; shares or numbers, float32 [N, C] (Targets of
+  /// lib/tensors/tensors.h).
+  at::Tensor labels;
   /// The inputs as they were before normalisation, in 0..1, for policies that
   /// need them; undefined where no block asked.
   at::Tensor raw_inputs = {};

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include <torch/nn/module.h>
 
@@ -31,6 +32,14 @@ struct BoundarySite {
   const Model* model = nullptr;
 };
 
+/// What the labels at a site are: classes, where its model is unknown.
+Targets targets_of(const BoundarySite& site);
+
+/// For what looks at labels by itself, and not through the loss. Throws
+/// UserError, in the name of `what` ("[predsim] block 1"), unless they are
+/// classes.
+void check_labels_are_classes(const BoundarySite& site, std::string_view what);
+
 /// What a head must be given beside features and labels.
 struct Needs {
   bool raw_input = false;  ///< the model's input, before it was normalised
@@ -41,7 +50,8 @@ struct Needs {
 
 /// What a head is given beside the features of a batch.
 struct Beside {
-  at::Tensor labels = {};  ///< [N] int64, of texts [N, T]
+  /// [N] int64, of texts [N, T]; or real (Targets of lib/tensors/tensors.h).
+  at::Tensor labels = {};
   /// [N, C, H, W] in 0..1, augmented as the model's input was; undefined
   /// unless needed.
   at::Tensor raw_input = {};

@@ -74,7 +74,7 @@ struct Evaluation {
   std::int64_t turn = 0;
   double epoch = kNone;
   double loss = kNone;
-  double accuracy = kNone;
+  double accuracy = kNone;  ///< not written where the targets are numbers
   Figure validation_loss = {};
   Figure validation_accuracy = {};
   Figure training_loss = {};
@@ -177,11 +177,14 @@ struct Block {
   // Why, where the neighbour is on a GPU too.
   std::optional<std::string> up_why_host = {};
   std::optional<std::string> down_why_host = {};
+  /// Compressed gradients that were sent to other replicas.
+  Bytes compressed_bytes = {};
 
   SLUICE_RECORD("block", block, replica, parameters, forward_s, backward_s,
                 update_s, learn_s, evaluate_s, waiting_s, memory,
                 resident_bytes, reconnections, up_by_ipc, up_through_host,
-                down_by_ipc, down_through_host, up_why_host, down_why_host)
+                down_by_ipc, down_through_host, up_why_host, down_why_host,
+                compressed_bytes)
 };
 
 /// What memory a block will need, before the first turn.

@@ -102,6 +102,14 @@ std::vector<Tensors> Group::finish_share() {
   return all;
 }
 
+void Group::start_swap(Tensors /*to_each*/) {
+  throw InternalError("replica {}: its group only sums", member());
+}
+
+Tensors Group::finish_swap() {
+  throw InternalError("replica {}: its group only sums", member());
+}
+
 void Group::take_parts(const Tensors& whole, int other,
                        const Tensors& parts) const {
   const Tensors here = parts_of(whole, {other, members()});

@@ -52,6 +52,16 @@ class Group {
   /// written. Throws LinkError when one of them is gone.
   virtual std::vector<Tensors> finish_share();
 
+  // Messages of any size, which nobody adds up.
+
+  /// Publishes what each replica shall be given, index r-1: bytes in a line, on
+  /// the CPU, which are not written any more. May be one tensor for all.
+  virtual void start_swap(Tensors to_each);
+  /// What each has given this one, index r-1; as sent, so to be checked. Throws
+  /// as finish_sum(). By default, for groups that only sum, both throw
+  /// InternalError.
+  virtual Tensors finish_swap();
+
  protected:
   Share share() const { return {member(), members()}; }
   /// Writes what another member has published: its parts.

@@ -11,6 +11,7 @@
 
 #include "lib/base/config.h"
 #include "lib/base/table.h"
+#include "lib/replicas/compressor.h"
 #include "lib/schedules/replicas.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/transform.h"
@@ -89,6 +90,8 @@ struct ReplicaKind {
   /// Evaluations and checkpoints take the mean of the replicas' BatchNorm
   /// statistics, not those of replica 1; training keeps each replica's own.
   bool mean_statistics = true;
+  /// What the gradients that they exchange become on their way.
+  CompressorKind compressor = {};
   /// Made for the parameters of a block; empty where all replicas always have
   /// the same weights.
   std::function<std::unique_ptr<ReplicaPolicy>(const NamedTensors& parameters)>

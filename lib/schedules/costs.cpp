@@ -177,15 +177,15 @@ double most_messages(const Peers& peers) {
 
 double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                         const Action& settle) {
-  const auto members = static_cast<double>(plan.exchange.members);
   const double* bytes = find_by_block(costs.exchange_bytes, plan.seat());
   const LinkCosts& link = costs.exchange_link;
   const bool is_sum = !is_among_peers(plan, settle);
   double step = link.latency;
   if (bytes != nullptr && link.bandwidth > 0)
-    step += *bytes / (is_sum ? members : 1) / link.bandwidth;
-  const double steps = is_sum ? plan.exchange.halves() * (members - 1)
-                              : most_messages(peers_of(plan, settle));
+    step += *bytes / (is_sum ? plan.exchange.parts() : 1) / link.bandwidth;
+  const double steps =
+      is_sum ? plan.exchange.halves() * (plan.exchange.members - 1)
+             : most_messages(peers_of(plan, settle));
   // Of all replicas alike.
   return steps * step *
          factor(costs,

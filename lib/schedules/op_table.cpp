@@ -110,10 +110,12 @@ std::int64_t updates_until(const BlockPlan& plan, const Grant& grant,
 }
 
 /// Whether the window that an action fills, or that an update has applied, is
-/// one with an exchange.
+/// one with an exchange; after a first one, whether there is a second.
 bool is_exchanged(const BlockPlan& plan, const Grant& grant,
                   const Action& before) {
   const ReplicaExchange& exchange = plan.exchange;
+  if (before.op == Op::settle)
+    return exchange.rounds == 2 && before.round != kSecondRound;
   const bool is_after = before.op == Op::update;
   if (is_after && exchange.shards) return true;
   if (exchange.what == Exchanged::nothing ||
@@ -134,7 +136,8 @@ std::vector<Left> left_by_exchange(const BlockPlan& /*plan*/,
 bool is_updated(const BlockPlan& plan, const Grant& grant,
                 const Action& before) {
   if (before.op == Op::settle)
-    return plan.exchange.what != Exchanged::weights && before.round != kGather;
+    return plan.exchange.what != Exchanged::weights &&
+           before.round != kGather && !is_exchanged(plan, grant, before);
   return fills_window(plan, grant, before) &&
          !is_exchanged(plan, grant, before);
 }
@@ -263,7 +266,8 @@ std::span<const OpRow> op_rows() {
             .name = "exchange",
             .doing = "exchange with its replicas",
             .leaves = left_by_exchange,
-            .follows = {Op::backward, Op::backward_weights, Op::update},
+            .follows = {Op::backward, Op::backward_weights, Op::update,
+                        Op::settle},
             .is_due = is_exchanged,
             .costs_as = Op::exchange,
             .cost_text = "time in which a block hands over what its replicas "

@@ -36,6 +36,9 @@ BlockProgram with_agreement(const BlockPlan& plan, const Grant& grant,
 inline constexpr std::int64_t kAgreement = 1;
 /// The round of the exchange that follows an update of parts of the weights.
 inline constexpr std::int64_t kGather = 2;
+/// That of the second exchange of gradients before an update, where there is
+/// one (ReplicaExchange::rounds).
+inline constexpr std::int64_t kSecondRound = 3;
 /// Adds the batches of an evaluation, after the turns, to replica 1.
 BlockProgram with_evaluation(const BlockPlan& plan, const Grant& grant,
                              BlockProgram program);

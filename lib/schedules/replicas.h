@@ -19,6 +19,13 @@ enum class Exchanged : std::uint8_t {
   old_weights  ///< before an update, which then takes account of the sum
 };
 
+/// How what they sum travels.
+enum class ExchangeWay : std::uint8_t {
+  sum,        ///< all is added up and given to all, as on a ring
+  to_owners,  ///< each sends every other one another part: half of that
+  to_all      ///< each sends all it has to every other one
+};
+
 /// When a block's replicas meet: each publishes, then takes what all have
 /// published.
 struct ReplicaExchange {
@@ -42,9 +49,16 @@ struct ReplicaExchange {
     return what == Exchanged::weights || what == Exchanged::old_weights ||
            !graph.is_all();
   }
+  ExchangeWay way = ExchangeWay::sum;
+  /// Of gradients: exchanges one after the other that an update waits for, the
+  /// second as kSecondRound. Not with shards.
+  int rounds = 1;
   /// Of a sum over a ring: to sum, and to gather. Shards have the first of
   /// gradients and the second of weights.
-  int halves() const { return shards ? 1 : 2; }
+  int halves() const { return shards || way != ExchangeWay::sum ? 1 : 2; }
+  /// Into how many parts the bytes are cut, of which one goes from replica to
+  /// replica in each step of such a half.
+  int parts() const { return way == ExchangeWay::to_all ? 1 : members; }
 
   bool operator==(const ReplicaExchange&) const = default;
 };

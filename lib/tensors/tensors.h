@@ -42,14 +42,25 @@ inline std::int64_t bytes_of(const Attachments& attachments) {
 /// sequence, [T, C].
 using SampleShape = std::vector<std::int64_t>;
 
+/// What the labels of a batch are.
+enum class Targets : std::uint8_t {
+  classes,  ///< int64 [N], of a text [N, T]
+  /// In training float32 [N, classes], the share of each class, which sum to 1
+  /// (mixup); in evaluations as `classes`.
+  shares,
+  values,  ///< float32 [N, classes]: numbers to be predicted (regression)
+};
+
 /// What a data set yields and a model takes.
 struct SampleSpec {
   /// [C] or [C, H, W] of float32; of a text [T] of int64 tokens.
   SampleShape shape = {};
-  /// Labels are below it; of a text, tokens too.
+  /// Labels are below it; of a text, tokens too. Where targets are numbers, how
+  /// many a sample has. The outputs of a model.
   std::int64_t classes = 0;
   /// Whether a sample is a text: its label is a token for each place, [T].
   bool is_text = false;
+  Targets targets = Targets::classes;
 };
 
 }  // namespace sluice

@@ -45,9 +45,16 @@ constexpr std::string_view kPrefix = "replicas.";
 }  // namespace
 
 Replicated::Replicated(const Block& block, Trained& trained,
-                       const ReplicaKind& kind, std::unique_ptr<Group> group)
+                       const ReplicaKind& kind, std::unique_ptr<Group> group,
+                       std::uint64_t seed)
     : block_(block), trained_(trained), kind_(kind), group_(std::move(group)) {
-  if (!group_ || !kind_.make) return;
+  if (!group_) return;
+  if (kind_.compressor.make)
+    compressed_ = kind_.compressor.make(trained_.tensors(),
+                                        {.seed = seed,
+                                         .member = group_->member(),
+                                         .members = group_->members()});
+  if (!kind_.make) return;
   policy_ = kind_.make(trained_.tensors());
   policy_->join(group_->member(), group_->members());
 }
@@ -58,8 +65,12 @@ void Replicated::begin() {
   policy_->begin(values_of(trained_.tensors()));
 }
 
-void Replicated::publish(const Tensors& gradients) {
-  if (sums_parts())
+void Replicated::publish(const Tensors& gradients,
+                         const ExchangedUpdate& update) {
+  if (compressed_)
+    compressed_->start(laid_out_like(trained_.tensors(), gradients), update,
+                       *group_);
+  else if (sums_parts())
     group_->start_parts(laid_out_like(trained_.tensors(), gradients));
   else
     group_->start_sum(policy_ ? copies_of(values_of(trained_.tensors()))
@@ -71,7 +82,16 @@ bool Replicated::sums_parts() const {
   return gathers() && trained_.update().takes_parts();
 }
 
+void Replicated::settle_first() {
+  compressed_->finish_first(*group_);
+}
+
+void Replicated::publish_second() {
+  compressed_->start_second(*group_);
+}
+
 Tensors Replicated::settle() {
+  if (compressed_) return compressed_->finish(*group_);
   return sums_parts() ? group_->finish_parts() : group_->finish_sum();
 }
 
@@ -167,16 +187,24 @@ void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   evaluated.set_buffers(buffers);
 }
 
+std::optional<std::int64_t> Replicated::compressed_bytes() const {
+  if (!compressed_) return std::nullopt;
+  return compressed_->sent_bytes();
+}
+
 NamedTensors Replicated::state() const {
   NamedTensors all;
-  if (!policy_) return all;
-  for (auto& [name, tensor] : policy_->state())
-    all.emplace_back(std::string(kPrefix) + name, tensor);
+  const auto add = [&](const NamedTensors& tensors) {
+    for (const auto& [name, tensor] : tensors)
+      all.emplace_back(std::string(kPrefix) + name, tensor);
+  };
+  if (policy_) add(policy_->state());
+  if (compressed_) add(compressed_->state());
   return all;
 }
 
 void Replicated::restore(const NamedTensors& state, std::string_view source) {
-  if (!policy_) return;
+  if (!policy_ && !compressed_) return;
   try {
     copy_by_name(state, this->state(), source);
   } catch (const UserError& error) {

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "lib/blocks/block.h"
+#include "lib/replicas/compressor.h"
 #include "lib/replicas/group.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/schedules/action.h"
@@ -21,9 +23,9 @@ namespace sluice {
 class Replicated {
  public:
   /// Without a group the block has one replica. Block and trained tensors
-  /// outlive it.
+  /// outlive it. seed: the run's.
   Replicated(const Block& block, Trained& trained, const ReplicaKind& kind,
-             std::unique_ptr<Group> group);
+             std::unique_ptr<Group> group, std::uint64_t seed);
 
   std::int64_t members() const { return group_ ? group_->members() : 1; }
   Exchanged what() const { return kind_.exchange.what; }
@@ -31,8 +33,12 @@ class Replicated {
   /// policy begins with the weights that there are, unless it was restored.
   void begin();
 
-  /// Publishes gradients or, by the policy, weights.
-  void publish(const Tensors& gradients);
+  /// Publishes gradients, which are those of that update, or, by the policy,
+  /// weights.
+  void publish(const Tensors& gradients, const ExchangedUpdate& update);
+  /// Between the two rounds of an exchange that has two.
+  void settle_first();
+  void publish_second();
   /// The sums of what all have published; of sharded gradients parts_of() them,
   /// where the update can do with these.
   Tensors settle();
@@ -64,6 +70,9 @@ class Replicated {
   void publish_agreement();
   void settle_agreement(EvaluatedWeights& evaluated);
 
+  /// What compressed gradients it has sent; nothing: none are compressed.
+  std::optional<std::int64_t> compressed_bytes() const;
+
   NamedTensors state() const;
   void restore(const NamedTensors& state, std::string_view source);
 
@@ -77,6 +86,7 @@ class Replicated {
   const ReplicaKind kind_;
   const std::unique_ptr<Group> group_;
   std::unique_ptr<ReplicaPolicy> policy_;
+  std::unique_ptr<GradientExchange> compressed_;  // gradients; nullptr: aren't
   bool has_begun_ = false;
   Tensors own_;  // published to peers, and not settled
   Peers peers_;

@@ -32,7 +32,8 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
                 .mean = settings_.options.accumulate_mean,
                 .share = share()},
                parts.lowers, parts.uppers),
-      replicas_(block_, trained_, settings_.replicas, std::move(parts.group)),
+      replicas_(block_, trained_, settings_.replicas, std::move(parts.group),
+                settings_.options.seed),
       evaluated_(block_, trained_),
       clock_(device()),
       timeline_(seat, parts.sink, settings_.options.traced),
@@ -358,7 +359,7 @@ void Seat::apply(const Action& action, const Asked& asked,
   log_.applied(action, in_batches, replicas_.late_by(in_updates),
                {.loss = signal.loss,
                 .correct = correct,
-                .labels = flight.labels.numel(),
+                .labels = predictions_in(flight.labels),
                 .share = share_of(action),
                 .figures = signal.figures});
   watched_.applied(action, parameters);
@@ -542,8 +543,16 @@ void Seat::exchange(const Action& action) {
     replicas_.publish_parts();
   else if (is_among_peers(plan(), action))
     replicas_.publish_to(peers_of(plan(), action), window_.gradients);
+  else if (action.round == kSecondRound)
+    replicas_.publish_second();
   else
-    replicas_.publish(window_.gradients);
+    replicas_.publish(window_.gradients,
+                      {.number = version_, .epoch = epoch_of(action.turn)});
+}
+
+double Seat::epoch_of(std::int64_t turn) const {
+  return static_cast<double>(turn + plan().micro_batches.deals.turns_ahead()) /
+         static_cast<double>(settings_.turns_per_epoch);
 }
 
 void Seat::settle(const Action& action) {
@@ -555,6 +564,9 @@ void Seat::settle(const Action& action) {
     return;
   }
   if (is_among_peers(plan(), action)) return settle_peers();
+  const bool is_first =
+      plan().exchange.rounds > 1 && action.round != kSecondRound;
+  if (is_first) return replicas_.settle_first();
   Tensors sum = replicas_.settle();
   if (replicas_.what() == Exchanged::gradients)
     window_.gradients = std::move(sum);

@@ -183,6 +183,7 @@ class Seat {
   Share share() const;
   double rate_of(const UpdateChain& update, std::int64_t turn) const;
   double share_of(const Action& action) const;
+  double epoch_of(std::int64_t turn) const;
 
   Payload read(Source& source, std::int64_t batch) const;
   Payload input(const Action& action);

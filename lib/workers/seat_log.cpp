@@ -23,6 +23,12 @@ BatchFigures together(const BatchFigures& before, BatchFigures now) {
   return now;
 }
 
+/// Nothing where labels are no classes.
+records::Figure accuracy_of(const Evaluation& evaluation) {
+  if (!evaluation.has_accuracy()) return std::nullopt;
+  return evaluation.accuracy();
+}
+
 }  // namespace
 
 std::optional<int> replica_of(const BlockPlan& plan) {
@@ -105,13 +111,18 @@ void SeatLog::evaluated(const Action& action, const Evaluation& test,
                                  .accuracy = test.accuracy()};
   if (validation != nullptr) {
     evaluation.validation_loss = validation->loss();
-    evaluation.validation_accuracy = validation->accuracy();
+    evaluation.validation_accuracy = accuracy_of(*validation);
   }
   if (training != nullptr) {
     evaluation.training_loss = training->loss();
-    evaluation.training_accuracy = training->accuracy();
+    evaluation.training_accuracy = accuracy_of(*training);
   }
-  write(evaluation);
+  Record record(evaluation);
+  if (!test.has_accuracy())
+    std::erase_if(record.values, [](const auto& figure) {
+      return figure.first == "accuracy";
+    });
+  write(record);
 }
 
 void SeatLog::status(const Action& action, double waiting, const Link& below,

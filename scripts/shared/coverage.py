@@ -9,7 +9,8 @@ import re
 import subprocess
 import tomllib
 
-KINDS = ["methods", "heads", "corrections", "replicas", "optimizers", "codecs"]
+KINDS = ["methods", "heads", "corrections", "replicas", "optimizers", "codecs",
+         "compressors"]
 ALSO_NAMED = ["models", "datasets", "losses"]  # by keys
 STATES = ["built", "not yet", "left out"]
 TEXTS = {"name", "paper", "state", "keys", "config", "study", "note", "why"}

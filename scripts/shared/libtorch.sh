@@ -72,6 +72,19 @@ install_mpi() {
   make_venv "$TORCH_VENV" && pip_install "$TORCH_VENV" "mpich==$MPI_PINNED"
 }
 
+# What the tests of the Python package need beside torch.
+python_test_packages_are_there() {
+  local said="$TORCH_VENV/python-test-packages"
+  [[ -e $said && $(<"$said") == "${PYTHON_TEST_PACKAGES[*]}" ]]
+}
+
+install_python_test_packages() {
+  make_venv "$TORCH_VENV" &&
+    pip_install "$TORCH_VENV" "${PYTHON_TEST_PACKAGES[@]}" &&
+    printf '%s\n' "${PYTHON_TEST_PACKAGES[*]}" \
+      >"$TORCH_VENV/python-test-packages"
+}
+
 # install_cuda_libraries VENV SITE [PIP ARGUMENTS]: what the CUDA wheel in the
 # folder SITE loads at run time, in the versions that the wheel names. The
 # wheel's other requirements are for Python only.

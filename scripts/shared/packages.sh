@@ -5,12 +5,18 @@ readonly BUILD_PACKAGES=(
   g++ cmake ninja-build ccache mold git python3 python3-venv
   libboost1.81-dev libfmt-dev libgtest-dev libgmock-dev libtomlplusplus-dev
   nlohmann-json3-dev libcli11-dev zlib1g-dev libcurl4-openssl-dev libssl-dev
-  libarchive-dev libisal-dev)
+  libarchive-dev libisal-dev libpng-dev libturbojpeg0-dev)
 readonly PICTURE_PACKAGES=(gnuplot-nox)
 readonly CHECK_PACKAGES=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
-# Tests start these where they are.
-readonly TEST_PACKAGES=(openmpi-bin slurm-wlm iproute2)
+# Tests start and read these where they are.
+readonly TEST_PACKAGES=(openmpi-bin slurm-wlm iproute2 tango-icon-theme)
+# Of Python, for the tests of python/; libtorch.sh puts them into .venv. Pillow
+# as in .ci/run, which decodes images with it.
+readonly PYTHON_TEST_PACKAGES=(
+  pytest==9.2.0 numpy==2.4.6 pandas==3.1.1 safetensors==0.8.0
+  matplotlib==3.11.2 typing-extensions==4.16.0
+  pillow==11.3.0)
 
 # missing_packages PACKAGE...: prints those that are not installed.
 missing_packages() {

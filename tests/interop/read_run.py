@@ -2,19 +2,21 @@
 
 usage: read_run.py RUN_FOLDER WEIGHTS_OUT
 
-Fails unless TensorBoard finds every figure of metrics.jsonl, and safetensors
+Fails unless TensorBoard finds every figure of metrics.jsonl and the config, and safetensors
 the weights, which it also writes to WEIGHTS_OUT with 1 added to each: a file
 that another framework could have made.
 """
 import json
 import pathlib
 import sys
+import tomllib
 
 import numpy
 from safetensors.numpy import load_file, save_file
 from tensorboard.backend.event_processing.event_accumulator import (
     EventAccumulator,
 )
+from tensorboard.plugins.hparams import metadata
 
 
 def check_events(run):
@@ -36,6 +38,19 @@ def check_events(run):
     print(f"TensorBoard reads {len(wanted)} curves")
 
 
+def check_hyperparameters(run):
+    events = EventAccumulator(str(run))
+    events.Reload()
+    said = metadata.parse_session_start_info_plugin_data(
+        events.SummaryMetadata(metadata.SESSION_START_INFO_TAG)
+        .plugin_data.content)
+    config = tomllib.loads((run / "config.toml").read_text())
+    assert said.hparams["batch_size"].number_value == config["batch_size"]
+    assert said.hparams["model.name"].string_value == config["model"]["name"]
+    assert said.hparams["drain"].bool_value == config["drain"]
+    print(f"TensorBoard reads {len(said.hparams)} hyperparameters")
+
+
 def check_weights(run, out):
     checkpoint = sorted((run / "checkpoints").glob("turn-*"))[-1]
     weights = {}
@@ -49,4 +64,5 @@ def check_weights(run, out):
 
 if __name__ == "__main__":
     check_events(pathlib.Path(sys.argv[1]))
+    check_hyperparameters(pathlib.Path(sys.argv[1]))
     check_weights(pathlib.Path(sys.argv[1]), sys.argv[2])

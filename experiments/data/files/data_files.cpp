@@ -108,6 +108,18 @@ std::string find_data_file(const std::string& root, const std::string& folder,
                   kHowToNameTheRoot);
 }
 
+std::string find_data_folder(const std::string& root,
+                             const std::string& folder) {
+  const std::filesystem::path wanted = folder;
+  if (root.empty() && wanted.is_relative())
+    throw UserError("the data set needs the folder {}; {}", folder,
+                    kHowToNameTheRoot);
+  const std::string path = (std::filesystem::path(root) / wanted).string();
+  if (std::filesystem::is_directory(path)) return path;
+  if (wanted.is_absolute()) throw UserError("no folder {}", path);
+  throw UserError("no folder {}; {}", path, kHowToNameTheRoot);
+}
+
 void scan_data_file(
     const std::string& path,
     const std::function<void(std::span<const std::uint8_t>)>& take) {

@@ -16,6 +16,11 @@ namespace sluice {
 std::string find_data_file(const std::string& root, const std::string& folder,
                            const std::string& name);
 
+/// The path of the folder `root`/`folder`, or of `folder` where it is absolute.
+/// Throws UserError likewise.
+std::string find_data_folder(const std::string& root,
+                             const std::string& folder);
+
 /// All bytes of a file, decompressed when it is gzipped. Throws UserError when
 /// it can't be read, when a gzipped one is truncated, damaged or inflates to
 /// more than any data of ours does, and after `most` bytes.

@@ -9,6 +9,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/blocks/evaluation.h"
 #include "lib/boundaries/policies/attached.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "lib/boundaries/policies/unlock.h"
@@ -58,7 +59,7 @@ class SyntheticGradient final : public Lower {
   /// place), averaged over the batch.
   Lesson learn(const BatchContext& context) override {
     check_one(context);
-    const auto count = static_cast<double>(context.labels.numel());
+    const auto count = static_cast<double>(predictions_in(context.labels));
     const at::Tensor error = prediction_with_graph(context) -
                              context.from_above.at(0) * scale(context);
     const at::Tensor loss = error.square().sum() / count;
@@ -85,7 +86,7 @@ class SyntheticGradient final : public Lower {
   /// don't shrink with a target of 1/N.
   double scale(const BatchContext& context) const {
     if (options_.raw_target) return 1;
-    return static_cast<double>(context.labels.numel()) / context.share;
+    return static_cast<double>(predictions_in(context.labels)) / context.share;
   }
 
   at::Tensor predict(const BatchContext& context) {

@@ -83,6 +83,8 @@ MakeBoundary configure_target_projection(Fields& options, const PlugIns&) {
       "scale", scale,
       {.text = "factor by which the random matrix is multiplied", .min = 0});
   return [scale](const BoundarySite& site) {
+    check_labels_are_classes(
+        site, fmt::format("target_projection above block {}", site.block));
     return std::make_unique<TargetProjection>(site, scale);
   };
 }

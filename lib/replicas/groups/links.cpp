@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/replicas/flat.h"
 #include "lib/tensors/pack.h"
@@ -18,8 +19,11 @@ namespace {
 /// The messages of a sum that a replica sends to each other one: its elements
 /// of the other's part, and the sums of its own part. Of two replicas each adds
 /// up all: as many bytes go, and nobody waits twice.
-/// In a gather the second step is the only one.
-enum class Step : std::int64_t { elements, sums };
+/// In a gather the second step is the only one; a swap has one of its own.
+enum class Step : std::int64_t { elements, sums, swapped };
+
+/// Of a swap, whose messages say themselves what they are of.
+constexpr std::int64_t kNoLayout = 0;
 
 /// Of the same list: what there is of its parts to send.
 Tensors pieces_of(const Tensors& tensors, const Share& share) {
@@ -119,6 +123,33 @@ class LinksGroup final : public Group {
     return theirs;
   }
 
+  void start_swap(Tensors to_each) override {
+    SLUICE_CHECK(!mine_, "{}: a swap begins before the last sum has ended",
+                 name_);
+    SLUICE_CHECK(to_each.size() == links_.size(), "{} messages for {} replicas",
+                 to_each.size(), links_.size());
+    for (int other = 1; other <= members(); ++other)
+      if (other != member_)
+        send(other, Step::swapped, {by_block(to_each, other)}, kNoLayout);
+    own_ = by_block(to_each, member_);
+  }
+
+  Tensors finish_swap() override {
+    Tensors from_each;
+    for (int each = 1; each <= members(); ++each) {
+      const Tensors sent = each == member_
+                               ? Tensors{own_}
+                               : receive(each, Step::swapped, kNoLayout);
+      if (sent.size() != 1)
+        throw LinkError("{}: replica {} has sent {} tensors for one", name_,
+                        each, sent.size());
+      from_each.push_back(sent.front());
+    }
+    own_.reset();
+    ++sums_;
+    return from_each;
+  }
+
   /// What has come is enough only for the first step.
   bool is_ready() const override {
     for (std::size_t i = 0; i < links_.size(); ++i) {
@@ -199,15 +230,23 @@ class LinksGroup final : public Group {
   }
 
   void send(int other, Step step, const Tensors& pieces) {
+    send(other, step, pieces, mine_->layout());
+  }
+
+  void send(int other, Step step, const Tensors& pieces, std::int64_t layout) {
     Message message{.kind = MessageKind::exchange,
                     .batch = sums_,
-                    .turn = mine_->layout(),
+                    .turn = layout,
                     .round = static_cast<std::int64_t>(step)};
     pack(pieces, "x", message);
     link_to(other).sender->send(std::move(message));
   }
 
   Tensors receive(int other, Step step) {
+    return receive(other, step, mine_->layout());
+  }
+
+  Tensors receive(int other, Step step, std::int64_t layout) {
     const std::optional<Message> message = link_to(other).receiver->receive();
     if (!message)
       throw PeerGone("{}: replica {} has ended, and replica {} waits for it",
@@ -218,7 +257,7 @@ class LinksGroup final : public Group {
     SLUICE_CHECK(is_it,
                  "{}: replica {} expected part {} of sum {} of replica {}",
                  name_, member_, static_cast<int>(step), sums_, other);
-    SLUICE_CHECK(message->turn == mine_->layout(),
+    SLUICE_CHECK(message->turn == layout,
                  "{}: replicas {} and {} lay out what they sum differently",
                  name_, member_, other);
     return unpack(*message, "x");
@@ -234,7 +273,8 @@ class LinksGroup final : public Group {
   const int member_;
   const std::string name_;
   std::optional<Flat> mine_;  // that is being summed
-  std::int64_t sums_ = 0;     // that are over
+  at::Tensor own_;            // of a swap, to itself
+  std::int64_t sums_ = 0;     // that are over, and swaps
   /// Of what is shared, from the start to the finish; else all are.
   std::optional<std::vector<int>> awaited_;
 };

@@ -108,6 +108,15 @@ class MemoryGroup final : public Group {
     return theirs;
   }
 
+  void start_swap(Tensors to_each) override { start_sum(std::move(to_each)); }
+
+  Tensors finish_swap() override {
+    Tensors from_each;
+    for (const Tensors& published : take())
+      from_each.push_back(published.at(index()));
+    return from_each;
+  }
+
   bool is_ready() const override {
     const std::lock_guard lock(table_->mutex);
     return has_awaited(table_->at(taken_, table_->gone.size()));

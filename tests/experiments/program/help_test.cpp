@@ -67,9 +67,9 @@ TEST(Help, HasEveryKeyWithTypeMeaningAndDefault) {
     const std::string page = unbroken(text_about_key(doc.path, known));
     EXPECT_THAT(page, AllOf(HasSubstr(doc.path), HasSubstr(doc.type),
                             HasSubstr(unbroken(doc.text))));
-    if (!doc.default_value.empty())
-      EXPECT_THAT(page, HasSubstr("default " + unbroken(doc.default_value)))
-          << doc.path;
+    if (doc.default_value.empty()) continue;
+    EXPECT_THAT(page, HasSubstr("default " + unbroken(doc.default_value)))
+        << doc.path;
   }
 }
 

@@ -162,8 +162,8 @@ class PlainAmp {
     for (Layer& layer : layers_.at(block)) {
       layer.weight = layer.weight - layer.of_weight * kRate;
       layer.bias = layer.bias - layer.of_bias * kRate;
-      layer.of_weight = {};
-      layer.of_bias = {};
+      layer.of_weight = at::Tensor();
+      layer.of_bias = at::Tensor();
     }
   }
 

@@ -152,6 +152,81 @@ TEST_F(TensorBoard, HoldsAScalarForEachFigureOfABlock) {
                                                    {"block2/lr", 0.5F}}));
 }
 
+/// The values of an event's summary, field by field.
+std::vector<std::multimap<std::uint64_t, std::string>> values_of(
+    const std::string& event) {
+  std::vector<std::multimap<std::uint64_t, std::string>> values;
+  const auto fields = fields_of(event);
+  for (const auto& [number, value] : fields_of(fields.find(5)->second)) {
+    EXPECT_EQ(number, 1U);
+    values.push_back(fields_of(value));
+  }
+  return values;
+}
+
+/// Field `number` of a message, which is there once.
+std::string in(const std::string& message, std::uint64_t number) {
+  const auto fields = fields_of(message);
+  EXPECT_EQ(fields.count(number), 1U) << number;
+  const auto found = fields.find(number);
+  return found == fields.end() ? "" : found->second;
+}
+
+TEST_F(TensorBoard, HoldsTheConfigForThePageOfHyperparameters) {
+  ConfigNode config;
+  config.set_path("name", {.value = std::string("mine")});
+  config.set_path("optimizer.lr", {.value = 0.5});
+  config.set_path("optimizer.steps", {.value = std::int64_t{3}});
+  config.set_path("drain", {.value = false});
+  const ConfigNode eight = {.value = std::int64_t{8}};
+  config.set_path("hidden", {.value = ConfigNode::Array{eight}});
+  TensorBoardFile(folder_, 1000).tell_config(config);
+  const auto events = records_of(event_file());
+  ASSERT_EQ(events.size(), 2U);
+  const auto values = values_of(events[1]);
+  ASSERT_EQ(values.size(), 1U);
+  EXPECT_EQ(values[0].find(1)->second, "_hparams_/session_start_info");
+  const std::string plugin = in(values[0].find(9)->second, 1);
+  EXPECT_EQ(in(plugin, 1), "hparams");
+  const std::string info = in(in(plugin, 2), 3);
+  EXPECT_EQ(value_of<double>(in(info, 5)), 1000.0);
+  std::map<std::string, std::multimap<std::uint64_t, std::string>> said;
+  for (const auto& [number, entry] : fields_of(info))
+    if (number == 1) said[in(entry, 1)] = fields_of(in(entry, 2));
+  ASSERT_EQ(said.size(), 5U);
+  EXPECT_EQ(said["name"].find(3)->second, "mine");
+  EXPECT_EQ(value_of<double>(said["optimizer.lr"].find(2)->second), 0.5);
+  EXPECT_EQ(value_of<double>(said["optimizer.steps"].find(2)->second), 3.0);
+  EXPECT_EQ(said["drain"].find(4)->second, "0");
+  EXPECT_EQ(said["hidden"].find(3)->second, "[8]");
+}
+
+Record of_block_1(std::int64_t turn, double time) {
+  Record record = training(turn, 0.25);
+  record.set("block", std::int64_t{1});
+  record.set("time", time);
+  return record;
+}
+
+TEST_F(TensorBoard, TellsTheSpeedOfTheTurnsBetweenTwoRecords) {
+  {
+    TensorBoardFile board(folder_, 1000);
+    board.measure_speed(64);
+    board.write(of_block_1(0, 1.0));
+    board.write(of_block_1(1, 1.5));  // too early for a figure
+    board.write(training(20, 0.25));  // another block's
+    board.write(of_block_1(10, 3.0));
+    board.write(of_block_1(20, 7.0));
+  }
+  std::vector<float> speeds;
+  const auto events = records_of(event_file());
+  for (std::size_t i = 1; i < events.size(); ++i)
+    for (const auto& value : values_of(events[i]))
+      if (value.find(1)->second == "speed/samples_per_second")
+        speeds.push_back(value_of<float>(value.find(2)->second));
+  EXPECT_EQ(speeds, (std::vector<float>{10 * 64 / 2.0F, 10 * 64 / 4.0F}));
+}
+
 TEST_F(TensorBoard, ReplacesTheFileOfTheRunThatIsContinued) {
   TensorBoardFile(folder_, 1000).write(training(1, 0.25));
   TensorBoardFile(folder_, 2000);

@@ -43,6 +43,22 @@ TEST(Evaluation, OfTextsCountsEveryPlace) {
   EXPECT_NEAR(evaluation.accuracy(), 2.0 / 6, 1e-12);
 }
 
+TEST(Evaluation, OfNumbersCountsRowsAndHasNoAccuracy) {
+  Fields none(nullptr, "loss");
+  const Loss squared =
+      find_row(losses(), "mean_squared_error", "loss").make(none).training;
+  Evaluation evaluation;
+  // Squares of 1, 3; then 2, 2 and 0, 0.
+  evaluation.add(squared, at::tensor({1.0F, 3.0F}).view({1, 2}),
+                 at::zeros({1, 2}));
+  evaluation.add(squared, at::tensor({2.0F, 2.0F, 5.0F, 5.0F}).view({2, 2}),
+                 at::tensor({0.0F, 0.0F, 5.0F, 5.0F}).view({2, 2}));
+  EXPECT_EQ(evaluation.labels(), 3);
+  EXPECT_NEAR(evaluation.loss(), (10 + 8 + 0) / 6.0, 1e-6);
+  EXPECT_FALSE(evaluation.has_accuracy());
+  EXPECT_TRUE(std::isnan(evaluation.accuracy()));
+}
+
 TEST(EarlyStop, CountsEvaluationsSinceTheBest) {
   EarlyStop stop({.measure = {"loss"}, .patience = 2, .min_delta = 0.1});
   for (const double loss : {1.0, 0.95, 0.8, 0.75})

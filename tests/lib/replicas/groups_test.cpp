@@ -240,6 +240,41 @@ TEST_P(Kinds, SumInTheOrderOfTheReplicas) {
   }
 }
 
+/// What one sends to another: bytes that say who it is from and to, as many as
+/// are nobody else's.
+at::Tensor letter(int from, int to, int round) {
+  return at::full({from * 5 + to + round}, from * 16 + to, at::kByte);
+}
+
+TEST(Groups, SwapMessagesOfAnySizeBetweenSums) {
+  for (const MakeGroups make : {in_memory, over_links})
+    for (const int members : {2, 3}) {
+      Groups groups = make(members);
+      for (int round = 0; round < 3; ++round) {
+        by_each(groups, [&](Group& group) {
+          Tensors to_each;
+          for (int to = 1; to <= members; ++to)
+            to_each.push_back(letter(group.member(), to, round));
+          group.start_swap(to_each);
+          const Tensors from_each = group.finish_swap();
+          ASSERT_EQ(from_each.size(), static_cast<std::size_t>(members));
+          for (int from = 1; from <= members; ++from)
+            EXPECT_TRUE(from_each[static_cast<std::size_t>(from) - 1].equal(
+                letter(from, group.member(), round)));
+          group.start_sum({at::ones({3})});
+          EXPECT_EQ(group.finish_sum()[0][0].item<float>(), members);
+        });
+      }
+    }
+}
+
+TEST(Groups, ThatOnlySumRefuseToSwap) {
+  Groups groups = plain(2);
+  EXPECT_THROW(groups[0]->start_swap({at::zeros({1}, at::kByte)}),
+               InternalError);
+  EXPECT_THROW(groups[0]->finish_swap(), InternalError);
+}
+
 TEST_P(Kinds, GiveTensorsOfTheirOwn) {
   Groups groups = GetParam()(2);
   const std::vector<Tensors> first = sums_of(groups, 0);

@@ -74,6 +74,48 @@ TEST(Replicas, OfShardsGatherWhatEachHasUpdated) {
               "F0 B0 X0 S0 U0 X0.2 S0.2 F1 B1 X1 S1 U1 X1.2 S1.2");
 }
 
+TEST(Replicas, MayExchangeTwiceBeforeAnUpdate) {
+  ReplicaExchange twice = kGradients;
+  twice.rounds = 2;
+  const RunPlan plan = with_replicas(plain(2), 3, twice);
+  for (int seat = 1; seat <= 6; ++seat)
+    EXPECT_EQ(text_of(plan, seat, {.end_turn = 2}),
+              "F0 B0 X0 S0 X0.3 S0.3 U0 F1 B1 X1 S1 X1.3 S1.3 U1");
+}
+
+TEST(Replicas, ExchangeTwiceInTheOrderOfAnyPipeline) {
+  ReplicaExchange twice = kGradients;
+  twice.rounds = 2;
+  ScheduleOptions options;
+  options.micro_batches = {.count = 4, .samples = 8};
+  for (const char* order : {"gpipe", "1f1b", "zb-h1"}) {
+    const RunPlan plan = with_replicas(plan_of(order, 3, options), 2, twice);
+    const Costs costs{.latency = 0.5};
+    EXPECT_GT(end_of(timeline_of(plan, costs, 3)), 0) << order;
+    const std::string text = text_of(plan, 2, {.end_turn = 2});
+    EXPECT_NE(text.find(" S3 X3.3 S3.3 U3"), std::string::npos) << text;
+  }
+  const RunPlan shared =
+      with_replicas(plan_of("interleaved", 3, {.executors = 1}), 2, twice);
+  EXPECT_GT(end_of(timeline_of(shared, Costs{.latency = 0.5}, 3)), 0);
+}
+
+// Each of N sends N - 1 others all of its bytes, or their own part of them.
+TEST(Replicas, ExchangeInTheTimeOfTheWayThatTheirBytesGo) {
+  Costs costs;
+  costs.exchange_bytes = {800};
+  costs.exchange_link = {.latency = 0.25, .bandwidth = 100};
+  const auto seconds = [&](ExchangeWay way, int rounds) {
+    ReplicaExchange exchange = kGradients;
+    exchange.way = way;
+    exchange.rounds = rounds;
+    return end_of(timeline_of(with_replicas(plain(1), 4, exchange), costs, 1));
+  };
+  EXPECT_DOUBLE_EQ(seconds(ExchangeWay::to_all, 1), 3 * (0.25 + 8));
+  EXPECT_DOUBLE_EQ(seconds(ExchangeWay::to_owners, 2), 2 * 3 * (0.25 + 2));
+  EXPECT_DOUBLE_EQ(seconds(ExchangeWay::sum, 2), 2 * 2 * 3 * (0.25 + 2));
+}
+
 TEST(Replicas, OfShardsSendAsManyBytesAsOthers) {
   Costs costs;
   costs.blocks.resize(2, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}});

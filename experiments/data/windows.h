@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+#include "experiments/data/samples.h"
+
+namespace sluice {
+
+/// Where the samples of a text lie: windows of so many tokens, one after the
+/// other, each with the token after it.
+struct Windows {
+  std::int64_t begin = 0;  ///< the split's first token
+  std::int64_t count = 0;
+  std::int64_t context = 0;
+  /// Whether the first window of an epoch starts at an offset below `context`
+  /// that is keyed by (seed, epoch).
+  bool move = false;
+
+  /// The first token of window `index`, which is in [0, count).
+  std::int64_t position(std::int64_t index, EpochKey key) const;
+};
+
+/// In a part of `tokens`, all of which lie in it with any offset; count 0 when
+/// it is too short.
+Windows training_windows(std::int64_t tokens, std::int64_t context);
+Windows evaluation_windows(std::int64_t begin, std::int64_t tokens,
+                           std::int64_t context);
+
+}  // namespace sluice

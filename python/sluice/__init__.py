@@ -1,0 +1,66 @@
+"""Sluice from Python: starts, follows and reads runs of the program `sluice`.
+
+    import sluice
+    run = sluice.run("experiments/configs/quickstart/local_loss.toml", epochs=1)
+    run.evaluations                # a pandas frame
+    run.curves("accuracy").plot()
+    model = run.model()            # a torch.nn.Module with its weights
+
+docs/python.md has more.
+"""
+import os
+import pathlib
+
+from sluice import config as _configs
+from sluice.config import Space
+from sluice.errors import Diverged, MissingPackage, SluiceError
+from sluice.program import call as _call
+from sluice.program import find_program
+from sluice.runs import Run, run
+from sluice.sweeps import Sweep, sweep
+
+__all__ = ["Diverged", "MissingPackage", "Plan", "Run", "SluiceError", "Space",
+           "Sweep", "find_program", "load", "load_model", "plan", "run",
+           "sweep"]
+
+
+class Plan(str):
+    """A text that notebooks show as it is."""
+
+    def __repr__(self):
+        return str(self)
+
+
+def plan(config, *, turns=None, arguments=(), **overrides):
+    """The schedule of each block as a timeline, as `sluice plan` draws it.
+
+    turns: how many are drawn. arguments: further ones of the command line, such
+    as ["--calibrate"]. config and overrides are those of run().
+    """
+    with _configs.as_file(config) as file:
+        return Plan(_call(
+            "plan", file, *_configs.overrides(overrides),
+            *([] if turns is None else ["--turns", turns]), *arguments))
+
+
+def load(folder):
+    """The Run, or the Sweep, in a folder. Raises SluiceError."""
+    folder = pathlib.Path(folder)
+    if (folder / "sweep.json").exists():
+        return Sweep(folder)
+    if not folder.exists():
+        raise SluiceError(f"{folder}: isn't there; give the folder of a run")
+    if not (folder / "config.toml").exists():
+        raise SluiceError(f"{folder}: holds no run: it has no config.toml")
+    return Run(folder)
+
+
+def load_model(file):
+    """The model in a file that `sluice export` wrote, as an nn.Module in
+    evaluation mode, with its weights. Needs no program. Its logits are those of
+    `sluice eval`, bit for bit with the same LibTorch on the same machine and
+    number of threads."""
+    from sluice.models import model_of
+    from sluice.safetensors import File
+
+    return model_of(File(os.fspath(file)))

@@ -1,0 +1,53 @@
+"""What goes wrong."""
+import importlib
+
+
+class SluiceError(Exception):
+    """The program's one line about what was wrong, or one of this package.
+
+    status: the program's exit status (2: something that the caller can mend);
+    None where no program ran.
+    """
+
+    def __init__(self, text, status=None):
+        super().__init__(text)
+        self.status = status
+
+
+class Diverged(SluiceError):
+    """A loss was NaN or infinite."""
+
+
+class MissingPackage(SluiceError, ImportError):
+    """A package that this call needs isn't installed."""
+
+
+DIVERGED_STATUS = 5
+
+
+def error_of(status, stderr, command):
+    """The error that a program ended with."""
+    text = one_line(stderr) or f"{command} ended with status {status}"
+    kind = Diverged if status == DIVERGED_STATUS else SluiceError
+    return kind(text, status)
+
+
+def one_line(stderr):
+    """The last line that the program said in its own name, or else the last."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("sluice: ")]
+    if own:
+        return own[-1].removeprefix("sluice: ")
+    return lines[-1] if lines else ""
+
+
+def need(name, what):
+    """Imports a package that is optional."""
+    package = name.partition(".")[0]
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        if error.name != package:
+            raise  # it is there, and lacks something itself
+        raise MissingPackage(f"{what} needs the package {package}: "
+                             f"pip install {package}") from None

@@ -1,0 +1,46 @@
+"""Trackers that are told of a run while it goes on, each by a process of its
+own: python -m sluice.track."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import warnings
+
+from sluice.errors import SluiceError, one_line
+
+NAMES = ("wandb", "mlflow")
+
+
+def names_of(logger):
+    """A name or several, checked, as a list."""
+    names = [logger] if isinstance(logger, str) else list(logger or ())
+    for name in names:
+        if name not in NAMES:
+            raise SluiceError(f"logger: there is no {name!r}; there are: "
+                              f"{', '.join(NAMES)}")
+    return names
+
+
+class Loggers:
+    """The processes of a run that has begun."""
+
+    def __init__(self, names, folder):
+        self._folder = pathlib.Path(folder)
+        self._processes = [(name, *self._start(name)) for name in names]
+
+    def _start(self, name):
+        said = tempfile.TemporaryFile()
+        return subprocess.Popen(
+            [sys.executable, "-m", "sluice.track", name, self._folder],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said,
+            start_new_session=True), said
+
+    def finish(self):
+        """Waits until they have been told all of a run that is over. What went
+        wrong there is a warning: the run itself is good."""
+        for name, process, said in self._processes:
+            if process.wait() != 0:
+                said.seek(0)
+                text = one_line(said.read().decode(errors="replace"))
+                warnings.warn(f"{name}: {text}", stacklevel=4)
+        self._processes = []

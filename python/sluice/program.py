@@ -1,0 +1,53 @@
+"""Finds the program `sluice` and runs its commands."""
+import os
+import pathlib
+import shutil
+import subprocess
+
+from sluice.errors import SluiceError, error_of
+
+VARIABLE = "SLUICE_PROGRAM"
+BUILT = pathlib.Path("build/release/sluice")
+
+
+def checkouts():
+    """Folders that may be a checkout: above the current one and this file."""
+    for start in (pathlib.Path.cwd(), pathlib.Path(__file__).resolve().parent):
+        yield from (start, *start.parents)
+
+
+def find_program():
+    """The path of the program.
+
+    The variable SLUICE_PROGRAM, or else PATH, or else the build of the checkout
+    around the current folder or this package. Raises SluiceError.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        if is_program(named):
+            return str(pathlib.Path(named).resolve())
+        raise SluiceError(f"{VARIABLE}: {named} is no program that can be run")
+    on_path = shutil.which("sluice")
+    if on_path:
+        return on_path
+    for folder in checkouts():
+        if is_program(folder / BUILT):
+            return str(folder / BUILT)
+    raise SluiceError(
+        f"the program sluice is not there: it is neither in {VARIABLE}, nor on "
+        f"PATH, nor {BUILT} of a checkout around {pathlib.Path.cwd()}; build it "
+        "with scripts/build, or name it in that variable")
+
+
+def is_program(path):
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def call(*arguments, accept=(0,)):
+    """What a command prints. Raises SluiceError with its one line."""
+    command = [find_program(), *map(str, arguments)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, text=True,
+                          capture_output=True, check=False)
+    if done.returncode not in accept:
+        raise error_of(done.returncode, done.stderr, "sluice " + command[1])
+    return done.stdout

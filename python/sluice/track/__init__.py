@@ -1,0 +1,1 @@
+"""Hands a run on to experiment trackers: python -m sluice.track wandb|mlflow RUN."""

@@ -1,0 +1,60 @@
+"""Which program is found, and how its errors arrive."""
+import os
+
+import pytest
+
+import sluice
+from sluice import errors
+from sluice.program import call
+
+
+def script(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+def test_the_variable_comes_before_the_path(here, monkeypatch):
+    named = script(here / "named", "echo named")
+    script(here / "bin/sluice", "echo found")
+    monkeypatch.setenv("PATH", f"{here / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.delenv("SLUICE_PROGRAM", raising=False)
+    assert call("help") == "found\n"
+    monkeypatch.setenv("SLUICE_PROGRAM", str(named))
+    assert call("help") == "named\n"
+
+
+def test_the_build_of_the_checkout_is_found_from_below(here, monkeypatch):
+    script(here / "build/release/sluice", "echo built")
+    (here / "deep/er").mkdir(parents=True)
+    monkeypatch.chdir(here / "deep/er")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("SLUICE_PROGRAM", raising=False)
+    assert sluice.find_program() == str(here / "build/release/sluice")
+
+
+def test_a_wrong_variable_is_one_clear_error(here, monkeypatch):
+    monkeypatch.setenv("SLUICE_PROGRAM", str(here / "absent"))
+    with pytest.raises(sluice.SluiceError, match="SLUICE_PROGRAM: .*absent"):
+        sluice.find_program()
+
+
+def test_an_error_is_the_line_of_the_program(here, monkeypatch):
+    lines = "echo 'note: x' >&2; echo 'sluice: blocks: 9 is no' >&2; exit 2"
+    monkeypatch.setenv("SLUICE_PROGRAM", str(script(here / "fails", lines)))
+    with pytest.raises(sluice.SluiceError) as raised:
+        call("plan", "x.toml")
+    assert str(raised.value) == "blocks: 9 is no"
+    assert raised.value.status == 2
+
+
+def test_a_loss_that_is_nan_has_an_error_of_its_own():
+    error = errors.error_of(5, "sluice: block 1: the loss is nan\n", "run")
+    assert isinstance(error, sluice.Diverged)
+    assert not isinstance(errors.error_of(1, "", "run"), sluice.Diverged)
+
+
+def test_a_missing_package_is_named():
+    with pytest.raises(sluice.MissingPackage, match="pip install no_such_one"):
+        errors.need("no_such_one.part", "this")

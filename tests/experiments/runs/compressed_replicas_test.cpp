@@ -1,0 +1,197 @@
+// Compressed gradients of replicas, as networks train by them.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/error.h"
+#include "lib/metrics/records.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::compressed_replicas_test {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr const char* kNet =
+    "batch_size = 8\nturns = 6\nboundary = {policy = 'backprop'}\n"
+    "model = {hidden = [24, 20], dropout = 0.2}\n"
+    "optimizer = {name = 'sgd', lr = 0.05, momentum = 0}\n";
+
+std::string replicas(int count, const std::string& more) {
+  return fmt::format("replicas = {{count = {}{}}}\n", count, more);
+}
+
+/// Of every replica.
+std::vector<NamedTensors> trained(const std::string& lines) {
+  Training training(small_experiment(lines));
+  training.train();
+  std::vector<NamedTensors> all;
+  for (int replica = 1; replica <= training.experiment.replicas.count;
+       ++replica)
+    all.push_back(training.weights(replica));
+  return all;
+}
+
+class CompressedReplicas : public testing::TestWithParam<const char*> {
+ protected:
+  std::string compressed(int count) const {
+    return replicas(count, std::string(", compress = ") + GetParam());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Compressors, CompressedReplicas,
+    testing::Values("'top_k', ratio = 0.1", "'threshold', threshold = 0.01",
+                    "'dgc', ratio = 0.1, clip = 1.0, warmup_epochs = 2",
+                    "'one_bit'", "'qsgd'", "'sign'",
+                    "'sign', error_feedback = true", "'power_sgd'"));
+
+TEST_P(CompressedReplicas, StayEqualAndGoElsewhereThanByPlainSums) {
+  const std::string net = std::string(kNet) + "blocks = ['0', '1-']\n";
+  const auto all = trained(net + compressed(3));
+  for (const NamedTensors& replica : all)
+    EXPECT_EQ(difference(replica, all[0]), "");
+  EXPECT_GT(distance(all[0], trained(net + replicas(3, ""))[0]), 1e-5);
+}
+
+TEST_P(CompressedReplicas, OfOneReplicaHaveTheBitsOfNone) {
+  const std::string net = std::string(kNet) + "blocks = ['0', '1-']\n";
+  EXPECT_EQ(difference(trained(net + compressed(1))[0], trained(net)[0]), "");
+}
+
+TEST_P(CompressedReplicas, HaveTheSameBitsInEveryOrder) {
+  const std::string net = std::string(kNet) +
+                          "blocks = ['0', '1-']\n"
+                          "pipeline.micro_batches = 4\n";
+  const auto plain = trained(net + compressed(2));
+  const auto ordered =
+      trained(net + "pipeline.order = '1f1b'\n" + compressed(2));
+  EXPECT_EQ(difference(ordered[1], plain[1]), "");
+}
+
+TEST_P(CompressedReplicas, GoWithDelaysAndAuxiliaryLosses) {
+  for (const char* policy : {"delayed_gradient", "local_loss"}) {
+    const std::string net =
+        fmt::format("{}blocks = ['0', '1-']\nboundary.policy = '{}'\n",
+                    "batch_size = 8\nturns = 6\n"
+                    "model = {hidden = [24, 20]}\n"
+                    "optimizer = {name = 'sgd', lr = 0.05, momentum = 0}\n",
+                    policy);
+    const auto all = trained(net + compressed(2));
+    EXPECT_EQ(difference(all[1], all[0]), "") << policy;
+    EXPECT_GT(distance(all[0], trained(net + replicas(2, ""))[0]), 1e-6)
+        << policy;
+  }
+}
+
+class OfAnyCut : public CompressedReplicas {};
+INSTANTIATE_TEST_SUITE_P(Compressors, OfAnyCut,
+                         testing::Values("'top_k', ratio = 0.1",
+                                         "'threshold', threshold = 0.01",
+                                         "'dgc', ratio = 0.1", "'one_bit'",
+                                         "'qsgd'", "'sign'", "'power_sgd'"));
+
+// What is drawn is keyed by names of tensors, and nothing is cut by blocks but
+// the stripes of owners, which are whole rows.
+TEST_P(OfAnyCut, CompressedReplicasHaveTheSameBits) {
+  const std::string net = kNet;
+  EXPECT_EQ(
+      difference(trained(net + "blocks = ['0', '1-']\n" + compressed(3))[2],
+                 trained(net + "blocks = 1\n" + compressed(3))[0]),
+      "");
+}
+
+TEST(Compression, OfTopKThatKeepsAllHasTheBitsOfPlainSums) {
+  const std::string net = std::string(kNet) + "blocks = ['0', '1-']\n";
+  EXPECT_EQ(
+      difference(
+          trained(net + replicas(2, ", compress = 'top_k', ratio = 1"))[1],
+          trained(net + replicas(2, ""))[1]),
+      "");
+}
+
+/// Keeps what blocks have cost.
+struct CostsSink final : Sink {
+  void write(const Record& record) override {
+    if (const auto block = record.as<records::Block>())
+      sent.push_back(block->compressed_bytes.value_or(-1));
+  }
+  std::vector<std::int64_t> sent;
+};
+
+TEST(Compression, CountsTheBytesThatReplicasHaveSent) {
+  const std::string net = std::string(kNet) + "blocks = 1\n";
+  const auto sent = [&](const std::string& compress) {
+    const auto sink = std::make_shared<CostsSink>();
+    Training training(small_experiment(net + replicas(2, compress)), sink);
+    training.train();
+    EXPECT_EQ(sink->sent.size(), 2U);
+    return sink->sent.back();
+  };
+  EXPECT_EQ(sent(""), -1);
+  const Experiment planned =
+      small_experiment(net + replicas(2, ", compress = 'qsgd'"));
+  // Of 6 turns, to one other replica.
+  EXPECT_NEAR(static_cast<double>(sent(", compress = 'qsgd'")),
+              6 * planned.costs.exchange_bytes.at(0), 6 * 64);
+}
+
+void expect_refused(const std::string& lines, const char* reason) {
+  EXPECT_THAT([&] { small_experiment(lines); },
+              ThrowsMessage<UserError>(HasSubstr(reason)));
+}
+
+TEST(Compression, IsRefusedInWordsWhereItCannotBe) {
+  expect_refused(replicas(2, ", compress = 'gzip'"), "top_k");
+  expect_refused(replicas(2, ", compress = 'top_k', policy = 'average'"),
+                 "policy = 'all_reduce'");
+  expect_refused(replicas(2, ", compress = 'top_k', shard = true"),
+                 "leave one of them out");
+  expect_refused(replicas(2, ", compress = 'qsgd', group = 'mpi'"),
+                 "compress = 'power_sgd'");
+  expect_refused(replicas(2, ", compress = 'top_k', ratio = 2"), "ratio");
+  expect_refused(replicas(2, ", compress = 'power_sgd', ratio = 0.1"), "ratio");
+  expect_refused(
+      replicas(2, ", compress = 'sign', momentum = 0.9, error_feedback = true"),
+      "give the optimizer one");
+  const std::string momentum =
+      "optimizer = {name = 'sgd', lr = 0.1, momentum = 0.9}\n";
+  expect_refused(momentum + replicas(2, ", compress = 'dgc'"), "momentum = 0");
+  expect_refused(
+      "optimizer.name = 'adam'\n" + replicas(2, ", compress = 'dgc'"),
+      "momentum = 0");
+  expect_refused("accumulate = {batches = 2, rule = 'mean'}\n" +
+                     replicas(2, ", compress = 'sign'"),
+                 "error_feedback = true");
+}
+
+TEST(Compression, GoesOverMpiWhereItOnlySums) {
+  EXPECT_NO_THROW(
+      small_experiment(replicas(2, ", compress = 'power_sgd', group = 'mpi'")));
+}
+
+TEST(Compression, IsNoCodecOfABoundary) {
+  for (const char* name : {"top_k", "one_bit", "power_sgd"})
+    expect_refused(fmt::format("boundary.codec = '{}'\n", name),
+                   "the next batch has other samples");
+  expect_refused("boundary.codec = 'zip'\n", "unknown codec");
+}
+
+TEST(Compression, TakesLessTimeWhereLinksAreSlow) {
+  const auto seconds = [](const std::string& compress) {
+    Training training(small_experiment(
+        std::string(kNet) + "blocks = 1\n" + replicas(2, compress) +
+        "virtual = {exchange_bandwidth = 1e6, exchange_latency = 1e-3}\n"));
+    return training.train(training.experiment.costs);
+  };
+  const double plain = seconds("");
+  EXPECT_LT(seconds(", compress = 'sign'"), plain / 10);
+  EXPECT_LT(seconds(", compress = 'one_bit'"), plain / 4);
+  EXPECT_LT(seconds(", compress = 'power_sgd'"), plain / 2);
+}
+
+}  // namespace sluice::compressed_replicas_test
