@@ -2,21 +2,17 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 
 #include "experiments/api/network_options.h"
-#include "experiments/api/own_model.h"
 #include "experiments/api/step.h"
-#include "experiments/config/experiment.h"
-#include "experiments/runs/assembled_model.h"
-#include "experiments/runs/worker_process.h"
-#include "lib/base/temporary_folder.h"
 #include "lib/blocks/evaluation.h"
-#include "lib/engines/crew.h"
+#include "lib/tensors/tensors.h"
 
 namespace sluice {
+
+class NetworkCore;
 
 /// A network of one's own layers, cut into blocks with a policy at each
 /// boundary, and trained by a loop of one's own:
@@ -30,7 +26,8 @@ namespace sluice {
 ///   for (...) net.step(images, labels);
 ///
 /// Given the same weights, batches and seed it computes the bits of `sluice
-/// run` with those layers, on every engine.
+/// run` with those layers, on every engine. With NetworkOptions::run it writes
+/// a run folder.
 ///
 /// Threads. One thread uses a network at a time; under `threads` every block
 /// has one of its own besides. Factories are called in the constructor, and
@@ -74,50 +71,35 @@ class Network {
   /// checkpoints: "layers.0.weight", "heads.1.classifier.weight".
   NamedTensors weights();
   /// Saves a checkpoint, batches in flight included; returns its folder,
-  /// "<folder>/turn-000120".
-  std::string save(const std::string& folder);
+  /// "<folder>/turn-000120". An empty `folder` is that of the run, whose
+  /// `checkpoint` keys say what is kept.
+  std::string save(const std::string& folder = {});
   /// Goes on from such a checkpoint; or from turn 0 with the weights of a
   /// safetensors file, which is what a checkpoint of another cut can give too.
+  /// A network that writes a run takes weights alone, before its first turn: it
+  /// goes on from its own checkpoints with RunOfNetwork::resume.
   void load(const std::string& path);
 
-  /// How many steps were taken.
-  std::int64_t turns() const { return turn_; }
-  int blocks() const { return experiment_.blocks(); }
+  /// Writes into the run what evaluations after the last turn gave, on samples
+  /// for the results and, where there are such, on those that decide which
+  /// checkpoint is best. Throws UserError when no run is written.
+  void record(const Evaluation& test);
+  void record(const Evaluation& test, const Evaluation& validation);
+  /// Ends the blocks and, with a checkpoint and what the blocks have cost, the
+  /// run, which is complete then. forward(), evaluate() and weights() stay.
+  /// sluice::main() calls it; a run that ends without it counts as stopped.
+  void finish();
+
+  /// How many steps were taken, those before a resumed run's checkpoint too.
+  std::int64_t turns() const;
+  int blocks() const;
 
  private:
-  friend class Step;
   friend int main(int, char**, const NetworkOptions&,
                   const std::function<void(Network&)>&);
+  explicit Network(std::unique_ptr<NetworkCore> core);
 
-  /// program: what worker processes are started from; without a file they
-  /// can't be.
-  Network(const NetworkOptions& options, const ConfigNode& config,
-          WorkerProgram program);
-
-  void start(const std::string& resume);
-  void write_config() const;
-  void give(Grant grant, const Batch* batch = nullptr);
-  void wait(std::size_t ahead = 0);
-  void collect(const Record& record);
-  void check_inputs(const at::Tensor& inputs) const;
-  void check_labels(const at::Tensor& labels, std::int64_t samples) const;
-  std::string checkpoint();
-  void refresh_whole();
-
-  TemporaryFolder scratch_;
-  OwnModel own_;
-  Experiment experiment_;
-  NamedTensors draws_;  ///< of policies of one's own; policy_draws.h
-  WorkerProgram program_;
-  AssembledModel whole_;  ///< for evaluation
-  bool whole_is_fresh_ = false;
-  std::unique_ptr<Crew> crew_;
-  std::size_t given_ = 0;  ///< grants, also of crews before this one
-  bool failed_ = false;
-  std::int64_t turn_ = 0;
-  std::int64_t first_batch_ = 0;
-  std::int64_t first_turns_end_ = 0;  ///< until then a step waits
-  std::map<std::int64_t, std::shared_ptr<Step::Records>> records_;  // by turn
+  std::unique_ptr<NetworkCore> core_;
 };
 
 }  // namespace sluice

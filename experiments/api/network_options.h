@@ -7,8 +7,13 @@
 #include <ATen/core/Tensor.h>
 
 #include "experiments/api/layer_factory.h"
+#include "experiments/api/run_of_network.h"
+#include "experiments/data/data_set.h"
 #include "lib/base/config_node.h"
+#include "lib/blocks/loss.h"
 #include "lib/boundaries/boundary.h"
+#include "lib/boundaries/head.h"
+#include "lib/updates/optimizer.h"
 
 namespace sluice {
 
@@ -45,13 +50,26 @@ struct NetworkOptions {
   /// Everything else that a config says and that is not about data, model and
   /// loop, as TOML: "engine = 'threads'", "seed", "masks", "loss" ... See
   /// `sluice help config`. `turns` and `turns_per_epoch` are for schedules of
-  /// the learning rate.
+  /// the learning rate, and for what a run says of epochs.
   std::string settings = {};
   /// Policies of one's own, which `boundaries` can then name. A row is
   /// {"name", "what it is", function that reads its options}. What one draws
   /// from LibTorch's process-wide generator while it is made is the same on
   /// every engine; what it draws later should come from BatchContext::pass.
   std::vector<PolicyRow> policies = {};
+  /// Heads, losses, optimizers and data sets of one's own, likewise, for
+  /// `boundaries` ("local_loss, head = {name = 'mine'}"), `optimizer` and
+  /// `settings` ("loss.name = 'mine'"). Networks of one process share them: a
+  /// name has one function. Batches of a loop come to step(); a data set is for
+  /// programs whose loop is Sluice's (program.h).
+  std::vector<HeadRow> heads = {};
+  std::vector<LossRow> losses = {};
+  std::vector<OptimizerRow> optimizers = {};
+  std::vector<DataSetRow> data_sets = {};
+  /// The folder of the run that the network writes; by default none. The keys
+  /// `name`, `checkpoint` (its turns count those of `turns_per_epoch`), `trace`
+  /// and `hashes` of `settings` are then as for `sluice run`.
+  RunOfNetwork run = {};
 };
 
 /// The config that these options amount to. Throws UserError for what can't be

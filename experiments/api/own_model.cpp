@@ -5,29 +5,15 @@
 
 #include <ATen/ATen.h>
 
+#include "experiments/api/drawn_layer.h"
 #include "experiments/api/generator_kept.h"
 #include "lib/base/error.h"
+#include "lib/base/random.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/engines/control.h"
 
 namespace sluice {
 namespace {
-
-NamedTensors tensors_of(const Layer& layer) {
-  NamedTensors all;
-  for (const auto& item : layer.named_parameters())
-    all.emplace_back(item.key(), item.value());
-  for (const auto& item : layer.named_buffers())
-    all.emplace_back(item.key(), item.value());
-  return all;
-}
-
-NamedTensors copies_of(const NamedTensors& tensors) {
-  NamedTensors copies;
-  for (const auto& [name, tensor] : tensors)
-    copies.emplace_back(name, tensor.detach().clone());
-  return copies;
-}
 
 std::string shape_text(const at::Tensor& tensor) {
   return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
@@ -54,7 +40,7 @@ LayerSpec spec_of(const LayerFactory& factory, const NamedTensors& weights,
     const std::lock_guard lock(*turn);
     const GeneratorKept kept;
     std::shared_ptr<Layer> layer = factory();
-    copy_by_name(weights, tensors_of(*layer), source);
+    copy_by_name(weights, tensors_of_layer(*layer), source);
     return layer;
   };
   return spec;
@@ -114,7 +100,7 @@ OwnModel make_own_model(const std::vector<LayerFactory>& factories,
   std::vector<NamedTensors> first;
   for (std::size_t i = 0; i < factories.size(); ++i) {
     own.layers.push_back(make_first(factories[i], i));
-    first.push_back(copies_of(tensors_of(*own.layers[i])));
+    first.push_back(copies_of_tensors(tensors_of_layer(*own.layers[i])));
     own.model.layers.push_back(spec_of(factories[i], first[i], i, own.turn));
   }
   // BatchNorm in training wants more than one sample.
@@ -123,7 +109,8 @@ OwnModel make_own_model(const std::vector<LayerFactory>& factories,
     values = try_layer(*own.layers[i], values, i);
     own.model.layers[i].output = sample_shape(values.at(0));
     // The trial leaves no trace in BatchNorm's statistics.
-    copy_by_name(first[i], tensors_of(*own.layers[i]), "the layer itself");
+    copy_by_name(first[i], tensors_of_layer(*own.layers[i]),
+                 "the layer itself");
   }
   const bool is_text = example.scalar_type() == at::kLong;
   check_output(values, is_text);
@@ -131,6 +118,54 @@ OwnModel make_own_model(const std::vector<LayerFactory>& factories,
                       .classes = values[0].size(-1),
                       .is_text = is_text};
   return own;
+}
+
+namespace {
+
+/// Of a linear layer or a convolution, and about those of others: every weight
+/// once at each place of the output, [C, H, W] or [T, C].
+double multiply_adds(const Layer& layer, const SampleShape& output) {
+  double weights = 0;
+  for (const auto& parameter : layer.parameters())
+    if (parameter.dim() > 1) weights += static_cast<double>(parameter.numel());
+  double places = 1;
+  if (output.size() == 3)
+    places = static_cast<double>(output[1]) * static_cast<double>(output[2]);
+  else if (output.size() == 2)
+    places = static_cast<double>(output[0]);
+  return weights * places;
+}
+
+}  // namespace
+
+Model model_drawn_by_seed(const std::vector<LayerFactory>& factories,
+                          const OwnModel& own) {
+  Model model = own.model;
+  std::vector<std::shared_ptr<LayerDraws>> all;
+  for (std::size_t i = 0; i < factories.size(); ++i) {
+    all.push_back(std::make_shared<LayerDraws>(factories[i], own.turn));
+    LayerSpec& spec = model.layers[i];
+    spec.make = [draws = all[i]] { return make_drawn_layer(draws); };
+    spec.flops = multiply_adds(*own.layers[i], spec.output);
+  }
+  model.draw = [all](std::uint64_t seed) {
+    // With the keys of make_layers().
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i]->with_key(random_key({seed, i, key_part("weights")}));
+  };
+  return model;
+}
+
+std::string describe_layers(const OwnModel& own) {
+  std::string text;
+  for (std::size_t i = 0; i < own.layers.size(); ++i) {
+    std::int64_t weights = 0;
+    for (const auto& parameter : own.layers[i]->parameters())
+      weights += parameter.numel();
+    text += fmt::format("{}[{}] {}", text.empty() ? "" : "; ",
+                        fmt::join(own.model.layers[i].output, ", "), weights);
+  }
+  return text;
 }
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "experiments/api/layer_factory.h"
@@ -28,5 +29,16 @@ struct OwnModel {
 /// made.
 OwnModel make_own_model(const std::vector<LayerFactory>& factories,
                         const at::Tensor& example);
+
+/// The same model for a run whose loop is Sluice's: its layers get weights that
+/// the factories draw from LibTorch's process-wide generator with the key of
+/// the run's seed and the layer, so that they follow from the seed, on every
+/// engine. Model::draw() of the seed is called before threads make layers.
+Model model_drawn_by_seed(const std::vector<LayerFactory>& factories,
+                          const OwnModel& own);
+
+/// The sizes of each layer's output and its number of weights, "[8, 6, 6] 80;
+/// ...": what programs with other layers differ in.
+std::string describe_layers(const OwnModel& own);
 
 }  // namespace sluice

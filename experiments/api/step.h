@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-class Network;
+class NetworkCore;
 
 /// The turn that a call of Network::step() began. Every getter but turn() waits
 /// until the turn is done; none may be called after the network's end. Numbers
@@ -31,17 +31,17 @@ class Step {
   Record record(int block) const;
 
  private:
-  friend class Network;
+  friend class NetworkCore;
   using Records = std::map<int, Record>;
 
-  Step(Network& network, std::int64_t turn, std::size_t grant,
+  Step(NetworkCore& network, std::int64_t turn, std::size_t grant,
        std::shared_ptr<Records> records)
       : network_(&network),
         turn_(turn),
         grant_(grant),
         records_(std::move(records)) {}
 
-  Network* network_;
+  NetworkCore* network_;
   std::int64_t turn_;
   std::size_t grant_;  // of the network's
   std::shared_ptr<Records> records_;

@@ -84,12 +84,28 @@ void read_data(Fields& top, const std::string& data_root,
   });
 }
 
+/// Where the layers are those of a program, and this isn't it.
+void refuse_layers_of_others(const Fields& fields, const std::string& name) {
+  const std::vector<std::string> known = names_of(models());
+  if (name == kOwnModel &&
+      std::find(known.begin(), known.end(), name) == known.end())
+    fields.reject("name",
+                  "'own' are the layers of the program that run.json names: "
+                  "give this command to it, instead of to sluice");
+}
+
 void read_model(Fields& top, Experiment& experiment) {
   top.section("model", "the network", [&](Fields& fields) {
     std::string name = "mlp";
-    experiment.model = choose(fields, "name", models(), name, "model")
-                           .make(fields)(experiment.data->sample);
+    try {
+      experiment.model = choose(fields, "name", models(), name, "model")
+                             .make(fields)(experiment.data->sample);
+    } catch (const UserError&) {
+      refuse_layers_of_others(fields, name);
+      throw;
+    }
   });
+  if (experiment.model.draw) experiment.model.draw(experiment.seed);
 }
 
 void append(const std::vector<std::string>& lines,
@@ -612,10 +628,34 @@ constexpr const char* kLoopKeys[] = {
     "on_nan",         "trace",    "forecast",   "equal_builds", "pipeline",
     "replicas"};
 
-void refuse_loop(const Fields& top) {
-  for (const char* key : kLoopKeys)
-    if (top.has(key))
+/// Those that a loop with a run folder may have.
+constexpr const char* kKeysOfOwnRun[] = {"name", "checkpoint", "trace",
+                                         "hashes"};
+
+bool is_of_own_run(std::string_view key) {
+  return std::find(std::begin(kKeysOfOwnRun), std::end(kKeysOfOwnRun), key) !=
+         std::end(kKeysOfOwnRun);
+}
+
+void refuse_loop(const Fields& top, const OwnNetwork& network) {
+  for (const char* key : kLoopKeys) {
+    if (!top.has(key)) continue;
+    if (!is_of_own_run(key))
       top.reject(key, "is for `sluice run`; here your own loop decides it");
+    if (!network.writes_run)
+      top.reject(key,
+                 "is of a run folder, and this network writes none: give "
+                 "NetworkOptions::run a folder");
+  }
+}
+
+/// What is in the folder of a run whose loop is a program's own.
+void refuse_own_loop(const Fields& top) {
+  if (top.has("own_loop"))
+    top.reject("own_loop",
+               "the layers and batches of this run are those of the program "
+               "that run.json names: report, watch, checkpoint and export read "
+               "its folder, and nothing here can train or evaluate it");
 }
 
 /// A block above an unlock opens the data itself, but a training loop of the
@@ -631,16 +671,19 @@ void refuse_unlocked(const Fields& top, const Experiment& experiment) {
 }
 
 /// So that reading the resolved config gives the same network.
-void leave_out_loop(ConfigNode& resolved) {
+void leave_out_loop(const OwnNetwork& network, ConfigNode& resolved) {
   std::erase_if(std::get<ConfigNode::Table>(resolved.value),
-                [](const auto& item) {
+                [&](const auto& item) {
+                  if (network.writes_run && is_of_own_run(item.first))
+                    return false;
                   return std::find(std::begin(kLoopKeys), std::end(kLoopKeys),
                                    item.first) != std::end(kLoopKeys);
                 });
 }
 
-/// What a network's config says of the loop, for schedules alone.
-void read_length(Fields& top, Experiment& experiment) {
+/// What a network's config says of the loop, for schedules and for its run.
+void read_length(Fields& top, const OwnNetwork& network,
+                 Experiment& experiment) {
   experiment.turns_per_epoch = 1;
   top.key("turns_per_epoch", experiment.turns_per_epoch,
           {.text = "how long an epoch is, for schedules of the learning rate",
@@ -650,7 +693,20 @@ void read_length(Fields& top, Experiment& experiment) {
   experiment.length.turns = experiment.turns > 0
                                 ? experiment.turns
                                 : std::numeric_limits<std::int64_t>::max();
-  experiment.traced = {};
+  experiment.tells_status = network.writes_run;
+  if (!network.writes_run) {
+    experiment.traced = {};
+    return;
+  }
+  bool own_loop = true;
+  top.key("own_loop", own_loop,
+          {.text = "a program's own loop gives the batches"});
+  CheckpointSettings& saving = experiment.checkpoint;
+  saving.keep.every =
+      saving.every_turns > 0
+          ? saving.every_turns
+          : std::llround(saving.every *
+                         static_cast<double>(experiment.turns_per_epoch));
 }
 
 /// Puts what was read apart from the top into the resolved config and the
@@ -901,6 +957,7 @@ double gradient_bytes(const Experiment& experiment, int block) {
 }
 
 double samples_per_turn(const Experiment& experiment) {
+  if (!experiment.data) return static_cast<double>(experiment.batch_size);
   return static_cast<double>(experiment.data->train.size()) *
          static_cast<double>(experiment.replicas.count) /
          static_cast<double>(experiment.deals_per_epoch);
@@ -946,6 +1003,7 @@ Experiment read_experiment(const ConfigNode& written,
   const ConfigNode config = interpolated(written);
   Experiment experiment;
   Fields top(&config, "");
+  refuse_own_loop(top);
   const ConfigNode plugins = read_plugins(top);
   experiment.describe(top);
   add_policies(experiment);
@@ -976,9 +1034,9 @@ Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
   const ConfigNode config = interpolated(written);
   Experiment experiment;
   Fields top(&config, "");
-  refuse_loop(top);
+  refuse_loop(top, network);
   experiment.describe(top);
-  read_length(top, experiment);
+  read_length(top, network, experiment);
   if (std::holds_alternative<std::int64_t>(experiment.cut.value))
     top.reject("blocks", "say where to cut: [\"0-3\", \"4-\"]");
   experiment.model = network.model;
@@ -988,7 +1046,7 @@ Experiment read_network(const ConfigNode& written, const OwnNetwork& network) {
   check_schedules(top, experiment);
   make_plans(top, experiment);
   refuse_unlocked(top, experiment);
-  leave_out_loop(experiment.resolved);
+  leave_out_loop(network, experiment.resolved);
   return experiment;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/config/settings.h"
@@ -18,6 +19,9 @@
 #include "modules/partition.h"
 
 namespace sluice {
+
+/// The name in [model] of the layers of a program of one's own.
+inline constexpr std::string_view kOwnModel = "own";
 
 /// One experiment: the keys of its config, and what they come to once it is
 /// resolved, but for what needs weights. `threads`, `length` and
@@ -74,18 +78,22 @@ Experiment read_experiment(const ConfigNode& config,
 /// What the replicas of block k sum, as it is when nothing compresses it.
 double gradient_bytes(const Experiment& experiment, int block);
 
-/// On average: the last batch of an epoch may be smaller.
+/// On average: the last batch of an epoch may be smaller. Without data
+/// batch_size.
 double samples_per_turn(const Experiment& experiment);
 
 /// A network of a user who also writes the training loop.
 struct OwnNetwork {
   Model model;
   std::vector<PolicyRow> policies = {};  ///< beside the built-in ones
+  bool writes_run = false;               ///< the loop has a run folder
 };
 
 /// The same for a network of one's own: the config has neither data nor model,
 /// and no key that is about the loop. Beside the others it may have `turns` and
-/// `turns_per_epoch`, which schedules of the learning rate are made from.
+/// `turns_per_epoch`, which schedules of the learning rate are made from; and
+/// where it writes a run, `name`, `checkpoint`, `trace` and `hashes`.
+/// `resolved` then says `own_loop`, with which read_experiment() refuses it.
 Experiment read_network(const ConfigNode& config, const OwnNetwork& network);
 
 /// That of the boundary above block k; nullptr: none, or there is no boundary.

@@ -1,6 +1,7 @@
 // `sluice export`: a run's model in one file, for others.
 #include <fmt/format.h>
 
+#include "experiments/config/files/extends.h"
 #include "experiments/program/commands.h"
 #include "experiments/runs/export.h"
 #include "experiments/runs/run_folder.h"
@@ -18,7 +19,11 @@ void export_command(const ExportArguments& arguments) {
     throw UserError("--out {}: a .safetensors file is what is written", file);
   ConfigArguments config = arguments.config;
   config.config = config_of_run(from.folder);
-  const std::size_t tensors = export_model(experiment_of(config), from, file);
+  const ConfigNode written = read_config_file(config.config);
+  const std::size_t tensors =
+      written.find("own_loop") != nullptr
+          ? export_own_layers(written, from, file)
+          : export_model(experiment_of(config), from, file);
   fmt::print("{}: {} tensors of the whole model, after turn {}\n", file,
              tensors, from.turn);
 }

@@ -49,6 +49,10 @@ void CheckpointKeeper::link_best() const {
 
 void CheckpointKeeper::saved(std::int64_t turn) {
   finish_checkpoint(folder_, turn);
+  kept(turn);
+}
+
+void CheckpointKeeper::kept(std::int64_t turn) {
   if (best_turn_ == turn) link_best();
   for (const auto& [other, path] : find_checkpoints(folder_))
     if (other < turn && !is_kept(other, turn)) remove_checkpoint(path);

@@ -20,6 +20,8 @@ class CheckpointKeeper {
   void evaluated(const records::Evaluation& evaluation);
   /// All blocks have written their part of the turn's checkpoint.
   void saved(std::int64_t turn);
+  /// The same of a checkpoint that was made final elsewhere, and lies there.
+  void kept(std::int64_t turn);
   /// The best evaluation so far; nothing when the config doesn't ask for it.
   const std::optional<records::Evaluation>& best() const { return best_; }
 

@@ -78,18 +78,24 @@ Json provenance_until(const NamedCheckpoint& from) {
   return last;
 }
 
+/// What is known of every run.
+FileNotes notes_of_run(const std::string& name, const NamedCheckpoint& from) {
+  FileNotes notes = {{"format", "pt"},
+                     {"sluice", SLUICE_VERSION},
+                     {"name", name},
+                     {"turn", std::to_string(from.turn)}};
+  const Json run = provenance_until(from);
+  for (const char* key : {"build", "commit"})
+    if (run.contains(key)) notes.emplace_back(key, run[key].get<std::string>());
+  return notes;
+}
+
 FileNotes notes_of(const Experiment& experiment, const NamedCheckpoint& from) {
   const SampleSpec& sample = experiment.model.sample;
   Json layers = Json::array();
   for (const LayerSpec& layer : experiment.model.layers)
     layers.push_back(layer.name);
-  FileNotes notes = {{"format", "pt"},
-                     {"sluice", SLUICE_VERSION},
-                     {"name", experiment.name},
-                     {"turn", std::to_string(from.turn)}};
-  const Json run = provenance_until(from);
-  for (const char* key : {"build", "commit"})
-    if (run.contains(key)) notes.emplace_back(key, run[key].get<std::string>());
+  FileNotes notes = notes_of_run(experiment.name, from);
   const Json shape = {{"shape", sample.shape}, {"classes", sample.classes}};
   notes.emplace_back("model",
                      json_of(*experiment.resolved.find("model")).dump());
@@ -117,6 +123,21 @@ std::size_t export_model(const Experiment& experiment,
                          const NamedCheckpoint& from, const std::string& file) {
   const NamedTensors tensors = load_model(experiment, from.path).tensors();
   write_safetensors(file, tensors, notes_of(experiment, from));
+  return tensors.size();
+}
+
+std::size_t export_own_layers(const ConfigNode& config,
+                              const NamedCheckpoint& from,
+                              const std::string& file) {
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : load_weights(from.path))
+    if (name.starts_with("layers.")) tensors.emplace_back(name, tensor);
+  const ConfigNode* name = config.find("name");
+  const auto* text =
+      name == nullptr ? nullptr : std::get_if<std::string>(&name->value);
+  FileNotes notes = notes_of_run(text == nullptr ? "" : *text, from);
+  notes.emplace_back("config", to_toml(config));
+  write_safetensors(file, tensors, notes);
   return tensors.size();
 }
 

@@ -18,6 +18,7 @@
 #include "experiments/config/files/json_file.h"
 #include "experiments/runs/limited_command.h"
 #include "lib/base/error.h"
+#include "lib/base/own_image.h"
 #include "sluice_commit.h"
 
 namespace sluice {
@@ -95,8 +96,8 @@ void check_part(const Json& json, const std::string& path) {
   if (!json.is_object())
     throw UserError("{}: holds {}, expected an object; do the run anew", path,
                     json.type_name());
-  for (const char* key : {"command", "sluice", "build", "libtorch", "compiler",
-                          "host", "engine", "commit", "git"})
+  for (const char* key : {"command", "program", "sluice", "build", "libtorch",
+                          "compiler", "host", "engine", "commit", "git"})
     if (json.contains(key))
       check_type(json, key, json[key].is_string(), "a string", path);
   for (const char* key : {"started", "turn", "seed", "blocks", "cores"})
@@ -128,6 +129,15 @@ std::string processor() {
   return "unknown";
 }
 
+/// Then only the program that made them can make them again.
+bool has_own_layers(const Experiment& experiment) {
+  if (!experiment.data) return true;  // a network's own loop
+  const ConfigNode* model = experiment.resolved.find("model");
+  const ConfigNode* name = model == nullptr ? nullptr : model->find("name");
+  return name != nullptr &&
+         *name == ConfigNode{.value = std::string(kOwnModel)};
+}
+
 }  // namespace
 
 std::string this_build() {
@@ -139,6 +149,7 @@ nlohmann::ordered_json provenance(const std::string& command,
                                   double started) {
   nlohmann::ordered_json run;
   run["command"] = command;
+  if (has_own_layers(experiment)) run["program"] = path_of_own_image();
   run["started"] = started;
   run["sluice"] = SLUICE_VERSION;
   run["build"] = this_build();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -92,10 +93,12 @@ void StatusFile::save(const std::string& state) {
                {"engine", name_of(experiment_.engine)},
                {"state", state},
                {"written", seconds_since_1970()},
-               {"turns", experiment_.length.turns},
                {"turns_per_epoch", experiment_.turns_per_epoch},
                {"turns_ahead", experiment_.replicas.deals().turns_ahead()},
                {"samples_per_turn", samples_per_turn(experiment_)}};
+  // Nobody knows how long a loop of a program's own is.
+  if (experiment_.length.turns < std::numeric_limits<std::int64_t>::max())
+    json["turns"] = experiment_.length.turns;
   if (evaluation_) {
     set_number(json, "test_loss", evaluation_->loss);
     if (!std::isnan(evaluation_->accuracy))  // the targets are numbers

@@ -85,6 +85,10 @@ struct Model {
   SampleSpec sample;
   /// Why every boundary must have the policy `backprop`; empty: it needn't.
   std::string needs_backprop = {};
+  /// Where layers draw weights from LibTorch's process-wide generator: draws
+  /// those of this seed once, for all that are made later, in the one thread
+  /// that uses LibTorch then. Empty: layers draw by keys alone.
+  std::function<void(std::uint64_t seed)> draw = {};
   /// It trains on pairs (Forward-Forward): the source gives inputs [N, 2, C],
   /// each sample with its label written into it and then with a wrong one, and
   /// labels that are all 0, the place of the right one.

@@ -137,6 +137,26 @@ void finish_checkpoint(const std::string& checkpoints, std::int64_t turn) {
   fs::remove_all(beside, error);
 }
 
+std::string move_checkpoint(const std::string& checkpoint,
+                            const std::string& checkpoints) {
+  const std::optional<std::int64_t> turn = turn_of(checkpoint);
+  SLUICE_CHECK(turn, "{} is no checkpoint", checkpoint);
+  std::string target = checkpoint_folder(checkpoints, *turn);
+  const std::string beside = target + kPartial;
+  std::error_code error;
+  fs::create_directories(checkpoints, error);
+  fs::remove_all(beside, error);
+  fs::rename(checkpoint, beside, error);
+  if (error) {  // another file system
+    fs::copy(checkpoint, beside, fs::copy_options::recursive, error);
+    if (error)
+      throw UserError("{}: can't be made: {}", target, error.message());
+    fs::remove_all(checkpoint, error);
+  }
+  finish_checkpoint(checkpoints, *turn);
+  return target;
+}
+
 void remove_checkpoint(const std::string& checkpoint) {
   const std::string beside = checkpoint + kPartial;
   std::error_code error;

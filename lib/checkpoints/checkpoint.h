@@ -40,6 +40,12 @@ void save_own_weights(const std::string& checkpoints, std::int64_t turn,
 /// when this returns: then an older one may go.
 void finish_checkpoint(const std::string& checkpoints, std::int64_t turn);
 
+/// Moves a checkpoint that is whole into another folder of checkpoints, which
+/// may be in another file system; there, too, it is whole or isn't there.
+/// Returns its new folder. Throws UserError.
+std::string move_checkpoint(const std::string& checkpoint,
+                            const std::string& checkpoints);
+
 /// Removes a checkpoint; one that is removed in part isn't called whole.
 void remove_checkpoint(const std::string& checkpoint);
 

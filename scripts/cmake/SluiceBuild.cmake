@@ -57,11 +57,16 @@ if(SLUICE_CUDA)
   find_package(CUDAToolkit REQUIRED)
 endif()
 
-# For every target of ours: warnings are errors.
+# For every target of ours.
 function(sluice_compile_settings target)
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror>
-    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;-Werror=all-warnings>)
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+  if(SLUICE_WERROR)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-Werror>
+      $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # -fpch-preprocess lets ccache see through a precompiled header. The
     # warnings are false alarms of g++ 12: over concatenated std::strings, and
@@ -128,7 +133,8 @@ endfunction()
 
 # sluice_library(NAME FOLDER [TORCH [PLAIN folders...]] LINKS targets...)
 # Makes sluice_NAME from the .cpp files of FOLDER and the folders below it
-# (main.cpp and, for lib, lib/base, lib/kernels and lib/schedules excepted). Where there is an
+# (main.cpp and, for lib, lib/base, lib/kernels and lib/schedules excepted; of
+# experiments what downloads, which is SLUICE_FETCH_SOURCES). Where there is an
 # nvcc, .cu files are compiled too, and SLUICE_CUDA is defined for their folder:
 # one that doesn't know LibTorch, or it couldn't share the precompiled header.
 # The list is re-checked at every build, so that a new file needs no line here.
@@ -145,6 +151,14 @@ function(sluice_library name folder)
     list(APPEND sources ${kernels})
   endif()
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(folder STREQUAL "experiments")
+    set(fetching
+      "/experiments/(data/(download|fetch|unpack)|program/fetch_command)\\.cpp$")
+    set(apart ${sources})
+    list(FILTER apart INCLUDE REGEX "${fetching}")
+    list(FILTER sources EXCLUDE REGEX "${fetching}")
+    set(SLUICE_FETCH_SOURCES ${apart} PARENT_SCOPE)
+  endif()
   if(folder STREQUAL "lib")
     list(FILTER sources EXCLUDE REGEX "/lib/(base|kernels|schedules)/")
   endif()

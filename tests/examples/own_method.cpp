@@ -1,10 +1,9 @@
 // A method that Sluice doesn't know: the gradient from above, of which only the
 // signs are kept, at the scale that they had together.
 #include <fmt/core.h>
+#include <sluice/sluice.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
-
-#include "experiments/api/sluice.h"
 
 namespace {
 

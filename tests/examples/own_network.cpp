@@ -1,6 +1,5 @@
+#include <sluice/sluice.h>
 #include <torch/torch.h>
-
-#include "experiments/api/sluice.h"
 
 int main(int argc, char** argv) {
   torch::manual_seed(1);

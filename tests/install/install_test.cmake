@@ -24,6 +24,20 @@ run(${CMAKE_COMMAND} -G Ninja -S "${outside}" -B "${scratch}/outside"
   "-DCMAKE_CXX_COMPILER=${compiler}")
 run(${CMAKE_COMMAND} --build "${scratch}/outside")
 run_expecting("sluice" "${scratch}/installed/bin/sluice" --help)
+# What users include, and no more.
+set(headers "${scratch}/installed/include/sluice")
+if(NOT EXISTS "${headers}/sluice.h")
+  message(FATAL_ERROR "<sluice/sluice.h> was not installed")
+endif()
+foreach(internal experiments/api/network_core.h experiments/runs/run.h
+    lib/engines/crew.h transport/links/tcp.h)
+  if(NOT EXISTS "${tree}/${internal}")
+    message(FATAL_ERROR "${internal} is no header any more")
+  endif()
+  if(EXISTS "${headers}/${internal}")
+    message(FATAL_ERROR "${internal} was installed")
+  endif()
+endforeach()
 if(NOT EXISTS "${scratch}/installed/share/doc/Sluice/LICENSE")
   message(FATAL_ERROR "the license was not installed")
 endif()
@@ -41,4 +55,8 @@ run(${CMAKE_COMMAND} --build "${scratch}/made/build")
 run("${scratch}/made/build/made_test")
 run_expecting("accuracy" "${scratch}/installed/bin/sluice" run
   "${scratch}/made/made.toml" threads=1 turns=20 --dir "${scratch}/run")
+# Sluice as a part of another project: that it is compiled is not tried anew.
+run(${CMAKE_COMMAND} -G Ninja -S "${within}" -B "${scratch}/within"
+  "-DSLUICE=${tree}" "-DEXAMPLE=${example}" "-DLibTorch_ROOT=${libtorch}"
+  "-DCMAKE_CXX_COMPILER=${compiler}")
 file(REMOVE_RECURSE "${scratch}")

@@ -90,14 +90,19 @@ std::string head(const Json& run, double now) {
     const double own = block.value("turns_per_second", 0.0);
     rate = rate == 0 ? own : std::min(rate, own);
   }
+  const bool has_end = run.contains("turns");
   // Not every turn is logged.
-  if (run.value("state", "") == "done") turn = run.value("turns", 0.0) - 1;
+  if (has_end && run.value("state", "") == "done")
+    turn = run.value("turns", 0.0) - 1;
   const double left = run.value("turns", 0.0) - turn - 1;
-  std::string line = fmt::format("epoch {:.2f} of {:.2f}, {:.0f} samples/s",
-                                 (turn + 1 + ahead) / per_epoch,
-                                 (run.value("turns", 0.0) + ahead) / per_epoch,
+  const std::string place =
+      has_end ? fmt::format("epoch {:.2f} of {:.2f}",
+                            (turn + 1 + ahead) / per_epoch,
+                            (run.value("turns", 0.0) + ahead) / per_epoch)
+              : fmt::format("turn {:.0f}", turn);
+  std::string line = fmt::format("{}, {:.0f} samples/s", place,
                                  rate * run.value("samples_per_turn", 0.0));
-  if (run.value("state", "") == "running" && rate > 0)
+  if (has_end && run.value("state", "") == "running" && rate > 0)
     line += fmt::format(", {:.0f} s left", left / rate);
   if (run.contains("validation_loss"))
     line += fmt::format("\nvalidation loss {}, accuracy {}",

@@ -38,8 +38,14 @@ class Examples : public testing::Test {
 
   /// Runs a program in a folder of its own; its exit status.
   int run(const std::string& program, const std::string& arguments) {
-    const std::string command = fmt::format(
-        "cd {} && {}/{} {} 2>&1", folder_, SLUICE_EXAMPLES, program, arguments);
+    return run_at(fmt::format("{}/{}", SLUICE_EXAMPLES, program), arguments);
+  }
+  int run_sluice(const std::string& arguments) {
+    return run_at(SLUICE_PROGRAM, arguments);
+  }
+  int run_at(const std::string& program, const std::string& arguments) {
+    const std::string command =
+        fmt::format("cd {} && {} {} 2>&1", folder_, program, arguments);
     FILE* pipe = ::popen(command.c_str(), "r");
     output_.clear();
     std::array<char, 4096> buffer{};
@@ -48,6 +54,10 @@ class Examples : public testing::Test {
       output_.append(buffer.data(), n);
     const int status = ::pclose(pipe);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ + "/" + name) << text;
   }
 
   NamedTensors weights_after(const std::string& program,
@@ -74,6 +84,109 @@ TEST_F(Examples, TheProgramStandsInTheReadmeAsItIs) {
   const std::string program = slurp(SLUICE_EXAMPLE_SOURCE);
   EXPECT_THAT(slurp(SLUICE_README), HasSubstr("```cpp\n" + program + "```\n"));
   EXPECT_LE(std::count(program.begin(), program.end(), '\n'), 25);
+}
+
+TEST_F(Examples, TheProgramThatWritesARunStandsInTheReadmeToo) {
+  const std::string program = slurp(SLUICE_OWN_RUN_SOURCE);
+  EXPECT_THAT(slurp(SLUICE_README), HasSubstr("```cpp\n" + program + "```\n"));
+  EXPECT_LE(std::count(program.begin(), program.end(), '\n'), 25);
+}
+
+// Issue 24: a network of one's own in the same report beside a config's run.
+TEST_F(Examples, ANetworkOfOnesOwnIsARunBesideThoseOfConfigs) {
+  ASSERT_EQ(run("own_run", "threads=1"), 0) << output_;
+  write("theirs.toml",
+        "epochs = 1\nthreads = 1\ndata = {train = 256, test = 64}\n");
+  ASSERT_EQ(run_sluice("run theirs.toml --dir runs/theirs"), 0) << output_;
+  ASSERT_EQ(run_sluice("report runs --out report.html"), 0) << output_;
+  const std::string table = slurp(folder_ + "/report_runs.csv");
+  EXPECT_THAT(table, AllOf(HasSubstr("mine"), HasSubstr("theirs")));
+  EXPECT_THAT(slurp(folder_ + "/report.html"), HasSubstr("mine"));
+  EXPECT_EQ(run_sluice("watch --once runs/mine"), 0) << output_;
+  EXPECT_THAT(output_, AllOf(HasSubstr("mine: local_loss"), HasSubstr("done")));
+  EXPECT_EQ(run_sluice("export runs/mine"), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("4 tensors"));  // of two linear layers
+  EXPECT_EQ(run_sluice("eval runs/mine"), 2);
+  EXPECT_THAT(output_, HasSubstr("the program that run.json names"));
+}
+
+TEST_F(Examples, ARunGoesToTheFolderThatTheCommandLineSays) {
+  ASSERT_EQ(run("own_run", "threads=1 --dir=here"), 0) << output_;
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/here/done"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/runs"));
+  EXPECT_EQ(run("own_run", "threads=1 --dir here"), 2);
+  EXPECT_THAT(output_, HasSubstr("holds a run already"));
+  EXPECT_EQ(run("own_run", "threads=1 --dir here --overwrite"), 0) << output_;
+  EXPECT_EQ(run("own_network", "threads=1 --resume"), 2);
+  EXPECT_THAT(output_, HasSubstr("add --dir"));
+}
+
+TEST_F(Examples, ARunInWorkerProcessesHasTheSameCheckpoint) {
+  ASSERT_EQ(run("own_run", "threads=1 --dir one"), 0) << output_;
+  ASSERT_EQ(run("own_run", "threads=1 engine=processes --dir two"), 0)
+      << output_;
+  const auto last = [&](const char* run) {
+    return load_weights(
+        checkpoint_folder(folder_ + "/" + run + "/checkpoints", 200));
+  };
+  EXPECT_EQ(difference(last("two"), last("one")), "");
+  ASSERT_EQ(run("own_run", "threads=1 seed=9 optimizer.lr=0.01 --dir three"), 0)
+      << output_;
+  EXPECT_GT(distance(last("three"), last("one")), 0);
+}
+
+TEST_F(Examples, AProgramHasTheCommandsOfSluice) {
+  ASSERT_EQ(run("own_commands", "run threads=1 --dir mine"), 0) << output_;
+  EXPECT_THAT(slurp(folder_ + "/mine/config.toml"),
+              AllOf(HasSubstr("name = \"own\""), HasSubstr("[32] 544")));
+  const std::string told = slurp(folder_ + "/mine/metrics.jsonl");
+  EXPECT_THAT(told, HasSubstr("\"evaluation\""));
+  EXPECT_EQ(run("own_commands", "eval mine"), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("accuracy"));
+  EXPECT_EQ(run("own_commands", "export mine"), 0) << output_;
+  EXPECT_EQ(run("own_commands", "plan --turns 2"), 0) << output_;
+  EXPECT_EQ(run("own_commands", "list heads small"), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("decay"));
+  EXPECT_EQ(run("own_commands", "run --resume mine epochs=6"), 0) << output_;
+  EXPECT_EQ(run_sluice("report mine"), 0) << output_;
+  EXPECT_EQ(run_sluice("eval mine"), 2);
+  EXPECT_THAT(output_, HasSubstr("unknown data set 'points'"));
+  write("own.toml", "model.name = \"own\"\n");
+  EXPECT_EQ(run_sluice("config own.toml"), 2);
+  EXPECT_THAT(output_, HasSubstr("layers of the program that run.json names"));
+}
+
+TEST_F(Examples, LayersThatDoNotFitTheDataAreOneLine) {
+  EXPECT_EQ(run("own_commands", "run data.name=drawn_digits"), 2);
+  EXPECT_THAT(output_, HasSubstr("the layers of this program take [16], 4 "
+                                 "classes, and the data set has"));
+  EXPECT_EQ(std::count(output_.begin(), output_.end(), '\n'), 1) << output_;
+}
+
+TEST_F(Examples, AProgramHasTheSameBitsOnEveryEngine) {
+  EXPECT_EQ(run("own_commands", "verify --turns 6 threads=1"), 0) << output_;
+  // Weights follow from the seed.
+  const auto weights = [&](const std::string& dir, const std::string& more) {
+    EXPECT_EQ(
+        run("own_commands", "run turns=1 threads=1 " + more + " --dir " + dir),
+        0)
+        << output_;
+    return load_weights(
+        checkpoint_folder(folder_ + "/" + dir + "/checkpoints", 1));
+  };
+  const NamedTensors first = weights("first", "seed=1");
+  EXPECT_EQ(difference(weights("again", "seed=1 engine=threads"), first), "");
+  EXPECT_GT(distance(weights("other", "seed=2"), first), 0.01);
+}
+
+TEST_F(Examples, AProgramIsSwept) {
+  ASSERT_EQ(run("own_commands",
+                "sweep optimizer.lr=0.02,0.05 turns=4 threads=1 --seeds 2 "
+                "--dir swept"),
+            0)
+      << output_;
+  ASSERT_EQ(run_sluice("report swept"), 0) << output_;
+  EXPECT_THAT(slurp(folder_ + "/swept/report_runs.csv"), HasSubstr("0.02"));
 }
 
 TEST_F(Examples, AMethodOfOnesOwnTrainsBesideABuiltInOne) {

@@ -1,0 +1,121 @@
+#include "experiments/api/network_run.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "experiments/runs/assembly.h"
+#include "experiments/runs/restarts.h"
+#include "experiments/runs/tensorboard.h"
+#include "lib/base/error.h"
+#include "lib/base/own_image.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/metrics/records.h"
+
+namespace sluice {
+namespace {
+
+std::string command_of_network() {
+  return fmt::format("{}", fmt::join(own_command_line(), " "));
+}
+
+std::vector<std::shared_ptr<Sink>> files_of_network(const RunFolder& folder) {
+  const auto board =
+      std::make_shared<TensorBoardFile>(folder.path(), folder.started());
+  for (const Record& record : folder.history()) board->write(record);
+  return {folder.metrics(), board};
+}
+
+records::Summary summary_of_network(const Experiment& experiment,
+                                    const RunSink& sink) {
+  records::Summary summary;
+  summary.name = experiment.name;
+  summary.method = method_of(experiment);
+  summary.engine = name_of(experiment.engine);
+  summary.blocks = experiment.blocks();
+  if (const auto& last = sink.last_evaluation()) {
+    summary.accuracy = last->accuracy;
+    summary.loss = last->loss;
+    summary.validation_accuracy = last->validation_accuracy;
+    summary.validation_loss = last->validation_loss;
+  }
+  return summary;
+}
+
+}  // namespace
+
+NetworkRun::NetworkRun(const Experiment& experiment, const RunOfNetwork& where)
+    : experiment_(experiment),
+      folder_(where.resume ? reopen(where) : open(where)),
+      keeper_(folder_.checkpoints(), experiment.checkpoint.keep),
+      sink_(std::make_shared<RunSink>(files_of_network(folder_), keeper_)),
+      timeline_(
+          std::make_shared<TimelineRecord>(experiment.seat_names(), sink_)),
+      status_(
+          std::make_shared<StatusFile>(experiment, folder_.path(), timeline_)),
+      exceptions_(std::uncaught_exceptions()) {
+  sink_->recall(folder_.history());
+}
+
+NetworkRun::~NetworkRun() {
+  if (is_finished_) return;
+  const bool has_failed = std::uncaught_exceptions() > exceptions_;
+  try {
+    timeline_->save(folder_.path());
+    status_->finish(has_failed ? "failed" : "stopped");
+  } catch (const std::exception&) {
+    // The disk is full: what the program says of it comes first.
+  }
+}
+
+RunFolder NetworkRun::open(const RunOfNetwork& where) {
+  return RunFolder::make(where.folder, experiment_, command_of_network(),
+                         {.overwrite = where.overwrite});
+}
+
+RunFolder NetworkRun::reopen(const RunOfNetwork& where) {
+  if (where.overwrite)
+    throw UserError("a run is either resumed or overwritten, not both");
+  std::shared_ptr<FolderLock> lock = lock_run(where.folder);
+  from_ = last_checkpoint(where.folder);
+  check_continuable(experiment_, where.folder);
+  check_weights(experiment_, from_.checkpoint);
+  from_.first_batch = continued_from(experiment_, from_.checkpoint).first_batch;
+  return RunFolder::reopen(where.folder, std::move(lock), experiment_,
+                           command_of_network(), from_);
+}
+
+void NetworkRun::write(const Record& record) {
+  status_->write(record);
+}
+
+bool NetworkRun::saves_after(std::int64_t turns) const {
+  const std::int64_t every = experiment_.checkpoint.keep.every;
+  return every > 0 && turns % every == 0;
+}
+
+std::string NetworkRun::take_checkpoint(const std::string& checkpoint,
+                                        std::int64_t turn) {
+  std::string taken = move_checkpoint(checkpoint, folder_.checkpoints());
+  keeper_.kept(turn);
+  return taken;
+}
+
+void NetworkRun::finish() {
+  records::Summary summary = summary_of_network(experiment_, *sink_);
+  summary.seconds = seconds_since(started_);
+  summary.samples_per_second =
+      static_cast<double>(samples_) / std::max(*summary.seconds, 1e-9);
+  sink_->write(summary);
+  folder_.mark_done();
+  timeline_->save(folder_.path());
+  status_->finish("done");
+  is_finished_ = true;
+}
+
+}  // namespace sluice

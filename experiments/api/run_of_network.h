@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+namespace sluice {
+
+/// Where a Network writes what it does, as `sluice run` does: run.json,
+/// config.toml, metrics.jsonl, status.json, a TensorBoard file, trace.json and
+/// checkpoints. `sluice report`, `watch`, `checkpoint` and `export` read it.
+struct RunOfNetwork {
+  std::string folder = {};  ///< empty: nothing is written
+  bool overwrite = false;   ///< remove the run that is there, and start anew
+  bool resume = false;      ///< go on from the last checkpoint that is there
+};
+
+}  // namespace sluice
