@@ -68,7 +68,9 @@ MakeModel configure_own_layers(Fields& options) {
       throw UserError(
           "the layers of this program take {}, and the data set has {}",
           text_of_sample(own), text_of_sample(sample));
-    return layers.model;
+    Model model = layers.model;
+    model.sample = sample;  // with what its targets are
+    return model;
   };
 }
 
