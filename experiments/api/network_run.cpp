@@ -24,9 +24,11 @@ std::string command_of_network() {
   return fmt::format("{}", fmt::join(own_command_line(), " "));
 }
 
-std::vector<std::shared_ptr<Sink>> files_of_network(const RunFolder& folder) {
+std::vector<std::shared_ptr<Sink>> files_of_network(
+    const Experiment& experiment, const RunFolder& folder) {
   const auto board =
       std::make_shared<TensorBoardFile>(folder.path(), folder.started());
+  board->tell_config(experiment.resolved);
   for (const Record& record : folder.history()) board->write(record);
   return {folder.metrics(), board};
 }
@@ -53,7 +55,8 @@ NetworkRun::NetworkRun(const Experiment& experiment, const RunOfNetwork& where)
     : experiment_(experiment),
       folder_(where.resume ? reopen(where) : open(where)),
       keeper_(folder_.checkpoints(), experiment.checkpoint.keep),
-      sink_(std::make_shared<RunSink>(files_of_network(folder_), keeper_)),
+      sink_(std::make_shared<RunSink>(files_of_network(experiment, folder_),
+                                      keeper_)),
       timeline_(
           std::make_shared<TimelineRecord>(experiment.seat_names(), sink_)),
       status_(

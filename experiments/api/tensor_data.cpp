@@ -36,6 +36,11 @@ class TensorSamples final : public Samples {
   LabelledTensors all_;
 };
 
+bool is_of_numbers(const at::Tensor& labels) {
+  return labels.defined() && labels.dim() == 2 &&
+         labels.scalar_type() == at::kFloat;
+}
+
 void check_split(const LabelledTensors& split, const SampleSpec& sample,
                  std::string_view name) {
   const auto reject = [&](std::string_view text) {
@@ -50,6 +55,13 @@ void check_split(const LabelledTensors& split, const SampleSpec& sample,
     reject("its inputs have other sizes than those of train");
   if (inputs.scalar_type() != (sample.is_text ? at::kLong : at::kFloat))
     reject("inputs are float32, of texts int64, in all splits alike");
+  if (sample.targets == Targets::values) {
+    if (!is_of_numbers(labels) || labels.size(0) != inputs.size(0) ||
+        labels.size(1) != sample.classes)
+      reject(fmt::format("expected {} numbers, float32, for each input",
+                         sample.classes));
+    return;
+  }
   const bool fits = sample.is_text
                         ? labels.sizes() == inputs.sizes()
                         : labels.dim() == 1 && labels.size(0) == inputs.size(0);
@@ -82,6 +94,10 @@ DataSet data_set_of(const std::function<TensorSplits()>& make) {
     set.sample = {.shape = inputs.sizes().slice(1).vec(),
                   .classes = splits.classes,
                   .is_text = inputs.scalar_type() == at::kLong};
+  if (is_of_numbers(splits.train.labels)) {
+    set.sample.targets = Targets::values;
+    set.sample.classes = splits.train.labels.size(1);
+  }
   set.train = split_of_tensors(splits.train, set.sample, "train");
   set.test = split_of_tensors(splits.test, set.sample, "test");
   if (splits.validation.inputs.defined())

@@ -9,8 +9,9 @@
 
 namespace sluice {
 
-/// Samples of one split: inputs [N, ...] of float32 with labels [N], int64; or
-/// of texts, tokens [N, T], int64, with labels [N, T].
+/// Samples of one split: inputs [N, ...] of float32 with labels [N], int64, or
+/// numbers to be predicted, [N, C] of float32; or of texts, tokens [N, T],
+/// int64, with labels [N, T].
 struct LabelledTensors {
   at::Tensor inputs = {};
   at::Tensor labels = {};
@@ -21,7 +22,8 @@ struct TensorSplits {
   LabelledTensors train = {};
   LabelledTensors test = {};
   LabelledTensors validation = {};  ///< none by default
-  std::int64_t classes = 0;         ///< labels, of texts tokens too, are below
+  /// Labels, of texts tokens too, are below it. Of numbers it is C.
+  std::int64_t classes = 0;
 };
 
 /// The data set of what `make` gives, for rows of NetworkOptions::data_sets. It

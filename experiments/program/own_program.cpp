@@ -68,7 +68,9 @@ MakeModel configure_own_layers(Fields& options) {
       throw UserError(
           "the layers of this program take {}, and the data set has {}",
           text_of_sample(own), text_of_sample(sample));
-    return layers.model;
+    Model model = layers.model;
+    model.sample = sample;  // with what its targets are
+    return model;
   };
 }
 
@@ -157,6 +159,10 @@ class OwnCommandLine {
 
 int own_commands(int argc, char** argv, const NetworkOptions& options,
                  const std::string& program) {
+  if (!options.run.folder.empty())
+    throw UserError(
+        "NetworkOptions::run is for a loop of one's own; here `run --dir "
+        "FOLDER` says where a run is");
   add_own_parts(options);
   add_layers(options);
   OwnCommandLine line(argc, argv, options, program);

@@ -235,6 +235,21 @@ TEST(TensorData, IsADataSetOfThoseSamples) {
   EXPECT_EQ(batch.labels[1].item<std::int64_t>(), 0);
 }
 
+TEST(TensorData, MayHaveNumbersForLabels) {
+  const auto numbers = [](std::int64_t others) {
+    return [others]() -> TensorSplits {
+      return {.train = {at::randn({8, 6}), at::randn({8, 3})},
+              .test = {at::randn({4, 6}), at::randn({4, others})}};
+    };
+  };
+  const DataSet set = data_set_of(numbers(3));
+  EXPECT_EQ(set.sample.targets, Targets::values);
+  EXPECT_EQ(set.sample.classes, 3);
+  EXPECT_THAT(complaint_of([&] { data_set_of(numbers(2)); }),
+              HasSubstr("test: expected 3 numbers"));
+  EXPECT_EQ(data_set_of(three_splits).sample.targets, Targets::classes);
+}
+
 TEST(TensorData, LeavesTheProgramsGeneratorAsItWas) {
   at::manual_seed(3);
   const at::Tensor expected = at::randn({4});
