@@ -107,6 +107,7 @@ std::vector<double> Assistant::votes(const at::Tensor& inputs,
                                      const at::Tensor& labels) const {
   const SampleRows rows(inputs, labels, of_elements_.size());
   std::vector<double> votes;
+  votes.reserve(rows.count());
   for (std::size_t i = 0; i < rows.count(); ++i) {
     const float* input = rows.input(i);
     double score = of_classes_.at(rows.label(i));

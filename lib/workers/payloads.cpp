@@ -10,8 +10,8 @@
 namespace sluice {
 
 std::int64_t Down::bytes() const {
-  std::int64_t bytes =
-      bytes_of(answer) + bytes_of(returned) + bytes_of({losses});
+  std::int64_t bytes = bytes_of(answer) + bytes_of(returned);
+  if (losses.defined()) bytes += static_cast<std::int64_t>(losses.nbytes());
   for (const Tensors& each : gradients) bytes += bytes_of(each);
   return bytes;
 }

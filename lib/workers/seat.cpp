@@ -300,6 +300,7 @@ at::Tensor Seat::losses_of(const Asked& asked) const {
   const at::Tensor& outputs = asked.graph.outputs.at(0);
   const at::Tensor& labels = asked.flight.labels;
   Tensors losses;
+  losses.reserve(static_cast<std::size_t>(outputs.size(0)));
   for (std::int64_t i = 0; i < outputs.size(0); ++i)
     losses.push_back(
         settings_.loss(outputs.narrow(0, i, 1), labels.narrow(0, i, 1)));
