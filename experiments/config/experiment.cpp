@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/assist_rules.h"
 #include "experiments/config/files/interpolation.h"
 #include "experiments/config/free_schedule_rules.h"
 #include "experiments/config/left_out.h"
@@ -75,6 +76,7 @@ void read_data(Fields& top, const std::string& data_root,
     mixup.describe(fields);
     TrainingPart part;
     part.describe(fields);
+    experiment.assist.describe(fields);
     // The training part is one of what is trained on.
     const DataSet trained = with_limits(with_label_noise(make(root), noise),
                                         {.train = experiment.limit.train});
@@ -945,6 +947,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
       plan.barrier = barrier_around_iterations(plan);
     experiment.length.barriers.push_back(plan.barrier);
   }
+  check_assistant(experiment, top);
   experiment.capacities = capacities_of(
       experiment.plans, static_cast<std::size_t>(experiment.slack));
   finish_resolved(top, experiment);

@@ -8,6 +8,7 @@
 
 #include "experiments/config/settings.h"
 #include "experiments/config/timetable.h"
+#include "experiments/data/assistant.h"
 #include "experiments/data/data_set.h"
 #include "lib/base/config.h"
 #include "lib/blocks/layer.h"
@@ -29,6 +30,7 @@ inline constexpr std::string_view kOwnModel = "own";
 /// in this process or in another that reads the same resolved config.
 struct Experiment : Settings {
   std::int64_t prefetch = 2;         ///< batches that are made ahead
+  AssistOptions assist = {};         ///< `lag` as it is written
   std::int64_t turns_per_epoch = 0;  ///< of a replica, rounded down
   std::int64_t deals_per_epoch = 0;  ///< turns of all replicas together
   /// How each turn is cut into batches.

@@ -96,6 +96,9 @@ ConfigNode numbers_of_data(const ConfigNode& data) {
   if (is_default(data, "evaluate_training", {.value = std::int64_t{0}}))
     numbers =
         without(numbers, std::array<std::string_view, 1>{"evaluate_training"});
+  const ConfigNode* assist = data.find("assist");
+  if (assist != nullptr && is_default(*assist, "acceptance", {.value = 0.0}))
+    numbers = without(numbers, std::array<std::string_view, 1>{"assist"});
   return numbers;
 }
 

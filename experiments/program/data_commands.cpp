@@ -58,6 +58,12 @@ void write_keyed(const Experiment& experiment,
 void data_order_command(const DataOrderArguments& arguments) {
   const KeyedKinds kinds = kinds_of(arguments);
   const Experiment experiment = experiment_of(arguments.config);
+  if (experiment.assist.is_on())
+    throw UserError(
+        "data.assist.acceptance = {}: which samples are trained on follows "
+        "from the losses of the run; set it to 0 for the order in which they "
+        "come up",
+        experiment.assist.acceptance);
   const auto source = training_source(experiment);
   // Each replica is dealt one in a turn.
   const std::int64_t turns =

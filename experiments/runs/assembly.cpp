@@ -10,6 +10,8 @@
 
 #include <ATen/Parallel.h>
 
+#include "experiments/config/assist_rules.h"
+#include "experiments/data/assisted_source.h"
 #include "experiments/data/chained.h"
 #include "experiments/data/copied_ahead.h"
 #include "experiments/data/label_pairs.h"
@@ -148,6 +150,7 @@ SeatSettings settings_of(const Experiment& experiment, int block,
       .checkpoint_folder = checkpoint_folder,
       .optimizer = by_block(experiment.optimizers, block),
       .replicas = experiment.replicas.kind,
+      .tells_losses = experiment.assist.is_on(),
       .status = experiment.tells_status,
       .patience = experiment.engine == Engine::processes
                       ? kSupervisedDeadline
@@ -177,22 +180,35 @@ bool need(const Plans& plans, const char* attachment) {
   });
 }
 
+OrderOptions training_order(const Experiment& experiment) {
+  return {.batch_size = experiment.batch_size,
+          .seed = experiment.seed,
+          .drop_last = experiment.drop_last,
+          .raw_inputs = need(experiment.plans, kRawInput),
+          .sample_ids = need(experiment.plans, kSampleIds)};
+}
+
 }  // namespace
 
 std::unique_ptr<SampleSource> training_source(const Experiment& experiment) {
   std::shared_ptr<const Samples> samples = experiment.data->train.samples();
   if (experiment.model.trains_on_pairs)
     samples = label_pairs(std::move(samples), experiment.model.sample.classes);
-  return std::make_unique<SampleSource>(
-      std::move(samples),
-      OrderOptions{.batch_size = experiment.batch_size,
-                   .seed = experiment.seed,
-                   .drop_last = experiment.drop_last,
-                   .raw_inputs = need(experiment.plans, kRawInput),
-                   .sample_ids = need(experiment.plans, kSampleIds)});
+  return std::make_unique<SampleSource>(std::move(samples),
+                                        training_order(experiment));
 }
 
 namespace {
+
+/// No batch is made before the losses are there that it depends on: nothing is
+/// prefetched.
+std::unique_ptr<Source> assisted_source(const Experiment& experiment) {
+  AssistOptions options = experiment.assist;
+  options.lag = lag_of_assistant(experiment);
+  return std::make_unique<AssistedSource>(experiment.data->train.samples(),
+                                          experiment.data->sample,
+                                          training_order(experiment), options);
+}
 
 std::unique_ptr<Source> source_in_order(const Experiment& experiment,
                                         const Split& split) {
@@ -226,6 +242,14 @@ std::unique_ptr<Source> made_ahead(std::unique_ptr<Source> source,
       experiment.prefetch, stride));
 }
 
+std::unique_ptr<Source> batches_to_train_on(const Experiment& experiment,
+                                            const c10::Device& device) {
+  if (experiment.assist.is_on()) return assisted_source(experiment);
+  return in_micro_batches(made_ahead(training_source(experiment), experiment,
+                                     device, experiment.replicas.count),
+                          experiment.micro_batches);
+}
+
 Sources sources_of(const Experiment& experiment, const BlockPlan& seat,
                    const c10::Device& device, std::shared_ptr<Source> fed) {
   const int block = seat.block;
@@ -238,10 +262,7 @@ Sources sources_of(const Experiment& experiment, const BlockPlan& seat,
                               });
   Sources sources;
   if (trains_from_data)
-    sources.training =
-        in_micro_batches(made_ahead(training_source(experiment), experiment,
-                                    device, experiment.replicas.count),
-                         experiment.micro_batches);
+    sources.training = batches_to_train_on(experiment, device);
   if (is_first && seat.replica == 1)
     sources.evaluation =
         made_ahead(evaluation_source(experiment), experiment, device, 1);

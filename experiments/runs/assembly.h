@@ -85,7 +85,8 @@ InFlight in_flight_in(const SavedState& saved);
 Continued continued_from(const Experiment& experiment,
                          const std::string& checkpoint);
 
-/// The batches that the experiment trains with; reads the training files.
+/// The batches that the experiment trains with, or those that an assistant
+/// chooses from; reads the training files.
 std::unique_ptr<SampleSource> training_source(const Experiment& experiment);
 
 /// Channels in memory between all neighbours and replicas, by seat.

@@ -157,6 +157,10 @@ const Message& IsolatedBlock::gradient() {
       pack(answer_above(experiment_, block_), kAnswer, gradient_);
     if (above.returns_input)
       pack(unpack(*sent_up_, "h", codec.get()), kReturned, gradient_);
+    if (experiment_.assist.is_on())
+      pack({at::zeros({unpack(*sent_up_, "h", codec.get()).front().size(0)},
+                      at::kDouble)},
+           kLosses, gradient_);
   }
   return gradient_;
 }

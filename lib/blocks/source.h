@@ -2,9 +2,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
+
+#include "lib/tensors/tensors.h"
 
 namespace sluice {
 
@@ -28,13 +34,27 @@ struct Batch {
 };
 
 /// Yields batch t: a pure function of (data set, seed, t), so every worker can
-/// open its own. The last batch of an epoch keeps its real size.
+/// open its own; of one that learns, a function of the losses too that it was
+/// told before, and one worker has it. The last batch of an epoch keeps its
+/// real size.
 class Source {
  public:
   virtual ~Source() = default;
   /// t >= 0, past the first epoch too. Throws UserError when a file fails.
   virtual Batch batch(std::int64_t t) = 0;
   virtual std::int64_t batches_per_epoch() const = 0;
+  /// Tells what became of batch t: float64 [N], the loss of each of its
+  /// samples. Returns named figures about the batch, for the metrics.
+  virtual std::vector<std::pair<std::string, double>> learn(
+      std::int64_t /*t*/, const at::Tensor& /*losses*/) {
+    return {};
+  }
+  /// What it has learned, for a checkpoint; names are its own.
+  virtual NamedTensors state() const { return {}; }
+  /// Goes on from what state() returned; further tensors are ignored, and where
+  /// it finds nothing of its own it begins anew. `source` is named in errors.
+  virtual void restore(const NamedTensors& /*state*/,
+                       std::string_view /*source*/) {}
 };
 
 }  // namespace sluice

@@ -36,6 +36,7 @@ struct Asked {
   Tensors parameters = {};  ///< of the visits so far: gradients of the block's
   ToLearn lesson = {};
   Tensors forward_weights = {};  ///< where a correction wants them
+  at::Tensor losses = {};        ///< Down::losses
 };
 
 /// What a block holds of the batches that its ledger has marked.

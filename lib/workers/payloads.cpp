@@ -11,6 +11,7 @@ namespace sluice {
 
 std::int64_t Down::bytes() const {
   std::int64_t bytes = bytes_of(answer) + bytes_of(returned);
+  if (losses.defined()) bytes += static_cast<std::int64_t>(losses.nbytes());
   for (const Tensors& each : gradients) bytes += bytes_of(each);
   return bytes;
 }
@@ -47,6 +48,7 @@ void pack_down(const Down& down, const Codec* codec, Message& message) {
     pack(down.gradients[way], gradient_name(way), codec, message);
   if (!down.answer.empty()) pack(down.answer, kAnswer, message);
   if (!down.returned.empty()) pack(down.returned, kReturned, message);
+  if (down.losses.defined()) pack({down.losses}, kLosses, message);
 }
 
 Down unpack_down(const Message& message, const BlockPlan& sender,

@@ -20,6 +20,9 @@ struct Down {
   std::vector<Tensors> gradients = {};  ///< by GradientPart::leaving
   Tensors answer = {};                  ///< Upper::answer()
   Tensors returned = {};                ///< the input, BlockPlan::returns_input
+  /// Float64 [N], on the host: the last block's loss of each sample, on its way
+  /// to the source. Undefined where no source asks.
+  at::Tensor losses = {};
 
   std::int64_t bytes() const;
 };
@@ -28,13 +31,15 @@ struct Down {
 inline constexpr const char* kAnswer = "answer";
 /// The input that goes down again.
 inline constexpr const char* kReturned = "returned";
+/// Down::losses.
+inline constexpr const char* kLosses = "losses";
 /// What a gradient that leaves this way is called there.
 std::string gradient_name(std::size_t way);
 
 // Messages of a boundary. A codec is the boundary's, nullptr: tensors go as
 // they are. Through it go activations, of evaluations too, and all gradients at
-// h_k; what upper ends answer beside them, inputs that go down again, labels
-// and attachments don't.
+// h_k; what upper ends answer beside them, inputs that go down again, losses,
+// labels and attachments don't.
 
 /// Puts h_k, the labels and the attachments of those names into a message.
 void pack_up(const Tensors& outputs, const Payload& fed,

@@ -297,8 +297,34 @@ Down Seat::receive_from_above(const Action& action, std::int64_t round) {
   const Message message = ports_.from_above(MessageKind::gradient, taken);
   if (run_plan().model_norm)
     window_.squared_norm_above = norm_in(message, device());
-  return unpack_down(message, by_block(run_plan().blocks, number_ + 1),
-                     codec_above_.get(), device());
+  Down down = unpack_down(message, by_block(run_plan().blocks, number_ + 1),
+                          codec_above_.get(), device());
+  if (settings_.tells_losses)
+    if (const Tensors losses = unpack(message, kLosses); !losses.empty())
+      down.losses = losses[0];
+  return down;
+}
+
+/// Of each sample by itself, whatever the run's loss is made of: as evaluations
+/// report it.
+at::Tensor Seat::losses_of(const Asked& asked) const {
+  const at::NoGradGuard no_grad;
+  const at::Tensor& outputs = asked.graph.outputs.at(0);
+  const at::Tensor& labels = asked.flight.labels;
+  Tensors losses;
+  losses.reserve(static_cast<std::size_t>(outputs.size(0)));
+  for (std::int64_t i = 0; i < outputs.size(0); ++i)
+    losses.push_back(
+        settings_.loss(outputs.narrow(0, i, 1), labels.narrow(0, i, 1)));
+  return at::stack(losses).to(at::kCPU, at::kDouble);
+}
+
+/// The losses have come down to where the batch came from.
+void Seat::tell_source(const Action& action, Asked& asked) {
+  if (block() != 1 || !asked.losses.defined()) return;
+  for (auto& figure : sources_.training->learn(
+           plan().micro_batches.source_batch(action.batch), asked.losses))
+    asked.signal.figures.push_back(std::move(figure));
 }
 
 /// A batch whose backward begins, with its graph. `returned`: the block's
@@ -344,6 +370,8 @@ Asked Seat::ask_above(const Action& action) {
                          arrived.gradients, *ends().lower,
                          ends().trained.size(), asked.signal);
   unchanged.check(fmt::format("the policy above block {}", block()));
+  if (settings_.tells_losses)
+    asked.losses = is_last() ? losses_of(asked) : std::move(arrived.losses);
   if (plan().learns)
     asked.lesson = {
         leaves_of(features, false),
@@ -509,8 +537,11 @@ void Seat::backward(const Action& action) {
   Asked asked = ask_above(action);
   const Pulled pulled =
       vjp(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls);
+  tell_source(action, asked);
   apply(action, asked, pulled.parameters);
-  send_down(action, down_of(pulled.inputs, asked.flight.inputs));
+  Down down = down_of(pulled.inputs, asked.flight.inputs);
+  down.losses = asked.losses;
+  send_down(action, down);
   if (plan().learns) held_.lessons[action.batch] = std::move(asked.lesson);
 }
 

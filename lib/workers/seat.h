@@ -53,6 +53,9 @@ struct SeatSettings {
   std::string checkpoint_folder = {};  ///< empty: nothing is saved
   OptimizerOptions optimizer = {};
   ReplicaKind replicas = {};  ///< how they work together
+  /// The source is told the loss of each sample: the backward of block 1 brings
+  /// it, down all boundaries.
+  bool tells_losses = false;
   /// Whether to write a record of kind "status" once a second.
   bool status = false;
   /// How long a block that runs free sleeps before it waits for a certain
@@ -198,6 +201,8 @@ class Seat {
   Message message_of(MessageKind kind, const Action& action) const;
   void send_up(Message message, const Tensors& outputs, const Payload& fed);
   Down receive_from_above(const Action& action, std::int64_t round = 0);
+  at::Tensor losses_of(const Asked& asked) const;
+  void tell_source(const Action& action, Asked& asked);
   Down down_of(std::vector<Tensors> gradients, const Tensors& inputs) const;
   void send_down(const Action& action, const Down& down);
   std::int64_t under_way_below() const;

@@ -45,6 +45,9 @@ NamedTensors Seat::state() const {
   for (auto& named : replicas_.state()) all.push_back(std::move(named));
   if (average_)
     for (auto& named : average_->state()) all.push_back(std::move(named));
+  if (sources_.training)
+    for (auto& named : sources_.training->state())
+      all.push_back(std::move(named));
   return all;
 }
 
@@ -66,6 +69,7 @@ void Seat::restore(const NamedTensors& weights, const NamedTensors& state,
   sent_down_.restore(name_in_state("sent"), saved, sent_in(saved), device());
   window_.restore(name_in_state("accumulated"), saved, device());
   restore_counts(saved);
+  if (sources_.training) sources_.training->restore(state, source);
 }
 
 /// Batches that were under way to the block below: of a free run those that it

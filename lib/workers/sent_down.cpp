@@ -33,6 +33,7 @@ void SentDown::save(const std::string& name, NamedTensors& all) const {
     if (!down.answer.empty()) save_list(down.answer, prefix + kAnswer, all);
     if (!down.returned.empty())
       save_list(down.returned, prefix + kReturned, all);
+    if (down.losses.defined()) save_list({down.losses}, prefix + kLosses, all);
   }
 }
 
@@ -52,6 +53,7 @@ void SentDown::restore(const std::string& name, const SavedState& saved,
       down.gradients.push_back(list(gradient_name(way)));
     if (has(kAnswer)) down.answer = list(kAnswer);
     if (has(kReturned)) down.returned = list(kReturned);
+    if (has(kLosses)) down.losses = saved.list(prefix + kLosses).at(0);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "experiments/config/numbers.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "tests/experiments/helpers/training.h"
@@ -25,6 +27,18 @@ TEST(Numbers, HaveALimitOfSamplesOnlyWhereThereIsOne) {
   EXPECT_NE(first_difference(numbers("limit = {train = 64}\n"),
                              numbers("limit = {train = 64, evaluation = 8}\n")),
             "");
+}
+
+TEST(Numbers, HaveAnAssistantOnlyWhereThereIsOne) {
+  const auto with = [](const std::string& assist) {
+    return numbers(
+        "boundary = {policy = 'backprop'}\n"
+        "data = {train = 320, test = 64" +
+        assist + "}\n");
+  };
+  EXPECT_EQ(with("").find("data")->find("assist"), nullptr);
+  EXPECT_EQ(with(", assist = {learning_rate = 1.0}"), with(""));
+  EXPECT_NE(with(", assist = {acceptance = 0.3}"), with(""));
 }
 
 TEST(Numbers, HaveAWarmUpInTurnsOnlyWhereThereIsOne) {
