@@ -135,7 +135,7 @@ std::span<const PresetRow> peer_presets() {
                   "name = \"delay_compensation\"\n"
                   "adaptive = true\n"
                   "strength = 2.0\n"}},
-      {"staleness_aware_sgd",
+      {"staleness_aware",
        "Downpour whose rate is divided by how stale a gradient is",
        {.source =
             "Zhang et al., \"Staleness-aware Async-SGD for Distributed Deep "
