@@ -22,8 +22,8 @@
 namespace sluice::planner {
 namespace {
 
-// The turns whose actions are counted: the pipe is full, and none is part of a
-// drain. Twelve, into which windows of up to four turns fit evenly.
+// The turns for whose batches actions are counted, whenever these are done: the
+// pipe is full, and each of the batches is applied before the run ends.
 constexpr std::int64_t kFirstCounted = 10;
 constexpr std::int64_t kEndCounted = 22;
 
@@ -63,7 +63,7 @@ Costs costs_of_trial(const Experiment& experiment) {
   return costs;
 }
 
-/// What blocks do and send in the turns that are counted.
+/// What blocks do and send for the batches of these turns.
 class ActionsCounted {
  public:
   ActionsCounted(const RunPlan& plan, const Costs& costs)
@@ -71,8 +71,10 @@ class ActionsCounted {
 
   void add(const TimedAction& timed) {
     const Action& action = timed.action;
-    if (action.turn < kFirstCounted || action.turn >= kEndCounted) return;
-    count(action, by_block(plan_.blocks, timed.seat));
+    const BlockPlan& block = by_block(plan_.blocks, timed.seat);
+    const std::int64_t turn = block.micro_batches.turn_of(action.batch);
+    if (turn < kFirstCounted || turn >= kEndCounted) return;
+    count(action, block);
     for (const Transfer& sent : yields_of(plan_, timed.seat, action))
       bytes_ += bytes_of(costs_, sent);
   }
