@@ -4,6 +4,43 @@ namespace sluice {
 
 std::span<const PresetRow> pipeline_presets() {
   static constexpr PresetRow kRows[] = {
+      {"gpipe",
+       "all forwards of a turn's micro-batches, then all backwards",
+       {.source = "Huang et al., \"GPipe: Efficient Training of Giant Neural "
+                  "Networks using Pipeline Parallelism\", NeurIPS 2019, "
+                  "arXiv:1811.06965",
+        .kept = "a block keeps the inputs of a turn's micro-batches, and "
+                "forwards each again before its backward (recompute)",
+        .staleness = "none: has the bits of one block",
+        .config = "[pipeline]\n"
+                  "order = \"gpipe\"\n"
+                  "micro_batches = 4\n"
+                  "recompute = true\n\n"
+                  "[boundary]\n"
+                  "policy = \"backprop\"\n"}},
+      {"pipedream_flush",
+       "1F1B: backwards as early as they can, and a flush after each turn",
+       {.source = "Narayanan et al., ICML 2021, arXiv:2006.09503, as "
+                  "PipeDream-Flush; the order of DAPPLE and Megatron-LM",
+        .kept = "block k keeps the graphs of up to K-k+1 micro-batches",
+        .staleness = "none: has the bits of one block",
+        .config = "[pipeline]\n"
+                  "order = \"1f1b\"\n"
+                  "micro_batches = 4\n\n"
+                  "[boundary]\n"
+                  "policy = \"backprop\"\n"}},
+      {"zb_h1",
+       "1F1B whose backwards have halves: what waits for nobody fills the gaps",
+       {.source = "Qi et al., \"Zero Bubble Pipeline Parallelism\", ICLR 2024, "
+                  "arXiv:2401.10241, ZB-H1",
+        .kept = "block k keeps as many graphs as 1F1B, part of them for the "
+                "half of a backward that is left",
+        .staleness = "none: has the bits of one block",
+        .config = "[pipeline]\n"
+                  "order = \"zb-h1\"\n"
+                  "micro_batches = 4\n\n"
+                  "[boundary]\n"
+                  "policy = \"backprop\"\n"}},
       {"pipedream",
        "late gradients, each of the weights of its forward",
        {.source = "Narayanan et al., \"PipeDream: Generalized Pipeline "

@@ -156,16 +156,16 @@ std::string tests_of(std::string_view name) {
 }
 
 constexpr std::string_view kLegend =
-    "\nIn three blocks (F forward, B backward and update of a batch, L a "
-    "synthesizer\nlearns from it; - busy, . waiting; a column is as long "
-    "as a forward):\n\n";
+    "\nIn three blocks (F forward, B backward and update of a batch, D and W a "
+    "backward in\nhalves, L a synthesizer learns from it; - busy, . waiting; a "
+    "column is as long as a\nforward):\n\n";
 
 constexpr std::string_view kReplicasLegend =
     "\nReplicas of one block, about their first exchange (F forward, B "
     "backward "
-    "and\nupdate of a batch, S what the others have handed over is taken; - "
-    "busy, . waiting;\na column is as long as a forward, and as two messages "
-    "one after the other):\n\n";
+    "and\nupdate of a batch, S takes what others have handed over; - busy, . "
+    "waiting; a\ncolumn is as long as a forward, and as two messages one after "
+    "the other):\n\n";
 
 std::string page_of(const PolicyRow& row) {
   const bool has_page = row.make.page != nullptr;  // a plug-in's may have none

@@ -81,6 +81,18 @@ TEST(MethodAxes, OfPipelinesHaveTheirStalenessAndVersions) {
   EXPECT_EQ(of_preset("pipedream_2bw").updates, 1);
 }
 
+TEST(MethodAxes, OfExactPipelinesAreThoseOfBackprop) {
+  for (const char* name : {"gpipe", "pipedream_flush", "zb_h1"}) {
+    const MethodAxes axes = of_preset(name);
+    EXPECT_EQ(axes.backwards, 0) << name;
+    EXPECT_DOUBLE_EQ(axes.boundary_bytes, 2) << name;
+    EXPECT_EQ(axes.copies, 1) << name;
+    EXPECT_EQ(axes.updates, 0) << name;
+  }
+  EXPECT_EQ(of_preset("pipedream_flush").forwards, 0);
+  EXPECT_EQ(of_preset("gpipe").forwards, 1);
+}
+
 /// Inputs go down beside gradients, and are rebuilt by another forward.
 TEST(MethodAxes, OfPetraSendMoreAndKeepNothing) {
   const MethodAxes axes = of_preset("petra");

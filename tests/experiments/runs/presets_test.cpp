@@ -112,6 +112,15 @@ TEST(Presets, PipeDream2bwHasTheBitsOfOneBlock) {
             "");
 }
 
+TEST(Presets, OfExactPipelinesHaveTheBitsOfOneBlock) {
+  const NamedTensors stale = trained(net("pipedream_2bw", "1"));
+  for (const char* name : {"gpipe", "pipedream_flush", "zb_h1"}) {
+    const NamedTensors one = trained(net(name, "1"));
+    EXPECT_EQ(difference(trained(net(name)), one), "") << name;
+    EXPECT_GT(distance(one, stale), 1e-5) << name;
+  }
+}
+
 /// T1 and T2.
 TEST(Presets, PipeMareSlowsDownAndMovesItsWeightsBack) {
   DelayOracle::Method method{.weights = Weights::mixed, .velocity_decay = 0.1};
