@@ -28,7 +28,6 @@ std::vector<std::string> lower_words(std::string_view text) {
 
 PublishedSystem read_system(Fields& fields) {
   PublishedSystem system;
-  std::vector<std::string> tests;
   std::string study;
   std::string why;
   fields.key("name", system.name, {});
@@ -39,7 +38,7 @@ PublishedSystem read_system(Fields& fields) {
   fields.key("note", system.note, {});
   fields.key("rows", system.rows, {});
   fields.key("why", why, {});
-  fields.key("tests", tests, {});
+  fields.key("tests", system.tests, {});
   fields.key("study", study, {});
   if (system.note.empty()) system.note = std::move(why);
   return system;

@@ -17,6 +17,8 @@ struct PublishedSystem {
   std::string note = {};        ///< what one must know, or why it isn't there
   /// What it uses of `sluice list`: "heads infopro".
   std::vector<std::string> rows = {};
+  /// Of what makes it what it is: "FILE SUITE.TEST".
+  std::vector<std::string> tests = {};
 
   bool is_built() const { return state == "built"; }
 };

@@ -473,6 +473,9 @@ void define_list(CLI::App& app, ListArguments& arguments,
                       "what to list, or a published name; default: the tables");
   command->add_option("name", arguments.name,
                       "of a row in it, to be described with its options");
+  command->add_flag("--axes", arguments.axes,
+                    "of all methods a table of what they cost in computation, "
+                    "communication and approximation");
   add_plugin_option(*command, plugins);
   command->callback([&] {
     load_plugins(plugins);

@@ -156,8 +156,9 @@ struct ReportArguments {
 void report_command(const ReportArguments& arguments);
 
 struct ListArguments {
-  std::string kind;  ///< of table, or a published name; empty: the tables
-  std::string name;  ///< of a row to describe; empty: all in a line each
+  std::string kind;   ///< of table, or a published name; empty: the tables
+  std::string name;   ///< of a row to describe; empty: all in a line each
+  bool axes = false;  ///< of methods: axes_table()
 };
 void list_command(const ListArguments& arguments);
 

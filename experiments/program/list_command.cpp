@@ -4,6 +4,7 @@
 #include "experiments/config/catalog.h"
 #include "experiments/config/manual.h"
 #include "experiments/config/presets.h"
+#include "experiments/program/axes_table.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/help_topics.h"
 #include "experiments/program/method_page.h"
@@ -62,9 +63,17 @@ void describe_row(const ListedTable& table, const std::string& name) {
   print_options(row);
 }
 
+void list_axes(const ListArguments& arguments) {
+  if (arguments.kind != "methods" || !arguments.name.empty())
+    throw UserError(
+        "--axes is of all methods: say `sluice list methods --axes`");
+  fmt::print("{}", axes_table());
+}
+
 }  // namespace
 
 void list_command(const ListArguments& arguments) {
+  if (arguments.axes) return list_axes(arguments);
   const std::vector<ListedTable> tables = listed_tables();
   if (arguments.kind.empty()) return list_tables(tables);
   const ListedTable* table = find_table(tables, arguments.kind);

@@ -1,6 +1,8 @@
 #include "experiments/program/method_page.h"
 
+#include <algorithm>
 #include <functional>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <vector>
@@ -10,6 +12,10 @@
 #include "experiments/config/experiment.h"
 #include "experiments/config/files/toml.h"
 #include "experiments/config/presets.h"
+#include "experiments/config/published.h"
+#include "experiments/planner/method_axes.h"
+#include "experiments/program/axes_table.h"
+#include "experiments/program/method_examples.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/schedules/drawing.h"
 #include "lib/schedules/speed.h"
@@ -18,7 +24,6 @@ namespace sluice {
 namespace {
 
 constexpr std::size_t kWidth = 80;
-constexpr double kColumns = 24;  // of a drawing: it fits a terminal
 
 /// A heading and its paragraph, broken into lines.
 std::string paragraph(std::string_view heading, std::string_view text) {
@@ -38,29 +43,6 @@ std::string paragraph(std::string_view heading, std::string_view text) {
   return lines + line + "\n";
 }
 
-/// A small network with these keys.
-Experiment example(std::string_view config, int blocks) {
-  return read_experiment(
-      parse_toml(
-          fmt::format("blocks = {}\ndata = {{train = 64, test = 16}}\n"
-                      "model = {{name = 'mlp', hidden = [16, 16, 16]}}\n{}",
-                      blocks, config),
-          "the method's page"),
-      "");
-}
-
-/// Empty for a policy of a plug-in that describes none.
-MethodPage page_text_of(const PolicyRow& row) {
-  return row.make.page == nullptr ? MethodPage() : row.make.page();
-}
-
-/// The method at every boundary.
-std::string config_of(const PolicyRow& row) {
-  const std::string_view options = page_text_of(row).example;
-  return fmt::format("boundary = {{policy = '{}'{}{}}}\n", row.name,
-                     options.empty() ? "" : ", ", options);
-}
-
 /// Equal blocks, a backward takes two forwards, nothing else takes time.
 Costs ideal_costs(int blocks, double latency) {
   return {.blocks = std::vector<BlockCosts>(
@@ -69,15 +51,51 @@ Costs ideal_costs(int blocks, double latency) {
           .latency = latency};
 }
 
-std::string timeline_of(std::string_view config) {
-  const Experiment experiment = example(config, 3);
+/// The part of a page's simulation that is drawn.
+struct DrawnPart {
+  std::int64_t first_turn = 0;
+  double columns = 24;  // it fits a terminal
+};
+
+std::string drawing_of(const Experiment& experiment, const Costs& costs,
+                       DrawnPart part) {
   std::vector<TimedAction> shown;
-  for (const TimedAction& timed :
-       simulate(experiment.plans.front(), ideal_costs(3, 0),
-                experiment.capacities, Grant{.end_turn = 12}))
-    if (timed.action.op != Op::update && timed.end <= kColumns)
-      shown.push_back(timed);
-  return draw_timeline(shown, 3, 1);
+  std::optional<double> start;
+  for (TimedAction timed :
+       simulate(experiment.plans.front(), costs, experiment.capacities,
+                Grant{.end_turn = part.first_turn + 12})) {
+    const Op op = timed.action.op;
+    const bool is_hidden = op == Op::update || op == Op::exchange;
+    if (is_hidden || timed.action.turn < part.first_turn) continue;
+    if (!start) start = timed.start;
+    timed.start -= *start;
+    timed.end -= *start;
+    if (timed.end <= part.columns) shown.push_back(timed);
+  }
+  return draw_timeline(shown, experiment.seats(), 1,
+                       static_cast<int>(experiment.replicas.count));
+}
+
+std::string timeline_of(const MethodExample& example) {
+  return drawing_of(example_experiment(example, {.blocks = 3}),
+                    ideal_costs(3, 0), {});
+}
+
+/// Three replicas, or two where they meet in pairs, around their first
+/// exchange.
+std::string timeline_of_replicas(const MethodExample& example) {
+  const ConfigNode keys = parse_toml(example.keys, "the method's page");
+  const bool has_pairs = keys.find("replicas")->find("pairs") != nullptr;
+  const Experiment experiment =
+      example_experiment(example, {.blocks = 1, .replicas = has_pairs ? 2 : 3});
+  Costs costs = ideal_costs(1, 0);
+  costs.exchange_link.latency = 0.5;
+  const ReplicaExchange& exchange =
+      experiment.plans.front().blocks.front().exchange;
+  return drawing_of(
+      experiment, costs,
+      {.first_turn = std::max<std::int64_t>(0, exchange.every - 3),
+       .columns = 16});
 }
 
 double speed_up(const Experiment& experiment, double latency,
@@ -99,8 +117,8 @@ std::string speed_up_with_barrier(const Experiment& experiment) {
                barrier_around_iterations(experiment.plans.front())));
 }
 
-std::string speed_ups_of(std::string_view config) {
-  const Experiment experiment = example(config, 4);
+std::string speed_ups_of(const MethodExample& example) {
+  const Experiment experiment = example_experiment(example, {.blocks = 4});
   return fmt::format(
       "{:.2f}x without latency, {:.2f}x when a message takes as long as a "
       "forward{}: for K = 4 equal blocks, over one block that does all the "
@@ -110,22 +128,60 @@ std::string speed_ups_of(std::string_view config) {
       speed_up_with_barrier(experiment));
 }
 
+/// What the program finds out about the method's three axes.
+std::string axes_of(const MethodExample& example) {
+  const planner::MethodAxes axes =
+      planner::method_axes(example_experiment(example, kAxesShape, true));
+  return paragraph("computation", planner::computation_text(axes)) +
+         paragraph("sends", planner::communication_text(axes)) +
+         paragraph("keeps", planner::approximation_text(axes)) +
+         paragraph("", example.keys.find("[replicas]") == std::string::npos
+                           ? "(beside back-propagation, in four blocks)"
+                           : "(beside back-propagation, in four replicas of "
+                             "four blocks)");
+}
+
+/// Of the published systems that name it.
+std::string tests_of(std::string_view name) {
+  const std::string row = fmt::format("methods {}", name);
+  std::string tests;
+  for (const PublishedSystem& system : published_systems())
+    if (std::find(system.rows.begin(), system.rows.end(), row) !=
+        system.rows.end())
+      for (const std::string& test : system.tests)
+        if (const std::string called = test.substr(test.rfind(' ') + 1);
+            tests.find(called) == std::string::npos)
+          tests += (tests.empty() ? "" : " ") + called;
+  return tests;
+}
+
 constexpr std::string_view kLegend =
-    "\nIn three blocks (F forward, B backward and update of a batch, L a "
-    "synthesizer\nlearns from it; - busy, . waiting; a column is as long "
-    "as a forward):\n\n";
+    "\nIn three blocks (F forward, B backward and update of a batch, D and W a "
+    "backward in\nhalves, L a synthesizer learns from it; - busy, . waiting; a "
+    "column is as long as a\nforward):\n\n";
+
+constexpr std::string_view kReplicasLegend =
+    "\nReplicas of one block, about their first exchange (F forward, B "
+    "backward "
+    "and\nupdate of a batch, S takes what others have handed over; - busy, . "
+    "waiting; a\ncolumn is as long as a forward, and as two messages one after "
+    "the other):\n\n";
 
 std::string page_of(const PolicyRow& row) {
-  const MethodPage page = page_text_of(row);
+  const bool has_page = row.make.page != nullptr;  // a plug-in's may have none
+  const MethodPage page = has_page ? row.make.page() : MethodPage();
+  const MethodExample example = example_of(row);
   std::string text = fmt::format("{}: {}\n\n", row.name, row.summary);
   text += paragraph("source", page.source);
   text += paragraph("kept", page.kept);
   text += paragraph("BatchNorm", page.batch_norm);
   text += paragraph("randomness", page.randomness);
   text += paragraph("staleness", page.staleness);
-  text += paragraph("speed-up", speed_ups_of(config_of(row)));
+  if (has_page) text += axes_of(example);
+  text += paragraph("speed-up", speed_ups_of(example));
+  text += paragraph("tests", tests_of(row.name));
   if (!page.example.empty()) text += paragraph("example", page.example);
-  return text.append(kLegend) + timeline_of(config_of(row));
+  return text.append(kLegend) + timeline_of(example);
 }
 
 std::string indented(std::string_view lines) {
@@ -138,15 +194,21 @@ std::string indented(std::string_view lines) {
 
 std::string page_of(const PresetRow& row) {
   const Preset& preset = row.make;
+  const MethodExample example = example_of(row);
   std::string text = fmt::format("{}: {}\n\n", row.name, row.summary);
   text += paragraph("source", preset.source);
   text += paragraph("kept", preset.kept);
   text += paragraph("staleness", preset.staleness);
-  text += paragraph("speed-up", speed_ups_of(preset.config));
-  text += fmt::format(
-      "\nIn a config, as in experiments/configs/pipelines/{}.toml:\n\n{}",
-      row.name, indented(preset.config));
-  return text.append(kLegend) + timeline_of(preset.config);
+  text += axes_of(example);
+  if (!preset.is_of_replicas())
+    text += paragraph("speed-up", speed_ups_of(example));
+  text += paragraph("tests", tests_of(row.name));
+  text +=
+      fmt::format("\nIn a config, as in experiments/configs/{}/{}.toml:\n\n{}",
+                  preset.folder(), row.name, indented(preset.config));
+  if (preset.is_of_replicas())
+    return text.append(kReplicasLegend) + timeline_of_replicas(example);
+  return text.append(kLegend) + timeline_of(example);
 }
 
 }  // namespace

@@ -188,9 +188,11 @@ def heading(system):
 def meaning(system):
     """Its rows and keys, and what is to be said of them."""
     rows = [row.split() for row in system.get("rows", [])]
-    presets = [f"`{name}`" for kind, name in rows if kind == "methods"]
     keys = [f"`{line}`" for line in system.get("keys", "").splitlines() if line]
-    said = [", ".join(keys or presets), system.get("note", "")]
+    # A policy is in the keys already.
+    names = [f"`{name}`" for kind, name in rows
+             if kind == "methods" and f'"{name}"' not in system.get("keys", "")]
+    said = [", ".join(names), ", ".join(keys), system.get("note", "")]
     return cell("; ".join(part for part in said if part))
 
 

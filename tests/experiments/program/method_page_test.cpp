@@ -31,12 +31,35 @@ TEST(MethodPage, IsThereForEveryMethod) {
 TEST(MethodPage, IsThereForEveryPreset) {
   for (const PresetRow& row : presets()) {
     const std::string text = method_page(row.name);
+    EXPECT_THAT(text, HasSubstr(std::string(row.make.folder()) + "/" +
+                                std::string(row.name) + ".toml"));
+    EXPECT_THAT(text, HasSubstr("\ncomputation  ")) << text;
+    EXPECT_THAT(text, HasSubstr("\nsends        ")) << text;
+    EXPECT_THAT(text, HasSubstr("\nkeeps        ")) << text;
+    if (row.make.is_of_replicas()) {
+      EXPECT_THAT(text, HasSubstr("block 1.2  | F")) << text;
+      EXPECT_THAT(text, HasSubstr(" S")) << text;
+      EXPECT_THAT(text, HasSubstr("    [replicas]\n    count = 4\n"));
+      continue;
+    }
     EXPECT_THAT(text, HasSubstr("block 1  | F0"));
     EXPECT_THAT(text, HasSubstr("x without latency")) << text;
-    EXPECT_THAT(text, HasSubstr(std::string("pipelines/") +
-                                std::string(row.name) + ".toml"));
     EXPECT_THAT(text, HasSubstr("    [boundary]\n    policy = "));
   }
+}
+
+TEST(MethodPage, NamesTheTestsOfItsInvariants) {
+  EXPECT_THAT(method_page("d_psgd"), HasSubstr("Gossip.KeepsTheMean"));
+  EXPECT_THAT(method_page("pipedream"),
+              HasSubstr("Presets.PipeDreamHasItsOrderOfActions"));
+}
+
+/// Two forwards of a backward, a round of each of the three to the two others,
+/// of half a forward a message, both ways.
+TEST(MethodPage, OfReplicasDrawsTheirExchange) {
+  EXPECT_THAT(method_page("synchronous_sgd"),
+              HasSubstr("block 1.3  | F0 B0 -  .  S0 F1"));
+  EXPECT_THAT(method_page("local_sgd"), HasSubstr("block 1.3  | F5 B5 -  F6"));
 }
 
 TEST(MethodPage, OfAPresetHasTheSpeedUpsOfTheSimulation) {

@@ -112,6 +112,15 @@ TEST(Presets, PipeDream2bwHasTheBitsOfOneBlock) {
             "");
 }
 
+TEST(Presets, OfExactPipelinesHaveTheBitsOfOneBlock) {
+  const NamedTensors stale = trained(net("pipedream_2bw", "1"));
+  for (const char* name : {"gpipe", "pipedream_flush", "zb_h1"}) {
+    const NamedTensors one = trained(net(name, "1"));
+    EXPECT_EQ(difference(trained(net(name)), one), "") << name;
+    EXPECT_GT(distance(one, stale), 1e-5) << name;
+  }
+}
+
 /// T1 and T2.
 TEST(Presets, PipeMareSlowsDownAndMovesItsWeightsBack) {
   DelayOracle::Method method{.weights = Weights::mixed, .velocity_decay = 0.1};
@@ -131,24 +140,70 @@ TEST(Presets, PipeMareSlowsDownAndMovesItsWeightsBack) {
             1e-5);
 }
 
+/// The file may say more.
+void expect_said(const ConfigNode& page, const ConfigNode* file,
+                 const std::string& path) {
+  ASSERT_NE(file, nullptr) << path;
+  const auto* table = std::get_if<ConfigNode::Table>(&page.value);
+  if (table == nullptr) {
+    EXPECT_EQ(*file, page) << path;
+    return;
+  }
+  for (const auto& [key, value] : *table)
+    expect_said(value, file->find(key), path + "." + key);
+}
+
+/// Of the presets in a folder of experiments/configs, too.
 TEST(Presets, EachHasAConfigThatSaysTheSame) {
   const fs::path folder =
-      fs::path(SLUICE_TEST_FOLDER) / "../experiments/configs/pipelines";
+      fs::path(SLUICE_TEST_FOLDER) / "../experiments/configs";
   for (const PresetRow& row : presets()) {
-    const ConfigNode file =
-        read_config_file((folder / (std::string(row.name) + ".toml")).string());
-    const ConfigNode page =
-        parse_toml(std::string(row.make.config), std::string(row.name));
-    for (const auto& [key, value] : std::get<ConfigNode::Table>(page.value)) {
-      ASSERT_NE(file.find(key), nullptr) << row.name << ": " << key;
-      if (key == "optimizer")
-        EXPECT_EQ(*file.find(key)->find("correction"),
-                  *value.find("correction"));
-      else
-        EXPECT_EQ(*file.find(key), value) << row.name << ": " << key;
-    }
-    EXPECT_NO_THROW(read_experiment(file, "")) << row.name;
+    const std::string name(row.name);
+    const ConfigNode file = read_config_file(
+        (folder / row.make.folder() / (name + ".toml")).string());
+    const ConfigNode page = parse_toml(std::string(row.make.config), name);
+    expect_said(page, &file, name);
+    EXPECT_NO_THROW(read_experiment(file, "")) << name;
   }
+}
+
+TEST(Presets, EachConfigOfReplicasIsOne) {
+  const fs::path folder =
+      fs::path(SLUICE_TEST_FOLDER) / "../experiments/configs/replicas";
+  std::set<std::string> names;
+  for (const PresetRow& row : presets())
+    if (row.make.is_of_replicas()) names.emplace(row.name);
+  std::set<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    files.insert(entry.path().stem().string());
+  EXPECT_EQ(files, names);
+}
+
+std::string net_of_replicas(std::string_view preset) {
+  return "turns = 22\nevaluate_every = 0.0\nmodel = {hidden = [24, 20]}\n" +
+         std::string(preset.empty() ? "" : config_of(preset));
+}
+
+/// By the preset's keys alone, and not as one replica would.
+TEST(Presets, OfReplicasTrain) {
+  const NamedTensors one = trained(net_of_replicas(""));
+  for (const PresetRow& row : presets()) {
+    if (!row.make.is_of_replicas()) continue;
+    const NamedTensors weights = trained(net_of_replicas(row.name));
+    EXPECT_GT(distance(weights, one), 1e-5) << row.name;
+    for (const auto& [name, tensor] : weights)
+      EXPECT_TRUE(tensor.isfinite().all().item<bool>())
+          << row.name << ": " << name;
+  }
+}
+
+TEST(Presets, OfReplicasAreNotEachOther) {
+  const NamedTensors synchronous = trained(net_of_replicas("synchronous_sgd"));
+  EXPECT_EQ(difference(trained(net_of_replicas("zero_1")), synchronous), "");
+  EXPECT_GT(distance(trained(net_of_replicas("local_sgd")), synchronous), 1e-5);
+  EXPECT_GT(distance(trained(net_of_replicas("dc_asgd")),
+                     trained(net_of_replicas("downpour"))),
+            1e-7);
 }
 
 }  // namespace sluice::presets_test

@@ -2,6 +2,7 @@
 // after kills, and after a run is continued.
 #include <cstdlib>
 #include <filesystem>
+#include <ostream>
 #include <random>
 #include <string>
 
@@ -83,8 +84,18 @@ INSTANTIATE_TEST_SUITE_P(
         "blocks=1 replicas.count=5 replicas.policy=gossip replicas.graph=hops "
         "replicas.rotate=true replicas.mix=after "));
 
+struct Killed {
+  const char* config;
+  int workers;     ///< blocks times replicas
+  unsigned kills;  ///< where SLUICE_KILLS says nothing
+};
+
+void PrintTo(const Killed& of, std::ostream* to) {
+  *to << of.config;
+}
+
 class ReplicasAfterKills : public Faults,
-                           public testing::WithParamInterface<const char*> {};
+                           public testing::WithParamInterface<Killed> {};
 
 unsigned from_environment(const char* name, unsigned otherwise) {
   const char* const given = std::getenv(name);
@@ -93,27 +104,32 @@ unsigned from_environment(const char* name, unsigned otherwise) {
 }
 
 TEST_P(ReplicasAfterKills, OfAnySeatHaveTheBitsOfAnUndisturbedRun) {
-  const unsigned kills = from_environment("SLUICE_KILLS", 3);
+  const auto& [config, workers, usually] = GetParam();
+  const unsigned kills = from_environment("SLUICE_KILLS", usually);
   const unsigned seed = from_environment("SLUICE_SEED", std::random_device()());
   fmt::print("SLUICE_SEED={}\n", seed);
   std::mt19937 random(seed);
-  run_undisturbed(GetParam());
+  run_undisturbed(config);
   for (unsigned i = 0; i < kills; ++i) {
-    const std::string faults = fmt::format(
-        "kill block {} @ turn {}", std::uniform_int_distribution(1, 4)(random),
-        std::uniform_int_distribution(0, 19)(random));
+    const std::string faults =
+        fmt::format("kill block {} @ turn {}",
+                    std::uniform_int_distribution(1, workers)(random),
+                    std::uniform_int_distribution(0, 19)(random));
     SCOPED_TRACE(faults);
     const Outcome outcome =
-        run_with(faults, std::string(GetParam()) + " --overwrite");
+        run_with(faults, std::string(config) + " --overwrite");
     ASSERT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_EQ(records_of(path("disturbed"), "restart").size(), 1U);
     expect_as_undisturbed("disturbed");
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, ReplicasAfterKills,
-                         testing::Values(kTwoByTwo, kAverage, kElastic,
-                                         kShards));
+INSTANTIATE_TEST_SUITE_P(
+    Policies, ReplicasAfterKills,
+    testing::Values(Killed{kTwoByTwo, 4, 3}, Killed{kAverage, 4, 3},
+                    Killed{kElastic, 4, 3}, Killed{kShards, 4, 3},
+                    Killed{kGossip, 4, 2}, Killed{kPush, 6, 2},
+                    Killed{kNeighbours, 6, 2}, Killed{kServer, 6, 2}));
 
 class ResumedReplicas : public Faults,
                         public testing::WithParamInterface<const char*> {};

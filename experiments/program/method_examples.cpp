@@ -1,0 +1,38 @@
+#include "experiments/program/method_examples.h"
+
+#include <fmt/format.h>
+
+#include "experiments/config/files/toml.h"
+
+namespace sluice {
+
+MethodExample example_of(const PolicyRow& row) {
+  // Empty for a policy of a plug-in that describes none.
+  const std::string_view options =
+      row.make.page == nullptr ? "" : row.make.page().example;
+  return {.keys = fmt::format("boundary = {{policy = '{}'{}{}}}\n", row.name,
+                              options.empty() ? "" : ", ", options)};
+}
+
+MethodExample example_of(const PresetRow& row) {
+  return {.keys = std::string(row.make.config), .model = row.make.model};
+}
+
+Experiment example_experiment(const MethodExample& example, ExampleShape shape,
+                              bool with_its_model) {
+  const bool has_own = with_its_model && !example.model.empty();
+  ConfigNode config =
+      parse_toml(fmt::format("blocks = {}\nturns = 24\nevaluate_every = 0.0\n"
+                             "batch_size = 16\nthreads = 1\n"
+                             "data = {{train = 64, test = 16}}\nmodel = {}\n{}",
+                             shape.blocks,
+                             has_own ? example.model
+                                     : "{name = 'mlp', hidden = [16, 16, 16]}",
+                             example.keys),
+                 "the method's page");
+  if (config.find("replicas") != nullptr)
+    config.set_path("replicas.count", {.value = shape.replicas});
+  return read_experiment(config, "");
+}
+
+}  // namespace sluice
