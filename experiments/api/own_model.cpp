@@ -5,10 +5,10 @@
 
 #include <ATen/ATen.h>
 
-#include "experiments/api/generator_kept.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/engines/control.h"
+#include "lib/tensors/generator_kept.h"
 
 namespace sluice {
 namespace {

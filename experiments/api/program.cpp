@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "experiments/api/generator_kept.h"
 #include "experiments/api/policy_draws.h"
 #include "experiments/config/files/overrides.h"
 #include "experiments/runs/worker_process.h"
@@ -16,6 +15,7 @@
 #include "lib/checkpoints/safetensors.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
+#include "lib/tensors/generator_kept.h"
 
 namespace sluice {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "lib/base/nearest.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
+#include "modules/torchscript.h"
 
 namespace sluice {
 namespace {
@@ -78,6 +80,11 @@ Json provenance_until(const NamedCheckpoint& from) {
   return last;
 }
 
+std::string model_option(const Experiment& experiment, const char* key) {
+  const ConfigNode* option = experiment.resolved.find("model")->find(key);
+  return std::get<std::string>(option->value);
+}
+
 FileNotes notes_of(const Experiment& experiment, const NamedCheckpoint& from) {
   const SampleSpec& sample = experiment.model.sample;
   Json layers = Json::array();
@@ -117,6 +124,21 @@ std::size_t export_model(const Experiment& experiment,
                          const NamedCheckpoint& from, const std::string& file) {
   const NamedTensors tensors = load_model(experiment, from.path).tensors();
   write_safetensors(file, tensors, notes_of(experiment, from));
+  return tensors.size();
+}
+
+std::size_t export_torchscript(const Experiment& experiment,
+                               const NamedCheckpoint& from,
+                               const std::string& file) {
+  const std::string name = model_option(experiment, "name");
+  if (name != "torchscript")
+    throw UserError(
+        "--torchscript: the model of {} is '{}', which came from no "
+        "TorchScript file; without this option its weights are written as a "
+        ".safetensors file",
+        from.folder, name);
+  const NamedTensors tensors = load_model(experiment, from.path).tensors();
+  save_torchscript(model_option(experiment, "file"), tensors, file);
   return tensors.size();
 }
 

@@ -39,4 +39,11 @@ NamedCheckpoint find_checkpoint(const std::string& path,
 std::size_t export_model(const Experiment& experiment,
                          const NamedCheckpoint& from, const std::string& file);
 
+/// Writes the TorchScript file of a run's model `torchscript` once more, with
+/// the weights and buffers of the checkpoint, as `file`. Returns their number.
+/// Throws UserError for a run of another model, and as export_model() does.
+std::size_t export_torchscript(const Experiment& experiment,
+                               const NamedCheckpoint& from,
+                               const std::string& file);
+
 }  // namespace sluice
