@@ -28,6 +28,7 @@ MakeModel gpt(Fields& options);
 MakeModel lstm(Fields& options);
 MakeModel ff_mlp(Fields& options);
 MakeModel listed_layers(Fields& options);
+MakeModel torchscript(Fields& options);
 
 std::span<const ModelRow> models() {
   static constexpr std::array kRows = {
@@ -84,6 +85,10 @@ std::span<const ModelRow> models() {
       ModelRow{"layers",
                "layers listed in the config, a table [[model.layer]] each",
                listed_layers},
+      ModelRow{"torchscript",
+               "a network of PyTorch's: a file of torch.jit.script, cut at "
+               "modules of it",
+               torchscript},
   };
   return with_added<ConfigureModel>(kRows);
 }

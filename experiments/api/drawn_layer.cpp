@@ -7,8 +7,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
 
-#include "experiments/api/generator_kept.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/tensors/generator_kept.h"
 
 namespace sluice {
 namespace {

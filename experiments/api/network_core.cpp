@@ -8,7 +8,6 @@
 
 #include <ATen/ATen.h>
 
-#include "experiments/api/generator_kept.h"
 #include "experiments/api/own_parts.h"
 #include "experiments/api/policy_draws.h"
 #include "experiments/config/files/toml.h"
@@ -24,6 +23,7 @@
 #include "lib/checkpoints/safetensors.h"
 #include "lib/engines/linked_crew.h"
 #include "lib/metrics/records.h"
+#include "lib/tensors/generator_kept.h"
 
 namespace sluice {
 namespace {

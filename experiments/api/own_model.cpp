@@ -6,11 +6,11 @@
 #include <ATen/ATen.h>
 
 #include "experiments/api/drawn_layer.h"
-#include "experiments/api/generator_kept.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/engines/control.h"
+#include "lib/tensors/generator_kept.h"
 
 namespace sluice {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "experiments/api/generator_kept.h"
 #include "lib/base/error.h"
+#include "lib/tensors/generator_kept.h"
 
 namespace sluice {
 namespace {

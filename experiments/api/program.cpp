@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/api/generator_kept.h"
 #include "experiments/api/network_core.h"
 #include "experiments/api/own_parts.h"
 #include "experiments/api/policy_draws.h"
@@ -21,6 +20,7 @@
 #include "lib/checkpoints/safetensors.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
+#include "lib/tensors/generator_kept.h"
 
 namespace sluice {
 namespace {

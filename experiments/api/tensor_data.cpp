@@ -9,9 +9,9 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "experiments/api/generator_kept.h"
 #include "experiments/data/samples.h"
 #include "lib/base/error.h"
+#include "lib/tensors/generator_kept.h"
 
 namespace sluice {
 namespace {

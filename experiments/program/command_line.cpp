@@ -239,9 +239,15 @@ void define_export(CLI::App& app, ExportArguments& arguments) {
   command->add_option("--checkpoint", arguments.checkpoint,
                       "best, last, or a turn, as in turn-000120 or 120; "
                       "default: the best, or else the last");
-  command->add_option("--out", arguments.file,
-                      "the file; default: model.safetensors in the run's "
-                      "folder");
+  CLI::Option* out =
+      command->add_option("--out", arguments.file,
+                          "the file; default: model.safetensors in the run's "
+                          "folder");
+  command
+      ->add_option("--torchscript", arguments.torchscript,
+                   "of a model `torchscript`: write its TorchScript file once "
+                   "more, with the weights of the run, instead")
+      ->excludes(out);
   add_plugin_option(*command, arguments.config.plugins);
   command->callback([&] { export_command(arguments); });
 }

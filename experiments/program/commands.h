@@ -87,10 +87,11 @@ struct SampleArguments {
 void sample_command(const SampleArguments& arguments);
 
 struct ExportArguments {
-  std::string path;        ///< a run, or a checkpoint of one
-  ConfigArguments config;  ///< its file is the run's own
-  std::string checkpoint;  ///< "best", "last", "turn-000120"; or empty
-  std::string file;        ///< empty: model.safetensors in the run's folder
+  std::string path;         ///< a run, or a checkpoint of one
+  ConfigArguments config;   ///< its file is the run's own
+  std::string checkpoint;   ///< "best", "last", "turn-000120"; or empty
+  std::string file;         ///< empty: model.safetensors in the run's folder
+  std::string torchscript;  ///< a file to be written instead; or empty
 };
 void export_command(const ExportArguments& arguments);
 

@@ -12,13 +12,20 @@ namespace sluice {
 void export_command(const ExportArguments& arguments) {
   const NamedCheckpoint from =
       find_checkpoint(arguments.path, arguments.checkpoint);
+  ConfigArguments config = arguments.config;
+  config.config = config_of_run(from.folder);
+  if (!arguments.torchscript.empty()) {
+    const std::size_t count =
+        export_torchscript(experiment_of(config), from, arguments.torchscript);
+    fmt::print("{}: the TorchScript file with {} tensors, after turn {}\n",
+               arguments.torchscript, count, from.turn);
+    return;
+  }
   const std::string file = arguments.file.empty()
                                ? from.folder + "/model.safetensors"
                                : arguments.file;
   if (!file.ends_with(".safetensors"))
     throw UserError("--out {}: a .safetensors file is what is written", file);
-  ConfigArguments config = arguments.config;
-  config.config = config_of_run(from.folder);
   const ConfigNode written = read_config_file(config.config);
   const std::size_t tensors =
       written.find("own_loop") != nullptr

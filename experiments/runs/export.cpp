@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "lib/base/nearest.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/safetensors.h"
+#include "modules/torchscript.h"
 
 namespace sluice {
 namespace {
@@ -90,6 +92,11 @@ FileNotes notes_of_run(const std::string& name, const NamedCheckpoint& from) {
   return notes;
 }
 
+std::string model_option(const Experiment& experiment, const char* key) {
+  const ConfigNode* option = experiment.resolved.find("model")->find(key);
+  return std::get<std::string>(option->value);
+}
+
 FileNotes notes_of(const Experiment& experiment, const NamedCheckpoint& from) {
   const SampleSpec& sample = experiment.model.sample;
   Json layers = Json::array();
@@ -138,6 +145,21 @@ std::size_t export_own_layers(const ConfigNode& config,
   FileNotes notes = notes_of_run(text == nullptr ? "" : *text, from);
   notes.emplace_back("config", to_toml(config));
   write_safetensors(file, tensors, notes);
+  return tensors.size();
+}
+
+std::size_t export_torchscript(const Experiment& experiment,
+                               const NamedCheckpoint& from,
+                               const std::string& file) {
+  const std::string name = model_option(experiment, "name");
+  if (name != "torchscript")
+    throw UserError(
+        "--torchscript: the model of {} is '{}', which came from no "
+        "TorchScript file; without this option its weights are written as a "
+        ".safetensors file",
+        from.folder, name);
+  const NamedTensors tensors = load_model(experiment, from.path).tensors();
+  save_torchscript(model_option(experiment, "file"), tensors, file);
   return tensors.size();
 }
 

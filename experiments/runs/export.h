@@ -45,4 +45,11 @@ std::size_t export_own_layers(const ConfigNode& config,
                               const NamedCheckpoint& from,
                               const std::string& file);
 
+/// Writes the TorchScript file of a run's model `torchscript` once more, with
+/// the weights and buffers of the checkpoint, as `file`. Returns their number.
+/// Throws UserError for a run of another model, and as export_model() does.
+std::size_t export_torchscript(const Experiment& experiment,
+                               const NamedCheckpoint& from,
+                               const std::string& file);
+
 }  // namespace sluice

@@ -1,4 +1,4 @@
-#include "experiments/api/generator_kept.h"
+#include "lib/tensors/generator_kept.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 

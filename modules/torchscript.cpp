@@ -1,0 +1,363 @@
+// A network that was written in Python: a TorchScript file, cut at modules of
+// it.
+//
+//   [model]
+//   name = "torchscript"
+//   file = "resnet18.pt"
+//   cuts = ["layer1", "layer2", "layer3", "layer4", "fc"]
+//
+// Its graphs are run as they were written, operation by operation, under
+// LibTorch's own autograd: none of TorchScript's optimizations, which may round
+// otherwise and differentiate by themselves. Dropouts draw masks by key, so
+// that neither cut nor engine changes a bit.
+#include "modules/torchscript.h"
+
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include "lib/base/error.h"
+#include "lib/base/file.h"
+#include "lib/base/read_file.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/tensors/generator_kept.h"
+#include "lib/tensors/product_count.h"
+#include "modules/models.h"
+#include "modules/script_graph.h"
+#include "modules/scripted_dropout.h"
+
+namespace sluice {
+namespace {
+
+using Parts = std::vector<std::shared_ptr<const ScriptPart>>;
+
+struct ScriptOptions {
+  std::string file = {};
+  std::vector<std::string> cuts = {};
+  bool drawn = false;
+
+  void describe(Fields& fields) {
+    fields.key("file", file,
+               {.text = "the TorchScript file, of "
+                        "torch.jit.script(model).save(FILE)"});
+    fields.key("cuts", cuts,
+               {.text = "modules below which the model can be cut, as layer1 "
+                        "or features.5; none: its children with parameters "
+                        "but the first, where one tensor passes"});
+    fields.key("weights", drawn, {{"file", false}, {"drawn", true}},
+               {.text = "initial weights: those in the file, or LibTorch's "
+                        "default distributions, drawn by seed"});
+  }
+};
+
+/// Of many lines the one that says what is wrong.
+std::string script_error(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  const std::string all =
+      torch != nullptr ? torch->what_without_backtrace() : error.what();
+  constexpr std::string_view kBefore = "RuntimeError: ";
+  const std::size_t found = all.rfind(kBefore);
+  const std::size_t begin = found == all.npos ? 0 : found + kBefore.size();
+  return all.substr(begin, all.find('\n', begin) - begin);
+}
+
+torch::jit::Module load_script(const std::string& file) {
+  if (file.empty())
+    throw UserError(
+        "model.file: is missing; write one with "
+        "torch.jit.script(model).save(FILE)");
+  check_regular_file(file);
+  try {
+    return torch::jit::load(file, c10::Device(c10::kCPU),
+                            /*load_debug_files=*/false);
+  } catch (const std::exception& error) {
+    throw UserError(
+        "{}: is no TorchScript file, or a damaged one: write it with "
+        "torch.jit.script(model).save(FILE) ({})",
+        file, script_error(error));
+  }
+}
+
+/// The module in the tree below `root` that owns the last part of a dotted
+/// path, and that part.
+std::pair<torch::nn::Module*, std::string> owner_of(const std::string& path,
+                                                    torch::nn::Module& root) {
+  torch::nn::Module* owner = &root;
+  std::size_t begin = 0;
+  for (std::size_t dot = path.find('.'); dot != path.npos;
+       dot = path.find('.', begin)) {
+    const std::string name = path.substr(begin, dot - begin);
+    const auto children = owner->named_children();
+    owner = children.contains(name)
+                ? children[name].get()
+                : owner
+                      ->register_module(
+                          name, std::make_shared<torch::nn::Module>(name))
+                      .get();
+    begin = dot + 1;
+  }
+  return {owner, path.substr(begin)};
+}
+
+/// A part with weights of its own.
+class ScriptLayer final : public Layer {
+ public:
+  ScriptLayer(std::shared_ptr<const ScriptPart> part, bool drawn)
+      : part_(std::move(part)), drawn_(drawn) {
+    for (const ScriptInput& input : part_->inputs)
+      arguments_.push_back(own(input));
+  }
+
+  void initialise(std::uint64_t key) override {
+    if (drawn_) Layer::initialise(key);
+  }
+
+  Tensors forward(const Tensors& inputs, const Pass& pass) override {
+    SLUICE_CHECK(inputs.size() == 1, "a scripted part takes one tensor, not {}",
+                 inputs.size());
+    const ScriptedDropouts dropouts(pass);
+    std::vector<c10::IValue> stack = {inputs.front()};
+    for (std::size_t i = 0; i < arguments_.size(); ++i)
+      stack.push_back(part_->inputs[i].kind == ScriptInput::Kind::mode
+                          ? c10::IValue(is_training())
+                          : arguments_[i]);
+    torch::jit::InterpreterState(part_->code).run(stack);
+    if (stack.size() != 1 || !stack.front().isTensor())
+      throw UserError(
+          "the scripted part '{}' gives something else than one "
+          "tensor",
+          part_->name);
+    return {stack.front().toTensor()};
+  }
+
+ private:
+  /// The tensor that is registered is the one that the graph gets: what is set
+  /// in one is set in the other.
+  c10::IValue own(const ScriptInput& input) {
+    using Kind = ScriptInput::Kind;
+    if (input.kind != Kind::parameter && input.kind != Kind::buffer)
+      return input.value;
+    const at::NoGradGuard no_grad;
+    at::Tensor copy = input.value.toTensor().detach().clone();
+    const auto [owner, name] = owner_of(input.path, *this);
+    if (input.kind == Kind::parameter)
+      return owner->register_parameter(name, std::move(copy));
+    return owner->register_buffer(name, std::move(copy));
+  }
+
+  std::shared_ptr<const ScriptPart> part_;
+  bool drawn_;
+  std::vector<c10::IValue> arguments_;  // in the order of part_->inputs
+};
+
+void check_weights_are_float(const Parts& parts, const std::string& file) {
+  std::size_t count = 0;
+  for (const auto& part : parts) {
+    for (const ScriptInput& input : part->inputs) {
+      if (input.kind != ScriptInput::Kind::parameter) continue;
+      const at::ScalarType type = input.value.toTensor().scalar_type();
+      if (type != at::kFloat)
+        throw UserError(
+            "{}: '{}' is of {}; weights are float32 here: script model.float()",
+            file, input.path, c10::toString(type));
+      ++count;
+    }
+  }
+  if (count == 0)
+    throw UserError(
+        "{}: forward() uses no parameters that want gradients; a module that "
+        "was frozen (torch.jit.freeze) has none",
+        file);
+}
+
+Model model_of(const Parts& parts, bool drawn) {
+  Model model;
+  for (const auto& part : parts) {
+    LayerSpec spec;
+    spec.name = part->name;
+    spec.make = [part, drawn] {
+      return std::make_shared<ScriptLayer>(part, drawn);
+    };
+    model.layers.push_back(std::move(spec));
+  }
+  return model;
+}
+
+/// Runs copies of the layers, one after another, on zeros.
+class ScriptTrial {
+ public:
+  ScriptTrial(Model& model, const std::string& file)
+      : model_(model), file_(file) {}
+
+  /// Notes shapes and costs.
+  void run(std::int64_t samples, bool training) {
+    const SampleSpec& sample = model_.sample;
+    std::vector<std::int64_t> sizes = sample.shape;
+    sizes.insert(sizes.begin(), samples);
+    Tensors values = {
+        at::zeros(sizes, sample.is_text ? at::kLong : at::kFloat)};
+    for (std::size_t i = 0; i < model_.layers.size(); ++i)
+      values = through(i, values, training);
+  }
+
+ private:
+  Tensors through(std::size_t i, const Tensors& inputs, bool training) {
+    LayerSpec& spec = model_.layers[i];
+    const auto layer = spec.make();
+    layer->train(training);
+    const std::int64_t version = inputs[0]._version();
+    const std::int64_t samples = inputs[0].size(0);
+    Tensors outputs;
+    const double operations = count_products([&] {
+      outputs = forward(
+          *layer, spec, inputs,
+          {.layer = static_cast<std::int64_t>(i), .training = training});
+    });
+    if (inputs[0]._version() != version)
+      throw UserError(
+          "{}: '{}' writes what comes from below in place, so the model can't "
+          "be cut there; cut elsewhere with model.cuts",
+          file_, spec.name);
+    check_samples(spec, outputs[0], samples);
+    spec.flops = operations / 2 / static_cast<double>(samples);
+    spec.output = outputs[0].sizes().slice(1).vec();
+    return outputs;
+  }
+
+  Tensors forward(Layer& layer, const LayerSpec& spec, const Tensors& inputs,
+                  const Pass& pass) const {
+    try {
+      return layer.forward(inputs, pass);
+    } catch (const UserError&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw UserError("{}: '{}' can't take [N, {}]: {}", file_, spec.name,
+                      fmt::join(inputs[0].sizes().slice(1), ", "),
+                      script_error(error));
+    }
+  }
+
+  void check_samples(const LayerSpec& spec, const at::Tensor& output,
+                     std::int64_t samples) const {
+    if (output.dim() >= 2 && output.size(0) == samples &&
+        output.is_floating_point())
+      return;
+    throw UserError(
+        "{}: of {} samples '{}' makes {} [{}]; a part keeps the dimension of "
+        "the samples, of which a trace fixes the number",
+        file_, samples, spec.name, c10::toString(output.scalar_type()),
+        fmt::join(output.sizes(), ", "));
+  }
+
+  Model& model_;
+  const std::string& file_;
+};
+
+void try_out(Model& model, const std::string& file) {
+  const at::NoGradGuard no_grad;
+  const GeneratorKept generator;
+  ScriptTrial trial(model, file);
+  trial.run(/*samples=*/3, /*training=*/false);
+  trial.run(/*samples=*/2, /*training=*/true);
+  if (generator.was_used())
+    throw UserError(
+        "{}: forward() draws from LibTorch's process-wide generator by more "
+        "than dropouts, so its numbers would change with the cut",
+        file);
+}
+
+void check_script_output(const Model& model, const std::string& file) {
+  const SampleSpec& sample = model.sample;
+  SampleShape wanted = {sample.classes};
+  if (sample.is_text) wanted.insert(wanted.begin(), sample.shape.at(0));
+  if (model.layers.back().output == wanted) return;
+  throw UserError("{}: gives [N, {}], and the data want [N, {}]", file,
+                  fmt::join(model.layers.back().output, ", "),
+                  fmt::join(wanted, ", "));
+}
+
+/// Whether a rule of ours knows all the weights.
+void check_can_be_drawn(const Model& model, const std::string& file) {
+  try {
+    for (const LayerSpec& spec : model.layers) spec.make()->initialise(1);
+  } catch (const InternalError& error) {
+    throw UserError("{}: weights = \"drawn\": {}", file, error.what());
+  }
+}
+
+Model make_torchscript(const ScriptOptions& options, const SampleSpec& sample) {
+  const torch::jit::Module module = load_script(options.file);
+  Parts parts;
+  for (ScriptPart& part : cut_script(module, options.cuts, options.file))
+    parts.push_back(std::make_shared<const ScriptPart>(std::move(part)));
+  check_weights_are_float(parts, options.file);
+  Model model = model_of(parts, options.drawn);
+  model.sample = sample;
+  try_out(model, options.file);
+  check_script_output(model, options.file);
+  if (options.drawn) check_can_be_drawn(model, options.file);
+  return model;
+}
+
+/// "layer1.0.conv1.weight" of "layers.2.layer1.0.conv1.weight".
+std::string name_in_script(const std::string& name) {
+  const std::size_t dot = name.find('.', name.find('.') + 1);
+  SLUICE_CHECK(name.starts_with("layers.") && dot != name.npos,
+               "'{}' is no layer's", name);
+  return name.substr(dot + 1);
+}
+
+NamedTensors tensors_of(const torch::jit::Module& module) {
+  NamedTensors all;
+  for (const auto& item : module.named_parameters())
+    all.emplace_back(item.name, item.value);
+  for (const auto& item : module.named_buffers())
+    all.emplace_back(item.name, item.value);
+  return all;
+}
+
+}  // namespace
+
+MakeModel torchscript(Fields& fields) {
+  ScriptOptions options;
+  options.describe(fields);
+  return [options](const SampleSpec& sample) {
+    return make_torchscript(options, sample);
+  };
+}
+
+void save_torchscript(const std::string& from, const NamedTensors& weights,
+                      const std::string& to) {
+  const torch::jit::Module module = load_script(from);
+  std::map<std::string, at::Tensor> own;
+  for (const auto& [name, tensor] : tensors_of(module)) own[name] = tensor;
+  NamedTensors given;
+  NamedTensors replaced;
+  for (const auto& [name, tensor] : weights) {
+    const std::string plain = name_in_script(name);
+    const auto found = own.find(plain);
+    if (found == own.end())
+      throw UserError(
+          "{}: has no tensor '{}', which the run trained: it is "
+          "another file than the run's",
+          from, plain);
+    given.emplace_back(plain, tensor);
+    replaced.emplace_back(*found);
+  }
+  copy_by_name(given, replaced, "the checkpoint");
+  write_file_atomically(to, [&](std::ostream& stream) { module.save(stream); });
+}
+
+}  // namespace sluice
