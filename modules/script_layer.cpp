@@ -52,7 +52,7 @@ class ScriptLayer final : public Layer {
   Tensors forward(const Tensors& inputs, const Pass& pass) override {
     SLUICE_CHECK(inputs.size() == 1, "a scripted part takes one tensor, not {}",
                  inputs.size());
-    const ScriptedDropouts dropouts(pass);
+    ScriptedDropouts dropouts(pass);
     std::vector<c10::IValue> stack = {inputs.front()};
     for (std::size_t i = 0; i < arguments_.size(); ++i)
       stack.push_back(part_->inputs[i].kind == ScriptInput::Kind::mode
