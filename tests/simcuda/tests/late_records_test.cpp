@@ -40,7 +40,9 @@ TEST_F(LateRecordsOfGpus, ComeInOrderWithoutAWaitOfTheHost) {
   for (int i = 0; i < 20; ++i) {
     late.updated();
     add(late, figure_on(kGpu, i));
-    if (i == 0) EXPECT_THAT(written_, IsEmpty());
+    if (i == 0) {
+      EXPECT_THAT(written_, IsEmpty());
+    }
   }
   EXPECT_GE(written_.size(), 12U);
   EXPECT_EQ(waits_of_this_thread(), waits);
