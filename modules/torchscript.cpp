@@ -36,7 +36,7 @@
 #include "lib/tensors/product_count.h"
 #include "modules/models.h"
 #include "modules/script_graph.h"
-#include "modules/scripted_dropout.h"
+#include "modules/script_layer.h"
 
 namespace sluice {
 namespace {
@@ -90,78 +90,6 @@ torch::jit::Module load_script(const std::string& file) {
   }
 }
 
-/// The module in the tree below `root` that owns the last part of a dotted
-/// path, and that part.
-std::pair<torch::nn::Module*, std::string> owner_of(const std::string& path,
-                                                    torch::nn::Module& root) {
-  torch::nn::Module* owner = &root;
-  std::size_t begin = 0;
-  for (std::size_t dot = path.find('.'); dot != path.npos;
-       dot = path.find('.', begin)) {
-    const std::string name = path.substr(begin, dot - begin);
-    const auto children = owner->named_children();
-    owner = children.contains(name)
-                ? children[name].get()
-                : owner
-                      ->register_module(
-                          name, std::make_shared<torch::nn::Module>(name))
-                      .get();
-    begin = dot + 1;
-  }
-  return {owner, path.substr(begin)};
-}
-
-/// A part with weights of its own.
-class ScriptLayer final : public Layer {
- public:
-  ScriptLayer(std::shared_ptr<const ScriptPart> part, bool drawn)
-      : part_(std::move(part)), drawn_(drawn) {
-    for (const ScriptInput& input : part_->inputs)
-      arguments_.push_back(own(input));
-  }
-
-  void initialise(std::uint64_t key) override {
-    if (drawn_) Layer::initialise(key);
-  }
-
-  Tensors forward(const Tensors& inputs, const Pass& pass) override {
-    SLUICE_CHECK(inputs.size() == 1, "a scripted part takes one tensor, not {}",
-                 inputs.size());
-    const ScriptedDropouts dropouts(pass);
-    std::vector<c10::IValue> stack = {inputs.front()};
-    for (std::size_t i = 0; i < arguments_.size(); ++i)
-      stack.push_back(part_->inputs[i].kind == ScriptInput::Kind::mode
-                          ? c10::IValue(is_training())
-                          : arguments_[i]);
-    torch::jit::InterpreterState(part_->code).run(stack);
-    if (stack.size() != 1 || !stack.front().isTensor())
-      throw UserError(
-          "the scripted part '{}' gives something else than one "
-          "tensor",
-          part_->name);
-    return {stack.front().toTensor()};
-  }
-
- private:
-  /// The tensor that is registered is the one that the graph gets: what is set
-  /// in one is set in the other.
-  c10::IValue own(const ScriptInput& input) {
-    using Kind = ScriptInput::Kind;
-    if (input.kind != Kind::parameter && input.kind != Kind::buffer)
-      return input.value;
-    const at::NoGradGuard no_grad;
-    at::Tensor copy = input.value.toTensor().detach().clone();
-    const auto [owner, name] = owner_of(input.path, *this);
-    if (input.kind == Kind::parameter)
-      return owner->register_parameter(name, std::move(copy));
-    return owner->register_buffer(name, std::move(copy));
-  }
-
-  std::shared_ptr<const ScriptPart> part_;
-  bool drawn_;
-  std::vector<c10::IValue> arguments_;  // in the order of part_->inputs
-};
-
 void check_weights_are_float(const Parts& parts, const std::string& file) {
   std::size_t count = 0;
   for (const auto& part : parts) {
@@ -182,14 +110,12 @@ void check_weights_are_float(const Parts& parts, const std::string& file) {
         file);
 }
 
-Model model_of(const Parts& parts, bool drawn) {
+Model model_of_parts(const Parts& parts, bool drawn) {
   Model model;
   for (const auto& part : parts) {
     LayerSpec spec;
     spec.name = part->name;
-    spec.make = [part, drawn] {
-      return std::make_shared<ScriptLayer>(part, drawn);
-    };
+    spec.make = [part, drawn] { return make_script_layer(part, drawn); };
     model.layers.push_back(std::move(spec));
   }
   return model;
@@ -265,7 +191,7 @@ class ScriptTrial {
   const std::string& file_;
 };
 
-void try_out(Model& model, const std::string& file) {
+void try_script(Model& model, const std::string& file) {
   const at::NoGradGuard no_grad;
   const GeneratorKept generator;
   ScriptTrial trial(model, file);
@@ -303,9 +229,9 @@ Model make_torchscript(const ScriptOptions& options, const SampleSpec& sample) {
   for (ScriptPart& part : cut_script(module, options.cuts, options.file))
     parts.push_back(std::make_shared<const ScriptPart>(std::move(part)));
   check_weights_are_float(parts, options.file);
-  Model model = model_of(parts, options.drawn);
+  Model model = model_of_parts(parts, options.drawn);
   model.sample = sample;
-  try_out(model, options.file);
+  try_script(model, options.file);
   check_script_output(model, options.file);
   if (options.drawn) check_can_be_drawn(model, options.file);
   return model;
@@ -319,7 +245,7 @@ std::string name_in_script(const std::string& name) {
   return name.substr(dot + 1);
 }
 
-NamedTensors tensors_of(const torch::jit::Module& module) {
+NamedTensors tensors_of_script(const torch::jit::Module& module) {
   NamedTensors all;
   for (const auto& item : module.named_parameters())
     all.emplace_back(item.name, item.value);
@@ -342,7 +268,8 @@ void save_torchscript(const std::string& from, const NamedTensors& weights,
                       const std::string& to) {
   const torch::jit::Module module = load_script(from);
   std::map<std::string, at::Tensor> own;
-  for (const auto& [name, tensor] : tensors_of(module)) own[name] = tensor;
+  for (const auto& [name, tensor] : tensors_of_script(module))
+    own[name] = tensor;
   NamedTensors given;
   NamedTensors replaced;
   for (const auto& [name, tensor] : weights) {

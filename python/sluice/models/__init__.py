@@ -14,7 +14,7 @@ from torch import nn
 
 from sluice.errors import SluiceError
 from sluice.models import (convolutional, fully_connected, language, listed,
-                           residual, tokens)
+                           residual, scripted, tokens)
 
 # What the metadata `model` and `sample` of an export make of a name.
 MODELS = {
@@ -38,6 +38,7 @@ MODELS = {
     "gpt": language.gpt,
     "lstm": language.lstm,
     "layers": listed.layers,
+    "torchscript": scripted.torchscript,
 }
 
 
@@ -104,13 +105,17 @@ def model_of(file):
     model = make_model(options, sample,
                        config.get("memory_format") == "channels_last",
                        config.get("precision") == "bf16")
-    load(model, file)
+    load(model, file, is_scripted=options["name"] == "torchscript")
     return model.eval()
 
 
-def load(model, file):
-    """Copies by name, into the memory order that the model has."""
+def load(model, file, is_scripted=False):
+    """Copies by name, into the memory order that the model has. Of a script,
+    what its forward doesn't use isn't trained, and so in no file."""
     own, given = model.state_dict(), file.torch()
+    if is_scripted:
+        given = scripted.as_one_layer(given)
+        own = {name: tensor for name, tensor in own.items() if name in given}
     if own.keys() != given.keys():
         lacking = sorted(own.keys() - given.keys())
         unknown = sorted(given.keys() - own.keys())

@@ -122,7 +122,7 @@ TEST_F(Inherited, SharedMemoryWorksWhereNoMemoryFileMayBeExecuted) {
   }
 }
 
-class InheritedBySweeps : public Sweeps {};
+class InheritedBySweeps : public SluiceSweeps {};
 
 TEST_F(InheritedBySweeps, IgnoredSigchldHidesNoRunThatIsOver) {
   ProcessGroup group(

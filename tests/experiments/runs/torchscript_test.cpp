@@ -35,17 +35,17 @@ constexpr const char* kNormalise =
     "                         self.training, 0.1, 1e-05, True)\n"
     "    x = torch.relu_(x)\n";
 
-const std::string kForward = "def forward(self, x: Tensor) -> Tensor:\n";
+constexpr const char* kForward = "def forward(self, x: Tensor) -> Tensor:\n";
 
 std::string conv_entry() {
-  return kForward +
+  return std::string(kForward) +
          "    x = torch.conv2d(x, self.conv.weight, self.conv.bias, [1, 1],\n"
          "                     [1, 1])\n" +
          kNormalise + "    return torch.max_pool2d(x, [2, 2], [2, 2])\n";
 }
 
 std::string hidden_entry(const std::string& dropped) {
-  return kForward +
+  return std::string(kForward) +
          "    x = torch.flatten(x, 1)\n"
          "    x = torch.linear(x, self.linear.weight, self.linear.bias)\n" +
          kNormalise + "    return torch.dropout(x, " + dropped +
@@ -53,7 +53,7 @@ std::string hidden_entry(const std::string& dropped) {
 }
 
 std::string linear_entry() {
-  return kForward +
+  return std::string(kForward) +
          "    return torch.linear(x, self.linear.weight, self.linear.bias)\n";
 }
 
@@ -66,7 +66,7 @@ Script script(const std::string& name,
   return module;
 }
 
-/// "layers.0.conv.weight" among others.
+/// Of BatchNorm.
 bool is_statistic(const std::string& name) {
   return name.find("running_") != name.npos ||
          name.find("num_batches") != name.npos;

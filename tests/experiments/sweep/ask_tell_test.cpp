@@ -208,7 +208,7 @@ class Driver {
   int status_ = 0;
 };
 
-class AskTell : public Sweeps {
+class AskTell : public SluiceSweeps {
  protected:
   std::string ask_tell(const std::string& arguments = "",
                        const std::string& dir = "out") const {

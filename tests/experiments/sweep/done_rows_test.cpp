@@ -13,7 +13,7 @@ namespace sluice::sweep::done_rows_test {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class DoneRows : public Sweeps {
+class DoneRows : public SluiceSweeps {
  protected:
   /// The rows of a sweep of one cell.
   std::string rows_of_first_part() const {

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST_F(Sweeps, DoEveryCellWithEverySeed) {
+TEST_F(SluiceSweeps, DoEveryCellWithEverySeed) {
   const Outcome outcome = sweep("optimizer.lr=0.1,0.01 --seeds 2 --jobs 2");
   EXPECT_EQ(outcome.status, kDone) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("2 cells x 2 seeds = 4 runs"));
@@ -34,7 +34,7 @@ TEST_F(Sweeps, DoEveryCellWithEverySeed) {
               HasSubstr("seed = 2"));
 }
 
-TEST_F(Sweeps, ARunIsThatOfSluiceRun) {
+TEST_F(SluiceSweeps, ARunIsThatOfSluiceRun) {
   sweep("optimizer.lr=0.1,0.01 --seeds 2");
   const Outcome run = sluice("run " + path("small.toml") +
                              " optimizer.lr=0.01 seed=2 --dir " + path("run"));
@@ -45,14 +45,14 @@ TEST_F(Sweeps, ARunIsThatOfSluiceRun) {
   EXPECT_EQ(ours, slurp(path("run" + weights)));
 }
 
-TEST_F(Sweeps, TheCellsTableReplacesThatOfTheConfig) {
+TEST_F(SluiceSweeps, TheCellsTableReplacesThatOfTheConfig) {
   const Outcome outcome = sweep(
       "boundary.policy=local_loss boundary.head.name=predsim "
       "'boundary={policy=\"backprop\"},{policy=\"local_loss\"}'");
   EXPECT_EQ(outcome.status, kDone) << outcome.text;
 }
 
-TEST_F(Sweeps, SkipWhatIsDone) {
+TEST_F(SluiceSweeps, SkipWhatIsDone) {
   sweep("optimizer.lr=0.1,0.01");
   const std::string done = path("out/cells/001-0.1/seed-1/done");
   const auto written = fs::last_write_time(done);
@@ -65,7 +65,7 @@ TEST_F(Sweeps, SkipWhatIsDone) {
   EXPECT_EQ(slurp(path("out/sweep.json")), plan);
 }
 
-TEST_F(Sweeps, GoOnWithCellsAndSeedsThatAreAdded) {
+TEST_F(SluiceSweeps, GoOnWithCellsAndSeedsThatAreAdded) {
   sweep("optimizer.lr=0.1,0.01");
   const Outcome more = sweep("optimizer.lr=0.5,0.1,0.01 --seeds 2");
   EXPECT_EQ(more.status, kDone) << more.text;
@@ -73,7 +73,7 @@ TEST_F(Sweeps, GoOnWithCellsAndSeedsThatAreAdded) {
   EXPECT_TRUE(fs::exists(path("out/cells/003-0.5/seed-2/done")));
 }
 
-TEST_F(Sweeps, RefuseAFolderWithAnotherPlan) {
+TEST_F(SluiceSweeps, RefuseAFolderWithAnotherPlan) {
   sweep("optimizer.lr=0.1,0.01");
   const Outcome other = sweep("optimizer.lr=0.1,0.02");
   EXPECT_EQ(other.status, kWrong);
@@ -81,7 +81,7 @@ TEST_F(Sweeps, RefuseAFolderWithAnotherPlan) {
   EXPECT_EQ(std::count(other.text.begin(), other.text.end(), '\n'), 1);
 }
 
-TEST_F(Sweeps, RefuseRunsOfAnotherConfigUnlessTheyAreDoneAgain) {
+TEST_F(SluiceSweeps, RefuseRunsOfAnotherConfigUnlessTheyAreDoneAgain) {
   sweep("optimizer.lr=0.1,0.01");
   const Outcome other = sweep("optimizer.lr=0.1,0.01 batch_size=12");
   EXPECT_EQ(other.status, kWrong);
@@ -91,7 +91,7 @@ TEST_F(Sweeps, RefuseRunsOfAnotherConfigUnlessTheyAreDoneAgain) {
   EXPECT_THAT(again.text, HasSubstr("[2/2]"));
 }
 
-TEST_F(Sweeps, KeepAndReportWhatAnotherBuildHasMade) {
+TEST_F(SluiceSweeps, KeepAndReportWhatAnotherBuildHasMade) {
   sweep("optimizer.lr=0.1,0.01");
   const std::string file = path("out/cells/001-0.1/seed-1/run.json");
   auto run = nlohmann::ordered_json::parse(slurp(file));
@@ -108,7 +108,7 @@ TEST_F(Sweeps, KeepAndReportWhatAnotherBuildHasMade) {
   EXPECT_THAT(slurp(file), Not(HasSubstr("0123456789ab")));
 }
 
-TEST_F(Sweeps, ADryRunWritesNothing) {
+TEST_F(SluiceSweeps, ADryRunWritesNothing) {
   const Outcome outcome = sweep("optimizer.lr=0.1,0.01 --seeds 2 --dry-run");
   EXPECT_EQ(outcome.status, kDone);
   EXPECT_THAT(outcome.text,
@@ -116,7 +116,7 @@ TEST_F(Sweeps, ADryRunWritesNothing) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-TEST_F(Sweeps, ABadCellIsOneErrorLineAndNothingStarts) {
+TEST_F(SluiceSweeps, ABadCellIsOneErrorLineAndNothingStarts) {
   const Outcome outcome = sweep("optimizer.lr=0.1,nine");
   EXPECT_EQ(outcome.status, kWrong);
   EXPECT_THAT(outcome.text, HasSubstr("cell 002 (lr=nine): "));
@@ -126,7 +126,7 @@ TEST_F(Sweeps, ABadCellIsOneErrorLineAndNothingStarts) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-TEST_F(Sweeps, AConfigOfASweepIsNotOneOfARun) {
+TEST_F(SluiceSweeps, AConfigOfASweepIsNotOneOfARun) {
   write("small.toml", "[sweep]\nseeds = 2\n");
   const Outcome run = sluice("run " + path("small.toml"));
   EXPECT_EQ(run.status, kWrong);
@@ -138,7 +138,7 @@ constexpr const char* kOneFails =
     "max_staleness=0 "
     "'boundary={policy=\"delayed_gradient\"},{policy=\"backprop\"}'";
 
-TEST_F(Sweeps, MarkWhatFailsAndGoOn) {
+TEST_F(SluiceSweeps, MarkWhatFailsAndGoOn) {
   const Outcome outcome = sweep(kOneFails);
   EXPECT_EQ(outcome.status, kSomeFailed) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("1 of 2 runs done, 1 failed"));
@@ -149,7 +149,7 @@ TEST_F(Sweeps, MarkWhatFailsAndGoOn) {
   EXPECT_TRUE(fs::exists(path("out/cells/002-backprop/seed-1/done")));
 }
 
-TEST_F(Sweeps, LeaveWhatHasFailedUnlessTheyShallTryAgain) {
+TEST_F(SluiceSweeps, LeaveWhatHasFailedUnlessTheyShallTryAgain) {
   sweep(kOneFails);
   const Outcome report = sweep(kOneFails);
   EXPECT_EQ(report.status, kSomeFailed);
@@ -166,7 +166,7 @@ TEST_F(Sweeps, LeaveWhatHasFailedUnlessTheyShallTryAgain) {
       fs::exists(path("out/cells/001-delayed_gradient/seed-1.failed")));
 }
 
-TEST_F(Sweeps, TryARunThatFailsOnceMore) {
+TEST_F(SluiceSweeps, TryARunThatFailsOnceMore) {
   const Outcome outcome = sweep(std::string(kOneFails) + " --on-failure retry");
   EXPECT_EQ(outcome.status, kSomeFailed);
   EXPECT_THAT(outcome.text, HasSubstr("failed, and is tried again"));
@@ -176,7 +176,7 @@ TEST_F(Sweeps, TryARunThatFailsOnceMore) {
 constexpr const char* kLonger =
     "optimizer.lr=0.1,0.01 turns=4000 evaluate_every=40 --jobs 2";
 
-TEST_F(Sweeps, InterruptedTheyGoOnToTheSameNumbers) {
+TEST_F(SluiceSweeps, InterruptedTheyGoOnToTheSameNumbers) {
   ASSERT_EQ(sweep(kLonger, "whole").status, kDone);
   const std::string run = "parts/cells/001-0.1/seed-1";
   EXPECT_THAT(
@@ -200,7 +200,7 @@ constexpr const char* kHalved =
     "optimizer.lr=0.1,1e-9,0.05,1e-8 turns=40 evaluate_every=1 "
     "'sweep.halving={rungs=[1, 1.5], measure=\"loss\"}' --jobs 2";
 
-TEST_F(Sweeps, HalvingStopsTheWorseCells) {
+TEST_F(SluiceSweeps, HalvingStopsTheWorseCells) {
   const Outcome outcome = sweep(kHalved);
   EXPECT_EQ(outcome.status, kDone) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("halving: after epochs 1, 1.5"));
@@ -224,7 +224,7 @@ TEST_F(Sweeps, HalvingStopsTheWorseCells) {
   EXPECT_THAT(again.text, Not(HasSubstr("after turn")));
 }
 
-TEST_F(Sweeps, AHalvedRunHasTheNumbersOfAWholeOne) {
+TEST_F(SluiceSweeps, AHalvedRunHasTheNumbersOfAWholeOne) {
   ASSERT_EQ(sweep(kHalved).status, kDone);
   const std::string cell = fs::exists(path("out/cells/001-0.1/seed-1/done"))
                                ? "001-0.1"
@@ -240,7 +240,7 @@ TEST_F(Sweeps, AHalvedRunHasTheNumbersOfAWholeOne) {
   EXPECT_EQ(slurp(ours + weights), slurp(path("run" + weights)));
 }
 
-TEST_F(Sweeps, HalvingWithoutEvaluationsIsAnError) {
+TEST_F(SluiceSweeps, HalvingWithoutEvaluationsIsAnError) {
   const Outcome outcome = sweep(
       "optimizer.lr=0.1,0.2 evaluate_every=0 "
       "'sweep.halving={rungs=[1]}'");
@@ -249,7 +249,7 @@ TEST_F(Sweeps, HalvingWithoutEvaluationsIsAnError) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-TEST_F(Sweeps, BlocksThatRanFreeGoOn) {
+TEST_F(SluiceSweeps, BlocksThatRanFreeGoOn) {
   const std::string free =
       "optimizer.lr=0.1,0.01 schedule=free engine=threads turns=4000 "
       "boundary.policy=delayed_gradient";
@@ -262,7 +262,7 @@ TEST_F(Sweeps, BlocksThatRanFreeGoOn) {
   EXPECT_THAT(sluice("replay " + path(run)).text, HasSubstr(": same bits"));
 }
 
-TEST_F(Sweeps, BlocksWithBuffersBeginAnew) {
+TEST_F(SluiceSweeps, BlocksWithBuffersBeginAnew) {
   const std::string free =
       "optimizer.lr=0.1,0.01 schedule=free engine=threads turns=400 "
       "boundary.policy=local_loss boundary.buffer.batches=2";
@@ -274,7 +274,7 @@ TEST_F(Sweeps, BlocksWithBuffersBeginAnew) {
   EXPECT_THAT(rest.text, HasSubstr("2 of 2 runs done"));
 }
 
-TEST_F(Sweeps, AKilledLauncherLeavesNoOrphan) {
+TEST_F(SluiceSweeps, AKilledLauncherLeavesNoOrphan) {
   const std::string log =
       interrupted("optimizer.lr=0.1,0.01 turns=100000 --jobs 2", "out",
                   "out/cells/002-0.01/seed-1/metrics.jsonl", "\n", SIGKILL);
@@ -291,7 +291,7 @@ TEST_F(Sweeps, AKilledLauncherLeavesNoOrphan) {
   EXPECT_EQ(sweep("optimizer.lr=0.1,0.01 turns=12 --again").status, kDone);
 }
 
-TEST_F(Sweeps, TwoDoNotWorkInOneFolder) {
+TEST_F(SluiceSweeps, TwoDoNotWorkInOneFolder) {
   fs::create_directory(path("out"));
   const FolderLock lock(path("out"));
   const Outcome outcome = sweep("optimizer.lr=0.1,0.01");

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// What needs no Slurm.
-class SlurmOptions : public Sweeps {};
+class SlurmOptions : public SluiceSweeps {};
 
 TEST_F(SlurmOptions, WithoutSbatchAreOneClearError) {
   const Outcome outcome =
@@ -91,7 +91,7 @@ constexpr const char* kLonger = "turns=8000 evaluate_every=100";
 constexpr const char* kFirst = "cells/001-delayed_gradient/seed-1";
 constexpr const char* kLast = "cells/004-backprop-0.01/seed-1";
 
-class SlurmSweeps : public Sweeps {
+class SlurmSweeps : public SluiceSweeps {
  protected:
   static constexpr int kNoSlurm = 77;
 

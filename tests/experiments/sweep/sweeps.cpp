@@ -27,26 +27,27 @@ std::vector<nlohmann::json> evaluations_of(const std::string& run) {
   return evaluations;
 }
 
-Sweeps::Sweeps() {
+SluiceSweeps::SluiceSweeps() {
   write("small.toml", config_with("blocks = 2\nevaluate_every = 0\n"
                                   "model = {hidden = [16]}\n"));
 }
 
-std::string Sweeps::command(const std::string& arguments,
-                            const std::string& dir) const {
+std::string SluiceSweeps::command(const std::string& arguments,
+                                  const std::string& dir) const {
   return fmt::format("sweep {} --dir {} {}", path("small.toml"), path(dir),
                      arguments);
 }
 
-Outcome Sweeps::sweep(const std::string& arguments,
-                      const std::string& dir) const {
+Outcome SluiceSweeps::sweep(const std::string& arguments,
+                            const std::string& dir) const {
   return sluice(command(arguments, dir));
 }
 
-std::string Sweeps::interrupted(const std::string& arguments,
-                                const std::string& dir,
-                                const std::string& there,
-                                const std::string& text, int signal) const {
+std::string SluiceSweeps::interrupted(const std::string& arguments,
+                                      const std::string& dir,
+                                      const std::string& there,
+                                      const std::string& text,
+                                      int signal) const {
   const std::string log = path("log");
   const std::string pid = path("pid");
   std::thread program([&] {
@@ -63,7 +64,7 @@ std::string Sweeps::interrupted(const std::string& arguments,
   return slurp(log);
 }
 
-std::map<std::string, std::string> Sweeps::numbers_of(
+std::map<std::string, std::string> SluiceSweeps::numbers_of(
     const std::string& dir) const {
   std::map<std::string, std::string> numbers;
   for (const auto& entry : fs::recursive_directory_iterator(path(dir))) {

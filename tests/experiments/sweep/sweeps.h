@@ -20,9 +20,9 @@ constexpr int kNotAllDone = 4;
 std::vector<nlohmann::json> evaluations_of(const std::string& run);
 
 /// Sweeps of a small config, in folders of the test's.
-class Sweeps : public Program {
+class SluiceSweeps : public Program {
  protected:
-  Sweeps();
+  SluiceSweeps();
 
   /// Of the program.
   std::string command(const std::string& arguments,

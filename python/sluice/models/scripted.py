@@ -1,0 +1,24 @@
+"""The model `torchscript`: the file that the run was given, as one layer."""
+import os
+import re
+
+import torch
+
+from sluice.errors import SluiceError
+
+LAYER = re.compile(r"layers\.\d+\.")
+
+
+def torchscript(options, _sample):
+    path = options["file"]
+    if not os.path.isfile(path):
+        raise SluiceError(f"{path}: the TorchScript file of the run isn't "
+                          "there; `sluice export RUN --torchscript FILE` wants "
+                          "it too")
+    return [torch.jit.load(path, map_location="cpu")]
+
+
+def as_one_layer(tensors):
+    """Names of a cut model, "layers.2.fc.weight", as "layers.0.fc.weight"."""
+    return {LAYER.sub("layers.0.", name, count=1): tensor
+            for name, tensor in tensors.items()}
