@@ -715,8 +715,13 @@ void read_length(Fields& top, const OwnNetwork& network,
 /// manual, and what was derived in the place of what was written.
 void finish_resolved(const Fields& top, Experiment& experiment) {
   ConfigNode resolved = top.resolved();
-  for (const char* path : {"boundary", "optimizer"})
+  // At the end, whether they were written or not: the same text when it is read
+  // again.
+  for (const char* path : {"boundary", "optimizer"}) {
+    std::erase_if(std::get<ConfigNode::Table>(resolved.value),
+                  [&](const auto& item) { return item.first == path; });
     resolved.set(path, *experiment.resolved.find(path));
+  }
   resolved.set("blocks", to_config(experiment.ranges));
   resolved.set("threads", {.value = experiment.threads});
   experiment.resolved = without_references(std::move(resolved));

@@ -43,7 +43,7 @@ constexpr std::array kRows = {
                configure_packed_tensors},
     DataSetRow{"tokens", "token files of yours, uint16 or uint32 (nanoGPT's)",
                configure_tokens},
-    DataSetRow{"tiny_shakespeare", "text by characters, 1 MB (Karpathy 2015)",
+    DataSetRow{"tiny_shakespeare", "text by bytes, 1 MB (Karpathy 2015)",
                configure_tiny_shakespeare},
     DataSetRow{"text", "a text file of yours, by bytes", configure_text},
 };

@@ -1,5 +1,6 @@
 #include "experiments/program/command_line.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -564,6 +565,14 @@ CLI::App* find_command(CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
+/// What a description says before it goes into details, in one line.
+std::string beginning_of(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  for (const char* end : {" (", ": ", "; ", ". "})
+    text.resize(std::min(text.size(), text.find(end)));
+  return text;
+}
+
 void print_topics(CLI::App& app) {
   fmt::print(
       "sluice help TOPIC, COMMAND or NAME explains one, of a published system\n"
@@ -571,11 +580,9 @@ void print_topics(CLI::App& app) {
   for (const HelpTopic& topic : help_topics())
     fmt::print("  {:<12}{}\n", topic.name, topic.summary);
   fmt::print("\nCommands:\n");
-  for (CLI::App* command : commands_of(app)) {
-    const std::string text = command->get_description();
+  for (CLI::App* command : commands_of(app))
     fmt::print("  {:<12}{}\n", command->get_name(),
-               text.substr(0, text.find_first_of("\n(")));
-  }
+               beginning_of(command->get_description()));
 }
 
 /// "data order": a command, and commands below it.

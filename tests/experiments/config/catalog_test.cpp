@@ -191,9 +191,10 @@ std::string suggestion(const std::string& config) {
 }
 
 TEST(Suggestions, LeadToOtherTables) {
-  EXPECT_THAT(suggestion("lr = 0.1\n"),
-              HasSubstr("a.toml:1: unknown key 'lr' (did you mean "
-                        "'optimizer.lr'?); this table has: name, engine"));
+  EXPECT_THAT(
+      suggestion("lr = 0.1\n"),
+      HasSubstr("a.toml:1: unknown key 'lr' (did you mean "
+                "'optimizer.lr'?); this table has: plugins, name, engine"));
   EXPECT_THAT(suggestion("[model]\nbatch_size = 3\n"),
               HasSubstr("did you mean 'batch_size'?"));
   EXPECT_THAT(suggestion("data = {micro_batches = 2}\n"),

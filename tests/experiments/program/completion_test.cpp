@@ -53,7 +53,8 @@ TEST(Completion, OfCommandsAndOptions) {
 
 TEST(Completion, OfKeysBehindTheConfig) {
   EXPECT_THAT(ways({"run", "a.toml", "optimizer.l"}),
-              ElementsAre("optimizer.lr=", "optimizer.lr_for_batch="));
+              ElementsAre("optimizer.lr=", "optimizer.lr_for_batch=",
+                          "optimizer.lr_decay="));
   EXPECT_THAT(ways({"run", "a.toml", "batch_size=3", "--resume", "eng"}),
               ElementsAre("engine="));
   EXPECT_THAT(ways({"data", "order", "a.toml", "seed"}), ElementsAre("seed="));

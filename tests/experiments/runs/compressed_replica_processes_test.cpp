@@ -136,7 +136,7 @@ TEST_F(CompressedRuns, GoOnWithAnotherNumberButNotByAnotherCompressor) {
 TEST_F(CompressedRuns, AreListedAndDescribed) {
   EXPECT_THAT(sluice("list compressors").text, HasSubstr("power_sgd"));
   EXPECT_THAT(sluice("help config").text,
-              HasSubstr("With compress = \"dgc\" [replicas] also has"));
+              HasSubstr("With replicas.compress = \"dgc\""));
 }
 
 }  // namespace sluice::compressed_processes_test

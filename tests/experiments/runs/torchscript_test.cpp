@@ -187,8 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
              "'delayed_gradient', weights = 'stash'}\n"},
         Case{"recomputed",
              "blocks = ['0-1', '2-3']\nboundary = {policy = "
-             "'delayed_gradient', weights = 'recompute', statistics = "
-             "'forward'}\n"}),
+             "'delayed_gradient', weights = 'recompute'}\n"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(Torchscript, HasALayerForEachChildWithWeights) {
