@@ -168,12 +168,33 @@ ConfigNode without_younger_keys(const ConfigNode& resolved) {
   return numbers;
 }
 
-/// Whether the model has a dropout; the heads have none but those of layers
-/// that are the model's.
+/// Whether it is, or has, a table with a dropout: a probability of that name,
+/// or a layer of that type.
+bool names_dropout(const ConfigNode& node) {
+  if (const auto* list = std::get_if<ConfigNode::Array>(&node.value))
+    return std::any_of(list->begin(), list->end(), names_dropout);
+  const auto* table = std::get_if<ConfigNode::Table>(&node.value);
+  if (table == nullptr)
+    return node == ConfigNode{.value = std::string("dropout")};
+  return std::any_of(table->begin(), table->end(), [](const auto& entry) {
+    const auto& [key, value] = entry;
+    return key == "dropout" ? !(value == ConfigNode{.value = 0.0})
+                            : names_dropout(value);
+  });
+}
+
+/// Whether the model may have a dropout; the heads have none but those of
+/// layers that are the model's, or a plug-in's. Those of scripts and programs
+/// are in no config.
 bool draws_masks(const ConfigNode& resolved) {
+  if (resolved.find("plugins") != nullptr) return true;
   const ConfigNode* model = resolved.find("model");
-  const ConfigNode* dropout = model ? model->find("dropout") : nullptr;
-  return dropout != nullptr && *dropout != ConfigNode{.value = 0.0};
+  if (model == nullptr) return false;
+  const ConfigNode* name = model->find("name");
+  for (const char* hidden : {"torchscript", "own"})
+    if (name != nullptr && *name == ConfigNode{.value = std::string(hidden)})
+      return true;
+  return names_dropout(*model);
 }
 
 /// With the keys of each table in alphabetical order: a file has tables behind

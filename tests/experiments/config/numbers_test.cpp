@@ -41,6 +41,27 @@ TEST(Numbers, HaveAnAssistantOnlyWhereThereIsOne) {
   EXPECT_NE(with(", assist = {acceptance = 0.3}"), with(""));
 }
 
+/// Wherever the config says of one.
+TEST(Numbers, HaveTheKindOfMasksWhereALayerDrawsThem) {
+  const auto layers = [](const std::string& types) {
+    return "blocks = 1\nmodel = {name = 'layers', layer = [{type = "
+           "'flatten'}, " +
+           types + "{type = 'linear'}]}\n";
+  };
+  for (const std::string& plain :
+       {std::string("blocks = 1\nmodel = {hidden = [24], dropout = 0.0}\n"),
+        layers("")})
+    EXPECT_EQ(numbers("masks = 1\n" + plain), numbers("masks = 2\n" + plain))
+        << plain;
+  for (const std::string& dropped :
+       {std::string("blocks = 1\nmodel = {hidden = [24], dropout = 0.1}\n"),
+        layers("{type = 'dropout', p = 0.1}, ")})
+    EXPECT_EQ(first_difference(numbers("masks = 1\n" + dropped),
+                               numbers("masks = 2\n" + dropped)),
+              "masks is 1, not 2")
+        << dropped;
+}
+
 TEST(Numbers, HaveAWarmUpInTurnsOnlyWhereThereIsOne) {
   EXPECT_EQ(first_difference(
                 numbers("optimizer = {schedule = {warmup_turns = 5}}\n"),
