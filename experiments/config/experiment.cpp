@@ -816,6 +816,30 @@ void check_shards(const Experiment& experiment, const Fields& top) {
                              block.weights.view));
 }
 
+/// Factors move by the batches of their own replica, and no exchange brings
+/// them together; and which row of them a batch in flight has is in no
+/// checkpoint.
+void check_factors(const Experiment& experiment, const Fields& top) {
+  for (std::size_t i = 0; i < experiment.plans.size(); ++i)
+    for (int k = 1; k < experiment.blocks(); ++k) {
+      if (by_block(experiment.phases[i], k).name != "nmf") continue;
+      if (experiment.replicas.count > 1)
+        top.reject("boundary",
+                   fmt::format("the factors of nmf above block {} move by "
+                               "themselves, and would be others in each "
+                               "replica: set replicas.count = 1, or choose "
+                               "another policy",
+                               k));
+      if (by_block(experiment.plans[i].blocks, k).delay > 0)
+        top.reject("boundary",
+                   fmt::format("the factors of nmf above block {} move before "
+                               "a late gradient comes, and what a batch had of "
+                               "them is in no checkpoint: choose policies "
+                               "without a delay above it",
+                               k));
+    }
+}
+
 /// What counts on one step of the optimizer in an update.
 void check_steps(const Experiment& experiment, const Fields& top) {
   const ReplicaKind& kind = experiment.replicas.kind;
@@ -930,6 +954,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
   check_reconnect(experiment, top);
   experiment.plans = plans_of(experiment, model_norm);
   check_free_plans(experiment, experiment.plans, top);
+  check_factors(experiment, top);
   check_replicas(experiment, top);
   check_averages(experiment, top);
   for (RunPlan& plan : experiment.plans) {
