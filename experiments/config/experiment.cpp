@@ -795,6 +795,13 @@ void check_averages(const Experiment& experiment, const Fields& top) {
                            experiment.replicas.policy));
 }
 
+std::vector<BlockPlan> blocks_of_phases(const Experiment& experiment) {
+  std::vector<BlockPlan> all;
+  for (const RunPlan& plan : experiment.plans)
+    all.insert(all.end(), plan.blocks.begin(), plan.blocks.end());
+  return all;
+}
+
 /// What a replica can't do that knows of each tensor only its part.
 void check_shards(const Experiment& experiment, const Fields& top) {
   if (!experiment.replicas.kind.exchange.shards) return;
@@ -807,7 +814,7 @@ void check_shards(const Experiment& experiment, const Fields& top) {
                       options.correction == "spike_compensation"
                           ? "optimizer.correction = 'spike_compensation'"
                           : fmt::format("optimizer = '{}'", options.name)));
-  for (const BlockPlan& block : experiment.plans.front().blocks)
+  for (const BlockPlan& block : blocks_of_phases(experiment))
     if (predicts(block.weights))
       top.reject("replicas",
                  fmt::format("weights = '{}' predicts all weights by the state "
@@ -847,7 +854,7 @@ void check_steps(const Experiment& experiment, const Fields& top) {
       kind.exchange.graph.is_all())
     return;
   const std::string& policy = experiment.replicas.policy;
-  const std::vector<BlockPlan>& blocks = experiment.plans.front().blocks;
+  const std::vector<BlockPlan> blocks = blocks_of_phases(experiment);
   const bool is_late = std::any_of(
       blocks.begin(), blocks.end(),
       [](const BlockPlan& block) { return block.sees_old_weights(); });
@@ -926,7 +933,7 @@ void check_replicas(const Experiment& experiment, const Fields& top) {
                "set replicas.count = 1");
   const bool sums_weights =
       experiment.replicas.kind.exchange.what != Exchanged::gradients;
-  for (const BlockPlan& block : experiment.plans.front().blocks)
+  for (const BlockPlan& block : blocks_of_phases(experiment))
     if (sums_weights && (block.weights.by_window || block.weights.of_entry))
       top.reject("replicas",
                  fmt::format("weights = '{}' counts the versions that updates "
