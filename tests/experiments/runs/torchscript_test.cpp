@@ -277,6 +277,7 @@ Script two_layers(const std::string& forward, const std::string& forward_of_b,
   const auto unit = std::make_shared<CompilationUnit>();
   Script top = script("Top", unit);
   top.register_attribute("count", c10::IntType::get(), std::int64_t{0});
+  top.register_attribute("seen", c10::TensorType::get(), at::zeros({1}));
   const auto linear = [&](std::int64_t inputs, std::int64_t outputs,
                           const std::string& source) {
     Script child = script("Linear", unit);
@@ -348,6 +349,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "    return torch.dropout(x, 0.5, True)\n"},
         Refused{"SetsAnAttribute", "sets the attribute 'count'",
                 "    self.count = self.count + 1\n"
+                "    return self.b.forward(self.a.forward(x))\n"},
+        Refused{"WritesWhatIsNoBuffer", "register_buffer()",
+                "    self.seen.add_(1)\n"
                 "    return self.b.forward(self.a.forward(x))\n"},
         Refused{"OtherRandomness", "process-wide generator",
                 "    x = self.b.forward(self.a.forward(x))\n"
