@@ -16,6 +16,8 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include "experiments/runs/own_terms.h"
+#include "experiments/runs/ranks/terms.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/safetensors.h"
 #include "tests/experiments/helpers/program.h"
@@ -227,6 +229,20 @@ TEST_F(Torchscript, DrawsItsWeightsBySeedIfAskedTo) {
   EXPECT_EQ(difference(initial("seed = 1\n"), one), "");
   EXPECT_NE(difference(initial("seed = 2\n"), one), "");
   EXPECT_NE(difference(one, in_file), "");
+}
+
+/// Blocks of other ranks take their layers and first weights from files of that
+/// name, too.
+TEST_F(Torchscript, IsOfTheSameBytesAtAllRanks) {
+  const auto terms = [&] {
+    return terms_of(small_experiment("blocks = 1\n" + theirs("net.pt")), 0);
+  };
+  write_script("net.pt", "blocks = 1\n");
+  const Terms rank_0 = terms();
+  EXPECT_EQ(why_refused(rank_0, terms(), 1, false), "");
+  write_script("net.pt", "blocks = 1\n", "0.5");
+  EXPECT_THAT(why_refused(rank_0, terms(), 1, false),
+              HasSubstr("the data file net.pt is "));
 }
 
 TEST_F(Torchscript, IsHandedBackWithTheWeightsOfTheRun) {
