@@ -128,17 +128,18 @@ ConfigNode without_zeros(const ConfigNode& table,
   return rest;
 }
 
-/// Of the optimizers, a table for each block: a warm-up in turns counts only
-/// where there is one.
-ConfigNode numbers_of_optimizers(const ConfigNode& optimizers) {
+/// A warm-up in turns counts only where there is one: the optimizers of blocks,
+/// and those of what their ends train, have a schedule each.
+ConfigNode without_zero_warm_ups(const ConfigNode& node) {
   constexpr std::array<std::string_view, 1> kZeros = {"warmup_turns"};
-  ConfigNode numbers = optimizers;
-  auto* tables = std::get_if<ConfigNode::Table>(&numbers.value);
-  if (tables == nullptr) return numbers;
-  for (auto& [block, table] : *tables)
-    if (const ConfigNode* schedule = table.find("schedule"))
-      table.set("schedule", without_zeros(*schedule, kZeros));
-  return numbers;
+  ConfigNode rest = node;
+  if (auto* list = std::get_if<ConfigNode::Array>(&rest.value))
+    for (ConfigNode& each : *list) each = without_zero_warm_ups(each);
+  if (auto* table = std::get_if<ConfigNode::Table>(&rest.value))
+    for (auto& [key, value] : *table)
+      value = key == "schedule" ? without_zeros(value, kZeros)
+                                : without_zero_warm_ups(value);
+  return rest;
 }
 
 /// A limit counts only where there is one.
@@ -165,6 +166,14 @@ ConfigNode without_younger_keys(const ConfigNode& resolved) {
       is_default(*windows, "by_block", {.value = ConfigNode::Array{}}))
     numbers.set("accumulate",
                 without(*windows, std::array<std::string_view, 1>{"by_block"}));
+  if (const ConfigNode* replicas = numbers.find("replicas")) {
+    ConfigNode rest = *replicas;
+    if (is_default(rest, "compress", {.value = std::string("none")}))
+      rest = without(rest, std::array<std::string_view, 1>{"compress"});
+    if (is_default(rest, "one_by_one", {.value = false}))
+      rest = without(rest, std::array<std::string_view, 1>{"one_by_one"});
+    numbers.set("replicas", rest);
+  }
   return numbers;
 }
 
@@ -236,9 +245,7 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
     numbers.set("data", numbers_of_data(*data));
   if (const ConfigNode* plugins = numbers.find("plugins"))
     numbers.set("plugins", numbers_of_plugins(*plugins));
-  if (const ConfigNode* optimizers = numbers.find("optimizer"))
-    numbers.set("optimizer", numbers_of_optimizers(*optimizers));
-  return with_numbers_of_limit(numbers);
+  return with_numbers_of_limit(without_zero_warm_ups(numbers));
 }
 
 std::string fingerprint_of(const ConfigNode& numbers) {

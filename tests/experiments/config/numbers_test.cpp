@@ -69,4 +69,30 @@ TEST(Numbers, HaveAWarmUpInTurnsOnlyWhereThereIsOne) {
             "optimizer.1.schedule.warmup_turns is 5, not absent");
 }
 
+/// Those of what ends train, too.
+TEST(Numbers, HaveNoWarmUpInTurnsOfAnyOptimizerWithoutOne) {
+  const auto with = [](const std::string& schedule) {
+    return numbers(
+               "blocks = 2\nboundary = {policy = 'synthetic_gradient', unlock "
+               "= {hidden = 1, width = 16, optimizer = {name = 'sgd', lr = "
+               "0.001" +
+               schedule + "}}}\n")
+        .literal();
+  };
+  EXPECT_EQ(with("").find("warmup_turns"), std::string::npos);
+  EXPECT_NE(with(", schedule = {warmup_turns = 5}").find("warmup_turns = 5"),
+            std::string::npos);
+}
+
+TEST(Numbers, HaveACompressorOnlyWhereThereIsOne) {
+  EXPECT_EQ(numbers("").find("replicas")->find("compress"), nullptr);
+  EXPECT_NE(numbers("replicas = {count = 2, compress = 'top_k'}\n"),
+            numbers("replicas = {count = 2}\n"));
+  const auto elastic = [](const std::string& more) {
+    return numbers("replicas = {count = 2, policy = 'elastic'" + more + "}\n");
+  };
+  EXPECT_EQ(elastic("").find("replicas")->find("one_by_one"), nullptr);
+  EXPECT_NE(elastic(", one_by_one = true"), elastic(""));
+}
+
 }  // namespace sluice::numbers_test
