@@ -113,7 +113,10 @@ ConfigNode numbers_of_plugins(const ConfigNode& plugins) {
     const ConfigNode* hash = plugin.find("sha256");
     if (path == nullptr || hash == nullptr) continue;
     const auto* text = std::get_if<std::string>(&path->value);
-    if (text != nullptr) numbers.set(text->substr(text->rfind('/') + 1), *hash);
+    if (text == nullptr) continue;
+    std::string name = text->substr(text->rfind('/') + 1);
+    while (numbers.find(name) != nullptr) name += '+';  // of another folder
+    numbers.set(name, *hash);
   }
   return numbers;
 }
