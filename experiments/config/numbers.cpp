@@ -198,7 +198,7 @@ bool names_dropout(const ConfigNode& node) {
 /// Whether the model may have a dropout; the heads have none but those of
 /// layers that are the model's, or a plug-in's. Those of scripts and programs
 /// are in no config.
-bool draws_masks(const ConfigNode& resolved) {
+bool may_draw_masks(const ConfigNode& resolved) {
   if (resolved.find("plugins") != nullptr) return true;
   const ConfigNode* model = resolved.find("model");
   if (model == nullptr) return false;
@@ -207,6 +207,17 @@ bool draws_masks(const ConfigNode& resolved) {
     if (name != nullptr && *name == ConfigNode{.value = std::string(hidden)})
       return true;
   return names_dropout(*model);
+}
+
+/// Whether their kind counts. Where the model has no key `dropout` the default
+/// does not: older runs have the numbers that they had.
+bool masks_count(const ConfigNode& resolved) {
+  const ConfigNode* model = resolved.find("model");
+  const ConfigNode* dropout = model ? model->find("dropout") : nullptr;
+  if (dropout != nullptr && !(*dropout == ConfigNode{.value = 0.0}))
+    return true;
+  return may_draw_masks(resolved) &&
+         !is_default(resolved, "masks", {.value = std::int64_t{2}});
 }
 
 /// With the keys of each table in alphabetical order: a file has tables behind
@@ -230,7 +241,7 @@ std::string sorted_text(const ConfigNode& node) {
 
 ConfigNode numbers_of(const ConfigNode& resolved) {
   ConfigNode numbers = without(resolved, kNoNumbers);
-  if (!draws_masks(resolved))
+  if (!masks_count(resolved))
     numbers = without(numbers, std::array<std::string_view, 1>{"masks"});
   for (const std::string_view flag : kFlags)
     if (is_default(resolved, flag, {.value = false}))

@@ -57,8 +57,9 @@ TEST(Numbers, HaveTheKindOfMasksWhereALayerDrawsThem) {
        {std::string("blocks = 1\nmodel = {hidden = [24], dropout = 0.1}\n"),
         layers("{type = 'dropout', p = 0.1}, ")})
     EXPECT_EQ(first_difference(numbers("masks = 1\n" + dropped),
-                               numbers("masks = 2\n" + dropped)),
-              "masks is 1, not 2")
+                               numbers("masks = 2\n" + dropped))
+                  .find("masks is 1, not "),
+              0U)
         << dropped;
 }
 
