@@ -276,6 +276,21 @@ TEST_F(Torchscript, IsHandedBackWithTheWeightsOfTheRun) {
   EXPECT_GT((logits_of("net.pt") - logits).abs().max().item<double>(), 1e-3);
 }
 
+TEST_F(Torchscript, HasMasksThatCannotBeWritten) {
+  write_script("net.pt", "blocks = 1\n");
+  const auto order_of = [&](const std::string& model, const std::string& with) {
+    return sluice("data order " +
+                  write("config.toml", config_with("blocks = 1\n" + model)) +
+                  " --turns 1 --with " + with + " --out " +
+                  path("keyed.safetensors"));
+  };
+  EXPECT_EQ(order_of(kOurs, "masks").status, 0);
+  EXPECT_EQ(order_of(theirs("net.pt"), "labels").status, 0);
+  const Outcome outcome = order_of(theirs("net.pt"), "masks");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text, HasSubstr("leave masks out"));
+}
+
 TEST_F(Torchscript, IsHandedBackOfSuchModelsOnly) {
   const Outcome run =
       sluice("run " + write("config.toml", config_with("blocks = 1\n")) +
