@@ -424,8 +424,8 @@ void check_sample_ids(const Experiment& experiment, int block) {
   if (experiment.data->varies)
     throw UserError(
         "boundary {}: its policy keeps something of every sample, which must "
-        "be the same in every epoch: leave out data.augment (windows of a text "
-        "move too)",
+        "be the same in every epoch: leave out data.augment and data.mixup "
+        "(windows of a text move too)",
         block);
   if (experiment.replicas.count > 1)
     throw UserError(
