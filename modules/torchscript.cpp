@@ -204,6 +204,16 @@ void try_script(Model& model, const std::string& file) {
         file);
 }
 
+/// How often each tensor has been written that is neither parameter nor buffer.
+std::vector<std::int64_t> writes_of_constants(const Parts& parts) {
+  std::vector<std::int64_t> writes;
+  for (const auto& part : parts)
+    for (const ScriptInput& input : part->inputs)
+      if (input.kind == ScriptInput::Kind::constant && input.value.isTensor())
+        writes.push_back(input.value.toTensor()._version());
+  return writes;
+}
+
 void check_script_output(const Model& model, const std::string& file) {
   const SampleSpec& sample = model.sample;
   SampleShape wanted = {sample.classes};
@@ -231,7 +241,14 @@ Model make_torchscript(const ScriptOptions& options, const SampleSpec& sample) {
   check_weights_are_float(parts, options.file);
   Model model = model_of_parts(parts, options.drawn);
   model.sample = sample;
+  const std::vector<std::int64_t> before = writes_of_constants(parts);
   try_script(model, options.file);
+  if (writes_of_constants(parts) != before)
+    throw UserError(
+        "{}: forward() writes a tensor in place that is no buffer, which all "
+        "blocks and replicas would share and no checkpoint has: register it "
+        "with register_buffer()",
+        options.file);
   check_script_output(model, options.file);
   if (options.drawn) check_can_be_drawn(model, options.file);
   return model;

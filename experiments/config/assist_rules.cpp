@@ -58,6 +58,20 @@ void check_schedule_of_assistant(const Experiment& experiment,
                "data.assist they depend on its losses: leave one of them out");
 }
 
+/// What is kept of a sample wants it to come once in every epoch.
+void check_nothing_is_kept(const RunPlan& plan, const Fields& top) {
+  for (const BlockPlan& block : plan.blocks)
+    if (std::find(block.keeps.begin(), block.keeps.end(), kSampleIds) !=
+        block.keeps.end())
+      top.reject(
+          "boundary",
+          fmt::format("data.assist skips samples in some epochs and has others "
+                      "come twice, and the policy above block {} keeps "
+                      "something of every sample: set memory = 'batch', or "
+                      "leave data.assist out",
+                      block.block));
+}
+
 /// Whether the losses that come to a block with its gradient go down with the
 /// one that it sends.
 void check_way_of_losses(const RunPlan& plan, const Fields& top) {
@@ -89,7 +103,10 @@ void check_assistant(const Experiment& experiment, const Fields& top) {
   if (!experiment.assist.is_on()) return;
   check_samples_of_assistant(experiment, top);
   check_schedule_of_assistant(experiment, top);
-  for (const RunPlan& plan : experiment.plans) check_way_of_losses(plan, top);
+  for (const RunPlan& plan : experiment.plans) {
+    check_nothing_is_kept(plan, top);
+    check_way_of_losses(plan, top);
+  }
   const std::int64_t least = least_lag(experiment);
   if (lag_of_assistant(experiment) < least)
     top.reject("data",

@@ -424,8 +424,8 @@ void check_sample_ids(const Experiment& experiment, int block) {
   if (experiment.data->varies)
     throw UserError(
         "boundary {}: its policy keeps something of every sample, which must "
-        "be the same in every epoch: leave out data.augment (windows of a text "
-        "move too)",
+        "be the same in every epoch: leave out data.augment and data.mixup "
+        "(windows of a text move too)",
         block);
   if (experiment.replicas.count > 1)
     throw UserError(
@@ -800,6 +800,13 @@ void check_averages(const Experiment& experiment, const Fields& top) {
                            experiment.replicas.policy));
 }
 
+std::vector<BlockPlan> blocks_of_phases(const Experiment& experiment) {
+  std::vector<BlockPlan> all;
+  for (const RunPlan& plan : experiment.plans)
+    all.insert(all.end(), plan.blocks.begin(), plan.blocks.end());
+  return all;
+}
+
 /// What a replica can't do that knows of each tensor only its part.
 void check_shards(const Experiment& experiment, const Fields& top) {
   if (!experiment.replicas.kind.exchange.shards) return;
@@ -812,13 +819,37 @@ void check_shards(const Experiment& experiment, const Fields& top) {
                       options.correction == "spike_compensation"
                           ? "optimizer.correction = 'spike_compensation'"
                           : fmt::format("optimizer = '{}'", options.name)));
-  for (const BlockPlan& block : experiment.plans.front().blocks)
+  for (const BlockPlan& block : blocks_of_phases(experiment))
     if (predicts(block.weights))
       top.reject("replicas",
                  fmt::format("weights = '{}' predicts all weights by the state "
                              "of the optimizer, of which with shard = true "
                              "each replica keeps a part: leave shard out",
                              block.weights.view));
+}
+
+/// Factors move by the batches of their own replica, and no exchange brings
+/// them together; and which row of them a batch in flight has is in no
+/// checkpoint.
+void check_factors(const Experiment& experiment, const Fields& top) {
+  for (std::size_t i = 0; i < experiment.plans.size(); ++i)
+    for (int k = 1; k < experiment.blocks(); ++k) {
+      if (by_block(experiment.phases[i], k).name != "nmf") continue;
+      if (experiment.replicas.count > 1)
+        top.reject("boundary",
+                   fmt::format("the factors of nmf above block {} move by "
+                               "themselves, and would be others in each "
+                               "replica: set replicas.count = 1, or choose "
+                               "another policy",
+                               k));
+      if (by_block(experiment.plans[i].blocks, k).delay > 0)
+        top.reject("boundary",
+                   fmt::format("the factors of nmf above block {} move before "
+                               "a late gradient comes, and what a batch had of "
+                               "them is in no checkpoint: choose policies "
+                               "without a delay above it",
+                               k));
+    }
 }
 
 /// What counts on one step of the optimizer in an update.
@@ -828,7 +859,7 @@ void check_steps(const Experiment& experiment, const Fields& top) {
       kind.exchange.graph.is_all())
     return;
   const std::string& policy = experiment.replicas.policy;
-  const std::vector<BlockPlan>& blocks = experiment.plans.front().blocks;
+  const std::vector<BlockPlan> blocks = blocks_of_phases(experiment);
   const bool is_late = std::any_of(
       blocks.begin(), blocks.end(),
       [](const BlockPlan& block) { return block.sees_old_weights(); });
@@ -907,7 +938,7 @@ void check_replicas(const Experiment& experiment, const Fields& top) {
                "set replicas.count = 1");
   const bool sums_weights =
       experiment.replicas.kind.exchange.what != Exchanged::gradients;
-  for (const BlockPlan& block : experiment.plans.front().blocks)
+  for (const BlockPlan& block : blocks_of_phases(experiment))
     if (sums_weights && (block.weights.by_window || block.weights.of_entry))
       top.reject("replicas",
                  fmt::format("weights = '{}' counts the versions that updates "
@@ -935,6 +966,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
   check_reconnect(experiment, top);
   experiment.plans = plans_of(experiment, model_norm);
   check_free_plans(experiment, experiment.plans, top);
+  check_factors(experiment, top);
   check_replicas(experiment, top);
   check_averages(experiment, top);
   for (RunPlan& plan : experiment.plans) {

@@ -113,7 +113,10 @@ ConfigNode numbers_of_plugins(const ConfigNode& plugins) {
     const ConfigNode* hash = plugin.find("sha256");
     if (path == nullptr || hash == nullptr) continue;
     const auto* text = std::get_if<std::string>(&path->value);
-    if (text != nullptr) numbers.set(text->substr(text->rfind('/') + 1), *hash);
+    if (text == nullptr) continue;
+    std::string name = text->substr(text->rfind('/') + 1);
+    while (numbers.find(name) != nullptr) name += '+';  // of another folder
+    numbers.set(name, *hash);
   }
   return numbers;
 }
@@ -128,17 +131,18 @@ ConfigNode without_zeros(const ConfigNode& table,
   return rest;
 }
 
-/// Of the optimizers, a table for each block: a warm-up in turns counts only
-/// where there is one.
-ConfigNode numbers_of_optimizers(const ConfigNode& optimizers) {
+/// A warm-up in turns counts only where there is one: the optimizers of blocks,
+/// and those of what their ends train, have a schedule each.
+ConfigNode without_zero_warm_ups(const ConfigNode& node) {
   constexpr std::array<std::string_view, 1> kZeros = {"warmup_turns"};
-  ConfigNode numbers = optimizers;
-  auto* tables = std::get_if<ConfigNode::Table>(&numbers.value);
-  if (tables == nullptr) return numbers;
-  for (auto& [block, table] : *tables)
-    if (const ConfigNode* schedule = table.find("schedule"))
-      table.set("schedule", without_zeros(*schedule, kZeros));
-  return numbers;
+  ConfigNode rest = node;
+  if (auto* list = std::get_if<ConfigNode::Array>(&rest.value))
+    for (ConfigNode& each : *list) each = without_zero_warm_ups(each);
+  if (auto* table = std::get_if<ConfigNode::Table>(&rest.value))
+    for (auto& [key, value] : *table)
+      value = key == "schedule" ? without_zeros(value, kZeros)
+                                : without_zero_warm_ups(value);
+  return rest;
 }
 
 /// A limit counts only where there is one.
@@ -165,15 +169,55 @@ ConfigNode without_younger_keys(const ConfigNode& resolved) {
       is_default(*windows, "by_block", {.value = ConfigNode::Array{}}))
     numbers.set("accumulate",
                 without(*windows, std::array<std::string_view, 1>{"by_block"}));
+  if (const ConfigNode* replicas = numbers.find("replicas")) {
+    ConfigNode rest = *replicas;
+    if (is_default(rest, "compress", {.value = std::string("none")}))
+      rest = without(rest, std::array<std::string_view, 1>{"compress"});
+    if (is_default(rest, "one_by_one", {.value = false}))
+      rest = without(rest, std::array<std::string_view, 1>{"one_by_one"});
+    numbers.set("replicas", rest);
+  }
   return numbers;
 }
 
-/// Whether the model has a dropout; the heads have none but those of layers
-/// that are the model's.
-bool draws_masks(const ConfigNode& resolved) {
+/// Whether it is, or has, a table with a dropout: a probability of that name,
+/// or a layer of that type.
+bool names_dropout(const ConfigNode& node) {
+  if (const auto* list = std::get_if<ConfigNode::Array>(&node.value))
+    return std::any_of(list->begin(), list->end(), names_dropout);
+  const auto* table = std::get_if<ConfigNode::Table>(&node.value);
+  if (table == nullptr)
+    return node == ConfigNode{.value = std::string("dropout")};
+  return std::any_of(table->begin(), table->end(), [](const auto& entry) {
+    const auto& [key, value] = entry;
+    return key == "dropout" ? !(value == ConfigNode{.value = 0.0})
+                            : names_dropout(value);
+  });
+}
+
+/// Whether the model may have a dropout; the heads have none but those of
+/// layers that are the model's, or a plug-in's. Those of scripts and programs
+/// are in no config.
+bool may_draw_masks(const ConfigNode& resolved) {
+  if (resolved.find("plugins") != nullptr) return true;
+  const ConfigNode* model = resolved.find("model");
+  if (model == nullptr) return false;
+  const ConfigNode* name = model->find("name");
+  for (const char* hidden : {"torchscript", "own"})
+    if (name != nullptr && *name == ConfigNode{.value = std::string(hidden)})
+      return true;
+  return names_dropout(*model);
+}
+
+/// Whether their kind counts. Where the model has no key `dropout` the default
+/// does not: older runs have the numbers that they had.
+bool masks_count(const ConfigNode& resolved) {
   const ConfigNode* model = resolved.find("model");
   const ConfigNode* dropout = model ? model->find("dropout") : nullptr;
-  return dropout != nullptr && *dropout != ConfigNode{.value = 0.0};
+  if (dropout != nullptr && !(*dropout == ConfigNode{.value = 0.0}))
+    return true;
+  return may_draw_masks(resolved) &&
+         !is_default(resolved, "masks", {.value = std::int64_t{2}});
 }
 
 /// With the keys of each table in alphabetical order: a file has tables behind
@@ -197,7 +241,7 @@ std::string sorted_text(const ConfigNode& node) {
 
 ConfigNode numbers_of(const ConfigNode& resolved) {
   ConfigNode numbers = without(resolved, kNoNumbers);
-  if (!draws_masks(resolved))
+  if (!masks_count(resolved))
     numbers = without(numbers, std::array<std::string_view, 1>{"masks"});
   for (const std::string_view flag : kFlags)
     if (is_default(resolved, flag, {.value = false}))
@@ -215,9 +259,7 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
     numbers.set("data", numbers_of_data(*data));
   if (const ConfigNode* plugins = numbers.find("plugins"))
     numbers.set("plugins", numbers_of_plugins(*plugins));
-  if (const ConfigNode* optimizers = numbers.find("optimizer"))
-    numbers.set("optimizer", numbers_of_optimizers(*optimizers));
-  return with_numbers_of_limit(numbers);
+  return with_numbers_of_limit(without_zero_warm_ups(numbers));
 }
 
 std::string fingerprint_of(const ConfigNode& numbers) {

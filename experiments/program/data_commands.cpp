@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -53,6 +54,17 @@ void write_keyed(const Experiment& experiment,
   fmt::print(stderr, "{}: {}\n", arguments.file, counted(tensors, kinds));
 }
 
+/// Nobody sees what the operations of a script draw.
+void check_masks_are_seen(const Experiment& experiment,
+                          const KeyedKinds& kinds) {
+  const ConfigNode* name = experiment.resolved.find("model")->find("name");
+  if (kinds.masks && name != nullptr &&
+      *name == ConfigNode{.value = std::string("torchscript")})
+    throw UserError(
+        "--with masks: the dropouts of a TorchScript file draw theirs within "
+        "its graph, where they can't be read: leave masks out");
+}
+
 }  // namespace
 
 void data_order_command(const DataOrderArguments& arguments) {
@@ -64,6 +76,7 @@ void data_order_command(const DataOrderArguments& arguments) {
         "from the losses of the run; set it to 0 for the order in which they "
         "come up",
         experiment.assist.acceptance);
+  check_masks_are_seen(experiment, kinds);
   const auto source = training_source(experiment);
   // Each replica is dealt one in a turn.
   const std::int64_t turns =

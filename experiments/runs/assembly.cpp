@@ -44,6 +44,12 @@ Block block_of(const Experiment& experiment, int block,
                     experiment.seed, experiment.memory_format, device);
 }
 
+/// Variables of the samples of another run, which counted other epochs, are no
+/// weights.
+bool is_of_samples(std::string_view name) {
+  return name.starts_with("variables.");
+}
+
 /// The model's own weights must all be there; those of heads are taken when
 /// they are.
 void take_initial_weights(const std::string& path, Seat& seat) {
@@ -52,7 +58,8 @@ void take_initial_weights(const std::string& path, Seat& seat) {
   for (const auto& [name, tensor] : found) names.insert(name);
   NamedTensors wanted;
   for (auto& [name, tensor] : seat.weights())
-    if (name.starts_with("layers.") || names.contains(name))
+    if (name.starts_with("layers.") ||
+        (names.contains(name) && !is_of_samples(name)))
       wanted.emplace_back(name, tensor);
   copy_by_name(found, seat.copied(), path);
   copy_by_name(found, wanted, path);

@@ -78,12 +78,32 @@ ConfigNode build_of_libtorch() {
   return build;
 }
 
+/// The TorchScript file that blocks and their first weights come from; empty:
+/// there is none.
+std::string script_of(const ConfigNode& resolved) {
+  const ConfigNode* model = resolved.find("model");
+  const ConfigNode* name = model == nullptr ? nullptr : model->find("name");
+  if (name == nullptr ||
+      !(*name == ConfigNode{.value = std::string("torchscript")}))
+    return "";
+  const auto* file = std::get_if<std::string>(&model->find("file")->value);
+  return file == nullptr ? "" : *file;
+}
+
+/// Of all files that the numbers come from.
+ConfigNode fingerprint_of_files(const Experiment& experiment) {
+  DataSet files = *experiment.data;
+  const std::string script = script_of(experiment.resolved);
+  if (!script.empty()) files.files.push_back(script);
+  return fingerprint_of(files);
+}
+
 }  // namespace
 
 Terms terms_of(const Experiment& experiment, std::int64_t first_turn) {
   return {.commit = this_build(),
           .config = compared(experiment.resolved),
-          .data = fingerprint_of(*experiment.data),
+          .data = fingerprint_of_files(experiment),
           .first_turn = first_turn,
           .build = build_of_libtorch()};
 }

@@ -80,10 +80,16 @@ std::string describe_replicas(const Experiment& experiment,
   const Deals saved = deals_of(checkpoint);
   const Deals now = experiment.replicas.deals();
   if (saved.replicas == now.replicas) return "";
+  const std::string& compress = experiment.replicas.compress;
+  const bool forgets = saved.replicas > 1 && compress != "none";
   return fmt::format(
       "Replicas: {} become {}, which begin with the weights that those agreed "
-      "on, after {} batches",
-      saved.replicas, now.replicas, now.since_deal);
+      "on, after {} batches{}",
+      saved.replicas, now.replicas, now.since_deal,
+      forgets ? fmt::format("; what compress = '{}' has kept of gradients is "
+                            "left behind",
+                            compress)
+              : "");
 }
 
 }  // namespace sluice

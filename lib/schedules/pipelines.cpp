@@ -79,6 +79,12 @@ void set_windows(std::string_view order, const ScheduleOptions& options,
           "boundary {}: pipeline.weights = '{}' is for boundaries that don't "
           "delay",
           block.block, options.window_weights.view);
+    if (options.window_weights.by_window && block.sweeps)
+      throw UserError(
+          "pipeline.weights = '{}' can't go with variables that move several "
+          "times, whose visits forward a batch anew with the latest weights: "
+          "leave it out, or set steps = 1 and order = 'top_down'",
+          options.window_weights.view);
     if (options.recompute && options.window_weights.by_window)
       throw UserError(
           "pipeline.recompute builds graphs on the latest weights, and "

@@ -41,11 +41,59 @@ TEST(Numbers, HaveAnAssistantOnlyWhereThereIsOne) {
   EXPECT_NE(with(", assist = {acceptance = 0.3}"), with(""));
 }
 
+/// Wherever the config says of one.
+TEST(Numbers, HaveTheKindOfMasksWhereALayerDrawsThem) {
+  const auto layers = [](const std::string& types) {
+    return "blocks = 1\nmodel = {name = 'layers', layer = [{type = "
+           "'flatten'}, " +
+           types + "{type = 'linear'}]}\n";
+  };
+  for (const std::string& plain :
+       {std::string("blocks = 1\nmodel = {hidden = [24], dropout = 0.0}\n"),
+        layers("")})
+    EXPECT_EQ(numbers("masks = 1\n" + plain), numbers("masks = 2\n" + plain))
+        << plain;
+  for (const std::string& dropped :
+       {std::string("blocks = 1\nmodel = {hidden = [24], dropout = 0.1}\n"),
+        layers("{type = 'dropout', p = 0.1}, ")})
+    EXPECT_EQ(first_difference(numbers("masks = 1\n" + dropped),
+                               numbers("masks = 2\n" + dropped))
+                  .find("masks is 1, not "),
+              0U)
+        << dropped;
+}
+
 TEST(Numbers, HaveAWarmUpInTurnsOnlyWhereThereIsOne) {
   EXPECT_EQ(first_difference(
                 numbers("optimizer = {schedule = {warmup_turns = 5}}\n"),
                 numbers("optimizer = {schedule = {warmup_turns = 0}}\n")),
             "optimizer.1.schedule.warmup_turns is 5, not absent");
+}
+
+/// Those of what ends train, too.
+TEST(Numbers, HaveNoWarmUpInTurnsOfAnyOptimizerWithoutOne) {
+  const auto with = [](const std::string& schedule) {
+    return numbers(
+               "blocks = 2\nboundary = {policy = 'synthetic_gradient', unlock "
+               "= {hidden = 1, width = 16, optimizer = {name = 'sgd', lr = "
+               "0.001" +
+               schedule + "}}}\n")
+        .literal();
+  };
+  EXPECT_EQ(with("").find("warmup_turns"), std::string::npos);
+  EXPECT_NE(with(", schedule = {warmup_turns = 5}").find("warmup_turns = 5"),
+            std::string::npos);
+}
+
+TEST(Numbers, HaveACompressorOnlyWhereThereIsOne) {
+  EXPECT_EQ(numbers("").find("replicas")->find("compress"), nullptr);
+  EXPECT_NE(numbers("replicas = {count = 2, compress = 'top_k'}\n"),
+            numbers("replicas = {count = 2}\n"));
+  const auto elastic = [](const std::string& more) {
+    return numbers("replicas = {count = 2, policy = 'elastic'" + more + "}\n");
+  };
+  EXPECT_EQ(elastic("").find("replicas")->find("one_by_one"), nullptr);
+  EXPECT_NE(elastic(", one_by_one = true"), elastic(""));
 }
 
 }  // namespace sluice::numbers_test

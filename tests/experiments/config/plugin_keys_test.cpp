@@ -59,6 +59,11 @@ TEST(PluginKeys, MakeNumbersByTheBytesOfAFileAndNotItsPlace) {
   EXPECT_THAT(
       first_difference(one, numbers("[{path = '/x/a.so', sha256 = '34'}]")),
       HasSubstr("plugins.a.so is \"12\", not \"34\""));
+  const auto two = [&](const std::string& first) {
+    return numbers("[{path = '/x/a.so', sha256 = '" + first +
+                   "'}, {path = '/y/a.so', sha256 = '12'}]");
+  };
+  EXPECT_NE(two("34"), two("56")) << "of the same name";
 }
 
 TEST(PluginKeys, ThatAreMissingAreNamedWithTheirPlace) {

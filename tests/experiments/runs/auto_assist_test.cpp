@@ -284,6 +284,12 @@ TEST(AutoAssist, RefusesWhatItDoesNotGoWith) {
       "data = {train = 320, test = 64, mixup = 0.2, assist = "
       "{acceptance = 0.3}}\nboundary = {policy = 'backprop'}\n",
       "mixtures of samples");
+  const auto penalty = [](const std::string& memory) {
+    return "blocks = 2\nboundary = {policy = 'penalty', memory = '" + memory +
+           "'}\n";
+  };
+  EXPECT_NO_THROW(small_experiment(config(on, penalty("batch"))));
+  expect_refused(config(on, penalty("sample")), "set memory = 'batch'");
 }
 
 class AutoAssistRuns : public Program {

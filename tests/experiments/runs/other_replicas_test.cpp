@@ -125,6 +125,17 @@ TEST_F(OtherReplicas, OfAnAverageBeginWithIt) {
   EXPECT_EQ(resume("run", "replicas.count=1 turns=9").status, 0);
 }
 
+/// Residuals, and the momentum of dgc, are each replica's own.
+TEST_F(OtherReplicas, SayWhatCompressedGradientsLeaveBehind) {
+  run("plain", "replicas.count=2 turns=2");
+  run("run", "'replicas={count = 2, compress = \"top_k\"}' turns=2");
+  const Outcome plain = resume("plain", "replicas.count=3 turns=3");
+  const Outcome three = resume("run", "replicas.count=3 turns=3");
+  EXPECT_EQ(three.status, 0) << three.text;
+  EXPECT_THAT(three.text, HasSubstr("compress = 'top_k' has kept"));
+  EXPECT_THAT(plain.text, testing::Not(HasSubstr("left behind")));
+}
+
 TEST_F(OtherReplicas, TakeTheBatchesOfTheCheckpointWhateverTheConfigSays) {
   run("run", "replicas.count=2 turns=2");
   ASSERT_EQ(resume("run", "replicas.count=1 turns=4").status, 0);

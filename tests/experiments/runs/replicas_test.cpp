@@ -398,4 +398,21 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
       "all_reduce");
 }
 
+TEST(Replicas, AreRefusedForWhatALaterPhaseHas) {
+  const auto later = [](const std::string& weights) {
+    return "turns = 20\nboundary = {policy = 'backprop'}\n"
+           "[[timetable]]\nturn = 10\nboundary = {policy = "
+           "'delayed_gradient', weights = '" +
+           weights + "'}\n";
+  };
+  const std::string one_by_one = replicas(2, ", policy = 'neighbours'");
+  EXPECT_NO_THROW(small_experiment(one_by_one + sgd(0.1) + later("stash")));
+  expect_refused(one_by_one + sgd(0.1) + later("predict"),
+                 "choose other weights");
+  expect_refused(replicas(2, ", shard = true") + sgd(0.1) + later("predict"),
+                 "leave shard out");
+  expect_refused(replicas(2, ", policy = 'average'") + later("vertical_sync"),
+                 "counts the versions");
+}
+
 }  // namespace sluice::replicas_test

@@ -16,6 +16,8 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include "experiments/runs/own_terms.h"
+#include "experiments/runs/ranks/terms.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/safetensors.h"
 #include "tests/experiments/helpers/program.h"
@@ -228,6 +230,20 @@ TEST_F(Torchscript, DrawsItsWeightsBySeedIfAskedTo) {
   EXPECT_NE(difference(one, in_file), "");
 }
 
+/// Blocks of other ranks take their layers and first weights from files of that
+/// name, too.
+TEST_F(Torchscript, IsOfTheSameBytesAtAllRanks) {
+  const auto terms = [&] {
+    return terms_of(small_experiment("blocks = 1\n" + theirs("net.pt")), 0);
+  };
+  write_script("net.pt", "blocks = 1\n");
+  const Terms rank_0 = terms();
+  EXPECT_EQ(why_refused(rank_0, terms(), 1, false), "");
+  write_script("net.pt", "blocks = 1\n", "0.5");
+  EXPECT_THAT(why_refused(rank_0, terms(), 1, false),
+              HasSubstr("the data file net.pt is "));
+}
+
 TEST_F(Torchscript, IsHandedBackWithTheWeightsOfTheRun) {
   write_script("net.pt", "blocks = 1\n");
   const std::string config = config_with(
@@ -259,6 +275,21 @@ TEST_F(Torchscript, IsHandedBackWithTheWeightsOfTheRun) {
   EXPECT_GT((logits_of("net.pt") - logits).abs().max().item<double>(), 1e-3);
 }
 
+TEST_F(Torchscript, HasMasksThatCannotBeWritten) {
+  write_script("net.pt", "blocks = 1\n");
+  const auto order_of = [&](const std::string& model, const std::string& with) {
+    return sluice("data order " +
+                  write("config.toml", config_with("blocks = 1\n" + model)) +
+                  " --turns 1 --with " + with + " --out " +
+                  path("keyed.safetensors"));
+  };
+  EXPECT_EQ(order_of(kOurs, "masks").status, 0);
+  EXPECT_EQ(order_of(theirs("net.pt"), "labels").status, 0);
+  const Outcome outcome = order_of(theirs("net.pt"), "masks");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text, HasSubstr("leave masks out"));
+}
+
 TEST_F(Torchscript, IsHandedBackOfSuchModelsOnly) {
   const Outcome run =
       sluice("run " + write("config.toml", config_with("blocks = 1\n")) +
@@ -276,6 +307,7 @@ Script two_layers(const std::string& forward, const std::string& forward_of_b,
   const auto unit = std::make_shared<CompilationUnit>();
   Script top = script("Top", unit);
   top.register_attribute("count", c10::IntType::get(), std::int64_t{0});
+  top.register_attribute("seen", c10::TensorType::get(), at::zeros({1}));
   const auto linear = [&](std::int64_t inputs, std::int64_t outputs,
                           const std::string& source) {
     Script child = script("Linear", unit);
@@ -347,6 +379,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "    return torch.dropout(x, 0.5, True)\n"},
         Refused{"SetsAnAttribute", "sets the attribute 'count'",
                 "    self.count = self.count + 1\n"
+                "    return self.b.forward(self.a.forward(x))\n"},
+        Refused{"WritesWhatIsNoBuffer", "register_buffer()",
+                "    self.seen.add_(1)\n"
                 "    return self.b.forward(self.a.forward(x))\n"},
         Refused{"OtherRandomness", "process-wide generator",
                 "    x = self.b.forward(self.a.forward(x))\n"

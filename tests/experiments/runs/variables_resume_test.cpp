@@ -53,6 +53,21 @@ TEST_P(VariablesResume, GivesTheBitsOfTheUninterruptedRun) {
   EXPECT_EQ(difference(weights_of(whole, 12), weights_of(part, 12)), "");
 }
 
+/// Of whose samples it knows nothing. A turn has 24 samples.
+TEST_P(VariablesResume, BeginsAnewInARunThatTakesTheWeightsOfAnother) {
+  const std::string first = run("first", "turns=7");
+  const std::string next =
+      run("next", "turns=1 initial_weights=" +
+                      checkpoint_folder(first + "/checkpoints", 7));
+  int tables = 0;
+  for (const auto& [name, tensor] : weights_of(next, 1)) {
+    if (!name.ends_with(".epochs")) continue;
+    ++tables;
+    EXPECT_EQ(tensor.sum().item<std::int64_t>(), 24) << name;
+  }
+  EXPECT_EQ(tables, 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Cases, VariablesResume,
     testing::Values(

@@ -394,6 +394,12 @@ TEST(AuxiliaryVariable, SaysWhatItCannotDo) {
   EXPECT_THAT(reading(net("policy = 'penalty', memory = 'sample'",
                           "replicas = {count = 2}\n")),
               ThrowsMessage<UserError>(HasSubstr("replicas.count = 1")));
+  const std::string buffered = "pipeline = {weights = 'double_buffer'}\n";
+  EXPECT_NO_THROW(reading(net("policy = 'penalty'", buffered))());
+  for (const char* several : {"steps = 2", "order = 'at_once'"})
+    EXPECT_THAT(
+        reading(net(std::string("policy = 'penalty', ") + several, buffered)),
+        ThrowsMessage<UserError>(HasSubstr("with the latest weights")));
   EXPECT_THAT(reading(net("policy = 'blend', sources = [{policy = 'penalty'}, "
                           "{policy = 'local_loss'}]")),
               ThrowsMessage<UserError>(HasSubstr("an auxiliary variable")));

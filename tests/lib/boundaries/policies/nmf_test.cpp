@@ -186,4 +186,18 @@ TEST(Nmf, TakesFlatFeaturesAlone) {
       ThrowsMessage<UserError>(HasSubstr("nmf takes flat features")));
 }
 
+/// They are each replica's own, and what is in flight has a part of them.
+TEST(Nmf, GoesWithNeitherReplicasNorDelays) {
+  const auto reading = [](const std::string& above, const std::string& more) {
+    return [lines = "blocks = 3\nmodel = {hidden = [24, 20]}\n" + more +
+                    "boundary = {1 = {policy = 'nmf'}, 2 = {policy = '" +
+                    above + "'}}\n"] { small_experiment(lines); };
+  };
+  EXPECT_NO_THROW(reading("backprop", "")());
+  EXPECT_THAT(reading("backprop", "replicas = {count = 2}\n"),
+              ThrowsMessage<UserError>(HasSubstr("replicas.count = 1")));
+  EXPECT_THAT(reading("delayed_gradient", ""),
+              ThrowsMessage<UserError>(HasSubstr("without a delay")));
+}
+
 }  // namespace sluice::nmf_test
