@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 int main(int argc, char** argv) {
+  torch::manual_seed(1);
   const sluice::NetworkOptions options = {
       .layers = {[] { return torch::nn::Linear(64, 32); }, torch::relu,
                  [] { return torch::nn::Linear(32, 10); }},
@@ -12,7 +13,6 @@ int main(int argc, char** argv) {
       .settings = "name = 'mine'",
       .run = {.folder = "runs/mine"}};
   return sluice::main(argc, argv, options, [](sluice::Network& net) {
-    torch::manual_seed(1);
     const auto means = torch::randn({10, 64});  // one for each class
     while (net.turns() < 200) {
       const auto y = torch::randint(10, {64});

@@ -14,6 +14,7 @@ struct Hooks final : public at::CUDAHooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
   bool hasCUDA() const override { return true; }
+  std::string showConfig() const override { return "  - Simulated GPU\n"; }
   bool hasPrimaryContext(c10::DeviceIndex /*device*/) const override {
     return true;
   }

@@ -7,6 +7,28 @@
 // functions (*_functions.cpp) are those of the simulated GPU; a name means what
 // CUDA's documentation says of it.
 
+// Names of their own, for a build with nvcc has CUDA's functions too.
+#define cudaDeviceCanAccessPeer simulated_cudaDeviceCanAccessPeer
+#define cudaDeviceGetAttribute simulated_cudaDeviceGetAttribute
+#define cudaEventCreateWithFlags simulated_cudaEventCreateWithFlags
+#define cudaEventDestroy simulated_cudaEventDestroy
+#define cudaEventRecord simulated_cudaEventRecord
+#define cudaGetDevice simulated_cudaGetDevice
+#define cudaGetDeviceCount simulated_cudaGetDeviceCount
+#define cudaGetDeviceProperties simulated_cudaGetDeviceProperties
+#define cudaGetErrorString simulated_cudaGetErrorString
+#define cudaGetLastError simulated_cudaGetLastError
+#define cudaIpcCloseMemHandle simulated_cudaIpcCloseMemHandle
+#define cudaIpcGetEventHandle simulated_cudaIpcGetEventHandle
+#define cudaIpcGetMemHandle simulated_cudaIpcGetMemHandle
+#define cudaIpcOpenEventHandle simulated_cudaIpcOpenEventHandle
+#define cudaIpcOpenMemHandle simulated_cudaIpcOpenMemHandle
+#define cudaMalloc simulated_cudaMalloc
+#define cudaMemcpyAsync simulated_cudaMemcpyAsync
+#define cudaSetDevice simulated_cudaSetDevice
+#define cudaStreamSynchronize simulated_cudaStreamSynchronize
+#define cudaStreamWaitEvent simulated_cudaStreamWaitEvent
+
 struct CUstream_st;
 struct CUevent_st;
 using cudaStream_t = CUstream_st*;
