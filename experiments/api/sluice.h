@@ -1,7 +1,7 @@
 #pragma once
 
-// All that a program of one's own needs: #include <sluice/sluice.h>. It reads as
-// little of LibTorch as it can. Modules come from <torch/torch.h> or, in a
+// All that a program of one's own needs: #include <sluice/sluice.h>. It reads
+// as little of LibTorch as it can. Modules come from <torch/torch.h> or, in a
 // fraction of the time to compile, from the headers <torch/nn/modules/*.h>.
 
 #include "experiments/api/network_options.h"   // sluice::NetworkOptions

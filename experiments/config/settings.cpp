@@ -171,11 +171,12 @@ void ReplicaSettings::describe_compressor(Fields& fields) {
   if (compress == "none") return;
   if (kind.exchange.what != Exchanged::gradients ||
       !kind.exchange.graph.is_all())
-    fields.reject("compress",
-                  fmt::format("makes sums of gradients smaller, and replicas of "
-                              "policy = '{}' sum none: set policy = "
-                              "'all_reduce', or leave compress out",
-                              policy));
+    fields.reject(
+        "compress",
+        fmt::format("makes sums of gradients smaller, and replicas of "
+                    "policy = '{}' sum none: set policy = "
+                    "'all_reduce', or leave compress out",
+                    policy));
   if (kind.exchange.shards)
     fields.reject("compress",
                   "gives each replica all of the gradients, and shard = true a "

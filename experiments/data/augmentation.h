@@ -29,9 +29,7 @@ struct Augmentation {
   std::int64_t cutout = 0;
 
   /// Whether it changes anything.
-  bool changes() const {
-    return crop > 0 || flip || jitter > 0 || cutout > 0;
-  }
+  bool changes() const { return crop > 0 || flip || jitter > 0 || cutout > 0; }
   void describe(Fields& fields);
 };
 

@@ -49,7 +49,7 @@ struct RunResult {
   double samples_per_second = 0;
   std::optional<double> tokens_per_second = {};  ///< of texts
   std::optional<double> share_of_peak = {};      ///< records::Summary's
-  BlocksOfRun blocks = {};  ///< what each block has cost
+  BlocksOfRun blocks = {};                       ///< what each block has cost
   std::map<int, records::Forecast> forecasts =
       {};  ///< of memory, where there were some
   /// What the virtual engine's clock says of each block, under 0 of the run;

@@ -79,7 +79,7 @@ class Trained {
   NamedTensors tensors_;
   std::unique_ptr<UpdateChain> update_;
   std::vector<Learners> learners_;
-  NamedTensors kept_;  // buffers of ends
+  NamedTensors kept_;            // buffers of ends
   std::vector<PhaseEnds> ends_;  // by phase
 };
 
