@@ -63,7 +63,7 @@ TEST_F(Plugins, MayBeNamedOnTheCommandLine) {
   EXPECT_EQ(plan.status, 0) << plan.text;
   const Outcome there = sluice("list heads --plugin " + library_);
   EXPECT_THAT(there.text, AllOf(HasSubstr("  linear "),
-                                HasSubstr("  mine_head           a linear")));
+                                HasSubstr("  mine_head             a linear")));
   EXPECT_THAT(sluice("list datasets --plugin " + library_).text,
               HasSubstr("mine_data"));
   EXPECT_THAT(sluice("list heads").text, Not(HasSubstr("mine_head")));
