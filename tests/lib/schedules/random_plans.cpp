@@ -291,11 +291,6 @@ std::string fault_of(const Case& made,
     most = std::max(most, 4 + made.slack +
                               static_cast<std::size_t>(std::max(
                                   turns_in_flight(block), block.in_flight)));
-  // A visit of a batch has a message of its own.
-  std::int64_t rounds = 1;
-  for (const BlockPlan& block : made.plan.blocks)
-    rounds = std::max(rounds, block.rounds());
-  most *= static_cast<std::size_t>(rounds);
   for (const Capacity& capacity : capacities)
     if (std::max(capacity.up, capacity.down) > most)
       return fmt::format("a channel holds {} messages up and {} down",
