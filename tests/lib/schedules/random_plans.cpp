@@ -166,6 +166,11 @@ std::optional<Case> case_of(std::span<const std::uint8_t> bytes) {
   }
   if (!made.is_free && barrier < 3)
     made.plan.barrier = static_cast<Barrier>(barrier);
+  // No order has both halves and visits.
+  made.is_split =
+      made.is_split &&
+      std::all_of(made.plan.blocks.begin(), made.plan.blocks.end(),
+                  [](const BlockPlan& block) { return block.visits.empty(); });
   if (made.is_split)
     for (BlockPlan& block : made.plan.blocks) block.program = in_halves;
   return made;
