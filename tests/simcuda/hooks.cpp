@@ -1,6 +1,9 @@
 // What ATen asks of CUDA beside operations.
+#include <string>
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "tests/simcuda/machine.h"
 
