@@ -918,6 +918,17 @@ void check_compressor(const Experiment& experiment, const Fields& top) {
                            replicas.compress));
 }
 
+/// One replica gives nobody anything, so nothing is compressed.
+void tell_lone_compressor(Experiment& experiment) {
+  const ReplicaSettings& replicas = experiment.replicas;
+  if (replicas.count > 1 || !replicas.kind.compressor.keeps_momentum) return;
+  experiment.left_out.push_back(
+      fmt::format("with replicas.count = 1 nothing is compressed, and the "
+                  "momentum of compress = '{}' isn't there: set "
+                  "optimizer.momentum to compare with it",
+                  replicas.compress));
+}
+
 /// What goes with one replica only.
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
@@ -968,6 +979,7 @@ void make_plans(const Fields& top, Experiment& experiment) {
   check_free_plans(experiment, experiment.plans, top);
   check_factors(experiment, top);
   check_replicas(experiment, top);
+  tell_lone_compressor(experiment);
   check_averages(experiment, top);
   for (RunPlan& plan : experiment.plans) {
     check_plan(experiment, plan, top);

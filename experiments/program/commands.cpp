@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -24,12 +25,14 @@
 #include "experiments/runs/resumed_replicas.h"
 #include "experiments/runs/run.h"
 #include "experiments/runs/run_folder.h"
+#include "experiments/runs/stop_signals.h"
 #include "experiments/sweep/ask_tell.h"
 #include "experiments/sweep/read_sweep.h"
 #include "experiments/sweep/run_sweep.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
 #include "lib/checkpoints/safetensors.h"
+#include "lib/engines/control.h"
 #include "lib/metrics/accuracy_text.h"
 #include "transport/links/hello.h"
 
@@ -307,9 +310,11 @@ int run_command(const RunArguments& given) {
     return run_one(arguments, rank, signals, has_begun);
   } catch (const Disagreement&) {
     throw;  // of which they know
-  } catch (const UserError& error) {
-    // Later they notice, and nobody waits.
-    if (rank && !has_begun) tell_ranks(*rank, error.what());
+  } catch (const Interrupted&) {
+    throw;  // they have signals of their own
+  } catch (const std::exception& error) {
+    // Whatever it is. Later they notice, and nobody waits.
+    if (rank && !has_begun) tell_ranks(*rank, text_of(error));
     throw;
   }
 }

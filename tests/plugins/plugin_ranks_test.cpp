@@ -57,6 +57,23 @@ TEST_F(PluginRanks, OfDifferentBuildsAreRefused) {
   EXPECT_FALSE(fs::exists(path("ranks")));
 }
 
+TEST_F(PluginRanks, OfWhichOneBreaksBeforeTheyMeetAllEndAndSayWhy) {
+  copy_of("breaks", "libbreaks.so");
+  constexpr int kCutOff = 124;  // of `timeout`
+  for (const char* rank : {"0", "1"}) {
+    config_ = write("breaks.toml",
+                    fmt::format("plugins = ['libbreaks.so']\nblocks = 2\n"
+                                "data = {{name = 'breaking_data', rank = "
+                                "'{}'}}\nboundary = {{policy = 'backprop'}}\n",
+                                rank));
+    const Outcome ranks = start("");
+    EXPECT_NE(ranks.status, 0);
+    EXPECT_NE(ranks.status, kCutOff) << ranks.text;
+    EXPECT_THAT(ranks.text,
+                HasSubstr(fmt::format("rank {} has ended: it broke", rank)));
+  }
+}
+
 TEST_F(PluginRanks, ThatMpirunStartsTrainTheSameBits) {
   if (shell("command -v mpirun").status != 0) GTEST_SKIP() << "no mpirun";
   const Outcome ranks = shell(

@@ -14,7 +14,9 @@
 
 namespace sluice::compressed_replicas_test {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::ThrowsMessage;
 
 constexpr const char* kNet =
@@ -61,6 +63,17 @@ TEST_P(CompressedReplicas, StayEqualAndGoElsewhereThanByPlainSums) {
 TEST_P(CompressedReplicas, OfOneReplicaHaveTheBitsOfNone) {
   const std::string net = std::string(kNet) + "blocks = ['0', '1-']\n";
   EXPECT_EQ(difference(trained(net + compressed(1))[0], trained(net)[0]), "");
+}
+
+TEST(Compression, OfOneReplicaSaysThatItsMomentumIsNotThere) {
+  const auto said = [](const char* compress, int count) {
+    return small_experiment(
+               kNet + replicas(count, std::string(", compress = ") + compress))
+        .left_out;
+  };
+  EXPECT_THAT(said("'dgc'", 1), ElementsAre(HasSubstr("optimizer.momentum")));
+  EXPECT_THAT(said("'dgc'", 2), IsEmpty());
+  EXPECT_THAT(said("'top_k'", 1), IsEmpty());
 }
 
 TEST_P(CompressedReplicas, HaveTheSameBitsInEveryOrder) {
