@@ -32,8 +32,10 @@ void sluice_register(sluice::Plugin& plugin) SLUICE_EXPORTED;
 
 /// Begins the function that registers, with its parameter's name. Once in a
 /// plug-in, outside of any namespace.
+// NOLINTBEGIN(bugprone-macro-parentheses): the parameter's name, not a value.
 #define SLUICE_PLUGIN(plugin)                             \
   extern "C" {                                            \
   const char sluice_plugin_stamp[] = SLUICE_PLUGIN_STAMP; \
   }                                                       \
   extern "C" void sluice_register(::sluice::Plugin& plugin)
+// NOLINTEND(bugprone-macro-parentheses)
