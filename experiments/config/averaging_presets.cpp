@@ -45,6 +45,22 @@ std::span<const PresetRow> averaging_presets() {
                   "count = 4\n"
                   "policy = \"average\"\n"
                   "every = 8\n"}},
+      {"post_local_sgd",
+       "one update of all replicas first, then replicas that train alone and "
+       "average their weights",
+       {.source =
+            "Lin, Stich, Patel and Jaggi, \"Don't Use Large Mini-Batches, Use "
+            "Local SGD\", ICLR 2020, arXiv:1808.07217. each_before is the "
+            "turn of the first drop of the learning rate, every its H",
+        .kept = "weights of its own",
+        .staleness =
+            "no gradient is late; from turn each_before on weights drift "
+            "apart for so many updates as every says",
+        .config = "[replicas]\n"
+                  "count = 4\n"
+                  "policy = \"average\"\n"
+                  "every = 8\n"
+                  "each_before = 8\n"}},
       {"bmuf",
        "averages of weights, whose movement is filtered by a momentum",
        {.source =

@@ -495,6 +495,14 @@ std::int64_t evaluation_batches_of(const Split& split,
       .batches_per_epoch();
 }
 
+/// A step of an optimizer is by the gradients of all replicas, or by one's.
+std::int64_t samples_per_step(const Experiment& experiment) {
+  const ReplicaSettings& replicas = experiment.replicas;
+  return replicas.kind.exchange.leaves_them_apart()
+             ? experiment.batch_size
+             : experiment.batch_size * replicas.count;
+}
+
 /// What the keys mean in turns, now that the data is known.
 void derive_length(Experiment& experiment) {
   const std::int64_t per_epoch =
@@ -527,8 +535,7 @@ void derive_length(Experiment& experiment) {
       experiment.validation_batches + experiment.training_batches +
       evaluation_batches_of(experiment.data->test, experiment.batch_size);
   for (OptimizerOptions& options : experiment.optimizers)
-    options.learning_rate.scale_to(experiment.batch_size *
-                                   experiment.replicas.count);
+    options.learning_rate.scale_to(samples_per_step(experiment));
   experiment.tells_status = true;
 }
 

@@ -92,6 +92,12 @@ ReplicaKind average(Fields& fields) {
               .unit = "updates",
               .min = 1,
               .max = 1e12});
+  fields.key("each_before", kind.exchange.each_before,
+             {.text = "before this turn an average follows every update, "
+                      "`every` is of those after it (post-local SGD)",
+              .unit = "turns",
+              .min = 0,
+              .max = 1e12});
   fields.key("stagger", kind.stagger,
              {.text = "blocks average at different updates, evenly spread "
                       "(streaming DiLoCo's fragments)"});

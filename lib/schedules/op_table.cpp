@@ -131,6 +131,8 @@ bool is_exchanged(const BlockPlan& plan, const Grant& grant,
       is_after != (exchange.what == Exchanged::weights))
     return false;
   if (!is_after && !fills_window(plan, grant, before)) return false;
+  if (plan.micro_batches.turn_of(before.batch) < exchange.each_before)
+    return true;
   return (updates_until(plan, grant, before) + exchange.offset) %
              exchange.every ==
          0;

@@ -34,6 +34,8 @@ struct ReplicaExchange {
   /// earlier than the multiples of that number this block has its own.
   std::int64_t every = 1;
   std::int64_t offset = 0;
+  /// Updates of turns before this one have an exchange each.
+  std::int64_t each_before = 0;
   /// Whether evaluations and checkpoints, too, need a sum over the replicas:
   /// what they have isn't the same then.
   bool agrees = false;

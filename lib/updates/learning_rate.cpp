@@ -56,9 +56,10 @@ void LearningRate::describe(Fields& fields) {
              {.text = "learning rate, before its schedule", .min = 0});
   fields.key(
       "lr_for_batch", for_batch,
-      {.text = "the batch that lr is given for: turns with more samples, "
-               "batch_size times replicas.count, have a rate that is "
-               "higher in proportion; 0: lr as it is",
+      {.text = "the batch that lr is given for: a step by more samples, "
+               "batch_size or with all_reduce batch_size times "
+               "replicas.count, has a rate that is higher in proportion; 0: "
+               "lr as it is",
        .unit = "samples",
        .min = 0,
        .max = 1e9});

@@ -399,7 +399,9 @@ void Seat::apply(const Action& action, const Asked& asked,
   at::Tensor correct;
   if (signal.logits.defined() && is_logged(action))
     correct = correct_of(signal.logits, flight.labels);
-  log_.applied(action, in_batches, replicas_.late_by(in_updates),
+  const std::int64_t in_steps = replicas_.late_by(in_updates);
+  if (in_steps > in_updates) check_steps_late(action, in_steps);
+  log_.applied(action, in_batches, in_steps,
                {.loss = signal.loss,
                 .correct = correct,
                 .labels = predictions_in(flight.labels),
@@ -573,6 +575,16 @@ void Seat::check_staleness(const Action& action) const {
       "block {}: in turn {} it would apply the gradient of batch {}, {} "
       "batches old; max_staleness is {}",
       block(), action.turn, action.batch, staleness,
+      settings_.options.max_staleness);
+}
+
+/// Where other replicas' gradients are steps of their own.
+void Seat::check_steps_late(const Action& action, std::int64_t steps) const {
+  if (steps <= settings_.options.max_staleness) return;
+  throw UserError(
+      "block {}: in turn {} it would apply the gradient of batch {}, {} steps "
+      "of the other replicas old; max_staleness is {}",
+      block(), action.turn, action.batch, steps,
       settings_.options.max_staleness);
 }
 

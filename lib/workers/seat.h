@@ -218,6 +218,7 @@ class Seat {
   at::Tensor exchange_norm(const Action& action);
   void step(Learners& learners, Tensors gradients, const Action& action);
   void check_staleness(const Action& action) const;
+  void check_steps_late(const Action& action, std::int64_t steps) const;
 
   /// Whether to log the update: its turn is due, or it is the first after one.
   bool is_logged(const Action& action) const;

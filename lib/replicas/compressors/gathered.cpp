@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -12,6 +15,20 @@
 namespace sluice {
 namespace {
 
+/// Beside the number of elements: the sender's gradient has a NaN or an
+/// infinity. Few encodings have a place for these, and a replica that trained
+/// on without them would hide that the run has diverged.
+constexpr std::uint64_t kNotFinite = std::uint64_t{1} << 63;
+
+bool is_finite(const GradientLines& lines) {
+  const auto is_number = [](float value) { return std::isfinite(value); };
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto line = lines.of(i);
+    if (!std::all_of(line.begin(), line.end(), is_number)) return false;
+  }
+  return true;
+}
+
 class Gathered final : public GradientExchange {
  public:
   explicit Gathered(std::unique_ptr<LineCompressor> compressor)
@@ -24,12 +41,7 @@ class Gathered final : public GradientExchange {
     update_ = update;
     const GradientLines lines(gradients);
     elements_ = lines.elements();
-    compressor_->begin(lines);
-    EncodedBytes bytes;
-    append_long_word(elements_, bytes);
-    for (std::size_t i = 0; i < lines.size(); ++i)
-      if (gradients[i].defined())
-        compressor_->encode(lines.of(i), place_of(i), bytes);
+    EncodedBytes bytes = encoded(lines);
     const auto members = static_cast<std::size_t>(group.members());
     sent_bytes_ += static_cast<std::int64_t>(bytes.size() * (members - 1));
     group.start_swap(Tensors(members, tensor_of_bytes(bytes)));
@@ -39,10 +51,17 @@ class Gathered final : public GradientExchange {
     const at::NoGradGuard no_grad;
     Tensors sent = group.finish_swap();
     SumLines sums(like_);
+    is_finite_ = true;
     for (int member = 1; member <= group.members(); ++member)
       add(bytes_of_replica(by_block(sent, member), member), member, sums);
-    for (std::size_t i = 0; i < like_.size(); ++i)
-      compressor_->conclude(sums.of(i));
+    for (std::size_t i = 0; i < like_.size(); ++i) {
+      const std::span<float> sum = sums.of(i);
+      if (is_finite_)
+        compressor_->conclude(sum);
+      else
+        std::fill(sum.begin(), sum.end(),
+                  std::numeric_limits<float>::quiet_NaN());
+    }
     like_.clear();
     return sums.tensors();
   }
@@ -51,6 +70,20 @@ class Gathered final : public GradientExchange {
   std::int64_t sent_bytes() const override { return sent_bytes_; }
 
  private:
+  EncodedBytes encoded(const GradientLines& lines) {
+    EncodedBytes bytes;
+    if (!is_finite(lines)) {
+      append_long_word(elements_ | kNotFinite, bytes);
+      return bytes;
+    }
+    append_long_word(elements_, bytes);
+    compressor_->begin(lines);
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      if (like_[i].defined())
+        compressor_->encode(lines.of(i), place_of(i), bytes);
+    return bytes;
+  }
+
   LinePlace place_of(std::size_t index) const {
     return {
         .tensor = index, .row = output_row(like_[index]), .update = update_};
@@ -59,10 +92,15 @@ class Gathered final : public GradientExchange {
   void add(std::span<const std::byte> bytes, int member, SumLines& sums) {
     try {
       EncodedReader in(bytes);
-      if (in.long_word() != elements_)
+      const std::uint64_t elements = in.long_word();
+      if ((elements & ~kNotFinite) != elements_)
         throw LinkError("of another number of elements than {}", elements_);
-      for (std::size_t i = 0; i < like_.size(); ++i)
-        if (like_[i].defined()) add(in, i, member == 1, sums.of(i));
+      if (elements == elements_) {
+        for (std::size_t i = 0; i < like_.size(); ++i)
+          if (like_[i].defined()) add(in, i, member == 1, sums.of(i));
+      } else {
+        is_finite_ = false;
+      }
       in.finish();
     } catch (const LinkError& error) {
       throw LinkError("what replica {} has sent: {}", member, error.what());
@@ -81,6 +119,7 @@ class Gathered final : public GradientExchange {
   Tensors like_;  // gradients of the exchange that is under way
   ExchangedUpdate update_;
   std::uint64_t elements_ = 0;
+  bool is_finite_ = true;  // all that was sent
   std::vector<float> decoded_;
   std::int64_t sent_bytes_ = 0;
 };

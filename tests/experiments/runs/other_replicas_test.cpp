@@ -115,6 +115,15 @@ TEST_F(OtherReplicas, HaveAScaledRateWhereTheConfigAsksForIt) {
                      record.number("turn", 0) < 2 ? 0.1 : 0.4);
 }
 
+/// A step of theirs is by their own batch, however many there are.
+TEST_F(OtherReplicas, WithWeightsOfTheirOwnHaveTheRateOfTheirOwnBatch) {
+  run("run",
+      "log_every=1 optimizer.lr_for_batch=24 turns=2 "
+      "'replicas={policy = \"average\", count = 2}'");
+  for (const Record& record : records_of(path("run"), "train"))
+    EXPECT_DOUBLE_EQ(record.number("lr", 0), 0.1);
+}
+
 TEST_F(OtherReplicas, OfAnAverageBeginWithIt) {
   const std::string average = "'replicas={policy = \"average\", every = 2, ";
   run("run", average + "count = 2}' turns=4");

@@ -158,6 +158,32 @@ TEST(Replicas, DifferBetweenTwoAveragesAndAreEqualAfterOne) {
   EXPECT_EQ(difference(after[0], after[1]), "");
 }
 
+TEST(Replicas, MeetAfterEachUpdateBeforeTheyTrainAlone) {
+  const std::string net = std::string(kNet) + sgd(0.05);
+  const std::string four = ", policy = 'average', every = 4";
+  const std::string alone = replicas(2, four);
+  const std::string later = replicas(2, four + ", each_before = 3");
+  const std::string each = replicas(2, ", policy = 'average'");
+  EXPECT_EQ(difference(trained(net + turns(3) + later)[1],
+                       trained(net + turns(3) + each)[1]),
+            "");
+  const auto between = trained(net + turns(7) + later);
+  EXPECT_GT(distance(between[0], between[1]), 1e-5);
+  const auto after = trained(net + turns(8) + later);
+  EXPECT_EQ(difference(after[0], after[1]), "");
+  EXPECT_GT(distance(after[0], trained(net + turns(8) + alone)[0]), 1e-5);
+}
+
+TEST(Replicas, ByAServerAreRefusedGradientsThatAreTooLate) {
+  const std::string net = std::string(kNet) + turns(4) + sgd(0.05) +
+                          replicas(3, ", policy = 'server'");
+  EXPECT_NO_THROW(trained(net + "max_staleness = 2\n"));
+  EXPECT_THAT([&] { trained(net + "max_staleness = 1\n"); },
+              ThrowsMessage<Error>(
+                  HasSubstr("2 steps of the other replicas old; max_staleness "
+                            "is 1")));
+}
+
 TEST(Replicas, AtRateZeroStayWhereTheyWere) {
   for (const char* policy :
        {"", ", policy = 'average'", ", policy = 'elastic'"}) {

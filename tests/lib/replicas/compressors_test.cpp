@@ -238,6 +238,16 @@ TEST_P(EachCompressor, LeavesOutWhatHasNoGradient) {
   EXPECT_TRUE(sums[1][1].defined());
 }
 
+TEST_P(EachCompressor, ShowsAllReplicasThatOneHasNoNumber) {
+  for (const double value : {std::nan(""), double(INFINITY)}) {
+    Replicas replicas(kind(), 2);
+    std::vector<Tensors> mine = replicas.given();
+    mine[1][0][3][7] = value;
+    for (const Tensors& sum : replicas.exchange(mine))
+      EXPECT_FALSE(sum[0].isfinite().all().item<bool>()) << value;
+  }
+}
+
 TEST_P(EachCompressor, HasBytesThatPlansCanCount) {
   std::vector<TensorSizes> sizes;
   for (const auto& [name, tensor] : parameters())
