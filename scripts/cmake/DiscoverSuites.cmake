@@ -2,9 +2,13 @@
 # Registers a ctest per test suite of a GoogleTest program, found by asking it
 # after each build. A ctest per test, as gtest_discover_tests() makes them, would
 # load LibTorch for each: most of the time of all the tests together. PREFIX goes
-# before the name of each, where two programs have the same suites.
+# before the name of each, where two programs have the same suites. A program for
+# another machine can't be asked, and has no ctests.
 function(sluice_discover_suites target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PREFIX" "")
+  if(CMAKE_CROSSCOMPILING)
+    return()
+  endif()
   set(list "${CMAKE_CURRENT_BINARY_DIR}/${target}_suites.cmake")
   add_custom_command(TARGET ${target} POST_BUILD
     COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}>
