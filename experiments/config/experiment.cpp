@@ -929,12 +929,40 @@ void tell_lone_compressor(Experiment& experiment) {
                   replicas.compress));
 }
 
+/// What goes with weights that replicas share in memory.
+void check_shared(const Experiment& experiment, const Fields& top) {
+  if (!experiment.replicas.kind.exchange.in_memory) return;
+  const std::string& policy = experiment.replicas.policy;
+  if (experiment.engine == Engine::processes)
+    top.reject("engine",
+               fmt::format("'processes' have no memory in common, where "
+                           "replicas.policy = '{}' keeps one copy of the "
+                           "weights: set engine = 'threads' or 'virtual', or "
+                           "another policy",
+                           policy));
+  if (uses_gpus(experiment))
+    top.reject("device",
+               fmt::format("replicas.policy = '{}' adds to weights by atomic "
+                           "operations of the CPU: leave device out, or set "
+                           "another policy",
+                           policy));
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (!options.correction.empty())
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' counts the updates of a "
+                             "replica, and with replicas.policy = '{}' those "
+                             "of others come in between: leave the correction "
+                             "out, or set another policy",
+                             options.correction, policy));
+}
+
 /// What goes with one replica only.
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
   check_shards(experiment, top);
   check_steps(experiment, top);
   check_compressor(experiment, top);
+  check_shared(experiment, top);
   if (experiment.turns == 0 &&
       experiment.deals_per_epoch < experiment.replicas.count)
     top.reject(

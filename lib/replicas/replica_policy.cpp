@@ -13,6 +13,7 @@ ReplicaKind elastic(Fields& fields);
 ReplicaKind gossip(Fields& fields);
 ReplicaKind neighbours(Fields& fields);
 ReplicaKind server(Fields& fields);
+ReplicaKind shared(Fields& fields);
 
 Tensors ReplicaPolicy::combine(const Tensors& /*mine*/, const Tensors& /*sum*/,
                                int /*members*/, double /*rate*/) {
@@ -66,6 +67,10 @@ constexpr ReplicaPolicyRow kRows[] = {
      "replica goes on with the weights after its own: Downpour SGD and what "
      "corrects its staleness, round robin",
      server},
+    {"shared",
+     "replicas have one copy of the weights in memory, which each reads and "
+     "adds to whenever it likes: Hogwild! (Niu et al. 2011), HogBatch",
+     shared},
 };
 
 }  // namespace

@@ -57,6 +57,7 @@ Replicated::Replicated(const Block& block, Trained& trained,
   if (!kind_.make) return;
   policy_ = kind_.make(trained_.tensors());
   policy_->join(group_->member(), group_->members());
+  policy_->meet(*group_);
 }
 
 void Replicated::begin() {
@@ -146,6 +147,18 @@ double Replicated::apply(std::vector<Tensors>& gradients,
   return rate;
 }
 
+void Replicated::before_forward() {
+  policy_->before_forward(storage_of(trained_.tensors()));
+}
+
+void Replicated::before_update() {
+  if (share_weights()) policy_->before_update(storage_of(trained_.tensors()));
+}
+
+void Replicated::after_update() {
+  if (share_weights()) policy_->after_update(storage_of(trained_.tensors()));
+}
+
 Tensors Replicated::settle_mixed() {
   const Mixture mixture = settle_mixture();
   const at::NoGradGuard no_grad;
@@ -163,6 +176,7 @@ Tensors Replicated::buffers() const {
 
 void Replicated::publish_agreement() {
   const at::NoGradGuard no_grad;
+  if (policy_) policy_->before_agreement();
   Tensors all =
       policy_ ? policy_->agreed(values_of(trained_.tensors())) : Tensors();
   for (at::Tensor& buffer : buffers()) all.push_back(std::move(buffer));
@@ -172,6 +186,7 @@ void Replicated::publish_agreement() {
 void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   const at::NoGradGuard no_grad;
   Tensors sum = group_->finish_sum();
+  if (policy_) policy_->after_agreement();
   if (group_->member() > 1) return;
   const std::size_t weights = policy_ ? trained_.tensors().size() : 0;
   const Tensors of_buffers(sum.begin() + static_cast<std::ptrdiff_t>(weights),

@@ -259,9 +259,20 @@ Flight Seat::flight_of(const Action& action, const Payload& fed) const {
           .rate = rate_of(trained_.update(), action.turn)};
 }
 
+/// What all replicas have made of the weights that they share, once for each
+/// version: before the first batch that sees it. What an update has left is
+/// nobody's yet, so it is overwritten where it lies.
+void Seat::take_shared() {
+  if (!replicas_.share_weights() || window_.batches > 0 ||
+      held_.have_version(version_))
+    return;
+  replicas_.before_forward();
+}
+
 void Seat::forward(const Action& action) {
   const Payload fed = ends().upper->inputs(input_context(action),
                                            [&] { return input(action); });
+  take_shared();
   Flight flight = flight_of(action, fed);
   const Tensors outputs = view_->forward(flight);
   Message message = message_of(MessageKind::activation, action);
@@ -399,7 +410,12 @@ void Seat::apply(const Action& action, const Asked& asked,
   at::Tensor correct;
   if (signal.logits.defined() && is_logged(action))
     correct = correct_of(signal.logits, flight.labels);
-  log_.applied(action, in_batches, replicas_.late_by(in_updates),
+  // Of weights that replicas share, others' updates may come before its own.
+  const std::optional<std::int64_t> late =
+      replicas_.share_weights()
+          ? std::nullopt
+          : std::make_optional(replicas_.late_by(in_updates));
+  log_.applied(action, in_batches, late,
                {.loss = signal.loss,
                 .correct = correct,
                 .labels = predictions_in(flight.labels),
@@ -639,8 +655,12 @@ void Seat::update(const Action& action) {
     info.replicas = replicas_.members();
   if (run_plan().model_norm) info.model_norm = exchange_norm(action);
   view_->before_update(version_);
+  replicas_.before_update();
   const double rate = apply_window(info);
   trained_.add(std::exchange(pulls_, {}));
+  if (replicas_.share_weights())
+    log_.late(replicas_.late_by(window_.in_updates.most), window_.batches);
+  replicas_.after_update();
   ++version_;
   last_rate_ = rate;
   window_.clear();

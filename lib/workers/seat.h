@@ -171,6 +171,7 @@ class Seat {
   void settle(const Action& action);
   void settle_peers();
   void take_combined(Tensors combined);
+  void take_shared();
   double apply_window(const UpdateInfo& info);
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
