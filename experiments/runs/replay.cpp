@@ -29,10 +29,9 @@ Experiment recorded_experiment(const std::string& folder) {
       read_experiment(read_config_file(config_of_run(folder)), "");
   if (experiment.plans.front().blocks.front().exchange.in_memory)
     throw UserError(
-        "{}: its replicas raced for the weights that they share "
-        "(replicas.policy = '{}'), and nothing records who came first: run it "
-        "with engine = 'virtual', where the clock of that says so, each time "
-        "with the same bits",
+        "{}: with replicas.policy = '{}' its replicas race for the weights, "
+        "and nothing records who came first; with engine = 'virtual' its clock "
+        "says so, and another run has the same bits",
         folder, experiment.replicas.policy);
   if (!runs_free(experiment.plans.front()))
     throw UserError(

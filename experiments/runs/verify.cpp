@@ -26,7 +26,8 @@ void check_options(const VerifyOptions& options, bool is_free) {
   }
 }
 
-void check_order(const Experiment& experiment) {
+/// What a race decides is no engine's fault.
+void check_no_race(const Experiment& experiment) {
   const ReplicaSettings& replicas = experiment.replicas;
   if (replicas.count > 1 && replicas.kind.exchange.in_memory)
     throw UserError(
@@ -41,7 +42,7 @@ class Verification {
   Verification(const VerifyOptions& options, StopSignals& signals)
       : options_(options), signals_(signals) {
     const Experiment experiment = options_.read({});
-    check_order(experiment);
+    check_no_race(experiment);
     verified_ = {.is_free = runs_free(experiment.plans.front()),
                  .blocks = experiment.blocks(),
                  .turns = std::min({options_.turns, experiment.turns_per_epoch,
