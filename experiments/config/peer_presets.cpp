@@ -180,7 +180,8 @@ std::span<const PresetRow> peer_presets() {
                 "optimizer's state",
         .staleness =
             "as many updates as others add between its reading and its adding: "
-            "about R - 1, counted as d_upd, and unbounded in principle",
+            "up to R - 1 where all are equally fast, and unbounded in "
+            "principle; d_upd counts them",
         .config = "[replicas]\n"
                   "count = 4\n"
                   "policy = \"shared\"\n"}},
