@@ -11,7 +11,6 @@
 #include <deque>
 #include <iterator>
 #include <memory>
-#include <utility>
 
 #include <ATen/ATen.h>
 
