@@ -331,9 +331,11 @@ ReplicaExchange exchange_of(const Experiment& experiment) {
   const ReplicaKind& kind = experiment.replicas.kind;
   ReplicaExchange exchange = kind.exchange;
   exchange.graph.seed = experiment.seed;
-  if (experiment.replicas.count > 1)
+  if (experiment.replicas.count > 1) {
+    exchange.adopts = turns_in(kind.adopt_every, experiment);
     exchange.agrees =
         exchange.agrees || (kind.mean_statistics && has_batch_norm(experiment));
+  }
   return exchange;
 }
 
@@ -929,6 +931,21 @@ void tell_lone_compressor(Experiment& experiment) {
                   replicas.compress));
 }
 
+/// Only the last of several blocks knows the loss of its replica.
+void check_adoption(const Experiment& experiment, const Fields& top) {
+  if (experiment.replicas.kind.adopt_every == 0) return;
+  if (experiment.blocks() > 1)
+    top.reject("replicas",
+               fmt::format("adopt_every compares the losses of replicas, which "
+                           "of {} blocks the last one knows alone: set blocks "
+                           "= 1, or leave adopt_every out",
+                           experiment.blocks()));
+  if (!experiment.data)
+    top.reject("replicas",
+               "adopt_every counts epochs, which a loop of your own hasn't: "
+               "leave it out");
+}
+
 /// What goes with weights that replicas share in memory.
 void check_shared(const Experiment& experiment, const Fields& top) {
   if (!experiment.replicas.kind.exchange.in_memory) return;
@@ -963,6 +980,7 @@ void check_replicas(const Experiment& experiment, const Fields& top) {
   check_steps(experiment, top);
   check_compressor(experiment, top);
   check_shared(experiment, top);
+  check_adoption(experiment, top);
   if (experiment.turns == 0 &&
       experiment.deals_per_epoch < experiment.replicas.count)
     top.reject(

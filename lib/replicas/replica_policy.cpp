@@ -32,6 +32,10 @@ Tensors ReplicaPolicy::mix(const Tensors& /*mine*/,
   throw InternalError("a policy of replicas that mixes no weights");
 }
 
+at::Tensor ReplicaPolicy::badness() const {
+  throw InternalError("a policy of replicas of which none is the best");
+}
+
 Tensors ReplicaPolicy::consensus(const Tensors& sum, int members) const {
   Tensors mean;
   for (const at::Tensor& each : sum) mean.push_back(each / members);

@@ -73,6 +73,15 @@ class ReplicaPolicy {
   /// step.
   virtual Tensors after_steps() const { return {}; }
 
+  // Replicas that adopt the weights of the best of them
+  // (ReplicaExchange::adopts).
+
+  /// The loss of a batch that was applied, and its share of a turn.
+  virtual void lost(const at::Tensor& /*loss*/, double /*share*/) {}
+  /// [1] float64: how bad the replica has been since the last adoption.
+  virtual at::Tensor badness() const;
+  virtual void adopted() {}
+
   // Weights that the replicas have in common (ReplicaExchange::in_memory): all
   // are told of those that are their own.
 
@@ -106,6 +115,8 @@ struct ReplicaKind {
   /// Where gradients of several replicas are applied one by one: whether the
   /// policy tells how stale each is, which corrections go by.
   bool tells_staleness = false;
+  /// Epochs after which all adopt the weights of the best; 0: never.
+  double adopt_every = 0;
   /// Evaluations and checkpoints take the mean of the replicas' BatchNorm
   /// statistics, not those of replica 1; training keeps each replica's own.
   bool mean_statistics = true;

@@ -47,6 +47,9 @@ struct ReplicaExchange {
   /// The replicas have one copy of the weights in memory, which they read and
   /// write when they like: nothing is exchanged, and nobody waits.
   bool in_memory = false;
+  /// Turns after which, with an update, all of them adopt the weights of the
+  /// best one, in an exchange of its own (kAdopt); 0: they don't.
+  std::int64_t adopts = 0;
   /// Whether the replicas come to weights of their own.
   bool leaves_them_apart() const {
     return what == Exchanged::weights || what == Exchanged::old_weights ||

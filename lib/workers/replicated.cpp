@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -38,6 +39,20 @@ Tensors storage_of(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors)
     all.push_back(tensor.variable_data());
   return all;
+}
+
+/// The replica, from 0, whose last tensor is the lowest number, the first of
+/// several; one that isn't a number is the worst.
+std::size_t best_of(const std::vector<Tensors>& published) {
+  std::size_t best = 0;
+  double lowest = std::numeric_limits<double>::infinity();
+  for (std::size_t r = 0; r < published.size(); ++r) {
+    const double badness = published[r].back().item<double>();
+    if (!(badness < lowest)) continue;
+    lowest = badness;
+    best = r;
+  }
+  return best;
 }
 
 constexpr std::string_view kPrefix = "replicas.";
@@ -145,6 +160,36 @@ double Replicated::apply(std::vector<Tensors>& gradients,
   const Tensors last = policy_->after_steps();
   if (!last.empty()) trained_.assign(last, {});
   return rate;
+}
+
+void Replicated::publish_whole() {
+  const at::NoGradGuard no_grad;
+  own_ = copies_of(values_of(trained_.tensors()));
+  for (const auto& [name, buffer] : block_.buffers())
+    own_.push_back(buffer.clone());
+  own_.push_back(policy_->badness().clone());
+  peers_ = {};
+  for (int other = 1; other <= group_->members(); ++other)
+    if (other != group_->member()) peers_.to.push_back(other);
+  peers_.from = peers_.to;
+  group_->start_share(own_, peers_);
+}
+
+Tensors Replicated::settle_best() {
+  const at::NoGradGuard no_grad;
+  const Mixture mixture = settle_mixture();
+  Tensors best = mixture.published.at(best_of(mixture.published));
+  auto next = best.begin() + std::ssize(trained_.tensors());
+  for (const auto& [name, buffer] : block_.buffers())
+    buffer.variable_data().copy_(*next++);
+  best.resize(trained_.tensors().size());
+  policy_->adopted();
+  return best;
+}
+
+void Replicated::lost(const at::Tensor& loss, double share) {
+  const at::NoGradGuard no_grad;
+  policy_->lost(loss, share);
 }
 
 void Replicated::before_forward() {

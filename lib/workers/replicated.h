@@ -65,6 +65,14 @@ class Replicated {
   /// ReplicaPolicy::mix(), of weights.
   Tensors settle_mixed();
 
+  /// Publishes all weights and statistics, for all to choose the best replica's
+  /// (ReplicaPolicy::badness()). Settled, the block has its statistics, and what
+  /// is given are its weights.
+  void publish_whole();
+  Tensors settle_best();
+  /// ReplicaPolicy::lost().
+  void lost(const at::Tensor& loss, double share);
+
   /// Of replicas that have one copy of the weights in memory: the weights
   /// become those that the batches of the next update shall see. No batch in
   /// flight may refer to them as they are.

@@ -421,6 +421,8 @@ void Seat::apply(const Action& action, const Asked& asked,
                 .labels = predictions_in(flight.labels),
                 .share = share_of(action),
                 .figures = signal.figures});
+  if (plan().exchange.adopts > 0 && signal.loss.defined())
+    replicas_.lost(signal.loss, share_of(action));
   watched_.applied(action, parameters);
 }
 
@@ -681,6 +683,8 @@ void Seat::exchange(const Action& action) {
     replicas_.publish_agreement();
   else if (action.round == kGather)
     replicas_.publish_parts();
+  else if (action.round == kAdopt)
+    replicas_.publish_whole();
   else if (is_among_peers(plan(), action))
     replicas_.publish_to(peers_of(plan(), action), window_.gradients);
   else if (action.round == kSecondRound)
@@ -703,6 +707,7 @@ void Seat::settle(const Action& action) {
     take_weights(action);
     return;
   }
+  if (action.round == kAdopt) return take_combined(replicas_.settle_best());
   if (is_among_peers(plan(), action)) return settle_peers();
   const bool is_first =
       plan().exchange.rounds > 1 && action.round != kSecondRound;
