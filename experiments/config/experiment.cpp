@@ -931,19 +931,29 @@ void tell_lone_compressor(Experiment& experiment) {
                   replicas.compress));
 }
 
-/// Only the last of several blocks knows the loss of its replica.
+/// All blocks of a replica choose by one loss, which comes down to them.
 void check_adoption(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.kind.adopt_every == 0) return;
-  if (experiment.blocks() > 1)
-    top.reject("replicas",
-               fmt::format("adopt_every compares the losses of replicas, which "
-                           "of {} blocks the last one knows alone: set blocks "
-                           "= 1, or leave adopt_every out",
-                           experiment.blocks()));
   if (!experiment.data)
     top.reject("replicas",
                "adopt_every counts epochs, which a loop of your own hasn't: "
                "leave it out");
+  if (experiment.blocks() > 1 && experiment.pipeline.order != "turns")
+    top.reject("pipeline",
+               "replicas.adopt_every has the loss of a replica come down with "
+               "whole gradients: set order = 'turns', or blocks = 1");
+  for (const BlockPlan& block : blocks_of_phases(experiment)) {
+    const bool comes =
+        block.block == experiment.blocks() || block.gradient_from_above;
+    const bool goes = block.block == 1 || block.gradient_to_below();
+    if (comes && goes && block.rounds() == 1 && block.delay == 0) continue;
+    top.reject(
+        "replicas",
+        fmt::format("adopt_every has the loss of a replica come down with the "
+                    "gradients of the same turn, and at block {} it doesn't: "
+                    "set boundary.policy = 'backprop', or blocks = 1",
+                    block.block));
+  }
 }
 
 /// What goes with weights that replicas share in memory.

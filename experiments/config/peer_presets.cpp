@@ -77,8 +77,8 @@ std::span<const PresetRow> peer_presets() {
        {.source =
             "NNT: Viviani et al., \"Deep Learning at Scale\", PDP 2019, "
             "doi:10.1109/EMPDP.2019.8671552, in lockstep: gradients are of "
-            "the same turn. With blocks = 1, adopt_every = 1 has all go on "
-            "with the best one's weights after each epoch",
+            "the same turn. adopt_every = 1 has all go on with the best "
+            "one's weights after each epoch",
         .kept = "weights of its own",
         .staleness =
             "none in updates; a gradient of a neighbour is of its weights, "

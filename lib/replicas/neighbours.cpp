@@ -36,7 +36,7 @@ class Adopting final : public ReplicaPolicy {
 
   void begin(const Tensors& /*weights*/) override { loss_.zero_(); }
   void lost(const at::Tensor& loss, double share) override {
-    loss_.add_(loss.detach().to(at::kDouble), share);
+    loss_.add_(loss.to(loss_.options()), share);
   }
   at::Tensor badness() const override { return loss_; }
   void adopted() override { loss_.zero_(); }
@@ -66,8 +66,8 @@ ReplicaKind neighbours(Fields& fields) {
   fields.key("adopt_every", kind.adopt_every,
              {.text = "epochs after which all replicas go on with the weights "
                       "of the one whose training loss was the lowest since the "
-                      "last time; each keeps its optimizer's state. With "
-                      "blocks = 1. 0: never",
+                      "last time; each keeps its optimizer's state. Several "
+                      "blocks want policy = 'backprop'. 0: never",
               .unit = "epochs",
               .min = 0,
               .max = 1e9});

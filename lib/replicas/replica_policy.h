@@ -76,7 +76,7 @@ class ReplicaPolicy {
   // Replicas that adopt the weights of the best of them
   // (ReplicaExchange::adopts).
 
-  /// The loss of a batch that was applied, and its share of a turn.
+  /// The loss of a batch that was applied, [1], and its share of a turn.
   virtual void lost(const at::Tensor& /*loss*/, double /*share*/) {}
   /// [1] float64: how bad the replica has been since the last adoption.
   virtual at::Tensor badness() const;

@@ -310,16 +310,24 @@ Down Seat::receive_from_above(const Action& action, std::int64_t round) {
     window_.squared_norm_above = norm_in(message, device());
   Down down = unpack_down(message, by_block(run_plan().blocks, number_ + 1),
                           codec_above_.get(), device());
-  if (settings_.tells_losses)
+  if (brings_losses())
     if (const Tensors losses = unpack(message, kLosses); !losses.empty())
       down.losses = losses[0];
   return down;
 }
 
-/// Of each sample by itself, whatever the run's loss is made of: as evaluations
-/// report it.
+/// Whether those of the last block come down with the gradients: to the source,
+/// or to the replicas of each block, which choose the best one by them.
+bool Seat::brings_losses() const {
+  return settings_.tells_losses || plan().exchange.adopts > 0;
+}
+
+/// For the source of each sample by itself, whatever the run's loss is made of:
+/// as evaluations report it. For replicas the one that they train by.
 at::Tensor Seat::losses_of(const Asked& asked) const {
   const at::NoGradGuard no_grad;
+  if (!settings_.tells_losses)
+    return asked.signal.loss.detach().to(at::kCPU, at::kDouble).reshape({1});
   const at::Tensor& outputs = asked.graph.outputs.at(0);
   const at::Tensor& labels = asked.flight.labels;
   Tensors losses;
@@ -332,7 +340,8 @@ at::Tensor Seat::losses_of(const Asked& asked) const {
 
 /// The losses have come down to where the batch came from.
 void Seat::tell_source(const Action& action, Asked& asked) {
-  if (block() != 1 || !asked.losses.defined()) return;
+  if (block() != 1 || !settings_.tells_losses || !asked.losses.defined())
+    return;
   for (auto& figure : sources_.training->learn(
            plan().micro_batches.source_batch(action.batch), asked.losses))
     asked.signal.figures.push_back(std::move(figure));
@@ -381,7 +390,7 @@ Asked Seat::ask_above(const Action& action) {
                          arrived.gradients, *ends().lower,
                          ends().trained.size(), asked.signal);
   unchanged.check(fmt::format("the policy above block {}", block()));
-  if (settings_.tells_losses)
+  if (brings_losses())
     asked.losses = is_last() ? losses_of(asked) : std::move(arrived.losses);
   if (plan().learns)
     asked.lesson = {
@@ -421,8 +430,8 @@ void Seat::apply(const Action& action, const Asked& asked,
                 .labels = predictions_in(flight.labels),
                 .share = share_of(action),
                 .figures = signal.figures});
-  if (plan().exchange.adopts > 0 && signal.loss.defined())
-    replicas_.lost(signal.loss, share_of(action));
+  if (plan().exchange.adopts > 0)
+    replicas_.lost(asked.losses, share_of(action));
   watched_.applied(action, parameters);
 }
 

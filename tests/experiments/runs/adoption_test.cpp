@@ -28,9 +28,14 @@ using testing::ThrowsMessage;
 
 constexpr int kReplicas = 4;
 
+constexpr const char* kOneBlock = "blocks = 1\n";
+constexpr const char* kTwoBlocks = "blocks = ['0', '1-']\n";
+
 /// An epoch has 40 batches, 10 turns of four replicas.
-std::string lines_of(const std::string& keys, int turns) {
-  return "blocks = 1\nbatch_size = 8\nlog_every = 1\nevaluate_every = 0.0\n"
+std::string lines_of(const std::string& blocks, const std::string& keys,
+                     int turns) {
+  return blocks +
+         "batch_size = 8\nlog_every = 1\nevaluate_every = 0.0\n"
          "model = {hidden = [24, 20], batch_norm = true}\n"
          "optimizer = {name = 'sgd', lr = 0.05, momentum = 0.5}\n"
          "replicas = {count = 4, policy = 'neighbours'" +
@@ -60,14 +65,18 @@ std::vector<NamedTensors> trained(const std::string& lines,
   return all;
 }
 
-TEST(Adoption, GivesAllTheWeightsOfTheLowestLoss) {
+class AdoptionIn : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Blocks, AdoptionIn,
+                         testing::Values(kOneBlock, kTwoBlocks));
+
+TEST_P(AdoptionIn, GivesAllTheWeightsOfTheLowestLoss) {
   const auto losses = std::make_shared<Losses>();
-  const auto apart = trained(lines_of("", 10), losses);
+  const auto apart = trained(lines_of(GetParam(), "", 10), losses);
   ASSERT_EQ(losses->sums.size(), std::size_t{kReplicas});
   int best = 1;
   for (const auto& [replica, sum] : losses->sums)
     if (sum < losses->sums.at(best)) best = replica;
-  const auto together = trained(lines_of(kEachEpoch, 10));
+  const auto together = trained(lines_of(GetParam(), kEachEpoch, 10));
   for (int r = 1; r <= kReplicas; ++r) {
     const auto i = static_cast<std::size_t>(r) - 1;
     EXPECT_EQ(
@@ -80,25 +89,26 @@ TEST(Adoption, GivesAllTheWeightsOfTheLowestLoss) {
 }
 
 TEST(Adoption, IsOverUntilTheNextEpochEnds) {
-  const auto before = trained(lines_of(kEachEpoch, 9));
-  EXPECT_EQ(difference(before[0], trained(lines_of("", 9))[0]), "");
-  const auto between = trained(lines_of(kEachEpoch, 19));
+  const auto before = trained(lines_of(kOneBlock, kEachEpoch, 9));
+  EXPECT_EQ(difference(before[0], trained(lines_of(kOneBlock, "", 9))[0]), "");
+  const auto between = trained(lines_of(kOneBlock, kEachEpoch, 19));
   EXPECT_GT(distance(between[0], between[1]), 1e-5);
-  const auto after = trained(lines_of(kEachEpoch, 20));
+  const auto after = trained(lines_of(kOneBlock, kEachEpoch, 20));
   EXPECT_EQ(difference(after[0], after[1]), "");
-  EXPECT_GT(distance(after[0], trained(lines_of("", 20))[0]), 1e-5);
+  EXPECT_GT(distance(after[0], trained(lines_of(kOneBlock, "", 20))[0]), 1e-5);
 }
 
 TEST(Adoption, IsAnExchangeOfItsOwnAfterAnUpdate) {
-  const Experiment experiment = small_experiment(lines_of(kEachEpoch, 20));
+  const Experiment experiment =
+      small_experiment(lines_of(kOneBlock, kEachEpoch, 20));
   const std::string text = to_text(
       actions_of(experiment.plans.at(0).blocks.at(2), {.end_turn = 20}));
   EXPECT_THAT(text, HasSubstr("U9 X9.4 S9.4 F10"));
   EXPECT_THAT(text, HasSubstr("U19 X19.4 S19.4"));
   EXPECT_THAT(text, HasSubstr("U8 F9"));
   // Windows of three turns pass the end of the epoch.
-  const Experiment windows =
-      small_experiment(lines_of(kEachEpoch, 21) + "accumulate.batches = 3\n");
+  const Experiment windows = small_experiment(
+      lines_of(kOneBlock, kEachEpoch, 21) + "accumulate.batches = 3\n");
   const std::string passing =
       to_text(actions_of(windows.plans.at(0).blocks.at(0), {.end_turn = 21}));
   EXPECT_THAT(passing, HasSubstr("U11 X11.4 S11.4"));
@@ -106,21 +116,30 @@ TEST(Adoption, IsAnExchangeOfItsOwnAfterAnUpdate) {
   EXPECT_THAT(passing, Not(HasSubstr("X8.4")));
 }
 
-TEST(Adoption, IsRefusedWhereNobodyKnowsALoss) {
+void expect_refused(const std::string& lines, const char* remedy) {
   EXPECT_THAT(
-      [] {
+      [&] {
         small_experiment(
-            "blocks = 2\nreplicas = {count = 2, policy = 'neighbours', "
-            "adopt_every = 1}\n");
+            "replicas = {count = 2, policy = 'neighbours', "
+            "adopt_every = 1}\n" +
+            lines);
       },
-      ThrowsMessage<UserError>(HasSubstr("set blocks = 1")));
+      ThrowsMessage<UserError>(HasSubstr(remedy)));
+}
+
+TEST(Adoption, IsRefusedWhereNoLossComesDown) {
+  expect_refused("boundary.policy = 'local_loss'\n", "at block 1 it doesn't");
+  expect_refused("boundary.policy = 'delayed_gradient'\n",
+                 "set boundary.policy = 'backprop'");
+  expect_refused("pipeline = {order = 'zb-h1', micro_batches = 2}\n",
+                 "set order = 'turns'");
 }
 
 using AdoptionRun = Program;
 
 /// Two turns to an epoch: two or three replicas would stay equal anyway.
 constexpr const char* kConfig =
-    "blocks = 1\nevaluate_every = 0\n"
+    "blocks = 2\nevaluate_every = 0\n"
     "model = {hidden = [24, 20], dropout = 0.2}\n"
     "optimizer = {lr = 0.02, momentum = 0.5}\n"
     "replicas = {count = 4, policy = 'neighbours', adopt_every = 1}\n";
