@@ -66,8 +66,8 @@ class Replicated {
   Tensors settle_mixed();
 
   /// Publishes all weights and statistics, for all to choose the best replica's
-  /// (ReplicaPolicy::badness()). Settled, the block has its statistics, and what
-  /// is given are its weights.
+  /// (ReplicaPolicy::badness()). Settled, the block has its statistics, and
+  /// what is given are its weights.
   void publish_whole();
   Tensors settle_best();
   /// ReplicaPolicy::lost().
