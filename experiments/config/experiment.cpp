@@ -331,9 +331,11 @@ ReplicaExchange exchange_of(const Experiment& experiment) {
   const ReplicaKind& kind = experiment.replicas.kind;
   ReplicaExchange exchange = kind.exchange;
   exchange.graph.seed = experiment.seed;
-  if (experiment.replicas.count > 1)
+  if (experiment.replicas.count > 1) {
+    exchange.adopts = turns_in(kind.adopt_every, experiment);
     exchange.agrees =
         exchange.agrees || (kind.mean_statistics && has_batch_norm(experiment));
+  }
   return exchange;
 }
 
@@ -936,12 +938,66 @@ void tell_lone_compressor(Experiment& experiment) {
                   replicas.compress));
 }
 
+/// All blocks of a replica choose by one loss, which comes down to them.
+void check_adoption(const Experiment& experiment, const Fields& top) {
+  if (experiment.replicas.kind.adopt_every == 0) return;
+  if (!experiment.data)
+    top.reject("replicas",
+               "adopt_every counts epochs, which a loop of your own hasn't: "
+               "leave it out");
+  if (experiment.blocks() > 1 && experiment.pipeline.order != "turns")
+    top.reject("pipeline",
+               "replicas.adopt_every has the loss of a replica come down with "
+               "whole gradients: set order = 'turns', or blocks = 1");
+  for (const BlockPlan& block : blocks_of_phases(experiment)) {
+    const bool comes =
+        block.block == experiment.blocks() || block.gradient_from_above;
+    const bool goes = block.block == 1 || block.gradient_to_below();
+    if (comes && goes && block.rounds() == 1 && block.delay == 0) continue;
+    top.reject(
+        "replicas",
+        fmt::format("adopt_every has the loss of a replica come down with the "
+                    "gradients of the same turn, and at block {} it doesn't: "
+                    "set boundary.policy = 'backprop', or blocks = 1",
+                    block.block));
+  }
+}
+
+/// What goes with weights that replicas share in memory.
+void check_shared(const Experiment& experiment, const Fields& top) {
+  if (!experiment.replicas.kind.exchange.in_memory) return;
+  const std::string& policy = experiment.replicas.policy;
+  if (experiment.engine == Engine::processes)
+    top.reject("engine",
+               fmt::format("'processes' have no memory in common, where "
+                           "replicas.policy = '{}' keeps one copy of the "
+                           "weights: set engine = 'threads' or 'virtual', or "
+                           "another policy",
+                           policy));
+  if (uses_gpus(experiment))
+    top.reject("device",
+               fmt::format("replicas.policy = '{}' adds to weights by atomic "
+                           "operations of the CPU: leave device out, or set "
+                           "another policy",
+                           policy));
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (!options.correction.empty())
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' counts the updates of a "
+                             "replica, and with replicas.policy = '{}' those "
+                             "of others come in between: leave the correction "
+                             "out, or set another policy",
+                             options.correction, policy));
+}
+
 /// What goes with one replica only.
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
   check_shards(experiment, top);
   check_steps(experiment, top);
   check_compressor(experiment, top);
+  check_shared(experiment, top);
+  check_adoption(experiment, top);
   if (experiment.turns == 0 &&
       experiment.deals_per_epoch < experiment.replicas.count)
     top.reject(

@@ -1,5 +1,5 @@
 // Published ways to train replicas that exchange with peers, or with a server
-// of which each keeps a copy.
+// of which each keeps a copy, or that have their weights in one place.
 #include "experiments/config/presets.h"
 
 namespace sluice {
@@ -77,8 +77,8 @@ std::span<const PresetRow> peer_presets() {
        {.source =
             "NNT: Viviani et al., \"Deep Learning at Scale\", PDP 2019, "
             "doi:10.1109/EMPDP.2019.8671552, in lockstep: gradients are of "
-            "the same turn, and nobody adopts the best one's weights after an "
-            "epoch",
+            "the same turn. adopt_every = 1 has all go on with the best "
+            "one's weights after each epoch",
         .kept = "weights of its own",
         .staleness =
             "none in updates; a gradient of a neighbour is of its weights, "
@@ -168,6 +168,36 @@ std::span<const PresetRow> peer_presets() {
                   "push = \"movement\"\n"
                   "every = 5\n"
                   "per_update = true\n"}},
+      {"hogwild",
+       "one copy of the weights in memory, to which each adds without a lock",
+       {.source =
+            "Niu et al., \"HOGWILD!: A Lock-Free Approach to Parallelizing "
+            "Stochastic Gradient Descent\", NIPS 2011, arXiv:1106.5730, "
+            "algorithm 1, with batch_size = 1. Weights are read and added to "
+            "one by one, by atomic operations; engine = \"threads\" races, "
+            "engine = \"virtual\" has the order of its clock",
+        .kept = "a copy of the weights on which it computes, and its "
+                "optimizer's state",
+        .staleness =
+            "as many updates as others add between its reading and its adding: "
+            "up to R - 1 where all are equally fast, and unbounded in "
+            "principle; d_upd counts them",
+        .config = "[replicas]\n"
+                  "count = 4\n"
+                  "policy = \"shared\"\n"}},
+      {"hogbatch",
+       "the same with a batch to an update, so that products stay dense",
+       {.source =
+            "HogBatch: Sallinen et al., \"High Performance Parallel Stochastic "
+            "Gradient Descent in Shared Memory\", IPDPS 2016, "
+            "doi:10.1109/IPDPS.2016.107: the keys of hogwild, with a "
+            "batch_size "
+            "above 1",
+        .kept = "as Hogwild!",
+        .staleness = "as Hogwild!, in fewer updates for as many samples",
+        .config = "[replicas]\n"
+                  "count = 4\n"
+                  "policy = \"shared\"\n"}},
   };
   return kRows;
 }

@@ -165,6 +165,7 @@ int blocks_with_own_signals(const RunPlan& plan) {
 /// What a replica sends in an exchange, in what it exchanges: of a sum as
 /// exchange_seconds() has it, and of peers on average over many exchanges.
 double sent_in_exchange(const ReplicaExchange& exchange) {
+  if (exchange.what == Exchanged::nothing) return 0;
   if (exchange.graph.is_all()) {
     const int halves = exchange.shards ? 2 : exchange.halves();
     return static_cast<double>(halves * (exchange.members - 1) *

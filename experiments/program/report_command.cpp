@@ -12,6 +12,7 @@
 #include "lib/base/error.h"
 #include "lib/schedules/costs.h"
 #include "lib/schedules/free_running.h"
+#include "lib/schedules/program.h"
 #include "lib/schedules/speed.h"
 
 namespace sluice {
@@ -64,6 +65,9 @@ double sequential_operations(const Experiment& experiment, Costs costs) {
 double bytes_of_exchange(const Experiment& experiment, const BlockPlan& block,
                          const Action& action) {
   const double bytes = by_block(experiment.costs.exchange_bytes, block.block);
+  if (action.round == kAdopt)
+    return static_cast<double>(block.exchange.members) *
+           (block.exchange.members - 1) * bytes;
   if (is_among_peers(block, action))
     return static_cast<double>(messages_of(block, action)) * bytes;
   const ReplicaExchange& exchange = block.exchange;

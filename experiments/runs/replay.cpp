@@ -27,6 +27,12 @@ Experiment recorded_experiment(const std::string& folder) {
   check_is_run(folder);
   Experiment experiment =
       read_experiment(read_config_file(config_of_run(folder)), "");
+  if (experiment.plans.front().blocks.front().exchange.in_memory)
+    throw UserError(
+        "{}: with replicas.policy = '{}' its replicas race for the weights, "
+        "and nothing records who came first; with engine = 'virtual' its clock "
+        "says so, and another run has the same bits",
+        folder, experiment.replicas.policy);
   if (!runs_free(experiment.plans.front()))
     throw UserError(
         "{}: ran in lockstep, where nothing is left to chance and recorded; "

@@ -26,11 +26,23 @@ void check_options(const VerifyOptions& options, bool is_free) {
   }
 }
 
+/// What a race decides is no engine's fault.
+void check_no_race(const Experiment& experiment) {
+  const ReplicaSettings& replicas = experiment.replicas;
+  if (replicas.count > 1 && replicas.kind.exchange.in_memory)
+    throw UserError(
+        "verify compares the bits of engines, and with replicas.policy = '{}' "
+        "a race decides what each replica finds: set another policy, or "
+        "replicas.count = 1",
+        replicas.policy);
+}
+
 class Verification {
  public:
   Verification(const VerifyOptions& options, StopSignals& signals)
       : options_(options), signals_(signals) {
     const Experiment experiment = options_.read({});
+    check_no_race(experiment);
     verified_ = {.is_free = runs_free(experiment.plans.front()),
                  .blocks = experiment.blocks(),
                  .turns = std::min({options_.turns, experiment.turns_per_epoch,

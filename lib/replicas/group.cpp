@@ -110,6 +110,11 @@ Tensors Group::finish_swap() {
   throw InternalError("replica {}: its group only sums", member());
 }
 
+std::shared_ptr<SharedWeights> Group::shared_weights() {
+  throw InternalError("replica {}: its group has no memory in common",
+                      member());
+}
+
 void Group::take_parts(const Tensors& whole, int other,
                        const Tensors& parts) const {
   const Tensors here = parts_of(whole, {other, members()});

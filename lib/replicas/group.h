@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "lib/schedules/peers.h"
@@ -7,6 +8,8 @@
 #include "lib/tensors/tensors.h"
 
 namespace sluice {
+
+class SharedWeights;
 
 /// A block's replicas, as one of them sees them: what they sum together. All
 /// begin the same sums in the same order. Used by one thread.
@@ -61,6 +64,10 @@ class Group {
   /// as finish_sum(). By default, for groups that only sum, both throw
   /// InternalError.
   virtual Tensors finish_swap();
+
+  /// What all members have in common. By default, for groups that have no
+  /// memory in common, throws InternalError.
+  virtual std::shared_ptr<SharedWeights> shared_weights();
 
  protected:
   Share share() const { return {member(), members()}; }

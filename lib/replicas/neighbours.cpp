@@ -2,10 +2,15 @@
 // PDP, doi:10.1109/EMPDP.2019.8671552): a replica steps by its own gradient and
 // by those of its neighbours, each a step of its own optimizer, and nobody
 // averages weights. Here in lockstep: gradients of the same turn, in the order
-// of the replicas.
+// of the replicas. After some epochs all go on with the weights of the one
+// whose training loss has been the lowest since the last time (in FAST, that of
+// the highest validation accuracy); each keeps its optimizer's state.
 #include <memory>
 #include <string>
 
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
 #include "lib/replicas/replica_policy.h"
 
 namespace sluice {
@@ -20,6 +25,32 @@ std::unique_ptr<ReplicaPolicy> make_neighbours(
   return std::make_unique<ReplicaPolicy>();
 }
 
+class Adopting final : public ReplicaPolicy {
+ public:
+  explicit Adopting(const NamedTensors& parameters) {
+    SLUICE_CHECK(!parameters.empty(), "replicas without a weight");
+    const auto& [name, first] = parameters.front();
+    name_ = name;
+    loss_ = at::zeros({1}, first.options().dtype(at::kDouble));
+  }
+
+  void begin(const Tensors& /*weights*/) override { loss_.zero_(); }
+  void lost(const at::Tensor& loss, double share) override {
+    loss_.add_(loss.to(loss_.options()), share);
+  }
+  at::Tensor badness() const override { return loss_; }
+  void adopted() override { loss_.zero_(); }
+  NamedTensors state() const override { return {{"loss_of." + name_, loss_}}; }
+
+ private:
+  std::string name_;  // of the first parameter, by which a cut finds it
+  at::Tensor loss_;   // [1]: the sum over the turns
+};
+
+std::unique_ptr<ReplicaPolicy> make_adopting(const NamedTensors& parameters) {
+  return std::make_unique<Adopting>(parameters);
+}
+
 }  // namespace
 
 ReplicaKind neighbours(Fields& fields) {
@@ -32,7 +63,15 @@ ReplicaKind neighbours(Fields& fields) {
              {.text = "whose gradients a replica applies beside its own: those "
                       "of two neighbours on a ring, one where replicas.count "
                       "is 2; or of four on a torus"});
-  kind.make = make_neighbours;
+  fields.key("adopt_every", kind.adopt_every,
+             {.text = "epochs after which all replicas go on with the weights "
+                      "of the one whose training loss was the lowest since the "
+                      "last time; each keeps its optimizer's state. Several "
+                      "blocks want policy = 'backprop'. 0: never",
+              .unit = "epochs",
+              .min = 0,
+              .max = 1e9});
+  kind.make = kind.adopt_every > 0 ? make_adopting : make_neighbours;
   return kind;
 }
 

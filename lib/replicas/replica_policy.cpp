@@ -13,6 +13,7 @@ ReplicaKind elastic(Fields& fields);
 ReplicaKind gossip(Fields& fields);
 ReplicaKind neighbours(Fields& fields);
 ReplicaKind server(Fields& fields);
+ReplicaKind shared(Fields& fields);
 
 Tensors ReplicaPolicy::combine(const Tensors& /*mine*/, const Tensors& /*sum*/,
                                int /*members*/, double /*rate*/) {
@@ -29,6 +30,10 @@ Tensors ReplicaPolicy::publish(const Tensors& mine) const {
 Tensors ReplicaPolicy::mix(const Tensors& /*mine*/,
                            const Mixture& /*mixture*/) {
   throw InternalError("a policy of replicas that mixes no weights");
+}
+
+at::Tensor ReplicaPolicy::badness() const {
+  throw InternalError("a policy of replicas of which none is the best");
 }
 
 Tensors ReplicaPolicy::consensus(const Tensors& sum, int members) const {
@@ -66,6 +71,10 @@ constexpr ReplicaPolicyRow kRows[] = {
      "replica goes on with the weights after its own: Downpour SGD and what "
      "corrects its staleness, round robin",
      server},
+    {"shared",
+     "replicas have one copy of the weights in memory, which each reads and "
+     "adds to whenever it likes: Hogwild! (Niu et al. 2011), HogBatch",
+     shared},
 };
 
 }  // namespace

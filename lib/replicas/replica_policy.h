@@ -18,6 +18,8 @@
 
 namespace sluice {
 
+class Group;
+
 /// What a replica has after an exchange with its peers.
 struct Mixture {
   /// What the replica and those that it takes from have published, in the order
@@ -36,6 +38,8 @@ class ReplicaPolicy {
   virtual ~ReplicaPolicy() = default;
   /// Called once, before all else: which replica this is, from 1.
   virtual void join(int /*member*/, int /*members*/) {}
+  /// After it: the replicas of the block.
+  virtual void meet(Group& /*group*/) {}
   /// Training begins with these weights, unless state() was restored.
   virtual void begin(const Tensors& /*weights*/) {}
   /// The weights after an exchange, or of one before an update (old_weights)
@@ -61,12 +65,36 @@ class ReplicaPolicy {
   }
   /// How many steps late a gradient of this replica will be in the next update,
   /// where the replica has made so many updates since its forward.
+  /// To be asked in that update where weights are shared.
   virtual std::int64_t late_by(std::int64_t updates) const { return updates; }
   /// Step i has led to these weights.
   virtual void stepped(std::size_t /*i*/, const Tensors& /*weights*/) {}
   /// The weights with which the replica goes on; nothing: those after the last
   /// step.
   virtual Tensors after_steps() const { return {}; }
+
+  // Replicas that adopt the weights of the best of them
+  // (ReplicaExchange::adopts).
+
+  /// The loss of a batch that was applied, [1], and its share of a turn.
+  virtual void lost(const at::Tensor& /*loss*/, double /*share*/) {}
+  /// [1] float64: how bad the replica has been since the last adoption.
+  virtual at::Tensor badness() const;
+  virtual void adopted() {}
+
+  // Weights that the replicas have in common (ReplicaExchange::in_memory): all
+  // are told of those that are their own.
+
+  /// The first batch of an update comes: overwrites the weights with those that
+  /// it shall see.
+  virtual void before_forward(const Tensors& /*weights*/) {}
+  /// An update is about to change them, and has.
+  virtual void before_update(const Tensors& /*weights*/) {}
+  virtual void after_update(const Tensors& /*weights*/) {}
+  /// The replicas are about to agree: it makes no update before all have come
+  /// here. Then they have, and a checkpoint may come.
+  virtual void before_agreement() {}
+  virtual void after_agreement() {}
 
   /// What of this replica's the sum for consensus() is of; by default its
   /// weights.
@@ -87,6 +115,8 @@ struct ReplicaKind {
   /// Where gradients of several replicas are applied one by one: whether the
   /// policy tells how stale each is, which corrections go by.
   bool tells_staleness = false;
+  /// Epochs after which all adopt the weights of the best; 0: never.
+  double adopt_every = 0;
   /// Evaluations and checkpoints take the mean of the replicas' BatchNorm
   /// statistics, not those of replica 1; training keeps each replica's own.
   bool mean_statistics = true;

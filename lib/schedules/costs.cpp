@@ -6,6 +6,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/random.h"
 #include "lib/schedules/op_table.h"
+#include "lib/schedules/program.h"
 
 namespace sluice {
 
@@ -201,13 +202,16 @@ double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                         const Action& settle) {
   const double* bytes = find_by_block(costs.exchange_bytes, plan.seat());
   const LinkCosts& link = costs.exchange_link;
-  const bool is_sum = !is_among_peers(plan, settle);
+  const bool is_whole = settle.round == kAdopt;
+  const bool is_sum = !is_whole && !is_among_peers(plan, settle);
   double step = link.latency;
   if (bytes != nullptr && link.bandwidth > 0)
     step += *bytes / (is_sum ? plan.exchange.parts() : 1) / link.bandwidth;
-  const double steps =
-      is_sum ? plan.exchange.halves() * (plan.exchange.members - 1)
-             : most_messages(peers_of(plan, settle));
+  double steps = plan.exchange.members - 1;
+  if (is_sum)
+    steps *= plan.exchange.halves();
+  else if (!is_whole)
+    steps = most_messages(peers_of(plan, settle));
   // Of all replicas alike.
   return steps * step *
          factor(costs,

@@ -99,7 +99,8 @@ double seconds_of(const Costs& costs, const BlockPlan& plan,
 /// from: of a sum that of a ring, 2 (N - 1) (latency + bytes / (N bandwidth))
 /// for N replicas (Patarasu and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002,
 /// section 3), half of it, or (N - 1) (latency + bytes / bandwidth), as
-/// ExchangeWay says; among peers latency + bytes / bandwidth for each.
+/// ExchangeWay says; among peers, and where all adopt the weights of one,
+/// latency + bytes / bandwidth for each.
 double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                         const Action& settle);
 

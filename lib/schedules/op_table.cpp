@@ -118,6 +118,15 @@ std::int64_t updates_until(const BlockPlan& plan, const Grant& grant,
   return (turn - grant.first_batch + 1) / plan.accumulate;
 }
 
+/// Whether the turns that an update is of reach or pass a multiple of those
+/// after which replicas adopt weights.
+bool is_adopted(const BlockPlan& plan, const Action& update) {
+  const std::int64_t every = plan.exchange.adopts;
+  if (every == 0) return false;
+  const std::int64_t end = plan.micro_batches.turn_of(update.batch) + 1;
+  return end / every > (end - plan.accumulate) / every;
+}
+
 /// Whether the window that an action fills, or that an update has applied, is
 /// one with an exchange; after a first one, whether there is a second.
 bool is_exchanged(const BlockPlan& plan, const Grant& grant,
@@ -126,7 +135,7 @@ bool is_exchanged(const BlockPlan& plan, const Grant& grant,
   if (before.op == Op::settle)
     return exchange.rounds == 2 && before.round != kSecondRound;
   const bool is_after = before.op == Op::update;
-  if (is_after && exchange.shards) return true;
+  if (is_after && (exchange.shards || is_adopted(plan, before))) return true;
   if (exchange.what == Exchanged::nothing ||
       is_after != (exchange.what == Exchanged::weights))
     return false;
@@ -148,7 +157,8 @@ bool is_updated(const BlockPlan& plan, const Grant& grant,
                 const Action& before) {
   if (before.op == Op::settle)
     return plan.exchange.what != Exchanged::weights &&
-           before.round != kGather && !is_exchanged(plan, grant, before);
+           before.round != kGather && before.round != kAdopt &&
+           !is_exchanged(plan, grant, before);
   return fills_window(plan, grant, before) &&
          !is_exchanged(plan, grant, before);
 }

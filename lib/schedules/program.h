@@ -39,6 +39,9 @@ inline constexpr std::int64_t kGather = 2;
 /// That of the second exchange of gradients before an update, where there is
 /// one (ReplicaExchange::rounds).
 inline constexpr std::int64_t kSecondRound = 3;
+/// That in which replicas give all of their weights to all, and adopt those of
+/// one (ReplicaExchange::adopts).
+inline constexpr std::int64_t kAdopt = 4;
 /// Adds the batches of an evaluation, after the turns, to replica 1.
 BlockProgram with_evaluation(const BlockPlan& plan, const Grant& grant,
                              BlockProgram program);

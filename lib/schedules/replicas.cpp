@@ -38,7 +38,8 @@ std::int64_t number_of_exchange(const BlockPlan& plan, const Action& exchange) {
 }  // namespace
 
 bool is_among_peers(const BlockPlan& plan, const Action& exchange) {
-  return !plan.exchange.graph.is_all() && exchange.round != kAgreement;
+  return !plan.exchange.graph.is_all() && exchange.round != kAgreement &&
+         exchange.round != kAdopt;
 }
 
 Peers peers_of(const BlockPlan& plan, const Action& exchange) {

@@ -46,10 +46,16 @@ struct ReplicaExchange {
   /// Between whom; of anything but `all` a replica is given what its peers have
   /// published, and no sums. An agreement is always a sum over all.
   PeerGraph graph = {};
+  /// The replicas have one copy of the weights in memory, which they read and
+  /// write when they like: nothing is exchanged, and nobody waits.
+  bool in_memory = false;
+  /// Turns after which, with an update, all of them adopt the weights of the
+  /// best one, in an exchange of its own (kAdopt); 0: they don't.
+  std::int64_t adopts = 0;
   /// Whether the replicas come to weights of their own.
   bool leaves_them_apart() const {
     return what == Exchanged::weights || what == Exchanged::old_weights ||
-           !graph.is_all();
+           !graph.is_all() || in_memory;
   }
   ExchangeWay way = ExchangeWay::sum;
   /// Of gradients: exchanges one after the other that an update waits for, the

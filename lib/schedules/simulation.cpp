@@ -220,12 +220,21 @@ const std::vector<double>* Simulation::cores_of(int block) const {
   return core ? &cores_[*core] : nullptr;
 }
 
+/// Replicas that wait for nobody: of two that could start at once, the one in
+/// the earlier turn does.
+std::int64_t Simulation::turn_in_ties(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  const bool is_free = by_block(plan_of(lane).blocks, seat).exchange.in_memory;
+  return is_free ? lane.actions.front().turn : 0;
+}
+
 const Simulation::Outlook& Simulation::outlook_of(int block) {
   Outlook& outlook = by_block(outlooks_, block);
   if (std::exchange(outlook.is_known, true)) return outlook;
   if (!is_local_) unknown_.clear();  // nobody asks for the line
   outlook.ready = ready_at(block);
   outlook.start = start_of(block, outlook.ready);
+  outlook.turn = outlook.start ? turn_in_ties(block) : 0;
   return outlook;
 }
 
@@ -234,7 +243,8 @@ void Simulation::forget(int block) {
   Outlook& outlook = by_block(outlooks_, block);
   if (!std::exchange(outlook.is_known, false)) return;
   unknown_.push_back(block);
-  if (outlook.start) line_.erase({*outlook.start, *outlook.ready, block});
+  if (outlook.start)
+    line_.erase({*outlook.start, *outlook.ready, outlook.turn, block});
 }
 
 /// More may be done at the block, and so for its executor.
@@ -249,10 +259,11 @@ void Simulation::forget_all() {
 std::pair<int, double> Simulation::first_in_line() {
   for (const int seat : std::exchange(unknown_, {})) {
     const Outlook& outlook = outlook_of(seat);
-    if (outlook.start) line_.insert({*outlook.start, *outlook.ready, seat});
+    if (outlook.start)
+      line_.insert({*outlook.start, *outlook.ready, outlook.turn, seat});
   }
   if (line_.empty()) return {0, 0};
-  const auto& [start, ready, seat] = *line_.begin();
+  const auto& [start, ready, turn, seat] = *line_.begin();
   return {seat, start};
 }
 
@@ -293,9 +304,12 @@ void Simulation::occupy(int block, double end) {
 }
 
 bool Simulation::comes_first(int block, int other) const {
-  const double mine = by_block(outlooks_, block).ready.value_or(0);
-  const double its = by_block(outlooks_, other).ready.value_or(0);
+  const Outlook& of_mine = by_block(outlooks_, block);
+  const Outlook& of_other = by_block(outlooks_, other);
+  const double mine = of_mine.ready.value_or(0);
+  const double its = of_other.ready.value_or(0);
   if (mine != its) return mine < its;
+  if (of_mine.turn != of_other.turn) return of_mine.turn < of_other.turn;
   return is_further_behind(block, other);
 }
 

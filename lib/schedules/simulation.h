@@ -158,8 +158,10 @@ class Simulation {
     bool is_known = false;
     std::optional<double> ready = {};
     std::optional<double> start = {};
+    std::int64_t turn = 0;  ///< where the clock leaves open who is first
   };
   const Outlook& outlook_of(int block);
+  std::int64_t turn_in_ties(int seat) const;
   /// After an action: what may have changed is to be looked at anew.
   void forget_after(int block);
   void forget_all();
@@ -234,9 +236,9 @@ class Simulation {
 
   std::vector<Outlook> outlooks_;  // by seat
   std::vector<int> unknown_;       // seats without one
-  /// Start, readiness and number of the seats that can start, where actions are
-  /// local.
-  std::set<std::tuple<double, double, int>> line_;
+  /// Start, readiness, Outlook::turn and number of the seats that can start,
+  /// where actions are local.
+  std::set<std::tuple<double, double, std::int64_t, int>> line_;
   /// Whether an action changes nothing but for its neighbours, its executor and
   /// its replicas: no barriers, no choices, no buffers, no shared cores.
   bool is_local_ = true;

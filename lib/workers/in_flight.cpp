@@ -50,6 +50,16 @@ bool BatchesInFlight::empty() const {
   return flights.empty() && lessons.empty() && halves.empty();
 }
 
+bool BatchesInFlight::have_version(std::int64_t version) const {
+  return std::any_of(flights.begin(), flights.end(),
+                     [&](const auto& item) {
+                       return item.second.version == version;
+                     }) ||
+         std::any_of(halves.begin(), halves.end(), [&](const auto& item) {
+           return item.second.flight.version == version;
+         });
+}
+
 std::size_t BatchesInFlight::graphs() const {
   return static_cast<std::size_t>(std::count_if(
              flights.begin(), flights.end(),

@@ -46,6 +46,9 @@ struct BatchesInFlight {
   std::map<std::int64_t, Asked> halves = {};     ///< Mark::halved
 
   bool empty() const;
+  /// Whether a batch was forwarded with that version of the weights, and has
+  /// not been applied.
+  bool have_version(std::int64_t version) const;
   std::size_t graphs() const;
   /// Each takes what is held of the batch, which must be there, out of its map.
   Flight take_flight(std::int64_t batch);

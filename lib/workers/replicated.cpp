@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -40,6 +41,20 @@ Tensors storage_of(const NamedTensors& tensors) {
   return all;
 }
 
+/// The replica, from 0, whose last tensor is the lowest number, the first of
+/// several; one that isn't a number is the worst.
+std::size_t best_of(const std::vector<Tensors>& published) {
+  std::size_t best = 0;
+  double lowest = std::numeric_limits<double>::infinity();
+  for (std::size_t r = 0; r < published.size(); ++r) {
+    const double badness = published[r].back().item<double>();
+    if (!(badness < lowest)) continue;
+    lowest = badness;
+    best = r;
+  }
+  return best;
+}
+
 constexpr std::string_view kPrefix = "replicas.";
 
 }  // namespace
@@ -57,6 +72,7 @@ Replicated::Replicated(const Block& block, Trained& trained,
   if (!kind_.make) return;
   policy_ = kind_.make(trained_.tensors());
   policy_->join(group_->member(), group_->members());
+  policy_->meet(*group_);
 }
 
 void Replicated::begin() {
@@ -146,6 +162,48 @@ double Replicated::apply(std::vector<Tensors>& gradients,
   return rate;
 }
 
+void Replicated::publish_whole() {
+  const at::NoGradGuard no_grad;
+  own_ = copies_of(values_of(trained_.tensors()));
+  for (const auto& [name, buffer] : block_.buffers())
+    own_.push_back(buffer.clone());
+  own_.push_back(policy_->badness().clone());
+  peers_ = {};
+  for (int other = 1; other <= group_->members(); ++other)
+    if (other != group_->member()) peers_.to.push_back(other);
+  peers_.from = peers_.to;
+  group_->start_share(own_, peers_);
+}
+
+Tensors Replicated::settle_best() {
+  const at::NoGradGuard no_grad;
+  const Mixture mixture = settle_mixture();
+  Tensors best = mixture.published.at(best_of(mixture.published));
+  auto next = best.begin() + std::ssize(trained_.tensors());
+  for (const auto& [name, buffer] : block_.buffers())
+    buffer.variable_data().copy_(*next++);
+  best.resize(trained_.tensors().size());
+  policy_->adopted();
+  return best;
+}
+
+void Replicated::lost(const at::Tensor& loss, double share) {
+  const at::NoGradGuard no_grad;
+  policy_->lost(loss, share);
+}
+
+void Replicated::before_forward() {
+  policy_->before_forward(storage_of(trained_.tensors()));
+}
+
+void Replicated::before_update() {
+  if (share_weights()) policy_->before_update(storage_of(trained_.tensors()));
+}
+
+void Replicated::after_update() {
+  if (share_weights()) policy_->after_update(storage_of(trained_.tensors()));
+}
+
 Tensors Replicated::settle_mixed() {
   const Mixture mixture = settle_mixture();
   const at::NoGradGuard no_grad;
@@ -163,6 +221,7 @@ Tensors Replicated::buffers() const {
 
 void Replicated::publish_agreement() {
   const at::NoGradGuard no_grad;
+  if (policy_) policy_->before_agreement();
   Tensors all =
       policy_ ? policy_->agreed(values_of(trained_.tensors())) : Tensors();
   for (at::Tensor& buffer : buffers()) all.push_back(std::move(buffer));
@@ -172,6 +231,7 @@ void Replicated::publish_agreement() {
 void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   const at::NoGradGuard no_grad;
   Tensors sum = group_->finish_sum();
+  if (policy_) policy_->after_agreement();
   if (group_->member() > 1) return;
   const std::size_t weights = policy_ ? trained_.tensors().size() : 0;
   const Tensors of_buffers(sum.begin() + static_cast<std::ptrdiff_t>(weights),

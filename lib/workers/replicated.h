@@ -65,7 +65,24 @@ class Replicated {
   /// ReplicaPolicy::mix(), of weights.
   Tensors settle_mixed();
 
-  /// The same for what the replicas agree on before an evaluation or a
+  /// Publishes all weights and statistics, for all to choose the best replica's
+  /// (ReplicaPolicy::badness()). Settled, the block has its statistics, and
+  /// what is given are its weights.
+  void publish_whole();
+  Tensors settle_best();
+  /// ReplicaPolicy::lost().
+  void lost(const at::Tensor& loss, double share);
+
+  /// Whether they have one copy of the weights in memory.
+  bool share_weights() const { return group_ && kind_.exchange.in_memory; }
+  /// Then: the weights become those that the batches of the next update shall
+  /// see. No batch in flight may refer to them as they are.
+  void before_forward();
+  /// To be called around each change of the weights by an update.
+  void before_update();
+  void after_update();
+
+  /// Publishes and settles what the replicas agree on before an evaluation or a
   /// checkpoint. The first, which evaluates and saves, gets it.
   void publish_agreement();
   void settle_agreement(EvaluatedWeights& evaluated);

@@ -259,9 +259,20 @@ Flight Seat::flight_of(const Action& action, const Payload& fed) const {
           .rate = rate_of(trained_.update(), action.turn)};
 }
 
+/// What all replicas have made of the weights that they share, once for each
+/// version: before the first batch that sees it. What an update has left is
+/// nobody's yet, so it is overwritten where it lies.
+void Seat::take_shared() {
+  if (!replicas_.share_weights() || window_.batches > 0 ||
+      held_.have_version(version_))
+    return;
+  replicas_.before_forward();
+}
+
 void Seat::forward(const Action& action) {
   const Payload fed = ends().upper->inputs(input_context(action),
                                            [&] { return input(action); });
+  take_shared();
   Flight flight = flight_of(action, fed);
   const Tensors outputs = view_->forward(flight);
   Message message = message_of(MessageKind::activation, action);
@@ -299,16 +310,24 @@ Down Seat::receive_from_above(const Action& action, std::int64_t round) {
     window_.squared_norm_above = norm_in(message, device());
   Down down = unpack_down(message, by_block(run_plan().blocks, number_ + 1),
                           codec_above_.get(), device());
-  if (settings_.tells_losses)
+  if (brings_losses())
     if (const Tensors losses = unpack(message, kLosses); !losses.empty())
       down.losses = losses[0];
   return down;
 }
 
-/// Of each sample by itself, whatever the run's loss is made of: as evaluations
-/// report it.
+/// Whether those of the last block come down with the gradients: to the source,
+/// or to the replicas of each block, which choose the best one by them.
+bool Seat::brings_losses() const {
+  return settings_.tells_losses || plan().exchange.adopts > 0;
+}
+
+/// For the source of each sample by itself, whatever the run's loss is made of:
+/// as evaluations report it. For replicas the one that they train by.
 at::Tensor Seat::losses_of(const Asked& asked) const {
   const at::NoGradGuard no_grad;
+  if (!settings_.tells_losses)
+    return asked.signal.loss.detach().to(at::kCPU, at::kDouble).reshape({1});
   const at::Tensor& outputs = asked.graph.outputs.at(0);
   const at::Tensor& labels = asked.flight.labels;
   Tensors losses;
@@ -321,7 +340,8 @@ at::Tensor Seat::losses_of(const Asked& asked) const {
 
 /// The losses have come down to where the batch came from.
 void Seat::tell_source(const Action& action, Asked& asked) {
-  if (block() != 1 || !asked.losses.defined()) return;
+  if (block() != 1 || !settings_.tells_losses || !asked.losses.defined())
+    return;
   for (auto& figure : sources_.training->learn(
            plan().micro_batches.source_batch(action.batch), asked.losses))
     asked.signal.figures.push_back(std::move(figure));
@@ -370,7 +390,7 @@ Asked Seat::ask_above(const Action& action) {
                          arrived.gradients, *ends().lower,
                          ends().trained.size(), asked.signal);
   unchanged.check(fmt::format("the policy above block {}", block()));
-  if (settings_.tells_losses)
+  if (brings_losses())
     asked.losses = is_last() ? losses_of(asked) : std::move(arrived.losses);
   if (plan().learns)
     asked.lesson = {
@@ -399,14 +419,20 @@ void Seat::apply(const Action& action, const Asked& asked,
   at::Tensor correct;
   if (signal.logits.defined() && is_logged(action))
     correct = correct_of(signal.logits, flight.labels);
-  const std::int64_t in_steps = replicas_.late_by(in_updates);
-  if (in_steps > in_updates) check_steps_late(action, in_steps);
-  log_.applied(action, in_batches, in_steps,
+  // Of weights that replicas share, others' updates may come before its own.
+  const std::optional<std::int64_t> late =
+      replicas_.share_weights()
+          ? std::nullopt
+          : std::make_optional(replicas_.late_by(in_updates));
+  if (late && *late > in_updates) check_steps_late(action, *late);
+  log_.applied(action, in_batches, late,
                {.loss = signal.loss,
                 .correct = correct,
                 .labels = predictions_in(flight.labels),
                 .share = share_of(action),
                 .figures = signal.figures});
+  if (plan().exchange.adopts > 0)
+    replicas_.lost(asked.losses, share_of(action));
   watched_.applied(action, parameters);
 }
 
@@ -651,8 +677,12 @@ void Seat::update(const Action& action) {
     info.replicas = replicas_.members();
   if (run_plan().model_norm) info.model_norm = exchange_norm(action);
   view_->before_update(version_);
+  replicas_.before_update();
   const double rate = apply_window(info);
   trained_.add(std::exchange(pulls_, {}));
+  if (replicas_.share_weights())
+    log_.late(replicas_.late_by(window_.in_updates.most), window_.batches);
+  replicas_.after_update();
   ++version_;
   last_rate_ = rate;
   window_.clear();
@@ -673,6 +703,8 @@ void Seat::exchange(const Action& action) {
     replicas_.publish_agreement();
   else if (action.round == kGather)
     replicas_.publish_parts();
+  else if (action.round == kAdopt)
+    replicas_.publish_whole();
   else if (is_among_peers(plan(), action))
     replicas_.publish_to(peers_of(plan(), action), window_.gradients);
   else if (action.round == kSecondRound)
@@ -695,6 +727,7 @@ void Seat::settle(const Action& action) {
     take_weights(action);
     return;
   }
+  if (action.round == kAdopt) return take_combined(replicas_.settle_best());
   if (is_among_peers(plan(), action)) return settle_peers();
   const bool is_first =
       plan().exchange.rounds > 1 && action.round != kSecondRound;

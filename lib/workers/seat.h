@@ -171,6 +171,7 @@ class Seat {
   void settle(const Action& action);
   void settle_peers();
   void take_combined(Tensors combined);
+  void take_shared();
   double apply_window(const UpdateInfo& info);
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
@@ -201,6 +202,7 @@ class Seat {
   Message message_of(MessageKind kind, const Action& action) const;
   void send_up(Message message, const Tensors& outputs, const Payload& fed);
   Down receive_from_above(const Action& action, std::int64_t round = 0);
+  bool brings_losses() const;
   at::Tensor losses_of(const Asked& asked) const;
   void tell_source(const Action& action, Asked& asked);
   Down down_of(std::vector<Tensors> gradients, const Tensors& inputs) const;

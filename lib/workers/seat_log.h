@@ -46,10 +46,13 @@ class SeatLog {
           std::int64_t turns_per_epoch, std::int64_t late_updates);
 
   /// A batch was applied. staleness: in batches; steps_between: the block's
-  /// updates between its forward and its backward. Figures of the batches
-  /// of a turn are for the next updated().
+  /// updates between its forward and its backward, nothing where only the
+  /// update that applies it knows (late()). Figures of the batches of a turn
+  /// are for the next updated().
   void applied(const Action& action, std::int64_t staleness,
-               std::int64_t steps_between, BatchFigures figures);
+               std::optional<std::int64_t> steps_between, BatchFigures figures);
+  /// The updates between forward and update of so many batches.
+  void late(std::int64_t steps_between, std::int64_t batches);
   /// An input came from a replay buffer: `age` is how many batches newer the
   /// newest is that was ever written into the buffer, `reuse` how often the
   /// input was used before.

@@ -11,6 +11,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "lib/base/error.h"
+#include "lib/replicas/shared_weights.h"
 #include "lib/replicas/sums.h"
 
 namespace sluice {
@@ -33,6 +34,10 @@ struct Table {
   std::deque<Sum> sums;   // that not all have taken
   std::int64_t over = 0;  // number of those that all have
   std::vector<bool> gone;
+
+  /// Not guarded: that is its own affair.
+  const std::shared_ptr<SharedWeights> weights =
+      std::make_shared<SharedWeights>();
 
   Sum& at(std::int64_t number, std::size_t members) {
     const auto index = static_cast<std::size_t>(number - over);
@@ -115,6 +120,10 @@ class MemoryGroup final : public Group {
     for (const Tensors& published : take())
       from_each.push_back(published.at(index()));
     return from_each;
+  }
+
+  std::shared_ptr<SharedWeights> shared_weights() override {
+    return table_->weights;
   }
 
   bool is_ready() const override {

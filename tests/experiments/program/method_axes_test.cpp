@@ -147,6 +147,16 @@ TEST(MethodAxes, OfAServerHaveItsStalenessAndItsCopies) {
   EXPECT_EQ(of_preset("agn").apart, 5);
 }
 
+/// Nothing is sent; of four that are equally fast the last one finds the
+/// updates of three.
+TEST(MethodAxes, OfSharedWeightsSendNothingAndAreLate) {
+  const MethodAxes axes = of_preset("hogwild");
+  EXPECT_EQ(axes.replica_bytes, 0);
+  EXPECT_EQ(axes.updates, 3);
+  EXPECT_DOUBLE_EQ(axes.copies, 2);
+  EXPECT_EQ(axes.apart, 1);
+}
+
 TEST(MethodAxes, OfCompressorsHaveFewerBytesAndTheirMemory) {
   for (const char* name :
        {"one_bit_sgd", "top_k_sgd", "dgc", "threshold_sgd", "qsgd", "signsgd",

@@ -12,6 +12,7 @@
 #include "lib/base/error.h"
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
+#include "lib/schedules/costs.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::replicas_test {
@@ -114,6 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "policy = 'gossip', graph = 'random', mix = 'after', "
                     "push_sum = true",
                     "policy = 'neighbours'", "policy = 'server'",
+                    "policy = 'shared'",
                     "policy = 'elastic', one_by_one = true"));
 
 TEST_P(Policies, OfOneReplicaHaveTheBitsOfNone) {
@@ -422,6 +424,54 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
           "pipeline = {micro_batches = 4, order = '1f1b', flush = false, "
           "weights = 'double_buffer'}\n",
       "all_reduce");
+}
+
+TEST(Replicas, ThatShareTheirWeightsAreRefusedWhereTheyCannot) {
+  const std::string shared = replicas(2, ", policy = 'shared'");
+  EXPECT_NO_THROW(small_experiment(shared + "engine = 'threads'\n"));
+  expect_refused(shared + "engine = 'processes'\n", "no memory in common");
+  EXPECT_NO_THROW(small_experiment(replicas(1, ", policy = 'shared'") +
+                                   "engine = 'processes'\n"));
+  expect_refused(shared + "optimizer.correction.name = 'pipemare'\n",
+                 "leave the correction out");
+  expect_refused(shared + "optimizer.average = 0.9\n", "all_reduce");
+  expect_refused(replicas(2, ", policy = 'shared', compress = 'top_k'"),
+                 "leave compress out");
+  expect_refused(shared +
+                     "boundary = {policy = 'delayed_gradient', weights = "
+                     "'vertical_sync'}\n",
+                 "counts the versions");
+}
+
+/// Where no time passes the replicas take turns, and nobody comes between the
+/// forward and the update of another one.
+TEST(Replicas, ThatShareTheirWeightsAndTakeTurnsHaveTheBitsOfOne) {
+  const std::string net =
+      std::string(kNet) + "optimizer = {name = 'sgd', lr = 0.05}\n";
+  for (const int count : {2, 3}) {
+    const auto one = trained(net + turns(6 * count));
+    const auto all =
+        trained(net + turns(6) + replicas(count, ", policy = 'shared'"));
+    // The last one has just added the last update.
+    EXPECT_EQ(difference(all.back(), one[0]), "") << count;
+    EXPECT_GT(distance(all.front(), one[0]), 1e-5) << count;
+  }
+}
+
+/// Where all are equally fast they read the same weights, and add to them one
+/// after the other.
+TEST(Replicas, ThatShareTheirWeightsAreLateWhereTimePasses) {
+  const auto sink = std::make_shared<Staleness>();
+  Training training(small_experiment(std::string(kNet) + turns(6) +
+                                     replicas(3, ", policy = 'shared'") +
+                                     "optimizer = {name = 'sgd', lr = 0.05}\n"),
+                    sink);
+  const BlockCosts each{
+      .seconds = {{Op::forward, 1.0}, {Op::backward, 2.0}, {Op::update, 0.5}}};
+  training.train({.blocks = {each, each}});
+  const std::map<std::pair<double, double>, double> expected = {
+      {{1, 0}, 6}, {{2, 1}, 6}, {{3, 2}, 6}};
+  EXPECT_EQ(sink->counts, expected);
 }
 
 TEST(Replicas, AreRefusedForWhatALaterPhaseHas) {

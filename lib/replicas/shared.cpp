@@ -1,0 +1,118 @@
+// Replicas that share their weights in memory. Each computes on a copy of its
+// own, loaded before the first forward of an update, and adds to what all have
+// how far the update has moved it: no locks, and no order between replicas.
+// Niu et al. 2011, "HOGWILD!: A lock-free approach to parallelizing stochastic
+// gradient descent" (arXiv:1106.5730), algorithm 1, with a sample to an update;
+// with a batch Sallinen et al. 2016, "High performance parallel stochastic
+// gradient descent in shared memory" (doi:10.1109/IPDPS.2016.107), HogBatch.
+// The optimizer's state is each replica's own.
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <memory>
+
+#include <ATen/ATen.h>
+
+#include "lib/replicas/group.h"
+#include "lib/replicas/replica_policy.h"
+#include "lib/replicas/shared_weights.h"
+
+namespace sluice {
+
+ReplicaKind shared(Fields& fields);
+
+namespace {
+
+class Shared final : public ReplicaPolicy {
+ public:
+  explicit Shared(const NamedTensors& parameters) {
+    for (const auto& [name, tensor] : parameters)
+      kept_.emplace_back("shared." + name, tensor.detach().clone());
+  }
+
+  void meet(Group& group) override {
+    common_ = group.shared_weights();
+    members_ = group.members();
+  }
+
+  void begin(const Tensors& weights) override { keep(weights); }
+
+  void before_forward(const Tensors& weights) override {
+    common_->fill(kept_);
+    // Counted before they are read: what comes in between is then late.
+    seen_.push_front(common_->updates());
+    if (std::ssize(seen_) > kRemembered) seen_.pop_back();
+    is_fresh_ = true;
+    common_->load(weights);
+  }
+
+  void before_update(const Tensors& weights) override {
+    common_->fill(kept_);
+    keep(weights);
+  }
+
+  void after_update(const Tensors& weights) override {
+    common_->add(values_of(kept_), weights);
+    is_fresh_ = false;
+  }
+
+  /// Updates of all replicas since the weights of that forward were read.
+  std::int64_t late_by(std::int64_t updates) const override {
+    const std::int64_t reads_ago = updates - (is_fresh_ ? 0 : 1);
+    if (reads_ago < 0 || reads_ago >= std::ssize(seen_)) return updates;
+    return common_->updates() - seen_[static_cast<std::size_t>(reads_ago)];
+  }
+
+  void before_agreement() override {
+    common_->fill(kept_);
+    common_->arrive(members_);
+  }
+
+  void after_agreement() override { keep(common_->settled()); }
+
+  /// Nobody adds up anything.
+  Tensors agreed(const Tensors& mine) const override {
+    return Tensors(mine.size(), at::empty({0}));
+  }
+
+  Tensors consensus(const Tensors& /*sum*/, int /*members*/) const override {
+    return values_of(kept_);
+  }
+
+  NamedTensors state() const override { return kept_; }
+
+ private:
+  static constexpr std::ptrdiff_t kRemembered = 256;
+
+  void keep(const Tensors& weights) {
+    for (std::size_t k = 0; k < kept_.size(); ++k)
+      kept_[k].second.copy_(weights.at(k));
+  }
+
+  std::shared_ptr<SharedWeights> common_;
+  int members_ = 0;
+  /// Until they are filled in: what the common weights begin with. In an
+  /// update: the replica's own before it. From an agreement to the next update,
+  /// so in evaluations and checkpoints: what it was on.
+  NamedTensors kept_;
+  /// Updates of all that the weights had when they were read, the latest read
+  /// first.
+  std::deque<std::int64_t> seen_;
+  bool is_fresh_ = false;  // read since the last update
+};
+
+std::unique_ptr<ReplicaPolicy> make_shared_policy(
+    const NamedTensors& parameters) {
+  return std::make_unique<Shared>(parameters);
+}
+
+}  // namespace
+
+ReplicaKind shared(Fields& /*fields*/) {
+  ReplicaKind kind{.exchange = {.agrees = true, .in_memory = true}};
+  kind.make = make_shared_policy;
+  return kind;
+}
+
+}  // namespace sluice
