@@ -14,6 +14,7 @@
 #include <torch/version.h>
 
 #include "experiments/config/numbers.h"
+#include "experiments/config/pinned_files.h"
 #include "experiments/data/fingerprint.h"
 #include "experiments/runs/provenance.h"
 #include "transport/wire/frame.h"
@@ -78,22 +79,10 @@ ConfigNode build_of_libtorch() {
   return build;
 }
 
-/// The TorchScript file that blocks and their first weights come from; empty:
-/// there is none.
-std::string script_of(const ConfigNode& resolved) {
-  const ConfigNode* model = resolved.find("model");
-  const ConfigNode* name = model == nullptr ? nullptr : model->find("name");
-  if (name == nullptr ||
-      !(*name == ConfigNode{.value = std::string("torchscript")}))
-    return "";
-  const auto* file = std::get_if<std::string>(&model->find("file")->value);
-  return file == nullptr ? "" : *file;
-}
-
 /// Of all files that the numbers come from.
 ConfigNode fingerprint_of_files(const Experiment& experiment) {
   DataSet files = *experiment.data;
-  const std::string script = script_of(experiment.resolved);
+  const std::string script = script_file_of(experiment.resolved);
   if (!script.empty()) files.files.push_back(script);
   return fingerprint_of(files);
 }
