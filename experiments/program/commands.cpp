@@ -197,7 +197,8 @@ std::string accuracy_text(
     const std::optional<records::Evaluation>& evaluation) {
   if (!evaluation) return "not evaluated";
   if (std::isnan(evaluation->accuracy))  // the targets are numbers
-    return fmt::format("test loss {:.4f}", evaluation->loss);
+    return fmt::format("test loss {:.4f}{}", evaluation->loss,
+                       with_r2(evaluation->r2));
   return fmt::format("accuracy {:.2f} %", 100 * evaluation->accuracy);
 }
 
@@ -209,11 +210,13 @@ void print_best(const RunResult& result) {
   const std::string chosen =
       split == "test"
           ? " (chosen by the test split itself: see data.validation)"
-          : fmt::format(", validation loss {:.4f}{}",
+          : fmt::format(", validation loss {:.4f}{}{}",
                         best.validation_loss.value_or(0),
-                        with_accuracy(best.validation_accuracy));
-  fmt::print("Best by the {} split after turn {}: test loss {:.4f}{}{}\n",
-             split, best.turn, best.loss, with_accuracy(best.accuracy), chosen);
+                        with_accuracy(best.validation_accuracy),
+                        with_r2(best.validation_r2));
+  fmt::print("Best by the {} split after turn {}: test loss {:.4f}{}{}{}\n",
+             split, best.turn, best.loss, with_accuracy(best.accuracy),
+             with_r2(best.r2), chosen);
 }
 
 int run_card_command(const RunArguments& arguments, StopSignals& signals) {
@@ -403,9 +406,10 @@ void eval_command(const EvalArguments& arguments) {
   const Experiment experiment = experiment_of(config);
   const Split& split = split_of(arguments, experiment);
   const Evaluation result = evaluate(experiment, found.weights, split);
-  fmt::print("{}: {} loss {:.4f}{} of {}\n", found.weights,
+  fmt::print("{}: {} loss {:.4f}{}{} of {}\n", found.weights,
              name_of_split(arguments), result.loss(),
-             with_accuracy(result.accuracy()), result.labels());
+             with_accuracy(result.accuracy()), with_r2(result.r2()),
+             result.labels());
   if (arguments.logits.empty()) return;
   write_safetensors(arguments.logits, first_logits(experiment, found.weights,
                                                    split, arguments.samples));

@@ -47,8 +47,18 @@ ConfigNode kinds_of(ConfigNode devices) {
   return devices;
 }
 
+/// Hashes of files are compared as those of files.
+void leave_out_hashes(ConfigNode& config) {
+  for (const auto& [table, key] :
+       {std::pair{"model", "sha256"}, std::pair{"data", "tokenizer_sha256"}})
+    if (!text_of_key(config, table, key).empty())
+      config.set_path(fmt::format("{}.{}", table, key),
+                      {.value = std::string()});
+}
+
 ConfigNode compared(const ConfigNode& resolved) {
   ConfigNode config = without_infinities(numbers_of(resolved));
+  leave_out_hashes(config);
   for (const char* key : kOfLinks)
     if (const ConfigNode* node = resolved.find(key)) config.set(key, *node);
   if (const ConfigNode* devices = config.find("device"))
@@ -81,10 +91,16 @@ ConfigNode build_of_libtorch() {
 
 /// Of all files that the numbers come from.
 ConfigNode fingerprint_of_files(const Experiment& experiment) {
-  DataSet files = *experiment.data;
-  const std::string script = script_file_of(experiment.resolved);
-  if (!script.empty()) files.files.push_back(script);
-  return fingerprint_of(files);
+  ConfigNode files = fingerprint_of(*experiment.data);
+  const auto add = [&](const std::string& path, const std::string& sha256) {
+    if (!path.empty())
+      files.set(path.substr(path.rfind('/') + 1),
+                {.value = "one with SHA-256 " + sha256});
+  };
+  add(script_file_of(experiment.resolved),
+      text_of_key(experiment.resolved, "model", "sha256"));
+  add(experiment.data->tokenizer_file, experiment.data->tokenizer_sha256);
+  return files;
 }
 
 }  // namespace
