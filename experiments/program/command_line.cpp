@@ -741,6 +741,7 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   std::string new_plugin;
   int status = 0;
   run.command = sweep.command = checkpoint.command = joined_command(argc, argv);
+  sweep.loop = program.loop;
   define_run(app, run, status);
   define_sweep(app, sweep, status);
   define_run_of_sweep(app, run_of_sweep, status);

@@ -342,6 +342,22 @@ void check_ask_tell(const SweepArguments& arguments) {
         "--samples, --zip, --done and --dry-run");
 }
 
+/// Only the program knows the layers and how far its loop is.
+void check_own_loop(const SweepArguments& arguments,
+                    const sweep::Sweep& sweep) {
+  if (!arguments.loop.read) return;
+  if (arguments.launcher != "local" || arguments.ask_tell ||
+      !arguments.done_rows.empty() || !arguments.config.plugins.empty())
+    throw UserError(
+        "the runs of a program with a loop of its own are done on this "
+        "machine, and its layers are its own: leave out --launcher, "
+        "--ask-tell, --done and --plugin");
+  if (sweep.halving)
+    throw UserError(
+        "sweep.halving: stops runs after some epochs, and a loop of one's own "
+        "has none; leave it out");
+}
+
 }  // namespace
 
 int sweep_command(const SweepArguments& arguments) {
@@ -353,6 +369,7 @@ int sweep_command(const SweepArguments& arguments) {
                                 .samples = arguments.samples,
                                 .zip = arguments.zip});
   add_plugins(arguments.config.plugins, sweep.config);
+  check_own_loop(arguments, sweep);
   const std::optional<sweep::SlurmOptions> slurm = slurm_of(arguments);
   const sweep::SweepOptions options = {
       .folder = arguments.folder,
@@ -365,7 +382,9 @@ int sweep_command(const SweepArguments& arguments) {
       .command = arguments.command,
       // Slurm's nodes start it by its path.
       .program = slurm ? path_of_own_image() : kOwnImage,
-      .data_root = data_root()};
+      .data_root = data_root(),
+      .read = arguments.loop.read,
+      .continues = arguments.loop.continues};
   const sweep::SweepResult result =
       arguments.ask_tell ? sweep::answer_proposals(sweep, options, signals,
                                                    {STDIN_FILENO, stdout})

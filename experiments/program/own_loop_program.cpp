@@ -1,0 +1,201 @@
+// sluice::main() with a loop: a program that trains a network of its own, and
+// can be swept.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+#include <sys/types.h>
+
+#include "experiments/api/network_core.h"
+#include "experiments/api/own_parts.h"
+#include "experiments/api/policy_draws.h"
+#include "experiments/api/program.h"
+#include "experiments/config/files/overrides.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/program/command_line.h"
+#include "experiments/program/own_command_line.h"
+#include "experiments/runs/worker_process.h"
+#include "lib/base/error.h"
+#include "lib/base/own_image.h"
+#include "lib/base/printable.h"
+#include "lib/base/process_start.h"
+#include "lib/checkpoints/safetensors.h"
+#include "lib/engines/child_processes.h"
+#include "lib/engines/control.h"
+#include "lib/memory/allocator.h"
+#include "lib/tensors/generator_kept.h"
+
+namespace sluice {
+namespace {
+
+int work_for_block(const NetworkOptions& options,
+                   const WorkerArguments& arguments) {
+  return run_worker_process(
+      arguments,
+      [&](const ConfigNode& config) {
+        add_own_parts(options);
+        const OwnModel own = make_own_model(options.layers, options.example);
+        const OwnNetwork network = {
+            .model = own.model,
+            .policies = options.policies,
+            .writes_run = config.find("own_loop") != nullptr};
+        if (options.policies.empty()) return read_network(config, network);
+        const NamedTensors draws =
+            read_safetensors(draws_of_network(arguments.folder));
+        set_generator_state(state_at_config(draws));
+        Experiment experiment = read_network(config, network);
+        draw_from(draws, own.turn, experiment);
+        return experiment;
+      },
+      Batches::with_grants);
+}
+
+int say_error(char** argv, std::string_view text, int status) {
+  fmt::print(stderr, "{}: {}\n",
+             std::filesystem::path(argv[0]).filename().string(),
+             printable(text));
+  return status;
+}
+
+/// What the command line says of a network: keys of its settings, and its run.
+struct OwnArguments {
+  std::vector<std::string> overrides = {};
+  RunOfNetwork run = {};
+};
+
+OwnArguments parsed_arguments(int argc, char** argv, RunOfNetwork run) {
+  OwnArguments parsed{.run = std::move(run)};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view text = argv[i];
+    if (text == "--overwrite")
+      parsed.run.overwrite = true;
+    else if (text == "--resume")
+      parsed.run.resume = true;
+    else if (text.starts_with("--dir="))
+      parsed.run.folder = text.substr(std::string_view("--dir=").size());
+    else if (text == "--dir" && i + 1 < argc)
+      parsed.run.folder = argv[++i];
+    else
+      parsed.overrides.emplace_back(text);
+  }
+  if (parsed.run.folder.empty() && (parsed.run.overwrite || parsed.run.resume))
+    throw UserError("--overwrite and --resume are of a run: add --dir FOLDER");
+  return parsed;
+}
+
+/// A seed that is asked for is also that of what the program draws: layers'
+/// weights, and samples of its loop.
+void seed_generator(const ConfigNode& asked) {
+  const ConfigNode* node = asked.find("seed");
+  const auto* seed =
+      node == nullptr ? nullptr : std::get_if<std::int64_t>(&node->value);
+  if (seed != nullptr) at::manual_seed(static_cast<std::uint64_t>(*seed));
+}
+
+void train_network(const NetworkOptions& options, const ConfigNode& config,
+                   const RunOfNetwork& run,
+                   const std::function<void(Network&)>& train) {
+  NetworkOptions own = options;
+  own.run = run;
+  Network net(std::make_unique<NetworkCore>(
+      own, config, WorkerProgram{kOwnImage, own_command_line()}));
+  train(net);
+  if (!run.folder.empty()) net.finish();
+}
+
+/// One run of a sweep of this program, as slots.cpp starts it: its config comes
+/// on the standard input.
+int do_run_of_own_sweep(int argc, char** argv, const NetworkOptions& options,
+                        const std::function<void(Network&)>& train) {
+  RunOfNetwork run = options.run;
+  run.overwrite = run.resume = false;
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const bool has_value = i + 1 < argc;
+    if (word == "--overwrite") {
+      run.overwrite = true;
+    } else if (word == "--resume") {
+      run.resume = true;
+    } else if (word == "--dir" && has_value) {
+      run.folder = argv[++i];
+    } else if (word == "--parent" && has_value) {
+      die_with_parent(static_cast<pid_t>(std::atoi(argv[++i])));
+    } else if (word == "--command" && has_value) {
+      ++i;  // run.json has this process's own
+    }
+  }
+  show_own_name();
+  install_allocator();
+  const std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  const ConfigNode config = parse_toml(text, run.folder);
+  seed_generator(config);
+  train_network(options, config, run, train);
+  return 0;
+}
+
+/// What `sweep` of this program is, or prints.
+int sweep_own_loop(int argc, char** argv, const NetworkOptions& options) {
+  add_own_parts(options);
+  const auto own = std::make_shared<const OwnModel>(model_of_program(options));
+  const ReadRun read = [own, &options](const ConfigNode& config) {
+    const GeneratorKept kept;
+    return read_network(config, {.model = own->model,
+                                 .policies = options.policies,
+                                 .writes_run = true});
+  };
+  const std::string program = std::filesystem::path(argv[0]).filename();
+  ConfigNode config = config_of(options);
+  if (config.find("name") == nullptr) config.set("name", {.value = program});
+  OwnCommandLine line(argc, argv, config, program);
+  std::vector<char*> arguments = line.arguments();
+  return run_command_line(
+      static_cast<int>(arguments.size()) - 1, arguments.data(),
+      {.name = program,
+       .summary = fmt::format("{} trains a network of its own", program),
+       .loop = {.read = read, .continues = options.run.resumable}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv, const NetworkOptions& options,
+         const std::function<void(Network&)>& train) {
+  begin_process();
+  let_large_writes_fail();
+  try {
+    if (const auto arguments = take_worker_arguments())
+      return work_for_block(options, *arguments);
+    const std::string_view command = argc > 1 ? argv[1] : "";
+    if (command == "sweep") return sweep_own_loop(argc, argv, options);
+    if (command == "run-of-sweep")
+      return do_run_of_own_sweep(argc, argv, options, train);
+    install_allocator();
+    const OwnArguments arguments = parsed_arguments(argc, argv, options.run);
+    ConfigNode config = config_of(options);
+    ConfigNode asked;
+    for (const std::string& text : arguments.overrides) {
+      apply_override(config, text);
+      apply_override(asked, text);
+    }
+    seed_generator(asked);
+    train_network(options, config, arguments.run, train);
+    return 0;
+  } catch (const UserError& error) {
+    return say_error(argv, error.what(), 2);
+  } catch (const std::exception& error) {
+    return say_error(argv, text_of(error), 1);
+  }
+}
+
+}  // namespace sluice
