@@ -1,5 +1,6 @@
 // sluice::main() with a loop: a program that trains a network of its own, and
 // can be swept.
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -104,22 +105,42 @@ void seed_generator(const ConfigNode& asked) {
   if (seed != nullptr) at::manual_seed(static_cast<std::uint64_t>(*seed));
 }
 
-void train_network(const NetworkOptions& options, const ConfigNode& config,
-                   const RunOfNetwork& run,
-                   const std::function<void(Network&)>& train) {
-  NetworkOptions own = options;
-  own.run = run;
-  Network net(std::make_unique<NetworkCore>(
-      own, config, WorkerProgram{kOwnImage, own_command_line()}));
-  train(net);
-  if (!run.folder.empty()) net.finish();
+/// What is trained, and where it is written.
+struct OwnTraining {
+  ConfigNode config = {};
+  RunOfNetwork run = {};
+};
+
+OwnTraining training_of_command_line(int argc, char** argv,
+                                     const NetworkOptions& options) {
+  OwnArguments arguments = parsed_arguments(argc, argv, options.run);
+  OwnTraining training{.config = config_of(options),
+                       .run = std::move(arguments.run)};
+  ConfigNode asked;
+  for (const std::string& text : arguments.overrides) {
+    apply_override(training.config, text);
+    apply_override(asked, text);
+  }
+  seed_generator(asked);
+  return training;
 }
 
-/// One run of a sweep of this program, as slots.cpp starts it: its config comes
-/// on the standard input.
-int do_run_of_own_sweep(int argc, char** argv, const NetworkOptions& options,
-                        const std::function<void(Network&)>& train) {
-  RunOfNetwork run = options.run;
+/// A signal ends this process at once: no loop of a program's own is asked to
+/// stop. The launcher has started it with them blocked.
+void let_signals_end_it() {
+  sigset_t held;
+  sigemptyset(&held);
+  sigaddset(&held, SIGINT);
+  sigaddset(&held, SIGTERM);
+  ::pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
+}
+
+/// A run of a sweep of this program, as Slots start it: its config comes on the
+/// standard input.
+OwnTraining training_of_sweep(int argc, char** argv,
+                              const NetworkOptions& options) {
+  OwnTraining training{.run = options.run};
+  RunOfNetwork& run = training.run;
   run.overwrite = run.resume = false;
   for (int i = 2; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -136,13 +157,12 @@ int do_run_of_own_sweep(int argc, char** argv, const NetworkOptions& options,
       ++i;  // run.json has this process's own
     }
   }
+  let_signals_end_it();
   show_own_name();
-  install_allocator();
   const std::string text(std::istreambuf_iterator<char>(std::cin), {});
-  const ConfigNode config = parse_toml(text, run.folder);
-  seed_generator(config);
-  train_network(options, config, run, train);
-  return 0;
+  training.config = parse_toml(text, run.folder);
+  seed_generator(training.config);
+  return training;
 }
 
 /// What `sweep` of this program is, or prints.
@@ -178,18 +198,17 @@ int main(int argc, char** argv, const NetworkOptions& options,
       return work_for_block(options, *arguments);
     const std::string_view command = argc > 1 ? argv[1] : "";
     if (command == "sweep") return sweep_own_loop(argc, argv, options);
-    if (command == "run-of-sweep")
-      return do_run_of_own_sweep(argc, argv, options, train);
     install_allocator();
-    const OwnArguments arguments = parsed_arguments(argc, argv, options.run);
-    ConfigNode config = config_of(options);
-    ConfigNode asked;
-    for (const std::string& text : arguments.overrides) {
-      apply_override(config, text);
-      apply_override(asked, text);
-    }
-    seed_generator(asked);
-    train_network(options, config, arguments.run, train);
+    const OwnTraining training =
+        command == "run-of-sweep"
+            ? training_of_sweep(argc, argv, options)
+            : training_of_command_line(argc, argv, options);
+    NetworkOptions own = options;
+    own.run = training.run;
+    Network net(std::make_unique<NetworkCore>(
+        own, training.config, WorkerProgram{kOwnImage, own_command_line()}));
+    train(net);
+    if (!own.run.folder.empty()) net.finish();
     return 0;
   } catch (const UserError& error) {
     return say_error(argv, error.what(), 2);
