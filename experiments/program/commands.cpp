@@ -102,6 +102,13 @@ std::vector<std::string> those_of(const std::vector<std::string>& overrides,
   return found;
 }
 
+/// These keys, and those of files that may lie elsewhere by now or be taken
+/// anew.
+std::vector<std::string> with_files(std::vector<std::string> keys) {
+  keys.insert(keys.end(), {"data", "model.file", "model.sha256"});
+  return keys;
+}
+
 /// The run that is continued as it was, but for overrides of these keys.
 Experiment run_but_for(const std::vector<std::string>& keys,
                        const ConfigArguments& config) {
@@ -116,9 +123,9 @@ Experiment run_but_for(const std::vector<std::string>& keys,
 ConfigArguments with_replicas_of(const std::string& folder,
                                  ConfigArguments config) {
   const Resumed from = last_checkpoint(folder);
-  const Experiment now = run_but_for({"data", "replicas"}, config);
+  const Experiment now = run_but_for(with_files({"replicas"}), config);
   if (!those_of(config.overrides, "replicas").empty())
-    check_same_policy(run_but_for({"data"}, config), now, from);
+    check_same_policy(run_but_for(with_files({}), config), now, from);
   for (std::string& text : overrides_for_replicas(now, from))
     config.overrides.push_back(std::move(text));
   return config;
@@ -130,7 +137,7 @@ Experiment experiment_to_resume(const RunArguments& arguments) {
       with_replicas_of(arguments.resume, config_to_resume(arguments));
   const std::vector<std::string> cut = those_of(config.overrides, "blocks");
   if (cut.empty()) return experiment_of(config);
-  const Experiment run = run_but_for({"data"}, config);
+  const Experiment run = run_but_for(with_files({}), config);
   ConfigNode blocks = {.value = ConfigNode::Table{}};
   for (const std::string& text : cut) apply_override(blocks, text);
   const Partition ranges = partition(*blocks.find("blocks"), run.model);

@@ -148,7 +148,7 @@ TEST_F(Examples, ALoopOfOnesOwnIsSwept) {
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(folder_ + "/sweep"))
     if (entry.path().filename() == "done") {
-      const std::string folder = entry.path().parent_path();
+      const std::string folder = entry.path().parent_path().string();
       weights[folder] =
           load_weights(checkpoint_folder(folder + "/checkpoints", 200));
     }
@@ -174,7 +174,7 @@ TEST_F(Examples, ARunOfASweepHasTheBitsOfTheSameCommandWithoutASweep) {
   std::string folder;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(folder_ + "/sweep"))
-    if (entry.path().filename() == "seed-7") folder = entry.path();
+    if (entry.path().filename() == "seed-7") folder = entry.path().string();
   ASSERT_FALSE(folder.empty());
   const auto last = [](const std::string& run) {
     return load_weights(checkpoint_folder(run + "/checkpoints", 200));

@@ -294,6 +294,7 @@ TEST_F(Torchscript, ThatWasExportedAnewIsNoticedByResumesAndSweeps) {
   write_script("net.pt", "blocks = 1\n", "0.5");
   EXPECT_THAT(run("run --resume " + path("run") + " turns=16", 2),
               HasSubstr("was made with"));
+  run("run --resume " + path("run") + " turns=16 'model.sha256=\"\"'", 0);
   EXPECT_THAT(run(sweep, 2), HasSubstr("holds a run with another config"));
   run(sweep + " --again", 0);
 }
