@@ -119,7 +119,7 @@ OwnTraining training_of_command_line(int argc, char** argv,
   ConfigNode asked;
   for (const std::string& text : arguments.overrides) {
     apply_override(training.config, text);
-    apply_override(asked, text);
+    if (text.starts_with("seed=")) apply_override(asked, text);
   }
   seed_generator(asked);
   return training;
