@@ -45,6 +45,8 @@ using Parts = std::vector<std::shared_ptr<const ScriptPart>>;
 
 struct ScriptOptions {
   std::string file = {};
+  /// It is not looked at here: whoever names the file compares it.
+  std::string sha256 = {};
   std::vector<std::string> cuts = {};
   bool drawn = false;
 
@@ -52,6 +54,9 @@ struct ScriptOptions {
     fields.key("file", file,
                {.text = "the TorchScript file, of "
                         "torch.jit.script(model).save(FILE)"});
+    fields.key("sha256", sha256,
+               {.text = "hash of that file, which the resolved config has: a "
+                        "run is continued with the same file only; \"\": any"});
     fields.key("cuts", cuts,
                {.text = "modules below which the model can be cut, as layer1 "
                         "or features.5; none: its children with parameters "

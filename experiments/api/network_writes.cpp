@@ -42,9 +42,11 @@ void NetworkCore::record(const Evaluation& test, const Evaluation* validation) {
                static_cast<double>(experiment_.turns_per_epoch);
   said.loss = test.loss();
   said.accuracy = test.accuracy();
+  if (test.has_r2()) said.r2 = test.r2();
   if (validation != nullptr) {
     said.validation_loss = validation->loss();
     said.validation_accuracy = validation->accuracy();
+    if (validation->has_r2()) said.validation_r2 = validation->r2();
   }
   run_->write(said);
 }

@@ -29,6 +29,11 @@ namespace sluice {
 /// named in the error, as in `sluice run`; how long a program takes between two
 /// steps doesn't matter.
 ///
+/// "./mine sweep optimizer.lr=0.1,0.01 --seeds 3" does a run for each, as
+/// `sluice sweep` does (docs/programs.md): each in a process of its own, with
+/// `train` and its Network::record(). A `seed` there, or on the command line,
+/// is also given to LibTorch's process-wide generator, before layers are made.
+///
 /// Installs the fast allocator (lib/memory/allocator.h) for the whole process,
 /// so that no other thread should use LibTorch when it is called.
 ///

@@ -11,6 +11,9 @@ struct RunOfNetwork {
   std::string folder = {};  ///< empty: nothing is written
   bool overwrite = false;   ///< remove the run that is there, and start anew
   bool resume = false;      ///< go on from the last checkpoint that is there
+  /// Whether the loop begins at net.turns(): then a sweep of the program goes
+  /// on with runs that were interrupted, and else begins them anew.
+  bool resumable = false;
 };
 
 }  // namespace sluice

@@ -16,6 +16,7 @@
 #include "experiments/config/free_schedule_rules.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
+#include "experiments/config/pinned_files.h"
 #include "experiments/config/plugin_keys.h"
 #include "experiments/config/target_rules.h"
 #include "experiments/data/data_sets.h"
@@ -1133,6 +1134,7 @@ Experiment read_experiment(const ConfigNode& written,
   check_switches(experiment, top);
   make_plans(top, experiment);
   if (plugins.value.index() != 0) experiment.resolved.set("plugins", plugins);
+  pin_files(experiment.data->tokenizer_sha256, experiment.resolved);
   experiment.costs = costs_of(
       experiment.virtual_time, experiment.model, experiment.ranges,
       experiment.codecs, experiment.batch_size / experiment.micro_batches.count,

@@ -72,7 +72,8 @@ struct Experiment : Settings {
 
 /// Reads the config, with what its strings refer to (files/interpolation.h),
 /// and opens its data. `data_root` is where data files are looked for when the
-/// config has no data.root. Writes nothing. Throws UserError for everything
+/// config has no data.root. Writes nothing but the tokens of a text into its
+/// cache (data.cache). Throws UserError for everything
 /// that is wrong with the config.
 Experiment read_experiment(const ConfigNode& config,
                            const std::string& data_root);

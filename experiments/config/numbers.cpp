@@ -20,8 +20,12 @@ constexpr std::array<std::string_view, 18> kNoNumbers = {
     "slack",      "timeout",  "allocator",   "checkpoint", "hashes",
     "on_failure", "restarts", "on_nan",      "reconnect",  "trace",
     "forecast",   "cuda_ipc", "equal_builds"};
-constexpr std::array<std::string_view, 2> kNoNumbersOfData = {"root",
-                                                              "prefetch"};
+/// A tokenizer counts by its hash, wherever its file and its tokens lie.
+constexpr std::array<std::string_view, 4> kNoNumbersOfData = {
+    "root", "prefetch", "tokenizer_model", "cache"};
+/// Of a text, without effect where its tokens are bytes.
+constexpr std::array<std::string_view, 4> kOfSubWords = {
+    "tokenizer", "tokenizer_sha256", "tokenizer_kind", "vocabulary"};
 
 /// Flags that count only where they are set: runs from before they existed, and
 /// those on the CPU, have the numbers of false.
@@ -87,6 +91,10 @@ ConfigNode numbers_of_data(const ConfigNode& data) {
   for (const std::string_view share : {"label_noise", "mixup"})
     if (is_default(data, share, {.value = 0.0}))
       numbers = without(numbers, std::array<std::string_view, 1>{share});
+  const ConfigNode* tokenizer = data.find("tokenizer");
+  if (tokenizer != nullptr &&
+      *tokenizer == ConfigNode{.value = std::string("bytes")})
+    numbers = without(numbers, kOfSubWords);
   const ConfigNode* augment = data.find("augment");
   if (augment != nullptr &&
       is_default(*augment, "resized_crop", {.value = 0.0}))

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "experiments/data/files/tokenizer.h"
 #include "experiments/data/split.h"
 #include "lib/base/config.h"
 #include "lib/base/table.h"
@@ -23,8 +25,13 @@ struct DataSet {
   /// are wanted.
   Split training_part = {};
   std::vector<std::string> files = {};  ///< paths of all that are read
-  /// Of a text by bytes: the byte of each token.
-  std::string alphabet = {};
+  /// Of a text: what its tokens stand for. Nothing where that isn't known.
+  std::shared_ptr<const Tokenizer> tokenizer = {};
+  /// The file that the tokenizer is made from, and its SHA-256; empty: none.
+  std::string tokenizer_file = {};
+  std::string tokenizer_sha256 = {};
+  /// Of a text whose tokenizer is known: the mean over its test split; else 0.
+  double bytes_per_token = 0;
   /// Of a set that consists of too many files to read them all at the start:
   /// what their names and sizes come to, for comparing the copies of several
   /// machines.

@@ -43,9 +43,11 @@ constexpr std::array kRows = {
                configure_packed_tensors},
     DataSetRow{"tokens", "token files of yours, uint16 or uint32 (nanoGPT's)",
                configure_tokens},
-    DataSetRow{"tiny_shakespeare", "text by bytes, 1 MB (Karpathy 2015)",
+    DataSetRow{"tiny_shakespeare",
+               "text by bytes or sub-words, 1 MB (Karpathy 2015)",
                configure_tiny_shakespeare},
-    DataSetRow{"text", "a text file of yours, by bytes", configure_text},
+    DataSetRow{"text", "a text file of yours, by bytes or sub-words",
+               configure_text},
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ class Samples {
   /// UserError where there is no such thing.
   virtual at::Tensor raw(const at::Tensor& inputs) const;
   /// What names the sample outside of Sluice: its index, or of a text the first
-  /// byte of its window.
+  /// byte or token of its window.
   virtual std::int64_t position(std::int64_t index, EpochKey key) const = 0;
 };
 

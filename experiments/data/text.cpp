@@ -7,13 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include <ATen/ops/empty.h>
-
 #include "experiments/data/files/data_files.h"
-#include "experiments/data/samples.h"
 #include "experiments/data/windows.h"
 #include "lib/base/error.h"
 
@@ -69,45 +67,36 @@ class TextFile {
   std::vector<std::uint8_t> bytes_;  // guarded by mutex_
 };
 
-class TextSamples final : public Samples {
+/// Bytes are tokens.
+class ByteTokenizer final : public Tokenizer {
  public:
-  TextSamples(std::shared_ptr<TextFile> file,
-              const std::array<std::int64_t, 256>& tokens,
-              const Windows& windows)
-      : file_(std::move(file)),
-        bytes_(file_->bytes()),
-        tokens_(tokens),
-        windows_(windows) {}
+  explicit ByteTokenizer(std::string alphabet)
+      : alphabet_(std::move(alphabet)) {}
 
-  std::int64_t size() const override { return windows_.count; }
+  std::int64_t vocabulary() const override { return std::ssize(alphabet_); }
 
-  std::int64_t position(std::int64_t index, EpochKey key) const override {
-    return windows_.position(index, key);
+  std::vector<std::int64_t> encode(std::string_view text) const override {
+    std::vector<std::int64_t> tokens;
+    for (const char byte : text) {
+      const auto token = alphabet_.find(byte);
+      if (token == alphabet_.npos)
+        throw UserError(
+            "the text that the model has learned has no byte {:#04x} ('{}'); "
+            "leave it out",
+            static_cast<unsigned char>(byte),
+            static_cast<unsigned char>(byte) < 0x80 ? std::string(1, byte)
+                                                    : "?");
+      tokens.push_back(static_cast<std::int64_t>(token));
+    }
+    return tokens;
   }
 
-  Batch batch(std::span<const std::int64_t> indices,
-              EpochKey key) const override {
-    const auto count = static_cast<std::int64_t>(indices.size());
-    Batch batch;
-    batch.inputs = at::empty({count, windows_.context}, at::kLong);
-    batch.labels = at::empty({count, windows_.context}, at::kLong);
-    auto* input = batch.inputs.mutable_data_ptr<std::int64_t>();
-    auto* label = batch.labels.mutable_data_ptr<std::int64_t>();
-    for (const std::int64_t index : indices) {
-      const std::uint8_t* byte = bytes_.data() + position(index, key);
-      for (std::int64_t i = 0; i < windows_.context; ++i, ++byte) {
-        *input++ = tokens_[byte[0]];
-        *label++ = tokens_[byte[1]];
-      }
-    }
-    return batch;
+  std::string text_of(std::int64_t token) const override {
+    return {alphabet_.at(static_cast<std::size_t>(token))};
   }
 
  private:
-  std::shared_ptr<TextFile> file_;
-  std::span<const std::uint8_t> bytes_;
-  std::array<std::int64_t, 256> tokens_;
-  Windows windows_;
+  std::string alphabet_;
 };
 
 [[noreturn]] void fail_too_short(const std::string& path, const char* part,
@@ -133,9 +122,31 @@ Windows windows_for(const std::string& path, const char* part,
 
 Split split_of(const std::shared_ptr<TextFile>& file, const Contents& contents,
                const Windows& windows) {
-  return {windows.count, [file, tokens = contents.tokens, windows] {
-            return std::make_shared<TextSamples>(file, tokens, windows);
-          }};
+  return split_of_windows(windows, [file, table = contents.tokens] {
+    return ReadTokens([file, table, bytes = file->bytes()](
+                          std::int64_t begin, std::span<std::int64_t> tokens) {
+      const std::uint8_t* byte = bytes.data() + begin;
+      for (std::int64_t& token : tokens) token = table[*byte++];
+    });
+  });
+}
+
+DataSet open_as_configured(const std::string& path, const std::string& root,
+                           const TextOptions& options) {
+  if (!options.has_sub_words) return open_text(path, options);
+  return open_sub_words(path, root,
+                        {.context = options.context,
+                         .validation = options.validation,
+                         .test = options.test},
+                        options.sub_words);
+}
+
+/// Throws UserError for sub-words in a build without them.
+void check_tokenizer(const Fields& fields, const TextOptions& options) {
+  if (options.has_sub_words && !has_sentencepiece())
+    fields.reject("tokenizer",
+                  "'sentencepiece' is not in this build: install "
+                  "libsentencepiece-dev, and build anew");
 }
 
 }  // namespace
@@ -159,6 +170,11 @@ void TextOptions::describe(Fields& fields) {
                "by what is reported",
        .min = 0,
        .max = 1});
+  fields.key("tokenizer", has_sub_words,
+             {{"bytes", false}, {"sentencepiece", true}},
+             {.text = "what a token is: a byte of the file, or a sub-word "
+                      "(Kudo and Richardson 2018, arXiv:1808.06226)"});
+  sub_words.describe(fields);
 }
 
 DataSet open_text(const std::string& path, const TextOptions& options) {
@@ -176,14 +192,16 @@ DataSet open_text(const std::string& path, const TextOptions& options) {
   const Windows evaluation =
       windows_for(path, "validation", train, test - train, options);
   const auto file = std::make_shared<TextFile>(path, contents.bytes);
-  DataSet data = {.sample = {.shape = {options.context},
-                             .classes = contents.vocabulary,
-                             .is_text = true},
-                  .train = split_of(file, contents, training),
-                  .test = split_of(file, contents, evaluation),
-                  .files = {path},
-                  .alphabet = contents.alphabet,
-                  .varies = true};
+  DataSet data = {
+      .sample = {.shape = {options.context},
+                 .classes = contents.vocabulary,
+                 .is_text = true},
+      .train = split_of(file, contents, training),
+      .test = split_of(file, contents, evaluation),
+      .files = {path},
+      .tokenizer = std::make_shared<const ByteTokenizer>(contents.alphabet),
+      .bytes_per_token = 1,
+      .varies = true};
   if (options.test == 0) return data;
   const Windows last =
       windows_for(path, "test", test, contents.bytes - test, options);
@@ -197,17 +215,19 @@ MakeDataSet configure_text(Fields& fields) {
   fields.key("file", file, {.text = "the text, below data.root or absolute"});
   options.describe(fields);
   if (file.empty()) fields.reject("file", "names no file; give a text file");
+  check_tokenizer(fields, options);
   return [file, options](const std::string& root) {
-    return open_text(find_data_file(root, "", file), options);
+    return open_as_configured(find_data_file(root, "", file), root, options);
   };
 }
 
 MakeDataSet configure_tiny_shakespeare(Fields& fields) {
   TextOptions options;
   options.describe(fields);
+  check_tokenizer(fields, options);
   return [options](const std::string& root) {
-    return open_text(find_data_file(root, "tinyshakespeare", "input.txt"),
-                     options);
+    return open_as_configured(
+        find_data_file(root, "tinyshakespeare", "input.txt"), root, options);
   };
 }
 

@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include <ATen/ops/empty.h>
-
 #include "experiments/data/files/data_files.h"
-#include "experiments/data/files/token_file.h"
-#include "experiments/data/samples.h"
-#include "experiments/data/windows.h"
 #include "lib/base/error.h"
 
 namespace sluice {
@@ -59,53 +55,6 @@ struct TokensOptions {
 
 using SharedTokens = std::shared_ptr<const TokenFile>;
 
-class TokenSamples final : public Samples {
- public:
-  TokenSamples(SharedTokens file, std::int64_t vocabulary,
-               const Windows& windows)
-      : file_(std::move(file)), vocabulary_(vocabulary), windows_(windows) {}
-
-  std::int64_t size() const override { return windows_.count; }
-  std::int64_t position(std::int64_t index, EpochKey key) const override {
-    return windows_.position(index, key);
-  }
-
-  Batch batch(std::span<const std::int64_t> indices,
-              EpochKey key) const override {
-    const auto count = static_cast<std::int64_t>(indices.size());
-    Batch batch;
-    batch.inputs = at::empty({count, windows_.context}, at::kLong);
-    batch.labels = at::empty({count, windows_.context}, at::kLong);
-    auto* input = batch.inputs.mutable_data_ptr<std::int64_t>();
-    auto* label = batch.labels.mutable_data_ptr<std::int64_t>();
-    std::vector<std::int64_t> window(
-        static_cast<std::size_t>(windows_.context) + 1);
-    for (const std::int64_t index : indices) {
-      file_->read(position(index, key), vocabulary_, window);
-      input = std::copy(window.begin(), window.end() - 1, input);
-      label = std::copy(window.begin() + 1, window.end(), label);
-    }
-    return batch;
-  }
-
- private:
-  SharedTokens file_;
-  std::int64_t vocabulary_;
-  Windows windows_;
-};
-
-Split split_of(const SharedTokens& file, std::int64_t vocabulary,
-               const Windows& windows) {
-  if (windows.count < 1)
-    throw UserError(
-        "{}: has {} tokens, too few for windows of context = {}; give a "
-        "smaller data.context",
-        file->path(), file->size(), windows.context);
-  return {windows.count, [file, vocabulary, windows] {
-            return std::make_shared<TokenSamples>(file, vocabulary, windows);
-          }};
-}
-
 DataSet open_tokens(const std::string& folder, const TokensOptions& options) {
   DataSet data;
   data.varies = true;
@@ -127,11 +76,12 @@ DataSet open_tokens(const std::string& folder, const TokensOptions& options) {
       vocabulary = std::max(vocabulary, file->largest() + 1);
   data.sample = {
       .shape = {options.context}, .classes = vocabulary, .is_text = true};
-  data.train = split_of(files[0], vocabulary,
-                        training_windows(files[0]->size(), options.context));
+  data.train =
+      split_of_tokens(files[0], vocabulary,
+                      training_windows(files[0]->size(), options.context));
   const auto evaluated = [&](const SharedTokens& file) {
-    return split_of(file, vocabulary,
-                    evaluation_windows(0, file->size(), options.context));
+    return split_of_tokens(
+        file, vocabulary, evaluation_windows(0, file->size(), options.context));
   };
   data.test = evaluated(files.back());
   if (!options.test.empty()) data.validation = evaluated(files[1]);
@@ -149,6 +99,21 @@ MakeDataSet configure_tokens(Fields& fields) {
   return [options](const std::string& root) {
     return open_tokens(find_data_folder(root, options.folder), options);
   };
+}
+
+Split split_of_tokens(const std::shared_ptr<const TokenFile>& file,
+                      std::int64_t vocabulary, const Windows& windows) {
+  if (windows.count < 1)
+    throw UserError(
+        "{}: has {} tokens, too few for windows of context = {}; give a "
+        "smaller data.context",
+        file->path(), file->size(), windows.context);
+  return split_of_windows(windows, [file, vocabulary]() -> ReadTokens {
+    return
+        [file, vocabulary](std::int64_t begin, std::span<std::int64_t> tokens) {
+          file->read(begin, vocabulary, tokens);
+        };
+  });
 }
 
 }  // namespace sluice

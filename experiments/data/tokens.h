@@ -1,6 +1,11 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
+
 #include "experiments/data/data_set.h"
+#include "experiments/data/files/token_file.h"
+#include "experiments/data/windows.h"
 
 namespace sluice {
 
@@ -10,5 +15,10 @@ namespace sluice {
 /// tokens that follow each; windows lie and move as those of a text
 /// (experiments/data/text.h).
 MakeDataSet configure_tokens(Fields& options);
+
+/// The samples of a token file at these windows. Throws UserError where there
+/// are none.
+Split split_of_tokens(const std::shared_ptr<const TokenFile>& file,
+                      std::int64_t vocabulary, const Windows& windows);
 
 }  // namespace sluice

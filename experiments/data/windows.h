@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "experiments/data/samples.h"
+#include "experiments/data/split.h"
 
 namespace sluice {
 
@@ -25,5 +28,16 @@ struct Windows {
 Windows training_windows(std::int64_t tokens, std::int64_t context);
 Windows evaluation_windows(std::int64_t begin, std::int64_t tokens,
                            std::int64_t context);
+
+/// Fills `tokens` with those of a text from its token `begin` on. Any number of
+/// threads may call it.
+using ReadTokens =
+    std::function<void(std::int64_t begin, std::span<std::int64_t> tokens)>;
+
+/// The samples of a text at these windows: inputs int64 [N, T], and labels
+/// int64 [N, T], the tokens that follow each. `open` is called when they are
+/// wanted for the first time.
+Split split_of_windows(const Windows& windows,
+                       std::function<ReadTokens()> open);
 
 }  // namespace sluice

@@ -256,7 +256,7 @@ void define_export(CLI::App& app, ExportArguments& arguments) {
 void define_sample(CLI::App& app, SampleArguments& arguments) {
   CLI::App* command = app.add_subcommand(
       "sample",
-      "Print a text drawn, byte by byte, from the language model of a run");
+      "Print a text drawn, token by token, from the language model of a run");
   command
       ->add_option("path", arguments.path,
                    "a run's folder (its best checkpoint, or else its last), or "
@@ -268,17 +268,17 @@ void define_sample(CLI::App& app, SampleArguments& arguments) {
   TextSampling& sampling = arguments.sampling;
   command->add_option("--prompt", sampling.prompt,
                       "what the text begins with; default: a new line");
-  command->add_option("--length", sampling.length, "bytes to be drawn")
+  command->add_option("--length", sampling.length, "tokens to be drawn")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
       ->add_option("--temperature", sampling.temperature,
-                   "logits are divided by it; 0 takes the most probable byte")
+                   "logits are divided by it; 0 takes the most probable token")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
       ->add_option("--top-k", sampling.top_k,
-                   "draw from the K most probable bytes; 0: from all")
+                   "draw from the K most probable tokens; 0: from all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
@@ -741,6 +741,7 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   std::string new_plugin;
   int status = 0;
   run.command = sweep.command = checkpoint.command = joined_command(argc, argv);
+  sweep.loop = program.loop;
   define_run(app, run, status);
   define_sweep(app, sweep, status);
   define_run_of_sweep(app, run_of_sweep, status);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "experiments/program/data_commands.h"
+#include "experiments/program/own_loop.h"
 
 namespace sluice {
 
@@ -15,6 +16,7 @@ struct ProgramOptions {
   /// command.
   void (*fetch)(const DataFetchArguments& arguments) = nullptr;
   std::string fetchable = {};
+  OwnLoop loop = {};  ///< of the program: what `sweep` starts
 };
 
 /// Reads the command line and does what it says. Returns the exit status;

@@ -102,6 +102,13 @@ std::vector<std::string> those_of(const std::vector<std::string>& overrides,
   return found;
 }
 
+/// These keys, and those of files that may lie elsewhere by now or be taken
+/// anew.
+std::vector<std::string> with_files(std::vector<std::string> keys) {
+  keys.insert(keys.end(), {"data", "model.file", "model.sha256"});
+  return keys;
+}
+
 /// The run that is continued as it was, but for overrides of these keys.
 Experiment run_but_for(const std::vector<std::string>& keys,
                        const ConfigArguments& config) {
@@ -116,9 +123,9 @@ Experiment run_but_for(const std::vector<std::string>& keys,
 ConfigArguments with_replicas_of(const std::string& folder,
                                  ConfigArguments config) {
   const Resumed from = last_checkpoint(folder);
-  const Experiment now = run_but_for({"data", "replicas"}, config);
+  const Experiment now = run_but_for(with_files({"replicas"}), config);
   if (!those_of(config.overrides, "replicas").empty())
-    check_same_policy(run_but_for({"data"}, config), now, from);
+    check_same_policy(run_but_for(with_files({}), config), now, from);
   for (std::string& text : overrides_for_replicas(now, from))
     config.overrides.push_back(std::move(text));
   return config;
@@ -130,7 +137,7 @@ Experiment experiment_to_resume(const RunArguments& arguments) {
       with_replicas_of(arguments.resume, config_to_resume(arguments));
   const std::vector<std::string> cut = those_of(config.overrides, "blocks");
   if (cut.empty()) return experiment_of(config);
-  const Experiment run = run_but_for({"data"}, config);
+  const Experiment run = run_but_for(with_files({}), config);
   ConfigNode blocks = {.value = ConfigNode::Table{}};
   for (const std::string& text : cut) apply_override(blocks, text);
   const Partition ranges = partition(*blocks.find("blocks"), run.model);
@@ -197,7 +204,8 @@ std::string accuracy_text(
     const std::optional<records::Evaluation>& evaluation) {
   if (!evaluation) return "not evaluated";
   if (std::isnan(evaluation->accuracy))  // the targets are numbers
-    return fmt::format("test loss {:.4f}", evaluation->loss);
+    return fmt::format("test loss {:.4f}{}", evaluation->loss,
+                       with_r2(evaluation->r2));
   return fmt::format("accuracy {:.2f} %", 100 * evaluation->accuracy);
 }
 
@@ -209,11 +217,13 @@ void print_best(const RunResult& result) {
   const std::string chosen =
       split == "test"
           ? " (chosen by the test split itself: see data.validation)"
-          : fmt::format(", validation loss {:.4f}{}",
+          : fmt::format(", validation loss {:.4f}{}{}",
                         best.validation_loss.value_or(0),
-                        with_accuracy(best.validation_accuracy));
-  fmt::print("Best by the {} split after turn {}: test loss {:.4f}{}{}\n",
-             split, best.turn, best.loss, with_accuracy(best.accuracy), chosen);
+                        with_accuracy(best.validation_accuracy),
+                        with_r2(best.validation_r2));
+  fmt::print("Best by the {} split after turn {}: test loss {:.4f}{}{}{}\n",
+             split, best.turn, best.loss, with_accuracy(best.accuracy),
+             with_r2(best.r2), chosen);
 }
 
 int run_card_command(const RunArguments& arguments, StopSignals& signals) {
@@ -339,6 +349,22 @@ void check_ask_tell(const SweepArguments& arguments) {
         "--samples, --zip, --done and --dry-run");
 }
 
+/// Only the program knows the layers and how far its loop is.
+void check_own_loop(const SweepArguments& arguments,
+                    const sweep::Sweep& sweep) {
+  if (!arguments.loop.read) return;
+  if (arguments.launcher != "local" || arguments.ask_tell ||
+      !arguments.done_rows.empty() || !arguments.config.plugins.empty())
+    throw UserError(
+        "the runs of a program with a loop of its own are done on this "
+        "machine, and its layers are its own: leave out --launcher, "
+        "--ask-tell, --done and --plugin");
+  if (sweep.halving)
+    throw UserError(
+        "sweep.halving: stops runs after some epochs, and a loop of one's own "
+        "has none; leave it out");
+}
+
 }  // namespace
 
 int sweep_command(const SweepArguments& arguments) {
@@ -350,6 +376,7 @@ int sweep_command(const SweepArguments& arguments) {
                                 .samples = arguments.samples,
                                 .zip = arguments.zip});
   add_plugins(arguments.config.plugins, sweep.config);
+  check_own_loop(arguments, sweep);
   const std::optional<sweep::SlurmOptions> slurm = slurm_of(arguments);
   const sweep::SweepOptions options = {
       .folder = arguments.folder,
@@ -362,7 +389,9 @@ int sweep_command(const SweepArguments& arguments) {
       .command = arguments.command,
       // Slurm's nodes start it by its path.
       .program = slurm ? path_of_own_image() : kOwnImage,
-      .data_root = data_root()};
+      .data_root = data_root(),
+      .read = arguments.loop.read,
+      .continues = arguments.loop.continues};
   const sweep::SweepResult result =
       arguments.ask_tell ? sweep::answer_proposals(sweep, options, signals,
                                                    {STDIN_FILENO, stdout})
@@ -403,9 +432,10 @@ void eval_command(const EvalArguments& arguments) {
   const Experiment experiment = experiment_of(config);
   const Split& split = split_of(arguments, experiment);
   const Evaluation result = evaluate(experiment, found.weights, split);
-  fmt::print("{}: {} loss {:.4f}{} of {}\n", found.weights,
+  fmt::print("{}: {} loss {:.4f}{}{} of {}\n", found.weights,
              name_of_split(arguments), result.loss(),
-             with_accuracy(result.accuracy()), result.labels());
+             with_accuracy(result.accuracy()), with_r2(result.r2()),
+             result.labels());
   if (arguments.logits.empty()) return;
   write_safetensors(arguments.logits, first_logits(experiment, found.weights,
                                                    split, arguments.samples));

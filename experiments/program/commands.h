@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/config/experiment.h"
+#include "experiments/program/own_loop.h"
 #include "experiments/runs/text_sampling.h"
 
 namespace sluice {
@@ -64,6 +65,8 @@ struct SweepArguments {
   bool again = false;
   bool dry_run = false;
   std::string command;  ///< the whole command line
+  /// Of a program with a loop of its own; empty: a config's runs.
+  OwnLoop loop = {};
 };
 /// The exit status: 0 all is done, 3 some runs failed, 4 not all is done.
 int sweep_command(const SweepArguments& arguments);

@@ -1,34 +1,25 @@
 // sluice::main() without a loop: a program with layers of its own that has the
 // commands of `sluice`.
-#include <algorithm>
-#include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include "experiments/api/own_model.h"
 #include "experiments/api/own_parts.h"
 #include "experiments/api/program.h"
 #include "experiments/config/experiment.h"
-#include "experiments/config/files/toml.h"
 #include "experiments/plugins/registration.h"
 #include "experiments/program/command_line.h"
+#include "experiments/program/own_command_line.h"
 #include "lib/base/added_rows.h"
 #include "lib/base/error.h"
-#include "lib/base/output_file.h"
 #include "lib/base/own_image.h"
 #include "lib/base/printable.h"
 #include "lib/base/process_start.h"
-#include "lib/base/temporary_folder.h"
 #include "lib/engines/control.h"
 
 namespace sluice {
@@ -74,16 +65,6 @@ MakeModel configure_own_layers(Fields& options) {
   };
 }
 
-/// Made and tried in this thread alone: those that LibTorch starts for large
-/// layers would be there before the commands have arranged for signals.
-OwnModel model_of_program(const NetworkOptions& options) {
-  const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  OwnModel own = make_own_model(options.layers, options.example);
-  at::set_num_threads(threads);
-  return own;
-}
-
 void add_layers(const NetworkOptions& options) {
   const OwnModel own = model_of_program(options);
   added_rows::store(
@@ -105,58 +86,6 @@ ConfigNode config_of_program(const NetworkOptions& options,
   return config;
 }
 
-/// Whether a command of these words wants a config, and has none.
-bool lacks_config(const std::vector<std::string>& words, std::size_t command) {
-  constexpr std::array<std::string_view, 6> kTakers = {
-      "run", "sweep", "verify", "plan", "config", "order"};
-  if (std::find(kTakers.begin(), kTakers.end(), words[command]) ==
-      kTakers.end())
-    return false;
-  for (std::size_t i = command + 1; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (word == "--resume" || word.starts_with("--resume=") ||
-        word == "--help" || word == "-h")
-      return false;
-    const bool is_machine = words[i - 1] == "--machine";
-    if (word.ends_with(".toml") && word.find('=') == word.npos && !is_machine)
-      return false;
-  }
-  return true;
-}
-
-/// The command line with the file of the program's own config where one is
-/// missing; the file lies in that folder.
-class OwnCommandLine {
- public:
-  OwnCommandLine(int argc, char** argv, const NetworkOptions& options,
-                 const std::string& program)
-      : words_(argv, argv + argc) {
-    const std::size_t command =
-        words_.size() > 2 && words_[1] == "data" ? 2 : 1;
-    if (words_.size() <= command || !lacks_config(words_, command)) return;
-    folder_.emplace();
-    const std::string path =
-        fmt::format("{}/{}.toml", folder_->path(), program);
-    OutputFile file(path);
-    file << to_toml(config_of_program(options, program));
-    if (!file.flush()) throw UserError("{}: can't be written", path);
-    words_.insert(words_.begin() + static_cast<std::ptrdiff_t>(command) + 1,
-                  path);
-  }
-
-  /// As main() gets it; valid while this object is.
-  std::vector<char*> arguments() {
-    std::vector<char*> all;
-    for (std::string& word : words_) all.push_back(word.data());
-    all.push_back(nullptr);
-    return all;
-  }
-
- private:
-  std::vector<std::string> words_;
-  std::optional<TemporaryFolder> folder_;
-};
-
 int own_commands(int argc, char** argv, const NetworkOptions& options,
                  const std::string& program) {
   if (!options.run.folder.empty())
@@ -165,7 +94,7 @@ int own_commands(int argc, char** argv, const NetworkOptions& options,
         "FOLDER` says where a run is");
   add_own_parts(options);
   add_layers(options);
-  OwnCommandLine line(argc, argv, options, program);
+  OwnCommandLine line(argc, argv, config_of_program(options, program), program);
   std::vector<char*> arguments = line.arguments();
   return run_command_line(
       static_cast<int>(arguments.size()) - 1, arguments.data(),

@@ -46,6 +46,13 @@ std::vector<MeasuredFigure> measures() {
        [](Run run, Work) { return run.judged(run.accuracy); }},
       {{.name = "test_loss", .title = "test loss", .digits = 4},
        [](Run run, Work) { return run.judged(run.loss); }},
+      {{.name = "test_r2",
+        .title = "test R²",
+        .digits = 4,
+        .higher_is_better = true},
+       [](Run run, Work) { return run.judged(run.r2); }},
+      {{.name = "test_bits_per_byte", .title = "bits per byte", .digits = 4},
+       [](Run run, Work) { return run.judged(run.bits_per_byte); }},
       {{.name = "validation_accuracy",
         .title = "validation accuracy",
         .unit = "%",
@@ -54,6 +61,11 @@ std::vector<MeasuredFigure> measures() {
        [](Run run, Work) { return run.judged(run.validation_accuracy); }},
       {{.name = "validation_loss", .title = "validation loss", .digits = 4},
        [](Run run, Work) { return run.judged(run.validation_loss); }},
+      {{.name = "validation_r2",
+        .title = "validation R²",
+        .digits = 4,
+        .higher_is_better = true},
+       [](Run run, Work) { return run.judged(run.validation_r2); }},
       {{.name = "training_accuracy",
         .title = "training accuracy",
         .unit = "%",
@@ -191,6 +203,7 @@ void choose_unit(Column& column) {
     figure.unit = scale.prefix + figure.unit;
   }
   if (figure.name.ends_with("_accuracy") || figure.name.ends_with("_loss") ||
+      figure.name.ends_with("_r2") || figure.name == "test_bits_per_byte" ||
       figure.name == "turns")
     return;
   figure.digits = digits_for(largest * figure.scale);

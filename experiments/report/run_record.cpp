@@ -29,6 +29,9 @@ void take_evaluation(const records::Evaluation& evaluation, RunRecord& run) {
   add(run.loss, evaluation, evaluation.loss);
   add(run.validation_accuracy, evaluation, evaluation.validation_accuracy);
   add(run.validation_loss, evaluation, evaluation.validation_loss);
+  add(run.r2, evaluation, evaluation.r2);
+  add(run.validation_r2, evaluation, evaluation.validation_r2);
+  add(run.bits_per_byte, evaluation, evaluation.bits_per_byte);
   add(run.known_accuracy, evaluation, evaluation.training_accuracy);
   add(run.known_loss, evaluation, evaluation.training_loss);
 }
@@ -76,7 +79,8 @@ void read_metrics(RunReader& reader, RunRecord& run) {
   // Blocks write in the order in which they come to it.
   for (RunSeries* series :
        {&run.accuracy, &run.loss, &run.validation_accuracy,
-        &run.validation_loss, &run.known_accuracy, &run.known_loss})
+        &run.validation_loss, &run.r2, &run.validation_r2, &run.bits_per_byte,
+        &run.known_accuracy, &run.known_loss})
     sort_by_turn(*series);
   for (auto& [block, series] : run.training_loss) sort_by_turn(series);
   for (auto& [figure, blocks] : run.probes)

@@ -46,6 +46,9 @@ struct RunRecord {
   RunSeries loss = {};                 ///< of the test split
   RunSeries validation_accuracy = {};  ///< empty without such a split
   RunSeries validation_loss = {};
+  RunSeries r2 = {};  ///< of the test split; empty unless targets are numbers
+  RunSeries validation_r2 = {};
+  RunSeries bits_per_byte = {};   ///< of the test split of a text
   RunSeries known_accuracy = {};  ///< of the training part (evaluate_training)
   RunSeries known_loss = {};
   /// Turn of the evaluation that the run is judged by: that of checkpoints/best

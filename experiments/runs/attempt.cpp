@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "experiments/config/pinned_files.h"
 #include "experiments/runs/engines.h"
 #include "experiments/runs/tensorboard.h"
 #include "experiments/runs/virtual_clock.h"
@@ -11,6 +12,16 @@
 #include "lib/schedules/free_running.h"
 
 namespace sluice {
+namespace {
+
+/// What makes bits per byte of the loss; 0: it is none of a text's tokens.
+double bytes_per_token_of(const Experiment& experiment) {
+  const bool is_entropy =
+      text_of_key(experiment.resolved, "loss", "name") == "cross_entropy";
+  return experiment.data && is_entropy ? experiment.data->bytes_per_token : 0;
+}
+
+}  // namespace
 
 Attempt::Attempt(const Experiment& experiment, RunFolder& folder,
                  const Resumed& start,
@@ -20,7 +31,8 @@ Attempt::Attempt(const Experiment& experiment, RunFolder& folder,
       start_(start),
       keeper_(folder.checkpoints(), experiment.checkpoint.keep),
       guard_(std::make_shared<DivergenceGuard>()),
-      sink_(std::make_shared<RunSink>(with_files(std::move(others)), keeper_)),
+      sink_(std::make_shared<RunSink>(with_files(std::move(others)), keeper_,
+                                      bytes_per_token_of(experiment))),
       timeline_(
           std::make_shared<TimelineRecord>(experiment.seat_names(), sink_)),
       status_(

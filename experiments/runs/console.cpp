@@ -24,13 +24,17 @@ std::string evaluation_text(const records::Evaluation& evaluation) {
   std::string text = fmt::format("epoch {:.2f}  ", evaluation.epoch);
   if (evaluation.validation_loss)
     text +=
-        fmt::format("validation loss {:.4f}{}; ", *evaluation.validation_loss,
-                    with_accuracy(evaluation.validation_accuracy));
+        fmt::format("validation loss {:.4f}{}{}; ", *evaluation.validation_loss,
+                    with_accuracy(evaluation.validation_accuracy),
+                    with_r2(evaluation.validation_r2));
   if (evaluation.training_loss)
-    text += fmt::format("training loss {:.4f}{}; ", *evaluation.training_loss,
-                        with_accuracy(evaluation.training_accuracy));
-  return text + fmt::format("test loss {:.4f}{}", evaluation.loss,
-                            with_accuracy(evaluation.accuracy));
+    text += fmt::format("training loss {:.4f}{}{}; ", *evaluation.training_loss,
+                        with_accuracy(evaluation.training_accuracy),
+                        with_r2(evaluation.training_r2));
+  return text + fmt::format("test loss {:.4f}{}{}{}", evaluation.loss,
+                            with_accuracy(evaluation.accuracy),
+                            with_r2(evaluation.r2),
+                            with_bits(evaluation.bits_per_byte));
 }
 
 std::string early_stop_text(const records::EarlyStop& stop) {

@@ -14,6 +14,7 @@
 #include <torch/version.h>
 
 #include "experiments/config/numbers.h"
+#include "experiments/config/pinned_files.h"
 #include "experiments/data/fingerprint.h"
 #include "experiments/runs/provenance.h"
 #include "transport/wire/frame.h"
@@ -46,8 +47,18 @@ ConfigNode kinds_of(ConfigNode devices) {
   return devices;
 }
 
+/// Hashes of files are compared as those of files.
+void leave_out_hashes(ConfigNode& config) {
+  for (const auto& [table, key] :
+       {std::pair{"model", "sha256"}, std::pair{"data", "tokenizer_sha256"}})
+    if (!text_of_key(config, table, key).empty())
+      config.set_path(fmt::format("{}.{}", table, key),
+                      {.value = std::string()});
+}
+
 ConfigNode compared(const ConfigNode& resolved) {
   ConfigNode config = without_infinities(numbers_of(resolved));
+  leave_out_hashes(config);
   for (const char* key : kOfLinks)
     if (const ConfigNode* node = resolved.find(key)) config.set(key, *node);
   if (const ConfigNode* devices = config.find("device"))
@@ -78,24 +89,18 @@ ConfigNode build_of_libtorch() {
   return build;
 }
 
-/// The TorchScript file that blocks and their first weights come from; empty:
-/// there is none.
-std::string script_of(const ConfigNode& resolved) {
-  const ConfigNode* model = resolved.find("model");
-  const ConfigNode* name = model == nullptr ? nullptr : model->find("name");
-  if (name == nullptr ||
-      !(*name == ConfigNode{.value = std::string("torchscript")}))
-    return "";
-  const auto* file = std::get_if<std::string>(&model->find("file")->value);
-  return file == nullptr ? "" : *file;
-}
-
 /// Of all files that the numbers come from.
 ConfigNode fingerprint_of_files(const Experiment& experiment) {
-  DataSet files = *experiment.data;
-  const std::string script = script_of(experiment.resolved);
-  if (!script.empty()) files.files.push_back(script);
-  return fingerprint_of(files);
+  ConfigNode files = fingerprint_of(*experiment.data);
+  const auto add = [&](const std::string& path, const std::string& sha256) {
+    if (!path.empty())
+      files.set(path.substr(path.rfind('/') + 1),
+                {.value = "one with SHA-256 " + sha256});
+  };
+  add(script_file_of(experiment.resolved),
+      text_of_key(experiment.resolved, "model", "sha256"));
+  add(experiment.data->tokenizer_file, experiment.data->tokenizer_sha256);
+  return files;
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 
 #include "experiments/config/files/json.h"
 #include "experiments/config/files/json_file.h"
+#include "experiments/config/pinned_files.h"
 #include "experiments/runs/limited_command.h"
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
@@ -138,6 +139,17 @@ bool has_own_layers(const Experiment& experiment) {
          *name == ConfigNode{.value = std::string(kOwnModel)};
 }
 
+/// Hashes of files that the config names, beside those of its data.
+void add_pinned_files(const Experiment& experiment, Json& run) {
+  const std::string script = script_file_of(experiment.resolved);
+  if (!script.empty())
+    run["torchscript"] = {
+        {"file", script},
+        {"sha256", text_of_key(experiment.resolved, "model", "sha256")}};
+  if (experiment.data && !experiment.data->tokenizer_sha256.empty())
+    run["tokenizer"] = {{"sha256", experiment.data->tokenizer_sha256}};
+}
+
 }  // namespace
 
 std::string this_build() {
@@ -163,6 +175,7 @@ nlohmann::ordered_json provenance(const std::string& command,
   run["engine"] = name_of(experiment.engine);
   if (const ConfigNode* plugins = experiment.resolved.find("plugins"))
     run["plugins"] = json_of(*plugins);
+  add_pinned_files(experiment, run);
   if (experiment.data) {
     const DataSet& data = *experiment.data;
     run["samples"] = {{"train", data.train.size()},

@@ -7,10 +7,10 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 10> kEntries = {
-    "config.toml",   "run.json",         "metrics.jsonl", "checkpoints",
-    "changes.patch", "trace.json",       "schedule.txt",  "status.json",
-    "done",          "model.safetensors"};
+constexpr std::array<std::string_view, 11> kEntries = {
+    "config.toml",   "run.json",          "metrics.jsonl",  "checkpoints",
+    "changes.patch", "trace.json",        "schedule.txt",   "status.json",
+    "done",          "model.safetensors", "tokenizer.model"};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include "experiments/runs/run_folder.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/base/output_file.h"
+#include "lib/base/read_file.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/records.h"
 #include "lib/metrics/time_spent.h"
@@ -94,6 +96,12 @@ void remove_tree(const fs::path& path) {
     throw UserError("{}: can't be removed: {}", path.string(), error.message());
 }
 
+/// The cache from which it comes may be emptied.
+void keep_tokenizer(const std::string& file, const std::string& folder) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
+  write_text(folder + "/tokenizer.model", read_file(file, kMostBytes));
+}
+
 /// Whether it was not there.
 bool make_folders(const fs::path& path) {
   std::error_code error;
@@ -134,6 +142,8 @@ RunFolder RunFolder::make(std::string path, const Experiment& experiment,
   if (!changes.empty()) write_text(folder.path_ + "/changes.patch", changes);
   write_text(folder.path_ + "/run.json",
              provenance(command, experiment, folder.started_).dump(2) + "\n");
+  if (experiment.data && !experiment.data->tokenizer_file.empty())
+    keep_tokenizer(experiment.data->tokenizer_file, folder.path_);
   return folder;
 }
 

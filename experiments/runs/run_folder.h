@@ -39,6 +39,7 @@ struct Resumed {
 ///                  holds what was not committed
 ///   metrics.jsonl  one record a line
 ///   events.out.tfevents.*  the same for TensorBoard
+///   tokenizer.model  of a text that is cut into sub-words
 ///   status.json    the progress of the run, for `sluice watch`
 ///   trace.json     the timeline of its first turns; the virtual engine's only
 ///                  when actions take time there

@@ -1,13 +1,30 @@
 #include "experiments/runs/run_sink.h"
 
 #include <algorithm>
+#include <numbers>
 #include <utility>
 
 namespace sluice {
 
+namespace {
+
+/// With the loss, in nats per token, as bits per byte.
+Record with_bits_per_byte(const Record& record, double bytes_per_token) {
+  auto evaluation = record.as<records::Evaluation>();
+  if (!evaluation || bytes_per_token <= 0) return record;
+  Record whole = record;
+  whole.set("bits_per_byte",
+            evaluation->loss / std::numbers::ln2 / bytes_per_token);
+  return whole;
+}
+
+}  // namespace
+
 RunSink::RunSink(std::vector<std::shared_ptr<Sink>> sinks,
-                 CheckpointKeeper& keeper)
-    : sinks_(std::move(sinks)), keeper_(keeper) {}
+                 CheckpointKeeper& keeper, double bytes_per_token)
+    : sinks_(std::move(sinks)),
+      keeper_(keeper),
+      bytes_per_token_(bytes_per_token) {}
 
 void RunSink::recall(const std::vector<Record>& history) {
   for (const Record& record : history) {
@@ -37,8 +54,8 @@ void RunSink::remember(const Record& record) {
 }
 
 void RunSink::write(const Record& record) {
-  remember(record);
-  Record stamped = record;
+  Record stamped = with_bits_per_byte(record, bytes_per_token_);
+  remember(stamped);
   records::stamp(stamped, seconds_before_ + seconds_since(started_));
   for (const auto& sink : sinks_) sink->write(stamped);
 }

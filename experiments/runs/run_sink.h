@@ -21,7 +21,9 @@ using BlocksOfRun = std::map<std::pair<int, int>, records::Block>;
 /// seconds since the run's start; what later steps need is remembered.
 class RunSink final : public Sink {
  public:
-  RunSink(std::vector<std::shared_ptr<Sink>> sinks, CheckpointKeeper& keeper);
+  /// bytes_per_token: of the test split of a text; 0: unknown, or no text.
+  RunSink(std::vector<std::shared_ptr<Sink>> sinks, CheckpointKeeper& keeper,
+          double bytes_per_token = 0);
 
   /// Takes the records of the part of the run that is being continued.
   void recall(const std::vector<Record>& history);
@@ -48,6 +50,7 @@ class RunSink final : public Sink {
 
   std::vector<std::shared_ptr<Sink>> sinks_;
   CheckpointKeeper& keeper_;
+  double bytes_per_token_;
   double seconds_before_ = 0;
   SteadyTime started_ = std::chrono::steady_clock::now();
   std::int64_t turns_ = 0;

@@ -19,22 +19,20 @@ namespace fs = std::filesystem;
 /// Read again, so that keys which are younger than the run have their defaults;
 /// with our data, which may lie elsewhere by now.
 ConfigNode resolved_config(const std::string& folder,
-                           const Experiment& experiment,
-                           const std::string& data_root) {
+                           const Experiment& experiment, const ReadRun& read) {
   ConfigNode config = read_config_file(config_of_run(folder));
   if (const ConfigNode* data = experiment.resolved.find("data"))
     if (const ConfigNode* root = data->find("root"))
       config.set_path("data.root", *root);
-  return read_experiment(config, data_root).resolved;
+  return read(config).resolved;
 }
 
 /// What differs from the experiment first; empty: nothing.
 std::string difference_of(const std::string& folder,
-                          const Experiment& experiment,
-                          const std::string& data_root) {
+                          const Experiment& experiment, const ReadRun& read) {
   try {
     return first_difference(
-        numbers_of(resolved_config(folder, experiment, data_root)),
+        numbers_of(resolved_config(folder, experiment, read)),
         numbers_of(experiment.resolved));
   } catch (const UserError& error) {
     return error.what();  // of a program that had other keys
@@ -61,11 +59,22 @@ std::optional<records::Evaluation> evaluation_until(const std::string& folder,
   return last;
 }
 
+ReadRun reader_with(const std::string& data_root) {
+  return [data_root](const ConfigNode& config) {
+    return read_experiment(config, data_root);
+  };
+}
+
 RunState state_of(const std::string& folder, const Experiment& experiment,
                   const std::string& data_root) {
+  return state_of(folder, experiment, reader_with(data_root));
+}
+
+RunState state_of(const std::string& folder, const Experiment& experiment,
+                  const ReadRun& read) {
   RunState state;
   if (!fs::exists(config_of_run(folder))) return state;
-  state.difference = difference_of(folder, experiment, data_root);
+  state.difference = difference_of(folder, experiment, read);
   if (!state.difference.empty()) {
     state.kind = RunState::Kind::other;
     return state;

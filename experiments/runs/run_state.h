@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -31,6 +32,15 @@ struct RunState {
 /// numbers. Throws UserError when a run that is done can't be read.
 RunState state_of(const std::string& folder, const Experiment& experiment,
                   const std::string& data_root);
+
+/// How the config of a run is read: read_experiment(), or what knows the layers
+/// of a program with a loop of its own.
+using ReadRun = std::function<Experiment(const ConfigNode& config)>;
+/// The same for runs that are read so.
+RunState state_of(const std::string& folder, const Experiment& experiment,
+                  const ReadRun& read);
+/// read_experiment() with that root.
+ReadRun reader_with(const std::string& data_root);
 
 /// The last evaluation of a run after that turn or before it.
 std::optional<records::Evaluation> evaluation_until(const std::string& folder,

@@ -103,6 +103,7 @@ void StatusFile::save(const std::string& state) {
     set_number(json, "test_loss", evaluation_->loss);
     if (!std::isnan(evaluation_->accuracy))  // the targets are numbers
       set_number(json, "test_accuracy", evaluation_->accuracy);
+    set_number(json, "test_r2", evaluation_->r2);
     set_number(json, "validation_loss", evaluation_->validation_loss);
     set_number(json, "validation_accuracy", evaluation_->validation_accuracy);
   }

@@ -18,25 +18,25 @@ namespace {
 
 using Tokens = std::vector<std::int64_t>;
 
-Tokens tokens_of_prompt(const std::string& prompt,
-                        const std::string& alphabet) {
-  if (prompt.empty()) {
-    const auto line_end = alphabet.find('\n');
-    return {line_end == alphabet.npos ? 0
-                                      : static_cast<std::int64_t>(line_end)};
+/// What stands for a line's end; token 0 where there is no such thing.
+Tokens tokens_of_line_end(const Tokenizer& tokenizer) {
+  try {
+    const Tokens tokens = tokenizer.encode("\n");
+    return tokens.empty() ? Tokens{0} : tokens;
+  } catch (const UserError&) {
+    return {0};
   }
-  Tokens tokens;
-  for (const char byte : prompt) {
-    const auto token = alphabet.find(byte);
-    if (token == alphabet.npos)
-      throw UserError(
-          "--prompt: the text that the model has learned has no byte {:#04x} "
-          "('{}'); leave it out",
-          static_cast<unsigned char>(byte),
-          static_cast<unsigned char>(byte) < 0x80 ? std::string(1, byte) : "?");
-    tokens.push_back(static_cast<std::int64_t>(token));
+}
+
+Tokens tokens_of_prompt(const std::string& prompt, const Tokenizer& tokenizer) {
+  if (prompt.empty()) return tokens_of_line_end(tokenizer);
+  try {
+    const Tokens tokens = tokenizer.encode(prompt);
+    // Some tokenizers leave out spaces.
+    return tokens.empty() ? tokens_of_line_end(tokenizer) : tokens;
+  } catch (const UserError& error) {
+    throw UserError("--prompt: {}", error.what());
   }
-  return tokens;
 }
 
 /// The last `context` of them, [1, T].
@@ -65,7 +65,7 @@ std::vector<double> next_logits(AssembledModel& model,
 
 void check_sampling(const Experiment& experiment,
                     const TextSampling& sampling) {
-  if (experiment.data == nullptr || experiment.data->alphabet.empty() ||
+  if (experiment.data == nullptr || experiment.data->tokenizer == nullptr ||
       experiment.model.layers.back().output.size() != 2)
     throw UserError(
         "the run's model is none of texts: only one that says the next token, "
@@ -113,8 +113,8 @@ void sample_text(const Experiment& experiment, const std::string& weights,
                  const TextSampling& sampling,
                  const std::function<void(char)>& tell) {
   check_sampling(experiment, sampling);
-  const std::string& alphabet = experiment.data->alphabet;
-  Tokens tokens = tokens_of_prompt(sampling.prompt, alphabet);
+  const Tokenizer& tokenizer = *experiment.data->tokenizer;
+  Tokens tokens = tokens_of_prompt(sampling.prompt, tokenizer);
   const c10::NoGradGuard no_grad;
   AssembledModel model = load_model(experiment, weights);
   KeyedRandom random(random_key(
@@ -125,7 +125,7 @@ void sample_text(const Experiment& experiment, const std::string& weights,
         next_logits(model, experiment, last_tokens(tokens, context));
     tokens.push_back(
         draw_token(logits, sampling.temperature, sampling.top_k, random));
-    tell(alphabet.at(static_cast<std::size_t>(tokens.back())));
+    for (const char byte : tokenizer.text_of(tokens.back())) tell(byte);
   }
 }
 

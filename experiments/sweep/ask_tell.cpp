@@ -356,7 +356,7 @@ SweepResult answer_proposals(const Sweep& sweep, const SweepOptions& options,
   refuse_beside_slurm(folder.path());
   SweepRuns runs(
       sweep, read_plan(folder.path()).value_or(SweepPlan{.name = sweep.name}),
-      folder.path(), options.data_root);
+      folder.path(), options.reader());
   folder.make_if_missing();
   mark_done(runs);
   return Conversation(runs, options, folder.path(), streams).answer(is_stopped);

@@ -57,8 +57,8 @@ std::optional<RunJob> job_of(SweepRun& run, double rung, const SweepRuns& runs,
 bool is_continued(const SweepRun& run, const Experiment& experiment,
                   const SweepOptions& options) {
   const bool is_anew = options.again && !run.other_build().empty();
-  return run.state.kind == RunState::Kind::unfinished && !is_anew &&
-         can_be_continued(experiment.plans.front());
+  return options.continues && run.state.kind == RunState::Kind::unfinished &&
+         !is_anew && can_be_continued(experiment.plans.front());
 }
 
 std::vector<RunJob> jobs_of(SweepRuns& runs,

@@ -179,7 +179,7 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
   if (place.is_open() && options.slurm) tasks_of_sweep(folder);  // marks losses
   if (place.is_open() && !options.slurm) refuse_beside_slurm(folder);
   SweepRuns runs(sweep, placed(plan_of(sweep), folder), folder,
-                 options.data_root, options.slurm.has_value(),
+                 options.reader(), options.slurm.has_value(),
                  DoneRows(options.done_rows));
   if (!options.again) refuse_others(runs);
   fmt::print("{}", plan_text(runs, options, folder));

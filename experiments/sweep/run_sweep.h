@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/runs/run_state.h"
 #include "experiments/runs/stop_signals.h"
 #include "experiments/sweep/sweep.h"
 #include "experiments/sweep/sweep_runs.h"
@@ -33,6 +34,13 @@ struct SweepOptions {
   std::string command = {};    ///< for run.json
   std::string program = {};    ///< what runs are started from
   std::string data_root = {};  ///< where the config names none
+  /// How configs are read; empty: read_experiment().
+  ReadRun read = {};
+  /// Whether runs that were interrupted go on from their checkpoints; else they
+  /// begin anew.
+  bool continues = true;
+
+  ReadRun reader() const { return read ? read : reader_with(data_root); }
 };
 
 /// How a sweep stands.

@@ -81,9 +81,11 @@ std::string end_in_words(const ChildEnd& end) {
   std::string line = end.error;
   const std::string_view before = "sluice: ";
   if (line.starts_with(before)) line.erase(0, before.size());
-  return line.empty()
-             ? fmt::format("its process ended with status {}", end.status)
-             : line;
+  if (!line.empty()) return line;
+  if (end.status == 0)
+    return "it ended without an evaluation, by which runs are compared: a "
+           "program's own loop tells one with net.record()";
+  return fmt::format("its process ended with status {}", end.status);
 }
 
 /// Whether the run ended as a signal asks, from whatever sender.

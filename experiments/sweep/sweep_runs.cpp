@@ -38,12 +38,12 @@ std::string failure_file(const std::string& run_folder) {
 }
 
 SweepRuns::SweepRuns(const Sweep& sweep, SweepPlan plan,
-                     const std::string& folder, const std::string& data_root,
+                     const std::string& folder, ReadRun read,
                      bool runs_elsewhere, DoneRows rows)
     : sweep_(sweep),
       plan_(std::move(plan)),
       folder_(folder),
-      data_root_(data_root),
+      read_(std::move(read)),
       runs_elsewhere_(runs_elsewhere),
       rows_(std::move(rows)) {
   for (std::size_t i = 0; i < plan_.cells.size(); ++i)
@@ -86,8 +86,7 @@ std::string SweepRuns::name_of(const SweepRun& run) const {
 }
 
 Experiment SweepRuns::experiment_of(const SweepRun& run) const {
-  return read_experiment(config_of(sweep_.config, cell_of(run), run.seed),
-                         data_root_);
+  return read_(config_of(sweep_.config, cell_of(run), run.seed));
 }
 
 bool SweepRuns::leaves_threads_open(const SweepRun& run) const {
@@ -140,7 +139,7 @@ void SweepRuns::look_at(SweepRun& run) const {
 }
 
 void SweepRuns::look_at(SweepRun& run, const Experiment& experiment) const {
-  run.state = state_of(run.folder, experiment, data_root_);
+  run.state = state_of(run.folder, experiment, read_);
   run.is_row = false;
   if (run.state.kind == RunState::Kind::absent) look_for_row(run, experiment);
   run.failure = run.is_done() ? "" : read_failure(run.folder);

@@ -37,13 +37,12 @@ std::string failure_file(const std::string& run_folder);
 /// All runs of a sweep, and what stands in their folders.
 class SweepRuns {
  public:
-  /// Reads and checks the config of every run; also that this machine has its
-  /// devices, unless it `runs_elsewhere`. A run that isn't there, but is in the
-  /// rows, is done. Throws UserError that names the cell
+  /// Reads and checks the config of every run, with `read`; also that this
+  /// machine has its devices, unless it `runs_elsewhere`. A run that isn't
+  /// there, but is in the rows, is done. Throws UserError that names the cell
   /// for one that is wrong; nothing is written.
   SweepRuns(const Sweep& sweep, SweepPlan plan, const std::string& folder,
-            const std::string& data_root, bool runs_elsewhere = false,
-            DoneRows rows = {});
+            ReadRun read, bool runs_elsewhere = false, DoneRows rows = {});
 
   const Sweep& sweep() const { return sweep_; }
   const SweepPlan& plan() const { return plan_; }
@@ -74,7 +73,7 @@ class SweepRuns {
   const Sweep& sweep_;
   SweepPlan plan_;
   std::string folder_;
-  std::string data_root_;
+  ReadRun read_;
   bool runs_elsewhere_;
   DoneRows rows_;
   std::deque<SweepRun> runs_;

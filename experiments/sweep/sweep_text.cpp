@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lib/metrics/accuracy_text.h"
+
 namespace sluice::sweep {
 namespace {
 
@@ -165,7 +167,8 @@ std::string cells_text(const SweepRuns& runs) {
 
 std::string figures_text(const records::Evaluation& evaluation) {
   if (std::isnan(evaluation.accuracy))  // the targets are numbers
-    return fmt::format("loss {:.4f}", evaluation.loss);
+    return fmt::format("loss {:.4f}{}", evaluation.loss,
+                       with_r2(evaluation.r2));
   return fmt::format("accuracy {:.2f} %, loss {:.4f}",
                      100 * evaluation.accuracy, evaluation.loss);
 }

@@ -31,9 +31,19 @@ class Evaluation {
   bool has_accuracy() const { return has_accuracy_; }
   /// 0..1; NaN without accuracy.
   double accuracy() const;
+  /// Whether labels were numbers, as many as outputs.
+  bool has_r2() const { return residuals_.defined(); }
+  /// The coefficient of determination (Wright 1921): of each number of a sample
+  /// 1 - sum((y - output)^2) / sum((y - mean y)^2), over the samples of all
+  /// batches; the mean of these over the numbers. One that is the same in all
+  /// samples counts 1 where outputs meet it exactly, else 0, as scikit-learn's
+  /// r2_score has it. NaN without.
+  double r2() const;
   std::int64_t labels() const { return labels_; }
 
  private:
+  void add_numbers(const at::Tensor& outputs, const at::Tensor& labels);
+
   double loss_ = 0;
   std::int64_t correct_ = 0;
   std::int64_t labels_ = 0;
@@ -41,6 +51,11 @@ class Evaluation {
   // What is on a GPU of the two sums; undefined: nothing.
   at::Tensor far_loss_;
   at::Tensor far_correct_;
+  // Float64 [C], where the labels are: their mean so far, and the sums of
+  // squared distances from it, and from outputs.
+  at::Tensor mean_;
+  at::Tensor spread_;
+  at::Tensor residuals_;
 };
 
 }  // namespace sluice

@@ -11,4 +11,14 @@ std::string with_accuracy(std::optional<double> accuracy) {
   return fmt::format(", accuracy {:.2f} %", 100 * *accuracy);
 }
 
+std::string with_r2(std::optional<double> r2) {
+  if (!r2 || std::isnan(*r2)) return "";
+  return fmt::format(", R² {:.4f}", *r2);
+}
+
+std::string with_bits(std::optional<double> bits_per_byte) {
+  if (!bits_per_byte) return "";
+  return fmt::format(", {:.4f} bits per byte", *bits_per_byte);
+}
+
 }  // namespace sluice

@@ -79,10 +79,17 @@ struct Evaluation {
   Figure validation_accuracy = {};
   Figure training_loss = {};
   Figure training_accuracy = {};
+  // Where the targets are numbers: the coefficient of determination.
+  Figure r2 = {};
+  Figure validation_r2 = {};
+  Figure training_r2 = {};
+  /// Of a text whose tokenizer is known: the loss, whatever a token is.
+  Figure bits_per_byte = {};
   Figure time = {};
 
   SLUICE_RECORD("evaluation", turn, epoch, loss, accuracy, validation_loss,
-                validation_accuracy, training_loss, training_accuracy, time)
+                validation_accuracy, training_loss, training_accuracy, r2,
+                validation_r2, training_r2, bits_per_byte, time)
 
  private:
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();

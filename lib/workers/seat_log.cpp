@@ -29,6 +29,12 @@ records::Figure accuracy_of(const Evaluation& evaluation) {
   return evaluation.accuracy();
 }
 
+/// Nothing where labels are no numbers.
+records::Figure r2_of(const Evaluation& evaluation) {
+  if (!evaluation.has_r2()) return std::nullopt;
+  return evaluation.r2();
+}
+
 }  // namespace
 
 std::optional<int> replica_of(const BlockPlan& plan) {
@@ -121,14 +127,17 @@ void SeatLog::evaluated(const Action& action, const Evaluation& test,
   records::Evaluation evaluation{.turn = action.turn,
                                  .epoch = epoch_of(action.turn),
                                  .loss = test.loss(),
-                                 .accuracy = test.accuracy()};
+                                 .accuracy = test.accuracy(),
+                                 .r2 = r2_of(test)};
   if (validation != nullptr) {
     evaluation.validation_loss = validation->loss();
     evaluation.validation_accuracy = accuracy_of(*validation);
+    evaluation.validation_r2 = r2_of(*validation);
   }
   if (training != nullptr) {
     evaluation.training_loss = training->loss();
     evaluation.training_accuracy = accuracy_of(*training);
+    evaluation.training_r2 = r2_of(*training);
   }
   Record record(evaluation);
   if (!test.has_accuracy())

@@ -343,6 +343,7 @@ class Run:
         """
         from sluice import sampling
 
+        sampling.check_bytes(self.config["data"])
         file = sampling.text_file(self.config["data"]) if text is None else text
         return sampling.sample(self.model(checkpoint), sampling.tokens_of(file),
                                prompt, tokens, temperature, seed)

@@ -8,6 +8,13 @@ from sluice.errors import SluiceError, need
 TINY_SHAKESPEARE = "tinyshakespeare/input.txt"
 
 
+def check_bytes(data):
+    """Refuses sub-words, whose tokenizer only the program has."""
+    if data.get("tokenizer", "bytes") != "bytes":
+        raise SluiceError("the model's tokens are sub-words, which the program "
+                          "knows: `sluice sample RUN --prompt TEXT`")
+
+
 def text_file(data):
     """The file of a run's texts. data: the table [data] of its config."""
     if data.get("name") == "tiny_shakespeare":

@@ -5,7 +5,8 @@ readonly BUILD_PACKAGES=(
   g++ cmake ninja-build ccache mold git python3 python3-venv
   libboost1.81-dev libfmt-dev libgtest-dev libgmock-dev libtomlplusplus-dev
   nlohmann-json3-dev libcli11-dev zlib1g-dev libcurl4-openssl-dev libssl-dev
-  libarchive-dev libisal-dev libpng-dev libturbojpeg0-dev)
+  libarchive-dev libisal-dev libpng-dev libturbojpeg0-dev
+  libsentencepiece-dev)
 readonly PICTURE_PACKAGES=(gnuplot-nox)
 readonly CHECK_PACKAGES=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)

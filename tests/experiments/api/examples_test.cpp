@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -133,6 +135,65 @@ TEST_F(Examples, ARunInWorkerProcessesHasTheSameCheckpoint) {
   ASSERT_EQ(run("own_run", "threads=1 seed=9 optimizer.lr=0.01 --dir three"), 0)
       << output_;
   EXPECT_GT(distance(last("three"), last("one")), 0);
+}
+
+// Issue 24: a sweep over a program whose loop is its own.
+TEST_F(Examples, ALoopOfOnesOwnIsSwept) {
+  const std::string sweep =
+      "sweep optimizer.lr=0.002,0.01 --seeds 2 --dir sweep threads=1";
+  ASSERT_EQ(run("own_run", sweep), 0) << output_;
+  EXPECT_THAT(output_,
+              AllOf(HasSubstr("4 of 4 runs done"), HasSubstr("; 0 left")));
+  std::map<std::string, NamedTensors> weights;  // by folder of the run
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(folder_ + "/sweep"))
+    if (entry.path().filename() == "done") {
+      const std::string folder = entry.path().parent_path().string();
+      weights[folder] =
+          load_weights(checkpoint_folder(folder + "/checkpoints", 200));
+    }
+  ASSERT_EQ(weights.size(), 4U);
+  const NamedTensors& first = weights.begin()->second;
+  for (auto other = std::next(weights.begin()); other != weights.end(); ++other)
+    EXPECT_GT(distance(other->second, first), 0) << other->first;
+  ASSERT_EQ(run("own_run", sweep), 0) << output_;
+  EXPECT_THAT(output_,
+              AllOf(HasSubstr("4 of 4 runs done"), Not(HasSubstr("; 0 left"))))
+      << "they were done";
+  ASSERT_EQ(run_sluice("report sweep --out report.html"), 0) << output_;
+  const std::string rows = slurp(folder_ + "/report_runs.csv");
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 5) << rows;
+}
+
+// A cell is repeated by the program's own command line.
+TEST_F(Examples, ARunOfASweepHasTheBitsOfTheSameCommandWithoutASweep) {
+  ASSERT_EQ(run("own_run", "sweep --seeds 7,8 --dir sweep threads=1"), 0)
+      << output_;
+  ASSERT_EQ(run("own_run", "seed=7 threads=1 --dir one"), 0) << output_;
+  ASSERT_EQ(run("own_run", "seed=8 threads=1 --dir two"), 0) << output_;
+  std::string folder;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(folder_ + "/sweep"))
+    if (entry.path().filename() == "seed-7") folder = entry.path().string();
+  ASSERT_FALSE(folder.empty());
+  const auto last = [](const std::string& run) {
+    return load_weights(checkpoint_folder(run + "/checkpoints", 200));
+  };
+  EXPECT_EQ(difference(last(folder), last(folder_ + "/one")), "");
+  EXPECT_GT(distance(last(folder_ + "/two"), last(folder_ + "/one")), 0);
+}
+
+TEST_F(Examples, ASweepOfALoopOfOnesOwnRefusesWhatIsNotItsOwn) {
+  EXPECT_EQ(run("own_run", "sweep optimizer.lrr=1,2 --dir sweep"), 2);
+  EXPECT_THAT(output_, HasSubstr("optimizer.lrr"));
+  EXPECT_EQ(run("own_run", "sweep epochs=1,2 --dir sweep"), 2);
+  EXPECT_THAT(output_, HasSubstr("your own loop decides it"));
+  EXPECT_EQ(run("own_run", "sweep --seeds 2 --launcher slurm --dir sweep"), 2);
+  EXPECT_THAT(output_, HasSubstr("leave out --launcher"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/sweep"));
+  // A loop that tells no evaluation has nothing to be compared by.
+  EXPECT_EQ(run("own_network", "sweep --seeds 1 --dir sweep threads=1"), 3);
+  EXPECT_THAT(output_, HasSubstr("net.record()"));
 }
 
 TEST_F(Examples, AProgramHasTheCommandsOfSluice) {

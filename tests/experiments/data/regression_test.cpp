@@ -98,6 +98,40 @@ TEST_F(Regression, LearnsAndReportsTheMeanSquaredErrorOfTheTestSplit) {
   EXPECT_NEAR(sink->evaluation.number("loss", 0), after, 1e-5);
 }
 
+/// R² of the same net, averaged over both targets.
+double r2_on(const Split& split, const NamedTensors& weights) {
+  const at::NoGradGuard no_grad;
+  const Batch batch = all_of(split);
+  const at::Tensor hidden = at::relu(
+      at::linear(batch.inputs, weights.at(0).second, weights.at(1).second));
+  const at::Tensor outputs =
+      at::linear(hidden, weights.at(2).second, weights.at(3).second);
+  const at::Tensor& y = batch.labels;
+  const at::Tensor missed = (outputs - y).square().sum(0);
+  const at::Tensor spread = (y - y.mean(0)).square().sum(0);
+  return (1 - missed / spread).mean().item<double>();
+}
+
+TEST_F(Regression, ReportsHowMuchOfTheVarianceOfEachSplitIsExplained) {
+  const auto sink = std::make_shared<Records>();
+  Training training(small_experiment(config("blocks = 2\n" + kSquared,
+                                            ", validation = 10, "
+                                            "evaluate_training = 20")),
+                    sink);
+  const DataSet& data = *training.experiment.data;
+  const double before = r2_on(data.test, training.weights());
+  training.train();
+  const NamedTensors weights = training.weights();
+  EXPECT_NEAR(sink->evaluation.number("r2", NAN), r2_on(data.test, weights),
+              1e-4);
+  EXPECT_NEAR(sink->evaluation.number("validation_r2", NAN),
+              r2_on(data.validation, weights), 1e-4);
+  EXPECT_NEAR(sink->evaluation.number("training_r2", NAN),
+              r2_on(data.training_part, weights), 1e-4);
+  EXPECT_GT(sink->evaluation.number("r2", NAN), before);
+  EXPECT_EQ(sink->evaluation.find("bits_per_byte"), nullptr);
+}
+
 TEST_F(Regression, HasNoAccuracy) {
   const auto sink = std::make_shared<Records>();
   Training(small_experiment(config(kSquared, ", validation = 10")), sink)
@@ -153,10 +187,12 @@ TEST_F(Regression, HasTheSameBitsOnEveryEngineAndIsReported) {
   const Outcome run = sluice("run " + file + " --dir " + path("runs/a"));
   EXPECT_EQ(run.status, 0) << run.text;
   EXPECT_THAT(run.text,
-              AllOf(HasSubstr("test loss"), Not(HasSubstr("accuracy")),
-                    Not(HasSubstr("nan %"))));
+              AllOf(HasSubstr("test loss"), HasSubstr(", R² "),
+                    Not(HasSubstr("accuracy")), Not(HasSubstr("nan %"))));
   const Outcome report = sluice("report " + path("runs"));
   EXPECT_EQ(report.status, 0) << report.text;
+  EXPECT_THAT(report.text + slurp(path("runs/report.html")),
+              HasSubstr("test R²"));
 }
 
 TEST_F(Regression, RefusesWhatIsOfClasses) {

@@ -16,6 +16,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include "experiments/data/sha256.h"
 #include "experiments/runs/own_terms.h"
 #include "experiments/runs/ranks/terms.h"
 #include "lib/base/error.h"
@@ -25,7 +26,9 @@
 
 namespace sluice::torchscript_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using torch::jit::CompilationUnit;
 using Script = torch::jit::Module;
 
@@ -230,6 +233,17 @@ TEST_F(Torchscript, DrawsItsWeightsBySeedIfAskedTo) {
   EXPECT_NE(difference(one, in_file), "");
 }
 
+/// The text of the UserError that it throws.
+template <class Action>
+std::string error_in(Action action) {
+  try {
+    action();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
 /// Blocks of other ranks take their layers and first weights from files of that
 /// name, too.
 TEST_F(Torchscript, IsOfTheSameBytesAtAllRanks) {
@@ -242,6 +256,47 @@ TEST_F(Torchscript, IsOfTheSameBytesAtAllRanks) {
   write_script("net.pt", "blocks = 1\n", "0.5");
   EXPECT_THAT(why_refused(rank_0, terms(), 1, false),
               HasSubstr("the data file net.pt is "));
+}
+
+TEST_F(Torchscript, HasAHashThatTheResolvedConfigKeeps) {
+  write_script("net.pt", "blocks = 1\n");
+  const ConfigNode resolved =
+      small_experiment("blocks = 1\n" + theirs("net.pt")).resolved;
+  EXPECT_EQ(*resolved.find("model")->find("sha256"),
+            (ConfigNode{.value = sha256_of_file(path("net.pt"))}));
+  EXPECT_EQ(read_experiment(resolved, "").resolved, resolved);
+  write_script("net.pt", "blocks = 1\n", "0.5");
+  EXPECT_THAT(error_in([&] { read_experiment(resolved, ""); }),
+              AllOf(HasSubstr(path("net.pt")), HasSubstr("was made with"),
+                    HasSubstr("model.sha256=\"\""), Not(HasSubstr("\n"))));
+  ConfigNode any = resolved;
+  any.set_path("model.sha256", {.value = std::string()});
+  EXPECT_FALSE(read_experiment(any, "").resolved == resolved);
+}
+
+TEST_F(Torchscript, ThatWasExportedAnewIsNoticedByResumesAndSweeps) {
+  write_script("net.pt", "blocks = 1\n");
+  const std::string config = write(
+      "config.toml",
+      config_with("blocks = 1\ncheckpoint = {every = 1}\n" + theirs("net.pt")));
+  const auto run = [](const std::string& arguments, int status) {
+    const Outcome outcome = sluice(arguments);
+    EXPECT_EQ(outcome.status, status) << outcome.text;
+    return outcome.text;
+  };
+  const std::string sweep =
+      "sweep " + config + " optimizer.lr=0.1,0.05 --dir " + path("sweep");
+  run("run " + config + " --dir " + path("run"), 0);
+  run(sweep, 0);
+  EXPECT_THAT(slurp(path("run/run.json")),
+              HasSubstr(sha256_of_file(path("net.pt"))));
+  run("run --resume " + path("run") + " turns=14", 0);
+  write_script("net.pt", "blocks = 1\n", "0.5");
+  EXPECT_THAT(run("run --resume " + path("run") + " turns=16", 2),
+              HasSubstr("was made with"));
+  run("run --resume " + path("run") + " turns=16 'model.sha256=\"\"'", 0);
+  EXPECT_THAT(run(sweep, 2), HasSubstr("holds a run with another config"));
+  run(sweep + " --again", 0);
 }
 
 TEST_F(Torchscript, IsHandedBackWithTheWeightsOfTheRun) {

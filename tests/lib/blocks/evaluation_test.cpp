@@ -1,6 +1,9 @@
 #include "lib/blocks/evaluation.h"
 
 #include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -57,6 +60,78 @@ TEST(Evaluation, OfNumbersCountsRowsAndHasNoAccuracy) {
   EXPECT_NEAR(evaluation.loss(), (10 + 8 + 0) / 6.0, 1e-6);
   EXPECT_FALSE(evaluation.has_accuracy());
   EXPECT_TRUE(std::isnan(evaluation.accuracy()));
+}
+
+Loss mean_squared_error() {
+  Fields none(nullptr, "loss");
+  return find_row(losses(), "mean_squared_error", "loss").make(none).evaluation;
+}
+
+TEST(CoefficientOfDetermination, IsOneMinusTheUnexplainedShareOfEachNumber) {
+  // Two numbers a sample, the first far from 0: sums of its squares would lose
+  // what they differ by.
+  const std::vector<std::vector<double>> y = {
+      {1e6, -1}, {1e6 + 1, 2}, {1e6 + 3, 0}, {1e6 + 4, 5}, {1e6 + 2, 1}};
+  const std::vector<std::vector<double>> outputs = {
+      {1e6, 0}, {1e6 + 1.5, 2}, {1e6 + 2, -1}, {1e6 + 4, 3}, {1e6 + 2, 1}};
+  double expected = 0;
+  for (std::size_t c = 0; c < 2; ++c) {
+    double mean = 0;
+    for (const auto& sample : y) mean += sample[c] / 5;
+    double missed = 0;
+    double spread = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      missed += std::pow(y[i][c] - outputs[i][c], 2);
+      spread += std::pow(y[i][c] - mean, 2);
+    }
+    expected += (1 - missed / spread) / 2;
+  }
+  const auto rows = [](const std::vector<std::vector<double>>& all,
+                       std::size_t begin, std::size_t end) {
+    std::vector<double> flat;
+    for (std::size_t i = begin; i < end; ++i)
+      flat.insert(flat.end(), all[i].begin(), all[i].end());
+    return at::tensor(flat, at::kDouble).view({-1, 2}).to(at::kFloat);
+  };
+  Evaluation evaluation;  // in batches of 3, 1 and 1
+  for (const auto& [begin, end] :
+       {std::pair{0, 3}, std::pair{3, 4}, std::pair{4, 5}})
+    evaluation.add(mean_squared_error(),
+                   rows(outputs, static_cast<std::size_t>(begin),
+                        static_cast<std::size_t>(end)),
+                   rows(y, static_cast<std::size_t>(begin),
+                        static_cast<std::size_t>(end)));
+  EXPECT_TRUE(evaluation.has_r2());
+  EXPECT_NEAR(evaluation.r2(), expected, 1e-9);
+  EXPECT_LT(evaluation.r2(), 0.99);
+}
+
+TEST(CoefficientOfDetermination, IsZeroForTheMeanAndOneForTheTargets) {
+  const at::Tensor y = at::tensor({1.0F, 2.0F, 6.0F}).view({3, 1});
+  Evaluation of_mean;
+  of_mean.add(mean_squared_error(), at::full({3, 1}, 3.0), y);
+  EXPECT_NEAR(of_mean.r2(), 0, 1e-12);
+  Evaluation of_targets;
+  of_targets.add(mean_squared_error(), y, y);
+  EXPECT_EQ(of_targets.r2(), 1);
+}
+
+TEST(CoefficientOfDetermination, OfANumberThatNeverVariesIsOneIfItIsMet) {
+  const at::Tensor y = at::full({4, 1}, 2.0);
+  Evaluation met;
+  met.add(mean_squared_error(), y, y);
+  EXPECT_EQ(met.r2(), 1);
+  Evaluation missed;
+  missed.add(mean_squared_error(), y + 1, y);
+  EXPECT_EQ(missed.r2(), 0);
+}
+
+TEST(CoefficientOfDetermination, IsNoneOfClasses) {
+  Evaluation evaluation;
+  evaluation.add(cross_entropy(), at::zeros({2, 3}),
+                 at::tensor({1, 2}, at::kLong));
+  EXPECT_FALSE(evaluation.has_r2());
+  EXPECT_TRUE(std::isnan(evaluation.r2()));
 }
 
 TEST(EarlyStop, CountsEvaluationsSinceTheBest) {

@@ -1,0 +1,220 @@
+// sluice::main() with a loop: a program that trains a network of its own, and
+// can be swept.
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+#include <sys/types.h>
+
+#include "experiments/api/network_core.h"
+#include "experiments/api/own_parts.h"
+#include "experiments/api/policy_draws.h"
+#include "experiments/api/program.h"
+#include "experiments/config/files/overrides.h"
+#include "experiments/config/files/toml.h"
+#include "experiments/program/command_line.h"
+#include "experiments/program/own_command_line.h"
+#include "experiments/runs/worker_process.h"
+#include "lib/base/error.h"
+#include "lib/base/own_image.h"
+#include "lib/base/printable.h"
+#include "lib/base/process_start.h"
+#include "lib/checkpoints/safetensors.h"
+#include "lib/engines/child_processes.h"
+#include "lib/engines/control.h"
+#include "lib/memory/allocator.h"
+#include "lib/tensors/generator_kept.h"
+
+namespace sluice {
+namespace {
+
+int work_for_block(const NetworkOptions& options,
+                   const WorkerArguments& arguments) {
+  return run_worker_process(
+      arguments,
+      [&](const ConfigNode& config) {
+        add_own_parts(options);
+        const OwnModel own = make_own_model(options.layers, options.example);
+        const OwnNetwork network = {
+            .model = own.model,
+            .policies = options.policies,
+            .writes_run = config.find("own_loop") != nullptr};
+        if (options.policies.empty()) return read_network(config, network);
+        const NamedTensors draws =
+            read_safetensors(draws_of_network(arguments.folder));
+        set_generator_state(state_at_config(draws));
+        Experiment experiment = read_network(config, network);
+        draw_from(draws, own.turn, experiment);
+        return experiment;
+      },
+      Batches::with_grants);
+}
+
+int say_error(char** argv, std::string_view text, int status) {
+  fmt::print(stderr, "{}: {}\n",
+             std::filesystem::path(argv[0]).filename().string(),
+             printable(text));
+  return status;
+}
+
+/// What the command line says of a network: keys of its settings, and its run.
+struct OwnArguments {
+  std::vector<std::string> overrides = {};
+  RunOfNetwork run = {};
+};
+
+OwnArguments parsed_arguments(int argc, char** argv, RunOfNetwork run) {
+  OwnArguments parsed{.run = std::move(run)};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view text = argv[i];
+    if (text == "--overwrite")
+      parsed.run.overwrite = true;
+    else if (text == "--resume")
+      parsed.run.resume = true;
+    else if (text.starts_with("--dir="))
+      parsed.run.folder = text.substr(std::string_view("--dir=").size());
+    else if (text == "--dir" && i + 1 < argc)
+      parsed.run.folder = argv[++i];
+    else
+      parsed.overrides.emplace_back(text);
+  }
+  if (parsed.run.folder.empty() && (parsed.run.overwrite || parsed.run.resume))
+    throw UserError("--overwrite and --resume are of a run: add --dir FOLDER");
+  return parsed;
+}
+
+/// A seed that is asked for is also that of what the program draws: layers'
+/// weights, and samples of its loop.
+void seed_generator(const ConfigNode& asked) {
+  const ConfigNode* node = asked.find("seed");
+  const auto* seed =
+      node == nullptr ? nullptr : std::get_if<std::int64_t>(&node->value);
+  if (seed != nullptr) at::manual_seed(static_cast<std::uint64_t>(*seed));
+}
+
+/// What is trained, and where it is written.
+struct OwnTraining {
+  ConfigNode config = {};
+  RunOfNetwork run = {};
+};
+
+OwnTraining training_of_command_line(int argc, char** argv,
+                                     const NetworkOptions& options) {
+  OwnArguments arguments = parsed_arguments(argc, argv, options.run);
+  OwnTraining training{.config = config_of(options),
+                       .run = std::move(arguments.run)};
+  ConfigNode asked;
+  for (const std::string& text : arguments.overrides) {
+    apply_override(training.config, text);
+    if (text.starts_with("seed=")) apply_override(asked, text);
+  }
+  seed_generator(asked);
+  return training;
+}
+
+/// A signal ends this process at once: no loop of a program's own is asked to
+/// stop. The launcher has started it with them blocked.
+void let_signals_end_it() {
+  sigset_t held;
+  sigemptyset(&held);
+  sigaddset(&held, SIGINT);
+  sigaddset(&held, SIGTERM);
+  ::pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
+}
+
+/// A run of a sweep of this program, as Slots start it: its config comes on the
+/// standard input.
+OwnTraining training_of_sweep(int argc, char** argv,
+                              const NetworkOptions& options) {
+  OwnTraining training{.run = options.run};
+  RunOfNetwork& run = training.run;
+  run.overwrite = run.resume = false;
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const bool has_value = i + 1 < argc;
+    if (word == "--overwrite") {
+      run.overwrite = true;
+    } else if (word == "--resume") {
+      run.resume = true;
+    } else if (word == "--dir" && has_value) {
+      run.folder = argv[++i];
+    } else if (word == "--parent" && has_value) {
+      die_with_parent(static_cast<pid_t>(std::atoi(argv[++i])));
+    } else if (word == "--command" && has_value) {
+      ++i;  // run.json has this process's own
+    }
+  }
+  let_signals_end_it();
+  show_own_name();
+  const std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  training.config = parse_toml(text, run.folder);
+  seed_generator(training.config);
+  return training;
+}
+
+/// What `sweep` of this program is, or prints.
+int sweep_own_loop(int argc, char** argv, const NetworkOptions& options) {
+  add_own_parts(options);
+  const auto own = std::make_shared<const OwnModel>(model_of_program(options));
+  const ReadRun read = [own, &options](const ConfigNode& config) {
+    const GeneratorKept kept;
+    return read_network(config, {.model = own->model,
+                                 .policies = options.policies,
+                                 .writes_run = true});
+  };
+  const std::string program = std::filesystem::path(argv[0]).filename();
+  ConfigNode config = config_of(options);
+  if (config.find("name") == nullptr) config.set("name", {.value = program});
+  OwnCommandLine line(argc, argv, config, program);
+  std::vector<char*> arguments = line.arguments();
+  return run_command_line(
+      static_cast<int>(arguments.size()) - 1, arguments.data(),
+      {.name = program,
+       .summary = fmt::format("{} trains a network of its own", program),
+       .loop = {.read = read, .continues = options.run.resumable}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv, const NetworkOptions& options,
+         const std::function<void(Network&)>& train) {
+  begin_process();
+  let_large_writes_fail();
+  try {
+    if (const auto arguments = take_worker_arguments())
+      return work_for_block(options, *arguments);
+    const std::string_view command = argc > 1 ? argv[1] : "";
+    if (command == "sweep") return sweep_own_loop(argc, argv, options);
+    install_allocator();
+    const OwnTraining training =
+        command == "run-of-sweep"
+            ? training_of_sweep(argc, argv, options)
+            : training_of_command_line(argc, argv, options);
+    NetworkOptions own = options;
+    own.run = training.run;
+    Network net(std::make_unique<NetworkCore>(
+        own, training.config, WorkerProgram{kOwnImage, own_command_line()}));
+    train(net);
+    if (!own.run.folder.empty()) net.finish();
+    return 0;
+  } catch (const UserError& error) {
+    return say_error(argv, error.what(), 2);
+  } catch (const std::exception& error) {
+    return say_error(argv, text_of(error), 1);
+  }
+}
+
+}  // namespace sluice
