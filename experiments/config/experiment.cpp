@@ -331,6 +331,8 @@ ReplicaExchange exchange_of(const Experiment& experiment) {
   const ReplicaKind& kind = experiment.replicas.kind;
   ReplicaExchange exchange = kind.exchange;
   exchange.graph.seed = experiment.seed;
+  exchange.served = experiment.free_schedule && kind.make_centre != nullptr &&
+                    experiment.replicas.count > 1;
   if (experiment.replicas.count > 1)
     exchange.agrees =
         exchange.agrees || (kind.mean_statistics && has_batch_norm(experiment));
@@ -929,10 +931,24 @@ void tell_lone_compressor(Experiment& experiment) {
                   replicas.compress));
 }
 
+/// What serves replicas in the order in which they come.
+void check_served(const Experiment& experiment, const Fields& top) {
+  if (!experiment.plans.front().blocks.front().exchange.served) return;
+  if (experiment.replicas.uses_mpi)
+    top.reject("replicas",
+               "group = 'mpi' has collectives, in which all come at once: with "
+               "schedule = 'free' leave group out");
+  if (uses_gpus(experiment))
+    top.reject("device",
+               "with schedule = 'free' replicas come to a server on CPUs only: "
+               "set device = 'cpu', or schedule = 'lockstep'");
+}
+
 /// What goes with one replica only.
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
   check_shards(experiment, top);
+  check_served(experiment, top);
   check_steps(experiment, top);
   check_compressor(experiment, top);
   if (experiment.turns == 0 &&

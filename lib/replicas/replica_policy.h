@@ -11,6 +11,7 @@
 
 #include "lib/base/config.h"
 #include "lib/base/table.h"
+#include "lib/replicas/centre.h"
 #include "lib/replicas/compressor.h"
 #include "lib/schedules/replicas.h"
 #include "lib/tensors/tensors.h"
@@ -96,6 +97,13 @@ struct ReplicaKind {
   /// the same weights.
   std::function<std::unique_ptr<ReplicaPolicy>(const NamedTensors& parameters)>
       make = nullptr;
+  /// Where replicas can come one after the other when they are ready
+  /// (ReplicaExchange::served): what serves them, for the parameters of a block
+  /// that are updated so, and so many members. Empty: they can't.
+  std::function<std::unique_ptr<CentreRule>(const NamedTensors& parameters,
+                                            const UpdateOptions& options,
+                                            int members)>
+      make_centre = nullptr;
 };
 
 /// Reads the options of a policy, beside its name.

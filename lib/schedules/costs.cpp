@@ -216,6 +216,19 @@ double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                 settle.round);
 }
 
+double visit_seconds(const Costs& costs, const BlockPlan& plan,
+                     const Action& settle) {
+  const double* bytes = find_by_block(costs.exchange_bytes, plan.seat());
+  const LinkCosts& link = costs.exchange_link;
+  double seconds = link.latency;
+  if (bytes != nullptr && link.bandwidth > 0)
+    seconds += *bytes / link.bandwidth;
+  return seconds * factor(costs,
+                          {plan.seat(), static_cast<std::int64_t>(Op::settle),
+                           settle.batch, settle.turn},
+                          settle.round);
+}
+
 double seconds_in_one_block(const Costs& costs, const RunPlan& plan) {
   if (costs.in_one_block > 0) return costs.in_one_block;
   double seconds = 0;

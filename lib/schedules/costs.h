@@ -103,6 +103,12 @@ double seconds_of(const Costs& costs, const BlockPlan& plan,
 double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                         const Action& settle);
 
+/// How long what a replica brings to the centre of its block is on its way, and
+/// what it takes away is: latency + bytes / bandwidth each, of a settle that is
+/// served.
+double visit_seconds(const Costs& costs, const BlockPlan& plan,
+                     const Action& settle);
+
 /// The size of a message, as Costs::bytes say.
 double bytes_of(const Costs& costs, const Transfer& transfer);
 

@@ -32,7 +32,7 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
                 .mean = settings_.options.accumulate_mean,
                 .share = share()},
                parts.lowers, parts.uppers),
-      replicas_(block_, trained_, settings_.replicas, std::move(parts.group),
+      replicas_(block_, trained_, settings_.replicas, std::move(parts.replicas),
                 settings_.options.seed),
       evaluated_(block_, trained_),
       clock_(device()),
@@ -101,6 +101,7 @@ void Seat::perform(const Action& action) {
   if (memory_) memory.emplace(*memory_);
   const PrecisionScope precision(settings_.options.precision, device().type());
   enter(action.phase, action.turn);
+  served_as_ = 0;
   SLUICE_CHECK(ledger_.may(action), "{} ({}) lacks {}", name(), to_text(action),
                ledger_.lacks(action));
   static const ByOp<void (Seat::*)(const Action&)> does = {
@@ -399,12 +400,17 @@ void Seat::apply(const Action& action, const Asked& asked,
   at::Tensor correct;
   if (signal.logits.defined() && is_logged(action))
     correct = correct_of(signal.logits, flight.labels);
-  log_.applied(action, in_batches, replicas_.late_by(in_updates),
+  log_.applied(action, in_batches,
                {.loss = signal.loss,
                 .correct = correct,
                 .labels = predictions_in(flight.labels),
                 .share = share_of(action),
                 .figures = signal.figures});
+  // How many others come to a centre before it is only known there.
+  if (pushes_gradients())
+    known_late_.push_back(in_updates);
+  else
+    log_.late_by(replicas_.late_by(in_updates));
   watched_.applied(action, parameters);
 }
 
@@ -630,18 +636,37 @@ double Seat::apply_window(const UpdateInfo& info) {
   return rate;
 }
 
-void Seat::update(const Action& action) {
+/// Whether a centre makes the block's updates, of the gradients that it is
+/// given.
+bool Seat::pushes_gradients() const {
+  return replicas_.is_served() && replicas_.what() == Exchanged::gradients;
+}
+
+UpdateInfo Seat::info_of(const Action& action) const {
   UpdateInfo info = window_.info();
   info.turn = action.turn;
   info.rate = rate_of(trained_.update(), action.turn);
+  return info;
+}
+
+/// The weights that the centre has made of the window's gradients.
+double Seat::take_served() {
+  const Served served = std::exchange(served_, {});
+  trained_.assign(served.tensors, view_->next_weights());
+  version_ = served.place;
+  return served.rate;
+}
+
+void Seat::update(const Action& action) {
+  UpdateInfo info = info_of(action);
   if (replicas_.what() == Exchanged::gradients &&
       plan().exchange.graph.is_all())
     info.replicas = replicas_.members();
   if (run_plan().model_norm) info.model_norm = exchange_norm(action);
   view_->before_update(version_);
-  const double rate = apply_window(info);
+  const double rate = pushes_gradients() ? take_served() : apply_window(info);
   trained_.add(std::exchange(pulls_, {}));
-  ++version_;
+  if (!pushes_gradients()) ++version_;
   last_rate_ = rate;
   window_.clear();
   log_.went_on();
@@ -661,6 +686,8 @@ void Seat::exchange(const Action& action) {
     replicas_.publish_agreement();
   else if (action.round == kGather)
     replicas_.publish_parts();
+  else if (replicas_.is_served())
+    return;  // it is on its way: what it brings, the settle hands over
   else if (is_among_peers(plan(), action))
     replicas_.publish_to(peers_of(plan(), action), window_.gradients);
   else if (action.round == kSecondRound)
@@ -683,6 +710,7 @@ void Seat::settle(const Action& action) {
     take_weights(action);
     return;
   }
+  if (replicas_.is_served()) return visit_centre(action);
   if (is_among_peers(plan(), action)) return settle_peers();
   const bool is_first =
       plan().exchange.rounds > 1 && action.round != kSecondRound;
@@ -692,6 +720,19 @@ void Seat::settle(const Action& action) {
     window_.gradients = std::move(sum);
   else
     take_combined(replicas_.combine(sum, last_rate_));
+}
+
+void Seat::visit_centre(const Action& action) {
+  Served served =
+      replicas_.visit_centre(window_.gradients, info_of(action), version_);
+  SLUICE_CHECK(action.arrived == 0 || action.arrived == served.place,
+               "{} ({}) was served as number {}", name(), to_text(action),
+               served.place);
+  served_as_ = served.place;
+  if (!pushes_gradients()) return take_combined(std::move(served.tensors));
+  for (const std::int64_t known : std::exchange(known_late_, {}))
+    log_.late_by(known + served.place - 1 - version_);
+  served_ = std::move(served);
 }
 
 void Seat::settle_peers() {

@@ -64,9 +64,8 @@ double SeatLog::epoch_of(std::int64_t turn) const {
 }
 
 void SeatLog::applied(const Action& action, std::int64_t staleness,
-                      std::int64_t steps_between, BatchFigures figures) {
+                      BatchFigures figures) {
   staleness_ = staleness;
-  steps_between_ = steps_between;
   if (figures.share < 1 && figures.loss.defined())
     figures.loss = figures.loss * figures.share;
   const bool goes_on = figures.share < 1 && said_turn_ == action.turn;
@@ -74,6 +73,10 @@ void SeatLog::applied(const Action& action, std::int64_t staleness,
   figures_ =
       goes_on ? together(figures_, std::move(figures)) : std::move(figures);
   ++counts_["d_batch"][staleness];
+}
+
+void SeatLog::late_by(std::int64_t steps_between) {
+  steps_between_ = steps_between;
   ++counts_["d_upd"][steps_between];
 }
 

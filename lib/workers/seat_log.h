@@ -45,11 +45,14 @@ class SeatLog {
   SeatLog(const BlockPlan& plan, std::shared_ptr<Sink> sink,
           std::int64_t turns_per_epoch, std::int64_t late_updates);
 
-  /// A batch was applied. staleness: in batches; steps_between: the block's
-  /// updates between its forward and its backward. Figures of the batches
-  /// of a turn are for the next updated().
+  /// A batch was applied. staleness: in batches. Figures of the batches of a
+  /// turn are for the next updated().
   void applied(const Action& action, std::int64_t staleness,
-               std::int64_t steps_between, BatchFigures figures);
+               BatchFigures figures);
+  /// How late it was in updates: those of the weights between its forward and
+  /// its backward, or until a centre came to it. Before the updated() that is
+  /// of the batch.
+  void late_by(std::int64_t steps_between);
   /// An input came from a replay buffer: `age` is how many batches newer the
   /// newest is that was ever written into the buffer, `reuse` how often the
   /// input was used before.
