@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <utility>
 
 #include "lib/base/by_block.h"
 #include "lib/base/random.h"
@@ -185,6 +186,12 @@ Costs by_seat(Costs costs, const RunPlan& plan) {
   repeat(costs.beside, depth, replicas);
   repeat(costs.variation, depth, replicas);
   repeat(costs.exchange_bytes, depth, replicas);
+  for (const SlowReplica& slow : std::exchange(costs.slow_replicas, {})) {
+    const int seat = (slow.replica - 1) * plan.depth() + slow.block;
+    for (std::vector<BlockCosts>* list : {&costs.blocks, &costs.beside})
+      if (BlockCosts* its = find_by_block(*list, seat))
+        its->slowness *= slow.slowness;
+  }
   return costs;
 }
 
