@@ -92,13 +92,14 @@ std::span<const PresetRow> peer_presets() {
        "a server that steps by one replica's gradient after the other",
        {.source =
             "Dean et al., \"Large Scale Distributed Deep Networks\", NIPS "
-            "2012, section 4.1, round robin, in lockstep, with a push and a "
-            "pull in each update: n_push = n_fetch = 1",
+            "2012, section 4.1, with a push and a pull in each update: n_push "
+            "= n_fetch = 1; round robin in lockstep, in order of arrival with "
+            "schedule = 'free'",
         .kept = "the server's weights and those that each replica has pulled: "
-                "every replica keeps the server",
+                "in lockstep every replica keeps the server",
         .staleness =
             "R - 1 updates, of the server: so many others push between a pull "
-            "and the push that follows it",
+            "and the push that follows it; as measured with schedule = 'free'",
         .config = "[replicas]\n"
                   "count = 4\n"
                   "policy = \"server\"\n"}},
