@@ -931,8 +931,30 @@ void tell_lone_compressor(Experiment& experiment) {
                   replicas.compress));
 }
 
+/// A server that waits for several gradients, whoever brings them.
+void check_softsync(const Experiment& experiment, const Fields& top) {
+  const std::int64_t n = experiment.replicas.kind.softsync;
+  if (n == 0) return;
+  if (!experiment.free_schedule)
+    top.reject("replicas",
+               "softsync is of replicas that come when they are ready: set "
+               "schedule = 'free', or leave softsync out");
+  if (n > experiment.replicas.count)
+    top.reject("replicas",
+               fmt::format("softsync = {} is for as many replicas or more, and "
+                           "count = {}",
+                           n, experiment.replicas.count));
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (!options.correction.empty())
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' makes up for the staleness by "
+                             "which softsync divides: leave one of them out",
+                             options.correction));
+}
+
 /// What serves replicas in the order in which they come.
 void check_served(const Experiment& experiment, const Fields& top) {
+  check_softsync(experiment, top);
   if (!experiment.plans.front().blocks.front().exchange.served) return;
   if (experiment.replicas.uses_mpi)
     top.reject("replicas",

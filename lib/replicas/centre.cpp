@@ -34,14 +34,14 @@ void Centre::own(std::unique_ptr<CentreRule> rule,
   names_ = std::move(names);
 }
 
-void Centre::open(const Tensors& weights, std::int64_t served) {
+void Centre::open(const Tensors& weights, std::int64_t clock) {
   const at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   SLUICE_CHECK(rule_ && !is_open_, "{}: its centre opens twice, or has no rule",
                name_);
   if (!weights.empty()) {
-    rule_->begin(weights);
-    served_.fill_(served);
+    rule_->begin(weights, clock);
+    served_.zero_();
   }
   is_open_ = true;
   changed_.notify_all();
@@ -83,12 +83,10 @@ Served Centre::serve(Push push) {
   std::unique_lock lock(mutex_);
   wait(lock, "the centre to open", [&] { return is_open_; });
   check_all_are_there();
-  const auto served = served_.item<std::int64_t>();
-  Served pull{.tensors = rule_->serve(push, served),
-            .place = served + 1,
-            .rate = push.info.rate};
-  served_.fill_(pull.place);
-  return pull;
+  Served served = rule_->serve(std::move(push));
+  served.place = served_.item<std::int64_t>() + 1;
+  served_.fill_(served.place);
+  return served;
 }
 
 /// The last one sees the centre at rest: the others wait for it.

@@ -22,10 +22,9 @@ struct Push {
   /// Gradients or weights, in the order of the parameters; not to be written.
   Tensors tensors = {};
   /// Of gradients: the update that they are for. Its staleness in updates is in
-  /// pushes that the centre has served, as far as the replica knows: until its
-  /// last pull.
+  /// those of the centre, as far as the replica knows: until its last pull.
   UpdateInfo info = {};
-  /// Pushes that the centre had served by that pull, its own included.
+  /// The centre's clock (Served::clock) at that pull.
   std::int64_t clock = 0;
 };
 
@@ -33,7 +32,10 @@ struct Push {
 struct Served {
   Tensors tensors = {};
   std::int64_t place = 0;  ///< of its push among all that were served, from 1
-  double rate = 0;         ///< with which gradients were applied
+  // Of gradients:
+  double rate = 0;          ///< with which the centre steps by them
+  std::int64_t clock = 0;   ///< updates that the centre has made
+  std::int64_t missed = 0;  ///< of these, between the last pull and this push
 };
 
 /// What the centre of a block makes of what its replicas bring, one after the
@@ -41,11 +43,12 @@ struct Served {
 class CentreRule {
  public:
   virtual ~CentreRule() = default;
-  /// Training begins with these weights, unless state() was restored.
-  virtual void begin(const Tensors& weights) = 0;
-  /// Returns what the replica takes away: tensors that nobody writes any more.
-  /// `served`: pushes before this one. Sets the push's rate to that of a step.
-  virtual Tensors serve(Push& push, std::int64_t served) = 0;
+  /// Training begins with these weights, which are of that clock, unless
+  /// state() was restored.
+  virtual void begin(const Tensors& weights, std::int64_t clock) = 0;
+  /// Returns what the replica takes away, but for its place: tensors that
+  /// nobody writes any more.
+  virtual Served serve(Push push) = 0;
   /// The weights that the centre has, new tensors.
   virtual Tensors consensus() const = 0;
   /// Tensors that go on over a checkpoint, and are restored in place.
@@ -74,9 +77,9 @@ class Centre {
 
   /// Before all else. names: of the parameters.
   void own(std::unique_ptr<CentreRule> rule, std::vector<std::string> names);
-  /// From now on it serves. weights: those that training begins with, after
-  /// `served` pushes; empty: state() was restored.
-  void open(const Tensors& weights, std::int64_t served);
+  /// From now on it serves. weights: those that training begins with, which are
+  /// of that clock; empty: state() was restored.
+  void open(const Tensors& weights, std::int64_t clock);
   /// As it last was at rest; before that, as it is.
   NamedTensors state() const;
   const AtRest& at_rest() const { return at_rest_; }

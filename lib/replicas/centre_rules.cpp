@@ -1,5 +1,6 @@
 #include "lib/replicas/centre_rules.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -76,40 +77,127 @@ class TakenWeights {
   std::vector<NamedTensors> taken_;  // by replica
 };
 
-class GradientCentre final : public CentreRule {
+/// Updates by gradients, and how many there were.
+class SteppedCentre : public CentreRule {
  public:
-  GradientCentre(const NamedTensors& parameters, const UpdateOptions& options,
-                 int members)
-      : taken_(parameters, members), update_(options, taken_.weights()) {}
+  SteppedCentre(const NamedTensors& parameters, const UpdateOptions& options,
+                int members)
+      : taken_(parameters, members),
+        update_(options, taken_.weights()),
+        clock_(at::zeros({1}, at::kLong)) {}
 
-  void begin(const Tensors& weights) override { taken_.begin(weights); }
+  void begin(const Tensors& weights, std::int64_t clock) override {
+    taken_.begin(weights);
+    clock_.fill_(clock);
+  }
 
-  Tensors serve(Push& push, std::int64_t served) override {
+  Served serve(Push push) override {
     check_size(push, taken_.weights().size());
-    UpdateInfo& info = push.info;
-    const std::int64_t missed = served - push.clock;
-    info.in_updates.sum += missed * info.batches;
-    info.in_updates.most += missed;
-    info.forward_weights = values_of(taken_.by(push.member));
-    Tensors gradients = std::move(push.tensors);
-    info.rate = update_.apply(gradients, info);
-    return taken_.give(push.member);
+    const std::int64_t missed = clock() - push.clock;
+    push.info.in_updates.sum += missed * push.info.batches;
+    push.info.in_updates.most += missed;
+    const int member = push.member;
+    const double rate = take(std::move(push));
+    return {.tensors = taken_.give(member),
+            .rate = rate,
+            .clock = clock(),
+            .missed = missed};
   }
 
   Tensors consensus() const override {
     return unnamed_copies(taken_.weights());
   }
 
+  /// The clock by the names of what it is of, so that another cut finds it too.
   NamedTensors state() const override {
     NamedTensors all = taken_.state();
     for (const auto& [name, tensor] : update_.state())
       all.emplace_back("update." + name, tensor);
+    for (const auto& [name, tensor] : taken_.weights())
+      all.emplace_back("clock." + name, clock_);
+    return all;
+  }
+
+ protected:
+  /// Does with the gradients what the rule says; returns the rate.
+  virtual double take(Push push) = 0;
+
+  double step(Tensors gradients, const UpdateInfo& info) {
+    clock_.add_(1);
+    return update_.apply(gradients, info);
+  }
+  const TakenWeights& taken() const { return taken_; }
+
+ private:
+  std::int64_t clock() const { return clock_.item<std::int64_t>(); }
+
+  const TakenWeights taken_;
+  UpdateChain update_;
+  at::Tensor clock_;  // [1]
+};
+
+class GradientCentre final : public SteppedCentre {
+ public:
+  using SteppedCentre::SteppedCentre;
+
+ private:
+  double take(Push push) override {
+    push.info.forward_weights = values_of(taken().by(push.member));
+    return step(std::move(push.tensors), push.info);
+  }
+};
+
+class SoftsyncCentre final : public SteppedCentre {
+ public:
+  SoftsyncCentre(const NamedTensors& parameters, const UpdateOptions& options,
+                 int members, std::int64_t gradients)
+      : SteppedCentre(parameters, options, members),
+        gradients_(gradients),
+        come_(at::zeros({1}, at::kLong)) {
+    for (const auto& [name, tensor] : parameters)
+      sums_.emplace_back("sum." + name, at::zeros_like(tensor));
+  }
+
+  void begin(const Tensors& weights, std::int64_t clock) override {
+    SteppedCentre::begin(weights, clock);
+    clear();
+  }
+
+  NamedTensors state() const override {
+    NamedTensors all = SteppedCentre::state();
+    all.insert(all.end(), sums_.begin(), sums_.end());
+    for (const auto& [name, tensor] : taken().weights())
+      all.emplace_back("come." + name, come_);
     return all;
   }
 
  private:
-  const TakenWeights taken_;
-  UpdateChain update_;
+  double take(Push push) override {
+    const UpdateInfo& info = push.info;
+    const double late = info.in_updates.mean_over(info.batches);
+    const double part =
+        1 / (static_cast<double>(gradients_) * std::max(1.0, late));
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+      if (push.tensors[i].defined())
+        sums_[i].second.add_(push.tensors[i], part);
+    come_.add_(1);
+    if (come_.item<std::int64_t>() < gradients_) return info.rate;
+    Tensors mean;
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+      mean.push_back(push.tensors[i].defined() ? sums_[i].second.clone()
+                                               : at::Tensor());
+    clear();
+    return step(std::move(mean), info);
+  }
+
+  void clear() {
+    for (const auto& [name, sum] : sums_) sum.zero_();
+    come_.zero_();
+  }
+
+  const std::int64_t gradients_;  // to a step
+  NamedTensors sums_;             // of those that have come
+  at::Tensor come_;               // [1]: how many
 };
 
 class MovementCentre final : public CentreRule {
@@ -117,15 +205,17 @@ class MovementCentre final : public CentreRule {
   MovementCentre(const NamedTensors& parameters, int members, double part)
       : taken_(parameters, members), part_(part) {}
 
-  void begin(const Tensors& weights) override { taken_.begin(weights); }
+  void begin(const Tensors& weights, std::int64_t /*clock*/) override {
+    taken_.begin(weights);
+  }
 
-  Tensors serve(Push& push, std::int64_t /*served*/) override {
+  Served serve(Push push) override {
     const NamedTensors& weights = taken_.weights();
     check_size(push, weights.size());
     const NamedTensors& before = taken_.by(push.member);
     for (std::size_t i = 0; i < weights.size(); ++i)
       weights[i].second.add_((push.tensors[i] - before[i].second) * part_);
-    return taken_.give(push.member);
+    return {.tensors = taken_.give(push.member)};
   }
 
   Tensors consensus() const override {
@@ -144,9 +234,11 @@ class ElasticCentre final : public CentreRule {
   ElasticCentre(const NamedTensors& parameters, double alpha)
       : centre_(named_copies(parameters, "centre.")), alpha_(alpha) {}
 
-  void begin(const Tensors& weights) override { copy_into(centre_, weights); }
+  void begin(const Tensors& weights, std::int64_t /*clock*/) override {
+    copy_into(centre_, weights);
+  }
 
-  Tensors serve(Push& push, std::int64_t /*served*/) override {
+  Served serve(Push push) override {
     check_size(push, centre_.size());
     Tensors pulls;
     for (std::size_t i = 0; i < centre_.size(); ++i) {
@@ -154,7 +246,7 @@ class ElasticCentre final : public CentreRule {
       pulls.push_back((centre - push.tensors[i]) * alpha_);
       centre.sub_(pulls.back());
     }
-    return pulls;
+    return {.tensors = std::move(pulls)};
   }
 
   Tensors consensus() const override { return unnamed_copies(centre_); }
@@ -172,6 +264,14 @@ std::unique_ptr<CentreRule> gradient_centre(const NamedTensors& parameters,
                                             const UpdateOptions& options,
                                             int members) {
   return std::make_unique<GradientCentre>(parameters, options, members);
+}
+
+std::unique_ptr<CentreRule> softsync_centre(const NamedTensors& parameters,
+                                            const UpdateOptions& options,
+                                            int members,
+                                            std::int64_t gradients) {
+  return std::make_unique<SoftsyncCentre>(parameters, options, members,
+                                          gradients);
 }
 
 std::unique_ptr<CentreRule> movement_centre(const NamedTensors& parameters,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "lib/replicas/centre.h"
@@ -21,6 +22,15 @@ namespace sluice {
 std::unique_ptr<CentreRule> gradient_centre(const NamedTensors& parameters,
                                             const UpdateOptions& options,
                                             int members);
+
+/// n-softsync (Zhang et al. 2016, arXiv:1511.05950, section 3): a step is by
+/// the mean of so many gradients, whoever brings them, each divided by its
+/// staleness in steps, if that is above 1; a replica takes the weights that
+/// there are. gradients: members / n.
+std::unique_ptr<CentreRule> softsync_centre(const NamedTensors& parameters,
+                                            const UpdateOptions& options,
+                                            int members,
+                                            std::int64_t gradients);
 
 /// A push is the replica's weights; the centre adds that part of how far they
 /// are from those that the replica took last, and gives what comes of it:

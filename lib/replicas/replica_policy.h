@@ -104,6 +104,9 @@ struct ReplicaKind {
                                             const UpdateOptions& options,
                                             int members)>
       make_centre = nullptr;
+  /// Of such a centre: n of n-softsync, with which it makes a step of
+  /// members / n gradients; 0: of each.
+  std::int64_t softsync = 0;
 };
 
 /// Reads the options of a policy, beside its name.

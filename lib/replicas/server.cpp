@@ -194,6 +194,15 @@ ReplicaKind server(Fields& fields) {
   if (kind.tells_staleness && (kind.exchange.every > 1 || per_update))
     fields.reject(per_update ? "per_update" : "every",
                   "is of push = 'movement': set that, or leave it out");
+  fields.key("softsync", kind.softsync,
+             {.text = "n-softsync, with schedule = 'free': a step of the "
+                      "server is by the mean of count / n gradients, whoever "
+                      "brings them, each divided by its staleness; 0: by each "
+                      "gradient",
+              .min = 0,
+              .max = 4096});
+  if (kind.softsync > 0 && !kind.tells_staleness)
+    fields.reject("softsync", "is of push = 'gradients': leave it out");
   const double part =
       per_update ? 1.0 / static_cast<double>(kind.exchange.every) : 1.0;
   kind.make =
@@ -202,9 +211,12 @@ ReplicaKind server(Fields& fields) {
     if (pushes_gradients) return std::make_unique<GradientServer>(parameters);
     return std::make_unique<MovementServer>(parameters, part);
   };
-  kind.make_centre = [pushes_gradients = kind.tells_staleness, part](
-                         const NamedTensors& parameters,
-                         const UpdateOptions& options, int members) {
+  kind.make_centre = [pushes_gradients = kind.tells_staleness, part,
+                      n = kind.softsync](const NamedTensors& parameters,
+                                         const UpdateOptions& options,
+                                         int members) {
+    if (n > 0)
+      return softsync_centre(parameters, options, members, members / n);
     return pushes_gradients ? gradient_centre(parameters, options, members)
                             : movement_centre(parameters, members, part);
   };

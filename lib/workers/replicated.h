@@ -38,7 +38,7 @@ class Replicated {
   Exchanged what() const { return kind_.exchange.what; }
   /// To be called before the first action of a run, and harmless later: the
   /// policy begins with the weights that there are, unless it was restored.
-  /// clock: pushes that a centre had served when it had these weights.
+  /// clock: updates that a centre had made when it had these weights.
   void begin(std::int64_t clock);
   /// To be called after the last action: the others may go on.
   void finish();

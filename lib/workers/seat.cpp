@@ -653,7 +653,7 @@ UpdateInfo Seat::info_of(const Action& action) const {
 double Seat::take_served() {
   const Served served = std::exchange(served_, {});
   trained_.assign(served.tensors, view_->next_weights());
-  version_ = served.place;
+  version_ = served.clock;
   return served.rate;
 }
 
@@ -731,7 +731,7 @@ void Seat::visit_centre(const Action& action) {
   served_as_ = served.place;
   if (!pushes_gradients()) return take_combined(std::move(served.tensors));
   for (const std::int64_t known : std::exchange(known_late_, {}))
-    log_.late_by(known + served.place - 1 - version_);
+    log_.late_by(known + served.missed);
   served_ = std::move(served);
 }
 

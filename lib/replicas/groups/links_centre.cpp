@@ -98,6 +98,8 @@ Push push_in(const Message& message, int member) {
 Message message_of(const Served& served) {
   Message message = message_for(Said::push);
   message.batch = served.place;
+  message.turn = served.clock;
+  message.weight_version = served.missed;
   pack({at::full({1}, served.rate, at::kDouble)}, "rate", message);
   pack(served.tensors, "x", message);
   return message;
@@ -202,7 +204,9 @@ class RemoteCentre final : public CentreLink {
     const Message answer = answer_to(Said::push);
     return {.tensors = unpack(answer, "x"),
             .place = answer.batch,
-            .rate = one_in(answer, "rate", at::kDouble, 1).item<double>()};
+            .rate = one_in(answer, "rate", at::kDouble, 1).item<double>(),
+            .clock = answer.turn,
+            .missed = answer.weight_version};
   }
 
   void arrive(Tensors statistics) override {

@@ -167,6 +167,13 @@ TEST_P(FreeReplicas, AreRepeatedFromTheirRecord) {
     EXPECT_EQ(difference(again[r], run.weights[r]), "") << r;
 }
 
+TEST(FreeServer, ThatWaitsForGradientsIsRepeatedFromItsRecord) {
+  const std::string config =
+      net(1) + kSgd + replicas(4, "'server', softsync = 2") + kFree;
+  const Recorded run = recorded(config, costs_with(1, {1, 2.7, 1.3, 1}, 0.8));
+  EXPECT_EQ(difference(repeated(config, run.actions)[1], run.weights[1]), "");
+}
+
 TEST(FreeServer, IsOtherReplicasUpdatesAheadOfThoseThatAreAlike) {
   const Recorded run = recorded(net(1) + kSgd + replicas(4) + kFree,
                                 costs_with(1, {1, 1, 1, 1}));
@@ -236,6 +243,20 @@ TEST(FreeServer, TellsCorrectionsHowLateGradientsReallyAre) {
   EXPECT_EQ(difference(alone(corrected), alone(plain)), "");
 }
 
+TEST(FreeServer, OfAsManyStepsAsGradientsDividesEachByItsStaleness) {
+  const auto of = [](const std::string& policy, const std::string& correction) {
+    return trained(net(1) + replicas(3, policy) + kFree +
+                       "optimizer = {name = 'sgd', lr = 0.05" + correction +
+                       "}\n",
+                   costs_with(1, {1, 2.5, 1}));
+  };
+  const auto softsync = of("'server', softsync = 3", "");
+  const auto corrected =
+      of("'server'", ", correction = {name = 'staleness_aware'}");
+  EXPECT_LT(distance(softsync[0], corrected[0]), 1e-5);
+  EXPECT_GT(distance(of("'server', softsync = 1", "")[0], corrected[0]), 1e-3);
+}
+
 TEST(FreeReplicasRefusal, SaysWhichPoliciesHaveACentre) {
   const auto refusal = [](const std::string& lines) -> std::string {
     try {
@@ -254,6 +275,10 @@ TEST(FreeReplicasRefusal, SaysWhichPoliciesHaveACentre) {
               HasSubstr("one_by_one = true"));
   EXPECT_THAT(refusal(free + replicas(2, "'server', group = 'mpi'")),
               HasSubstr("leave group out"));
+  EXPECT_THAT(refusal(net(2) + kSgd + replicas(2, "'server', softsync = 1")),
+              HasSubstr("schedule = 'free'"));
+  EXPECT_THAT(refusal(free + replicas(2, "'server', softsync = 3")),
+              HasSubstr("count = 2"));
   EXPECT_THAT(refusal(free + replicas(2) + "device = 'cuda'\n"),
               HasSubstr("CPUs only"));
   EXPECT_THAT(refusal(free + replicas(2) +

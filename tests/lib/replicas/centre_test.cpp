@@ -145,6 +145,33 @@ TEST_P(CentreOver, StepsByGradientsAndTellsHowLateTheyAre) {
   finish(links);
 }
 
+// A10: a step of the mean of c gradients, each divided by max(1, tau).
+TEST_P(CentreOver, WaitsForSeveralGradientsWhoeverBringsThem) {
+  CentreLinks links = GetParam()(4);
+  open(links, softsync_centre({{"w", start()}}, {}, 4, 2));
+  const auto push = [&](int member, std::int64_t clock) {
+    return by_block(links, member)
+        ->visit({.member = member,
+                 .tensors = {at::ones({4}, at::kDouble)},
+                 .info = {.rate = 0.5},
+                 .clock = clock});
+  };
+  const Served first = push(1, 0);
+  EXPECT_EQ(first.clock, 0);
+  EXPECT_TRUE(first.tensors[0].equal(start())) << "it waits for another";
+  const Served second = push(1, 0);
+  EXPECT_EQ(second.clock, 1);
+  EXPECT_TRUE(second.tensors[0].equal(start() - 0.5));
+  push(3, 0);
+  EXPECT_TRUE(push(4, 0).tensors[0].equal(start() - 1)) << "late by one";
+  EXPECT_EQ(push(2, 0).missed, 2);
+  const Served last = push(1, 1);
+  EXPECT_EQ(last.place, 6);
+  EXPECT_EQ(last.clock, 3);
+  EXPECT_TRUE(last.tensors[0].equal(start() - 1.375));
+  finish(links);
+}
+
 TEST_P(CentreOver, EndsTheWaitOfOthersWhenAReplicaFails) {
   CentreLinks links = GetParam()(3);
   open(links, elastic_centre({{"w", start()}}, 0.25));
