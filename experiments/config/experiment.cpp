@@ -326,13 +326,18 @@ void keep_what_has_no_inverse(const Experiment& experiment, RunPlan& plan) {
   }
 }
 
+/// Whether replicas come to a centre when they are ready.
+bool has_centres(const Experiment& experiment) {
+  return experiment.free_schedule && experiment.replicas.count > 1 &&
+         experiment.replicas.kind.make_centre != nullptr;
+}
+
 /// What the replicas of each block sum, and when.
 ReplicaExchange exchange_of(const Experiment& experiment) {
   const ReplicaKind& kind = experiment.replicas.kind;
   ReplicaExchange exchange = kind.exchange;
   exchange.graph.seed = experiment.seed;
-  exchange.served = experiment.free_schedule && kind.make_centre != nullptr &&
-                    experiment.replicas.count > 1;
+  exchange.served = has_centres(experiment);
   if (experiment.replicas.count > 1)
     exchange.agrees =
         exchange.agrees || (kind.mean_statistics && has_batch_norm(experiment));
@@ -1013,6 +1018,9 @@ void make_plans(const Fields& top, Experiment& experiment) {
   check_windows_of_blocks(experiment, experiment.blocks(),
                           experiment.accumulate_by_phase, top);
   check_reconnect(experiment, top);
+  ReplicaKind& kind = experiment.replicas.kind;
+  if (has_centres(experiment) && kind.brings_updated)
+    kind.exchange.what = Exchanged::weights;
   experiment.plans = plans_of(experiment, model_norm);
   check_free_plans(experiment, experiment.plans, top);
   check_factors(experiment, top);

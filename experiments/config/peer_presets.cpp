@@ -24,9 +24,10 @@ std::span<const PresetRow> peer_presets() {
        "weights that pairs of neighbours mix, others in each update",
        {.source =
             "Lian et al., \"Asynchronous Decentralized Parallel Stochastic "
-            "Gradient Descent\", ICML 2018, arXiv:1710.06952, algorithm 1, in "
-            "lockstep: pairs are drawn by seed and turn, and no average falls "
-            "between a gradient and its step",
+            "Gradient Descent\", ICML 2018, arXiv:1710.06952, algorithm 1. In "
+            "lockstep pairs are drawn by seed and turn, and no average falls "
+            "between a gradient and its step; with schedule = 'free' each "
+            "replica meets a neighbour when it is ready",
         .kept = "weights of its own; replicas.count must be even",
         .staleness =
             "none in lockstep; the mean of all replicas moves as theirs do",

@@ -12,6 +12,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
+#include "lib/replicas/sums.h"
 #include "lib/updates/update_chain.h"
 
 namespace sluice {
@@ -258,7 +259,84 @@ class ElasticCentre final : public CentreRule {
   const double alpha_;
 };
 
+/// Has the weights of all replicas, for none can be asked while it computes.
+class PairCentre final : public CentreRule {
+ public:
+  PairCentre(const NamedTensors& parameters, int members,
+             const PeerGraph& graph, bool before)
+      : taken_(parameters, members),
+        graph_(graph),
+        before_(before),
+        visits_(at::zeros({members}, at::kLong)) {
+    for (int member = 1; member <= members; ++member)
+      own_.push_back(named_copies(parameters, fmt::format("own.{}.", member)));
+  }
+
+  void begin(const Tensors& weights, std::int64_t /*clock*/) override {
+    taken_.begin(weights);
+    for (const NamedTensors& each : own_) copy_into(each, weights);
+    visits_.zero_();
+  }
+
+  Served serve(Push push) override {
+    const NamedTensors& own = by_block(own_, push.member);
+    check_size(push, own.size());
+    const NamedTensors& other = by_block(own_, partner_of(push.member));
+    const NamedTensors& before = taken_.by(push.member);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const at::Tensor update = push.tensors[i] - before[i].second;
+      if (!before_) own[i].second.add_(update);
+      own[i].second.add_(other[i].second).mul_(0.5);
+      other[i].second.copy_(own[i].second);
+      if (before_) own[i].second.add_(update);
+    }
+    copy_into(before, values_of(own));
+    return {.tensors = unnamed_copies(own)};
+  }
+
+  /// The mean of all.
+  Tensors consensus() const override {
+    std::vector<Tensors> all;
+    for (const NamedTensors& each : own_) all.push_back(values_of(each));
+    Tensors mean = sum_in_order(all);
+    for (at::Tensor& tensor : mean)
+      tensor = tensor / static_cast<std::int64_t>(own_.size());
+    return mean;
+  }
+
+  NamedTensors state() const override {
+    NamedTensors all = taken_.state();
+    for (const NamedTensors& each : own_)
+      all.insert(all.end(), each.begin(), each.end());
+    for (const auto& [name, tensor] : taken_.weights())
+      all.emplace_back("visits." + name, visits_);
+    return all;
+  }
+
+ private:
+  /// Of the member's next exchange.
+  int partner_of(int member) {
+    const at::Tensor visits = visits_[member - 1];
+    const auto exchange = visits.item<std::int64_t>();
+    visits.add_(1);
+    return drawn_neighbour(graph_, static_cast<int>(own_.size()), member,
+                           exchange);
+  }
+
+  const TakenWeights taken_;
+  const PeerGraph graph_;
+  const bool before_;
+  at::Tensor visits_;              // by member: exchanges so far
+  std::vector<NamedTensors> own_;  // by replica
+};
+
 }  // namespace
+
+std::unique_ptr<CentreRule> pair_centre(const NamedTensors& parameters,
+                                        int members, const PeerGraph& graph,
+                                        bool before) {
+  return std::make_unique<PairCentre>(parameters, members, graph, before);
+}
 
 std::unique_ptr<CentreRule> gradient_centre(const NamedTensors& parameters,
                                             const UpdateOptions& options,

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "lib/replicas/centre.h"
+#include "lib/schedules/peers.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/transform.h"
 
@@ -44,5 +45,14 @@ std::unique_ptr<CentreRule> movement_centre(const NamedTensors& parameters,
 /// EASGD (Zhang, Choromanska and LeCun 2015, arXiv:1412.6651, algorithm 1).
 std::unique_ptr<CentreRule> elastic_centre(const NamedTensors& parameters,
                                            double alpha);
+
+/// AD-PSGD (Lian et al. 2018, arXiv:1710.06952, algorithm 1): a push is the
+/// replica's weights after an update; its weights and those of a neighbour that
+/// is drawn become their mean, whatever that one does meanwhile, and the update
+/// is added to its own (`before`; else the mean is of what it has made). Each
+/// finds what others have made of its weights when it comes next.
+std::unique_ptr<CentreRule> pair_centre(const NamedTensors& parameters,
+                                        int members, const PeerGraph& graph,
+                                        bool before);
 
 }  // namespace sluice

@@ -96,8 +96,9 @@ ReplicaKind elastic(Fields& fields) {
   if (is_one_by_one) {
     kind.exchange.graph.shape = PeerShape::complete;
     kind.make_centre = [beta](const NamedTensors& parameters,
-                              const UpdateOptions& /*options*/, int members) {
-      return elastic_centre(parameters, beta / static_cast<double>(members));
+                              const CentreSite& site) {
+      return elastic_centre(parameters,
+                            beta / static_cast<double>(site.members));
     };
   }
   kind.make = [beta](const NamedTensors& parameters) {

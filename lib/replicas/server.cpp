@@ -213,12 +213,13 @@ ReplicaKind server(Fields& fields) {
   };
   kind.make_centre = [pushes_gradients = kind.tells_staleness, part,
                       n = kind.softsync](const NamedTensors& parameters,
-                                         const UpdateOptions& options,
-                                         int members) {
+                                         const CentreSite& site) {
     if (n > 0)
-      return softsync_centre(parameters, options, members, members / n);
-    return pushes_gradients ? gradient_centre(parameters, options, members)
-                            : movement_centre(parameters, members, part);
+      return softsync_centre(parameters, site.options, site.members,
+                             site.members / n);
+    return pushes_gradients
+               ? gradient_centre(parameters, site.options, site.members)
+               : movement_centre(parameters, site.members, part);
   };
   return kind;
 }

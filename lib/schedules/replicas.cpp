@@ -15,10 +15,10 @@ namespace {
 void check_free(const RunPlan& one, const ReplicaExchange& exchange) {
   if (!exchange.served)
     throw UserError(
-        "with schedule = 'free' replicas come to a server when they are ready: "
-        "set replicas.policy = 'server', or 'elastic' with one_by_one = true; "
-        "those of another policy wait for each other: set schedule = "
-        "'lockstep'");
+        "with schedule = 'free' replicas come to a centre when they are ready: "
+        "set replicas.policy = 'server', 'elastic' with one_by_one = true, or "
+        "'gossip' with pairs = true; those of another policy wait for each "
+        "other: set schedule = 'lockstep'");
   for (const BlockPlan& block : one.blocks)
     if (!block.inbox_below.is_plain() || !block.inbox_above.is_plain())
       throw UserError(

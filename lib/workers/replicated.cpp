@@ -59,8 +59,9 @@ Replicated::Replicated(const Block& block, Trained& trained,
       centre_(std::move(ways.centre)) {
   if (centre_ && centre_->owned() != nullptr)
     centre_->owned()->own(
-        kind_.make_centre(trained_.tensors(), trained_.options(),
-                          centre_->members()),
+        kind_.make_centre(trained_.tensors(), {.options = trained_.options(),
+                                               .members = centre_->members(),
+                                               .seed = seed}),
         names_of_each(trained_.tensors()));
   if (!group_) return;
   if (kind_.compressor.make)

@@ -1,7 +1,7 @@
 // Replicas with clocks of their own must end with the weights of networks in a
 // plain loop that takes their pushes in the recorded order: no seats, no
 // messages, no schedule. Labels are those of the specification (parallel,
-// sections A4, A5, A10, A11).
+// sections A4, A5, A9, A10, A11).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,12 +17,12 @@
 #include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"
+#include "lib/schedules/peers.h"
 #include "lib/schedules/simulation.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::free_replica_oracle_test {
 
-constexpr int kReplicas = 3;
 constexpr std::int64_t kTurns = 20;
 // Powers of two, whose products are exact, with or without fused
 // multiply-adds.
@@ -86,7 +86,7 @@ struct Visit {
   std::int64_t turn = 0;
 };
 
-enum class Kind { server, compensated, slower, elastic };
+enum class Kind { server, compensated, slower, elastic, pairs };
 
 struct Case {
   const char* name = "";
@@ -94,6 +94,7 @@ struct Case {
   const char* policy = "'server'";
   const char* correction = "";
   double tolerance = 0;  ///< 0: the same bits
+  int replicas = 3;
 };
 
 void PrintTo(const Case& of, std::ostream* out) {
@@ -113,12 +114,16 @@ constexpr Case kCases[] = {
      .tolerance = 1e-6},
     {.name = "AsynchronousEasgd",
      .kind = Kind::elastic,
-     .policy = "'elastic', one_by_one = true, beta = 0.75"}};
+     .policy = "'elastic', one_by_one = true, beta = 0.75"},
+    {.name = "AdPsgd",
+     .kind = Kind::pairs,
+     .policy = "'gossip', pairs = true",
+     .replicas = 4}};
 
 Training training(const Case& of, int replicas) {
   std::string lines = fmt::format(
       "turns = {}\nbatch_size = 16\ndata = {{train = 64, test = 16}}\n"
-      "model = {{hidden = [24, 20]}}\nblocks = 1\nschedule = 'free'\n"
+      "model = {{hidden = [24, 20]}}\nblocks = 1\nschedule = 'free'\nseed = 1\n"
       "optimizer = {{name = 'sgd', lr = {}, momentum = {}{}}}\n",
       kTurns, kRate, kMomentum, of.correction);
   if (replicas > 1)
@@ -133,15 +138,17 @@ class PlainCentre {
   PlainCentre(const Case& of, const Tensors& first)
       : kind_(of.kind),
         server_(first),
-        replicas_(kReplicas, Stepped(first)),
-        pulled_(kReplicas, 0) {
-    // Each has its own.
-    for (Stepped& replica : replicas_) replica = Stepped(first);
+        pulled_(static_cast<std::size_t>(of.replicas), 0) {
+    for (int replica = 0; replica < of.replicas; ++replica) {
+      replicas_.emplace_back(first);
+      mixed_.push_back(copies_of_all(first));
+    }
   }
 
   void visit(std::size_t r, Tensors gradients) {
     const at::NoGradGuard no_grad;
     if (kind_ == Kind::elastic) return pull(r, gradients);
+    if (kind_ == Kind::pairs) return meet(r, gradients);
     if (kind_ == Kind::compensated)
       for (std::size_t i = 0; i < gradients.size(); ++i) {
         const at::Tensor moved = server_.weights[i] - replicas_[r].weights[i];
@@ -160,10 +167,10 @@ class PlainCentre {
  private:
   /// A4: e = alpha (x - c); c += e; x -= e, after the step by the gradient.
   void pull(std::size_t r, const Tensors& gradients) {
-    constexpr double kAlpha = 0.75 / kReplicas;
+    const double alpha = 0.75 / static_cast<double>(replicas_.size());
     Tensors moves;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      moves.push_back((replicas_[r].weights[i] - server_.weights[i]) * kAlpha);
+      moves.push_back((replicas_[r].weights[i] - server_.weights[i]) * alpha);
       server_.weights[i] = server_.weights[i] + moves[i];
     }
     replicas_[r].step(gradients, kRate);
@@ -171,11 +178,30 @@ class PlainCentre {
       replicas_[r].weights[i].sub_(moves[i]);
   }
 
+  /// A9: x and that of a neighbour become their mean; then the step by the
+  /// gradient at what x was when the replica last looked.
+  void meet(std::size_t r, const Tensors& gradients) {
+    const PeerGraph graph{.shape = PeerShape::ring, .pairs = true, .seed = 1};
+    const int other = drawn_neighbour(graph, static_cast<int>(replicas_.size()),
+                                      static_cast<int>(r) + 1, pulled_[r]++);
+    Tensors& its = mixed_[static_cast<std::size_t>(other) - 1];
+    const Tensors before = copies_of_all(replicas_[r].weights);
+    replicas_[r].step(gradients, kRate);
+    for (std::size_t i = 0; i < its.size(); ++i) {
+      const at::Tensor mean = (mixed_[r][i] + its[i]) * 0.5;
+      its[i] = mean;
+      mixed_[r][i] = mean + (replicas_[r].weights[i] - before[i]);
+    }
+    replicas_[r].weights = copies_of_all(mixed_[r]);
+  }
+
   Kind kind_;
   Stepped server_;
-  std::vector<Stepped> replicas_;
+  std::vector<Stepped> replicas_;  // as each has seen itself last
+  std::vector<Tensors> mixed_;     // as others have left it
   std::int64_t served_ = 0;
-  std::vector<std::int64_t> pulled_;  // after how many pushes
+  /// After how many pushes; of pairs, how often each came.
+  std::vector<std::int64_t> pulled_;
 };
 
 class FreeReplicaOracle : public testing::TestWithParam<Case> {};
@@ -187,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, FreeReplicaOracle, testing::ValuesIn(kCases),
 
 TEST_P(FreeReplicaOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
   const Case of = GetParam();
-  Training run = training(of, kReplicas);
+  Training run = training(of, of.replicas);
   const Tensors first = first_weights(run);
   std::map<std::int64_t, Visit> visits;  // by place
   run.watch = [&](const TimedAction& timed) {
@@ -196,27 +222,27 @@ TEST_P(FreeReplicaOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
                                       timed.action.batch};
   };
   Costs costs{.jitter = 0.7, .seed = 11};
-  for (const double slowness : {1.0, 2.6, 1.2})
+  for (const double slowness : {1.0, 2.6, 1.2, 1.1})
     costs.blocks.push_back({.seconds = {{Op::forward, 1}, {Op::backward, 2}},
                             .slowness = slowness});
   run.train(costs);
-  ASSERT_EQ(visits.size(), static_cast<std::size_t>(kReplicas * kTurns));
+  ASSERT_EQ(visits.size(), static_cast<std::size_t>(of.replicas * kTurns));
 
   const auto source = training_source(training(of, 1).experiment);
   PlainCentre centre(of, first);
   bool is_round_robin = true;
   for (const auto& [place, visit] : visits) {
-    const auto batch = source->batch(visit.turn * kReplicas +
+    const auto batch = source->batch(visit.turn * of.replicas +
                                      static_cast<std::int64_t>(visit.replica));
     centre.visit(visit.replica,
                  gradients_at(centre.weights(visit.replica), batch));
     is_round_robin =
         is_round_robin &&
-        (place - 1) % kReplicas == static_cast<std::int64_t>(visit.replica);
+        (place - 1) % of.replicas == static_cast<std::int64_t>(visit.replica);
   }
   EXPECT_FALSE(is_round_robin) << "or lockstep would do";
 
-  for (std::size_t r = 0; r < kReplicas; ++r) {
+  for (std::size_t r = 0; r < static_cast<std::size_t>(of.replicas); ++r) {
     const NamedTensors named = run.weights(static_cast<int>(r) + 1);
     NamedTensors expected;
     std::size_t next = 0;

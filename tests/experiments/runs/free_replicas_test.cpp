@@ -167,6 +167,20 @@ TEST_P(FreeReplicas, AreRepeatedFromTheirRecord) {
     EXPECT_EQ(difference(again[r], run.weights[r]), "") << r;
 }
 
+TEST(FreePairs, AreRepeatedFromTheirRecordAndMeetOthersThanInLockstep) {
+  for (const char* mix : {"before", "after"}) {
+    const std::string lines =
+        net(2) + kSgd +
+        replicas(4, fmt::format("'gossip', pairs = true, mix = '{}'", mix));
+    const Recorded run =
+        recorded(lines + kFree, costs_with(2, {1, 2.7, 1.3, 1}, 0.8));
+    EXPECT_EQ(
+        difference(repeated(lines + kFree, run.actions)[1], run.weights[1]),
+        "");
+    EXPECT_GT(distance(run.weights[1], trained(lines)[1]), 1e-4);
+  }
+}
+
 TEST(FreeServer, ThatWaitsForGradientsIsRepeatedFromItsRecord) {
   const std::string config =
       net(1) + kSgd + replicas(4, "'server', softsync = 2") + kFree;
@@ -336,7 +350,7 @@ TEST_P(FreeReplicasRun, IsReplayedBitForBit) {
   run_free(run_of(lines, 12), {});
   const Replayed replayed = replay(path("run"));
   EXPECT_EQ(replayed.difference(), "");
-  const std::size_t seats = lines.find("blocks = 1") == lines.npos ? 4 : 3;
+  const std::size_t seats = lines.find("count = 3") == lines.npos ? 4 : 3;
   EXPECT_EQ(replayed.compared.size(), 3 * seats) << "checkpoints 4, 8, 12";
   EXPECT_THAT(slurp(path("run/schedule.txt")), HasSubstr("<1 "));
 }
@@ -364,6 +378,9 @@ INSTANTIATE_TEST_SUITE_P(
                       "blocks = 2\nreplicas = {count = 2, policy = 'server'}\n"
                       "in_flight = 3\nboundary = {policy = "
                       "'delayed_gradient'}\n"},
+            std::pair{"Pairs",
+                      "blocks = 1\nreplicas = {count = 4, policy = 'gossip', "
+                      "pairs = true}\n"},
             std::pair{"Elastic",
                       "blocks = 2\nreplicas = {count = 2, policy = 'elastic', "
                       "one_by_one = true, every = 2}\n"})),

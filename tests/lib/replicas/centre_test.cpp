@@ -207,6 +207,36 @@ TEST(ElasticCentre, KeepsTheSumOfReplicaAndCentre) {
   finish(links);
 }
 
+// A9: with nothing to add each meeting keeps the sum, and brings two together.
+TEST(PairCentre, MixesTwoWhenOneIsReady) {
+  CentreLinks links = in_memory(4);
+  const PeerGraph ring{.shape = PeerShape::ring, .pairs = true, .seed = 7};
+  open(links, pair_centre({{"w", start()}}, 4, ring, true));
+  std::vector<at::Tensor> mine(4, start());
+  const auto visit = [&](int member, double by) {
+    by_block(mine, member) =
+        by_block(links, member)
+            ->visit(
+                {.member = member, .tensors = {by_block(mine, member) + by}})
+            .tensors[0];
+  };
+  visit(3, 8);
+  EXPECT_TRUE(mine[2].equal(start() + 8)) << "all were where it began";
+  const auto mean = [&] {
+    for (int member = 1; member <= 4; ++member)
+      by_block(links, member)->arrive({});
+    return links[0]->owned()->at_rest().weights[0].clone();
+  };
+  EXPECT_TRUE(mean().equal(start() + 2));
+  const int met = drawn_neighbour(ring, 4, 3, 1);
+  visit(3, 0);
+  EXPECT_TRUE(mine[2].equal(start() + 4)) << "half the way to a neighbour";
+  visit(met, 1);
+  EXPECT_FALSE(by_block(mine, met).equal(start() + 1)) << "it was mixed";
+  EXPECT_TRUE(mean().equal(start() + 2.25));
+  finish(links);
+}
+
 TEST(CentreState, IsThatOfTheLastRestAndGoesOn) {
   CentreLinks links = in_memory(2);
   open(links, movement_centre({{"w", start()}}, 2, 1));
