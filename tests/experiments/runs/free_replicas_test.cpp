@@ -18,6 +18,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/simulation.h"
+#include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/program.h"
 #include "tests/experiments/helpers/training.h"
 
@@ -388,5 +389,42 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(info.param)) + "_" +
              std::get<1>(info.param).first;
     });
+
+constexpr const char* kTwoByTwo =
+    "blocks=2 replicas.count=2 replicas.policy=server schedule=free "
+    "in_flight=3 ";
+
+/// Of 4 workers, of which 1 and 2 have the centres.
+class FreeReplicasAfter : public Faults,
+                          public testing::WithParamInterface<const char*> {};
+
+TEST_P(FreeReplicasAfter, AKillAreReplayedWithWhatTheyDidBefore) {
+  const Outcome outcome = run_with(GetParam(), kTwoByTwo);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(records_of(path("disturbed"), "restart").size(), 1U);
+  const Replayed replayed = replay(path("disturbed"));
+  EXPECT_EQ(replayed.difference(), "");
+  EXPECT_EQ(replayed.compared.size(), 5U * 4) << "checkpoints 4, 8, ... 20";
+  expect_nothing_left("disturbed");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kills, FreeReplicasAfter,
+                         testing::Values("kill block 1 @ turn 6",
+                                         "kill block 3 @ turn 10",
+                                         "kill block 4 @ turn 13"));
+
+using FreeReplicasInFlight = Faults;
+
+TEST_F(FreeReplicasInFlight, GoOnWithWhatEachHad) {
+  for (const char* engine : {"virtual", "threads"}) {
+    const std::string more =
+        fmt::format("{} --overwrite engine={} ", kTwoByTwo, engine);
+    ASSERT_EQ(run("parts", more + "turns=8 drain=false").status, 0);
+    const Outcome resumed =
+        sluice("run --resume " + path("parts") + " turns=20 drain=true");
+    ASSERT_EQ(resumed.status, 0) << resumed.text;
+    EXPECT_EQ(replay(path("parts")).difference(), "") << engine;
+  }
+}
 
 }  // namespace sluice::free_replicas_test
