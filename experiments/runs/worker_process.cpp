@@ -400,11 +400,14 @@ Replicated::Ways ways_of(const Experiment& experiment, int seat,
   if (experiment.replicas.count == 1) return {};
   const BlockPlan& plan = plan_of(experiment, seat);
   const std::string name = fmt::format("block {}", plan.block);
-  if (plan.exchange.served)
-    return {.centre = std::make_unique<ShownCentre>(
-                links_centre(std::move(links), plan.replica,
-                             kSupervisedDeadline, name),
-                heartbeat)};
+  if (plan.exchange.served) {
+    auto centre =
+        links_centre(std::move(links), plan.replica, kSupervisedDeadline, name);
+    if (plan.replica > 1)
+      return {.centre = std::move(centre)};  // links show it
+    return {.centre =
+                std::make_unique<ShownCentre>(std::move(centre), heartbeat)};
+  }
   if (!session)
     return {.group = links_group(std::move(links), plan.replica, name)};
   return {.group = std::make_unique<ShownGroup>(
