@@ -59,6 +59,7 @@ void Seat::enter(std::int64_t phase, std::int64_t turn) {
   first_batch_ = turn;
   sent_down_ = {};
   window_ = {};
+  known_late_.clear();
   ledger_ = {};
   view_ = make_weight_view(
       plan(), {.block = block_,
