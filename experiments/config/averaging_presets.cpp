@@ -157,8 +157,8 @@ std::span<const PresetRow> averaging_presets() {
        "the asynchronous form: replicas come to the centre one after the other",
        {.source =
             "Zhang, Choromanska, LeCun, NeurIPS 2015, arXiv:1412.6651, "
-            "algorithm 1, round robin, in lockstep: no replica has a clock of "
-            "its own",
+            "algorithm 1; round robin in lockstep, in order of arrival with "
+            "schedule = 'free'",
         .kept = "weights of its own, and the centre, which is evaluated",
         .staleness =
             "no gradient is late; a replica finds the centre where those "
@@ -173,8 +173,9 @@ std::span<const PresetRow> averaging_presets() {
        "asynchronous EASGD with a momentum in each replica",
        {.source =
             "Zhang, Choromanska, LeCun, NeurIPS 2015, arXiv:1412.6651, "
-            "algorithm 2, round robin, in lockstep, without its look-ahead: "
-            "gradients are those at the weights",
+            "algorithm 2, without its look-ahead: gradients are those at the "
+            "weights; round robin in lockstep, in order of arrival with "
+            "schedule = 'free'",
         .kept = "weights and a momentum of its own, and the centre, which is "
                 "evaluated",
         .staleness =

@@ -327,11 +327,18 @@ void keep_what_has_no_inverse(const Experiment& experiment, RunPlan& plan) {
   }
 }
 
+/// Whether replicas come to a centre when they are ready.
+bool has_centres(const Experiment& experiment) {
+  return experiment.free_schedule && experiment.replicas.count > 1 &&
+         experiment.replicas.kind.make_centre != nullptr;
+}
+
 /// What the replicas of each block sum, and when.
 ReplicaExchange exchange_of(const Experiment& experiment) {
   const ReplicaKind& kind = experiment.replicas.kind;
   ReplicaExchange exchange = kind.exchange;
   exchange.graph.seed = experiment.seed;
+  exchange.served = has_centres(experiment);
   if (experiment.replicas.count > 1) {
     exchange.adopts = turns_in(kind.adopt_every, experiment);
     exchange.agrees =
@@ -991,10 +998,46 @@ void check_shared(const Experiment& experiment, const Fields& top) {
                              options.correction, policy));
 }
 
+/// A server that waits for several gradients, whoever brings them.
+void check_softsync(const Experiment& experiment, const Fields& top) {
+  const std::int64_t n = experiment.replicas.kind.softsync;
+  if (n == 0) return;
+  if (!experiment.free_schedule)
+    top.reject("replicas",
+               "softsync is of replicas that come when they are ready: set "
+               "schedule = 'free', or leave softsync out");
+  if (n > experiment.replicas.count)
+    top.reject("replicas",
+               fmt::format("softsync = {} is for as many replicas or more, and "
+                           "count = {}",
+                           n, experiment.replicas.count));
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (!options.correction.empty())
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' makes up for the staleness by "
+                             "which softsync divides: leave one of them out",
+                             options.correction));
+}
+
+/// What serves replicas in the order in which they come.
+void check_served(const Experiment& experiment, const Fields& top) {
+  check_softsync(experiment, top);
+  if (!experiment.plans.front().blocks.front().exchange.served) return;
+  if (experiment.replicas.uses_mpi)
+    top.reject("replicas",
+               "group = 'mpi' has collectives, in which all come at once: with "
+               "schedule = 'free' leave group out");
+  if (uses_gpus(experiment))
+    top.reject("device",
+               "with schedule = 'free' replicas come to a server on CPUs only: "
+               "set device = 'cpu', or schedule = 'lockstep'");
+}
+
 /// What goes with one replica only.
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
   check_shards(experiment, top);
+  check_served(experiment, top);
   check_steps(experiment, top);
   check_compressor(experiment, top);
   check_shared(experiment, top);
@@ -1039,6 +1082,9 @@ void make_plans(const Fields& top, Experiment& experiment) {
   check_windows_of_blocks(experiment, experiment.blocks(),
                           experiment.accumulate_by_phase, top);
   check_reconnect(experiment, top);
+  ReplicaKind& kind = experiment.replicas.kind;
+  if (has_centres(experiment) && kind.brings_updated)
+    kind.exchange.what = Exchanged::weights;
   experiment.plans = plans_of(experiment, model_norm);
   check_free_plans(experiment, experiment.plans, top);
   check_factors(experiment, top);
@@ -1138,7 +1184,8 @@ Experiment read_experiment(const ConfigNode& written,
   experiment.costs = costs_of(
       experiment.virtual_time, experiment.model, experiment.ranges,
       experiment.codecs, experiment.batch_size / experiment.micro_batches.count,
-      experiment.micro_batches.count, experiment.precision, top);
+      experiment.micro_batches.count, experiment.precision,
+      experiment.replicas.count, top);
   add_returned_inputs(experiment);
   if (experiment.replicas.count > 1)
     for (const LayerRange& range : experiment.ranges)

@@ -183,6 +183,8 @@ ConfigNode without_younger_keys(const ConfigNode& resolved) {
       rest = without(rest, std::array<std::string_view, 1>{"compress"});
     if (is_default(rest, "one_by_one", {.value = false}))
       rest = without(rest, std::array<std::string_view, 1>{"one_by_one"});
+    if (is_default(rest, "softsync", {.value = std::int64_t{0}}))
+      rest = without(rest, std::array<std::string_view, 1>{"softsync"});
     numbers.set("replicas", rest);
   }
   return numbers;

@@ -24,9 +24,10 @@ std::span<const PresetRow> peer_presets() {
        "weights that pairs of neighbours mix, others in each update",
        {.source =
             "Lian et al., \"Asynchronous Decentralized Parallel Stochastic "
-            "Gradient Descent\", ICML 2018, arXiv:1710.06952, algorithm 1, in "
-            "lockstep: pairs are drawn by seed and turn, and no average falls "
-            "between a gradient and its step",
+            "Gradient Descent\", ICML 2018, arXiv:1710.06952, algorithm 1. In "
+            "lockstep pairs are drawn by seed and turn, and no average falls "
+            "between a gradient and its step; with schedule = 'free' each "
+            "replica meets a neighbour when it is ready",
         .kept = "weights of its own; replicas.count must be even",
         .staleness =
             "none in lockstep; the mean of all replicas moves as theirs do",
@@ -92,13 +93,14 @@ std::span<const PresetRow> peer_presets() {
        "a server that steps by one replica's gradient after the other",
        {.source =
             "Dean et al., \"Large Scale Distributed Deep Networks\", NIPS "
-            "2012, section 4.1, round robin, in lockstep, with a push and a "
-            "pull in each update: n_push = n_fetch = 1",
+            "2012, section 4.1, with a push and a pull in each update: n_push "
+            "= n_fetch = 1; round robin in lockstep, in order of arrival with "
+            "schedule = 'free'",
         .kept = "the server's weights and those that each replica has pulled: "
-                "every replica keeps the server",
+                "in lockstep every replica keeps the server",
         .staleness =
             "R - 1 updates, of the server: so many others push between a pull "
-            "and the push that follows it",
+            "and the push that follows it; as measured with schedule = 'free'",
         .config = "[replicas]\n"
                   "count = 4\n"
                   "policy = \"server\"\n"}},

@@ -9,6 +9,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/message.h"
 #include "lib/boundaries/codecs/coded.h"
 #include "lib/schedules/op_table.h"
@@ -16,30 +17,43 @@
 namespace sluice {
 namespace {
 
-/// "2x1.5", "2 x1.5": block 2 takes 1.5 times as long.
-std::optional<std::pair<std::size_t, double>> slow_block(std::string text) {
+/// "2x1.5", "2 x1.5": block 2 takes 1.5 times as long; "2.3x1.5": of replica 3.
+/// Of all replicas it has the number 0.
+std::optional<SlowReplica> slow_replica(std::string text) {
   std::erase(text, ' ');
-  std::pair<std::size_t, double> slow{0, 0};
+  SlowReplica slow{.replica = 0};
   const char* end = text.data() + text.size();
-  const auto block = std::from_chars(text.data(), end, slow.first);
-  if (block.ec != std::errc() || block.ptr == end || *block.ptr != 'x')
+  auto read = std::from_chars(text.data(), end, slow.block);
+  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '.') {
+    read = std::from_chars(read.ptr + 1, end, slow.replica);
+    if (slow.replica < 1) return std::nullopt;
+  }
+  if (read.ec != std::errc() || read.ptr == end || *read.ptr != 'x')
     return std::nullopt;
-  const auto factor = std::from_chars(block.ptr + 1, end, slow.second);
-  if (factor.ec != std::errc() || factor.ptr != end || slow.second <= 0)
+  const auto factor = std::from_chars(read.ptr + 1, end, slow.slowness);
+  if (factor.ec != std::errc() || factor.ptr != end || slow.slowness <= 0)
     return std::nullopt;
   return slow;
 }
 
-void set_slowness(const std::vector<std::string>& slow, const Fields& top,
-                  std::vector<BlockCosts>& blocks) {
+void set_slowness(const std::vector<std::string>& slow, std::int64_t replicas,
+                  const Fields& top, Costs& costs) {
+  const auto blocks = std::ssize(costs.blocks);
   for (const std::string& text : slow) {
-    const auto found = slow_block(text);
-    if (!found || found->first < 1 || found->first > blocks.size())
+    const auto found = slow_replica(text);
+    if (!found || found->block < 1 || found->block > blocks)
       top.reject("virtual",
                  fmt::format("slow: expected a block from 1 to {} and a factor "
                              "above 0, as in \"2x1.5\", got \"{}\"",
-                             blocks.size(), text));
-    blocks[found->first - 1].slowness = found->second;
+                             blocks, text));
+    if (found->replica > 0 && (replicas == 1 || found->replica > replicas))
+      top.reject("virtual", fmt::format("slow: \"{}\" is of replica {}, and "
+                                        "replicas.count = {}",
+                                        text, found->replica, replicas));
+    if (found->replica > 0)
+      costs.slow_replicas.push_back(*found);
+    else
+      by_block(costs.blocks, found->block).slowness = found->slowness;
   }
 }
 
@@ -136,7 +150,8 @@ void VirtualOptions::describe(Fields& fields) {
   fields.key("seed", seed, {.text = "seed of the jitter", .min = 0});
   fields.key("slow", slow,
              {.text = "slow blocks: \"2x1.5\" makes every action of block 2 "
-                      "take 1.5 times as long"});
+                      "take 1.5 times as long, \"2.3x1.5\" those of its "
+                      "replica 3"});
   fields.key("calibrate", calibrate,
              {.text = "measure the times of the actions in a few turns on "
                       "this machine, before the run"});
@@ -149,7 +164,7 @@ void VirtualOptions::describe(Fields& fields) {
 Costs costs_of(const VirtualOptions& options, const Model& model,
                const Partition& ranges, const Codecs& codecs,
                std::int64_t batch_size, std::int64_t micro_batches,
-               Precision precision, const Fields& top) {
+               Precision precision, std::int64_t replicas, const Fields& top) {
   Costs costs{.blocks = std::vector<BlockCosts>(ranges.size()),
               .latency = options.latency,
               .bandwidth = options.bandwidth,
@@ -172,7 +187,7 @@ Costs costs_of(const VirtualOptions& options, const Model& model,
            [&](BlockCosts& block) -> double& { return block.seconds[row.op]; });
   spread("head", options.head,
          [](BlockCosts& block) -> double& { return block.head; });
-  set_slowness(options.slow, top, costs.blocks);
+  set_slowness(options.slow, replicas, top, costs);
   for (std::size_t k = 0; k + 1 < ranges.size(); ++k)
     costs.bytes.push_back(bytes_above(model, ranges[k], codecs.at(k).get(),
                                       batch_size, micro_batches, precision));

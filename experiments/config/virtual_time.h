@@ -37,7 +37,7 @@ struct VirtualOptions {
 Costs costs_of(const VirtualOptions& options, const Model& model,
                const Partition& ranges, const Codecs& codecs,
                std::int64_t batch_size, std::int64_t micro_batches,
-               Precision precision, const Fields& top);
+               Precision precision, std::int64_t replicas, const Fields& top);
 
 /// Of the outputs of a range of layers for so many samples, as they lie in
 /// memory.

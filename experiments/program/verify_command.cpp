@@ -50,7 +50,10 @@ int replay_command(const std::string& folder) {
   fmt::print("block    turn  hash of its weights  verdict\n");
   for (const Compared& one : replayed.compared)
     fmt::print(
-        "{:>5}  {:>6}  {:<19}  {}\n", one.block, one.turn, one.hash,
+        "{:>5}  {:>6}  {:<19}  {}\n",
+        one.replica == 1 ? fmt::format("{}", one.block)
+                         : fmt::format("{}.{}", one.block, one.replica),
+        one.turn, one.hash,
         one.difference.empty() ? "same bits" : one.difference + " differs");
   const std::string difference = replayed.difference();
   fmt::print(

@@ -28,6 +28,7 @@
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
 #include "lib/replicas/groups/memory.h"
+#include "lib/replicas/groups/memory_centre.h"
 #include "lib/tensors/current_device.h"
 #include "lib/tensors/gpu_arithmetic.h"
 #include "lib/tensors/out_of_memory.h"
@@ -314,7 +315,7 @@ std::unique_ptr<Seat> make_seat_on(const c10::Device& device,
   parts.observer = std::move(observer);
   const bool is_fed = fed != nullptr;
   parts.sources = sources_of(experiment, plan, device, std::move(fed));
-  parts.group = std::move(ends.group);
+  parts.replicas = std::move(ends.replicas);
   auto made = std::make_unique<Seat>(
       seat, settings_of(experiment, block, files.checkpoints, is_fed),
       std::move(parts));
@@ -504,8 +505,20 @@ void add_groups(const Experiment& experiment, std::vector<Ends>& ends) {
         memory_group(replicas, std::chrono::seconds(experiment.timeout_seconds),
                      fmt::format("block {}", block));
     for (int replica = 1; replica <= replicas; ++replica)
-      by_block(ends, (replica - 1) * experiment.blocks() + block).group =
-          std::move(by_block(group, replica));
+      by_block(ends, (replica - 1) * experiment.blocks() + block)
+          .replicas.group = std::move(by_block(group, replica));
+  }
+}
+
+/// They may be as far apart as they like.
+void add_centres(const Experiment& experiment, std::vector<Ends>& ends) {
+  const int replicas = static_cast<int>(experiment.replicas.count);
+  for (int block = 1; block <= experiment.blocks(); ++block) {
+    auto links = memory_centre(replicas, kSupervisedDeadline,
+                               fmt::format("block {}", block));
+    for (int replica = 1; replica <= replicas; ++replica)
+      by_block(ends, (replica - 1) * experiment.blocks() + block)
+          .replicas.centre = std::move(by_block(links, replica));
   }
 }
 
@@ -519,7 +532,10 @@ std::vector<Ends> memory_ends(const Experiment& experiment) {
     by_block(ends, plan.seat()).above = std::move(below);
     by_block(ends, plan.seat() + 1).below = std::move(above);
   }
-  if (experiment.replicas.count > 1) add_groups(experiment, ends);
+  if (experiment.plans.front().blocks.front().exchange.served)
+    add_centres(experiment, ends);
+  else if (experiment.replicas.count > 1)
+    add_groups(experiment, ends);
   return ends;
 }
 

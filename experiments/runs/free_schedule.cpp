@@ -170,18 +170,20 @@ void cut_schedule(std::optional<std::int64_t> turn, const std::string& folder) {
   if (error) throw UserError("{}: can't be removed: {}", path, error.message());
 }
 
-void leave_out_undone(const std::string& folder, std::vector<Record>& records) {
+void leave_out_undone(const std::string& folder, std::int64_t replicas,
+                      std::vector<Record>& records) {
   const std::string path = schedule_of_run(folder);
   if (!std::filesystem::exists(path)) return;
   std::vector<ByOp<std::int64_t>> newest;
   for (const std::string& line : lines_of(path))
     newest.push_back(newest_of(actions_from_text(line)));
+  const int depth = static_cast<int>(std::ssize(newest) / replicas);
   std::erase_if(records, [&](const Record& record) {
     const std::optional<Op> op = told_op(record);
     const auto place = record.read<records::OfBatch>();
-    if (!op || place.block < 1 || place.block > std::ssize(newest))
-      return false;
-    return place.batch > by_block(newest, place.block)[*op];
+    const int seat = place.block + (place.replica.value_or(1) - 1) * depth;
+    if (!op || place.block < 1 || seat > std::ssize(newest)) return false;
+    return place.batch > by_block(newest, seat)[*op];
   });
 }
 

@@ -62,7 +62,8 @@ void cut_schedule(std::optional<std::int64_t> turn, const std::string& folder);
 
 /// Leaves out records of batches that a block had not applied by what the run's
 /// schedule.txt says, if there is one: a checkpoint comes in the middle of a
-/// turn of blocks that run free.
-void leave_out_undone(const std::string& folder, std::vector<Record>& records);
+/// turn of blocks that run free. replicas: of the run.
+void leave_out_undone(const std::string& folder, std::int64_t replicas,
+                      std::vector<Record>& records);
 
 }  // namespace sluice

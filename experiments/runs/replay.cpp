@@ -56,26 +56,29 @@ Schedule recorded_schedule(const std::string& folder, int blocks) {
   return schedule;
 }
 
+/// In the place of a replica: what all have agreed on.
+constexpr int kAgreed = 0;
+
 class Replay {
  public:
   explicit Replay(std::string folder)
       : folder_(std::move(folder)),
         experiment_(recorded_experiment(folder_)),
-        schedule_(recorded_schedule(folder_, experiment_.blocks())),
+        schedule_(recorded_schedule(folder_, experiment_.seats())),
         saved_(find_checkpoints(checkpoints_of_run(folder_))) {
     if (saved_.empty())
       throw UserError("{}: has no checkpoint to compare with", folder_);
     prepare_process(experiment_);
     std::vector<Ends> ends = memory_ends(experiment_);
-    for (int block = 1; block <= experiment_.blocks(); ++block)
+    for (int seat = 1; seat <= experiment_.seats(); ++seat)
       workers_.push_back(make_seat(
-          experiment_, block, std::move(by_block(ends, block)), nullptr, {}));
+          experiment_, seat, std::move(by_block(ends, seat)), nullptr, {}));
   }
 
   Replayed run() {
     Simulation simulation(experiment_.plans, {}, experiment_.capacities);
-    for (int block = 1; block <= experiment_.blocks(); ++block)
-      tell(block, simulation);
+    for (int seat = 1; seat <= experiment_.seats(); ++seat)
+      tell(seat, simulation);
     while (const std::optional<TimedAction> timed = simulation.next()) {
       Seat& worker = *by_block(workers_, timed->seat);
       worker.execute(timed->action);
@@ -92,44 +95,68 @@ class Replay {
                     schedule_of_run(folder_), why);
   }
 
-  void tell(int block, Simulation& simulation) {
-    const std::vector<Action>& actions = by_block(schedule_, block);
-    simulation.extend(block, actions);
+  void tell(int seat, Simulation& simulation) {
+    const std::vector<Action>& actions = by_block(schedule_, seat);
+    simulation.extend(seat, actions);
     for (const Action& action : actions)
       if (!action.dropped.empty())
-        by_block(workers_, block + 1)->ports().skip(action.dropped);
-    by_block(workers_, block)->start({});
+        by_block(workers_, seat + 1)->ports().skip(action.dropped);
+    by_block(workers_, seat)->start({});
+  }
+
+  /// Hashes of the checkpoint of a turn: of what all have agreed on, and of
+  /// what a replica of several goes on with.
+  const std::map<std::string, std::string>& saved_of(std::int64_t turn,
+                                                     int replica) {
+    if (turn != loaded_turn_) loaded_.clear();
+    loaded_turn_ = turn;
+    std::map<std::string, std::string>& hashes = loaded_[replica];
+    if (!hashes.empty()) return hashes;
+    const std::string& folder = saved_.at(turn);
+    for (auto& [name, tensor] : replica == kAgreed
+                                    ? load_weights(folder)
+                                    : load_own_weights(folder, replica))
+      hashes[name] = hash_of(tensor);
+    return hashes;
+  }
+
+  static void compare(const NamedTensors& weights,
+                      const std::map<std::string, std::string>& saved,
+                      Compared& one) {
+    std::string all;
+    for (const auto& [name, tensor] : weights) {
+      const std::string hash = hash_of(tensor);
+      all += hash;
+      const auto found = saved.find(name);
+      const bool is_same = found != saved.end() && found->second == hash;
+      if (one.difference.empty() && !is_same) one.difference = name;
+    }
+    one.hash = hash_of(one.hash + all);
   }
 
   void compare(const Seat& worker, std::int64_t turn) {
-    const auto found = saved_.find(turn);
-    if (found == saved_.end()) return;  // not kept
-    if (turn != loaded_turn_) loaded_.clear();
-    if (loaded_.empty())
-      for (auto& [name, tensor] : load_weights(found->second))
-        loaded_[name] = hash_of(tensor);
-    loaded_turn_ = turn;
-    Compared one{.block = worker.block(), .turn = turn};
-    std::string all;
-    for (const auto& [name, tensor] : worker.weights()) {
-      const std::string hash = hash_of(tensor);
-      all += hash;
-      if (one.difference.empty() && loaded_[name] != hash)
-        one.difference = name;
-    }
-    one.hash = hash_of(all);
+    if (!saved_.contains(turn)) return;  // not kept
+    Compared one{
+        .block = worker.block(), .replica = worker.replica(), .turn = turn};
+    if (worker.replica() == 1)
+      compare(worker.evaluated_weights(), saved_of(turn, kAgreed), one);
+    if (experiment_.replicas.count > 1)
+      compare(worker.weights(), saved_of(turn, worker.replica()), one);
     replayed_.compared.push_back(std::move(one));
   }
 
   void check_end() const {
     const std::int64_t last = saved_.rbegin()->first;
-    for (int block = 1; block <= experiment_.blocks(); ++block) {
+    const SeatNames names = experiment_.seat_names();
+    for (int seat = 1; seat <= experiment_.seats(); ++seat) {
       bool is_there = false;
       for (const Compared& one : replayed_.compared)
-        is_there = is_there || (one.block == block && one.turn == last);
+        is_there = is_there ||
+                   (one.block == names.block_of(seat) &&
+                    one.replica == names.replica_of(seat) && one.turn == last);
       if (!is_there)
-        refuse(fmt::format("block {} never comes to the checkpoint of turn {}",
-                           block, last));
+        refuse(fmt::format("{} never comes to the checkpoint of turn {}",
+                           names.of(seat), last));
     }
   }
 
@@ -139,7 +166,8 @@ class Replay {
   std::map<std::int64_t, std::string> saved_;  // checkpoints by turn
   std::vector<std::unique_ptr<Seat>> workers_;
   std::int64_t loaded_turn_ = -1;
-  std::map<std::string, std::string> loaded_;  // hashes of that checkpoint
+  /// Hashes of that checkpoint, by replica.
+  std::map<int, std::map<std::string, std::string>> loaded_;
   Replayed replayed_;
 };
 
@@ -148,8 +176,10 @@ class Replay {
 std::string Replayed::difference() const {
   for (const Compared& one : compared)
     if (!one.difference.empty())
-      return fmt::format("turn {}, block {}: {}", one.turn, one.block,
-                         one.difference);
+      return fmt::format(
+          "turn {}, block {}{}: {}", one.turn, one.block,
+          one.replica == 1 ? "" : fmt::format(".{}", one.replica),
+          one.difference);
   return "";
 }
 

@@ -9,6 +9,7 @@ namespace sluice {
 /// A block at a checkpoint of the run and of its replay.
 struct Compared {
   int block = 1;
+  int replica = 1;
   std::int64_t turn = 0;
   std::string hash = {};        ///< of all that the replay has
   std::string difference = {};  ///< the first tensor that differs, or empty
@@ -18,7 +19,8 @@ struct Compared {
 struct Replayed {
   std::vector<Compared> compared = {};
 
-  /// The first difference as "turn 12, block 2: NAME"; empty: the same bits.
+  /// The first difference as "turn 12, block 2: NAME", of another replica than
+  /// the first "turn 12, block 2.3: NAME"; empty: the same bits.
   std::string difference() const;
 };
 

@@ -83,6 +83,17 @@ std::vector<Record> records_until(const Resumed& from,
   return found;
 }
 
+/// Of the run, as its config says.
+std::int64_t replicas_in(const std::string& folder) {
+  const ConfigNode config = read_toml_file(config_of_run(folder));
+  const ConfigNode* replicas = config.find("replicas");
+  const ConfigNode* count =
+      replicas == nullptr ? nullptr : replicas->find("count");
+  const auto* number =
+      count == nullptr ? nullptr : std::get_if<std::int64_t>(&count->value);
+  return number == nullptr ? 1 : *number;
+}
+
 /// Partial ones too; nothing else that lies there.
 bool is_checkpoint_after(std::int64_t turn, const fs::path& path) {
   return path.filename().string().starts_with("turn-") &&
@@ -151,7 +162,8 @@ void RunFolder::rewind(const Resumed& to) {
   history_ = records_until(to, path_);
   cut_schedule(to.checkpoint.empty() ? std::nullopt : std::optional(to.turn),
                path_);
-  leave_out_undone(path_, history_);
+  if (fs::exists(schedule_of_run(path_)))
+    leave_out_undone(path_, replicas_in(path_), history_);
   write_file_atomically(metrics_of_run(path_), [&](std::ostream& file) {
     for (const Record& record : history_) file << to_json(record) << '\n';
   });

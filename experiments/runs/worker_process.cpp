@@ -38,6 +38,7 @@
 #include "lib/memory/resident.h"
 #include "lib/metrics/records.h"
 #include "lib/replicas/groups/links.h"
+#include "lib/replicas/groups/links_centre.h"
 #include "lib/replicas/groups/mpi.h"
 #include "lib/schedules/executors.h"
 #include "lib/tensors/current_device.h"
@@ -265,6 +266,9 @@ SeatLinks with_waits_shown(SeatLinks links, Heartbeat& heartbeat,
       with_waits_shown(std::move(links.control), heartbeat, kLauncher);
   links.below = with_waits_shown(std::move(links.below), heartbeat, seat - 1);
   links.above = with_waits_shown(std::move(links.above), heartbeat, seat + 1);
+  // Threads of their own serve those who come to a centre.
+  const BlockPlan& plan = plan_of(experiment, seat);
+  if (plan.exchange.served && plan.replica == 1) return links;
   const std::vector<int> peers = replicas_of(experiment, seat);
   for (std::size_t r = 0; r < links.replicas.size(); ++r)
     links.replicas[r] =
@@ -355,6 +359,32 @@ class ShownGroup final : public Group {
   Heartbeat& heartbeat_;
 };
 
+/// Shows in the heartbeat that the seat that has the centre waits, too.
+class ShownCentre final : public CentreLink {
+ public:
+  ShownCentre(std::unique_ptr<CentreLink> centre, Heartbeat& heartbeat)
+      : centre_(std::move(centre)), heartbeat_(heartbeat) {}
+  int members() const override { return centre_->members(); }
+  int member() const override { return centre_->member(); }
+  Centre* owned() override { return centre_->owned(); }
+  Served visit(Push push) override {
+    const Waiting waiting(heartbeat_, kAnyNeighbour);
+    return centre_->visit(std::move(push));
+  }
+  void arrive(Tensors statistics) override {
+    centre_->arrive(std::move(statistics));
+  }
+  void await_rest() override {
+    const Waiting waiting(heartbeat_, kAnyNeighbour);
+    centre_->await_rest();
+  }
+  void finish() override { centre_->finish(); }
+
+ private:
+  const std::unique_ptr<CentreLink> centre_;
+  Heartbeat& heartbeat_;
+};
+
 c10::Device device_of_worker(const Experiment& experiment,
                              const WorkerArguments& arguments) {
   std::optional<int> local_rank;
@@ -362,22 +392,32 @@ c10::Device device_of_worker(const Experiment& experiment,
   return device_of_seat(experiment, arguments.block, local_rank);
 }
 
-/// The group of a seat; with MPI `session` is that of the process.
-std::unique_ptr<Group> group_of(const Experiment& experiment, int seat,
-                                std::vector<Link> links, Heartbeat& heartbeat,
-                                const std::shared_ptr<MpiSession>& session) {
-  if (experiment.replicas.count == 1) return nullptr;
+/// How a seat reaches the other replicas of its block; with MPI `session` is
+/// that of the process.
+Replicated::Ways ways_of(const Experiment& experiment, int seat,
+                         std::vector<Link> links, Heartbeat& heartbeat,
+                         const std::shared_ptr<MpiSession>& session) {
+  if (experiment.replicas.count == 1) return {};
   const BlockPlan& plan = plan_of(experiment, seat);
   const std::string name = fmt::format("block {}", plan.block);
-  if (!session) return links_group(std::move(links), plan.replica, name);
-  return std::make_unique<ShownGroup>(
-      mpi_group(session,
-                {.members = static_cast<int>(experiment.replicas.count),
-                 .member = plan.replica,
-                 .colour = plan.block,
-                 .name = name},
-                kSupervisedDeadline),
-      heartbeat);
+  if (plan.exchange.served) {
+    auto centre =
+        links_centre(std::move(links), plan.replica, kSupervisedDeadline, name);
+    if (plan.replica > 1)
+      return {.centre = std::move(centre)};  // links show it
+    return {.centre =
+                std::make_unique<ShownCentre>(std::move(centre), heartbeat)};
+  }
+  if (!session)
+    return {.group = links_group(std::move(links), plan.replica, name)};
+  return {.group = std::make_unique<ShownGroup>(
+              mpi_group(session,
+                        {.members = static_cast<int>(experiment.replicas.count),
+                         .member = plan.replica,
+                         .colour = plan.block,
+                         .name = name},
+                        kSupervisedDeadline),
+              heartbeat)};
 }
 
 }  // namespace
@@ -425,7 +465,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
     return make_seat(
         experiment, block,
         {std::move(links.below), std::move(links.above),
-         group_of(experiment, block, std::move(replicas), heartbeat, session),
+         ways_of(experiment, block, std::move(replicas), heartbeat, session),
          memory, device},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
                                       reconnections, gpu, leads),

@@ -12,7 +12,7 @@ namespace sluice {
 
 FreeLoop::FreeLoop(const Plans& plans, Seat& seat, SeatRunner runner)
     : seat_(seat),
-      chooser_(phases_of(plans, seat.block())),
+      chooser_(phases_of(plans, seat.number())),
       runner_(std::move(runner)) {
   seat_.ports().run_free(bell_);
 }
@@ -43,6 +43,7 @@ SteadyTime FreeLoop::arrival_of(const Action& choice) const {
 void FreeLoop::execute(Action action) {
   runner_.execute(action, seat_);
   action.dropped = seat_.ports().take_dropped();
+  if (action.op == Op::settle) action.arrived = seat_.served_as();
   chooser_.did(action);
   admissions_.did(action, chooser_.room(seat_.ledger()),
                   std::chrono::steady_clock::now());

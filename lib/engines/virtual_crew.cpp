@@ -129,7 +129,7 @@ void VirtualCrew::wait() {
     for (const auto& seat : seats_) seat->finish();
 }
 
-void VirtualCrew::execute(const TimedAction& timed) {
+void VirtualCrew::execute(TimedAction timed) {
   try {
     by_block(seats_, timed.seat)->execute(timed.action);
   } catch (const std::exception& error) {
@@ -138,6 +138,8 @@ void VirtualCrew::execute(const TimedAction& timed) {
                     text_of(name_of_seat(parts_.plans.front(), timed.seat),
                             text_of(error)));
   }
+  if (timed.action.op == Op::settle)
+    timed.action.arrived = by_block(seats_, timed.seat)->served_as();
   if (const auto& dropped = timed.action.dropped; !dropped.empty()) {
     by_block(seats_, timed.seat)->ports().count_dropped(dropped.size());
     by_block(seats_, timed.seat + 1)->ports().skip(dropped);

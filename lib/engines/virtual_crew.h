@@ -63,7 +63,7 @@ class VirtualCrew final : public Crew {
   bool refill();
   bool refill(int block);
   void take_up(int block, const Grant& grant);
-  void execute(const TimedAction& timed);
+  void execute(TimedAction timed);
 
   Seats seats_;
   const VirtualParts parts_;

@@ -2,14 +2,16 @@
 // optimizer has a momentum, which stays each replica's own. Zhang, Choromanska
 // and LeCun 2015, "Deep learning with elastic averaging SGD"
 // (arXiv:1412.6651), equations 5 and 6, synchronous: both sides move by the
-// weights before the update. Or its asynchronous form, algorithm 1, round
-// robin: replicas come to the centre one after the other. Every replica keeps
-// the centre, from the same sums or weights.
+// weights before the update. Or its asynchronous form, algorithm 1: replicas
+// come to the centre one after the other, in lockstep round robin, in a free
+// schedule when they are ready (centre_rules.h). In lockstep every replica
+// keeps the centre, from the same sums or weights.
 #include <utility>
 
 #include <ATen/ATen.h>
 
 #include "lib/base/error.h"
+#include "lib/replicas/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
 
 namespace sluice {
@@ -89,9 +91,16 @@ ReplicaKind elastic(Fields& fields) {
   bool is_one_by_one = false;
   fields.key("one_by_one", is_one_by_one,
              {.text = "the replicas come to the centre one after the other, in "
-                      "their order, and find it where those before have left "
-                      "it: asynchronous EASGD, round robin"});
-  if (is_one_by_one) kind.exchange.graph.shape = PeerShape::complete;
+                      "lockstep in their order, and find it where those before "
+                      "have left it: asynchronous EASGD"});
+  if (is_one_by_one) {
+    kind.exchange.graph.shape = PeerShape::complete;
+    kind.make_centre = [beta](const NamedTensors& parameters,
+                              const CentreSite& site) {
+      return elastic_centre(parameters,
+                            beta / static_cast<double>(site.members));
+    };
+  }
   kind.make = [beta](const NamedTensors& parameters) {
     return std::make_unique<Elastic>(beta, parameters);
   };

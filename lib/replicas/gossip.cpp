@@ -2,7 +2,9 @@
 // nobody else's. D-PSGD (Lian et al. 2017, arXiv:1705.09056, algorithm 1) with
 // its doubly stochastic weights, equal ones on these graphs. AD-PSGD (Lian et
 // al. 2018, arXiv:1710.06952, algorithm 1) in lockstep: pairs that a key
-// draws, so that no average falls between a gradient and its step. GossipGraD
+// draws, so that no average falls between a gradient and its step; in a free
+// schedule each replica meets a neighbour when it is ready (centre_rules.h).
+// GossipGraD
 // (Daily et al. 2018, arXiv:1803.05880, section 4): one partner each, by
 // dissemination. Stochastic gradient push (Assran et al. 2019,
 // arXiv:1811.10792, algorithm 1).
@@ -13,6 +15,7 @@
 #include <ATen/ATen.h>
 
 #include "lib/base/error.h"
+#include "lib/replicas/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
 #include "lib/replicas/sums.h"
 
@@ -189,6 +192,15 @@ ReplicaKind gossip(Fields& fields) {
     if (push_sum) return std::make_unique<PushSum>(parameters);
     return std::make_unique<Gossip>(mixes_before);
   };
+  if (graph.pairs && !push_sum) {
+    kind.brings_updated = true;
+    kind.make_centre = [graph, mixes_before](const NamedTensors& parameters,
+                                             const CentreSite& site) {
+      PeerGraph drawn = graph;
+      drawn.seed = site.seed;
+      return pair_centre(parameters, site.members, drawn, mixes_before);
+    };
+  }
   return kind;
 }
 

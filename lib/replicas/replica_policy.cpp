@@ -69,7 +69,7 @@ constexpr ReplicaPolicyRow kRows[] = {
     {"server",
      "a server applies the replicas' gradients one after the other, and each "
      "replica goes on with the weights after its own: Downpour SGD and what "
-     "corrects its staleness, round robin",
+     "corrects its staleness",
      server},
     {"shared",
      "replicas have one copy of the weights in memory, which each reads and "

@@ -11,6 +11,7 @@
 
 #include "lib/base/config.h"
 #include "lib/base/table.h"
+#include "lib/replicas/centre.h"
 #include "lib/replicas/compressor.h"
 #include "lib/schedules/replicas.h"
 #include "lib/tensors/tensors.h"
@@ -107,6 +108,13 @@ class ReplicaPolicy {
   virtual NamedTensors state() const { return {}; }
 };
 
+/// What a centre is made for.
+struct CentreSite {
+  const UpdateOptions& options;  ///< of the block's updates
+  int members = 1;
+  std::uint64_t seed = 0;  ///< of the run
+};
+
 /// How the replicas of a run work together.
 struct ReplicaKind {
   ReplicaExchange exchange = {};
@@ -126,6 +134,18 @@ struct ReplicaKind {
   /// the same weights.
   std::function<std::unique_ptr<ReplicaPolicy>(const NamedTensors& parameters)>
       make = nullptr;
+  /// Where replicas can come one after the other when they are ready
+  /// (ReplicaExchange::served): what serves them, for the parameters of a
+  /// block. Empty: they can't.
+  std::function<std::unique_ptr<CentreRule>(const NamedTensors& parameters,
+                                            const CentreSite& site)>
+      make_centre = nullptr;
+  /// To such a centre they bring weights of after an update, whatever
+  /// `exchange` says.
+  bool brings_updated = false;
+  /// Of such a centre: n of n-softsync, with which it makes a step of
+  /// members / n gradients; 0: of each.
+  std::int64_t softsync = 0;
 };
 
 /// Reads the options of a policy, beside its name.

@@ -1,7 +1,9 @@
 // A server whose weights all replicas push to and pull: Downpour SGD (Dean et
-// al. 2012, "Large scale distributed deep networks", section 4.1), round robin.
-// The replicas come one after the other, in their order; each pulls right after
-// its own push, so that the others push N - 1 times before it comes again.
+// al. 2012, "Large scale distributed deep networks", section 4.1). In lockstep
+// it goes round robin: the replicas come one after the other, in their order;
+// each pulls right after its own push, so that the others push N - 1 times
+// before it comes again. In a free schedule they come when they are ready
+// (centre_rules.h).
 //
 // They push gradients (n_push = n_fetch = 1), of which each is a step of the
 // server's optimizer. With a correction of stale gradients that is DC-ASGD
@@ -11,7 +13,7 @@
 // how far they have moved; divided by those updates, that is accumulated
 // gradient normalization (Hermans et al. 2017, arXiv:1710.02368, algorithm 1).
 //
-// Every replica keeps the server, from the same pushes.
+// In lockstep every replica keeps the server, from the same pushes.
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -21,6 +23,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "lib/replicas/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
 
 namespace sluice {
@@ -191,6 +194,15 @@ ReplicaKind server(Fields& fields) {
   if (kind.tells_staleness && (kind.exchange.every > 1 || per_update))
     fields.reject(per_update ? "per_update" : "every",
                   "is of push = 'movement': set that, or leave it out");
+  fields.key("softsync", kind.softsync,
+             {.text = "n-softsync, with schedule = 'free': a step of the "
+                      "server is by the mean of count / n gradients, whoever "
+                      "brings them, each divided by its staleness; 0: by each "
+                      "gradient",
+              .min = 0,
+              .max = 4096});
+  if (kind.softsync > 0 && !kind.tells_staleness)
+    fields.reject("softsync", "is of push = 'gradients': leave it out");
   const double part =
       per_update ? 1.0 / static_cast<double>(kind.exchange.every) : 1.0;
   kind.make =
@@ -198,6 +210,16 @@ ReplicaKind server(Fields& fields) {
        part](const NamedTensors& parameters) -> std::unique_ptr<ReplicaPolicy> {
     if (pushes_gradients) return std::make_unique<GradientServer>(parameters);
     return std::make_unique<MovementServer>(parameters, part);
+  };
+  kind.make_centre = [pushes_gradients = kind.tells_staleness, part,
+                      n = kind.softsync](const NamedTensors& parameters,
+                                         const CentreSite& site) {
+    if (n > 0)
+      return softsync_centre(parameters, site.options, site.members,
+                             site.members / n);
+    return pushes_gradients
+               ? gradient_centre(parameters, site.options, site.members)
+               : movement_centre(parameters, site.members, part);
   };
   return kind;
 }

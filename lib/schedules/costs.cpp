@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <utility>
 
 #include "lib/base/by_block.h"
 #include "lib/base/random.h"
@@ -186,6 +187,12 @@ Costs by_seat(Costs costs, const RunPlan& plan) {
   repeat(costs.beside, depth, replicas);
   repeat(costs.variation, depth, replicas);
   repeat(costs.exchange_bytes, depth, replicas);
+  for (const SlowReplica& slow : std::exchange(costs.slow_replicas, {})) {
+    const int seat = (slow.replica - 1) * plan.depth() + slow.block;
+    for (std::vector<BlockCosts>* list : {&costs.blocks, &costs.beside})
+      if (BlockCosts* its = find_by_block(*list, seat))
+        its->slowness *= slow.slowness;
+  }
   return costs;
 }
 
@@ -218,6 +225,19 @@ double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                 {plan.block, static_cast<std::int64_t>(settle.op), settle.batch,
                  settle.turn},
                 settle.round);
+}
+
+double visit_seconds(const Costs& costs, const BlockPlan& plan,
+                     const Action& settle) {
+  const double* bytes = find_by_block(costs.exchange_bytes, plan.seat());
+  const LinkCosts& link = costs.exchange_link;
+  double seconds = link.latency;
+  if (bytes != nullptr && link.bandwidth > 0)
+    seconds += *bytes / link.bandwidth;
+  return seconds * factor(costs,
+                          {plan.seat(), static_cast<std::int64_t>(Op::settle),
+                           settle.batch, settle.turn},
+                          settle.round);
 }
 
 double seconds_in_one_block(const Costs& costs, const RunPlan& plan) {

@@ -47,6 +47,13 @@ struct SharedCores {
   std::int64_t cores = 1;
 };
 
+/// A replica of a block that is slower than its others.
+struct SlowReplica {
+  int block = 1;
+  int replica = 1;
+  double slowness = 1;  ///< by which the times of the block are multiplied
+};
+
 /// What the virtual clock knows. Zero costs give the sequential reference.
 /// Lists by block may also have an entry for each seat; else all replicas are
 /// alike (by_seat()).
@@ -74,7 +81,8 @@ struct Costs {
   /// Seconds while all cores that the block shares compute, which compete for
   /// memory: settled() makes `blocks` of them. Empty: the same.
   std::vector<BlockCosts> beside = {};
-  std::vector<Variation> variation = {};  ///< index k-1; missing: none
+  std::vector<Variation> variation = {};        ///< index k-1; missing: none
+  std::vector<SlowReplica> slow_replicas = {};  ///< until by_seat() has them
 };
 
 /// Seconds of an op of a block, without its slowness, head and replay. A
@@ -103,6 +111,12 @@ double seconds_of(const Costs& costs, const BlockPlan& plan,
 /// latency + bytes / bandwidth for each.
 double exchange_seconds(const Costs& costs, const BlockPlan& plan,
                         const Action& settle);
+
+/// How long what a replica brings to the centre of its block is on its way, and
+/// what it takes away is: latency + bytes / bandwidth each, of a settle that is
+/// served.
+double visit_seconds(const Costs& costs, const BlockPlan& plan,
+                     const Action& settle);
 
 /// The size of a message, as Costs::bytes say.
 double bytes_of(const Costs& costs, const Transfer& transfer);

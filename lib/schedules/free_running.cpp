@@ -9,6 +9,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/combinations.h"
+#include "lib/schedules/program.h"
 
 namespace sluice {
 
@@ -43,6 +44,8 @@ void FreeRunning::give(const Grant& grant) {
                grant.first_turn, next_);
   evaluated_ = 0;
   saved_ = !grant.checkpoint;
+  has_agreed_ = !plan().exchange.agrees ||
+                (grant.evaluation_batches == 0 && !grant.checkpoint);
 }
 
 bool FreeRunning::turns_are_over(const Ledger& ledger) const {
@@ -66,6 +69,37 @@ Action FreeRunning::action(Op op, std::int64_t batch) const {
   return {op, batch, turn_, grant_.phase};
 }
 
+std::vector<Action> FreeRunning::actions_of_update(std::int64_t batch) const {
+  const Action update = action(Op::update, batch);
+  const ReplicaExchange& exchange = plan().exchange;
+  const std::int64_t updates =
+      (batch - grant_.first_batch + 1) / plan().accumulate;
+  const bool is_exchanged = exchange.what != Exchanged::nothing &&
+                            (updates + exchange.offset) % exchange.every == 0;
+  if (!is_exchanged) return {update};
+  const Action published = action(Op::exchange, batch);
+  const Action settled = action(Op::settle, batch);
+  if (exchange.what == Exchanged::weights) return {update, published, settled};
+  return {published, settled, update};
+}
+
+Action FreeRunning::agreement(Op op) const {
+  Action agreed = action(op, grant_.end_turn);
+  agreed.round = kAgreement;
+  return agreed;
+}
+
+std::vector<Action> FreeRunning::after_turns() const {
+  if (!has_agreed_) return {agreement(Op::exchange)};
+  Action last = action(Op::evaluate, evaluated_);
+  last.turn = grant_.end_turn;
+  if (plan().replica == 1 && evaluated_ < grant_.evaluation_batches)
+    return {last};
+  last.op = Op::save;
+  last.batch = grant_.end_turn;
+  return saved_ ? std::vector<Action>{} : std::vector<Action>{last};
+}
+
 std::vector<Action> FreeRunning::overdue(const Ledger& ledger) const {
   using Waits = std::pair<Mark, Op>;
   constexpr Waits kBackward{Mark::in_flight, Op::backward};
@@ -81,16 +115,11 @@ std::vector<Action> FreeRunning::overdue(const Ledger& ledger) const {
 
 std::vector<Action> FreeRunning::choices(const Ledger& ledger) const {
   if (!has_begun_) return {};
+  if (!due_.empty()) return {due_.front()};
   if (is_due(ledger))
-    return {action(Op::update, ledger.with(Mark::summed).rbegin()->batch)};
-  if (turns_are_over(ledger)) {
-    Action last = action(Op::evaluate, evaluated_);
-    last.turn = grant_.end_turn;
-    if (evaluated_ < grant_.evaluation_batches) return {last};
-    last.op = Op::save;
-    last.batch = grant_.end_turn;
-    return saved_ ? std::vector<Action>{} : std::vector<Action>{last};
-  }
+    return {
+        actions_of_update(ledger.with(Mark::summed).rbegin()->batch).front()};
+  if (turns_are_over(ledger)) return after_turns();
   std::vector<Action> all = overdue(ledger);
   if (next_ < grant_.end_turn && room(ledger) > 0)
     all.push_back({Op::forward, next_, next_, grant_.phase});
@@ -109,6 +138,15 @@ void FreeRunning::did(const Action& action) {
   if (action.op == Op::forward) {
     turn_ = action.batch;
     next_ = action.batch + 1;
+  }
+  if (!due_.empty()) {
+    due_.pop_front();
+  } else if (action.round == kAgreement && action.op == Op::exchange) {
+    due_ = {agreement(Op::settle)};
+    has_agreed_ = true;
+  } else if (action.op == Op::exchange || action.op == Op::update) {
+    const std::vector<Action> all = actions_of_update(action.batch);
+    due_.assign(all.begin() + 1, all.end());
   }
   if (action.op == Op::evaluate) ++evaluated_;
   if (action.op == Op::save) saved_ = true;

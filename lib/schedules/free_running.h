@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "lib/schedules/action.h"
@@ -27,9 +28,10 @@ class FreeRunning {
   /// and what follows is done too.
   bool is_done(const Ledger& ledger) const { return choices(ledger).empty(); }
   /// What the block may do by what it has done, the best first: an update that
-  /// is due, before a backward, before a lesson, before a forward. A lesson
-  /// whose gradient came with its backward goes before the next backward. With
-  /// goes_by_arrival() the order decides only between what came at one time.
+  /// is due, with the exchange that belongs to it, before a backward, before a
+  /// lesson, before a forward. A lesson whose gradient came with its backward
+  /// goes before the next backward. With goes_by_arrival() the order decides
+  /// only between what came at one time.
   std::vector<Action> choices(const Ledger& ledger) const;
   bool goes_by_arrival() const;
   /// How many batches the block may forward before one of those that wait goes
@@ -50,6 +52,12 @@ class FreeRunning {
   bool is_due(const Ledger& ledger) const;
   Action action(Op op, std::int64_t batch) const;
   const BlockPlan& plan() const;
+  /// The update of the window that ends with the batch, and where it is one
+  /// with an exchange, that before or after it.
+  std::vector<Action> actions_of_update(std::int64_t batch) const;
+  /// What follows the turns of a grant, and has not been done.
+  std::vector<Action> after_turns() const;
+  Action agreement(Op op) const;
   /// The oldest batch of each kind that waits for something.
   std::vector<Action> overdue(const Ledger& ledger) const;
 
@@ -59,6 +67,8 @@ class FreeRunning {
   std::int64_t next_ = 0;       // the batch of its next forward
   std::int64_t turn_ = -1;      // that of its last one
   std::int64_t evaluated_ = 0;  // batches after the turns
+  bool has_agreed_ = true;      // with the other replicas, after the turns
+  std::deque<Action> due_;      // the rest of an exchange or update
   bool saved_ = true;
 };
 

@@ -192,6 +192,13 @@ Peers peers_of(const PeerGraph& graph, int members, int member,
   return {{partner}, {partner}};
 }
 
+int drawn_neighbour(const PeerGraph& graph, int members, int member,
+                    std::int64_t exchange) {
+  const std::vector<int> all = neighbours_of(graph.shape, members, member);
+  return all.at(drawn_for(graph, "replicas.neighbour", exchange, member)
+                    .below(all.size()));
+}
+
 std::int64_t messages_of(const PeerGraph& graph, int members,
                          std::int64_t exchange) {
   std::int64_t messages = 0;

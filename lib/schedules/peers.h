@@ -52,6 +52,11 @@ struct Peers {
 Peers peers_of(const PeerGraph& graph, int members, int member,
                std::int64_t exchange);
 
+/// The neighbour that a replica meets in an exchange of its own, of a graph
+/// whose edges have no direction: drawn by key, whatever the others do.
+int drawn_neighbour(const PeerGraph& graph, int members, int member,
+                    std::int64_t exchange);
+
 /// Messages of all replicas together.
 std::int64_t messages_of(const PeerGraph& graph, int members,
                          std::int64_t exchange);

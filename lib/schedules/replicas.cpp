@@ -11,11 +11,26 @@
 namespace sluice {
 namespace {
 
-void check(const RunPlan& one) {
-  if (runs_free(one))
+/// What has a clock of its own can't wait for sums and peers.
+void check_free(const RunPlan& one, const ReplicaExchange& exchange) {
+  if (!exchange.served)
     throw UserError(
-        "replicas.count above 1 goes with schedule = 'lockstep' only: leave "
-        "schedule out");
+        "with schedule = 'free' replicas come to a centre when they are ready: "
+        "set replicas.policy = 'server', 'elastic' with one_by_one = true, or "
+        "'gossip' with pairs = true; those of another policy wait for each "
+        "other: set schedule = 'lockstep'");
+  for (const BlockPlan& block : one.blocks)
+    if (!block.inbox_below.is_plain() || !block.inbox_above.is_plain())
+      throw UserError(
+          "block {}: buffer and slow_consumer go with one replica: leave them "
+          "out, or set replicas.count = 1",
+          block.block);
+}
+
+void check(const RunPlan& one, const ReplicaExchange& exchange) {
+  SLUICE_CHECK(runs_free(one) || !exchange.served,
+               "replicas in lockstep are served in their order");
+  if (runs_free(one)) check_free(one, exchange);
   if (one.model_norm)
     throw UserError(
         "clip.scope = 'model' takes the norm before the replicas' gradients "
@@ -42,6 +57,10 @@ bool is_among_peers(const BlockPlan& plan, const Action& exchange) {
          exchange.round != kAdopt;
 }
 
+bool is_served(const BlockPlan& plan, const Action& exchange) {
+  return plan.exchange.served && exchange.round != kAgreement;
+}
+
 Peers peers_of(const BlockPlan& plan, const Action& exchange) {
   return peers_of(plan.exchange.graph, plan.exchange.members, plan.replica,
                   number_of_exchange(plan, exchange));
@@ -56,7 +75,7 @@ RunPlan with_replicas(const RunPlan& one, int replicas,
                       const ReplicaExchange& exchange, bool stagger) {
   SLUICE_CHECK(one.replicas == 1, "replicas of {} replicas", one.replicas);
   if (replicas == 1) return one;
-  check(one);
+  check(one, exchange);
   check_graph(exchange.graph, replicas);
   RunPlan all = one;
   all.replicas = replicas;

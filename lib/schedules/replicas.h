@@ -57,6 +57,11 @@ struct ReplicaExchange {
     return what == Exchanged::weights || what == Exchanged::old_weights ||
            !graph.is_all() || in_memory;
   }
+  /// Of blocks that run free: each replica comes when it is ready, and the
+  /// centre of the block serves one after the other, in the order of their
+  /// arrival, instead of an exchange between peers. Nobody waits for those that
+  /// are slower, but for an agreement.
+  bool served = false;
   ExchangeWay way = ExchangeWay::sum;
   /// Of gradients: exchanges one after the other that an update waits for, the
   /// second as kSecondRound. Not with shards.
@@ -73,6 +78,8 @@ struct ReplicaExchange {
 
 /// Whether an exchange, or the action that settles it, is one of peers.
 bool is_among_peers(const BlockPlan& plan, const Action& exchange);
+/// Whether it is one with the centre of the block (ReplicaExchange::served).
+bool is_served(const BlockPlan& plan, const Action& exchange);
 /// Those of the plan's replica in such an exchange. Exchanges are numbered by
 /// their turns, so that a continued run goes on with the same peers.
 Peers peers_of(const BlockPlan& plan, const Action& exchange);

@@ -475,9 +475,7 @@ std::optional<TimedAction> Simulation::next() {
   Action action = lane.actions.front();
   read_buffer(chosen, earliest, action);
   lane.actions.pop_front();
-  const double end =
-      earliest +
-      seconds_of(costs_, by_block(plan(action.phase).blocks, chosen), action);
+  const double end = end_of(chosen, action, earliest);
   for (const int each : of_same_executor(chosen))
     by_block(lanes_, each).clock = end;
   if (!lane.places.empty()) {

@@ -119,6 +119,13 @@ class Simulation {
     double all_published = 0;
     std::map<int, double> published_at = {};  ///< by replica, among peers
   };
+  /// The centre of a block, where it serves the replicas as they come.
+  struct CentreQueue {
+    /// When what a seat brings has come there, and which seat: those who wait.
+    std::set<std::pair<double, int>> waiting = {};
+    std::int64_t served = 0;
+    double free_since = 0;
+  };
   struct Lane {
     std::deque<Action> actions;
     /// Exchanges that it has published and settled so far.
@@ -206,6 +213,12 @@ class Simulation {
   /// 0 when there is none.
   int behind(int block) const;
   void meet(int seat, const Action& action, double end);
+  /// The same of an exchange with the centre of the block.
+  void visit(int seat, const Action& action, double end);
+  /// When that has served the seats before this one; nothing: not yet.
+  std::optional<double> served_since(int seat) const;
+  /// Of an action that starts then.
+  double end_of(int seat, const Action& action, double start) const;
   const Meeting* meeting_of(int seat) const;
   /// When all have published whom the block's next action, one that settles,
   /// takes from.
@@ -224,10 +237,11 @@ class Simulation {
   Costs costs_;
   std::vector<Lane> lanes_;  // by seat
   std::map<std::pair<int, std::int64_t>, Meeting>
-      meetings_;                    // by block, and how many were before
-  std::vector<std::int64_t> done_;  // by executor: its actions
-  std::vector<Direction> up_;       // index of the boundary - 1
-  std::vector<Direction> down_;     // index of the boundary - 1
+      meetings_;                        // by block, and how many were before
+  std::map<int, CentreQueue> centres_;  // by block
+  std::vector<std::int64_t> done_;      // by executor: its actions
+  std::vector<Direction> up_;           // index of the boundary - 1
+  std::vector<Direction> down_;         // index of the boundary - 1
   std::vector<std::vector<double>> cores_;        // as Costs::shared
   std::vector<std::optional<std::size_t>> core_;  // by seat: in cores_
   /// The seat whose action comes next, and when it can start; 0: none can.

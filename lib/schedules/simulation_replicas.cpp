@@ -10,6 +10,7 @@ namespace sluice {
 void Simulation::meet(int seat, const Action& action, double end) {
   if (action.op != Op::exchange && action.op != Op::settle) return;
   const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
+  if (is_served(mine, action)) return visit(seat, action, end);
   Lane& lane = by_block(lanes_, seat);
   const bool publishes = action.op == Op::exchange;
   const std::int64_t number = publishes ? lane.published++ : lane.settled++;
@@ -40,6 +41,45 @@ void Simulation::meet(int seat, const Action& action, double end) {
     forget(other);
 }
 
+double Simulation::end_of(int seat, const Action& action, double start) const {
+  const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
+  const double done = start + seconds_of(costs_, mine, action);
+  if (action.op != Op::settle || !is_served(mine, action)) return done;
+  return done + visit_seconds(costs_, mine, action);
+}
+
+/// What a settle takes is the centre's time, which serves nobody else then.
+void Simulation::visit(int seat, const Action& action, double end) {
+  const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);
+  CentreQueue& centre = centres_[mine.block];
+  const double on_its_way = visit_seconds(costs_, mine, action);
+  if (action.op == Op::exchange) {
+    centre.waiting.emplace(end + on_its_way, seat);
+    return;
+  }
+  std::erase_if(centre.waiting,
+                [&](const auto& each) { return each.second == seat; });
+  ++centre.served;
+  centre.free_since = std::max(centre.free_since, end - on_its_way);
+}
+
+std::optional<double> Simulation::served_since(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  const Action& settle = lane.actions.front();
+  const auto found = centres_.find(by_block(plan_of(lane).blocks, seat).block);
+  if (found == centres_.end()) return std::nullopt;
+  const CentreQueue& centre = found->second;
+  const auto own =
+      std::find_if(centre.waiting.begin(), centre.waiting.end(),
+                   [&](const auto& each) { return each.second == seat; });
+  if (own == centre.waiting.end()) return std::nullopt;
+  // A record says the order; else that of their arrival is the order.
+  const bool is_next = settle.arrived > 0 ? centre.served + 1 == settle.arrived
+                                          : own == centre.waiting.begin();
+  if (!is_next) return std::nullopt;
+  return std::max(own->first, centre.free_since);
+}
+
 const Simulation::Meeting* Simulation::meeting_of(int seat) const {
   const Lane& lane = by_block(lanes_, seat);
   const int block = by_block(plan_of(lane).blocks, seat).block;
@@ -50,6 +90,8 @@ const Simulation::Meeting* Simulation::meeting_of(int seat) const {
 std::optional<double> Simulation::settled_since(int seat) const {
   const Lane& lane = by_block(lanes_, seat);
   if (lane.actions.front().op != Op::settle) return 0;
+  if (is_served(by_block(plan_of(lane).blocks, seat), lane.actions.front()))
+    return served_since(seat);
   const std::optional<double> since = published_since(seat);
   if (!since) return std::nullopt;
   return *since + exchange_seconds(costs_, by_block(plan_of(lane).blocks, seat),

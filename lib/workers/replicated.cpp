@@ -55,14 +55,29 @@ std::size_t best_of(const std::vector<Tensors>& published) {
   return best;
 }
 
+std::vector<std::string> names_of_each(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
 constexpr std::string_view kPrefix = "replicas.";
 
 }  // namespace
 
 Replicated::Replicated(const Block& block, Trained& trained,
-                       const ReplicaKind& kind, std::unique_ptr<Group> group,
-                       std::uint64_t seed)
-    : block_(block), trained_(trained), kind_(kind), group_(std::move(group)) {
+                       const ReplicaKind& kind, Ways ways, std::uint64_t seed)
+    : block_(block),
+      trained_(trained),
+      kind_(kind),
+      group_(std::move(ways.group)),
+      centre_(std::move(ways.centre)) {
+  if (centre_ && centre_->owned() != nullptr)
+    centre_->owned()->own(
+        kind_.make_centre(trained_.tensors(), {.options = trained_.options(),
+                                               .members = centre_->members(),
+                                               .seed = seed}),
+        names_of_each(trained_.tensors()));
   if (!group_) return;
   if (kind_.compressor.make)
     compressed_ = kind_.compressor.make(trained_.tensors(),
@@ -75,10 +90,34 @@ Replicated::Replicated(const Block& block, Trained& trained,
   policy_->meet(*group_);
 }
 
-void Replicated::begin() {
-  if (std::exchange(has_begun_, true) || !policy_) return;
+std::int64_t Replicated::members() const {
+  if (centre_) return centre_->members();
+  return group_ ? group_->members() : 1;
+}
+
+void Replicated::begin(std::int64_t clock) {
+  if (std::exchange(has_begun_, true)) return;
   const at::NoGradGuard no_grad;
-  policy_->begin(values_of(trained_.tensors()));
+  if (policy_ && !was_restored_) policy_->begin(values_of(trained_.tensors()));
+  if (centre_ && centre_->owned() != nullptr)
+    centre_->owned()->open(
+        was_restored_ ? Tensors() : values_of(trained_.tensors()), clock);
+}
+
+void Replicated::finish() {
+  if (centre_) centre_->finish();
+}
+
+Served Replicated::visit_centre(const Tensors& gradients,
+                                const UpdateInfo& info, std::int64_t clock) {
+  const at::NoGradGuard no_grad;
+  return centre_->visit(
+      {.member = centre_->member(),
+       .tensors = what() == Exchanged::gradients
+                      ? laid_out_like(trained_.tensors(), gradients)
+                      : copies_of(values_of(trained_.tensors())),
+       .info = info,
+       .clock = clock});
 }
 
 void Replicated::publish(const Tensors& gradients,
@@ -221,6 +260,7 @@ Tensors Replicated::buffers() const {
 
 void Replicated::publish_agreement() {
   const at::NoGradGuard no_grad;
+  if (centre_) return centre_->arrive(copies_of(buffers()));
   if (policy_) policy_->before_agreement();
   Tensors all =
       policy_ ? policy_->agreed(values_of(trained_.tensors())) : Tensors();
@@ -230,6 +270,12 @@ void Replicated::publish_agreement() {
 
 void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   const at::NoGradGuard no_grad;
+  if (centre_) {
+    centre_->await_rest();
+    if (const Centre* centre = centre_->owned())
+      show(centre->at_rest().weights, centre->at_rest().statistics, evaluated);
+    return;
+  }
   Tensors sum = group_->finish_sum();
   if (policy_) policy_->after_agreement();
   if (group_->member() > 1) return;
@@ -237,13 +283,20 @@ void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   const Tensors of_buffers(sum.begin() + static_cast<std::ptrdiff_t>(weights),
                            sum.end());
   sum.resize(weights);
-  evaluated.set_weights(policy_ ? policy_->consensus(sum, group_->members())
-                                : values_of(trained_.tensors()));
+  show(policy_ ? policy_->consensus(sum, group_->members())
+               : values_of(trained_.tensors()),
+       of_buffers, evaluated);
+}
+
+/// statistics: sums of the replicas' buffers().
+void Replicated::show(const Tensors& weights, const Tensors& statistics,
+                      EvaluatedWeights& evaluated) const {
+  evaluated.set_weights(weights);
   Tensors buffers = values_of(block_.buffers());
   std::size_t next = 0;
   for (at::Tensor& buffer : buffers)
     if (kind_.mean_statistics && buffer.is_floating_point())
-      buffer = of_buffers.at(next++) / group_->members();
+      buffer = statistics.at(next++) / members();
   evaluated.set_buffers(buffers);
 }
 
@@ -259,12 +312,13 @@ NamedTensors Replicated::state() const {
       all.emplace_back(std::string(kPrefix) + name, tensor);
   };
   if (policy_) add(policy_->state());
+  if (centre_ && centre_->owned() != nullptr) add(centre_->owned()->state());
   if (compressed_) add(compressed_->state());
   return all;
 }
 
 void Replicated::restore(const NamedTensors& state, std::string_view source) {
-  if (!policy_ && !compressed_) return;
+  if (!policy_ && !compressed_ && !centre_) return;
   try {
     copy_by_name(state, this->state(), source);
   } catch (const UserError& error) {
@@ -273,7 +327,7 @@ void Replicated::restore(const NamedTensors& state, std::string_view source) {
         "[replicas]; to change these, begin a run with initial_weights = '{}'",
         error.what(), source);
   }
-  has_begun_ = true;
+  was_restored_ = true;
 }
 
 }  // namespace sluice

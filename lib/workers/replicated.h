@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/blocks/block.h"
+#include "lib/replicas/centre.h"
 #include "lib/replicas/compressor.h"
 #include "lib/replicas/group.h"
 #include "lib/replicas/replica_policy.h"
@@ -22,16 +23,25 @@ namespace sluice {
 /// Used by the seat's thread.
 class Replicated {
  public:
-  /// Without a group the block has one replica. Block and trained tensors
-  /// outlive it. seed: the run's.
+  /// How the replica reaches the others of its block.
+  struct Ways {
+    std::unique_ptr<Group> group = nullptr;
+    /// Where they come to a centre when they are ready; then there is no group.
+    std::unique_ptr<CentreLink> centre = nullptr;
+  };
+  /// Without any the block has one replica. Block and trained tensors outlive
+  /// it. seed: the run's.
   Replicated(const Block& block, Trained& trained, const ReplicaKind& kind,
-             std::unique_ptr<Group> group, std::uint64_t seed);
+             Ways ways, std::uint64_t seed);
 
-  std::int64_t members() const { return group_ ? group_->members() : 1; }
+  std::int64_t members() const;
   Exchanged what() const { return kind_.exchange.what; }
   /// To be called before the first action of a run, and harmless later: the
   /// policy begins with the weights that there are, unless it was restored.
-  void begin();
+  /// clock: updates that a centre had made when it had these weights.
+  void begin(std::int64_t clock);
+  /// To be called after the last action: the others may go on.
+  void finish();
 
   /// Publishes gradients, which are those of that update, or, by the policy,
   /// weights.
@@ -87,6 +97,14 @@ class Replicated {
   void publish_agreement();
   void settle_agreement(EvaluatedWeights& evaluated);
 
+  /// Whether a centre serves the replicas in the order of their arrival.
+  bool is_served() const { return centre_ != nullptr; }
+  /// Brings gradients, which are those of that update, or, by the policy,
+  /// weights to the centre, and waits to be served. clock: that of the weights
+  /// that the replica has.
+  Served visit_centre(const Tensors& gradients, const UpdateInfo& info,
+                      std::int64_t clock);
+
   /// What compressed gradients it has sent; nothing: none are compressed.
   std::optional<std::int64_t> compressed_bytes() const;
 
@@ -96,15 +114,19 @@ class Replicated {
  private:
   bool sums_parts() const;
   Tensors buffers() const;
+  void show(const Tensors& weights, const Tensors& statistics,
+            EvaluatedWeights& evaluated) const;
   Mixture settle_mixture();
 
   const Block& block_;
   Trained& trained_;
   const ReplicaKind kind_;
   const std::unique_ptr<Group> group_;
+  const std::unique_ptr<CentreLink> centre_;
   std::unique_ptr<ReplicaPolicy> policy_;
   std::unique_ptr<GradientExchange> compressed_;  // gradients; nullptr: aren't
   bool has_begun_ = false;
+  bool was_restored_ = false;
   Tensors own_;  // published to peers, and not settled
   Peers peers_;
 };

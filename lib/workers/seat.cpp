@@ -32,7 +32,7 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
                 .mean = settings_.options.accumulate_mean,
                 .share = share()},
                parts.lowers, parts.uppers),
-      replicas_(block_, trained_, settings_.replicas, std::move(parts.group),
+      replicas_(block_, trained_, settings_.replicas, std::move(parts.replicas),
                 settings_.options.seed),
       evaluated_(block_, trained_),
       clock_(device()),
@@ -59,6 +59,7 @@ void Seat::enter(std::int64_t phase, std::int64_t turn) {
   first_batch_ = turn;
   sent_down_ = {};
   window_ = {};
+  known_late_.clear();
   ledger_ = {};
   view_ = make_weight_view(
       plan(), {.block = block_,
@@ -101,6 +102,7 @@ void Seat::perform(const Action& action) {
   if (memory_) memory.emplace(*memory_);
   const PrecisionScope precision(settings_.options.precision, device().type());
   enter(action.phase, action.turn);
+  served_as_ = 0;
   SLUICE_CHECK(ledger_.may(action), "{} ({}) lacks {}", name(), to_text(action),
                ledger_.lacks(action));
   static const ByOp<void (Seat::*)(const Action&)> does = {
@@ -419,13 +421,7 @@ void Seat::apply(const Action& action, const Asked& asked,
   at::Tensor correct;
   if (signal.logits.defined() && is_logged(action))
     correct = correct_of(signal.logits, flight.labels);
-  // Of weights that replicas share, others' updates may come before its own.
-  const std::optional<std::int64_t> late =
-      replicas_.share_weights()
-          ? std::nullopt
-          : std::make_optional(replicas_.late_by(in_updates));
-  if (late && *late > in_updates) check_steps_late(action, *late);
-  log_.applied(action, in_batches, late,
+  log_.applied(action, in_batches,
                {.loss = signal.loss,
                 .correct = correct,
                 .labels = predictions_in(flight.labels),
@@ -433,6 +429,12 @@ void Seat::apply(const Action& action, const Asked& asked,
                 .figures = signal.figures});
   if (plan().exchange.adopts > 0)
     replicas_.lost(asked.losses, share_of(action));
+  // Before a centre comes to it, or shared weights are updated, it is not known
+  // how many others have come.
+  if (pushes_gradients())
+    known_late_.push_back(in_updates);
+  else if (!replicas_.share_weights())
+    tell_late(action, in_updates, replicas_.late_by(in_updates));
   watched_.applied(action, parameters);
 }
 
@@ -604,13 +606,17 @@ void Seat::check_staleness(const Action& action) const {
       settings_.options.max_staleness);
 }
 
-/// Where other replicas' gradients are steps of their own.
-void Seat::check_steps_late(const Action& action, std::int64_t steps) const {
-  if (steps <= settings_.options.max_staleness) return;
+/// How late a gradient is, in updates of the replica, and with the steps of
+/// others in between.
+void Seat::tell_late(const Action& action, std::int64_t in_updates,
+                     std::int64_t in_steps) {
+  log_.late_by(in_steps);
+  if (in_steps == in_updates || in_steps <= settings_.options.max_staleness)
+    return;
   throw UserError(
       "block {}: in turn {} it would apply the gradient of batch {}, {} steps "
       "of the other replicas old; max_staleness is {}",
-      block(), action.turn, action.batch, steps,
+      block(), action.turn, action.batch, in_steps,
       settings_.options.max_staleness);
 }
 
@@ -668,22 +674,41 @@ double Seat::apply_window(const UpdateInfo& info) {
   return rate;
 }
 
-void Seat::update(const Action& action) {
+/// Whether a centre makes the block's updates, of the gradients that it is
+/// given.
+bool Seat::pushes_gradients() const {
+  return replicas_.is_served() && replicas_.what() == Exchanged::gradients;
+}
+
+UpdateInfo Seat::info_of(const Action& action) const {
   UpdateInfo info = window_.info();
   info.turn = action.turn;
   info.rate = rate_of(trained_.update(), action.turn);
+  return info;
+}
+
+/// The weights that the centre has made of the window's gradients.
+double Seat::take_served() {
+  const Served served = std::exchange(served_, {});
+  trained_.assign(served.tensors, view_->next_weights());
+  version_ = served.clock;
+  return served.rate;
+}
+
+void Seat::update(const Action& action) {
+  UpdateInfo info = info_of(action);
   if (replicas_.what() == Exchanged::gradients &&
       plan().exchange.graph.is_all())
     info.replicas = replicas_.members();
   if (run_plan().model_norm) info.model_norm = exchange_norm(action);
   view_->before_update(version_);
   replicas_.before_update();
-  const double rate = apply_window(info);
+  const double rate = pushes_gradients() ? take_served() : apply_window(info);
   trained_.add(std::exchange(pulls_, {}));
   if (replicas_.share_weights())
-    log_.late(replicas_.late_by(window_.in_updates.most), window_.batches);
+    log_.late_by(replicas_.late_by(window_.in_updates.most), window_.batches);
   replicas_.after_update();
-  ++version_;
+  if (!pushes_gradients()) ++version_;
   last_rate_ = rate;
   window_.clear();
   log_.went_on();
@@ -705,6 +730,8 @@ void Seat::exchange(const Action& action) {
     replicas_.publish_parts();
   else if (action.round == kAdopt)
     replicas_.publish_whole();
+  else if (replicas_.is_served())
+    return;  // it is on its way: what it brings, the settle hands over
   else if (is_among_peers(plan(), action))
     replicas_.publish_to(peers_of(plan(), action), window_.gradients);
   else if (action.round == kSecondRound)
@@ -728,6 +755,7 @@ void Seat::settle(const Action& action) {
     return;
   }
   if (action.round == kAdopt) return take_combined(replicas_.settle_best());
+  if (replicas_.is_served()) return visit_centre(action);
   if (is_among_peers(plan(), action)) return settle_peers();
   const bool is_first =
       plan().exchange.rounds > 1 && action.round != kSecondRound;
@@ -737,6 +765,19 @@ void Seat::settle(const Action& action) {
     window_.gradients = std::move(sum);
   else
     take_combined(replicas_.combine(sum, last_rate_));
+}
+
+void Seat::visit_centre(const Action& action) {
+  Served served =
+      replicas_.visit_centre(window_.gradients, info_of(action), version_);
+  SLUICE_CHECK(action.arrived == 0 || action.arrived == served.place,
+               "{} ({}) was served as number {}", name(), to_text(action),
+               served.place);
+  served_as_ = served.place;
+  if (!pushes_gradients()) return take_combined(std::move(served.tensors));
+  for (const std::int64_t known : std::exchange(known_late_, {}))
+    tell_late(action, known, known + served.missed);
+  served_ = std::move(served);
 }
 
 void Seat::settle_peers() {

@@ -91,8 +91,8 @@ struct SeatParts {
   /// Account to which the actions' allocations are charged.
   std::shared_ptr<MemoryAccount> memory = nullptr;
   std::shared_ptr<Observer> observer = nullptr;
-  /// The replicas of the block; nullptr: it has one.
-  std::unique_ptr<Group> group = nullptr;
+  /// The replicas of the block; empty: it has one.
+  Replicated::Ways replicas = {};
 };
 
 /// Executes the actions of one replica of a block, on its device; the
@@ -140,6 +140,13 @@ class Seat {
   /// For tests and probes.
   const Tensors& gradients() const { return window_.gradients; }
   std::int64_t weight_version() const { return version_; }
+  /// What an evaluation has: of replica 1 what all agreed on last.
+  NamedTensors evaluated_weights() const {
+    return evaluated_.in_place_of(weights());
+  }
+  /// After an action: its place among all that the replicas' centre has served
+  /// (Action::arrived); 0: it isn't one that is served.
+  std::int64_t served_as() const { return served_as_; }
   /// Number of batches between forward and backward, and number of autograd
   /// graphs: of these batches, and of batches between the halves of a backward.
   std::size_t flights() const { return held_.flights.size(); }
@@ -170,9 +177,13 @@ class Seat {
   void exchange(const Action& action);
   void settle(const Action& action);
   void settle_peers();
+  void visit_centre(const Action& action);
+  bool pushes_gradients() const;
   void take_combined(Tensors combined);
   void take_shared();
+  UpdateInfo info_of(const Action& action) const;
   double apply_window(const UpdateInfo& info);
+  double take_served();
   void evaluate(const Action& action);
   void checkpoint(const Action& action);
   void take_weights(const Action& action);
@@ -220,7 +231,8 @@ class Seat {
   at::Tensor exchange_norm(const Action& action);
   void step(Learners& learners, Tensors gradients, const Action& action);
   void check_staleness(const Action& action) const;
-  void check_steps_late(const Action& action, std::int64_t steps) const;
+  void tell_late(const Action& action, std::int64_t in_updates,
+                 std::int64_t in_steps);
 
   /// Whether to log the update: its turn is due, or it is the first after one.
   bool is_logged(const Action& action) const;
@@ -259,12 +271,17 @@ class Seat {
   BatchesInFlight held_;
   SentDown sent_down_;
   Window window_;
+  /// Updates of the weights; where a centre is given gradients, those that it
+  /// had made when the block took its weights.
   std::int64_t version_ = 0;
   std::int64_t first_batch_ = 0;  // Grant's
   std::int64_t last_turn_ = -1;   // that went backward
   double last_rate_ = 0;          // of an update
   Tensors pulls_;                 // what the next update adds to the weights
   std::vector<Tensors> shared_;   // gradients that it applies one by one
+  Served served_;                 // what the next update takes from a centre
+  std::int64_t served_as_ = 0;    // of the last action
+  std::vector<std::int64_t> known_late_;  // of the window's batches: in_updates
 
   MemoryUse memory_use_;
   SteadyTime told_ = std::chrono::steady_clock::now();  // the status

@@ -70,7 +70,6 @@ double SeatLog::epoch_of(std::int64_t turn) const {
 }
 
 void SeatLog::applied(const Action& action, std::int64_t staleness,
-                      std::optional<std::int64_t> steps_between,
                       BatchFigures figures) {
   staleness_ = staleness;
   if (figures.share < 1 && figures.loss.defined())
@@ -80,10 +79,9 @@ void SeatLog::applied(const Action& action, std::int64_t staleness,
   figures_ =
       goes_on ? together(figures_, std::move(figures)) : std::move(figures);
   ++counts_["d_batch"][staleness];
-  if (steps_between) late(*steps_between, 1);
 }
 
-void SeatLog::late(std::int64_t steps_between, std::int64_t batches) {
+void SeatLog::late_by(std::int64_t steps_between, std::int64_t batches) {
   steps_between_ = steps_between;
   counts_["d_upd"][steps_between] += batches;
 }

@@ -45,14 +45,15 @@ class SeatLog {
   SeatLog(const BlockPlan& plan, std::shared_ptr<Sink> sink,
           std::int64_t turns_per_epoch, std::int64_t late_updates);
 
-  /// A batch was applied. staleness: in batches; steps_between: the block's
-  /// updates between its forward and its backward, nothing where only the
-  /// update that applies it knows (late()). Figures of the batches of a turn
-  /// are for the next updated().
+  /// A batch was applied. staleness: in batches. Figures of the batches of a
+  /// turn are for the next updated().
   void applied(const Action& action, std::int64_t staleness,
-               std::optional<std::int64_t> steps_between, BatchFigures figures);
-  /// The updates between forward and update of so many batches.
-  void late(std::int64_t steps_between, std::int64_t batches);
+               BatchFigures figures);
+  /// How late it was, or so many were, in updates: those of the weights between
+  /// its forward and its backward; or until a centre came to it; or of weights
+  /// that replicas share until its own. Before the updated() that is of the
+  /// batch.
+  void late_by(std::int64_t steps_between, std::int64_t batches = 1);
   /// An input came from a replay buffer: `age` is how many batches newer the
   /// newest is that was ever written into the buffer, `reuse` how often the
   /// input was used before.

@@ -114,7 +114,7 @@ void Seat::restore_counts(const SavedState& saved) {
 
 void Seat::start(const Grant& first) {
   const CurrentDevice on(device());
-  replicas_.begin();
+  replicas_.begin(version_);
   if (average_) average_->begin(trained_.tensors());
   enter(first.phase, first.first_turn);
   last_turn_ = first.first_turn - 1;
@@ -187,6 +187,7 @@ void Seat::finish() {
   // What was learned after the last update.
   if (settings_.options.hashes)
     log_.hashed({.turn = last_turn_ + 1}, {}, weights());
+  replicas_.finish();
   ports_.close();
 }
 

@@ -52,6 +52,8 @@ class Trained {
   /// Sets all tensors to values from elsewhere; `storage` as of apply().
   void assign(const Tensors& values, const Tensors& storage);
   const UpdateChain& update() const { return *update_; }
+  /// What that was made from.
+  const UpdateOptions& options() const { return options_; }
   const PhaseEnds& ends(std::size_t phase) const { return ends_.at(phase); }
   Learners& learners(std::size_t index) { return learners_.at(index); }
   /// Gradients in the order of tensors(): of the block and of a lower end.

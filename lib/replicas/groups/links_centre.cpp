@@ -1,0 +1,256 @@
+#include "lib/replicas/groups/links_centre.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include "lib/base/error.h"
+#include "lib/replicas/groups/memory_centre.h"
+#include "lib/tensors/pack.h"
+
+namespace sluice {
+namespace {
+
+/// What a replica says to the centre, as the round of its message. Of the first
+/// two there are answers, with the same round.
+enum class Said : std::int64_t { push, arrival, end };
+
+/// Whole numbers of a push, before a flag for each tensor: whether it is
+/// defined.
+constexpr std::int64_t kNumbers = 8;
+
+at::Tensor numbers_in(const Push& push) {
+  const UpdateInfo& info = push.info;
+  std::vector<std::int64_t> numbers = {info.turn,
+                                       info.batches,
+                                       info.turns,
+                                       info.in_batches.sum,
+                                       info.in_batches.most,
+                                       info.in_updates.sum,
+                                       info.in_updates.most,
+                                       push.clock};
+  for (const at::Tensor& tensor : push.tensors)
+    numbers.push_back(tensor.defined() ? 1 : 0);
+  return at::tensor(numbers, at::kLong);
+}
+
+Tensors defined_of(const Tensors& tensors) {
+  Tensors all;
+  for (const at::Tensor& tensor : tensors)
+    if (tensor.defined()) all.push_back(tensor);
+  return all;
+}
+
+Message message_for(Said said) {
+  return {.kind = MessageKind::exchange,
+          .round = static_cast<std::int64_t>(said)};
+}
+
+Message message_of(const Push& push) {
+  Message message = message_for(Said::push);
+  pack({numbers_in(push)}, "numbers", message);
+  pack({at::full({1}, push.info.rate, at::kDouble)}, "rate", message);
+  pack(defined_of(push.tensors), "x", message);
+  return message;
+}
+
+/// That one tensor, of a type, with so many elements or more.
+at::Tensor one_in(const Message& message, const char* name, at::ScalarType type,
+                  std::int64_t least) {
+  const Tensors found = unpack(message, name);
+  if (found.size() != 1 || found[0].scalar_type() != type ||
+      found[0].dim() != 1 || found[0].numel() < least)
+    throw LinkError("a replica has sent no {} to the centre", name);
+  return found[0];
+}
+
+Push push_in(const Message& message, int member) {
+  const at::Tensor numbers =
+      one_in(message, "numbers", at::kLong, kNumbers).contiguous();
+  const auto* said = numbers.const_data_ptr<std::int64_t>();
+  Push push{.member = member, .clock = said[7]};
+  push.info.turn = said[0];
+  push.info.batches = said[1];
+  push.info.turns = said[2];
+  push.info.in_batches = {said[3], said[4]};
+  push.info.in_updates = {said[5], said[6]};
+  push.info.rate = one_in(message, "rate", at::kDouble, 1).item<double>();
+  const Tensors sent = unpack(message, "x");
+  std::size_t next = 0;
+  for (std::int64_t i = kNumbers; i < numbers.numel(); ++i) {
+    push.tensors.emplace_back();
+    if (said[i] == 0) continue;
+    if (next == sent.size())
+      throw LinkError("replica {} has sent too few tensors to the centre",
+                      member);
+    push.tensors.back() = sent[next++];
+  }
+  return push;
+}
+
+Message message_of(const Served& served) {
+  Message message = message_for(Said::push);
+  message.batch = served.place;
+  message.turn = served.clock;
+  message.weight_version = served.missed;
+  pack({at::full({1}, served.rate, at::kDouble)}, "rate", message);
+  pack(served.tensors, "x", message);
+  return message;
+}
+
+/// Serves one replica until it has ended.
+void serve_over(Centre& centre, Link& link, int member) {
+  std::int64_t arrivals = 0;
+  while (const std::optional<Message> message = link.receiver->receive()) {
+    switch (static_cast<Said>(message->round)) {
+      case Said::push:
+        link.sender->send(message_of(centre.serve(push_in(*message, member))));
+        break;
+      case Said::arrival: {
+        // Copies: a message's memory goes back to its link.
+        Tensors statistics;
+        for (const at::Tensor& tensor : unpack(*message, "x"))
+          statistics.push_back(tensor.clone());
+        centre.arrive(member, std::move(statistics));
+        centre.await_rest(++arrivals);
+        link.sender->send(message_for(Said::arrival));
+        break;
+      }
+      case Said::end:
+        return;
+      default:
+        throw LinkError("replica {} has said {} to the centre", member,
+                        message->round);
+    }
+  }
+  centre.leave(member);
+}
+
+/// Replica 1: the centre, and a thread for each other replica.
+class CentreOwner final : public CentreLink {
+ public:
+  CentreOwner(std::vector<Link> links, Deadline deadline,
+              const std::string& name)
+      : links_(std::move(links)),
+        centre_(std::make_shared<Centre>(static_cast<int>(links_.size()),
+                                         deadline, name)),
+        own_(link_to_centre(centre_, 1)) {
+    const int threads = at::get_num_threads();
+    for (std::size_t i = 1; i < links_.size(); ++i)
+      threads_.emplace_back([this, i, threads] { run(i, threads); });
+  }
+  /// Waits for the others; where it hasn't finished, they find it gone when
+  /// they come next.
+  ~CentreOwner() override { own_.reset(); }
+  CentreOwner(const CentreOwner&) = delete;
+  CentreOwner& operator=(const CentreOwner&) = delete;
+
+  int members() const override { return own_->members(); }
+  int member() const override { return 1; }
+  Centre* owned() override { return centre_.get(); }
+  Served visit(Push push) override { return own_->visit(std::move(push)); }
+  void arrive(Tensors statistics) override {
+    own_->arrive(std::move(statistics));
+  }
+  void await_rest() override { own_->await_rest(); }
+  void finish() override { own_->finish(); }
+
+ private:
+  void run(std::size_t i, int threads) {
+    at::set_num_threads(threads);  // of this thread
+    const int member = static_cast<int>(i) + 1;
+    try {
+      serve_over(*centre_, links_[i], member);
+    } catch (const LinkError&) {
+      centre_->leave(member);  // the replica, or its process, says why
+      links_[i].sender->close();
+    } catch (const std::exception& error) {
+      centre_->leave(member, error.what());
+      links_[i].sender->close();
+    }
+  }
+
+  std::vector<Link> links_;
+  const std::shared_ptr<Centre> centre_;
+  std::unique_ptr<CentreLink> own_;
+  std::vector<std::jthread> threads_;  // go first
+};
+
+class RemoteCentre final : public CentreLink {
+ public:
+  RemoteCentre(Link link, int members, int member, std::string name)
+      : link_(std::move(link)),
+        members_(members),
+        member_(member),
+        name_(std::move(name)) {}
+  ~RemoteCentre() override { link_.sender->close(); }
+  RemoteCentre(const RemoteCentre&) = delete;
+  RemoteCentre& operator=(const RemoteCentre&) = delete;
+
+  int members() const override { return members_; }
+  int member() const override { return member_; }
+  Centre* owned() override { return nullptr; }
+
+  Served visit(Push push) override {
+    const at::NoGradGuard no_grad;
+    link_.sender->send(message_of(push));
+    const Message answer = answer_to(Said::push);
+    return {.tensors = unpack(answer, "x"),
+            .place = answer.batch,
+            .rate = one_in(answer, "rate", at::kDouble, 1).item<double>(),
+            .clock = answer.turn,
+            .missed = answer.weight_version};
+  }
+
+  void arrive(Tensors statistics) override {
+    const at::NoGradGuard no_grad;
+    Message message = message_for(Said::arrival);
+    pack(statistics, "x", message);
+    link_.sender->send(std::move(message));
+  }
+
+  void await_rest() override { answer_to(Said::arrival); }
+
+  void finish() override { link_.sender->send(message_for(Said::end)); }
+
+ private:
+  Message answer_to(Said said) {
+    std::optional<Message> message = link_.receiver->receive();
+    if (!message)
+      throw PeerGone(
+          "{}: replica 1, which has the centre, has ended, and "
+          "replica {} waits for it",
+          name_, member_);
+    SLUICE_CHECK(message->kind == MessageKind::exchange &&
+                     message->round == static_cast<std::int64_t>(said),
+                 "{}: replica {} expected another answer of the centre", name_,
+                 member_);
+    return std::move(*message);
+  }
+
+  Link link_;
+  const int members_;
+  const int member_;
+  const std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<CentreLink> links_centre(std::vector<Link> links, int member,
+                                         Deadline deadline,
+                                         const std::string& name) {
+  if (member == 1)
+    return std::make_unique<CentreOwner>(std::move(links), deadline, name);
+  const int members = static_cast<int>(links.size());
+  return std::make_unique<RemoteCentre>(std::move(links.at(0)), members, member,
+                                        name);
+}
+
+}  // namespace sluice

@@ -1,0 +1,133 @@
+// Runs of replicas with clocks of their own, on every engine, repeated from
+// their records.
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/config/files/toml.h"
+#include "experiments/runs/replay.h"
+#include "experiments/runs/run.h"
+#include "tests/experiments/helpers/faults.h"
+#include "tests/experiments/helpers/program.h"
+
+namespace sluice::free_replica_runs_test {
+
+using testing::HasSubstr;
+
+constexpr const char* kFree = "schedule = 'free'\n";
+
+class FreeReplicasRun
+    : public Program,
+      public testing::WithParamInterface<
+          std::tuple<const char*, std::pair<const char*, const char*>>> {
+ protected:
+  RunResult run_free(const std::string& lines, RunOptions options) {
+    const std::string engine = std::get<0>(GetParam());
+    options.folder = path("run");
+    options.quiet = true;
+    options.program = SLUICE_PROGRAM;
+    StopSignals signals;
+    const ConfigNode config =
+        parse_toml(fmt::format("engine = '{}'\n", engine) + lines, "test.toml");
+    return run(read_experiment(config, ""), options, signals);
+  }
+};
+
+std::string run_of(const std::string& policy, int turns) {
+  return fmt::format(
+             "turns = {}\nbatch_size = 24\nthreads = 1\nevaluate_every = 0.5\n"
+             "checkpoint = {{every_turns = 4}}\n"
+             "data = {{train = 240, test = 40}}\n"
+             "model = {{hidden = [24, 16], dropout = 0.2, batch_norm = "
+             "true}}\n",
+             turns) +
+         policy + kFree;
+}
+
+TEST_P(FreeReplicasRun, IsReplayedBitForBit) {
+  const std::string lines = std::get<1>(GetParam()).second;
+  run_free(run_of(lines, 12), {});
+  const Replayed replayed = replay(path("run"));
+  EXPECT_EQ(replayed.difference(), "");
+  const std::size_t seats = lines.find("count = 3") == lines.npos ? 4 : 3;
+  EXPECT_EQ(replayed.compared.size(), 3 * seats) << "checkpoints 4, 8, 12";
+  EXPECT_THAT(slurp(path("run/schedule.txt")), HasSubstr("<1 "));
+}
+
+TEST_P(FreeReplicasRun, IsReplayedWhenItWasContinued) {
+  const std::string lines = std::get<1>(GetParam()).second;
+  run_free(run_of(lines, 8), {});
+  run_free(run_of(lines, 12), {.resume = true});
+  EXPECT_EQ(replay(path("run")).difference(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Engines, FreeReplicasRun,
+    testing::Combine(
+        testing::Values("virtual", "threads", "processes"),
+        testing::Values(
+            std::pair{"Server",
+                      "blocks = 1\nreplicas = {count = 3, policy = "
+                      "'server'}\n"},
+            std::pair{"DelayCompensation",
+                      "blocks = 1\nreplicas = {count = 3, policy = 'server'}\n"
+                      "optimizer = {name = 'sgd', lr = 0.05, correction = "
+                      "{name = 'delay_compensation'}}\n"},
+            std::pair{"DelayedBlocks",
+                      "blocks = 2\nreplicas = {count = 2, policy = 'server'}\n"
+                      "in_flight = 3\nboundary = {policy = "
+                      "'delayed_gradient'}\n"},
+            std::pair{"Pairs",
+                      "blocks = 1\nreplicas = {count = 4, policy = 'gossip', "
+                      "pairs = true}\n"},
+            std::pair{"Elastic",
+                      "blocks = 2\nreplicas = {count = 2, policy = 'elastic', "
+                      "one_by_one = true, every = 2}\n"})),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param)) + "_" +
+             std::get<1>(info.param).first;
+    });
+
+constexpr const char* kTwoByTwo =
+    "blocks=2 replicas.count=2 replicas.policy=server schedule=free "
+    "in_flight=3 ";
+
+/// Of 4 workers, of which 1 and 2 have the centres.
+class FreeReplicasAfter : public Faults,
+                          public testing::WithParamInterface<const char*> {};
+
+TEST_P(FreeReplicasAfter, AKillAreReplayedWithWhatTheyDidBefore) {
+  const Outcome outcome = run_with(GetParam(), kTwoByTwo);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(records_of(path("disturbed"), "restart").size(), 1U);
+  const Replayed replayed = replay(path("disturbed"));
+  EXPECT_EQ(replayed.difference(), "");
+  EXPECT_EQ(replayed.compared.size(), 5U * 4) << "checkpoints 4, 8, ... 20";
+  expect_nothing_left("disturbed");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kills, FreeReplicasAfter,
+                         testing::Values("kill block 1 @ turn 6",
+                                         "kill block 3 @ turn 10",
+                                         "kill block 4 @ turn 13"));
+
+using FreeReplicasInFlight = Faults;
+
+TEST_F(FreeReplicasInFlight, GoOnWithWhatEachHad) {
+  for (const char* engine : {"virtual", "threads"}) {
+    const std::string more =
+        fmt::format("{} --overwrite engine={} ", kTwoByTwo, engine);
+    ASSERT_EQ(run("parts", more + "turns=8 drain=false").status, 0);
+    const Outcome resumed =
+        sluice("run --resume " + path("parts") + " turns=20 drain=true");
+    ASSERT_EQ(resumed.status, 0) << resumed.text;
+    EXPECT_EQ(replay(path("parts")).difference(), "") << engine;
+  }
+}
+
+}  // namespace sluice::free_replica_runs_test

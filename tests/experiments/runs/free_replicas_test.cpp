@@ -1,0 +1,316 @@
+// Replicas with clocks of their own, which a centre serves as they come.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/by_block.h"
+#include "lib/base/error.h"
+#include "lib/schedules/simulation.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::free_replicas_test {
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr const char* kFree = "schedule = 'free'\n";
+constexpr const char* kSgd =
+    "optimizer = {name = 'sgd', lr = 0.05, momentum = 0.5}\n";
+
+std::string net(int blocks, int turns = 12) {
+  return fmt::format(
+      "batch_size = 8\nturns = {}\nmodel = {{hidden = [24, 20], dropout = "
+      "0.2, batch_norm = true}}\nblocks = {}\n",
+      turns, blocks == 1 ? "1" : "['0', '1-']");
+}
+
+std::string replicas(int count, const std::string& policy = "'server'") {
+  return fmt::format("replicas = {{count = {}, policy = {}}}\n", count, policy);
+}
+
+/// Seconds of a replica's actions, times how slow each is.
+Costs costs_with(int blocks, const std::vector<double>& slowness,
+                 double jitter = 0) {
+  Costs costs{.jitter = jitter, .seed = 5};
+  for (const double slow : slowness)
+    for (int block = 1; block <= blocks; ++block)
+      costs.blocks.push_back(
+          {.seconds = {{Op::forward, 1}, {Op::backward, 2}}, .slowness = slow});
+  return costs;
+}
+
+std::vector<NamedTensors> weights_of(const Training& training) {
+  std::vector<NamedTensors> all;
+  for (int replica = 1; replica <= training.experiment.replicas.count;
+       ++replica)
+    all.push_back(copies_of(training.weights(replica)));
+  return all;
+}
+
+std::vector<NamedTensors> trained(const std::string& lines,
+                                  const Costs& costs = {}) {
+  Training training(small_experiment(lines));
+  training.train(costs);
+  return weights_of(training);
+}
+
+struct Recorded {
+  std::vector<std::vector<Action>> actions;  // by seat
+  std::vector<NamedTensors> weights;         // by replica
+
+  /// Of the seat's pushes, in their order.
+  std::vector<std::int64_t> places(int seat) const {
+    std::vector<std::int64_t> all;
+    for (const Action& action : by_block(actions, seat))
+      if (action.op == Op::settle && action.arrived > 0)
+        all.push_back(action.arrived);
+    return all;
+  }
+  /// How many pushes of others the centre served between two of the seat's,
+  /// and before the first.
+  std::vector<std::int64_t> staleness(int seat) const {
+    std::vector<std::int64_t> all;
+    std::int64_t clock = 0;
+    for (const std::int64_t place : places(seat)) {
+      all.push_back(place - 1 - clock);
+      clock = place;
+    }
+    return all;
+  }
+};
+
+Recorded recorded(const std::string& lines, const Costs& costs) {
+  Training training(small_experiment(lines));
+  Recorded run;
+  run.actions.resize(training.workers.size());
+  training.watch = [&](const TimedAction& timed) {
+    by_block(run.actions, timed.seat).push_back(timed.action);
+  };
+  training.train(costs);
+  run.weights = weights_of(training);
+  return run;
+}
+
+std::vector<NamedTensors> repeated(
+    const std::string& lines, const std::vector<std::vector<Action>>& actions) {
+  Training training(small_experiment(lines));
+  const Experiment& experiment = training.experiment;
+  Simulation simulation(experiment.plans, {}, experiment.capacities);
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const int seat = static_cast<int>(i) + 1;
+    simulation.extend(seat, actions[i]);
+    training.block(seat).start({});
+  }
+  while (const auto timed = simulation.next())
+    training.block(timed->seat).execute(timed->action);
+  EXPECT_TRUE(simulation.finished()) << simulation.stuck();
+  return weights_of(training);
+}
+
+constexpr std::pair<const char*, const char*> kPolicies[] = {
+    {"Server", "'server'"},
+    {"Movements", "'server', push = 'movement', every = 3"},
+    {"Agn", "'server', push = 'movement', every = 2, per_update = true"},
+    {"Elastic", "'elastic', one_by_one = true, every = 2"}};
+
+class FreeReplicas : public testing::TestWithParam<
+                         std::tuple<int, std::pair<const char*, const char*>>> {
+ protected:
+  int blocks() const { return std::get<0>(GetParam()); }
+  std::string lines() const {
+    return net(blocks()) + kSgd + replicas(3, std::get<1>(GetParam()).second);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Policies, FreeReplicas,
+                         testing::Combine(testing::Values(1, 2),
+                                          testing::ValuesIn(kPolicies)),
+                         [](const auto& info) {
+                           return fmt::format("{}_K{}",
+                                              std::get<1>(info.param).first,
+                                              std::get<0>(info.param));
+                         });
+
+TEST_P(FreeReplicas, GoRoundRobinWhenNothingTakesTime) {
+  const auto lockstep = trained(lines());
+  const auto free = trained(lines() + kFree);
+  for (std::size_t r = 0; r < free.size(); ++r)
+    EXPECT_EQ(difference(free[r], lockstep[r]), "") << r;
+}
+
+TEST_P(FreeReplicas, GoElsewhereWhenOneIsSlow) {
+  const auto lockstep = trained(lines());
+  const auto free = trained(lines() + kFree, costs_with(blocks(), {1, 3.3, 1}));
+  EXPECT_GT(distance(free[0], lockstep[0]), 1e-4);
+}
+
+TEST_P(FreeReplicas, AreRepeatedFromTheirRecord) {
+  const std::string config = lines() + kFree;
+  const Recorded run =
+      recorded(config, costs_with(blocks(), {1, 2.7, 1.3}, 0.8));
+  const auto again = repeated(config, run.actions);
+  for (std::size_t r = 0; r < again.size(); ++r)
+    EXPECT_EQ(difference(again[r], run.weights[r]), "") << r;
+}
+
+TEST(FreePairs, AreRepeatedFromTheirRecordAndMeetOthersThanInLockstep) {
+  for (const char* mix : {"before", "after"}) {
+    const std::string lines =
+        net(2) + kSgd +
+        replicas(4, fmt::format("'gossip', pairs = true, mix = '{}'", mix));
+    const Recorded run =
+        recorded(lines + kFree, costs_with(2, {1, 2.7, 1.3, 1}, 0.8));
+    EXPECT_EQ(
+        difference(repeated(lines + kFree, run.actions)[1], run.weights[1]),
+        "");
+    EXPECT_GT(distance(run.weights[1], trained(lines)[1]), 1e-4);
+  }
+}
+
+TEST(FreeServer, ThatWaitsForGradientsIsRepeatedFromItsRecord) {
+  const std::string config =
+      net(1) + kSgd + replicas(4, "'server', softsync = 2") + kFree;
+  const Recorded run = recorded(config, costs_with(1, {1, 2.7, 1.3, 1}, 0.8));
+  EXPECT_EQ(difference(repeated(config, run.actions)[1], run.weights[1]), "");
+}
+
+TEST(FreeServer, IsOtherReplicasUpdatesAheadOfThoseThatAreAlike) {
+  const Recorded run = recorded(net(1) + kSgd + replicas(4) + kFree,
+                                costs_with(1, {1, 1, 1, 1}));
+  for (int seat = 1; seat <= 4; ++seat) {
+    std::vector<std::int64_t> late = run.staleness(seat);
+    ASSERT_EQ(late.size(), 12U);
+    EXPECT_EQ(late.front(), seat - 1);
+    late.erase(late.begin());
+    EXPECT_THAT(late, Each(3));
+  }
+}
+
+TEST(FreeServer, ServesASlowReplicaLessOften) {
+  const Recorded run =
+      recorded(net(2) + kSgd + replicas(3) + kFree, costs_with(2, {1, 4, 1}));
+  const auto among_first = [&](int seat) {
+    const std::vector<std::int64_t> places = run.places(seat);
+    return std::count_if(places.begin(), places.end(),
+                         [](std::int64_t place) { return place <= 18; });
+  };
+  // Seats 1, 3 and 5 are block 1 of the replicas.
+  EXPECT_GE(among_first(1), 7);
+  EXPECT_GE(among_first(5), 7);
+  EXPECT_LE(among_first(3), 3);
+  EXPECT_EQ(among_first(1) + among_first(3) + among_first(5), 18);
+  EXPECT_GE(run.staleness(3).at(1), 6) << "the others come four times each";
+  EXPECT_LE(run.staleness(1).at(1), 2);
+}
+
+TEST(FreeServer, ServesOneAfterTheOtherInTheOrderOfArrival) {
+  // The second comes while the first is served, the third after the second.
+  Costs costs = costs_with(1, {1.2, 1.1, 1});
+  for (BlockCosts& block : costs.blocks)
+    block.seconds[Op::settle] = 10 / block.slowness;
+  costs.exchange_link.latency = 0.25;
+  Training training(small_experiment(net(1, 1) + kSgd + replicas(3) + kFree));
+  std::map<std::int64_t, TimedAction> served;
+  training.watch = [&](const TimedAction& timed) {
+    if (timed.action.arrived > 0) served[timed.action.arrived] = timed;
+  };
+  training.train(costs);
+  ASSERT_EQ(served.size(), 3U);
+  double free_since = 3 + 0.25;  // a forward and a backward, and its way there
+  for (const auto& [place, timed] : served) {
+    EXPECT_EQ(timed.seat, 4 - place);
+    EXPECT_NEAR(timed.start, free_since, 1e-9);
+    EXPECT_NEAR(timed.end, free_since + 10 + 0.25, 1e-9);
+    free_since += 10;
+  }
+}
+
+TEST(FreeServer, TellsCorrectionsHowLateGradientsReallyAre) {
+  const std::string config = net(1) + replicas(3) + kFree;
+  const std::string plain = config + kSgd;
+  const std::string corrected =
+      config +
+      "optimizer = {name = 'sgd', lr = 0.05, momentum = 0.5, correction = "
+      "{name = 'staleness_aware'}}\n";
+  const Costs costs = costs_with(1, {1, 5, 1});
+  EXPECT_GT(distance(trained(corrected, costs)[0], trained(plain, costs)[0]),
+            1e-4);
+  // One alone is never late.
+  const auto alone = [](std::string lines) {
+    lines.replace(lines.find("count = 3"), 9, "count = 1");
+    return trained(lines)[0];
+  };
+  EXPECT_EQ(difference(alone(corrected), alone(plain)), "");
+}
+
+TEST(FreeServer, OfAsManyStepsAsGradientsDividesEachByItsStaleness) {
+  const auto of = [](const std::string& policy, const std::string& correction) {
+    return trained(net(1) + replicas(3, policy) + kFree +
+                       "optimizer = {name = 'sgd', lr = 0.05" + correction +
+                       "}\n",
+                   costs_with(1, {1, 2.5, 1}));
+  };
+  const auto softsync = of("'server', softsync = 3", "");
+  const auto corrected =
+      of("'server'", ", correction = {name = 'staleness_aware'}");
+  EXPECT_LT(distance(softsync[0], corrected[0]), 1e-5);
+  EXPECT_GT(distance(of("'server', softsync = 1", "")[0], corrected[0]), 1e-3);
+}
+
+TEST(FreeReplicasRefusal, SaysWhichPoliciesHaveACentre) {
+  const auto refusal = [](const std::string& lines) -> std::string {
+    try {
+      small_experiment(lines);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const std::string free = net(2) + kSgd + kFree;
+  EXPECT_EQ(refusal(free + replicas(2)), "accepted");
+  EXPECT_THAT(refusal(free + replicas(2, "'all_reduce'")),
+              AllOf(HasSubstr("policy = 'server'"),
+                    HasSubstr("schedule = 'lockstep'")));
+  EXPECT_THAT(refusal(free + replicas(2, "'elastic'")),
+              HasSubstr("one_by_one = true"));
+  EXPECT_THAT(refusal(free + replicas(2, "'server', group = 'mpi'")),
+              HasSubstr("leave group out"));
+  EXPECT_THAT(refusal(net(2) + kSgd + replicas(2, "'server', softsync = 1")),
+              HasSubstr("schedule = 'free'"));
+  EXPECT_THAT(refusal(free + replicas(2, "'server', softsync = 3")),
+              HasSubstr("count = 2"));
+  EXPECT_THAT(refusal(free + replicas(2) + "device = 'cuda'\n"),
+              HasSubstr("CPUs only"));
+  EXPECT_THAT(refusal(free + replicas(2) +
+                      "boundary = {policy = 'local_loss', buffer = {batches = "
+                      "2}}\n"),
+              HasSubstr("replicas.count = 1"));
+}
+
+TEST(SlowReplica, OfTheVirtualClockIsNamedByBlockAndReplica) {
+  const auto seconds = [](const std::string& slow) {
+    Training training(small_experiment(
+        net(1) + kSgd + replicas(2) + kFree +
+        "virtual = {forward = 1.0, backward = 2.0" + slow + "}\n"));
+    return training.train(training.experiment.costs);
+  };
+  const double evaluation = seconds("") - 12 * 3;  // by replica 1
+  EXPECT_GE(evaluation, 0);
+  EXPECT_NEAR(seconds(", slow = ['1.2x3']"), 12 * 9 + evaluation, 1e-9);
+  EXPECT_NEAR(seconds(", slow = ['1x2', '1.2x3']"), 12 * 18 + 2 * evaluation,
+              1e-9);
+  EXPECT_THROW(seconds(", slow = ['1.3x3']"), UserError);
+  EXPECT_THROW(seconds(", slow = ['1.0x3']"), UserError);
+}
+
+}  // namespace sluice::free_replicas_test

@@ -1,0 +1,265 @@
+// The centre of a block, to which replicas come when they are ready.
+#include "lib/replicas/centre.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/by_block.h"
+#include "lib/base/error.h"
+#include "lib/base/memory_channel.h"
+#include "lib/replicas/centre_rules.h"
+#include "lib/replicas/groups/links.h"
+#include "lib/replicas/groups/links_centre.h"
+#include "lib/replicas/groups/memory_centre.h"
+
+namespace sluice::centre_test {
+
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr Deadline kPatience = std::chrono::seconds(60);
+
+using CentreLinks = std::vector<std::unique_ptr<CentreLink>>;
+
+at::Tensor start() {
+  return at::arange(4, at::kDouble);
+}
+
+void open(CentreLinks& links, std::unique_ptr<CentreRule> rule) {
+  links.front()->owned()->own(std::move(rule), {"w"});
+  links.front()->owned()->open({start()}, 0);
+}
+
+CentreLinks in_memory(int members) {
+  return memory_centre(members, kPatience, "block 1");
+}
+
+CentreLinks over_links(int members) {
+  const auto count = static_cast<std::size_t>(members);
+  std::vector<std::vector<Link>> links(count);
+  for (auto& list : links) list.resize(count);
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t j = i + 1; j < count; ++j)
+      std::tie(links[i][j], links[j][i]) =
+          memory_link(kExchangeCapacity, kExchangeCapacity, kPatience);
+  CentreLinks all;
+  for (int member = 1; member <= members; ++member)
+    all.push_back(links_centre(std::move(by_block(links, member)), member,
+                               kPatience, "block 1"));
+  return all;
+}
+
+void finish(CentreLinks& links) {
+  for (auto& link : links) link->finish();
+}
+
+using MakeLinks = CentreLinks (*)(int members);
+
+class CentreOver : public testing::TestWithParam<MakeLinks> {};
+
+INSTANTIATE_TEST_SUITE_P(Ways, CentreOver,
+                         testing::Values(in_memory, over_links),
+                         [](const auto& info) {
+                           return info.index == 0 ? "Memory" : "Links";
+                         });
+
+// A5: w_T - w_0 is the sum of all pushes, whatever their order.
+TEST_P(CentreOver, AddsUpAllThatManyThreadsBring) {
+  constexpr int kMembers = 4;
+  constexpr int kPushes = 50;
+  CentreLinks links = GetParam()(kMembers);
+  open(links, movement_centre({{"w", start()}}, kMembers, 1));
+  std::vector<std::vector<std::int64_t>> places(kMembers);
+  std::vector<at::Tensor> last(kMembers);
+  {
+    std::vector<std::jthread> threads;
+    for (int member = 1; member <= kMembers; ++member)
+      threads.emplace_back([&, member] {
+        at::Tensor mine = start();
+        for (int i = 0; i < kPushes; ++i) {
+          const Served served =
+              by_block(links, member)
+                  ->visit({.member = member, .tensors = {mine + member}});
+          mine = served.tensors.at(0).clone();
+          by_block(places, member).push_back(served.place);
+        }
+        by_block(last, member) = mine;
+        by_block(links, member)->arrive({mine});
+        by_block(links, member)->await_rest();
+      });
+  }
+  const AtRest& rest = links.front()->owned()->at_rest();
+  EXPECT_TRUE(rest.weights[0].equal(start() + kPushes * (1.0 + 2 + 3 + 4)));
+  EXPECT_TRUE(
+      rest.statistics[0].equal(((last[0] + last[1]) + last[2]) + last[3]));
+  std::vector<int> served(kMembers * kPushes, 0);
+  for (const auto& list : places) {
+    EXPECT_TRUE(std::is_sorted(list.begin(), list.end()));
+    for (const std::int64_t place : list)
+      ++by_block(served, static_cast<int>(place));
+  }
+  EXPECT_THAT(served, Each(1)) << "each place is somebody's";
+  finish(links);
+}
+
+UpdateOptions sgd_options() {
+  UpdateOptions options;
+  options.optimizer.momentum = 0.5;
+  return options;
+}
+
+// Gradients that are not there stay so on their way.
+TEST_P(CentreOver, StepsByGradientsAndTellsHowLateTheyAre) {
+  CentreLinks links = GetParam()(2);
+  const NamedTensors parameters = {{"w", start()}, {"frozen", start()}};
+  links.front()->owned()->own(gradient_centre(parameters, sgd_options(), 2),
+                              {"w", "frozen"});
+  links.front()->owned()->open({start(), start()}, 0);
+  const auto push = [&](int member, std::int64_t clock) {
+    return by_block(links, member)
+        ->visit({.member = member,
+                 .tensors = {at::ones({4}, at::kDouble), at::Tensor()},
+                 .info = {.rate = 0.25},
+                 .clock = clock});
+  };
+  EXPECT_EQ(push(2, 0).place, 1);
+  EXPECT_EQ(push(1, 0).place, 2);
+  const Served third = push(2, 1);
+  EXPECT_EQ(third.place, 3);
+  EXPECT_EQ(third.rate, 0.25);
+  // Velocities 1, 1.5, 1.75.
+  EXPECT_TRUE(third.tensors[0].equal(start() - 0.25 * 4.25));
+  EXPECT_TRUE(third.tensors[1].equal(start()));
+  finish(links);
+}
+
+// A10: a step of the mean of c gradients, each divided by max(1, tau).
+TEST_P(CentreOver, WaitsForSeveralGradientsWhoeverBringsThem) {
+  CentreLinks links = GetParam()(4);
+  open(links, softsync_centre({{"w", start()}}, {}, 4, 2));
+  const auto push = [&](int member, std::int64_t clock) {
+    return by_block(links, member)
+        ->visit({.member = member,
+                 .tensors = {at::ones({4}, at::kDouble)},
+                 .info = {.rate = 0.5},
+                 .clock = clock});
+  };
+  const Served first = push(1, 0);
+  EXPECT_EQ(first.clock, 0);
+  EXPECT_TRUE(first.tensors[0].equal(start())) << "it waits for another";
+  const Served second = push(1, 0);
+  EXPECT_EQ(second.clock, 1);
+  EXPECT_TRUE(second.tensors[0].equal(start() - 0.5));
+  push(3, 0);
+  EXPECT_TRUE(push(4, 0).tensors[0].equal(start() - 1)) << "late by one";
+  EXPECT_EQ(push(2, 0).missed, 2);
+  const Served last = push(1, 1);
+  EXPECT_EQ(last.place, 6);
+  EXPECT_EQ(last.clock, 3);
+  EXPECT_TRUE(last.tensors[0].equal(start() - 1.375));
+  finish(links);
+}
+
+TEST_P(CentreOver, EndsTheWaitOfOthersWhenAReplicaFails) {
+  CentreLinks links = GetParam()(3);
+  open(links, elastic_centre({{"w", start()}}, 0.25));
+  std::string caught;
+  std::jthread waiting([&] {
+    links[0]->arrive({});
+    try {
+      links[0]->await_rest();
+    } catch (const PeerGone& error) {
+      caught = error.what();
+    }
+  });
+  links[2].reset();
+  waiting.join();
+  EXPECT_THAT(caught, HasSubstr("replica 3 is gone"));
+  EXPECT_THAT([&] { links[1]->visit({.member = 2, .tensors = {start()}}); },
+              testing::Throws<PeerGone>());
+  links[1].reset();
+  links[0].reset();
+}
+
+// A4: x + centre is kept by each exchange.
+TEST(ElasticCentre, KeepsTheSumOfReplicaAndCentre) {
+  CentreLinks links = in_memory(2);
+  open(links, elastic_centre({{"w", start()}}, 0.25));
+  const at::Tensor mine = start() * 3;
+  const at::Tensor pull =
+      links[1]->visit({.member = 2, .tensors = {mine}}).tensors[0];
+  for (int member : {1, 2}) by_block(links, member)->arrive({});
+  const at::Tensor centre = links[0]->owned()->at_rest().weights[0];
+  EXPECT_TRUE((mine + pull + centre).equal(start() * 4));
+  EXPECT_FALSE(centre.equal(start()));
+  finish(links);
+}
+
+// A9: with nothing to add each meeting keeps the sum, and brings two together.
+TEST(PairCentre, MixesTwoWhenOneIsReady) {
+  CentreLinks links = in_memory(4);
+  const PeerGraph ring{.shape = PeerShape::ring, .pairs = true, .seed = 7};
+  open(links, pair_centre({{"w", start()}}, 4, ring, true));
+  std::vector<at::Tensor> mine(4, start());
+  const auto visit = [&](int member, double by) {
+    by_block(mine, member) =
+        by_block(links, member)
+            ->visit(
+                {.member = member, .tensors = {by_block(mine, member) + by}})
+            .tensors[0];
+  };
+  visit(3, 8);
+  EXPECT_TRUE(mine[2].equal(start() + 8)) << "all were where it began";
+  const auto mean = [&] {
+    for (int member = 1; member <= 4; ++member)
+      by_block(links, member)->arrive({});
+    return links[0]->owned()->at_rest().weights[0].clone();
+  };
+  EXPECT_TRUE(mean().equal(start() + 2));
+  const int met = drawn_neighbour(ring, 4, 3, 1);
+  visit(3, 0);
+  EXPECT_TRUE(mine[2].equal(start() + 4)) << "half the way to a neighbour";
+  visit(met, 1);
+  EXPECT_FALSE(by_block(mine, met).equal(start() + 1)) << "it was mixed";
+  EXPECT_TRUE(mean().equal(start() + 2.25));
+  finish(links);
+}
+
+TEST(CentreState, IsThatOfTheLastRestAndGoesOn) {
+  CentreLinks links = in_memory(2);
+  open(links, movement_centre({{"w", start()}}, 2, 1));
+  links[1]->visit({.member = 2, .tensors = {start() + 1}});
+  for (int member : {1, 2}) by_block(links, member)->arrive({});
+  const NamedTensors saved = links[0]->owned()->state();
+  links[1]->visit({.member = 2, .tensors = {start() + 9}});
+  EXPECT_TRUE(links[0]->owned()->state().at(0).second.equal(start() + 1));
+
+  CentreLinks again = in_memory(2);
+  again[0]->owned()->own(movement_centre({{"w", start()}}, 2, 1), {"w"});
+  const NamedTensors into = again[0]->owned()->state();
+  ASSERT_EQ(into.size(), saved.size());
+  for (std::size_t i = 0; i < into.size(); ++i) {
+    EXPECT_EQ(into[i].first, saved[i].first);
+    into[i].second.copy_(saved[i].second);
+  }
+  again[0]->owned()->open({}, 0);
+  const Served next = again[0]->visit({.member = 1, .tensors = {start() + 2}});
+  EXPECT_EQ(next.place, 2);
+  EXPECT_TRUE(next.tensors[0].equal(start() + 3));
+  finish(links);
+  finish(again);
+}
+
+}  // namespace sluice::centre_test

@@ -1,0 +1,261 @@
+// Replicas with clocks of their own must end with the weights of networks in a
+// plain loop that takes their pushes in the recorded order: no seats, no
+// messages, no schedule. Labels are those of the specification (parallel,
+// sections A4, A5, A9, A10, A11).
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+
+#include "experiments/data/sample_source.h"
+#include "lib/schedules/peers.h"
+#include "lib/schedules/simulation.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::free_replica_oracle_test {
+
+constexpr std::int64_t kTurns = 20;
+// Powers of two, whose products are exact, with or without fused
+// multiply-adds.
+constexpr double kRate = 0.0625;
+constexpr double kMomentum = 0.5;
+constexpr double kStrength = 0.5;
+
+constexpr const char* kLayers[] = {"layers.0.linear", "layers.1.linear",
+                                   "layers.2.linear"};
+
+/// Weights and biases of the layers, in turns.
+Tensors first_weights(const Training& of) {
+  const NamedTensors named = of.weights();
+  const std::map<std::string, at::Tensor> by_name(named.begin(), named.end());
+  Tensors weights;
+  for (const char* layer : kLayers)
+    for (const char* part : {".weight", ".bias"})
+      weights.push_back(by_name.at(std::string(layer) + part).detach().clone());
+  return weights;
+}
+
+Tensors copies_of_all(const Tensors& tensors) {
+  Tensors copies;
+  for (const at::Tensor& tensor : tensors) copies.push_back(tensor.clone());
+  return copies;
+}
+
+Tensors gradients_at(const Tensors& weights, const Batch& batch) {
+  Tensors leaves;
+  for (const at::Tensor& weight : weights)
+    leaves.push_back(weight.detach().clone().requires_grad_(true));
+  at::Tensor values = batch.inputs.flatten(1);
+  for (std::size_t i = 0; i < leaves.size(); i += 2) {
+    values = at::linear(values, leaves[i], leaves[i + 1]);
+    if (i + 2 < leaves.size()) values = at::relu(values);
+  }
+  return torch::autograd::grad({at::cross_entropy_loss(values, batch.labels)},
+                               leaves);
+}
+
+/// Momentum SGD on weights of its own.
+struct Stepped {
+  Tensors weights;
+  Tensors velocities;
+
+  explicit Stepped(const Tensors& first) : weights(copies_of_all(first)) {
+    for (const at::Tensor& weight : weights)
+      velocities.push_back(at::zeros_like(weight));
+  }
+  void step(const Tensors& gradients, double rate) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      velocities[i].mul_(kMomentum).add_(gradients[i]);
+      weights[i].sub_(velocities[i], rate);
+    }
+  }
+};
+
+/// A replica that has come to the centre.
+struct Visit {
+  std::size_t replica = 0;  ///< from 0
+  std::int64_t turn = 0;
+};
+
+enum class Kind { server, compensated, slower, elastic, pairs };
+
+struct Case {
+  const char* name = "";
+  Kind kind = Kind::server;
+  const char* policy = "'server'";
+  const char* correction = "";
+  double tolerance = 0;  ///< 0: the same bits
+  int replicas = 3;
+};
+
+void PrintTo(const Case& of, std::ostream* out) {
+  *out << of.name;
+}
+
+constexpr Case kCases[] = {
+    {.name = "Downpour"},
+    {.name = "DcAsgd",
+     .kind = Kind::compensated,
+     .correction =
+         ", correction = {name = 'delay_compensation', strength = 0.5}"},
+    // Divided by 3, say, a rate is no power of two.
+    {.name = "StalenessAware",
+     .kind = Kind::slower,
+     .correction = ", correction = {name = 'staleness_aware'}",
+     .tolerance = 1e-6},
+    {.name = "AsynchronousEasgd",
+     .kind = Kind::elastic,
+     .policy = "'elastic', one_by_one = true, beta = 0.75"},
+    {.name = "AdPsgd",
+     .kind = Kind::pairs,
+     .policy = "'gossip', pairs = true",
+     .replicas = 4}};
+
+Training training(const Case& of, int replicas) {
+  std::string lines = fmt::format(
+      "turns = {}\nbatch_size = 16\ndata = {{train = 64, test = 16}}\n"
+      "model = {{hidden = [24, 20]}}\nblocks = 1\nschedule = 'free'\nseed = 1\n"
+      "optimizer = {{name = 'sgd', lr = {}, momentum = {}{}}}\n",
+      kTurns, kRate, kMomentum, of.correction);
+  if (replicas > 1)
+    lines += fmt::format("replicas = {{count = {}, policy = {}}}\n", replicas,
+                         of.policy);
+  return Training(small_experiment(lines));
+}
+
+/// In the order in which the centre serves them.
+class PlainCentre {
+ public:
+  PlainCentre(const Case& of, const Tensors& first)
+      : kind_(of.kind),
+        server_(first),
+        pulled_(static_cast<std::size_t>(of.replicas), 0) {
+    for (int replica = 0; replica < of.replicas; ++replica) {
+      replicas_.emplace_back(first);
+      mixed_.push_back(copies_of_all(first));
+    }
+  }
+
+  void visit(std::size_t r, Tensors gradients) {
+    const at::NoGradGuard no_grad;
+    if (kind_ == Kind::elastic) return pull(r, gradients);
+    if (kind_ == Kind::pairs) return meet(r, gradients);
+    if (kind_ == Kind::compensated)
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        const at::Tensor moved = server_.weights[i] - replicas_[r].weights[i];
+        gradients[i] =
+            gradients[i] + kStrength * (moved * gradients[i] * gradients[i]);
+      }
+    const auto late = static_cast<double>(served_ - pulled_[r]);
+    server_.step(gradients,
+                 kind_ == Kind::slower ? kRate / std::max(1.0, late) : kRate);
+    replicas_[r].weights = copies_of_all(server_.weights);
+    pulled_[r] = ++served_;
+  }
+
+  const Tensors& weights(std::size_t r) const { return replicas_[r].weights; }
+
+ private:
+  /// A4: e = alpha (x - c); c += e; x -= e, after the step by the gradient.
+  void pull(std::size_t r, const Tensors& gradients) {
+    const double alpha = 0.75 / static_cast<double>(replicas_.size());
+    Tensors moves;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      moves.push_back((replicas_[r].weights[i] - server_.weights[i]) * alpha);
+      server_.weights[i] = server_.weights[i] + moves[i];
+    }
+    replicas_[r].step(gradients, kRate);
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      replicas_[r].weights[i].sub_(moves[i]);
+  }
+
+  /// A9: x and that of a neighbour become their mean; then the step by the
+  /// gradient at what x was when the replica last looked.
+  void meet(std::size_t r, const Tensors& gradients) {
+    const PeerGraph graph{.shape = PeerShape::ring, .pairs = true, .seed = 1};
+    const int other = drawn_neighbour(graph, static_cast<int>(replicas_.size()),
+                                      static_cast<int>(r) + 1, pulled_[r]++);
+    Tensors& its = mixed_[static_cast<std::size_t>(other) - 1];
+    const Tensors before = copies_of_all(replicas_[r].weights);
+    replicas_[r].step(gradients, kRate);
+    for (std::size_t i = 0; i < its.size(); ++i) {
+      const at::Tensor mean = (mixed_[r][i] + its[i]) * 0.5;
+      its[i] = mean;
+      mixed_[r][i] = mean + (replicas_[r].weights[i] - before[i]);
+    }
+    replicas_[r].weights = copies_of_all(mixed_[r]);
+  }
+
+  Kind kind_;
+  Stepped server_;
+  std::vector<Stepped> replicas_;  // as each has seen itself last
+  std::vector<Tensors> mixed_;     // as others have left it
+  std::int64_t served_ = 0;
+  /// After how many pushes; of pairs, how often each came.
+  std::vector<std::int64_t> pulled_;
+};
+
+class FreeReplicaOracle : public testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(Rules, FreeReplicaOracle, testing::ValuesIn(kCases),
+                         [](const auto& info) {
+                           return std::string(info.param.name);
+                         });
+
+TEST_P(FreeReplicaOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
+  const Case of = GetParam();
+  Training run = training(of, of.replicas);
+  const Tensors first = first_weights(run);
+  std::map<std::int64_t, Visit> visits;  // by place
+  run.watch = [&](const TimedAction& timed) {
+    if (timed.action.arrived > 0)
+      visits[timed.action.arrived] = {static_cast<std::size_t>(timed.seat) - 1,
+                                      timed.action.batch};
+  };
+  Costs costs{.jitter = 0.7, .seed = 11};
+  for (const double slowness : {1.0, 2.6, 1.2, 1.1})
+    costs.blocks.push_back({.seconds = {{Op::forward, 1}, {Op::backward, 2}},
+                            .slowness = slowness});
+  run.train(costs);
+  ASSERT_EQ(visits.size(), static_cast<std::size_t>(of.replicas * kTurns));
+
+  const auto source = training_source(training(of, 1).experiment);
+  PlainCentre centre(of, first);
+  bool is_round_robin = true;
+  for (const auto& [place, visit] : visits) {
+    const auto batch = source->batch(visit.turn * of.replicas +
+                                     static_cast<std::int64_t>(visit.replica));
+    centre.visit(visit.replica,
+                 gradients_at(centre.weights(visit.replica), batch));
+    is_round_robin =
+        is_round_robin &&
+        (place - 1) % of.replicas == static_cast<std::int64_t>(visit.replica);
+  }
+  EXPECT_FALSE(is_round_robin) << "or lockstep would do";
+
+  for (std::size_t r = 0; r < static_cast<std::size_t>(of.replicas); ++r) {
+    const NamedTensors named = run.weights(static_cast<int>(r) + 1);
+    NamedTensors expected;
+    std::size_t next = 0;
+    for (const char* layer : kLayers)
+      for (const char* part : {".weight", ".bias"})
+        expected.emplace_back(std::string(layer) + part,
+                              centre.weights(r).at(next++));
+    if (of.tolerance == 0) {
+      EXPECT_EQ(difference(named, expected), "") << "replica " << r + 1;
+    } else {
+      EXPECT_LT(distance(named, expected), of.tolerance) << r + 1;
+    }
+  }
+}
+
+}  // namespace sluice::free_replica_oracle_test
