@@ -75,6 +75,15 @@ Tensors on_device(Tensors tensors, const c10::Device& device) {
   return tensors;
 }
 
+at::Tensor small_on_device(const at::Tensor& tensor,
+                           const c10::Device& device) {
+  // The host would wait for all that is computed before a copy of other memory.
+  const bool is_ready = tensor.defined() && tensor.is_cpu() &&
+                        !device.is_cpu() && tensor.is_pinned();
+  if (!is_ready) return on_device(tensor, device);
+  return copied_to(device, tensor, /*non_blocking=*/true);
+}
+
 void move_to(const c10::Device& device, const NamedTensors& tensors) {
   for (auto [name, tensor] : tensors)
     if (tensor.device() != device)

@@ -30,6 +30,10 @@ ToHost copy_to_host(const at::Tensor& tensor);
 at::Tensor on_device(const at::Tensor& tensor, const c10::Device& device);
 Tensors on_device(Tensors tensors, const c10::Device& device);
 
+/// The same of what is so small that an event would take longer than its copy,
+/// such as labels: in the current stream, where it is pinned.
+at::Tensor small_on_device(const at::Tensor& tensor, const c10::Device& device);
+
 /// Brings the very tensors there, for the modules that hold them too.
 void move_to(const c10::Device& device, const NamedTensors& tensors);
 

@@ -31,6 +31,38 @@ TEST_F(Events, OfCopiesAreUsedAgain) {
   EXPECT_GE(counts().events_recorded, recorded + 10);
 }
 
+/// Of the batch's tensors labels are small.
+TEST_F(Events, OfSmallCopiesToTheGpuAreNone) {
+  const std::int64_t recorded = counts().events_recorded;
+  const at::Tensor small = small_on_device(pinned(3), kGpu);
+  EXPECT_EQ((small + 1).max().item<float>(), 4);
+  EXPECT_EQ(counts().events_recorded, recorded);
+  const at::Tensor other = on_device(pinned(3), kGpu);
+  EXPECT_EQ((other + 1).max().item<float>(), 4);
+  EXPECT_EQ(counts().events_recorded, recorded + 1);
+}
+
+/// The copy would make the host wait for what is computed.
+TEST_F(Events, OfSmallCopiesFromOtherMemoryAreThoseOfLargeOnes) {
+  const std::int64_t recorded = counts().events_recorded;
+  const at::Tensor small = small_on_device(at::full({10}, 3.0), kGpu);
+  EXPECT_EQ((small + 1).max().item<float>(), 4);
+  EXPECT_EQ(counts().events_recorded, recorded + 1);
+  EXPECT_EQ(small_on_device(small, kGpu).data_ptr(), small.data_ptr());
+  EXPECT_FALSE(small_on_device(at::Tensor(), kGpu).defined());
+}
+
+/// Who counts what moves tensors leaves the clock's out.
+TEST_F(Events, OfAClockAreCountedApart) {
+  const Counts before = counts();
+  GpuClock clock(kGpu);
+  clock.resume(Op::forward);
+  clock.pause();
+  copy_to_host(at::zeros({100}, kGpu)).wait();
+  EXPECT_EQ(counts().events_of_clocks, before.events_of_clocks + 2);
+  EXPECT_EQ(counts().events_recorded, before.events_recorded + 4);
+}
+
 /// Else who waits for the first would wait for the second, or for nothing.
 TEST_F(Events, OfTwoCopiesUnderWayAreTwo) {
   const at::Tensor there = at::zeros({100}, kGpu) + 1;
