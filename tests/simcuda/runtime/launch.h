@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -92,8 +93,9 @@ void launch(const Grid& grid, std::size_t stream, void (*kernel)(Parameters...),
   ++machine().counts.launches;
   (add_argument<Parameters>(memory, arguments), ...);
   memory.run([&](ThreadOrder order) {
-    run_threads(grid, order,
-                [&] { kernel(translated<Parameters>(memory, arguments)...); });
+    const std::tuple<Parameters...> given(
+        translated<Parameters>(memory, arguments)...);
+    run_threads(grid, order, [&] { std::apply(kernel, given); });
   });
 }
 

@@ -25,7 +25,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 void* stream() {
-  return computing_on(kGpu).native_handle();
+  return sluice::computing_on(kGpu).native_handle();
 }
 
 template <class T>
@@ -111,7 +111,8 @@ TEST_F(CodecThere, WithoutAnOrderIsReported) {
       values.const_data_ptr<float>(), 1, 64, codes.data_ptr<std::int8_t>(),
       scales.data_ptr<float>(), arriving().native_handle());
   EXPECT_THAT(take_reports(), testing::Contains(HasSubstr("a kernel in")));
-  order(arriving(), computing_on(kGpu));  // before the memory is released
+  order(arriving(),
+        sluice::computing_on(kGpu));  // before the memory is released
 }
 
 class MaskThere : public Simulated {};
