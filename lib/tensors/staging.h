@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +12,11 @@ namespace sluice {
 
 // Between a GPU and the host's memory. Copies run in streams of their own,
 // behind what the current stream has so far, so that they overlap with what
-// comes after; the host waits for none of them here.
+// comes after; the host waits for none of them here. What is no larger than
+// kSmallCopy, such as labels, is copied in the current stream instead: that
+// takes no longer than the events would by which streams wait for each other.
+
+inline constexpr std::size_t kSmallCopy = std::size_t{64} << 10;  // bytes
 
 /// A copy on its way to the host.
 struct ToHost {
@@ -29,10 +34,6 @@ ToHost copy_to_host(const at::Tensor& tensor);
 /// memory that is not pinned the host waits too.
 at::Tensor on_device(const at::Tensor& tensor, const c10::Device& device);
 Tensors on_device(Tensors tensors, const c10::Device& device);
-
-/// The same of what is so small that an event would take longer than its copy,
-/// such as labels: in the current stream, where it is pinned.
-at::Tensor small_on_device(const at::Tensor& tensor, const c10::Device& device);
 
 /// Brings the very tensors there, for the modules that hold them too.
 void move_to(const c10::Device& device, const NamedTensors& tensors);

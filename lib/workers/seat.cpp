@@ -250,7 +250,7 @@ Flight Seat::flight_of(const Action& action, const Payload& fed) const {
   const std::int64_t before = window_.batches + std::ssize(held_.flights);
   const std::int64_t in_window = plan().accumulate * plan().micro_batches.count;
   return {.inputs = leaves_of(fed.features, plan().gradient_to_below()),
-          .labels = small_on_device(fed.labels, device()),
+          .labels = on_device(fed.labels, device()),
           .pass = pass_for(action.batch, true),
           .version = version_,
           .entry_version = plan().segment.below > 0 ? fed.version : version_,
