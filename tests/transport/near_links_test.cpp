@@ -141,7 +141,7 @@ TEST(NearLinks, DoNotReconnectBesideThoseThatDo) {
   auto one = worker(1, "a");
   auto two = worker(2, "a");
   auto three = worker(3, "b");
-  const std::vector<Link> links = rendezvous.accept_workers();
+  rendezvous.accept_workers();  // whose links end
   EXPECT_THAT(one.get().heard, ElementsAre(Pair(2, 21)));
   EXPECT_THAT(two.get().shares, ElementsAre(Pair(1, true), Pair(3, false)));
   EXPECT_THAT(three.get().heard, ElementsAre(Pair(2, 23)));
