@@ -127,6 +127,16 @@ ListedTable orders_table() {
   return table;
 }
 
+ListedTable transports_table() {
+  ListedTable table =
+      plain_table("transports", "transport", "transport", transports());
+  table.rows.push_back({std::string(kAutoTransport),
+                        "shared_memory within a host, tls between hosts, each "
+                        "link its own",
+                        {}});
+  return table;
+}
+
 }  // namespace
 
 std::vector<ListedTable> listed_tables() {
@@ -153,7 +163,7 @@ std::vector<ListedTable> listed_tables() {
       keyed_table("compressors", "compressor of the replicas' gradients",
                   "replicas.compress", compressors(), make),
       orders_table(),
-      plain_table("transports", "transport", "transport", transports()),
+      transports_table(),
   };
 }
 

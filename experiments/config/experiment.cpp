@@ -601,7 +601,7 @@ void cut_turns(const Fields& top, Experiment& experiment) {
 }
 
 void check_reconnect(const Settings& settings, const Fields& top) {
-  if (settings.reconnect_seconds > 0 &&
+  if (settings.reconnect_seconds > 0 && settings.transport != kAutoTransport &&
       !transport_of(settings.transport).reconnects)
     top.reject(
         "reconnect",

@@ -1,7 +1,9 @@
 #include "experiments/config/settings.h"
 
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -17,6 +19,12 @@ Names<Engine> engines() {
   return {{"virtual", Engine::virtual_time},
           {"threads", Engine::threads},
           {"processes", Engine::processes}};
+}
+
+std::vector<std::string> transport_names() {
+  std::vector<std::string> names = names_of(transports());
+  names.emplace_back(kAutoTransport);
+  return names;
 }
 
 }  // namespace
@@ -194,8 +202,9 @@ void Settings::describe(Fields& fields) {
                       "thread each, or a process each"});
   fields.key("transport", transport,
              {.text = "with engine = \"processes\": what carries messages "
-                      "between the processes",
-              .allowed = names_of(transports())});
+                      "between the processes. \"auto\": shared memory within a "
+                      "host, tls between hosts, each link its own",
+              .allowed = transport_names()});
   fields.key("seed", seed,
              {.text = "seed of weights, masks and orders", .min = 0});
   auto version = static_cast<std::int64_t>(masks);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/config/keep_options.h"
@@ -59,13 +60,17 @@ struct ReplicaSettings {
   Deals deals() const { return {count, since_turn, since_deal}; }
 };
 
+/// For `transport`: each link's own, as the run finds the hosts of its ends.
+inline constexpr std::string_view kAutoTransport = "auto";
+
 /// The plain keys of an experiment's config: everything but data, model, loss,
 /// boundaries and optimizers. A key is a member here, or in a struct that is
 /// handed on whole, and a line of describe().
 struct Settings : SeatOptions {
   std::string name = "run";
   Engine engine = Engine::virtual_time;
-  std::string transport = "unix";               ///< a row of transports()
+  /// A row of transports(), or kAutoTransport.
+  std::string transport = "unix";
   ConfigNode cut = {.value = std::int64_t{2}};  ///< the key `blocks`
   ConfigNode device = {.value = std::string("cpu")};
   GpuArithmetic gpu = {};  ///< its keys lie beside the others

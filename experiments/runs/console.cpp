@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/ways.h"
 #include "lib/metrics/accuracy_text.h"
 
 namespace sluice {
@@ -131,6 +132,7 @@ void Console::leave(const std::string& line) {
 void Console::write(const Record& record) {
   if (const auto evaluation = record.as<records::Evaluation>())
     leave(evaluation_text(*evaluation));
+  if (const auto ways = record.as<records::Ways>()) leave(ways_text(*ways));
   if (const auto stop = record.as<records::EarlyStop>())
     leave(early_stop_text(*stop));
   if (const auto injection = record.as<records::Injection>())

@@ -13,6 +13,7 @@
 #include "experiments/runs/ranks/note.h"
 #include "experiments/runs/ranks/wait_notice.h"
 #include "experiments/runs/roll_call.h"
+#include "experiments/runs/ways.h"
 #include "lib/base/by_block.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/engines/control.h"
@@ -42,6 +43,8 @@ class MeetingPlace {
       : place_(place),
         secret_(place.rank ? secret_of(*place.rank) : make_secret()) {
     RendezvousOptions options = rendezvous_options(parts.experiment, secret_);
+    choose_transports(parts.experiment, !place.rank || place.rank->one_host,
+                      options);
     deadline_ = options.deadline;
     patience_ = options.patience;
     if (place.rank) {
@@ -81,6 +84,9 @@ class MeetingPlace {
     note_.reset();
     if (place_.on_begin) place_.on_begin();
   }
+
+  /// Of the workers' hosts, as Rendezvous has them.
+  const std::vector<std::string>& marks() const { return rendezvous_->marks(); }
 
  private:
   /// Waits for the ranks, and says for which.
@@ -205,7 +211,12 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
       {.command = command,
        .input = meeting->secret(),
        .meet = [=](const auto& check) { return meeting->meet(check); },
-       .all_joined = [=] { meeting->all_joined(); },
+       .all_joined =
+           [=, &experiment = parts.experiment, sink = sink_for(parts.events)] {
+             meeting->all_joined();
+             if (const auto ways = ways_of(experiment, meeting->marks()))
+               sink->write(*ways);
+           },
        .process_of = process_of,
        .names = parts.experiment.seat_names(),
        .deadline = meeting->deadline()},

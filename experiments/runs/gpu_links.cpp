@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,6 +20,9 @@
 namespace sluice {
 namespace {
 
+/// The transport that can carry parcels of CUDA IPC.
+constexpr std::string_view kSharedMemory = "shared_memory";
+
 /// Whether messages go from one to the other, and both are on GPUs: seats of
 /// one replica.
 bool is_neighbour_on_gpu(const Experiment& experiment, int seat, int other) {
@@ -31,7 +35,8 @@ bool is_neighbour_on_gpu(const Experiment& experiment, int seat, int other) {
 /// "": nothing in the config is.
 std::string why_config_forbids_ipc(const Experiment& experiment, int seat,
                                    int other) {
-  if (experiment.transport != "shared_memory")
+  if (experiment.transport != kSharedMemory &&
+      experiment.transport != kAutoTransport)
     return fmt::format("transport = \"{}\"", experiment.transport);
   const RunPlan& plan = experiment.plans.front();
   // A process can't open a handle of its own.
@@ -79,8 +84,8 @@ void GpuLinks::ask_for(const Capacity& below, const Capacity& above,
 
 void GpuLinks::agree(const ChainLinks& links) {
   // In the order of the chain: so no circle of workers waits for each other.
-  if (below_.may_ask) agree(links.below, below_);
-  if (above_.may_ask) agree(links.above, above_);
+  if (below_.may_ask) agree(links.below, links.below_over, below_);
+  if (above_.may_ask) agree(links.above, links.above_over, above_);
 }
 
 /// With memory for each boundary: both neighbours may be in one process, which
@@ -111,7 +116,12 @@ void GpuLinks::offer_memory(IpcHello& mine) const {
   }
 }
 
-void GpuLinks::agree(const Link& link, Boundary& boundary) const {
+void GpuLinks::agree(const Link& link, const std::string& over,
+                     Boundary& boundary) const {
+  if (over != kSharedMemory) {  // nor does the neighbour ask
+    boundary.traffic->why_host = "they are on two hosts";
+    return;
+  }
   const IpcAgreement agreed = greet_over(link, hello(), device_.get());
   boundary.peer = agreed.peer;
   boundary.traffic->why_host = agreed.why_not;

@@ -22,6 +22,9 @@ struct ChainLinks {
   Link below;
   Link above;
   std::string run = {};  ///< what the launcher said of its run
+  // What they are over, rows of transports().
+  std::string below_over = {};
+  std::string above_over = {};
 };
 
 /// What the links of a worker process do with tensors that its block has on a
@@ -64,7 +67,8 @@ class GpuLinks {
   Boundary boundary_to(const Experiment& experiment, int neighbour) const;
   IpcHello hello() const;
   void offer_memory(IpcHello& mine) const;
-  void agree(const Link& link, Boundary& boundary) const;
+  void agree(const Link& link, const std::string& over,
+             Boundary& boundary) const;
   void say(const Boundary& boundary, const std::string& why) const;
   Link around(Link link, const Boundary& boundary) const;
 

@@ -33,10 +33,11 @@ std::chrono::milliseconds patience_of(const Experiment& experiment) {
 }
 
 void check_hosts(const Rank& rank, const Experiment& experiment) {
-  if (!transport_of(experiment.transport).encrypted)
+  if (experiment.transport != kAutoTransport &&
+      !transport_of(experiment.transport).encrypted)
     throw UserError(
         "{} has started processes on several hosts, but transport is '{}': set "
-        "transport = 'tls'",
+        "transport = 'tls', or 'auto'",
         rank.starter, experiment.transport);
   if (rank.master.empty())
     throw UserError(

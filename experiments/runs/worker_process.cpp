@@ -22,6 +22,7 @@
 #include "experiments/runs/faults/fault_injector.h"
 #include "experiments/runs/gpu_links.h"
 #include "experiments/runs/run_folder.h"
+#include "experiments/runs/ways.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/base/memory/cached_buffers.h"
@@ -56,8 +57,7 @@ RendezvousOptions rendezvous_options(const Experiment& experiment,
           .patience = std::max(deadline, kStart),
           .deadline = deadline,
           .reconnect = std::chrono::milliseconds(
-              std::llround(std::ceil(experiment.reconnect_seconds * 1000))),
-          .transport = experiment.transport};
+              std::llround(std::ceil(experiment.reconnect_seconds * 1000)))};
 }
 
 Secret secret_from_launcher() {
@@ -211,6 +211,10 @@ Link take_link(Joined& joined, int peer) {
   return found == joined.peers.end() ? Link() : std::move(found->second);
 }
 
+std::string transport_to(const Joined& joined, int peer) {
+  return joined.transports.at(static_cast<std::uint32_t>(peer));
+}
+
 /// A worker's links, those to the other replicas of its block included; of
 /// itself an empty one.
 struct SeatLinks : ChainLinks {
@@ -241,9 +245,14 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
   links.control = std::move(joined.control);
   links.run = std::move(joined.run);
   // With one block the next seat is a replica, and no neighbour.
-  if (has_below(experiment, seat)) links.below = take_link(joined, seat - 1);
-  if (plan_of(experiment, seat).block < experiment.blocks())
+  if (has_below(experiment, seat)) {
+    links.below = take_link(joined, seat - 1);
+    links.below_over = transport_to(joined, seat - 1);
+  }
+  if (plan_of(experiment, seat).block < experiment.blocks()) {
     links.above = take_link(joined, seat + 1);
+    links.above_over = transport_to(joined, seat + 1);
+  }
   if (experiment.replicas.count > 1 && !experiment.replicas.uses_mpi)
     for (const int peer : replicas_of(experiment, seat))
       links.replicas.push_back(take_link(joined, peer));
@@ -431,6 +440,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   const CurrentDevice on(device);
   const auto memory = memory_of_seat(experiment, block);
   RendezvousOptions options = rendezvous_options(experiment, secret);
+  choose_transports(experiment, is_of_one_host(arguments.address), options);
   options.run = rank.terms;
   if (allocator_installed()) options.buffers = cached_buffers(memory);
   GpuLinks gpu(experiment, block, device);

@@ -18,7 +18,8 @@
 
 namespace sluice {
 
-/// What launcher and workers of this experiment agree on. The launcher makes
+/// What launcher and workers of this experiment agree on, but for the transport
+/// (choose_transports() in ways.h). The launcher makes
 /// the secret (make_secret()), and gives it to its workers as their standard
 /// input, which other users can't read.
 RendezvousOptions rendezvous_options(const Experiment& experiment,

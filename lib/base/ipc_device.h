@@ -63,28 +63,25 @@ class IpcDevice {
 
   // What a stream does next ...
 
-  /// A stream for copies, beside the current one; one for each way, so that a
-  /// copy that arrives doesn't wait for what is computed before something
-  /// leaves.
-  enum class Way { leaving, arriving };
-  virtual Stream copies_on(Way way) = 0;
+  /// The current stream, for what leaves: a copy within a GPU takes little
+  /// time, and needs no event to be behind what was computed.
+  virtual Stream current() = 0;
+  /// A stream beside it for what arrives, which so doesn't wait for what is
+  /// computed before it.
+  virtual Stream arriving() = 0;
   /// ... waits for what the event recorded last; for nothing if it never did.
   virtual void wait(const Stream& stream, const Event& event) = 0;
   /// ... is behind what the event stands for from now on.
   virtual void record(const Stream& stream, const Event& event) = 0;
   virtual void copy(const Stream& stream, std::byte* to, const std::byte* from,
                     std::size_t bytes) = 0;
-  /// ... waits for what the current stream has so far.
-  virtual void follow_current(const Stream& stream) = 0;
 
-  /// The buffer's memory is not given to others before the stream has done
-  /// what it has so far.
-  virtual void keep_for(const Stream& stream, const Buffer& buffer) = 0;
-  /// Memory to be filled in the stream of what arrives.
+  /// Memory to be filled in arriving().
   virtual Buffer allocate_arriving(std::size_t bytes) = 0;
-  /// What the current stream does next waits for what the stream has so far,
-  /// which has filled the buffer.
-  virtual void hand_to_current(const Stream& stream, const Buffer& buffer) = 0;
+  /// What the current stream does next waits for what the event recorded last,
+  /// in arriving(), after the buffer was filled there; from now on the buffer
+  /// is the current stream's.
+  virtual void hand_to_current(const Event& filled, const Buffer& buffer) = 0;
   /// Waits until the stream has done all that it has, or fails. Any thread may
   /// call it.
   virtual void finish(const Stream& stream) noexcept = 0;

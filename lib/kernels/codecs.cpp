@@ -54,7 +54,8 @@ const CodecKernels& cpu_codec_kernels() {
 }
 
 #ifndef SLUICE_CUDA
-const CodecKernels* cuda_codec_kernels() {
+// Weak: a program that is linked with tests/simcuda has another one.
+__attribute__((weak)) const CodecKernels* cuda_codec_kernels() {
   return nullptr;
 }
 #endif

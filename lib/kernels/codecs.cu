@@ -59,10 +59,8 @@ void encode_int8(const float* values, std::int64_t rows, std::int64_t length,
                  std::int8_t* codes, float* scales, Stream stream) {
   if (rows == 0) return;
   check_rows(rows);
-  int8_of_rows<<<static_cast<unsigned>(rows), threads_for(length), 0,
-                 static_cast<cudaStream_t>(stream)>>>(values, length, codes,
-                                                      scales);
-  check_start(kFailure);
+  start_kernel(kFailure, int8_of_rows, static_cast<unsigned>(rows),
+               threads_for(length), stream, values, length, codes, scales);
 }
 
 void decode_int8(const std::int8_t* codes, const float* scales,
@@ -70,10 +68,8 @@ void decode_int8(const std::int8_t* codes, const float* scales,
                  Stream stream) {
   if (rows == 0) return;
   check_rows(rows);
-  float_of_int8_rows<<<static_cast<unsigned>(rows), threads_for(length), 0,
-                       static_cast<cudaStream_t>(stream)>>>(codes, scales,
-                                                            length, values);
-  check_start(kFailure);
+  start_kernel(kFailure, float_of_int8_rows, static_cast<unsigned>(rows),
+               threads_for(length), stream, codes, scales, length, values);
 }
 
 }  // namespace

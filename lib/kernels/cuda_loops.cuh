@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_runtime.h>
 
@@ -28,10 +29,20 @@ inline unsigned blocks_for(std::int64_t count) {
       std::min((count + kThreads - 1) / kThreads, kMostBlocks));
 }
 
-/// Throws InternalError `what` when the last kernel couldn't be started.
-inline void check_start(const char* what) {
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) cuda_failure(what, cudaGetErrorString(error));
+/// Starts the kernel in `stream`, a cudaStream_t: so many blocks of so many
+/// threads. Throws InternalError `what` when it can't be started.
+template <class... Parameters>
+void start_kernel(const char* what, void (*kernel)(Parameters...),
+                  unsigned blocks, unsigned threads, void* stream,
+                  std::type_identity_t<Parameters>... arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.stream = static_cast<cudaStream_t>(stream);
+  const cudaError_t error = cudaLaunchKernelEx(&config, kernel, arguments...);
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // else it stays behind for LibTorch to find
+  cuda_failure(what, cudaGetErrorString(error));
 }
 
 }  // namespace sluice

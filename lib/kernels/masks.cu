@@ -64,20 +64,16 @@ void fill(const MaskRule& rule, std::int64_t first, std::int64_t count,
           float* mask, Stream stream) {
   if (count == 0) return;
   const std::int64_t counters = count / kElementsOfCounter + 2;
-  draw_counters<<<blocks_for(counters), kThreads, 0,
-                  static_cast<cudaStream_t>(stream)>>>(rule, first, count,
-                                                       mask);
-  check_start(kFailure);
+  start_kernel(kFailure, draw_counters, blocks_for(counters), kThreads, stream,
+               rule, first, count, mask);
 }
 
 void fill_channels_last(const MaskRule& rule, const ChannelsLast& shape,
                         float* mask, Stream stream) {
   const std::int64_t count = shape.samples * shape.channels * shape.pixels;
   if (count == 0) return;
-  draw_channels_last<<<blocks_for(count), kThreads, 0,
-                       static_cast<cudaStream_t>(stream)>>>(rule, shape, count,
-                                                            mask);
-  check_start(kFailure);
+  start_kernel(kFailure, draw_channels_last, blocks_for(count), kThreads,
+               stream, rule, shape, count, mask);
 }
 
 bool reaches(const float* mask) {

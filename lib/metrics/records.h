@@ -194,6 +194,14 @@ struct Block {
                 compressed_bytes)
 };
 
+/// Over which transport the run's links go, and why, where the config left that
+/// to the run: "block 1 - block 2" is "tls: two hosts".
+struct Ways {
+  NamedValues<std::string> links = {};
+
+  SLUICE_RECORD("ways", links)
+};
+
 /// What memory a block will need, before the first turn.
 struct Forecast {
   int block = 0;

@@ -82,7 +82,8 @@ class CudaIpcDevice final : public IpcDevice {
     cuda_.close_event(own_device(), event.handle);
   }
 
-  Stream copies_on(Way way) override { return {copies(way).native_handle()}; }
+  Stream current() override { return {computing_on(device_).native_handle()}; }
+  Stream arriving() override { return {copies().native_handle()}; }
   void wait(const Stream& stream, const Event& event) override {
     const c10::DeviceGuard on(device_);
     cuda_.wait(own_device(), stream.handle, event.handle);
@@ -96,18 +97,11 @@ class CudaIpcDevice final : public IpcDevice {
     const c10::DeviceGuard on(device_);
     cuda_.copy(own_device(), stream.handle, to, from, bytes);
   }
-  void follow_current(const Stream& stream) override {
-    order(computing_on(device_), known(stream));
-  }
 
-  void keep_for(const Stream& stream, const Buffer& buffer) override {
-    static_cast<const at::Tensor*>(buffer.owner.get())
-        ->record_stream(known(stream));
-  }
   Buffer allocate_arriving(std::size_t bytes) override {
     const auto tensor = std::make_shared<at::Tensor>();
     {
-      const c10::StreamGuard on(copies(Way::arriving));
+      const c10::StreamGuard on(copies());
       *tensor = at::empty({static_cast<std::int64_t>(bytes)},
                           at::TensorOptions(device_).dtype(at::kByte));
     }
@@ -117,27 +111,19 @@ class CudaIpcDevice final : public IpcDevice {
         .device = {.kind = sluice::Device::Kind::cuda, .index = own_device()},
         .owner = tensor};
   }
-  void hand_to_current(const Stream& stream, const Buffer& buffer) override {
-    const c10::Stream computing = computing_on(device_);
-    order(known(stream), computing);
+  void hand_to_current(const Event& filled, const Buffer& buffer) override {
+    wait(current(), filled);
     // Allocated in the one stream, used and released in the other.
     static_cast<const at::Tensor*>(buffer.owner.get())
-        ->record_stream(computing);
+        ->record_stream(computing_on(device_));
   }
   void finish(const Stream& stream) noexcept override {
     cuda_.finish(own_device(), stream.handle);
   }
 
  private:
-  c10::Stream copies(Way way) const {
-    return copies_of_this_thread(
-        device_, way == Way::leaving ? CopyWay::leaving : CopyWay::arriving);
-  }
-  /// Only copies_on() makes them.
-  c10::Stream known(const Stream& stream) const {
-    for (const Way way : {Way::leaving, Way::arriving})
-      if (copies(way).native_handle() == stream.handle) return copies(way);
-    throw InternalError("a stream that is none of the copies'");
+  c10::Stream copies() const {
+    return copies_of_this_thread(device_, CopyWay::arriving);
   }
 
   const CudaIpc& cuda_;

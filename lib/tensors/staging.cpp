@@ -1,5 +1,6 @@
 #include "lib/tensors/staging.h"
 
+#include <memory>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -10,22 +11,40 @@
 #include "lib/tensors/streams.h"
 
 namespace sluice {
+namespace {
 
-ToHost copy_to_host(const at::Tensor& tensor) {
+bool is_small(const at::Tensor& tensor) {
+  return tensor.nbytes() <= kSmallCopy;
+}
+
+/// `done` is recorded behind it.
+void copy_beside(const at::Tensor& tensor, const at::Tensor& host,
+                 const std::shared_ptr<c10::Event>& done) {
   const c10::Stream copies =
       copies_of_this_thread(tensor.device(), CopyWay::leaving);
   order(computing_on(tensor.device()), copies);
-  const at::Tensor host =
-      at::empty_strided(tensor.sizes(), tensor.strides(),
-                        tensor.options().device(at::kCPU).pinned_memory(true));
   {
     const c10::StreamGuard on(copies);
     host.copy_(tensor, /*non_blocking=*/true);
   }
   // The original's memory is not given to others before the copy is done.
   tensor.record_stream(copies);
-  const auto done = pooled_event(tensor.device());
   done->record(copies);
+}
+
+}  // namespace
+
+ToHost copy_to_host(const at::Tensor& tensor) {
+  const at::Tensor host =
+      at::empty_strided(tensor.sizes(), tensor.strides(),
+                        tensor.options().device(at::kCPU).pinned_memory(true));
+  const auto done = pooled_event(tensor.device());
+  if (is_small(tensor)) {
+    host.copy_(tensor, /*non_blocking=*/true);
+    done->record(computing_on(tensor.device()));
+  } else {
+    copy_beside(tensor, host, done);
+  }
   // The thread that waits, or asks, has another current device.
   return {.tensor = host,
           .wait =
@@ -57,6 +76,9 @@ at::Tensor copied_to(const c10::Device& device, const at::Tensor& tensor,
 at::Tensor on_device(const at::Tensor& tensor, const c10::Device& device) {
   if (!tensor.defined() || tensor.device() == device) return tensor;
   if (device.is_cpu()) return copied_to(device, tensor, false);
+  // From other memory the host would wait for what the stream computes before.
+  if (is_small(tensor) && tensor.is_cpu() && tensor.is_pinned())
+    return copied_to(device, tensor, /*non_blocking=*/true);
   const c10::Stream copies = copies_of_this_thread(device, CopyWay::arriving);
   const c10::Stream computing = computing_on(device);
   at::Tensor copy;

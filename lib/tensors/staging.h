@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +12,11 @@ namespace sluice {
 
 // Between a GPU and the host's memory. Copies run in streams of their own,
 // behind what the current stream has so far, so that they overlap with what
-// comes after; the host waits for none of them here.
+// comes after; the host waits for none of them here. What is no larger than
+// kSmallCopy, such as labels, is copied in the current stream instead: that
+// takes no longer than the events would by which streams wait for each other.
+
+inline constexpr std::size_t kSmallCopy = std::size_t{64} << 10;  // bytes
 
 /// A copy on its way to the host.
 struct ToHost {

@@ -68,16 +68,17 @@ void print_summary() {
       "simulated GPU, process {} ({}): launches {}; waits of the host for "
       "items {}, "
       "copies {}, events {}, streams {}, devices {}; event queries {}; events "
-      "made {}, recorded {}, waited for by streams {}; copies from pinned "
+      "made {}, recorded {} (of clocks {}), waited for by streams {}; copies "
+      "from pinned "
       "memory {}, from pageable {}, to pinned {}, to pageable {}, between "
       "devices {}; allocations {} (peak {:.1f} MB), pinned {}; record_stream "
       "{}\n",
       ::getpid(), command_line(), c.launches, c.waits_for_items,
       c.waits_for_copies, c.waits_for_events, c.waits_for_streams,
       c.waits_for_devices, c.event_queries, c.events_made, c.events_recorded,
-      c.waits_of_streams, c.pinned_to_device, c.pageable_to_device,
-      c.device_to_pinned, c.device_to_pageable, c.between_devices,
-      c.allocations, static_cast<double>(c.peak_bytes) / 1e6,
+      c.events_of_clocks, c.waits_of_streams, c.pinned_to_device,
+      c.pageable_to_device, c.device_to_pinned, c.device_to_pageable,
+      c.between_devices, c.allocations, static_cast<double>(c.peak_bytes) / 1e6,
       c.pinned_allocations, c.record_streams);
 }
 

@@ -103,7 +103,7 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     delete static_cast<Event*>(event);
   }
   void record(void** event, const Stream& stream, DeviceIndex /*device*/,
-              c10::EventFlag /*flag*/) const override {
+              c10::EventFlag flag) const override {
     Machine& m = machine();
     const Lock lock(m.mutex);
     if (*event == nullptr) {
@@ -111,6 +111,7 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
       ++m.counts.events_made;
     }
     ++m.counts.events_recorded;
+    if (flag == c10::EventFlag::BACKEND_DEFAULT) ++m.counts.events_of_clocks;
     start(number_of(stream), "record");
     *static_cast<Event*>(*event) = {m.streams.at(number_of(stream)),
                                     ++m.last_event, m.counts.event_queries};

@@ -113,7 +113,6 @@ class FakeProcess final : public IpcDevice {
       : host_(host),
         process_(process),
         current_(host.gpu.add_stream()),
-        leaving_(host.gpu.add_stream()),
         arriving_(host.gpu.add_stream()) {}
 
   int own_device() const override { return 0; }
@@ -154,9 +153,10 @@ class FakeProcess final : public IpcDevice {
   }
   void close_event(const Event& /*event*/) noexcept override { --open_now; }
 
-  Stream copies_on(Way way) override {
+  Stream current() override { return stream(current_); }
+  Stream arriving() override {
     if (refuses) throw InternalError("the GPU is lost");
-    return stream(way == Way::leaving ? leaving_ : arriving_);
+    return stream(arriving_);
   }
   void wait(const Stream& of, const Event& event) override {
     if (refuses) throw InternalError("the GPU is lost");
@@ -171,17 +171,11 @@ class FakeProcess final : public IpcDevice {
             std::size_t bytes) override {
     host_.gpu.put(number(of), [=] { std::memcpy(to, from, bytes); });
   }
-  void follow_current(const Stream& of) override {
-    order(current_, number(of));
-  }
-  void keep_for(const Stream& of, const Buffer& buffer) override {
-    host_.gpu.put(number(of), [owner = buffer.owner] {});
-  }
   Buffer allocate_arriving(std::size_t bytes) override {
     return tensor_memory(bytes);
   }
-  void hand_to_current(const Stream& of, const Buffer& /*buffer*/) override {
-    order(number(of), current_);
+  void hand_to_current(const Event& filled, const Buffer& /*buffer*/) override {
+    if (hands_over) wait(current(), filled);
   }
   void finish(const Stream& /*of*/) noexcept override { host_.gpu.run_all(); }
 
@@ -211,6 +205,7 @@ class FakeProcess final : public IpcDevice {
   DeviceId name = {std::byte{7}};
   bool refuses = false;
   bool reaches = true;
+  bool hands_over = true;  ///< false: a mistake, for a test
   int asked = 0;
   int allocations = 0;
   int opened = 0;  // ever
@@ -223,10 +218,6 @@ class FakeProcess final : public IpcDevice {
   static std::size_t number(const Stream& stream) {
     return reinterpret_cast<std::size_t>(stream.handle);
   }
-  void order(std::size_t earlier, std::size_t later) {
-    host_.gpu.put(later, nullptr, host_.gpu.put(earlier, nullptr));
-  }
-
   static IpcHandle handle_of(std::size_t index) {
     IpcHandle handle;
     std::memcpy(handle.bytes.data(), &index, sizeof index);
@@ -267,7 +258,6 @@ class FakeProcess final : public IpcDevice {
   FakeHost& host_;
   const int process_;
   const std::size_t current_;
-  const std::size_t leaving_;
   const std::size_t arriving_;
 };
 

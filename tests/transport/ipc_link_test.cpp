@@ -227,6 +227,18 @@ TEST(IpcLink, WritesNoMemoryThatIsNotReadYet) {
   EXPECT_TRUE(same(second[0], numbered(100, 2)));
 }
 
+/// What is computed waits for the copy, by the event that the sender waits for.
+TEST(IpcLink, GivesNothingToBeReadThatHasNotArrived) {
+  for (const bool hands_over : {true, false}) {
+    Pair pair(4, FakeGpu::Order::first_stream);  // the one that computes
+    pair.upper->hands_over = hands_over;
+    pair.send({numbered(100, 1)});
+    const std::vector<TensorView> read = pair.read();
+    pair.host.gpu.run_all();
+    EXPECT_EQ(same(read[0], numbered(100, 1)), hands_over);
+  }
+}
+
 TEST(IpcLink, OpensEachHandleOnce) {
   Pair pair;
   for (std::size_t i = 0; i < 50; ++i) {

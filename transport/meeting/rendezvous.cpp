@@ -8,7 +8,9 @@
 
 #include "lib/base/error.h"
 #include "transport/links/hello.h"
+#include "transport/meeting/greeted_link.h"
 #include "transport/meeting/transports.h"
+#include "transport/meeting/whereabouts.h"
 #include "transport/wire/completion.h"
 
 namespace sluice {
@@ -20,72 +22,6 @@ Clock::time_point end_of(Deadline patience) {
   return Clock::now() + std::min(patience, kLongestWait);
 }
 
-std::uint64_t reconnect_ms(const RendezvousOptions& options) {
-  return static_cast<std::uint64_t>(options.reconnect.count());
-}
-
-LinkOptions link_options(const Hello& mine, const RendezvousOptions& options,
-                         std::shared_ptr<Reconnector> reconnector) {
-  LinkOptions link = {.here = block_name(mine.from),
-                      .there = block_name(mine.to),
-                      .capacity_send = mine.capacity_send,
-                      .capacity_receive = mine.capacity_receive,
-                      .deadline = options.deadline,
-                      .checksum = transport_of(options.transport).checksum,
-                      .reconnect = options.reconnect,
-                      .reconnector = std::move(reconnector),
-                      .limits = options.limits,
-                      .buffers = options.buffers,
-                      .shared_memory = options.shared_memory};
-  if (options.reconnected) {
-    link.reconnected = [to = mine.to, reconnected = options.reconnected](
-                           std::chrono::milliseconds without) {
-      reconnected(to, without);
-    };
-  }
-  if (options.damage) {
-    link.damage = [to = mine.to, damage = options.damage](
-                      const Message& message, std::span<std::byte> frame) {
-      damage(to, message, frame);
-    };
-  }
-  return link;
-}
-
-Hello in_session(Hello mine, const AcceptedPeer& accepted) {
-  mine.session = accepted.session;
-  mine.run.clear();  // it has been judged
-  return mine;
-}
-
-// The link of a side that called: its hello was written already.
-Link caller_link(IoThread& io, Meeting& meeting, const std::string& address,
-                 AcceptedPeer accepted, const Hello& mine,
-                 const RendezvousOptions& options) {
-  std::shared_ptr<Reconnector> reconnector;
-  if (options.reconnect.count() > 0) {
-    reconnector =
-        meeting.reconnector_of_caller(address, in_session(mine, accepted));
-  }
-  return transport_of(options.transport)
-      .open(io, std::move(accepted.stream),
-            link_options(mine, options, std::move(reconnector)), {});
-}
-
-// The link of a side that was called: its answer is still to be written.
-Link called_link(IoThread& io, Meeting& meeting, AcceptedPeer accepted,
-                 const Hello& mine, const RendezvousOptions& options) {
-  check_agreement(mine, accepted.hello);
-  std::shared_ptr<Reconnector> reconnector;
-  if (options.reconnect.count() > 0) {
-    reconnector = meeting.reconnector_of_called(in_session(mine, accepted));
-  }
-  return transport_of(options.transport)
-      .open(io, std::move(accepted.stream),
-            link_options(mine, options, std::move(reconnector)),
-            encode_hello(mine));
-}
-
 MeetingOptions meeting_options(const RendezvousOptions& options) {
   MeetingOptions meeting = {.identity = {.secret = options.secret}};
   if (options.judge)
@@ -95,13 +31,15 @@ MeetingOptions meeting_options(const RendezvousOptions& options) {
   return meeting;
 }
 
-std::string address_of(const AcceptedPeer& accepted) {
-  if (accepted.hello.addresses.size() != 1) {
-    throw LinkError("{} gave {} addresses of its own instead of one",
-                    block_name(accepted.hello.from),
-                    accepted.hello.addresses.size());
-  }
-  return accepted.hello.addresses.front();
+bool has_marks(const RendezvousOptions& options) {
+  return !options.near.empty();
+}
+
+/// For the links with workers of the same host.
+RendezvousOptions near_options_of(RendezvousOptions options) {
+  options.transport = options.near;
+  options.reconnect = Deadline(0);
+  return options;
 }
 
 // Those of lower numbers first.
@@ -131,58 +69,87 @@ class Joiner {
       : io_(io),
         block_(block),
         options_(std::move(options)),
+        near_options_(near_options_of(options_)),
         peers_(in_order(std::move(peers), block, options_.blocks)),
         until_(end_of(options_.patience)),
-        meeting_(io, transport_of(options_.transport),
-                 {.identity = {.secret = options_.secret, .from = block}}) {}
+        meeting_(io, transport_of(options_.transport), identity()) {
+    if (has_marks(options_))
+      near_.emplace(io, transport_of(options_.near), identity());
+  }
 
   Joined join(const std::string& address) {
     Joined joined;
     meet_launcher(address, joined);
     for (const PeerLink& link : peers_)
-      if (calls(link)) meeting_.call(address_of(link.peer), hello_to(link));
-    for (const PeerLink& link : peers_)
+      if (calls(link))
+        meeting_with(link.peer).call(address_of(link.peer), hello_to(link));
+    for (const PeerLink& link : peers_) {
       joined.peers.emplace(link.peer, link_with(link));
+      joined.transports.emplace(link.peer, options_for(link.peer).transport);
+    }
     return joined;
   }
 
  private:
+  MeetingOptions identity() const {
+    return {.identity = {.secret = options_.secret, .from = block_}};
+  }
+
   bool calls(const PeerLink& link) const { return link.peer > block_; }
 
-  // Its address, or "": a worker that nobody calls listens nowhere.
-  std::string listen(const std::string& launcher) {
-    if (peers_.empty() || calls(peers_.front())) return "";
-    return meeting_.listen(
+  // A worker that nobody calls listens nowhere.
+  Whereabouts listen(const std::string& launcher) {
+    Whereabouts here{.mark = options_.mark};
+    if (peers_.empty() || calls(peers_.front())) return here;
+    const std::string name = fmt::format("b{}", block_);
+    here.address = meeting_.listen(
         {.folder = std::filesystem::path(launcher).parent_path(),
-         .name = fmt::format("b{}", block_),
+         .name = name,
          .host = options_.host,
          .launcher = launcher});
+    if (!near_) return here;
+    sockets_.emplace();
+    here.near = near_->listen({.folder = sockets_->path(), .name = name});
+    return here;
   }
 
   // Learns where the others listen, too.
   void meet_launcher(const std::string& address, Joined& joined) {
-    const Hello mine{.from = block_,
-                     .to = 0,
-                     .blocks = options_.blocks,
-                     .capacity_send = options_.control.up,
-                     .capacity_receive = options_.control.down,
-                     .reconnect_ms = reconnect_ms(options_),
-                     .addresses = {listen(address)},
-                     .run = options_.run};
+    const Hello mine{
+        .from = block_,
+        .to = 0,
+        .blocks = options_.blocks,
+        .capacity_send = options_.control.up,
+        .capacity_receive = options_.control.down,
+        .reconnect_ms = reconnect_ms(options_),
+        .addresses = to_texts(listen(address), has_marks(options_)),
+        .run = options_.run};
     meeting_.call(address, mine);
-    AcceptedPeer launcher = met(0);
-    addresses_ = launcher.hello.addresses;
-    if (addresses_.size() != options_.blocks) {
-      throw LinkError("the launcher gave the addresses of {} blocks, not of {}",
-                      addresses_.size(), options_.blocks);
-    }
+    AcceptedPeer launcher = meeting_.wait_for(0, until_, options_.check);
+    workers_ = whereabouts_from(launcher.hello.addresses, options_.blocks,
+                                has_marks(options_), 0);
     joined.run = launcher.hello.run;
     joined.control = caller_link(io_, meeting_, address, std::move(launcher),
                                  mine, options_);
   }
 
+  // Both ends know of both marks what the launcher has told them.
+  bool is_near(std::uint32_t peer) const {
+    return near_ && !options_.mark.empty() &&
+           workers_[peer - 1].mark == options_.mark;
+  }
+
+  const RendezvousOptions& options_for(std::uint32_t peer) const {
+    return is_near(peer) ? near_options_ : options_;
+  }
+
+  Meeting& meeting_with(std::uint32_t peer) {
+    return is_near(peer) ? *near_ : meeting_;
+  }
+
   const std::string& address_of(std::uint32_t peer) const {
-    const std::string& address = addresses_[peer - 1];
+    const Whereabouts& worker = workers_[peer - 1];
+    const std::string& address = is_near(peer) ? worker.near : worker.address;
     if (address.empty()) {
       throw LinkError("{} can't call {}, which listens nowhere",
                       block_name(block_), block_name(peer));
@@ -197,30 +164,30 @@ class Joiner {
             .blocks = options_.blocks,
             .capacity_send = calls(link) ? up : down,
             .capacity_receive = calls(link) ? down : up,
-            .reconnect_ms = reconnect_ms(options_)};
+            .reconnect_ms = reconnect_ms(options_for(link.peer))};
   }
 
   Link link_with(const PeerLink& link) {
-    AcceptedPeer peer = met(link.peer);
+    Meeting& meeting = meeting_with(link.peer);
+    const RendezvousOptions& options = options_for(link.peer);
+    AcceptedPeer peer = meeting.wait_for(link.peer, until_, options_.check);
     if (calls(link)) {
-      return caller_link(io_, meeting_, address_of(link.peer), std::move(peer),
-                         hello_to(link), options_);
+      return caller_link(io_, meeting, address_of(link.peer), std::move(peer),
+                         hello_to(link), options);
     }
-    return called_link(io_, meeting_, std::move(peer), hello_to(link),
-                       options_);
-  }
-
-  AcceptedPeer met(std::uint32_t peer) {
-    return meeting_.wait_for(peer, until_, options_.check);
+    return called_link(io_, meeting, std::move(peer), hello_to(link), options);
   }
 
   IoThread& io_;
   const std::uint32_t block_;
   const RendezvousOptions options_;
+  const RendezvousOptions near_options_;
   const std::vector<PeerLink> peers_;
   const Clock::time_point until_;
   Meeting meeting_;
-  std::vector<std::string> addresses_ = {};  // of all workers
+  std::optional<TemporaryFolder> sockets_;  // of links within the host
+  std::optional<Meeting> near_;             // the workers of the same host
+  std::vector<Whereabouts> workers_ = {};   // block 1 first
 };
 
 }  // namespace
@@ -247,6 +214,17 @@ std::vector<std::uint32_t> Rendezvous::awaited() const {
   return blocks;
 }
 
+// To what all workers are told.
+void Rendezvous::add_worker(const Hello& hello,
+                            std::vector<std::string>& addresses) {
+  const bool marked = has_marks(options_);
+  const Whereabouts its =
+      whereabouts_from(hello.addresses, 1, marked, hello.from).front();
+  if (marked) marks_.push_back(its.mark);
+  for (std::string& text : to_texts(its, marked))
+    addresses.push_back(std::move(text));
+}
+
 std::vector<Link> Rendezvous::accept_workers() {
   const Clock::time_point until = end_of(options_.patience);
   std::vector<AcceptedPeer> callers;
@@ -258,7 +236,7 @@ std::vector<Link> Rendezvous::accept_workers() {
     meeting_.wait_to_meet(block, until, options_.check);
   for (std::uint32_t block = 1; block <= options_.blocks; ++block) {
     callers.push_back(meeting_.wait_for(block, until, options_.check));
-    mine.addresses.push_back(address_of(callers.back()));
+    add_worker(callers.back().hello, mine.addresses);
   }
   std::vector<Link> links;
   for (AcceptedPeer& accepted : callers) {

@@ -13,6 +13,7 @@
 
 #include "lib/base/channel.h"
 #include "lib/base/temporary_folder.h"
+#include "transport/links/hello.h"
 #include "transport/links/io_thread.h"
 #include "transport/meeting/meeting.h"
 #include "transport/wire/link_options.h"
@@ -49,6 +50,12 @@ struct RendezvousOptions {
   std::function<void(std::uint32_t to, std::chrono::milliseconds)> reconnected =
       nullptr;
   std::string transport = "unix";  ///< a row of transports()
+  /// The row for links between workers whose `mark`s are equal; "": they are
+  /// over `transport` too. All processes of a run say the same. These links
+  /// don't reconnect.
+  std::string near = {};
+  /// Of the host where this worker runs (host_mark.h); "": of none.
+  std::string mark = {};
   /// Address of this host to listen at, with or without a port; empty:
   /// loopback, or, for a worker, the address from which it reaches the
   /// launcher.
@@ -81,6 +88,10 @@ class Rendezvous {
   /// Throws LinkError, Disagreement, and what `check` throws.
   std::vector<Link> accept_workers();
 
+  /// The marks of the workers' hosts, block 1 first; after accept_workers(),
+  /// where RendezvousOptions::near is given.
+  const std::vector<std::string>& marks() const { return marks_; }
+
   /// The blocks that have not joined yet, and the connections that were refused
   /// meanwhile. For `check`.
   std::vector<std::uint32_t> awaited() const;
@@ -97,12 +108,15 @@ class Rendezvous {
   void close();
 
  private:
+  void add_worker(const Hello& hello, std::vector<std::string>& addresses);
+
   IoThread& io_;
   const RendezvousOptions options_;
   Meeting meeting_;
   std::mutex mutex_;  // guards folder_
   std::optional<TemporaryFolder> folder_;
   std::string address_;
+  std::vector<std::string> marks_ = {};
 };
 
 /// A worker that shares a link with the one that joins.
@@ -115,6 +129,9 @@ struct PeerLink {
 struct Joined {
   Link control;
   std::map<std::uint32_t, Link> peers = {};  ///< by number
+  /// What these links are over, a row of transports() each; the peer has found
+  /// the same.
+  std::map<std::uint32_t, std::string> transports = {};
   std::string run = {};  ///< what the launcher said of its run
 };
 

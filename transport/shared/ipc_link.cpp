@@ -112,14 +112,11 @@ class IpcSender final : public SenderAround {
   }
 
   void fill(Place& place, const TensorView& tensor) {
-    const IpcDevice::Stream copies =
-        device_->copies_on(IpcDevice::Way::leaving);
-    device_->wait(copies, place.taken);
-    device_->follow_current(copies);
-    device_->copy(copies, place.memory, tensor.buffer.data,
+    const IpcDevice::Stream current = device_->current();
+    device_->wait(current, place.taken);
+    device_->copy(current, place.memory, tensor.buffer.data,
                   tensor.buffer.bytes);
-    device_->record(copies, place.ready);
-    device_->keep_for(copies, tensor.buffer);
+    device_->record(current, place.ready);
     place.parcel.bytes = tensor.buffer.bytes;
     place.parcel.dtype = tensor.dtype;
     place.parcel.sizes = tensor.sizes;
@@ -179,13 +176,14 @@ class IpcReceiver final : public ReceiverAround {
     const std::byte* const memory = memory_of(parcel.memory);
     const IpcDevice::Event ready = event_of(parcel.ready);
     const IpcDevice::Event taken = event_of(parcel.taken);
-    if (!arriving_) arriving_ = device_->copies_on(IpcDevice::Way::arriving);
+    if (!arriving_) arriving_ = device_->arriving();
     const IpcDevice::Stream copies = *arriving_;
     const Buffer own = device_->allocate_arriving(parcel.bytes);
     device_->wait(copies, ready);
     device_->copy(copies, own.data, memory, parcel.bytes);
+    // For the sender's next copy, and for what is computed here.
     device_->record(copies, taken);
-    device_->hand_to_current(copies, own);
+    device_->hand_to_current(taken, own);
     tensor = {.name = tensor.name.substr(kParcelMark.size()),
               .dtype = parcel.dtype,
               .sizes = std::move(parcel.sizes),

@@ -10,9 +10,11 @@
 
 // Tensors that go from a GPU to a GPU, between two processes of one host. Their
 // bytes never come to the host, and no end waits for a GPU: the sender puts a
-// copy into memory of its own, which the receiver has opened, and both put
-// copies and the events that order them into streams. Over a link of shared
-// memory goes a parcel (ipc_parcel.h) in each tensor's place.
+// copy into memory of its own, in the stream that computes, and the receiver,
+// which has opened that memory, copies out of it in a stream beside its own.
+// Two events order this, one for each end to record: `ready`, and `taken`, for
+// which the sender's next copy and the receiver's computing stream wait. Over a
+// link of shared memory goes a parcel (ipc_parcel.h) in each tensor's place.
 //
 // Each parcel lies in a slot of the link, and the slot has memory on the GPU
 // for good. It is free again when the receiver has given it back, and by then

@@ -74,6 +74,8 @@ TEST(Records, OfTheRunAreThoseOfBefore) {
       R"({"kind":"clock","block":1,"busy_s":0.3784009954275167,"utilisation":0.7728770866818897})");
   read_again<records::Injection>(
       R"({"kind":"injection","block":2,"at_turn":5,"fault":"kill block 2 @ turn 5","pid":7266,"signal":9})");
+  read_again<records::Ways>(
+      R"({"kind":"ways","block 1 - block 2":"shared_memory: one host","block 2 - block 3":"tls: two hosts"})");
   read_again<records::Restart>(
       R"({"kind":"restart","turn":8,"restart":1,"block":2,"lost_turns":0,"lost_seconds":1.19072908,"reason":"the worker process 7287 of block 2 was ended by signal 9"})");
 }

@@ -21,7 +21,6 @@ constexpr std::array kSkipped = {
     Skipped{"GpuClock.", "time isn't simulated"},
     Skipped{"Staging.CopiesOverlap", "time isn't simulated"},
     Skipped{"Ipc.IsFasterThanStaging", "time isn't simulated"},
-    Skipped{".CodecsHaveTheSameBits", "kernels of our own aren't simulated"},
 };
 
 /// Skips what can't run, and fails a test of whose order something is reported.

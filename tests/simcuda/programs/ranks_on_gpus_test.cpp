@@ -112,4 +112,22 @@ TEST_F(RanksOnGpus, OfWhichOneWantsNotToGoThroughTheHost) {
   expect_through_host("cuda_ipc = false");
 }
 
+/// Two "hosts", unless their marks are equal.
+std::string on_hosts_marked(const std::string& mark) {
+  return fmt::format(
+      "export MASTER_ADDR=127.0.0.1 LOCAL_WORLD_SIZE=1 SLUICE_SECRET={} "
+      "SLUICE_HOST_MARK={}",
+      std::string(64, 'a'), mark);
+}
+
+TEST_F(RanksOnGpus, OfAutoTransportUseCudaIpcWhereTheyAreOnOneHost) {
+  train(on_hosts_marked("same"), "transport=auto");
+  expect_by_ipc();
+}
+
+TEST_F(RanksOnGpus, OfAutoTransportGoThroughTheHostBetweenHosts) {
+  train(on_hosts_marked("$RANK"), "transport=auto");
+  expect_through_host("they are on two hosts");
+}
+
 }  // namespace sluice::ranks_on_gpus_test

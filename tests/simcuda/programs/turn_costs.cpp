@@ -51,7 +51,7 @@ TurnCosts costs_so_far() {
           .copies = c.pinned_to_device + c.pageable_to_device +
                     c.device_to_pinned + c.device_to_pageable +
                     c.between_devices,
-          .events = c.events_recorded};
+          .events = c.events_recorded - c.events_of_clocks};
 }
 
 TurnCosts difference_of(const TurnCosts& after, const TurnCosts& before) {
@@ -123,20 +123,21 @@ TurnCosts counts_at_end(const std::string& config, const std::string& folder,
   const std::regex line(fmt::format(
       "--block {} .*launches ([0-9]+); waits of the host for items ([0-9]+), "
       "copies ([0-9]+), events ([0-9]+), streams ([0-9]+), devices ([0-9]+); "
-      "event queries [0-9]+; events made [0-9]+, recorded ([0-9]+), .*from "
+      "event queries [0-9]+; events made [0-9]+, recorded ([0-9]+) \\(of "
+      "clocks ([0-9]+)\\), .*from "
       "pinned memory ([0-9]+), from pageable ([0-9]+), to pinned ([0-9]+), to "
       "pageable ([0-9]+), between devices ([0-9]+);",
       kInnerBlock));
   std::smatch found;
   if (!std::regex_search(run.text, found, line))
     throw InternalError("no summary of block {} in: {}", kInnerBlock, run.text);
-  std::array<std::int64_t, 13> n = {};
+  std::array<std::int64_t, 14> n = {};
   for (std::size_t i = 1; i < n.size(); ++i) n.at(i) = std::stoll(found[i]);
   return {.launches = n[1],
           // Events are those of the clock, which is read at the run's end.
           .waits = n[2] + n[3] + n[5] + n[6],
-          .copies = n[8] + n[9] + n[10] + n[11] + n[12],
-          .events = n[7]};
+          .copies = n[9] + n[10] + n[11] + n[12] + n[13],
+          .events = n[7] - n[8]};
 }
 
 }  // namespace

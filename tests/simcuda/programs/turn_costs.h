@@ -15,7 +15,9 @@ struct TurnCosts {
   /// process of CUDA IPC.
   std::int64_t waits = 0;
   std::int64_t copies = 0;  ///< between host and GPU, and for CUDA IPC
-  std::int64_t events = 0;  ///< that are recorded
+  /// That are recorded, but for those of the clock: a sample (GpuClock), which
+  /// moves nothing.
+  std::int64_t events = 0;
 };
 /// "{1, 2, 3, 4}"
 std::string to_text(const TurnCosts& costs);

@@ -2,6 +2,7 @@
 // who sends asks them, without a wait.
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -29,6 +30,57 @@ TEST_F(Events, OfCopiesAreUsedAgain) {
   for (int i = 0; i < 10; ++i) copy();
   EXPECT_EQ(counts().events_made, made);
   EXPECT_GE(counts().events_recorded, recorded + 10);
+}
+
+/// In whole floats.
+constexpr std::int64_t kSmall = kSmallCopy / sizeof(float);
+
+/// What moves them, and how many events that takes.
+std::int64_t events_of(const std::function<void()>& work) {
+  const std::int64_t before = counts().events_recorded;
+  work();
+  return counts().events_recorded - before;
+}
+
+/// Labels are, among others.
+TEST_F(Events, OfSmallCopiesToTheGpuAreNone) {
+  for (const std::int64_t more : {0, 1}) {
+    at::Tensor there;
+    EXPECT_EQ(
+        events_of([&] { there = on_device(pinned(3, kSmall + more), kGpu); }),
+        more);
+    EXPECT_TRUE((there + 1).cpu().eq(4).all().item<bool>());
+  }
+}
+
+/// The copy would make the host wait for what is computed.
+TEST_F(Events, OfSmallCopiesFromOtherMemoryAreThoseOfLargeOnes) {
+  at::Tensor there;
+  EXPECT_EQ(events_of([&] { there = on_device(at::full({10}, 3.0), kGpu); }),
+            1);
+  EXPECT_TRUE((there + 1).cpu().eq(4).all().item<bool>());
+}
+
+TEST_F(Events, OfSmallCopiesToTheHostAreOne) {
+  for (const std::int64_t more : {0, 1}) {
+    const at::Tensor sum = pinned(3, kSmall + more).to(kGpu) + 1;
+    ToHost copy;
+    EXPECT_EQ(events_of([&] { copy = copy_to_host(sum); }), 1 + more);
+    EXPECT_FALSE(copy.tensor.eq(4).any().item<bool>());
+    copy.wait();
+    EXPECT_TRUE(copy.tensor.eq(4).all().item<bool>());
+  }
+}
+
+/// Who counts what moves tensors leaves the clock's out.
+TEST_F(Events, OfAClockAreCountedApart) {
+  const Counts before = counts();
+  GpuClock clock(kGpu);
+  clock.resume(Op::forward);
+  clock.pause();
+  copy_to_host(at::zeros({100}, kGpu)).wait();
+  EXPECT_EQ(counts().events_of_clocks, before.events_of_clocks + 2);
+  EXPECT_EQ(counts().events_recorded, before.events_recorded + 3);
 }
 
 /// Else who waits for the first would wait for the second, or for nothing.

@@ -12,10 +12,13 @@ namespace sluice::simcuda::mutants_test {
 class StagingMutant : public Simulated,
                       public testing::WithParamInterface<Mutant> {};
 
+/// What is copied in streams of its own.
+constexpr std::int64_t kLarge = 2 * kSmallCopy / sizeof(float);
+
 /// A tensor there, computed with, released, and back: whether the numbers are
 /// right.
-bool is_right(const Mutant& staging) {
-  at::Tensor there = staging.on_device(pinned(3), kGpu);
+bool is_right(const Mutant& staging, std::int64_t elements = kLarge) {
+  at::Tensor there = staging.on_device(pinned(3, elements), kGpu);
   at::Tensor sum = there + 1;
   there = at::Tensor();
   const ToHost back = staging.copy_to_host(sum);
@@ -42,6 +45,7 @@ TEST_F(Staging, WithoutADefectIsRightAndNothingIsReported) {
                       return on_device(tensor, device);
                     }};
   EXPECT_TRUE(is_right(none));
+  EXPECT_TRUE(is_right(none, /*elements=*/1000));
 }
 
 }  // namespace sluice::simcuda::mutants_test

@@ -71,6 +71,7 @@ struct Kept {
   bool wait_ready = true;
   bool record_taken = true;
   bool wait_taken = true;
+  bool hand_over = true;
 };
 
 class TwoProcesses : public Simulated {
@@ -92,7 +93,7 @@ class TwoProcesses : public Simulated {
     const Slot slot{device->handle_of_memory(memory),
                     device->handle_of_event(ready),
                     device->handle_of_event(taken)};
-    const auto leaving = device->copies_on(IpcDevice::Way::leaving);
+    const auto leaving = device->current();
     device->copy(leaving, memory, source, kBytes);
     if (kept.record_ready) device->record(leaving, ready);
     receiver_ = Child([&] { receive(slot, kept, receives); }).end();
@@ -109,12 +110,16 @@ class TwoProcesses : public Simulated {
     std::byte* const memory = device->open_memory(slot.memory);
     const auto ready = device->open_event(slot.ready);
     const auto taken = device->open_event(slot.taken);
-    const auto arriving = device->copies_on(IpcDevice::Way::arriving);
+    std::byte* const result = device->allocate(kBytes);
+    const auto arriving = device->arriving();
     const Buffer own = device->allocate_arriving(kBytes);
     if (kept.wait_ready) device->wait(arriving, ready);
     device->copy(arriving, own.data, memory, kBytes);
     if (kept.record_taken) device->record(arriving, taken);
-    device->hand_to_current(arriving, own);
+    if (kept.hand_over) device->hand_to_current(taken, own);
+    if (kept.record_taken)  // what computes reads it
+      device->copy(device->current(), result, own.data, kBytes);
+    device->finish(device->current());
     device->finish(arriving);
     device->close_memory(memory);
     device->close_event(ready);
@@ -159,6 +164,14 @@ TEST_F(TwoProcesses, AReceiverThatRecordsNothingIsFoundByTheSender) {
 TEST_F(TwoProcesses, ASenderThatDoesNotWaitIsFound) {
   send_and_receive({.wait_taken = false}, kGpu);
   EXPECT_THAT(take_reports(), ElementsAre(HasSubstr("of another process")));
+}
+
+/// One event stands for both: that the memory may be written anew, and that
+/// what came may be read.
+TEST_F(TwoProcesses, AReceiverThatComputesWithWhatIsStillArrivingIsFound) {
+  send_and_receive({.hand_over = false}, kOther);
+  EXPECT_EQ(receiver_, 1);
+  EXPECT_THAT(take_reports(), IsEmpty());
 }
 
 // What is refused.
@@ -223,7 +236,7 @@ TEST_F(TwoProcesses, MemoryOfAProcessThatHasEndedIsNotToBeRead) {
   std::byte* const own = device->allocate(kBytes);
   ASSERT_EQ(::write(opened[1], "x", 1), 1);
   EXPECT_EQ(child.end(), 0);
-  const auto arriving = device->copies_on(IpcDevice::Way::arriving);
+  const auto arriving = device->arriving();
   device->copy(arriving, own, theirs, kBytes);
   EXPECT_THAT(take_reports(), ElementsAre(HasSubstr("has ended")));
   device->finish(arriving);

@@ -1,5 +1,7 @@
 // A worker process for the tests: joins a rendezvous and does as it was told.
-//   peer relay ADDRESS BLOCK BLOCKS   passes messages up and down
+//   peer relay ADDRESS BLOCK BLOCKS [MARK]
+//       passes messages up and down; with the mark of a host over TLS, but over
+//       shared memory to peers of the same mark
 //   peer die_waited_for ADDRESS      one block; kills itself at a message
 //   peer die_unread ADDRESS          the same, but leaves the message unread
 #include <csignal>
@@ -7,6 +9,7 @@
 #include <exception>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,6 +17,7 @@
 #include "tests/transport/peer_chain.h"
 #include "tests/transport/test_secret.h"
 #include "transport/meeting/rendezvous.h"
+#include "transport/shared/shared_memory.h"
 
 namespace {
 
@@ -22,7 +26,8 @@ using namespace sluice;
 constexpr int kBatches = 20;
 
 // Block 1 makes messages; each block above adds one tensor; the last one turns
-// them round as gradients. Block 1 reports how many tensors came back.
+// them round as gradients. Block 1 reports how many tensors came back, and as
+// the round whether they came through memory that it shares with block 2.
 void relay(Joined& links, std::uint32_t block, std::uint32_t blocks) {
   Link* const below = block > 1 ? &links.peers.at(block - 1) : nullptr;
   Link* const above = block < blocks ? &links.peers.at(block + 1) : nullptr;
@@ -42,6 +47,7 @@ void relay(Joined& links, std::uint32_t block, std::uint32_t blocks) {
       below->sender->send(std::move(message));
     } else {
       message.kind = MessageKind::record;
+      message.round = above && copied_bytes(*above->receiver) > 0 ? 1 : 0;
       links.control.sender->send(std::move(message));
     }
   }
@@ -53,9 +59,15 @@ int run(int argc, char** argv) {
   const std::string mode = argv[1];
   const std::uint32_t block = argc > 3 ? std::atoi(argv[3]) : 1;
   const std::uint32_t blocks = argc > 4 ? std::atoi(argv[4]) : 1;
+  RendezvousOptions options = {.blocks = blocks, .secret = test_secret()};
+  if (argc > 5) {
+    options.transport = "tls";
+    options.near = "shared_memory";
+    options.mark = argv[5];
+  }
   IoThread io;
-  Joined links = join(io, argv[2], block, chain_peers(block, blocks),
-                      {.blocks = blocks, .secret = test_secret()});
+  Joined links =
+      join(io, argv[2], block, chain_peers(block, blocks), std::move(options));
   if (mode == "relay") {
     relay(links, block, blocks);
   } else if (mode == "die_waited_for") {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -142,6 +143,36 @@ TEST_F(Ranks, OnSeveralHostsTrainTheSameBitsOverTls) {
   expect_bits_of_one_process();
 }
 
+/// Ranks 0 and 1 are on one "host", rank 2 on another.
+TEST_F(Ranks, OfAutoTransportHaveANearNeighbourAndAFarOne) {
+  const Outcome outcome =
+      start_all(with_secret() + "\nexport SLUICE_HOST_MARK=host$((RANK / 2))",
+                train("transport=auto"));
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              HasSubstr("Links go over shared_memory: one host (block 1 - "
+                        "block 2); tls: two hosts (block 2 - block 3)"));
+  const std::vector<Record> ways = records_of(path("ranks"), "ways");
+  ASSERT_EQ(ways.size(), 1u);
+  EXPECT_EQ(ways[0].text("block 1 - block 2"), "shared_memory: one host");
+  EXPECT_EQ(ways[0].text("block 2 - block 3"), "tls: two hosts");
+  expect_bits_of_one_process();
+}
+
+TEST_F(Ranks, OfAutoTransportFindThatTheyAreOnOneHostAfterAll) {
+  const Outcome outcome = start_all(with_secret(), train("transport=auto"));
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              HasSubstr("All links go over shared_memory: one host"));
+  expect_bits_of_one_process();
+}
+
+TEST_F(Ranks, OfAutoTransportOnSeveralHostsNeedASecretToo) {
+  const Outcome outcome = start_all(on_hosts(), train("transport=auto"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.text, HasSubstr("SLUICE_SECRET_FILE=FILE"));
+}
+
 TEST_F(Ranks, OnSeveralHostsNeedASecret) {
   const Outcome outcome = start_all(on_hosts(), train("transport=tls"));
   EXPECT_EQ(outcome.status, 2);
@@ -236,6 +267,16 @@ TEST_F(Ranks, UnderMpirunTrainTheSameBits) {
   const Outcome outcome =
       start("mpirun --allow-run-as-root --oversubscribe -n 3");
   ASSERT_EQ(outcome.status, 0) << outcome.text;
+  expect_bits_of_one_process();
+}
+
+TEST_F(Ranks, UnderMpirunOfAutoTransportShareMemory) {
+  if (!has("mpirun")) GTEST_SKIP() << "no mpirun";
+  const Outcome outcome = start(
+      "mpirun --allow-run-as-root --oversubscribe -n 3", "transport=auto");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              HasSubstr("All links go over shared_memory: one host"));
   expect_bits_of_one_process();
 }
 

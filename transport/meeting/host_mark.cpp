@@ -1,0 +1,35 @@
+#include "transport/meeting/host_mark.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "lib/base/error.h"
+#include "lib/base/lock_holder.h"
+
+namespace sluice {
+namespace {
+
+/// A mark must fit among the addresses of a hello.
+constexpr std::size_t kMostApart = 64;
+
+/// Containers of one host have a kernel in common, but no folder for sockets.
+std::string mount_namespace() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/ns/mnt", ignored).string();
+}
+
+}  // namespace
+
+std::string host_mark(const std::string& apart) {
+  if (apart.size() > kMostApart)
+    throw UserError("the mark of a host has {} bytes; at most {} are allowed",
+                    apart.size(), kMostApart);
+  return fmt::format("{} {} {} {}", boot_id(), mount_namespace(), ::geteuid(),
+                     apart);
+}
+
+}  // namespace sluice
