@@ -140,12 +140,51 @@ function drawTicks(svg, state, told) {
                  'text-anchor': 'middle'}, short(at));
 }
 
+// Points of a series, each with the place of its upper deviation, or none.
+function pointsOf(series) {
+  const pairs = element => element.getAttribute('points').split(' ').map(
+      pair => pair.split(',').map(Number));
+  const line = series.querySelector('polyline');
+  if (line) {
+    const band = series.querySelector('.band');
+    const upper = band ? pairs(band) : [];
+    return pairs(line).map(
+        ([x, y], i) => ({x, y, upper: upper[i] && upper[i][1]}));
+  }
+  const upright = all('.bar', series).filter(
+      bar => bar.getAttribute('x1') === bar.getAttribute('x2'));
+  return all('.mark', series).map(mark => {
+    const b = mark.getBBox();
+    const [x, y] = [b.x + b.width / 2, b.y + b.height / 2];
+    const bar = upright.find(one => Math.abs(one.getAttribute('x1') - x) < 1);
+    return {x, y, upper: bar && Math.min(bar.getAttribute('y1'),
+                                         bar.getAttribute('y2'))};
+  });
+}
+function nearestOf(series, x, y) {
+  let best;
+  for (const point of pointsOf(series)) {
+    const far = (point.x - x) ** 2 + (point.y - y) ** 2;
+    if (!best || far < best.far)
+      best = {...point, far, label: series.dataset.label};
+  }
+  return best;
+}
+function textOf(point, axis) {
+  const mean = value(axis, point.y);
+  const off = point.upper === undefined ? 0 : value(axis, point.upper) - mean;
+  return point.label + ': ' + short(mean) +
+         (off > 0 ? ' \u00b1 ' + Number(off.toPrecision(2)) : '');
+}
+
 function interactive(svg) {
+  const abscissa = svg.getAttribute('aria-label').split(' against ').pop();
   const original = svg.innerHTML;
   const told = {x: axisOf(svg.dataset.x), y: axisOf(svg.dataset.y)};
   const state = {x: told.x, y: told.y};
   const box = make('div', '', {class: 'chart-box'});
-  const said = make('p', '', {class: 'said', 'aria-live': 'polite'});
+  const said = make('div', '', {class: 'said', role: 'status'});
+  said.hidden = true;
   const bar = make('p', '', {class: 'axes'});
   svg.replaceWith(box);
   box.append(svg, said, bar);
@@ -178,43 +217,41 @@ function interactive(svg) {
     };
     bar.append(button);
   }
-  // The nearest point of a line, or mark, that shows.
+  const forget = () => {
+    all('.here', svg).forEach(element => element.remove());
+    said.hidden = true;
+  };
+  // The nearest point of a line, or mark, that shows, and those that lie on it.
   svg.onmousemove = event => {
+    forget();
     const frame = svg.getBoundingClientRect();
     const scale = svg.viewBox.baseVal.width / frame.width;
     const [mx, my] = [(event.clientX - frame.left) * scale,
                       (event.clientY - frame.top) * scale];
-    let best = {far: 24 * 24};
-    for (const series of all('g.series', svg)) {
-      if (series.style.display === 'none') continue;
-      const line = series.querySelector('polyline');
-      const points = line ? line.getAttribute('points').split(' ').map(
-                                pair => pair.split(',').map(Number))
-                          : all('.mark', series).map(mark => {
-                              const b = mark.getBBox();
-                              return [b.x + b.width / 2, b.y + b.height / 2];
-                            });
-      for (const [px, py] of points) {
-        const far = (px - mx) ** 2 + (py - my) ** 2;
-        if (far < best.far) best = {far, px, py, label: series.dataset.label};
-      }
-    }
-    all('.here', svg).forEach(element => element.remove());
-    if (best.label === undefined) {
-      said.textContent = '';
-      return;
-    }
+    const near = all('g.series', svg)
+        .filter(series => series.style.display !== 'none')
+        .map(series => nearestOf(series, mx, my)).filter(point => point);
+    const best = near.reduce((a, b) => a && a.far <= b.far ? a : b, undefined);
+    if (!best || best.far > 24 * 24) return;
     const here = document.createElementNS('http://www.w3.org/2000/svg', 'circle');
-    for (const [key, set] of [['class', 'here'], ['r', 6], ['cx', best.px], ['cy', best.py]])
+    for (const [key, set] of [['class', 'here'], ['r', 6], ['cx', best.x], ['cy', best.y]])
       here.setAttribute(key, set);
     svg.append(here);
-    said.textContent = best.label + ': ' + short(value(state.y, best.py)) + ' at ' +
-                       short(value(state.x, best.px));
+    const there = near.filter(
+        point => Math.hypot(point.x - best.x, point.y - best.y) <= 5);
+    said.replaceChildren(
+        make('b', abscissa + ': ' + short(value(state.x, best.x)), {}),
+        ...there.slice(0, 6).map(point => make('span', textOf(point, state.y), {})));
+    if (there.length > 6)
+      said.append(make('span', 'and ' + (there.length - 6) + ' more', {}));
+    said.hidden = false;
+    const [x, y] = [best.x / scale, best.y / scale];
+    const room = frame.width - said.offsetWidth;
+    said.style.left = Math.max(0, Math.min(room, x - said.offsetWidth / 2)) + 'px';
+    said.style.top = (y > said.offsetHeight + 12 ? y - said.offsetHeight - 12
+                                                 : y + 12) + 'px';
   };
-  svg.onmouseleave = () => {
-    all('.here', svg).forEach(element => element.remove());
-    said.textContent = '';
-  };
+  svg.onmouseleave = forget;
 }
 all('svg.chart').forEach(interactive);
 
@@ -228,14 +265,20 @@ function compare(a, b) {
 }
 function sortable(table) {
   const heads = all('thead th', table);
+  const asWritten = all('tbody tr', table);
   heads.forEach((head, column) => {
     head.tabIndex = 0;
     head.title = (head.title ? head.title + ': ' : '') + 'sort by it';
     const sort = () => {
-      const down = head.getAttribute('aria-sort') === 'ascending';
+      const was = head.getAttribute('aria-sort');
+      const down = was === 'ascending';
       heads.forEach(other => other.removeAttribute('aria-sort'));
+      if (was === 'descending') {  // a third click: as it came
+        table.tBodies[0].append(...asWritten);
+        return;
+      }
       head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-      const rows = all('tbody tr', table);
+      const rows = [...asWritten];
       const key = row => keyOf(row.children[column]);
       rows.sort((a, b) => key(a) === '' || key(b) === '' || !down
                               ? compare(key(a), key(b)) : compare(key(b), key(a)));
@@ -250,6 +293,7 @@ function filterable(table) {
   const bar = make('p', '', {class: 'filters'});
   const words = make('input', '', {type: 'search', placeholder: 'words in a row',
                                    'aria-label': 'words in a row'});
+  const told = make('output', '', {});
   const show = () => {
     const wanted = words.value.toLowerCase().split(/\s+/).filter(word => word);
     for (const row of all('tbody tr', table)) {
@@ -259,22 +303,32 @@ function filterable(table) {
                    [...chosen].some(([column, want]) =>
                        want !== '' && keyOf(row.children[column]) !== want);
     }
+    const rows = all('tbody tr', table);
+    const left = rows.filter(row => !row.hidden).length;
+    told.textContent = left < rows.length ? left + ' of ' + rows.length : '';
   };
   all('thead th', table).forEach((head, column) => {
     if (!head.classList.contains('axis')) return;
-    const values = [...new Set(all('tbody tr', table).map(
-        row => keyOf(row.children[column])))].sort(compare);
+    const shown = new Map(all('tbody tr', table).map(
+        row => [keyOf(row.children[column]), row.children[column].textContent]));
+    const values = [...shown.keys()].sort(compare);
     if (values.length > 40) return;
     const select = make('select', '', {'aria-label': head.textContent});
     select.append(make('option', head.textContent + ': all', {value: ''}));
     for (const one of values)
-      if (one !== '') select.append(make('option', one, {value: one}));
+      if (one !== '') select.append(make('option', shown.get(one), {value: one}));
     select.onchange = () => { chosen.set(column, select.value); show(); };
     bar.append(select);
   });
   words.oninput = show;
-  bar.append(words);
+  bar.append(words, told);
   table.closest('.scroll').before(bar);
+}
+// Figures that are hidden at first show where the window has room for them.
+for (const box of all('#all-figures')) {
+  const frame = box.parentElement.querySelector('.scroll');
+  box.checked = true;
+  box.checked = frame.scrollWidth <= frame.clientWidth;
 }
 for (const table of all('table.results')) {
   if (all('tbody tr', table).length > 5) filterable(table);
