@@ -66,7 +66,7 @@ minmax(max(min(100%,290px),(100% - 14px*(var(--panels) - 1))/var(--panels) - 1px
 font-size:.8rem;line-height:1.35;overflow-wrap:anywhere;background:var(--ground);
 border:1px solid var(--line);border-radius:4px;box-shadow:0 1px 6px #0003}
 .said>*{display:block}
-.axes{margin:-22px 0 0;padding:0 8px 6px;display:flex;gap:4px}
+.axes{margin:-17px 0 0;padding:0 8px 6px;display:flex;gap:4px}
 .axes button{font-size:.72rem;padding:0 5px}
 .here{fill:none;stroke:var(--text);stroke-width:1.5;pointer-events:none}
 button,select,input[type=search]{font:inherit;font-size:.85rem;color:var(--text);

@@ -174,7 +174,7 @@ function textOf(point, axis) {
   const mean = value(axis, point.y);
   const off = point.upper === undefined ? 0 : value(axis, point.upper) - mean;
   return point.label + ': ' + short(mean) +
-         (off > 0 ? ' \u00b1 ' + Number(off.toPrecision(2)) : '');
+         (off > 0 ? '\u00a0\u00b1\u00a0' + Number(off.toPrecision(2)) : '');
 }
 
 function interactive(svg) {
@@ -309,14 +309,13 @@ function filterable(table) {
   };
   all('thead th', table).forEach((head, column) => {
     if (!head.classList.contains('axis')) return;
-    const shown = new Map(all('tbody tr', table).map(
-        row => [keyOf(row.children[column]), row.children[column].textContent]));
-    const values = [...shown.keys()].sort(compare);
+    const values = [...new Set(all('tbody tr', table).map(
+        row => keyOf(row.children[column])))].sort(compare);
     if (values.length > 40) return;
     const select = make('select', '', {'aria-label': head.textContent});
     select.append(make('option', head.textContent + ': all', {value: ''}));
     for (const one of values)
-      if (one !== '') select.append(make('option', shown.get(one), {value: one}));
+      if (one !== '') select.append(make('option', one, {value: one}));
     select.onchange = () => { chosen.set(column, select.value); show(); };
     bar.append(select);
   });
