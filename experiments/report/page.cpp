@@ -84,7 +84,7 @@ th[aria-sort=ascending]::after{content:" \2191"}th[aria-sort=descending]::after{
 .compact th:first-child{min-width:0;white-space:nowrap}
 .compact{font-size:.85rem}.compact td,.compact th{padding:5px 8px}
 .compact td.long{white-space:normal;min-width:12rem;overflow-wrap:anywhere}
-tr.best td{background:var(--panel)}
+tr.best td,tr.best th:first-child{background:var(--panel)}
 .charts>svg,.charts>figure{background:var(--panel);border-radius:6px;width:100%;
 max-width:600px;margin:0}
 figure>svg{display:block;width:100%}

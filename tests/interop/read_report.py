@@ -162,10 +162,16 @@ def check_colours(page):
 
 
 def main(report, pictures=None):
+    url = pathlib.Path(report).absolute().as_uri()
     with chromium.opened("about:blank") as page:
         page.watch_errors()
-        page.open(pathlib.Path(report).absolute().as_uri())
+        page.resize(2400, HEIGHT)
+        page.open(url)
+        assert page.evaluate("(box => !box || box.checked)"
+                             "(document.querySelector('#all-figures'))"), (
+            "there is room for all figures")
         page.resize(1280, HEIGHT)
+        page.open(url + "?again")
         page.evaluate(HELPERS)
         check_widths(page, pictures)
         for check in (check_sorting, check_filters, check_legend, check_axes,
