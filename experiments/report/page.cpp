@@ -137,9 +137,9 @@ std::string page_of(const std::string& title, const std::string& lead,
       "</head>\n<body>\n<header>\n<h1>{0}</h1>\n<p class=\"lead\">{3}</p>\n"
       "<nav>\n{4}</nav>\n</header>\n<main>\n{5}</main>\n"
       // To readers of XML it is text, too.
-      "<script>//<![CDATA[\n{6}//]]></script>\n</body>\n</html>\n",
+      "<script>//<![CDATA[\n{6}{7}//]]></script>\n</body>\n</html>\n",
       escaped(title), kStyle, colours(), escaped(lead), links, body,
-      kPageScript);
+      kPageScript, kTableScript);
 }
 
 }  // namespace sluice::report

@@ -40,6 +40,8 @@ var chart = document.querySelector('#curves svg.chart');
 
 
 def check_widths(page, pictures):
+    page.evaluate("document.querySelectorAll('details').forEach("
+                  "details => { details.open = true; })")
     for width in WIDTHS:
         for is_dark in (False, True):
             page.resize(width, HEIGHT, is_dark)
@@ -51,6 +53,8 @@ def check_widths(page, pictures):
                 page.take_picture(pathlib.Path(pictures) / name,
                                   (0, 0, width, min(height, 16000)))
     page.resize(1280, HEIGHT)
+    page.evaluate("document.querySelectorAll('details').forEach("
+                  "details => { details.open = false; })")
     page.evaluate("document.querySelector('#all-figures')?.checked && "
                   "document.querySelector('#all-figures').click()")
     assert page.evaluate("(frame => frame.scrollWidth <= frame.clientWidth)"
@@ -114,6 +118,16 @@ def check_legend(page):
     assert page.evaluate(f"{entry}.getAttribute('aria-pressed')") == "false"
     page.evaluate(f"press({entry})")
     assert page.evaluate(visible) == count
+    many = "document.querySelector('#curves details .group')"
+    left = (f"[...{many}.querySelectorAll('g.series')].filter("
+            "series => series.style.display !== 'none').length")
+    button = (f"name => [...{many}.querySelectorAll('.filters button')].find("
+              "button => button.textContent === name).click()")
+    count = page.evaluate(left)
+    page.evaluate(f"({button})('none')")
+    assert page.evaluate(left) == 0
+    page.evaluate(f"({button})('all')")
+    assert page.evaluate(left) == count > 8
 
 
 def check_axes(page):
