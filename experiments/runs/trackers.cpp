@@ -101,15 +101,8 @@ class Trackers::Process {
   Process(std::string name, std::string folder)
       : name_(std::move(name)), folder_(std::move(folder)) {
     const std::string python = python_of_trackers();
-    const std::vector<std::string> argv = {
-        python,
-        "-m",
-        "sluice.track",
-        name_,
-        folder_,
-        "--wait",
-        fmt::format("{}", kTrackerPatience.count()),
-        "--until-eof"};
+    const std::vector<std::string> argv = {python, "-m",    "sluice.track",
+                                           name_,  folder_, "--until-eof"};
     const int failed =
         input_.read < 0
             ? errno

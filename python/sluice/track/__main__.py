@@ -7,6 +7,7 @@ Offline: WANDB_MODE=offline, or for mlflow no MLFLOW_TRACKING_URI.
 """
 import argparse
 import importlib
+import math
 import os
 import pathlib
 import select
@@ -74,8 +75,11 @@ def main(arguments=None):
                         "the program, which starts this for the key `logger`")
     given = parser.parse_args(arguments)
     try:
-        track(given.tracker, given.run, given.project, given.wait,
-              input_has_ended if given.until_eof else None)
+        if given.until_eof:
+            track(given.tracker, given.run, given.project, math.inf,
+                  input_has_ended)
+        else:
+            track(given.tracker, given.run, given.project, given.wait)
     except SluiceError as error:
         sys.exit(f"sluice: {error}")
     except KeyboardInterrupt:

@@ -63,9 +63,9 @@ TEST_F(Trackers, AreToldOfAllOfARun) {
   const int records = count(slurp(path("run/metrics.jsonl")), "\n");
   ASSERT_GT(records, 12);
   for (const char* name : {"wandb", "mlflow"}) {
-    EXPECT_EQ(slurp(path(fmt::format("{}.arguments", name))),
-              fmt::format("-m sluice.track {} {} --wait 60 --until-eof\n", name,
-                          path("run")));
+    EXPECT_EQ(
+        slurp(path(fmt::format("{}.arguments", name))),
+        fmt::format("-m sluice.track {} {} --until-eof\n", name, path("run")));
     EXPECT_EQ(slurp(path(fmt::format("{}.records", name))),
               fmt::format("{}\n", records));
     EXPECT_EQ(slurp(path(fmt::format("{}.end", name))), "done\n");
