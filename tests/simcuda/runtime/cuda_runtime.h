@@ -17,7 +17,8 @@
 #define cudaPointerGetAttributes simulated_cudaPointerGetAttributes
 
 struct dim3 {
-  explicit dim3(unsigned size = 1) : x(size) {}
+  // As CUDA's: else no configuration could be made by {}.
+  dim3(unsigned size = 1) : x(size) {}  // NOLINT(google-explicit-constructor)
   unsigned x = 1;
   unsigned y = 1;
   unsigned z = 1;
