@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include <nanobind/stl/string.h>
+
 #include "experiments/api/network_worker.h"
 #include "experiments/config/files/overrides.h"
 #include "lib/base/error.h"

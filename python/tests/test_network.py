@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -137,10 +138,6 @@ def test_dropouts_draw_the_same_masks_on_every_engine():
     found = []
     for engine in ENGINES:
         with network(engine=engine, layers=with_dropout()) as net:
-            net_before = torch.get_rng_state()
-            net.modules(into=[nn.Linear(16, 32), nn.Sequential(nn.ReLU()),
-                              nn.Linear(32, 24), nn.ReLU(), nn.Linear(24, 10)])
-            del net_before
             found.append(trained_from(net))
     assert same(found[0], found[1]) and same(found[0], found[2])
     with network(layers=mlp()) as net:
@@ -149,7 +146,6 @@ def test_dropouts_draw_the_same_masks_on_every_engine():
 
 def trained_from(net):
     """The layers' weights after a training that begins with initial()."""
-    import tempfile
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "initial")
         stored.save_file(initial(), file)
@@ -231,16 +227,6 @@ def test_lambdas_are_no_layers_of_processes():
         trained(net, 1)
     with pytest.raises(sluice.SluiceError, match="import the factories"):
         network(layers=layers, engine="processes")
-
-
-SCRIPT = """
-import torch, sluice
-def layer(): return torch.nn.Linear(4, 4)
-{guard}
-with sluice.Network([layer, layer], torch.zeros(1, 4), cuts=[1],
-{guard_}boundaries="local_loss", engine="processes") as net:
-    print(net.step(torch.zeros(2, 4), torch.tensor([0, 1])).turn)
-"""
 
 
 def test_workers_import_the_script(tmp_path):
