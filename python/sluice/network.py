@@ -116,7 +116,8 @@ class Network:
     settings: all other keys of a config, as TOML or a dict; further arguments
         likewise: seed=1, schedule__name="cosine".
 
-    Raises SluiceError; what a module has raised is its __cause__.
+    Raises SluiceError; what a module has raised is its __cause__. Worker
+    processes end with the thread that has made the Network.
     """
 
     def __init__(self, layers, example, *, cuts=(), boundaries=(), optimizer="",
@@ -237,8 +238,6 @@ class Network:
 
     def close(self):
         """Ends the blocks, threads and processes."""
-        if not hasattr(self, "_network"):
-            return
         self._network.close()
         if self._worker is not None:
             self._worker.close()

@@ -84,7 +84,7 @@ def test_python_computes_the_bits_of_the_program(policy, tmp_path):
     stored.save_file(initial(), files[1])
     optimizer = "adam, lr = 0.01"
     said = subprocess.run([ORACLE, *files, policy, optimizer], text=True,
-                          check=True, stdout=subprocess.PIPE).stdout
+                          check=True, capture_output=True).stdout
     expected = stored.load_file(files[2])
     for engine in ENGINES:
         with network(policy, engine, optimizer) as net:
@@ -144,12 +144,16 @@ def test_dropouts_draw_the_same_masks_on_every_engine():
         assert not same(trained_from(net), found[0])
 
 
-def trained_from(net):
-    """The layers' weights after a training that begins with initial()."""
+def begin_with_initial(net):
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "initial")
         stored.save_file(initial(), file)
         net.load(file)
+
+
+def trained_from(net):
+    """The layers' weights after a training that begins with initial()."""
+    begin_with_initial(net)
     return {name: tensor for name, tensor in trained(net)[1].items()
             if name.startswith("layers.")}
 
@@ -200,7 +204,7 @@ def test_a_write_in_place_is_refused():
 
 @pytest.mark.parametrize("wrong, text", [
     ({"optimizer": "adm"}, "adm"), ({"engine": "vritual"}, "vritual"),
-    ({"layers": [dict]}, "gives a dict"),
+    ({"layers": [dict] * 5}, "layer 0: .*gives a dict"),
     ({"boundaries": ["local_loss"] * 3}, "3 policies for 2 boundaries")])
 def test_a_mistake_is_one_line(wrong, text):
     said = {"layers": mlp(), "example": torch.zeros(1, 16), "cuts": [2, 4],
@@ -263,6 +267,8 @@ def test_a_run_is_written_and_gone_on_with(engine, tmp_path):
     def trained_until(turns, **more):
         with network(engine=engine, run=folder, on_turn=seen.append,
                      on_evaluation=evaluated.append, **more) as net:
+            if not more:
+                begin_with_initial(net)
             while net.turns < turns:
                 net.step(x[net.turns], y[net.turns])
             net.record(net.evaluate(x[0], y[0]))
@@ -281,13 +287,46 @@ def test_a_run_is_written_and_gone_on_with(engine, tmp_path):
     run = sluice.load(folder)
     assert run.state == "done"
     assert run.result["accuracy"] == evaluated[-1]["accuracy"]
-    with network(engine=engine) as net:
+    assert len(run.records()) > 2 * TURNS
+    with network() as net:  # without a break
+        begin_with_initial(net)
         for turn in range(TURNS):
             net.step(x[turn], y[turn])
-        first = net.weights()
-    # The first network drew its weights anew; those of the run go on.
-    assert first.keys() == weights.keys()
-    assert len(run.records()) > 2 * TURNS
+        assert same(net.weights(), weights)
+        net.step(x[0], y[0])
+        assert not same(net.weights(), weights)
+
+
+def test_resnet18_trains_in_two_python_workers(monkeypatch):
+    """As its authors write it; the model, with the weights from the workers, has
+    the logits of the network in the memory format of Sluice."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    monkeypatch.syspath_prepend(os.path.join(here, "../examples"))
+    import nn_module_resnet18 as example
+    weights = []
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(4, 3, 32, 32, generator=generator)
+    for engine in ("processes", "virtual"):
+        torch.manual_seed(1)
+        model = example.ResNet18(10)
+        before = {name: tensor.clone()
+                  for name, tensor in model.state_dict().items()}
+        with example.network(model, engine, threads=1) as net:
+            for _ in range(2):
+                losses = net.step(x, torch.tensor([0, 1, 2, 3])).losses
+            assert len(losses) == 2
+            net.modules(into=example.parts(model))
+            logits = net(x)
+        weights.append(model.state_dict())
+        assert not torch.equal(weights[-1]["fc.weight"], before["fc.weight"])
+        assert not torch.equal(weights[-1]["conv1.weight"],
+                               before["conv1.weight"])
+    assert same(*weights)
+    again = example.ResNet18(10).to(memory_format=torch.channels_last).eval()
+    again.load_state_dict(weights[0])
+    with torch.no_grad():
+        assert torch.equal(logits, again(
+            x.to(memory_format=torch.channels_last)))
 
 
 def test_an_extension_for_another_torch_is_refused(tmp_path):
