@@ -20,9 +20,9 @@ from sluice.program import find_program
 from sluice.runs import Run, run
 from sluice.sweeps import Sweep, sweep
 
-__all__ = ["Diverged", "MissingPackage", "Network", "Plan", "Run", "SluiceError", "Space",
-           "Sweep", "find_program", "load", "load_model", "plan", "run",
-           "sweep"]
+__all__ = ["Diverged", "MissingPackage", "Network", "Plan", "Run",
+           "SluiceError", "Space", "Sweep", "find_program", "load",
+           "load_model", "plan", "run", "sweep"]
 
 
 class Plan(str):

@@ -87,8 +87,8 @@ def test_python_computes_the_bits_of_the_program(policy, tmp_path):
                           check=True, capture_output=True).stdout
     expected = stored.load_file(files[2])
     for engine in ENGINES:
-        with network(policy, engine, optimizer) as net:
-            net.load(files[1])
+        with network(policy, engine, optimizer,
+                     initial_weights=files[1]) as net:
             losses, weights = trained(net)
         assert [f"{loss:.17g}" for loss in losses] == said.split(), engine
         assert same(weights, expected), engine
@@ -137,11 +137,11 @@ def with_dropout(kind=nn.Dropout):
 def test_dropouts_draw_the_same_masks_on_every_engine():
     found = []
     for engine in ENGINES:
-        with network(engine=engine, layers=with_dropout()) as net:
-            found.append(trained_from(net))
+        with initial_network(engine, with_dropout()) as net:
+            found.append(trained_layers(net))
     assert same(found[0], found[1]) and same(found[0], found[2])
-    with network(layers=mlp()) as net:
-        assert not same(trained_from(net), found[0])
+    with initial_network("virtual", mlp()) as net:
+        assert not same(trained_layers(net), found[0])
 
 
 def begin_with_initial(net):
@@ -151,9 +151,13 @@ def begin_with_initial(net):
         net.load(file)
 
 
-def trained_from(net):
-    """The layers' weights after a training that begins with initial()."""
+def initial_network(engine, layers):
+    net = network(engine=engine, layers=layers)
     begin_with_initial(net)
+    return net
+
+
+def trained_layers(net):
     return {name: tensor for name, tensor in trained(net)[1].items()
             if name.startswith("layers.")}
 
