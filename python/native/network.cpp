@@ -56,6 +56,8 @@ void Network::close() {
 }
 
 void Network::raise(const std::exception& error) {
+  // What the backward of a torch.autograd.Function has raised here.
+  if (PyErr_Occurred() != nullptr) raised_->keep(nb::python_error());
   raise_error(error, raised_->take());
 }
 

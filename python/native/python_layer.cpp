@@ -86,9 +86,6 @@ class PythonLayer final : public Layer {
   /// Registers what the module has under its names. What has several names
   /// there has the first of them here, or it would be updated as often.
   void mirror(nb::handle module, torch::nn::Module& mirrored);
-  bool is_new(const at::Tensor& tensor) {
-    return seen_.insert(tensor.unsafeGetTensorImpl()).second;
-  }
 
   Held module_;
   std::shared_ptr<RaisedInPython> raised_;
@@ -96,17 +93,22 @@ class PythonLayer final : public Layer {
 };
 
 void PythonLayer::mirror(nb::handle module, torch::nn::Module& mirrored) {
+  const auto add = [&](nb::handle key, nb::handle value, bool trains) {
+    if (!is_tensor(value.ptr())) return;
+    const at::Tensor tensor = to_tensor(value.ptr());
+    if (!seen_.insert(tensor.unsafeGetTensorImpl()).second) return;
+    const auto name = nb::cast<std::string>(key);
+    if (trains && tensor.requires_grad())
+      mirrored.register_parameter(name, tensor);
+    else
+      mirrored.register_buffer(name, tensor);  // also a frozen parameter
+  };
   for (const auto [key, value] : nb::cast<nb::dict>(module.attr("_parameters")))
-    if (is_tensor(value.ptr()))
-      if (const at::Tensor tensor = to_tensor(value.ptr()); is_new(tensor))
-        mirrored.register_parameter(nb::cast<std::string>(key), tensor,
-                                    tensor.requires_grad());
+    add(key, value, true);
   const nb::object passing = module.attr("_non_persistent_buffers_set");
   for (const auto [key, value] : nb::cast<nb::dict>(module.attr("_buffers")))
-    if (is_tensor(value.ptr()) &&
-        !nb::cast<bool>(passing.attr("__contains__")(key)))
-      if (const at::Tensor tensor = to_tensor(value.ptr()); is_new(tensor))
-        mirrored.register_buffer(nb::cast<std::string>(key), tensor);
+    if (!nb::cast<bool>(passing.attr("__contains__")(key)))
+      add(key, value, false);
   for (const nb::handle item : module.attr("named_children")()) {
     const auto name = nb::cast<std::string>(item[0]);
     mirror(item[1], *mirrored.register_module(

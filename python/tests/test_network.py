@@ -162,6 +162,66 @@ def trained_layers(net):
             if name.startswith("layers.")}
 
 
+class Tied(nn.Module):
+    """Two layers with one weight; biases that are frozen; a constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(16, 16)
+        self.b = nn.Linear(16, 16)
+        self.b.weight = self.a.weight
+        self.b.bias.requires_grad_(False)
+        self.register_buffer("two", torch.tensor(2.0), persistent=False)
+
+    def forward(self, x):
+        return self.two * self.b(self.a(x))
+
+
+def test_tied_and_frozen_parameters_are_as_in_torch():
+    layers = [Tied, *mlp()[1:4], functools.partial(nn.Linear, 24, 10)]
+    layers[2] = functools.partial(nn.Linear, 16, 24)
+    with network("backprop", layers=layers) as net:
+        plain = nn.Sequential(*net.modules())
+        trained(net)
+        found = net.state_dict()
+    before = {name: tensor.clone()
+              for name, tensor in plain.state_dict().items()}
+    optimizer = torch.optim.SGD(
+        [p for p in plain.parameters() if p.requires_grad], lr=0.1)
+    for x, y in zip(*batches()):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(plain(x), y).backward()
+        optimizer.step()
+    torch.testing.assert_close(found, dict(plain.state_dict()))
+    assert torch.equal(found["0.b.weight"], found["0.a.weight"])
+    assert torch.equal(found["0.b.bias"], before["0.b.bias"])
+    assert not torch.equal(found["0.a.bias"], before["0.a.bias"])
+
+
+class BrokenBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise ValueError("not back")
+
+
+class NoWayBack(nn.Module):
+    def forward(self, x):
+        return BrokenBackward.apply(x)
+
+
+@pytest.mark.parametrize("engine", ["virtual", "threads"])
+def test_what_a_backward_in_python_raises_is_told(engine):
+    layers = mlp()
+    layers[1] = NoWayBack
+    with network(engine=engine, layers=layers) as net:
+        with pytest.raises(sluice.SluiceError, match="block 1: .*not back"):
+            trained(net)
+
+
 class Functional(nn.Module):
     def forward(self, x):
         return nn.functional.dropout(x, 0.5, self.training)
