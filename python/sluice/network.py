@@ -131,19 +131,29 @@ class Network:
         self._worker = None
         if isinstance(boundaries, (str, dict)):
             boundaries = [boundaries]
-        if isinstance(settings, dict):
-            settings = configs.to_toml(settings)
-        if engine == "processes":
-            self._worker = network_worker.Command(self._factories, example)
-        self._network = native().Network({
+        settings = configs.as_dict(settings)
+        if "engine" in settings:
+            raise SluiceError("settings: the engine is an argument of Network, "
+                              "engine=\"threads\"")
+        said = {
             "layers": layer_functions(self._factories), "example": example,
             "cuts": list(cuts),
             "boundaries": [choice(each, "policy") for each in boundaries],
-            "optimizer": choice(optimizer, "name"), "settings": settings,
+            "optimizer": choice(optimizer, "name"),
+            "settings": configs.to_toml(settings),
             "overrides": configs.overrides({"engine": engine, **overrides}),
             "folder": "" if run is None else os.fspath(run),
-            "overwrite": overwrite, "resume": resume,
-            "worker": self._worker.arguments if self._worker else []})
+            "overwrite": overwrite, "resume": resume, "worker": []}
+        module = native()
+        if engine == "processes":
+            self._worker = network_worker.Command(self._factories, example)
+            said["worker"] = self._worker.arguments
+        try:
+            self._network = module.Network(said)
+        except BaseException:
+            if self._worker is not None:
+                self._worker.close()
+            raise
         self._blocks = self._network.blocks
         _open.add(self)
 

@@ -20,7 +20,7 @@ class Command:
         said = multiprocessing.spawn.get_preparation_data("sluice worker")
         said.pop("authkey")  # which can't be pickled; nobody needs it
         try:
-            layers = pickle.dumps((factories, example[:1].clone()))
+            layers = pickle.dumps((factories, example))
         except Exception as error:  # pickle raises what it likes
             raise SluiceError(
                 "engine=\"processes\": workers are Python processes that "

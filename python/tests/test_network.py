@@ -269,6 +269,7 @@ def test_a_write_in_place_is_refused():
 @pytest.mark.parametrize("wrong, text", [
     ({"optimizer": "adm"}, "adm"), ({"engine": "vritual"}, "vritual"),
     ({"layers": [dict] * 5}, "layer 0: .*gives a dict"),
+    ({"settings": "engine = 'threads'"}, "argument of Network"),
     ({"boundaries": ["local_loss"] * 3}, "3 policies for 2 boundaries")])
 def test_a_mistake_is_one_line(wrong, text):
     said = {"layers": mlp(), "example": torch.zeros(1, 16), "cuts": [2, 4],
