@@ -226,9 +226,9 @@ void Settings::describe(Fields& fields) {
                "number on the host, else the blocks; \"xpu\" likewise"});
   gpu.describe(fields);
   fields.key("cuda_ipc", cuda_ipc,
-             {.text = "between blocks on GPUs, over transport = "
-                      "\"shared_memory\": tensors go from GPU to GPU where "
-                      "CUDA can do so, not through the host"});
+             {.text = "between blocks on GPUs of a host, over transport = "
+                      "\"shared_memory\" or \"auto\": tensors go from GPU to "
+                      "GPU where CUDA can do so, not through the host"});
   fields.key("epochs", epochs,
              {.text = "length of the training",
               .unit = "epochs",
@@ -386,8 +386,8 @@ void Settings::describe(Fields& fields) {
   fields.key(
       "reconnect", reconnect_seconds,
       {.text =
-           "with engine = \"processes\" over tcp or tls: time in which a "
-           "broken "
+           "with engine = \"processes\" over tcp or tls, with transport = "
+           "\"auto\" between hosts: time in which a broken "
            "connection may be restored before its worker is given up; no "
            "message is lost or arrives twice. A killed worker, too, is noticed "
            "only after this time. 0: a broken connection is a failure",

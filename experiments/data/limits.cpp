@@ -16,14 +16,15 @@ Split limited(const Split& split, std::int64_t most) {
 
 void DataLimits::describe(Fields& fields) {
   fields.key("train", train,
-             {.text = "samples that are trained on at most, spread over the "
-                      "split: an epoch is then as short; 0: all",
+             {.text = "samples that are trained on at most, one drawn from "
+                      "each of as many equal ranges of the split: an epoch "
+                      "is then as short; 0: all",
               .unit = "samples",
               .min = 0,
               .max = 1e12});
   fields.key("evaluation", evaluation,
-             {.text = "samples of each split that an evaluation sees at most; "
-                      "0: all",
+             {.text = "samples of each split that an evaluation sees at "
+                      "most, drawn likewise; 0: all",
               .unit = "samples",
               .min = 0,
               .max = 1e12});
