@@ -606,11 +606,11 @@ void Seat::check_staleness(const Action& action) const {
       settings_.options.max_staleness);
 }
 
-/// How late a gradient is, in updates of the replica, and with the steps of
-/// others in between.
+/// How late a gradient is, or those of so many batches, in updates of the
+/// replica, and with the steps of others in between.
 void Seat::tell_late(const Action& action, std::int64_t in_updates,
-                     std::int64_t in_steps) {
-  log_.late_by(in_steps);
+                     std::int64_t in_steps, std::int64_t batches) {
+  log_.late_by(in_steps, batches);
   if (in_steps == in_updates || in_steps <= settings_.options.max_staleness)
     return;
   throw UserError(
@@ -705,8 +705,11 @@ void Seat::update(const Action& action) {
   replicas_.before_update();
   const double rate = pushes_gradients() ? take_served() : apply_window(info);
   trained_.add(std::exchange(pulls_, {}));
-  if (replicas_.share_weights())
-    log_.late_by(replicas_.late_by(window_.in_updates.most), window_.batches);
+  if (replicas_.share_weights()) {
+    const std::int64_t in_updates = window_.in_updates.most;
+    tell_late(action, in_updates, replicas_.late_by(in_updates),
+              window_.batches);
+  }
   replicas_.after_update();
   if (!pushes_gradients()) ++version_;
   last_rate_ = rate;
