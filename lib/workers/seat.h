@@ -247,6 +247,7 @@ class Seat {
   std::vector<std::int64_t> awaited_below(const SavedState& saved) const;
   std::vector<std::int64_t> sent_in(const SavedState& saved) const;
   void restore_counts(const SavedState& saved);
+  void restore_known_late(const SavedState& saved);
 
   int number_;
   SeatSettings settings_;
