@@ -645,7 +645,7 @@ constexpr const char* kLoopKeys[] = {
     "timetable",      "probe",    "barrier",    "virtual",      "schedule",
     "in_flight",      "priority", "hashes",     "on_failure",   "restarts",
     "on_nan",         "trace",    "forecast",   "equal_builds", "pipeline",
-    "replicas"};
+    "replicas",       "logger"};
 
 /// Those that a loop with a run folder may have.
 constexpr const char* kKeysOfOwnRun[] = {"name", "checkpoint", "trace",

@@ -15,11 +15,11 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 18> kNoNumbers = {
-    "name",       "engine",   "transport",   "threads",    "log_every",
-    "slack",      "timeout",  "allocator",   "checkpoint", "hashes",
-    "on_failure", "restarts", "on_nan",      "reconnect",  "trace",
-    "forecast",   "cuda_ipc", "equal_builds"};
+constexpr std::array<std::string_view, 19> kNoNumbers = {
+    "name",       "engine",   "transport",    "threads",    "log_every",
+    "slack",      "timeout",  "allocator",    "checkpoint", "hashes",
+    "on_failure", "restarts", "on_nan",       "reconnect",  "trace",
+    "forecast",   "cuda_ipc", "equal_builds", "logger"};
 /// A tokenizer counts by its hash, wherever its file and its tokens lie.
 constexpr std::array<std::string_view, 4> kNoNumbersOfData = {
     "root", "prefetch", "tokenizer_model", "cache"};

@@ -423,6 +423,12 @@ void Settings::describe(Fields& fields) {
                "alone, as `sluice plan --calibrate` does, and record the "
                "memory that it will need, beside what it then uses"});
   fields.key(
+      "logger", loggers,
+      {.text = "experiment trackers that are told of the run while it goes on, "
+               "each by a process of its own (python -m sluice.track of the "
+               "package in python/). TensorBoard's file is always written",
+       .allowed = {"wandb", "mlflow", "tensorboard"}});
+  fields.key(
       "initial_weights", initial_weights,
       {.text = "safetensors file or checkpoint with the weights that the run "
                "starts from; tensors are named as in Sluice's checkpoints"});

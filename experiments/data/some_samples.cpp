@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "experiments/data/samples.h"
+#include "lib/base/random.h"
 
 namespace sluice {
 namespace {
@@ -55,7 +56,13 @@ Split some_of(const Split& split, std::vector<std::int64_t> indices) {
 std::vector<std::int64_t> spread_over(std::int64_t size, std::int64_t count) {
   std::vector<std::int64_t> indices;
   indices.reserve(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) indices.push_back(i * size / count);
+  KeyedRandom random(key_part("spread"));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t begin = i * size / count;
+    const std::int64_t end = (i + 1) * size / count;
+    indices.push_back(begin + static_cast<std::int64_t>(random.below(
+                                  static_cast<std::uint64_t>(end - begin))));
+  }
   return indices;
 }
 

@@ -20,8 +20,8 @@
 #include <sys/types.h>
 
 #include "experiments/api/network_core.h"
+#include "experiments/api/network_worker.h"
 #include "experiments/api/own_parts.h"
-#include "experiments/api/policy_draws.h"
 #include "experiments/api/program.h"
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/files/toml.h"
@@ -32,7 +32,6 @@
 #include "lib/base/own_image.h"
 #include "lib/base/printable.h"
 #include "lib/base/process_start.h"
-#include "lib/checkpoints/safetensors.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
@@ -40,28 +39,6 @@
 
 namespace sluice {
 namespace {
-
-int work_for_block(const NetworkOptions& options,
-                   const WorkerArguments& arguments) {
-  return run_worker_process(
-      arguments,
-      [&](const ConfigNode& config) {
-        add_own_parts(options);
-        const OwnModel own = make_own_model(options.layers, options.example);
-        const OwnNetwork network = {
-            .model = own.model,
-            .policies = options.policies,
-            .writes_run = config.find("own_loop") != nullptr};
-        if (options.policies.empty()) return read_network(config, network);
-        const NamedTensors draws =
-            read_safetensors(draws_of_network(arguments.folder));
-        set_generator_state(state_at_config(draws));
-        Experiment experiment = read_network(config, network);
-        draw_from(draws, own.turn, experiment);
-        return experiment;
-      },
-      Batches::with_grants);
-}
 
 int say_error(char** argv, std::string_view text, int status) {
   fmt::print(stderr, "{}: {}\n",
@@ -195,7 +172,7 @@ int main(int argc, char** argv, const NetworkOptions& options,
   let_large_writes_fail();
   try {
     if (const auto arguments = take_worker_arguments())
-      return work_for_block(options, *arguments);
+      return work_for_network(options, *arguments);
     const std::string_view command = argc > 1 ? argv[1] : "";
     if (command == "sweep") return sweep_own_loop(argc, argv, options);
     install_allocator();

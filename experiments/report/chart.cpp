@@ -106,7 +106,8 @@ Axes axes_of(const Chart& chart) {
   }
   axes.x.is_log = !chart.x_ticks.empty() &&
                   spans(kLogRatioOfTicks, axes.x.low, axes.x.high);
-  if (!chart.is_scatter && spans(kLogRatio, least, axes.y.high))
+  if (!chart.is_scatter && !chart.is_linear &&
+      spans(kLogRatio, least, axes.y.high))
     make_log(least, axes.y);
   if (chart.has_log_axes && least > 0 && leftmost > 0) {
     make_log(leftmost, axes.x);

@@ -35,6 +35,7 @@ struct Chart {
   bool has_marks = false;   ///< few points: each is marked on its line
   bool from_zero = false;   ///< x begins there
   bool has_log_axes = false;  ///< both, where all values are positive
+  bool is_linear = false;     ///< upwards, however much its values differ
   /// Places on the x axis that have a tick; empty: round numbers.
   std::vector<double> x_ticks = {};
   /// Places that its axes have room for, beside those of its own points: of

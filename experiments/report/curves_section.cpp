@@ -157,7 +157,7 @@ std::set<int> blocks_in(
 
 /// One for each block.
 std::vector<Chart> charts_by_block(
-    const ReportInput& input, const std::string& title,
+    const ReportInput& input, const std::string& title, bool is_linear,
     const std::function<const std::map<int, RunSeries>*(const RunRecord&)>&
         of) {
   std::vector<Chart> charts;
@@ -170,15 +170,16 @@ std::vector<Chart> charts_by_block(
     Chart chart = chart_of(input, series_of,
                            {.name = "turns", .label = "turns"}, 1, kMostPoints);
     chart.title = fmt::format("{}, block {}", title, block);
+    chart.is_linear = is_linear;
     charts.push_back(std::move(chart));
   }
   return charts;
 }
 
 std::vector<Chart> training_charts(const ReportInput& input) {
-  return charts_by_block(input, "training loss", [](const RunRecord& run) {
-    return &run.training_loss;
-  });
+  return charts_by_block(
+      input, "training loss", false,
+      [](const RunRecord& run) { return &run.training_loss; });
 }
 
 std::vector<Chart> truth_charts(const ReportInput& input) {
@@ -188,8 +189,9 @@ std::vector<Chart> truth_charts(const ReportInput& input) {
         std::pair{"norm_ratio", "ratio of norms"},
         std::pair{"sign_agreement", "agreement of signs"}}) {
     const std::string name = figure;
+    // Cosines and shares have a largest value, ratios have none.
     for (Chart& chart : charts_by_block(
-             input, title,
+             input, title, name != "norm_ratio",
              [&name](const RunRecord& run) -> const std::map<int, RunSeries>* {
                const auto found = run.probes.find(name);
                return found == run.probes.end() ? nullptr : &found->second;

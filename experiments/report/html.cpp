@@ -67,7 +67,7 @@ std::string breakable(std::string_view text) {
   std::string out;
   for (const char c : escaped(text)) {
     out += c;
-    if (c == '_' || c == '=' || c == ',') out += "<wbr/>";
+    if (c == '_' || c == ',') out += "<wbr/>";
   }
   return out;
 }

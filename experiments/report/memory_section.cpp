@@ -166,8 +166,10 @@ std::string memory_section(const ReportInput& input) {
   std::string rows;
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const auto& [block, ledger] : all[i]) {
-      std::string cells =
-          cell_head(input, i) + element("td", "", fmt::format("{}", block));
+      std::string cells;
+      if (block == all[i].begin()->first)
+        cells = cell_head(input, i, false, all[i].size());
+      cells += element("td", "", fmt::format("{}", block));
       for (const double part : ledger.parts)
         cells += element("td", "", mib_text(part));
       cells += element("td", "", element("b", "", mib_text(ledger.peak)));

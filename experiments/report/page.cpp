@@ -20,7 +20,7 @@ constexpr const char* kStyle = R"(
 --s0:#cfe3f3;--s1:#9cc3e2;--s2:#6a9dc8;--s3:#43739e;--s4:#7d9a5c;--s5:#d9a441;
 --s6:#4a515b;--on-deep:#14171b;--on-pale:#fff}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:1320px;padding:24px 20px 64px;background:var(--ground);
+body{margin:0 auto;max-width:1760px;padding:24px 20px 64px;background:var(--ground);
 color:var(--text);font:16px/1.5 system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 h1{font-size:1.7rem;line-height:1.2;margin:0 0 4px;overflow-wrap:anywhere}
 h2{font-size:1.25rem;margin:44px 0 8px;border-bottom:1px solid var(--line);
@@ -55,16 +55,23 @@ margin:10px 0;font-size:.9rem}
 svg.key{width:34px;height:14px;flex:none;vertical-align:middle;margin-right:6px}
 .charts{display:grid;margin:14px 0;grid-template-columns:repeat(auto-fill,minmax(min(100%,340px),1fr));
 gap:14px}
-.charts.multiples{grid-template-columns:repeat(auto-fill,minmax(min(100%,290px),1fr))}
+.charts.multiples{grid-template-columns:repeat(auto-fill,
+minmax(max(min(100%,290px),(100% - 14px*(var(--panels) - 1))/var(--panels) - 1px),1fr))}
+@media(max-width:1239px){.missing{display:none}}
 .multiples svg text{font-size:15px}
 .legend li[role=button]{cursor:pointer}.legend li.off{opacity:.35;text-decoration:line-through}
-.chart-box{background:var(--panel);border-radius:6px;max-width:600px;padding-bottom:4px}
+.chart-box{background:var(--panel);border-radius:6px;max-width:600px;position:relative}
 .chart-box>svg{display:block;width:100%}
-.said{min-height:2.6em;margin:0;padding:0 12px;font-size:.85rem;line-height:1.3;overflow-wrap:anywhere}
-.axes{margin:0;padding:0 12px 4px;display:flex;gap:6px}
+.said{position:absolute;z-index:1;pointer-events:none;max-width:100%;padding:4px 8px;
+font-size:.8rem;line-height:1.35;overflow-wrap:anywhere;background:var(--ground);
+border:1px solid var(--line);border-radius:4px;box-shadow:0 1px 6px #0003}
+.said>*{display:block}
+.axes{margin:-17px 0 0;padding:0 8px 6px;display:flex;gap:4px}
+.axes button{font-size:.72rem;padding:0 5px}
 .here{fill:none;stroke:var(--text);stroke-width:1.5;pointer-events:none}
 button,select,input[type=search]{font:inherit;font-size:.85rem;color:var(--text);
-background:var(--ground);border:1px solid var(--line);border-radius:4px;padding:1px 7px}
+background:var(--ground);border:1px solid var(--line);border-radius:4px;padding:1px 7px;
+max-width:100%}
 button[aria-pressed=true]{border-color:var(--text);font-weight:600}
 .tools label{margin-right:18px;font-size:.9rem}
 .filters{display:flex;flex-wrap:wrap;gap:6px;max-width:none}
@@ -72,11 +79,12 @@ button[aria-pressed=true]{border-color:var(--text);font-weight:600}
 #only-best:checked~.scroll tbody tr:not(.best){display:none}
 .results thead th{cursor:default;white-space:normal;vertical-align:bottom}
 .results thead th[tabindex]{cursor:pointer}
+output{color:var(--soft);font-size:.85rem}
 th[aria-sort=ascending]::after{content:" \2191"}th[aria-sort=descending]::after{content:" \2193"}
 .compact th:first-child{min-width:0;white-space:nowrap}
 .compact{font-size:.85rem}.compact td,.compact th{padding:5px 8px}
 .compact td.long{white-space:normal;min-width:12rem;overflow-wrap:anywhere}
-tr.best td{background:var(--panel)}
+tr.best td,tr.best th:first-child{background:var(--panel)}
 .charts>svg,.charts>figure{background:var(--panel);border-radius:6px;width:100%;
 max-width:600px;margin:0}
 figure>svg{display:block;width:100%}
@@ -129,9 +137,9 @@ std::string page_of(const std::string& title, const std::string& lead,
       "</head>\n<body>\n<header>\n<h1>{0}</h1>\n<p class=\"lead\">{3}</p>\n"
       "<nav>\n{4}</nav>\n</header>\n<main>\n{5}</main>\n"
       // To readers of XML it is text, too.
-      "<script>//<![CDATA[\n{6}//]]></script>\n</body>\n</html>\n",
+      "<script>//<![CDATA[\n{6}{7}//]]></script>\n</body>\n</html>\n",
       escaped(title), kStyle, colours(), escaped(lead), links, body,
-      kPageScript);
+      kPageScript, kTableScript);
 }
 
 }  // namespace sluice::report

@@ -12,29 +12,51 @@ const make = (name, text, attributes) => {
   return made;
 };
 
-// Legends: a click, or the space bar, hides an entry's items in its group.
+// Legends: a click, or the space bar, hides an entry's items in its group; the
+// pointer on one makes the others pale.
 function hide(group) {
   const off = new Set(all('.legend li.off', group).map(li => li.dataset.entry));
   for (const series of all('g.series', group))
     series.style.display = off.has(series.dataset.entry) ? 'none' : '';
 }
-for (const group of all('.group'))
-  for (const li of all('.legend li', group)) {
+function turn(li, on) {
+  li.classList.toggle('off', !on);
+  li.setAttribute('aria-pressed', String(on));
+}
+function pale(group, isPale) {
+  for (const series of all('g.series', group))
+    series.style.opacity = isPale(series.dataset.entry) ? '.12' : '';
+}
+for (const group of all('.group')) {
+  const entries = all('.legend li', group);
+  for (const li of entries) {
     li.tabIndex = 0;
     li.setAttribute('role', 'button');
-    li.setAttribute('aria-pressed', 'true');
-    const toggle = () => {
-      const off = li.classList.toggle('off');
-      li.setAttribute('aria-pressed', String(!off));
+    turn(li, true);
+    li.onclick = () => {
+      turn(li, li.classList.contains('off'));
       hide(group);
     };
-    li.onclick = toggle;
     li.onkeydown = event => {
       if (event.key !== ' ' && event.key !== 'Enter') return;
       event.preventDefault();
-      toggle();
+      li.onclick();
     };
+    li.onmouseenter = () => pale(group, entry => entry !== li.dataset.entry);
+    li.onmouseleave = () => pale(group, () => false);
   }
+  if (entries.length <= 8) continue;
+  const bar = make('p', '', {class: 'filters'});
+  for (const name of ['all', 'none']) {
+    const button = make('button', name, {type: 'button'});
+    button.onclick = () => {
+      entries.forEach(li => turn(li, name === 'all'));
+      hide(group);
+    };
+    bar.append(button);
+  }
+  group.querySelector('.legend').after(bar);
+}
 
 // Axes: from values to places in the drawing, and back.
 function axisOf(text) {
@@ -140,12 +162,51 @@ function drawTicks(svg, state, told) {
                  'text-anchor': 'middle'}, short(at));
 }
 
+// Points of a series, each with the place of its upper deviation, or none.
+function pointsOf(series) {
+  const pairs = element => element.getAttribute('points').split(' ').map(
+      pair => pair.split(',').map(Number));
+  const line = series.querySelector('polyline');
+  if (line) {
+    const band = series.querySelector('.band');
+    const upper = band ? pairs(band) : [];
+    return pairs(line).map(
+        ([x, y], i) => ({x, y, upper: upper[i] && upper[i][1]}));
+  }
+  const upright = all('.bar', series).filter(
+      bar => bar.getAttribute('x1') === bar.getAttribute('x2'));
+  return all('.mark', series).map(mark => {
+    const b = mark.getBBox();
+    const [x, y] = [b.x + b.width / 2, b.y + b.height / 2];
+    const bar = upright.find(one => Math.abs(one.getAttribute('x1') - x) < 1);
+    return {x, y, upper: bar && Math.min(bar.getAttribute('y1'),
+                                         bar.getAttribute('y2'))};
+  });
+}
+function nearestOf(series, x, y) {
+  let best;
+  for (const point of pointsOf(series)) {
+    const far = (point.x - x) ** 2 + (point.y - y) ** 2;
+    if (!best || far < best.far)
+      best = {...point, far, label: series.dataset.label};
+  }
+  return best;
+}
+function textOf(point, axis) {
+  const mean = value(axis, point.y);
+  const off = point.upper === undefined ? 0 : value(axis, point.upper) - mean;
+  return point.label + ': ' + short(mean) +
+         (off > 0 ? '\u00a0\u00b1\u00a0' + Number(off.toPrecision(2)) : '');
+}
+
 function interactive(svg) {
+  const abscissa = svg.getAttribute('aria-label').split(' against ').pop();
   const original = svg.innerHTML;
   const told = {x: axisOf(svg.dataset.x), y: axisOf(svg.dataset.y)};
   const state = {x: told.x, y: told.y};
   const box = make('div', '', {class: 'chart-box'});
-  const said = make('p', '', {class: 'said', 'aria-live': 'polite'});
+  const said = make('div', '', {class: 'said', role: 'status'});
+  said.hidden = true;
   const bar = make('p', '', {class: 'axes'});
   svg.replaceWith(box);
   box.append(svg, said, bar);
@@ -178,108 +239,44 @@ function interactive(svg) {
     };
     bar.append(button);
   }
-  // The nearest point of a line, or mark, that shows.
+  const forget = () => {
+    all('.here', svg).forEach(element => element.remove());
+    said.hidden = true;
+  };
+  // The nearest point of a line, or mark, that shows, and those that lie on it.
   svg.onmousemove = event => {
+    forget();
     const frame = svg.getBoundingClientRect();
     const scale = svg.viewBox.baseVal.width / frame.width;
     const [mx, my] = [(event.clientX - frame.left) * scale,
                       (event.clientY - frame.top) * scale];
-    let best = {far: 24 * 24};
-    for (const series of all('g.series', svg)) {
-      if (series.style.display === 'none') continue;
-      const line = series.querySelector('polyline');
-      const points = line ? line.getAttribute('points').split(' ').map(
-                                pair => pair.split(',').map(Number))
-                          : all('.mark', series).map(mark => {
-                              const b = mark.getBBox();
-                              return [b.x + b.width / 2, b.y + b.height / 2];
-                            });
-      for (const [px, py] of points) {
-        const far = (px - mx) ** 2 + (py - my) ** 2;
-        if (far < best.far) best = {far, px, py, label: series.dataset.label};
-      }
-    }
-    all('.here', svg).forEach(element => element.remove());
-    if (best.label === undefined) {
-      said.textContent = '';
-      return;
-    }
+    const near = all('g.series', svg)
+        .filter(series => series.style.display !== 'none')
+        .map(series => nearestOf(series, mx, my)).filter(point => point);
+    const best = near.reduce((a, b) => a && a.far <= b.far ? a : b, undefined);
+    if (!best || best.far > 24 * 24) return;
     const here = document.createElementNS('http://www.w3.org/2000/svg', 'circle');
-    for (const [key, set] of [['class', 'here'], ['r', 6], ['cx', best.px], ['cy', best.py]])
+    for (const [key, set] of [['class', 'here'], ['r', 6], ['cx', best.x], ['cy', best.y]])
       here.setAttribute(key, set);
     svg.append(here);
-    said.textContent = best.label + ': ' + short(value(state.y, best.py)) + ' at ' +
-                       short(value(state.x, best.px));
+    const there = near.filter(
+        point => Math.hypot(point.x - best.x, point.y - best.y) <= 5);
+    said.replaceChildren(
+        make('b', abscissa + ': ' + short(value(state.x, best.x)), {}),
+        ...there.slice(0, 6).map(point => make('span', textOf(point, state.y), {})));
+    if (there.length > 6)
+      said.append(make('span', 'and ' + (there.length - 6) + ' more', {}));
+    said.hidden = false;
+    const [x, y] = [best.x / scale, best.y / scale];
+    const room = frame.width - said.offsetWidth;
+    said.style.left = Math.max(0, Math.min(room, x - said.offsetWidth / 2)) + 'px';
+    said.style.top = (y > said.offsetHeight + 12 ? y - said.offsetHeight - 12
+                                                 : y + 12) + 'px';
   };
-  svg.onmouseleave = () => {
-    all('.here', svg).forEach(element => element.remove());
-    said.textContent = '';
-  };
+  svg.onmouseleave = forget;
 }
 all('svg.chart').forEach(interactive);
 
-// Tables.
-const keyOf = cell => cell.dataset.value !== undefined ? cell.dataset.value
-                                                       : cell.textContent.trim();
-function compare(a, b) {
-  if (a === '' || b === '') return (a === '') - (b === '');  // nothing comes last
-  const [x, y] = [Number(a), Number(b)];
-  return isNaN(x) || isNaN(y) ? a.localeCompare(b) : x - y;
-}
-function sortable(table) {
-  const heads = all('thead th', table);
-  heads.forEach((head, column) => {
-    head.tabIndex = 0;
-    head.title = (head.title ? head.title + ': ' : '') + 'sort by it';
-    const sort = () => {
-      const down = head.getAttribute('aria-sort') === 'ascending';
-      heads.forEach(other => other.removeAttribute('aria-sort'));
-      head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-      const rows = all('tbody tr', table);
-      const key = row => keyOf(row.children[column]);
-      rows.sort((a, b) => key(a) === '' || key(b) === '' || !down
-                              ? compare(key(a), key(b)) : compare(key(b), key(a)));
-      table.tBodies[0].append(...rows);
-    };
-    head.onclick = sort;
-    head.onkeydown = event => { if (event.key === 'Enter') sort(); };
-  });
-}
-function filterable(table) {
-  const chosen = new Map();
-  const bar = make('p', '', {class: 'filters'});
-  const words = make('input', '', {type: 'search', placeholder: 'words in a row',
-                                   'aria-label': 'words in a row'});
-  const show = () => {
-    const wanted = words.value.toLowerCase().split(/\s+/).filter(word => word);
-    for (const row of all('tbody tr', table)) {
-      const title = row.children[0].title;
-      const text = (row.textContent + ' ' + title).toLowerCase();
-      row.hidden = !wanted.every(word => text.includes(word)) ||
-                   [...chosen].some(([column, want]) =>
-                       want !== '' && keyOf(row.children[column]) !== want);
-    }
-  };
-  all('thead th', table).forEach((head, column) => {
-    if (!head.classList.contains('axis')) return;
-    const values = [...new Set(all('tbody tr', table).map(
-        row => keyOf(row.children[column])))].sort(compare);
-    if (values.length > 40) return;
-    const select = make('select', '', {'aria-label': head.textContent});
-    select.append(make('option', head.textContent + ': all', {value: ''}));
-    for (const one of values)
-      if (one !== '') select.append(make('option', one, {value: one}));
-    select.onchange = () => { chosen.set(column, select.value); show(); };
-    bar.append(select);
-  });
-  words.oninput = show;
-  bar.append(words);
-  table.closest('.scroll').before(bar);
-}
-for (const table of all('table.results')) {
-  if (all('tbody tr', table).length > 5) filterable(table);
-  sortable(table);
-}
 )js";
 
 }  // namespace sluice::report

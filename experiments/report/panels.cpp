@@ -52,14 +52,21 @@ std::string title_of_panel(std::size_t blocks) {
   return fmt::format("{} block{}", blocks, blocks == 1 ? "" : "s");
 }
 
-/// A style for each line, in the colour of its first cell.
+/// A style for each line, in the colour of its cell with the most blocks: with
+/// a single one every method is back-propagation.
 std::map<std::string, CellStyle> styles_of_lines(
     const ReportInput& input, const std::vector<BestCell>& best) {
+  std::map<std::string, BestCell> deepest;
+  for (const BestCell& one : best)
+    if (BestCell& known = deepest.try_emplace(one.line, one).first->second;
+        one.blocks > known.blocks)
+      known = one;
   StyleBook book;
   std::map<std::string, CellStyle> styles;
   for (const BestCell& one : best)
     if (!styles.contains(one.line))
-      styles[one.line] = book.next(input.styles[one.cell].colour);
+      styles[one.line] =
+          book.next(input.styles[deepest.at(one.line).cell].colour);
   return styles;
 }
 
@@ -85,14 +92,18 @@ void add_room(const Chart& chart, std::vector<ChartPoint>& room) {
     }
 }
 
+std::string title_in_panel(const Panel& panel, const std::string& title) {
+  return panel.title.empty() ? title
+                             : fmt::format("{}: {}", panel.title, title);
+}
+
 /// Sets what shows to which line each item belongs, and in which panel.
 void name_for_panel(const Panel& panel, Chart& chart) {
   for (ChartItem& item : chart.items)
     for (std::size_t i = 0; i < panel.lines.size(); ++i)
       if (item.label == panel.input.study.cells[i].label)
         item.entry = panel.lines[i];
-  if (!panel.title.empty())
-    chart.title = fmt::format("{}: {}", panel.title, chart.title);
+  chart.title = title_in_panel(panel, chart.title);
   if (!chart.name.empty()) chart.name += "_best" + panel.name;
 }
 
@@ -131,6 +142,28 @@ std::string text_of_panels(const ReportInput& input) {
           split == "test" ? " It was chosen by what is shown here, so it looks "
                             "better than it is: set data.validation."
                           : ""));
+}
+
+/// Charts of a kind, each in the column of its panel; a panel without one keeps
+/// its column empty. Empty without any.
+std::string row_of_panels(const std::vector<Panel>& panels,
+                          const std::vector<Chart>& charts) {
+  std::string row;
+  bool has_any = false;
+  for (const Panel& panel : panels) {
+    const auto own =
+        std::find_if(charts.begin(), charts.end(), [&](const Chart& chart) {
+          return chart.title.starts_with(title_in_panel(panel, ""));
+        });
+    const std::string drawn = own == charts.end() ? "" : draw(*own);
+    has_any = has_any || !drawn.empty();
+    row += drawn.empty() ? element("div", "class=\"missing\"", "") : drawn;
+  }
+  if (!has_any) return "";
+  return element("div",
+                 fmt::format("class=\"charts multiples\" style=\"--panels:{}\"",
+                             panels.size()),
+                 row);
 }
 
 }  // namespace
@@ -199,12 +232,8 @@ std::string drawn_in_panels(const ReportInput& input, const ChartsOf& charts_of,
   };
   if (panels.empty()) return together();
   std::string charts;
-  for (const auto& multiples : charts_of_panels(panels, charts_of)) {
-    std::string drawn;
-    for (const Chart& chart : multiples) drawn += draw(chart);
-    if (!drawn.empty())
-      charts += element("div", "class=\"charts multiples\"", drawn);
-  }
+  for (const auto& multiples : charts_of_panels(panels, charts_of))
+    charts += row_of_panels(panels, multiples);
   if (charts.empty()) return "";
   std::string html =
       text_of_panels(input) + with_legend(legend_of_lines(panels), charts);

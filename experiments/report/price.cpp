@@ -25,6 +25,18 @@ bool same_in(const Study& study, std::size_t a, std::size_t b, Which counts) {
   return true;
 }
 
+/// Whether `a` is more to be compared with than `b`: it has as many blocks as
+/// the cell, or else is better.
+bool is_nearer(const Study& study, const Column& chooser, std::size_t cell,
+               std::size_t a, std::size_t b) {
+  const auto has_as_many = [&](std::size_t other) {
+    return study.cells[other].count_of_blocks() ==
+           study.cells[cell].count_of_blocks();
+  };
+  if (has_as_many(a) != has_as_many(b)) return has_as_many(a);
+  return chooser.mean(a) > chooser.mean(b);
+}
+
 bool dominates(const Objectives& a, const Objectives& b) {
   bool is_better = false;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -52,8 +64,9 @@ std::optional<std::size_t> baseline_of(const Study& study,
       continue;
     if (i == cell) return std::nullopt;
     if (same_in(study, i, cell, std::not_fn(is_of_method))) return i;
-    const Column& chooser = column_to_choose_by(columns, *accuracy);
-    if (!best || chooser.mean(i) > chooser.mean(*best)) best = i;
+    if (!best || is_nearer(study, column_to_choose_by(columns, *accuracy), cell,
+                           i, *best))
+      best = i;
   }
   return best;
 }

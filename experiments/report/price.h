@@ -12,10 +12,10 @@ namespace sluice::report {
 
 /// The back-propagation that a cell is compared with: the cell of that method
 /// whose other axes are the same; or else, of all of that method with the same
-/// data and model, the one that ended with the highest mean accuracy on the
-/// validation split, or on the test split where there is no other.
-/// Nothing where there is none with
-/// a run that is done, and for that cell itself.
+/// data and model (and with as many blocks, where there is one), the one that
+/// ended with the highest mean accuracy on the validation split, or on the test
+/// split where there is no other. Nothing where there is none with a run that
+/// is done, and for that cell itself.
 std::optional<std::size_t> baseline_of(const Study& study,
                                        const std::vector<Column>& columns,
                                        std::size_t cell);

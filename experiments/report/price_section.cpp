@@ -171,7 +171,8 @@ std::string price_section(const ReportInput& input) {
     html =
         element("p", "class=\"soft\"",
                 "Against back-propagation with the same other axes, or else "
-                "the one of the same data and model that ended best on the " +
+                "the one of the same data and model (and with as many blocks, "
+                "if there is one) that ended best on the " +
                     split_to_choose_by(input.columns) +
                     " split. The deviation of a "
                     "difference is the root of the sum of both variances; "

@@ -1,3 +1,6 @@
+#include <utility>
+#include <variant>
+
 #include <fmt/format.h>
 
 #include "experiments/config/files/toml.h"
@@ -9,9 +12,25 @@
 namespace sluice::report {
 namespace {
 
+/// As a config lists them: numbers_of() has hashes by the names of files.
+ConfigNode list_of_plugins(const ConfigNode& hashes) {
+  ConfigNode::Array list;
+  if (const auto* table = std::get_if<ConfigNode::Table>(&hashes.value))
+    for (const auto& [name, hash] : *table) {
+      ConfigNode plugin;
+      plugin.set("path", {.value = name});
+      plugin.set("sha256", hash);
+      list.push_back(std::move(plugin));
+    }
+  return {.value = std::move(list)};
+}
+
 /// The seed is given with the command.
 ConfigNode shown_config(const ConfigNode& config, bool only_numbers) {
   ConfigNode shown = only_numbers ? numbers_of(config) : config;
+  if (const ConfigNode* plugins = shown.find("plugins");
+      only_numbers && plugins != nullptr)
+    shown.set("plugins", list_of_plugins(*plugins));
   if (auto* table = std::get_if<ConfigNode::Table>(&shown.value))
     std::erase_if(*table,
                   [](const auto& entry) { return entry.first == "seed"; });

@@ -79,6 +79,21 @@ std::string of_best(const ReportInput& input,
          html;
 }
 
+/// The same, with the section on all cells below a fold.
+std::string of_best_first(const ReportInput& input,
+                          const std::optional<ReportInput>& best,
+                          std::string (*section)(const ReportInput&)) {
+  std::string html = of_best(input, best, section);
+  if (best && best->study.cells.size() < input.study.cells.size() &&
+      !html.empty())
+    html +=
+        element("details", "",
+                element("summary", "",
+                        fmt::format("All {} cells", input.study.cells.size())) +
+                    section(input));
+  return html;
+}
+
 std::string html_of(const ReportInput& input) {
   const std::optional<ReportInput> best = best_of_many(input);
   return page_of(
@@ -86,7 +101,8 @@ std::string html_of(const ReportInput& input) {
       {{"results", "Results", results_section(input)},
        {"axes", "Along the axes", axes_section(input)},
        {"curves", "Test curves", curves_section(input)},
-       {"price", "The price of decoupling", price_section(input)},
+       {"price", "The price of decoupling",
+        of_best_first(input, best, price_section)},
        {"target", "The cost of a loss", target_section(input)},
        {"training", "Training loss of each block", training_section(input)},
        {"truth", "How true the gradients are", truth_section(input)},

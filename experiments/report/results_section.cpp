@@ -11,6 +11,9 @@
 namespace sluice::report {
 namespace {
 
+/// Notes name so many cells; of more the table tells.
+constexpr std::size_t kMostNamed = 4;
+
 std::string failures_of(const ReportInput& input) {
   std::string items;
   for (const StudyCell& cell : input.study.cells)
@@ -37,7 +40,7 @@ std::string notes_of(const Study& study, const std::vector<Column>& columns) {
     }
   return element("p", "class=\"soft\"",
                  escaped(notes + " " + choice_note(study) + " " +
-                         sharing_note(study, columns)));
+                         sharing_note(study, columns, kMostNamed)));
 }
 
 }  // namespace
@@ -50,14 +53,14 @@ std::string legend(const ReportInput& input) {
   return legend_of(items);
 }
 
-std::string cell_head(const ReportInput& input, std::size_t cell,
-                      bool has_link) {
+std::string cell_head(const ReportInput& input, std::size_t cell, bool has_link,
+                      std::size_t rows) {
   const StudyCell& shown = input.study.cells[cell];
   std::string label = element("span", "", breakable(shown.label));
   if (has_link)
     label = element("a", fmt::format("href=\"#cell-{}\"", escaped(shown.id)),
                     label);
-  return element("th", "",
+  return element("th", rows > 1 ? fmt::format("rowspan=\"{}\"", rows) : "",
                  element("span", "class=\"cell\"",
                          legend_mark(input.styles[cell]) + label));
 }

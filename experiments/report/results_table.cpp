@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "experiments/report/axis_lines.h"
+#include "experiments/report/axis_value.h"
 #include "experiments/report/html.h"
 #include "experiments/report/table_files.h"
 
@@ -57,7 +58,7 @@ std::string value_of_axis(const Study& study, std::size_t axis,
                           const StudyCell& cell) {
   if (study.axes[axis] == "blocks" && cell.count_of_blocks() > 0)
     return fmt::format("{}", cell.count_of_blocks());
-  return cell.values[axis];
+  return readable_value(cell.values[axis]);
 }
 
 bool has_axis_columns(const Study& study) {

@@ -24,9 +24,10 @@ struct ReportInput {
 // Each returns HTML; empty when the runs have nothing for it.
 
 std::string legend(const ReportInput& input);
-/// The head of a row: the cell's mark and label, maybe as a link to its config.
+/// The head of so many rows: the cell's mark and label, maybe as a link to its
+/// config.
 std::string cell_head(const ReportInput& input, std::size_t cell,
-                      bool has_link = false);
+                      bool has_link = false, std::size_t rows = 1);
 std::string results_section(const ReportInput& input);
 std::string curves_section(const ReportInput& input);
 std::string axes_section(const ReportInput& input);

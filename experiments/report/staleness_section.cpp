@@ -169,6 +169,27 @@ class Pictures {
   std::vector<Picture> all_;
 };
 
+/// The cells in which nothing is ever stale; many of them below a fold.
+std::string fresh_html(const ReportInput& input,
+                       const std::vector<std::size_t>& cells) {
+  constexpr std::size_t kMostInLine = 4;
+  if (cells.empty()) return "";
+  std::string names;
+  std::string lines;
+  for (const std::size_t cell : cells) {
+    const std::string label = escaped(input.study.cells[cell].label);
+    names += (names.empty() ? "" : "; ") + label;
+    lines += element("div", "", label);
+  }
+  if (cells.size() <= kMostInLine)
+    return element("p", "", fmt::format("Always 0: {}.", names));
+  return element("details", "",
+                 element("summary", "",
+                         fmt::format("Always 0: {} of {} cells", cells.size(),
+                                     input.study.cells.size())) +
+                     lines);
+}
+
 /// A figure for all cells in which the same is stale; those in which nothing is
 /// in a line.
 std::string counter_html(const ReportInput& input, const char* counter,
@@ -186,20 +207,18 @@ std::string counter_html(const ReportInput& input, const char* counter,
                       label, colour);
   };
   Pictures pictures;
-  std::string fresh;
+  std::vector<std::size_t> fresh;
   for (std::size_t i = 0; i < input.study.cells.size(); ++i) {
     const StudyCell& cell = input.study.cells[i];
     const Histograms histograms = histograms_of(cell, counter);
     if (histograms.empty()) continue;
     if (largest_in(histograms) == 0)
-      fresh += (fresh.empty() ? "" : "; ") + cell.label;
+      fresh.push_back(i);
     else
       pictures.add(i, drawn(i, 0), input.styles[i].colour);
   }
   const std::string figures = pictures.html(input, drawn);
-  std::string html = element("h3", "", title);
-  if (!fresh.empty())
-    html += element("p", "", escaped("Always 0: " + fresh + "."));
+  std::string html = element("h3", "", title) + fresh_html(input, fresh);
   if (!figures.empty()) html += element("div", "class=\"charts\"", figures);
   return html;
 }

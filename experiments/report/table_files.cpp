@@ -120,8 +120,8 @@ std::string choice_note(const Study& study) {
   return note;
 }
 
-std::string sharing_note(const Study& study,
-                         const std::vector<Column>& columns) {
+std::string sharing_note(const Study& study, const std::vector<Column>& columns,
+                         std::size_t most_named) {
   if (std::none_of(columns.begin(), columns.end(), [](const Column& column) {
         return column.figure.is_measured;
       }))
@@ -134,10 +134,15 @@ std::string sharing_note(const Study& study,
     names += (names.empty() ? "" : "; ") + cell.label;
   }
   if (count == 0) return "";
+  if (count == study.cells.size())
+    names = "all cells";
+  else if (count > most_named)
+    names = fmt::format("{} of {} cells, where the table says so", count,
+                        study.cells.size());
   return fmt::format(
       "Shared: runs were on one machine at the same time, and their times and "
       "rates are not those of a run alone: {}.",
-      count == study.cells.size() ? "all cells" : names);
+      names);
 }
 
 std::string runs_text(const StudyCell& cell) {
@@ -180,7 +185,8 @@ std::string markdown_of(const Study& study,
     if (!column.figure.note.empty())
       text += fmt::format("\n{}.\n", column.figure.note);
   text += fmt::format("\n{}\n", for_markdown(choice_note(study)));
-  if (const std::string sharing = sharing_note(study, columns);
+  if (const std::string sharing =
+          sharing_note(study, columns, study.cells.size());
       !sharing.empty())
     text += fmt::format("\n{}\n", for_markdown(sharing));
   return text + failures_in_markdown(study);

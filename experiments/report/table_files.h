@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,10 @@ namespace sluice::report {
 std::string choice_note(const Study& study);
 
 /// Which cells have times and rates of runs that shared their machine; empty:
-/// none, or nothing of the kind is told.
-std::string sharing_note(const Study& study,
-                         const std::vector<Column>& columns);
+/// none, or nothing of the kind is told. More than `most_named` are counted,
+/// not named.
+std::string sharing_note(const Study& study, const std::vector<Column>& columns,
+                         std::size_t most_named);
 
 /// "3 of 3", "2 of 3, 1 failed, 1 stopped early": how many runs of a cell are
 /// done, what became of the others, and which did fewer turns than they might.

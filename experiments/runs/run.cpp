@@ -27,6 +27,7 @@
 #include "experiments/runs/run_folder.h"
 #include "experiments/runs/run_sink.h"
 #include "experiments/runs/stop_request.h"
+#include "experiments/runs/trackers.h"
 #include "lib/base/error.h"
 #include "lib/base/temporary_folder.h"
 #include "lib/engines/child_processes.h"
@@ -204,8 +205,11 @@ void read_samples(const Experiment& experiment) {
 
 std::vector<std::shared_ptr<Sink>> sinks_beside_files(
     const Experiment& experiment, const RunOptions& options,
-    std::int64_t first_turn, std::shared_ptr<SignalSink> faults) {
+    const std::string& folder, std::int64_t first_turn,
+    std::shared_ptr<SignalSink> faults) {
   std::vector<std::shared_ptr<Sink>> sinks = {std::move(faults)};
+  if (!experiment.loggers.empty())
+    sinks.push_back(std::make_shared<Trackers>(experiment.loggers, folder));
   if (!options.quiet)
     sinks.push_back(std::make_shared<Console>(experiment, first_turn));
   return sinks;
@@ -280,8 +284,8 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
   const StopScope scope(signals, [&] { stop.make(); });
   RunFolder folder = open_folder(experiment, options, lock, start);
   const std::int64_t first_turn = start.turn;
-  const auto sinks =
-      sinks_beside_files(experiment, options, first_turn, faults);
+  const auto sinks = sinks_beside_files(experiment, options, folder.path(),
+                                        first_turn, faults);
   Restarts restarts(experiment, folder.path());
   for (bool again = false;; again = true) {
     if (again) folder.rewind(start);

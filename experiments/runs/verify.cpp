@@ -67,7 +67,9 @@ class Verification {
     for (const std::string& change : options_.changes)
       if (change.starts_with(engine + ":"))
         overrides.push_back(change.substr(engine.size() + 1));
-    return options_.read(overrides);
+    Experiment experiment = options_.read(overrides);
+    experiment.loggers.clear();  // it is no experiment
+    return experiment;
   }
 
   void run_on(const std::string& engine, const std::string& folder) {

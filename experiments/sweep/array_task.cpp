@@ -68,8 +68,7 @@ int do_task(const ArrayTask& task, const TaskArray& array,
   std::atomic<bool> is_stopped = false;
   const StopScope stop(signals, [&] { is_stopped = true; });
   const Sweep sweep = sweep_of(task, array);
-  SweepRuns runs(sweep, plan_of(task), array.sweep_folder(),
-                 options.reader());
+  SweepRuns runs(sweep, plan_of(task), array.sweep_folder(), options.reader());
   LocalLauncher(runs, options, is_stopped).run({0}, task.rung);
   return status_of(runs.all().front());
 }

@@ -14,14 +14,15 @@ import pathlib
 from sluice import config as _configs
 from sluice.config import Space
 from sluice.errors import Diverged, MissingPackage, SluiceError
+from sluice.network import Network
 from sluice.program import call as _call
 from sluice.program import find_program
 from sluice.runs import Run, run
 from sluice.sweeps import Sweep, sweep
 
-__all__ = ["Diverged", "MissingPackage", "Plan", "Run", "SluiceError", "Space",
-           "Sweep", "find_program", "load", "load_model", "plan", "run",
-           "sweep"]
+__all__ = ["Diverged", "MissingPackage", "Network", "Plan", "Run",
+           "SluiceError", "Space", "Sweep", "find_program", "load",
+           "load_model", "plan", "run", "sweep"]
 
 
 class Plan(str):

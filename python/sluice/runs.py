@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -44,7 +45,8 @@ class Process:
         # A group of its own: Ctrl-C reaches it once, by cancel().
         self._process = subprocess.Popen(
             [find_program(), *map(str, arguments)], stdin=subprocess.DEVNULL,
-            stdout=self._out, stderr=self._err, start_new_session=True)
+            stdout=self._out, stderr=self._err, start_new_session=True,
+            env={"SLUICE_PYTHON": sys.executable, **os.environ})
         _running.add(self)
 
     @property
@@ -132,8 +134,11 @@ class Run:
     def state(self):
         """"running", "done", "stopped" (with a checkpoint), "failed",
         "diverged", or "killed"."""
-        if not self.is_over:
-            return "running"
+        return self.last_state if self.is_over else "running"
+
+    @property
+    def last_state(self):
+        """The same of a run that is known to be over."""
         if (self.folder / "done").exists():
             return "done"
         try:

@@ -65,6 +65,32 @@ def test_a_running_run_is_followed_to_its_end(program, tiny, here, heard):
     assert heard.last.state == "done"
 
 
+def test_a_run_is_over_when_the_program_says_so(tiny_run, heard):
+    looks = iter([False, False, True, True])
+    track("heard", tiny_run.folder, is_over=lambda: next(looks))
+    assert heard.last.told == tiny_run.records()
+    assert heard.last.state == "done"
+    assert next(looks, None) is None
+
+
+def test_a_run_that_is_over_before_it_began_is_no_run(here, heard):
+    heard.last = None
+    track("heard", "nothing", seconds=10, is_over=lambda: True)
+    assert heard.last is None
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_the_program_is_over_when_standard_input_ends(is_open):
+    asked = subprocess.Popen(
+        [sys.executable, "-c", "from sluice.track.__main__ import *; "
+         "print(input_has_ended())"], text=True, stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE if is_open else subprocess.DEVNULL)
+    assert asked.stdout.read().strip() == str(not is_open)
+    if is_open:
+        asked.stdin.close()
+    assert asked.wait() == 0
+
+
 def test_a_name_that_is_none_is_told(tiny, here):
     with pytest.raises(sluice.SluiceError, match="wandb, mlflow"):
         sluice.run(tiny, logger="tensorboard")

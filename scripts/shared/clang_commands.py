@@ -4,7 +4,7 @@
 usage: clang_commands.py BUILD_FOLDER OUT_FOLDER
 
 Leaves out the launcher (ccache), g++'s own flags and the precompiled header,
-and CUDA files. Prints the files that are left, one a line.
+CUDA files, and those of Python packages (nanobind). Prints the files that are left, one a line.
 """
 import json
 import pathlib
@@ -48,7 +48,7 @@ def main():
             continue
         words = without_gcc(shlex.split(entry.pop("command")))
         for file in sources_of(entry):
-            if file.endswith(".cpp"):
+            if file.endswith(".cpp") and "/site-packages/" not in file:
                 each = [file if word == entry["file"] else word
                         for word in words]
                 commands.setdefault(

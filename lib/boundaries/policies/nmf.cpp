@@ -5,7 +5,7 @@
 // the batch goes forward; when the gradient from above has come, S and F take a
 // projected gradient step on loss + beta/2 |S F - h_k|^2 of each sample, and
 // block k learns by that penalty. No dual, and S is forgotten with the batch.
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -73,19 +73,32 @@ class NonNegativeFactors final : public Lower {
   NamedTensors buffers() const override { return {{name_, factors_}}; }
 
  private:
-  /// Uniform, and such that the largest eigenvalue of F F' is about 1, so that
-  /// step sizes below 2 shrink a residual.
+  /// Each unit belongs to one factor, with a drawn weight; rows have the
+  /// norm 1. So F F' is the identity (where there are no more factors than
+  /// units) and a step on S reaches every factor alike. Of dense uniform rows
+  /// it would have one eigenvalue near 1, that of their common mean, and the
+  /// others some 2 % of it: the residual of the fit, not the loss, would be
+  /// what blocks learn.
   static at::Tensor first_factors(const NmfOptions& options,
                                   const BoundarySite& site) {
     if (site.features.size() != 1)
       throw UserError(
           "boundary {}: nmf takes flat features, [C], and these are [{}]",
           site.block, fmt::join(site.features, ", "));
+    const std::int64_t units = site.features[0];
+    const std::int64_t groups = std::min(options.rank, units);
     const Pass pass{.seed = site.seed, .layer = site.layer};
-    const at::Tensor uniform =
-        at::rand({options.rank, site.features[0]}, pass.generator("factors"),
-                 at::TensorOptions(at::kFloat));
-    return uniform * (2 / std::sqrt(static_cast<double>(uniform.numel())));
+    const at::Tensor weights =
+        at::rand({options.rank, units}, pass.generator("factors"),
+                 at::TensorOptions(at::kFloat)) *
+            0.5 +
+        0.5;
+    const at::Tensor of_factor =
+        at::arange(options.rank, at::kLong).remainder(groups).unsqueeze(1);
+    const at::Tensor of_unit =
+        at::arange(units, at::kLong).remainder(groups).unsqueeze(0);
+    const at::Tensor owned = weights * of_factor.eq(of_unit);
+    return owned / owned.square().sum(1, true).sqrt();
   }
 
   /// S after so many multiplicative updates, from (h)+ F'.

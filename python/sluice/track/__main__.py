@@ -7,7 +7,10 @@ Offline: WANDB_MODE=offline, or for mlflow no MLFLOW_TRACKING_URI.
 """
 import argparse
 import importlib
+import math
+import os
 import pathlib
+import select
 import sys
 import time
 
@@ -18,11 +21,19 @@ from sluice.records import PERIOD, follow
 TRACKERS = {"wandb": "sluice.track.to_wandb", "mlflow": "sluice.track.to_mlflow"}
 
 
-def begun_run(folder, seconds):
-    """The run in the folder, once its config and run.json are there."""
+def never():
+    return False
+
+
+def begun_run(folder, seconds, is_over=never):
+    """The run in the folder, once its config and run.json are there; None where
+    it is over before that."""
     end = time.monotonic() + seconds
-    while (not (pathlib.Path(folder) / "run.json").exists()
-           and time.monotonic() < end):
+    while not (pathlib.Path(folder) / "run.json").exists():
+        if is_over():
+            return None
+        if time.monotonic() >= end:
+            break
         time.sleep(PERIOD)
     run = load(folder)
     if not hasattr(run, "follow"):
@@ -30,14 +41,23 @@ def begun_run(folder, seconds):
     return run
 
 
-def track(name, folder, project=None, seconds=0):
-    run = begun_run(folder, seconds)
+def track(name, folder, project=None, seconds=0, is_over=None):
+    """is_over says when to end; by default when no process works there."""
+    run = begun_run(folder, seconds, is_over or never)
+    if run is None:
+        return
     tracker = importlib.import_module(TRACKERS[name]).Tracker(run, project)
     try:
-        for record in follow(run.folder, lambda: run.is_over):
+        for record in follow(run.folder, is_over or (lambda: run.is_over)):
             tracker.tell(record)
     finally:
-        tracker.end(run.state)
+        ended = is_over is not None and is_over()
+        tracker.end(run.last_state if ended else run.state)
+
+
+def input_has_ended():
+    """Of a pipe that nobody writes to: the program that started this is over."""
+    return bool(select.select([0], [], [], 0)[0]) and not os.read(0, 1)
 
 
 def main(arguments=None):
@@ -50,9 +70,16 @@ def main(arguments=None):
                         "experiment; default: sluice")
     parser.add_argument("--wait", type=float, default=0, metavar="S",
                         help="seconds to wait for a run that hasn't begun")
+    parser.add_argument("--until-eof", action="store_true",
+                        help="the run is over when standard input ends: for "
+                        "the program, which starts this for the key `logger`")
     given = parser.parse_args(arguments)
     try:
-        track(given.tracker, given.run, given.project, given.wait)
+        if given.until_eof:
+            track(given.tracker, given.run, given.project, math.inf,
+                  input_has_ended)
+        else:
+            track(given.tracker, given.run, given.project, given.wait)
     except SluiceError as error:
         sys.exit(f"sluice: {error}")
     except KeyboardInterrupt:

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/report/axis_value.h"
 #include "experiments/report/chart.h"
 #include "experiments/report/report.h"
 #include "experiments/report/study.h"
@@ -97,6 +98,8 @@ class ManyCells : public ReportFolder {
     const std::string two = "blocks = [\"0\", \"1\"]";
     text.replace(text.find(two), two.size(),
                  fmt::format("blocks = [{}]", ranges));
+    // A single block has no boundary: it is back-propagation whatever the axis.
+    if (blocks == 1) text.erase(text.find("[boundary.1]"));
     write(name + "/config.toml", text);
   }
 };
@@ -149,6 +152,48 @@ TEST_F(ManyCells, AreDrawnOncePerNumberOfBlocksOnTheSameAxes) {
   EXPECT_THAT(curves, HasSubstr("<summary>All 36 cells</summary>"));
 }
 
+TEST_F(ManyCells, HaveAColourForEachMethodInPanels) {
+  make_sweep();
+  const std::string curves =
+      between(page(), "<section id=\"curves\">", "</section>");
+  const std::string legend = between(curves, "<ul class=\"legend\">", "</ul>");
+  std::set<std::string> colours;
+  const std::string line = "class=\"line c";
+  for (auto at = legend.find(line); at != legend.npos;
+       at = legend.find(line, at + 1))
+    colours.insert(legend.substr(at + line.size(), 1));
+  EXPECT_EQ(colours.size(), kMethods.size()) << legend;
+}
+
+TEST_F(ManyCells, KeepAColumnForEachPanel) {
+  make_sweep();
+  const std::string html = page();
+  EXPECT_THAT(html, HasSubstr("style=\"--panels:4\""));
+  const std::string training =
+      between(html, "<section id=\"training\">", "</section>");
+  EXPECT_EQ(count(training, "charts multiples"), 2) << "two blocks were told";
+  EXPECT_EQ(count(training, "<svg class=\"chart\"") +
+                count(training, "class=\"missing\""),
+            8);
+}
+
+TEST_F(ManyCells, HaveThePriceOfTheBestFirstAgainstAsManyBlocks) {
+  make_sweep();
+  const std::string section =
+      between(page(), "<section id=\"price\">", "</section>");
+  const std::string best = between(section, "<tbody>", "</tbody>");
+  EXPECT_EQ(count(best, "<tr>"), 7)
+      << "two methods, four numbers of blocks, but for one that is the same";
+  for (const int blocks : kBlocks)
+    EXPECT_EQ(count(best, fmt::format("<td class=\"text\">policy=backprop, "
+                                      "blocks={}, lr=0.1</td>",
+                                      blocks)),
+              blocks == 1 ? 1 : 2);
+  const std::string all =
+      section.substr(section.find("<summary>All 36 cells</summary>"));
+  EXPECT_EQ(count(between(all, "<tbody>", "</tbody>"), "<tr>"), 24);
+}
+
 TEST_F(ManyCells, ShowEqualStalenessOnce) {
   make_sweep();
   const std::string section =
@@ -175,6 +220,7 @@ TEST_F(ManyCells, HaveTheMemoryOfTheBestAlone) {
       between(page(), "<section id=\"memory\">", "</section>");
   EXPECT_THAT(section, HasSubstr("Of 36 cells the 12 best"));
   EXPECT_EQ(count(section, "<tr>"), 1 + 12 * 2) << "a head, two blocks each";
+  EXPECT_EQ(count(section, "<th rowspan=\"2\">"), 12);
 }
 
 TEST_F(ManyCells, HaveTheirBestInFilesToo) {
@@ -215,6 +261,40 @@ TEST_F(FewCells, SayWhichRunsSharedAMachine) {
   EXPECT_THAT(slurp(files.markdown), Not(HasSubstr("Shared")));
 }
 
+TEST_F(FewCells, CountThoseThatSharedAMachineWhereTheyAreMany) {
+  for (int i = 0; i < 5; ++i)
+    make_timed(fmt::format("run-{}", i), fmt::format("method_{}", i), 1000, 50);
+  make_timed("alone", "backprop", 2000, 50);
+  const ReportFiles files = write_report({.folders = {folder_}});
+  EXPECT_THAT(slurp(files.page),
+              HasSubstr("alone: 5 of 6 cells, where the table says so."));
+  EXPECT_THAT(slurp(files.markdown), HasSubstr("method\\_4."))
+      << "there the table doesn't";
+}
+
+TEST_F(FewCells, ListPluginsAsAConfigDoes) {
+  make_run("a", {.more_config = "plugins = [{path = \"/far/libmine.so\", "
+                                "sha256 = \"0badc0de\"}]\n"});
+  const ReportFiles files =
+      write_report({.folders = {folder_}, .only_numbers = true});
+  const std::string shown = between(slurp(files.page), "<pre>", "</pre>");
+  EXPECT_THAT(shown, AllOf(HasSubstr("path = &quot;libmine.so&quot;"),
+                           HasSubstr("sha256 = &quot;0badc0de&quot;"),
+                           Not(HasSubstr("/far/"))));
+}
+
+TEST(AxisValue, OfATableIsItsChoiceAndOptions) {
+  EXPECT_EQ(readable_value(R"({"policy":"local_loss","head":{"name":"predsim",)"
+                           R"("width":64},"reach":2})"),
+            "local_loss, head=predsim, head.width=64, reach=2");
+  EXPECT_EQ(readable_value(R"({"policy":"backprop"})"), "backprop");
+}
+
+TEST(AxisValue, ThatIsNoTableStaysAsItIs) {
+  for (const char* text : {"", "0.1", "[64,64]", "resnet18", "{broken", "{}"})
+    EXPECT_EQ(readable_value(text), text);
+}
+
 TEST_F(FewCells, SayWhichRunsStoppedEarly) {
   make_run("a", {.more_metrics = R"({"kind":"early_stop","turn":20,)"
                                  R"("split":"test","measure":"loss",)"
@@ -234,6 +314,24 @@ TEST_F(FewCells, HaveNoPanels) {
   EXPECT_THAT(html, AllOf(Not(HasSubstr("charts multiples\"")),
                           Not(HasSubstr("id=\"only-best\"")),
                           HasSubstr("class=\"series\"")));
+}
+
+TEST(Chart, IsLinearWhereItSaysSo) {
+  const auto is_log = [](bool is_linear) {
+    const std::string drawn =
+        draw({.x_label = "turns",
+              .items = {{.label = "a",
+                         .points = {{.x = 1, .y = 0.01}, {.x = 2, .y = 1}}}},
+              .is_linear = is_linear});
+    std::istringstream axis(between(drawn, "data-y=\"", "\""));
+    double low = 0;
+    double high = 0;
+    bool log = false;
+    axis >> low >> high >> log;
+    return log;
+  };
+  EXPECT_TRUE(is_log(false));
+  EXPECT_FALSE(is_log(true));
 }
 
 TEST(Chart, TellsItsAxesAndWhatItDraws) {

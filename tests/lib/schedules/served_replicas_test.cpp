@@ -73,8 +73,9 @@ TEST(ServedReplicas, DontWaitForThoseThatAreSlower) {
   double agreed = 0;
   for (const TimedAction& timed :
        simulate(plan, costs, capacities_of(plan, 2), two_turns())) {
-    if (timed.seat == 1 && timed.action.op == Op::update)
+    if (timed.seat == 1 && timed.action.op == Op::update) {
       EXPECT_EQ(timed.end, 3.0 * static_cast<double>(timed.action.batch + 1));
+    }
     if (timed.seat == 1 && timed.action.op == Op::save) agreed = timed.end;
   }
   EXPECT_EQ(agreed, 60) << "but for an agreement";

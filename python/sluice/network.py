@@ -1,0 +1,274 @@
+"""Networks of nn.Modules, cut into blocks, with a training loop of one's own."""
+import atexit
+import collections
+import copy
+import os
+import weakref
+
+from sluice import config as configs
+from sluice import network_worker
+from sluice.errors import SluiceError
+from sluice.extension import native
+
+_open = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all():
+    """Blocks in threads need Python to end."""
+    for network in list(_open):
+        network.close()
+
+
+def choice(said, name):
+    """A policy or an optimizer as a text: its name, then its options."""
+    if isinstance(said, str):
+        return said
+    if not isinstance(said, dict) or not isinstance(said.get(name), str):
+        raise SluiceError(f"{said!r}: expected a text such as \"adam, lr = "
+                          f"1e-3\", or a dict with the key {name!r}")
+    options = configs.nested({k: v for k, v in said.items() if k != name})
+    return ", ".join([said[name], *(
+        f"{configs.toml_key(key)} = {configs.toml_value(value)}"
+        for key, value in options.items())])
+
+
+def made(factory):
+    """A new module of a factory, or a copy of a module."""
+    from torch import nn
+    module = (copy.deepcopy(factory) if isinstance(factory, nn.Module)
+              else factory())
+    if not isinstance(module, nn.Module):
+        raise SluiceError(f"{factory!r} gives a {type(module).__name__}: a "
+                          "layer's factory returns an nn.Module")
+    return module
+
+
+def as_layer(factory):
+    """A module whose dropouts draw as Sluice's do: by seed, layer and batch, so
+    that numbers depend neither on the cut nor on the engine."""
+    import torch
+    from torch import nn
+    module = made(factory)
+    draws = {nn.Dropout: torch.ops.sluice.dropout,
+             **dict.fromkeys((nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
+                             torch.ops.sluice.feature_dropout)}
+    for part in module.modules():
+        if type(part) in draws:
+            part.forward = _drawing(draws[type(part)], part)
+    return module
+
+
+def _drawing(operation, part):
+    def forward(inputs):
+        return operation(inputs, part.p, part.training)
+
+    return forward
+
+
+class Step:
+    """A turn that Network.step() began. Asking for a figure waits until the turn
+    is done. Figures are NaN where a block has none in this turn."""
+
+    def __init__(self, turn, blocks):
+        self._turn = turn
+        self._blocks = blocks
+
+    @property
+    def turn(self):
+        return self._turn.turn
+
+    def record(self, block=None):
+        """All figures of a block (from 1; by default the last) as a dict."""
+        return self._turn.record(self._blocks if block is None else block)
+
+    def loss(self, block=None):
+        return self.record(block).get("loss", float("nan"))
+
+    def accuracy(self, block=None):
+        return self.record(block).get("accuracy", float("nan"))
+
+    @property
+    def losses(self):
+        """Those of all blocks, bottom first."""
+        return [self.loss(block) for block in range(1, self._blocks + 1)]
+
+
+class Network:
+    """A network of nn.Modules, cut into blocks with a policy at each boundary.
+
+    layers: from the input up, a function without arguments for each, which
+        returns a new nn.Module: a class, functools.partial(nn.Linear, 64, 10).
+        It is called several times; the weights are those of the first call. An
+        nn.Module stands for copies of itself. With engine="processes" they are
+        imported by worker processes: lambdas can't be.
+    example: a batch like those of step(), float32 or int64 tokens.
+    cuts: the layers, from 0, at which blocks begin, but for the first.
+    boundaries: the policies of the boundaries, bottom first, or one for all,
+        "local_loss, head = {name = 'predsim'}" or such a dict.
+    optimizer: "adam, lr = 1e-3" or such a dict; one for each block.
+    engine: "virtual" (this thread), "threads" or "processes".
+    run: the folder of a run that is written, by default none. `overwrite`
+        removes the one that is there, `resume` goes on with it: then the loop
+        begins at `turns`.
+    on_turn: called with the figures of each block (a dict) for each turn, when
+        it is done. on_evaluation: with those that evaluate() returns.
+    settings: all other keys of a config, as TOML or a dict; further arguments
+        likewise: seed=1, schedule__name="cosine".
+
+    Raises SluiceError; what a module has raised is its __cause__. Worker
+    processes end with the thread that has made the Network.
+    """
+
+    def __init__(self, layers, example, *, cuts=(), boundaries=(), optimizer="",
+                 engine="virtual", run=None, overwrite=False, resume=False,
+                 on_turn=None, on_evaluation=None, settings="", **overrides):
+        network_worker.refuse_in_worker()
+        self._factories = list(layers)
+        self._on_turn = on_turn
+        self._on_evaluation = on_evaluation
+        self._pending = collections.deque()
+        self._worker = None
+        if isinstance(boundaries, (str, dict)):
+            boundaries = [boundaries]
+        settings = configs.as_dict(settings)
+        if "engine" in settings:
+            raise SluiceError("settings: the engine is an argument of Network, "
+                              "engine=\"threads\"")
+        said = {
+            "layers": layer_functions(self._factories), "example": example,
+            "cuts": list(cuts),
+            "boundaries": [choice(each, "policy") for each in boundaries],
+            "optimizer": choice(optimizer, "name"),
+            "settings": configs.to_toml(settings),
+            "overrides": configs.overrides({"engine": engine, **overrides}),
+            "folder": "" if run is None else os.fspath(run),
+            "overwrite": overwrite, "resume": resume, "worker": []}
+        module = native()
+        if engine == "processes":
+            self._worker = network_worker.Command(self._factories, example)
+            said["worker"] = self._worker.arguments
+        try:
+            self._network = module.Network(said)
+        except BaseException:
+            if self._worker is not None:
+                self._worker.close()
+            raise
+        self._blocks = self._network.blocks
+        _open.add(self)
+
+    def step(self, inputs, labels):
+        """One turn of every block: forwards this batch, applies the one that is
+        due. Both are copied. Under "threads" and "processes" it returns while
+        blocks still work. Returns the Step."""
+        step = Step(self._network.step(inputs, labels), self._blocks)
+        if self._on_turn is not None:
+            self._pending.append(step)
+            # Blocks are at most four turns each ahead of the slowest.
+            self._tell(4 * self._blocks)
+        return step
+
+    def _tell(self, ahead=0):
+        while len(self._pending) > ahead:
+            step = self._pending.popleft()
+            for block in range(1, self._blocks + 1):
+                self._on_turn(step.record(block))
+
+    def drain(self):
+        """Applies the batches in flight; training can go on."""
+        self._tell()
+        self._network.drain()
+
+    def forward(self, inputs):
+        """Logits of the whole network in evaluation mode."""
+        return self._network.forward(inputs)
+
+    __call__ = forward
+
+    def evaluate(self, inputs, labels):
+        """What has the attributes loss, accuracy and labels (how many)."""
+        self._tell()
+        evaluation = self._network.evaluate(inputs, labels)
+        if self._on_evaluation is not None:
+            self._on_evaluation({
+                "turn": self.turns, "loss": evaluation.loss,
+                "accuracy": evaluation.accuracy, "labels": evaluation.labels})
+        return evaluation
+
+    def record(self, test, validation=None):
+        """Writes evaluations into the run: those for the results, and those
+        that choose the best checkpoint."""
+        self._network.record(test, validation)
+
+    def weights(self):
+        """Copies of all tensors, named as in checkpoints: "layers.0.weight"."""
+        return self._network.weights()
+
+    def modules(self, into=None):
+        """New modules of the factories with the present weights, in evaluation
+        mode; or the modules `into`, one for each layer, with these weights."""
+        import torch
+        modules = ([made(factory) for factory in self._factories]
+                   if into is None else list(into))
+        if len(modules) != len(self._factories):
+            raise SluiceError(f"modules(): {len(modules)} modules for "
+                              f"{len(self._factories)} layers")
+        weights = self.weights()
+        with torch.no_grad():
+            for i, module in enumerate(modules):
+                persistent = module.state_dict().keys()
+                for name, tensor in (*module.named_parameters(),
+                                     *module.named_buffers()):
+                    if name in persistent:
+                        tensor.copy_(weights[f"layers.{i}.{name}"])
+                module.eval()
+        return modules
+
+    def state_dict(self):
+        """That of nn.Sequential(*net.modules())."""
+        from torch import nn
+        return nn.Sequential(*self.modules()).state_dict()
+
+    def save(self, folder=""):
+        """Saves a checkpoint, batches in flight included; returns its folder,
+        <folder>/turn-000120. Without `folder` it is the run's."""
+        return self._network.save(os.fspath(folder))
+
+    def load(self, path):
+        """Goes on from such a checkpoint, or from turn 0 with the weights of a
+        safetensors file."""
+        self._tell()
+        self._network.load(os.fspath(path))
+
+    def finish(self):
+        """Ends the blocks, and the run, which is complete then. forward(),
+        evaluate() and weights() stay."""
+        self._tell()
+        self._network.finish()
+
+    def close(self):
+        """Ends the blocks, threads and processes."""
+        self._network.close()
+        if self._worker is not None:
+            self._worker.close()
+        _open.discard(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    @property
+    def turns(self):
+        """How many steps were taken, those before a resumed checkpoint too."""
+        return self._network.turns
+
+    @property
+    def blocks(self):
+        return self._blocks
+
+
+def layer_functions(factories):
+    """What the extension calls for a layer."""
+    return [lambda each=each: as_layer(each) for each in factories]

@@ -1,0 +1,83 @@
+"""Blocks of a Network that are Python processes: each imports the factories of
+the layers, as multiprocessing's spawned processes import their function."""
+import multiprocessing
+import multiprocessing.spawn
+import pathlib
+import pickle
+import sys
+import tempfile
+
+from sluice.errors import SluiceError
+
+_is_preparing = False
+
+
+class Command:
+    """How workers are started: `arguments`, of a file that lives until
+    close()."""
+
+    def __init__(self, factories, example):
+        said = multiprocessing.spawn.get_preparation_data("sluice worker")
+        said.pop("authkey")  # which can't be pickled; nobody needs it
+        try:
+            layers = pickle.dumps((factories, example))
+        except Exception as error:  # pickle raises what it likes
+            raise SluiceError(
+                "engine=\"processes\": workers are Python processes that "
+                "import the factories of layers, and can't: give functions and "
+                "classes of a module, functools.partial of them, or nn.Modules "
+                f"({error})") from error
+        self._folder = tempfile.TemporaryDirectory(prefix="sluice-")
+        file = pathlib.Path(self._folder.name) / "layers.pickle"
+        file.write_bytes(pickle.dumps((said, layers)))
+        self.arguments = [
+            sys.executable, "-c",
+            f"import sys; sys.path[:] = {sys.path!r}; "
+            "from sluice.network_worker import main; sys.exit(main())",
+            str(file)]
+
+    def close(self):
+        self._folder.cleanup()
+
+
+def refuse_in_worker():
+    """The script of the main program is imported in workers too."""
+    if _is_preparing:
+        raise SluiceError(
+            "this script makes a Network while a worker imports it: put that "
+            "under `if __name__ == \"__main__\":`", status=2)
+
+
+def layers_of(file):
+    """The factories and the example in that file; imports what they need."""
+    global _is_preparing
+    said, layers = pickle.loads(pathlib.Path(file).read_bytes())
+    _is_preparing = True
+    try:
+        multiprocessing.spawn.prepare(said)
+        return pickle.loads(layers)
+    except SluiceError:
+        raise
+    except Exception as error:
+        raise SluiceError(
+            f"a worker can't import the layers' factories ({error}): in a "
+            "notebook, put them into a module, a file that is imported",
+            status=2) from error
+    finally:
+        _is_preparing = False
+
+
+def main():
+    """A worker, from its start to its end."""
+    try:
+        from sluice.extension import native
+        from sluice.network import layer_functions
+        factories, example = layers_of(sys.argv[1])
+        return native().work({
+            "layers": layer_functions(factories), "example": example,
+            "cuts": [], "boundaries": [], "optimizer": "", "settings": "",
+            "overrides": [], "folder": "", "overwrite": False, "resume": False,
+            "worker": []})
+    except SluiceError as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        return error.status or 1
