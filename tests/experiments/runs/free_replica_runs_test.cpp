@@ -18,6 +18,7 @@
 
 namespace sluice::free_replica_runs_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr const char* kFree = "schedule = 'free'\n";
@@ -129,6 +130,19 @@ TEST_F(FreeReplicasInFlight, GoOnWithWhatEachHad) {
     ASSERT_EQ(resumed.status, 0) << resumed.text;
     EXPECT_EQ(replay(path("parts")).difference(), "") << engine;
   }
+}
+
+TEST_F(FreeReplicasInFlight, GoOnInTheirNumberOnly) {
+  ASSERT_EQ(
+      run("parts", std::string(kTwoByTwo) + "engine=virtual turns=8").status,
+      0);
+  const Outcome other =
+      sluice("run --resume " + path("parts") + " turns=12 replicas.count=3");
+  EXPECT_EQ(other.status, 2) << other.text;
+  EXPECT_THAT(other.text, AllOf(HasSubstr("schedule = 'free'"),
+                                HasSubstr("begin a run with")));
+  const Outcome same = sluice("run --resume " + path("parts") + " turns=12");
+  EXPECT_EQ(same.status, 0) << same.text;
 }
 
 /// Of a window that a checkpoint finds open: block 2 has applied 7 batches, and
