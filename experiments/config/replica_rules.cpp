@@ -173,7 +173,8 @@ void check_softsync(const Experiment& experiment, const Fields& top) {
   if (n > experiment.replicas.count)
     top.reject("replicas",
                fmt::format("softsync = {} is for as many replicas or more, and "
-                           "count = {}",
+                           "count = {}: set a smaller softsync, or more "
+                           "replicas",
                            n, experiment.replicas.count));
   for (const OptimizerOptions& options : experiment.optimizers)
     if (!options.correction.empty())

@@ -289,8 +289,8 @@ void Settings::describe(Fields& fields) {
   std::int64_t oldest = -1;
   fields.key("max_staleness", oldest,
              {.text = "the run ends with an error when it would apply a "
-                      "gradient that is more stale, of a server of replicas "
-                      "in its steps; -1: no limit",
+                      "gradient that is more stale, of replicas with a server "
+                      "or shared weights in steps of all; -1: no limit",
               .unit = "batches",
               .min = -1,
               .max = 1e12});

@@ -159,11 +159,11 @@ void Seat::check_staleness(const Action& action) const {
       settings_.options.max_staleness);
 }
 
-/// How late a gradient is, in updates of the replica, and with the steps of
-/// others in between.
+/// How late a gradient is, or those of so many batches, in updates of the
+/// replica, and with the steps of others in between.
 void Seat::tell_late(const Action& action, std::int64_t in_updates,
-                     std::int64_t in_steps) {
-  log_.late_by(in_steps);
+                     std::int64_t in_steps, std::int64_t batches) {
+  log_.late_by(in_steps, batches);
   if (in_steps == in_updates || in_steps <= settings_.options.max_staleness)
     return;
   throw UserError(

@@ -1,5 +1,6 @@
 // How what a seat owns learns: its weights, and the ends of its boundaries.
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -56,8 +57,11 @@ void Seat::update(const Action& action) {
   replicas_.before_update();
   const double rate = pushes_gradients() ? take_served() : apply_window(info);
   trained_.add(std::exchange(pulls_, {}));
-  if (replicas_.share_weights())
-    log_.late_by(replicas_.late_by(window_.in_updates.most), window_.batches);
+  if (replicas_.share_weights()) {
+    const std::int64_t in_updates = window_.in_updates.most;
+    tell_late(action, in_updates, replicas_.late_by(in_updates),
+              window_.batches);
+  }
   replicas_.after_update();
   if (!pushes_gradients()) ++version_;
   last_rate_ = rate;
