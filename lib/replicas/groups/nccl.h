@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <c10/core/Device.h>
+
+#include "lib/base/channel.h"
+#include "lib/base/ipc_device.h"
+#include "lib/kernels/nccl.h"
+#include "lib/replicas/group.h"
+
+namespace sluice {
+
+/// One of the replicas whose sums NCCL makes.
+struct NcclMember {
+  int member = 1;  ///< from 1
+  c10::Device device = c10::Device("cuda:0");
+  DeviceId id = {};       ///< of that GPU
+  std::string name = {};  ///< of the group: "block 2"
+};
+
+/// The replicas of a block as ranks of NCCL, each a process with a GPU of its
+/// own. links: as links_group() has them; they carry what makes the ranks
+/// known to each other, and of each sum a hash of its layout. Made by all
+/// replicas at once: waits for them. Throws UserError when two have one GPU.
+///
+/// Sums are NCCL's: in whatever order its algorithm adds, so that they equal
+/// those in the order of the replicas but for rounding. They are made in place
+/// in a buffer for each type, on a stream of the group's own, which waits for
+/// what the current stream has at start_sum(); the current stream waits for it
+/// from finish_sum() on. The host waits in finish_sum() until all have begun
+/// the sum, not until it is made.
+///
+/// Throws LinkError when a link is gone or late, when layouts differ, or when
+/// NCCL has told of an error; the communicator is given up then. A replica
+/// that is lost after it has begun a sum is found at the next one.
+std::unique_ptr<Group> nccl_group(const Nccl& nccl, std::vector<Link> links,
+                                  NcclMember who);
+
+}  // namespace sluice
