@@ -16,7 +16,7 @@ namespace sluice {
 /// One of the replicas whose sums NCCL makes.
 struct NcclMember {
   int member = 1;  ///< from 1
-  c10::Device device = c10::Device("cuda:0");
+  c10::Device device = c10::Device(c10::DeviceType::CUDA, 0);
   DeviceId id = {};       ///< of that GPU
   std::string name = {};  ///< of the group: "block 2"
 };
