@@ -32,9 +32,8 @@
 #include "lib/base/temporary_folder.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/coordinator.h"
-#include "lib/kernels/cuda_ipc.h"
-#include "lib/kernels/nccl.h"
 #include "lib/replicas/groups/mpi.h"
+#include "lib/replicas/groups/nccl.h"
 #include "transport/links/tcp.h"
 
 namespace sluice {
@@ -109,11 +108,7 @@ void check_nccl(const Experiment& experiment) {
   if (!experiment.replicas.uses_nccl() || experiment.replicas.count == 1 ||
       experiment.engine != Engine::processes)
     return;
-  if (cuda_ipc() == nullptr)
-    throw UserError(
-        "replicas.group = 'nccl': this build has no CUDA: build with nvcc, or "
-        "set group = 'links'");
-  load_nccl();
+  check_has_nccl();
 }
 
 void say_what_changes(const Experiment& experiment, const Resumed& from) {

@@ -35,8 +35,6 @@
 #include "lib/engines/seat_order.h"
 #include "lib/engines/seat_runner.h"
 #include "lib/engines/worker_loop.h"
-#include "lib/kernels/cuda_ipc.h"
-#include "lib/kernels/nccl.h"
 #include "lib/memory/allocator.h"
 #include "lib/memory/resident.h"
 #include "lib/metrics/records.h"
@@ -404,22 +402,6 @@ c10::Device device_of_worker(const Experiment& experiment,
   return device_of_seat(experiment, arguments.block, local_rank);
 }
 
-/// For a block on a GPU; the links show what the seat waits for.
-std::unique_ptr<Group> nccl_group_of(const BlockPlan& plan,
-                                     std::vector<Link> links,
-                                     const c10::Device& device,
-                                     std::string name) {
-  const CudaIpc* const cuda = cuda_ipc();
-  if (cuda == nullptr)
-    throw UserError("replicas.group = 'nccl': this build has no CUDA");
-  const DeviceId id = cuda->id_of(device.index());
-  return nccl_group(load_nccl(), std::move(links),
-                    {.member = plan.replica,
-                     .device = device,
-                     .id = id,
-                     .name = std::move(name)});
-}
-
 /// How a seat reaches the other replicas of its block; with MPI `session` is
 /// that of the process.
 Replicated::Ways ways_of(const Experiment& experiment, int seat,
@@ -438,7 +420,7 @@ Replicated::Ways ways_of(const Experiment& experiment, int seat,
                 std::make_unique<ShownCentre>(std::move(centre), heartbeat)};
   }
   if (experiment.replicas.uses_nccl())
-    return {.group = nccl_group_of(plan, std::move(links), device, name)};
+    return {.group = nccl_group(std::move(links), plan.replica, device, name)};
   if (!session)
     return {.group = links_group(std::move(links), plan.replica, name)};
   return {.group = std::make_unique<ShownGroup>(

@@ -13,6 +13,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "lib/base/error.h"
+#include "lib/kernels/cuda_ipc.h"
 #include "lib/replicas/flat.h"
 #include "lib/tensors/pack.h"
 #include "lib/tensors/streams.h"
@@ -294,6 +295,25 @@ class NcclGroup final : public Group {
 std::unique_ptr<Group> nccl_group(const Nccl& nccl, std::vector<Link> links,
                                   NcclMember who) {
   return std::make_unique<NcclGroup>(nccl, std::move(links), std::move(who));
+}
+
+std::unique_ptr<Group> nccl_group(std::vector<Link> links, int member,
+                                  const c10::Device& device, std::string name) {
+  check_has_nccl();
+  const c10::DeviceGuard on(device);
+  return nccl_group(load_nccl(), std::move(links),
+                    {.member = member,
+                     .device = device,
+                     .id = cuda_ipc()->id_of(device.index()),
+                     .name = std::move(name)});
+}
+
+void check_has_nccl() {
+  if (cuda_ipc() == nullptr)
+    throw UserError(
+        "replicas.group = 'nccl': this build has no CUDA: build with nvcc, or "
+        "set group = 'links'");
+  load_nccl();
 }
 
 }  // namespace sluice

@@ -39,4 +39,12 @@ struct NcclMember {
 std::unique_ptr<Group> nccl_group(const Nccl& nccl, std::vector<Link> links,
                                   NcclMember who);
 
+/// The same with load_nccl(), and the id that CUDA has for the device.
+std::unique_ptr<Group> nccl_group(std::vector<Link> links, int member,
+                                  const c10::Device& device, std::string name);
+
+/// Throws UserError where the program was built without CUDA, or load_nccl()
+/// finds nothing.
+void check_has_nccl();
+
 }  // namespace sluice
