@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <optional>
 #include <utility>
@@ -160,7 +161,8 @@ class NcclGroup final : public Group {
                                              /*isHighPriority=*/true)),
         ranks_(nccl, greet(nccl), members(), who_) {}
   ~NcclGroup() override {
-    if (mine_) ranks_.abort();  // a sum that others may never begin
+    // The end of a communicator waits for sums that others may never make.
+    if (mine_ || std::uncaught_exceptions() > 0) ranks_.abort();
     for (Link& link : links_)
       if (link.sender) link.sender->close();
   }

@@ -28,7 +28,7 @@ constexpr Deadline kPatience = std::chrono::seconds(20);
 
 /// What the ranks of a communicator have in common.
 struct World {
-  std::barrier<> together = std::barrier<>(2);
+  std::barrier<> together{2};
   std::array<std::vector<float>, 2> given;
 };
 
@@ -56,7 +56,7 @@ Nccl::Result init_rank(Nccl::Comm* comm, int /*ranks*/, Nccl::UniqueId id,
 }
 
 Nccl::Result get_async_error(Nccl::Comm /*comm*/, Nccl::Result* error) {
-  *error = async_error;
+  *error = async_error.load();
   return Nccl::kSuccess;
 }
 
@@ -130,7 +130,8 @@ class NcclGroups : public Simulated {
   void SetUp() override {
     Simulated::SetUp();
     world_of_test = &world_;
-    aborted = destroyed = 0;
+    aborted = 0;
+    destroyed = 0;
     async_error = Nccl::kSuccess;
   }
 
@@ -206,8 +207,8 @@ TEST_F(NcclGroups, SumRoundAfterRound) {
       EXPECT_FALSE(at::equal(sum.at(2), first[2]));
     }
   }
-  EXPECT_EQ(aborted, 0);
-  EXPECT_EQ(destroyed, 2);
+  EXPECT_EQ(aborted.load(), 0);
+  EXPECT_EQ(destroyed.load(), 2);
 }
 
 TEST_F(NcclGroups, LayoutsThatDifferAreAnErrorAndEndTheCommunicator) {
@@ -220,7 +221,7 @@ TEST_F(NcclGroups, LayoutsThatDifferAreAnErrorAndEndTheCommunicator) {
     EXPECT_NE(error.find("lay out what they sum differently"),
               std::string::npos)
         << error;
-  EXPECT_EQ(aborted, 2);
+  EXPECT_EQ(aborted.load(), 2);
 }
 
 TEST_F(NcclGroups, AReplicaThatHasEndedIsAnErrorOfTheOther) {
@@ -231,7 +232,7 @@ TEST_F(NcclGroups, AReplicaThatHasEndedIsAnErrorOfTheOther) {
   });
   EXPECT_NE(errors[0], "");  // found by the send, or by the wait
   EXPECT_EQ(errors[1], "");
-  EXPECT_EQ(aborted, 1);
+  EXPECT_EQ(aborted.load(), 1);
 }
 
 TEST_F(NcclGroups, WhatNcclTellsLaterIsAnError) {
@@ -241,7 +242,7 @@ TEST_F(NcclGroups, WhatNcclTellsLaterIsAnError) {
   });
   for (const std::string& error : errors)
     EXPECT_EQ(error, "block 1: NCCL: a rank was lost");
-  EXPECT_EQ(aborted, 2);
+  EXPECT_EQ(aborted.load(), 2);
 }
 
 TEST_F(NcclGroups, TwoReplicasOnOneGpuAreRefused) {
