@@ -31,11 +31,12 @@ struct NcclMember {
 /// in a buffer for each type, on a stream of the group's own, which waits for
 /// what the current stream has at start_sum(); the current stream waits for it
 /// from finish_sum() on. The host waits in finish_sum() until all have begun
-/// the sum, not until it is made.
+/// the sum, and sets it off; not until it is made.
 ///
 /// Throws LinkError when a link is gone or late, when layouts differ, or when
 /// NCCL has told of an error; the communicator is given up then. A replica
-/// that is lost after it has begun a sum is found at the next one.
+/// that is lost after it has begun a sum is found at the next one, unless the
+/// host waits for the GPU before: nothing ends that wait.
 std::unique_ptr<Group> nccl_group(const Nccl& nccl, std::vector<Link> links,
                                   NcclMember who);
 
