@@ -188,14 +188,25 @@ void check_softsync(const Experiment& experiment, const Fields& top) {
 void check_served(const Experiment& experiment, const Fields& top) {
   check_softsync(experiment, top);
   if (!experiment.plans.front().blocks.front().exchange.served) return;
-  if (experiment.replicas.uses_mpi)
+  if (experiment.replicas.group != GroupKind::links)
     top.reject("replicas",
-               "group = 'mpi' has collectives, in which all come at once: with "
-               "schedule = 'free' leave group out");
+               fmt::format("group = '{}' has collectives, in which all come at "
+                           "once: with schedule = 'free' leave group out",
+                           experiment.replicas.uses_mpi() ? "mpi" : "nccl"));
   if (uses_gpus(experiment))
     top.reject("device",
                "with schedule = 'free' replicas come to a server on CPUs only: "
                "set device = 'cpu', or schedule = 'lockstep'");
+}
+
+/// NCCL sums between GPUs.
+void check_nccl_devices(const Experiment& experiment, const Fields& top) {
+  if (!experiment.replicas.uses_nccl()) return;
+  const auto& devices = experiment.devices;
+  if (std::find(devices.begin(), devices.end(), "cpu") != devices.end())
+    top.reject("replicas",
+               "group = 'nccl' is for blocks on GPUs, and there is one with "
+               "device = 'cpu': set its device, or group = 'links'");
 }
 
 }  // namespace
@@ -203,6 +214,7 @@ void check_served(const Experiment& experiment, const Fields& top) {
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
   check_shards(experiment, top);
+  check_nccl_devices(experiment, top);
   check_served(experiment, top);
   check_steps(experiment, top);
   check_compressor(experiment, top);

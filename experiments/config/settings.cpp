@@ -153,23 +153,28 @@ void ReplicaSettings::describe(Fields& fields) {
              .make(fields);
   describe_compressor(fields);
   fields.key(
-      "group", uses_mpi, {{"links", false}, {"mpi", true}},
+      "group", group,
+      {{"links", GroupKind::links},
+       {"mpi", GroupKind::mpi},
+       {"nccl", GroupKind::nccl}},
       {.text = "with engine = \"processes\": what sums over the replicas: "
                "links, Sluice's own connections, which add in the order "
                "of the replicas and so give the bits of every engine; "
                "mpi, the collectives of the MPI that mpirun has started "
-               "the processes with, whose order is its own"});
+               "the processes with, whose order is its own; nccl, NCCL's "
+               "between GPUs, one for each replica of a block, whose order is "
+               "its own too"});
   fields.key("statistics", kind.mean_statistics,
              {{"mean", true}, {"first", false}},
              {.text = "BatchNorm's statistics that evaluations and checkpoints "
                       "have: the mean of the replicas', or those of the first; "
                       "in training each replica keeps its own"});
-  if (uses_mpi && kind.exchange.way != ExchangeWay::sum)
+  if (group != GroupKind::links && kind.exchange.way != ExchangeWay::sum)
     fields.reject("compress",
                   fmt::format("'{}' sends messages of its own, and group = "
-                              "'mpi' sums alone: set group = 'links', or "
+                              "'{}' sums alone: set group = 'links', or "
                               "compress = 'power_sgd'",
-                              compress));
+                              compress, uses_mpi() ? "mpi" : "nccl"));
 }
 
 void ReplicaSettings::describe_compressor(Fields& fields) {

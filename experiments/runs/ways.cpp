@@ -42,7 +42,7 @@ std::vector<int> linked_above(const Experiment& experiment, int seat) {
     const bool is_replica = names.block_of(other) == names.block_of(seat);
     const bool is_next =
         other == seat + 1 && names.replica_of(other) == names.replica_of(seat);
-    if (is_next || (is_replica && !experiment.replicas.uses_mpi))
+    if (is_next || (is_replica && !experiment.replicas.uses_mpi()))
       seats.push_back(other);
   }
   return seats;
