@@ -241,9 +241,11 @@ void add_rates(const Experiment& experiment, bool has_ranks,
   // measurement takes a part of one.
   constexpr double kShortest = 1;
   if (has_ranks || uses_gpus(experiment) || result.seconds < kShortest) return;
-  result.share_of_peak = result.samples_per_second *
-                         operations_per_sample(experiment.model) /
-                         peak_of_cores();
+  const double share = result.samples_per_second *
+                       operations_per_sample(experiment.model) /
+                       peak_of_cores();
+  // Others had the cores while the peak was measured.
+  if (share <= 1) result.share_of_peak = share;
 }
 
 RunResult result_of(const Experiment& experiment, const RunFolder& folder,
