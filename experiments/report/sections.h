@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct ReportInput {
   std::vector<Column> columns = {};
   std::vector<CellStyle> styles = {};              ///< by cell
   std::vector<std::optional<TurnWork>> work = {};  ///< by cell
+  /// By cell: ConfigFacts::sample.
+  std::vector<std::vector<std::int64_t>> samples = {};
   bool only_numbers = false;  ///< nothing measured in time, rates or memory
   std::optional<double> target = {};  ///< ReportOptions'
 };
@@ -34,6 +37,7 @@ std::string axes_section(const ReportInput& input);
 std::string training_section(const ReportInput& input);
 std::string price_section(const ReportInput& input);
 std::string target_section(const ReportInput& input);
+std::string filters_section(const ReportInput& input);
 std::string staleness_section(const ReportInput& input);
 std::string truth_section(const ReportInput& input);
 std::string memory_section(const ReportInput& input);

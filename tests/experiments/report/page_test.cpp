@@ -49,8 +49,10 @@ class ReportPage : public ReportFolder {
   ReportFiles report(bool only_numbers = false) const {
     return write_report({.folders = {folder_},
                          .only_numbers = only_numbers,
-                         .work = [](const ConfigNode&) {
-                           return TurnWork{.flops = 2e6, .bytes_sent = 1024};
+                         .facts = [](const ConfigNode&) {
+                           return ConfigFacts{
+                               .work =
+                                   TurnWork{.flops = 2e6, .bytes_sent = 1024}};
                          }});
   }
   /// Their names and texts.
