@@ -1,7 +1,6 @@
 #include "experiments/report/filters.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
@@ -14,6 +13,7 @@
 
 #include "experiments/data/files/encoded_image.h"
 #include "lib/base/error.h"
+#include "lib/blocks/layer_names.h"
 #include "lib/checkpoints/safetensors.h"
 
 namespace sluice::report {
@@ -91,17 +91,8 @@ std::vector<std::string> weight_files(const std::string& checkpoint) {
   return files;
 }
 
-/// Of "layers.12.conv.weight" 12; nothing for other tensors.
 std::optional<std::int64_t> layer_of_weight(std::string_view name) {
-  constexpr std::string_view kLayers = "layers.";
-  if (!name.starts_with(kLayers) || !name.ends_with("weight"))
-    return std::nullopt;
-  name.remove_prefix(kLayers.size());
-  std::int64_t layer = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data(), end, layer);
-  if (error != std::errc() || stop == end || *stop != '.') return std::nullopt;
-  return layer;
+  return name.ends_with("weight") ? layer_of_name(name) : std::nullopt;
 }
 
 std::string base64(std::span<const std::uint8_t> bytes) {

@@ -37,6 +37,8 @@ std::string axes_section(const ReportInput& input);
 std::string training_section(const ReportInput& input);
 std::string price_section(const ReportInput& input);
 std::string target_section(const ReportInput& input);
+/// Below the charts of truth_section().
+std::string truth_by_layer(const ReportInput& input);
 std::string filters_section(const ReportInput& input);
 std::string staleness_section(const ReportInput& input);
 std::string truth_section(const ReportInput& input);
@@ -56,6 +58,9 @@ std::vector<Chart> axis_charts(const ReportInput& input);
 std::vector<Chart> pareto_charts(const ReportInput& input);
 /// What it takes to come to ReportInput::target: time against cost.
 std::vector<Chart> target_charts(const ReportInput& input);
+
+/// How true gradients are, by layer; not among the files.
+std::vector<Chart> depth_charts(const ReportInput& input);
 
 /// Side by side.
 std::string grid_of(const std::vector<Chart>& charts);
