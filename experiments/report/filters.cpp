@@ -31,7 +31,8 @@ at::Tensor as_images(const at::Tensor& weights,
   at::Tensor images = weights;
   if (weights.dim() == 2 && sample.size() == 3 &&
       weights.size(1) == sample[0] * sample[1] * sample[2])
-    images = weights.reshape({-1, sample[0], sample[1], sample[2]});
+    images =
+        weights.reshape({weights.size(0), sample[0], sample[1], sample[2]});
   const bool is_seen = images.dim() == 4 && images.size(0) > 0 &&
                        has_colours(images.size(1)) &&
                        images.size(2) * images.size(3) > 1;

@@ -78,6 +78,7 @@ TEST(FilterPicture, IsOfWeightsThatSeeImagesAlone) {
   EXPECT_TRUE(picture_of(at::ones({3, 3, 3, 3}), {}));
   EXPECT_FALSE(picture_of(at::ones({3, 3, 1, 1}), {})) << "a pixel";
   EXPECT_FALSE(picture_of(at::ones({0, 3, 3, 3}), {}));
+  EXPECT_FALSE(picture_of(at::ones({0, 4}), digits));
   EXPECT_FALSE(picture_of(at::ones({4}), digits));
 }
 

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/metrics/records.h"
 #include "tests/experiments/helpers/program.h"
 
 namespace sluice::tensorboard_test {
