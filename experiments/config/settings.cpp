@@ -300,22 +300,26 @@ void Settings::describe(Fields& fields) {
               .min = -1,
               .max = 1e12});
   if (oldest >= 0) max_staleness = oldest;
-  fields.section("probe",
-                 "comparison of applied gradients with back-propagation",
-                 [&](Fields& part) {
-                   part.key("every", probe_every,
-                            {.text = "turns between comparisons with "
-                                     "back-propagation of the same batch "
-                                     "through all blocks, with each block's "
-                                     "weights from before that turn; 0: never. "
-                                     "With schedule = \"free\" a block's "
-                                     "weights are those that forwarded the "
-                                     "turn's batch, and those of all blocks "
-                                     "never existed at one time",
-                             .unit = "turns",
-                             .min = 0,
-                             .max = 1e12});
-                 });
+  fields.section(
+      "probe", "comparison of applied gradients with back-propagation",
+      [&](Fields& part) {
+        part.key("every", probe_every,
+                 {.text = "turns between comparisons with "
+                          "back-propagation of the same batch "
+                          "through all blocks, with each block's "
+                          "weights from before that turn; 0: never. "
+                          "With schedule = \"free\" a block's "
+                          "weights are those that forwarded the "
+                          "turn's batch, and those of all blocks "
+                          "never existed at one time",
+                  .unit = "turns",
+                  .min = 0,
+                  .max = 1e12});
+        part.key("layers", probe_layers,
+                 {.text = "compare each layer of a block by itself, too"});
+        if (probe_layers && probe_every == 0)
+          part.reject("layers", "nothing is compared: set probe.every too");
+      });
   fields.key("precision", precision,
              {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}},
              {.text = "precision of matrix products and convolutions"});

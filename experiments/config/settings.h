@@ -92,6 +92,7 @@ struct Settings : SeatOptions {
   PipelineSettings pipeline = {};
   ReplicaSettings replicas = {};
   std::int64_t probe_every = 0;  ///< turns; 0: no probe
+  bool probe_layers = false;     ///< each layer of a block too
   bool caching_allocator = true;
   std::int64_t slack = 2;
   bool barrier_each_iteration = false;
