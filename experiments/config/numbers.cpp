@@ -177,6 +177,10 @@ ConfigNode without_younger_keys(const ConfigNode& resolved) {
       is_default(*windows, "by_block", {.value = ConfigNode::Array{}}))
     numbers.set("accumulate",
                 without(*windows, std::array<std::string_view, 1>{"by_block"}));
+  const ConfigNode* probe = numbers.find("probe");
+  if (probe != nullptr && is_default(*probe, "layers", {.value = false}))
+    numbers.set("probe",
+                without(*probe, std::array<std::string_view, 1>{"layers"}));
   if (const ConfigNode* replicas = numbers.find("replicas")) {
     ConfigNode rest = *replicas;
     if (is_default(rest, "compress", {.value = std::string("none")}))

@@ -153,23 +153,28 @@ void ReplicaSettings::describe(Fields& fields) {
              .make(fields);
   describe_compressor(fields);
   fields.key(
-      "group", uses_mpi, {{"links", false}, {"mpi", true}},
+      "group", group,
+      {{"links", GroupKind::links},
+       {"mpi", GroupKind::mpi},
+       {"nccl", GroupKind::nccl}},
       {.text = "with engine = \"processes\": what sums over the replicas: "
                "links, Sluice's own connections, which add in the order "
                "of the replicas and so give the bits of every engine; "
                "mpi, the collectives of the MPI that mpirun has started "
-               "the processes with, whose order is its own"});
+               "the processes with, whose order is its own; nccl, NCCL's "
+               "between GPUs, one for each replica of a block, whose order is "
+               "its own too"});
   fields.key("statistics", kind.mean_statistics,
              {{"mean", true}, {"first", false}},
              {.text = "BatchNorm's statistics that evaluations and checkpoints "
                       "have: the mean of the replicas', or those of the first; "
                       "in training each replica keeps its own"});
-  if (uses_mpi && kind.exchange.way != ExchangeWay::sum)
+  if (group != GroupKind::links && kind.exchange.way != ExchangeWay::sum)
     fields.reject("compress",
                   fmt::format("'{}' sends messages of its own, and group = "
-                              "'mpi' sums alone: set group = 'links', or "
+                              "'{}' sums alone: set group = 'links', or "
                               "compress = 'power_sgd'",
-                              compress));
+                              compress, uses_mpi() ? "mpi" : "nccl"));
 }
 
 void ReplicaSettings::describe_compressor(Fields& fields) {
@@ -289,28 +294,32 @@ void Settings::describe(Fields& fields) {
   std::int64_t oldest = -1;
   fields.key("max_staleness", oldest,
              {.text = "the run ends with an error when it would apply a "
-                      "gradient that is more stale, of a server of replicas "
-                      "in its steps; -1: no limit",
+                      "gradient that is more stale, of replicas with a server "
+                      "or shared weights in steps of all; -1: no limit",
               .unit = "batches",
               .min = -1,
               .max = 1e12});
   if (oldest >= 0) max_staleness = oldest;
-  fields.section("probe",
-                 "comparison of applied gradients with back-propagation",
-                 [&](Fields& part) {
-                   part.key("every", probe_every,
-                            {.text = "turns between comparisons with "
-                                     "back-propagation of the same batch "
-                                     "through all blocks, with each block's "
-                                     "weights from before that turn; 0: never. "
-                                     "With schedule = \"free\" a block's "
-                                     "weights are those that forwarded the "
-                                     "turn's batch, and those of all blocks "
-                                     "never existed at one time",
-                             .unit = "turns",
-                             .min = 0,
-                             .max = 1e12});
-                 });
+  fields.section(
+      "probe", "comparison of applied gradients with back-propagation",
+      [&](Fields& part) {
+        part.key("every", probe_every,
+                 {.text = "turns between comparisons with "
+                          "back-propagation of the same batch "
+                          "through all blocks, with each block's "
+                          "weights from before that turn; 0: never. "
+                          "With schedule = \"free\" a block's "
+                          "weights are those that forwarded the "
+                          "turn's batch, and those of all blocks "
+                          "never existed at one time",
+                  .unit = "turns",
+                  .min = 0,
+                  .max = 1e12});
+        part.key("layers", probe_layers,
+                 {.text = "compare each layer of a block by itself, too"});
+        if (probe_layers && probe_every == 0)
+          part.reject("layers", "nothing is compared: set probe.every too");
+      });
   fields.key("precision", precision,
              {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}},
              {.text = "precision of matrix products and convolutions"});

@@ -45,19 +45,24 @@ struct PipelineSettings {
   void describe(Fields& fields);
 };
 
+/// What sums over replicas in processes.
+enum class GroupKind : std::uint8_t { links, mpi, nccl };
+
 /// Copies of every block.
 struct ReplicaSettings {
   std::int64_t count = 1;
   std::int64_t since_turn = 0;  ///< Deals, of a run continued with this count
   std::int64_t since_deal = 0;
-  std::string policy = "all_reduce";  ///< a row of replica_policies()
-  std::string compress = "none";      ///< a row of compressors()
-  bool uses_mpi = false;              ///< between processes; else our own links
+  std::string policy = "all_reduce";   ///< a row of replica_policies()
+  std::string compress = "none";       ///< a row of compressors()
+  GroupKind group = GroupKind::links;  ///< between processes
   ReplicaKind kind = {};
 
   void describe(Fields& fields);
   void describe_compressor(Fields& fields);
   Deals deals() const { return {count, since_turn, since_deal}; }
+  bool uses_mpi() const { return group == GroupKind::mpi; }
+  bool uses_nccl() const { return group == GroupKind::nccl; }
 };
 
 /// For `transport`: each link's own, as the run finds the hosts of its ends.
@@ -87,6 +92,7 @@ struct Settings : SeatOptions {
   PipelineSettings pipeline = {};
   ReplicaSettings replicas = {};
   std::int64_t probe_every = 0;  ///< turns; 0: no probe
+  bool probe_layers = false;     ///< each layer of a block too
   bool caching_allocator = true;
   std::int64_t slack = 2;
   bool barrier_each_iteration = false;

@@ -47,9 +47,11 @@ void set_slowness(const std::vector<std::string>& slow, std::int64_t replicas,
                              "above 0, as in \"2x1.5\", got \"{}\"",
                              blocks, text));
     if (found->replica > 0 && (replicas == 1 || found->replica > replicas))
-      top.reject("virtual", fmt::format("slow: \"{}\" is of replica {}, and "
-                                        "replicas.count = {}",
-                                        text, found->replica, replicas));
+      top.reject("virtual",
+                 fmt::format("slow: \"{}\" is of replica {}, and "
+                             "replicas.count = {}: leave it out, or name one "
+                             "that there is",
+                             text, found->replica, replicas));
     if (found->replica > 0)
       costs.slow_replicas.push_back(*found);
     else

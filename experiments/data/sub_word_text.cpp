@@ -152,8 +152,11 @@ fs::path cached(const fs::path& folder,
   std::error_code ignored;  // another process was faster
   fs::remove_all(unfinished, ignored);
   if (fs::exists(folder / kModelFile)) return folder;
-  throw UserError("{}: can't be made, for the tokens of the text: {}",
-                  folder.string(), error.message());
+  throw UserError(
+      "{}: can't be made, for the tokens of the text: {}; remove what is "
+      "there, "
+      "or give another folder with data.cache",
+      folder.string(), error.message());
 }
 
 void check_tokenizer_hash(const DataSet& data, const SubWordOptions& options,

@@ -1,6 +1,5 @@
 // `sluice report`: what runs have shown, on a page and in tables.
 #include <filesystem>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -106,19 +105,20 @@ report::TurnWork work_of(const Experiment& experiment) {
           .bytes_sent = bytes / all * of_full + exchanged / all};
 }
 
-/// A timetable changes the work at turns that nobody knows beforehand, and
-/// blocks that run free choose it.
-std::optional<report::TurnWork> work_of_config(const ConfigNode& config,
-                                               const std::string& data_root) {
+/// Of the work nothing under a timetable, which changes it at turns that nobody
+/// knows beforehand, and of blocks that run free, which choose it.
+report::ConfigFacts facts_of_config(const ConfigNode& config,
+                                    const std::string& data_root) {
+  report::ConfigFacts facts;
   try {
     const Experiment experiment = read_experiment(config, data_root);
-    if (experiment.plans.size() > 1 || runs_free(experiment.plans.front()))
-      return std::nullopt;
-    return work_of(experiment);
+    facts.sample = experiment.model.sample.shape;
+    if (experiment.plans.size() == 1 && !runs_free(experiment.plans.front()))
+      facts.work = work_of(experiment);
   } catch (const UserError&) {
     // The config is of another version of the program, or its data aren't here.
-    return std::nullopt;
   }
+  return facts;
 }
 
 std::string name_of_file(const std::string& path) {
@@ -134,8 +134,8 @@ void report_command(const ReportArguments& arguments) {
                             .page = arguments.page,
                             .only_numbers = arguments.untimed,
                             .target = arguments.target,
-                            .work = [&](const ConfigNode& config) {
-                              return work_of_config(config, root);
+                            .facts = [&](const ConfigNode& config) {
+                              return facts_of_config(config, root);
                             }});
   fmt::print("{}: the page; beside it {}, {}, {} and {}/\n", files.page,
              name_of_file(files.markdown), name_of_file(files.table),

@@ -104,7 +104,7 @@ Axes axes_of(const Chart& chart) {
     least = std::min(least, point.y);
     leftmost = std::min(leftmost, point.x);
   }
-  axes.x.is_log = !chart.x_ticks.empty() &&
+  axes.x.is_log = !chart.x_ticks.empty() && !chart.has_even_ticks &&
                   spans(kLogRatioOfTicks, axes.x.low, axes.x.high);
   if (!chart.is_scatter && !chart.is_linear &&
       spans(kLogRatio, least, axes.y.high))

@@ -38,6 +38,7 @@ struct Chart {
   bool is_linear = false;     ///< upwards, however much its values differ
   /// Places on the x axis that have a tick; empty: round numbers.
   std::vector<double> x_ticks = {};
+  bool has_even_ticks = false;  ///< as far apart as they are: x is linear
   /// Places that its axes have room for, beside those of its own points: of
   /// charts that are to be compared.
   std::vector<ChartPoint> room = {};

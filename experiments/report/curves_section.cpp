@@ -304,7 +304,7 @@ std::string truth_section(const ReportInput& input) {
   return element("p", "class=\"soft\"",
                  "What each block applied, compared with back-propagation of "
                  "the same batch through all blocks: 1 is the same.") +
-         charts;
+         charts + truth_by_layer(input);
 }
 
 }  // namespace sluice::report

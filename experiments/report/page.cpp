@@ -89,6 +89,8 @@ tr.best td,tr.best th:first-child{background:var(--panel)}
 max-width:600px;margin:0}
 figure>svg{display:block;width:100%}
 figcaption{padding:10px 12px 0;font-size:.9rem;overflow-wrap:anywhere}
+.first-layer{display:block;max-width:none;image-rendering:pixelated;
+background:var(--panel)}
 svg.timeline{display:block;width:100%;min-width:900px;padding:8px 0;background:var(--panel)}
 svg .on-s0,svg .on-s1{fill:var(--on-deep)}svg .on-s3,svg .on-s4{fill:var(--on-pale)}
 svg .on-s5{fill:#14171b}

@@ -36,6 +36,7 @@ ReportInput part_of_input(const ReportInput& whole,
                    .columns = whole.columns,
                    .styles = chosen_from(whole.styles, cells),
                    .work = chosen_from(whole.work, cells),
+                   .samples = chosen_from(whole.samples, cells),
                    .only_numbers = whole.only_numbers,
                    .target = whole.target};
   for (Column& column : part.columns) {

@@ -25,10 +25,13 @@ ReportInput input_of(const ReportOptions& options) {
   ReportInput input{.study = read_study(options.folders),
                     .only_numbers = options.only_numbers,
                     .target = options.target};
-  for (const StudyCell& cell : input.study.cells)
-    input.work.push_back(cell.config() == nullptr || !options.work
-                             ? std::nullopt
-                             : options.work(*cell.config()));
+  for (const StudyCell& cell : input.study.cells) {
+    ConfigFacts facts;
+    if (cell.config() != nullptr && options.facts)
+      facts = options.facts(*cell.config());
+    input.work.push_back(facts.work);
+    input.samples.push_back(std::move(facts.sample));
+  }
   input.columns =
       columns_of(input.study, input.work, options.only_numbers, options.target);
   input.styles = styles_of(input.study);
@@ -106,6 +109,8 @@ std::string html_of(const ReportInput& input) {
        {"target", "The cost of a loss", target_section(input)},
        {"training", "Training loss of each block", training_section(input)},
        {"truth", "How true the gradients are", truth_section(input)},
+       {"filters", "Filters of the first layer",
+        of_best(input, best, filters_section)},
        {"staleness", "Staleness", staleness_section(input)},
        {"memory", "Memory", of_best(input, best, memory_section)},
        {"timeline", "Timeline", of_best(input, best, timeline_section)},

@@ -17,7 +17,7 @@ struct ReportOptions {
   bool only_numbers = false;
   /// A test loss: what the runs took until they came to it is told too.
   std::optional<double> target = {};
-  WorkOf work = {};
+  FactsOf facts = {};  ///< empty: nothing is known of configs
 };
 
 /// The files that were written.

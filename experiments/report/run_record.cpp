@@ -36,6 +36,13 @@ void take_evaluation(const records::Evaluation& evaluation, RunRecord& run) {
   add(run.known_loss, evaluation, evaluation.training_loss);
 }
 
+void take_layer(const records::LayerProbe& probe, RunRecord& run) {
+  add(run.layer_probes["cosine"][probe.layer], probe, probe.cosine);
+  add(run.layer_probes["norm_ratio"][probe.layer], probe, probe.norm_ratio);
+  add(run.layer_probes["sign_agreement"][probe.layer], probe,
+      probe.sign_agreement);
+}
+
 void take(const Record& record, RunRecord& run) {
   if (const auto train = record.as<records::Train>()) {
     // Counts applied batches, not turns: with delays, draining takes turns
@@ -50,6 +57,8 @@ void take(const Record& record, RunRecord& run) {
     add(run.probes["norm_ratio"][probe->block], *probe, probe->norm_ratio);
     add(run.probes["sign_agreement"][probe->block], *probe,
         probe->sign_agreement);
+  } else if (const auto of_layer = record.as<records::LayerProbe>()) {
+    take_layer(*of_layer, run);
   } else if (const auto counted = record.as<records::Staleness>()) {
     if (counted->replica.value_or(1) == 1)
       run.staleness[counted->counter][counted->block][counted->value] =
@@ -83,8 +92,9 @@ void read_metrics(RunReader& reader, RunRecord& run) {
         &run.known_accuracy, &run.known_loss})
     sort_by_turn(*series);
   for (auto& [block, series] : run.training_loss) sort_by_turn(series);
-  for (auto& [figure, blocks] : run.probes)
-    for (auto& [block, series] : blocks) sort_by_turn(series);
+  for (auto* probes : {&run.probes, &run.layer_probes})
+    for (auto& [figure, places] : *probes)
+      for (auto& [place, series] : places) sort_by_turn(series);
 }
 
 /// "Sluice 0.1.0, build 1a2b3c, LibTorch 2.13.0, on a processor".

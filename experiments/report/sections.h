@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct ReportInput {
   std::vector<Column> columns = {};
   std::vector<CellStyle> styles = {};              ///< by cell
   std::vector<std::optional<TurnWork>> work = {};  ///< by cell
+  /// By cell: ConfigFacts::sample.
+  std::vector<std::vector<std::int64_t>> samples = {};
   bool only_numbers = false;  ///< nothing measured in time, rates or memory
   std::optional<double> target = {};  ///< ReportOptions'
 };
@@ -34,6 +37,9 @@ std::string axes_section(const ReportInput& input);
 std::string training_section(const ReportInput& input);
 std::string price_section(const ReportInput& input);
 std::string target_section(const ReportInput& input);
+/// Below the charts of truth_section().
+std::string truth_by_layer(const ReportInput& input);
+std::string filters_section(const ReportInput& input);
 std::string staleness_section(const ReportInput& input);
 std::string truth_section(const ReportInput& input);
 std::string memory_section(const ReportInput& input);
@@ -52,6 +58,9 @@ std::vector<Chart> axis_charts(const ReportInput& input);
 std::vector<Chart> pareto_charts(const ReportInput& input);
 /// What it takes to come to ReportInput::target: time against cost.
 std::vector<Chart> target_charts(const ReportInput& input);
+
+/// How true gradients are, by layer; not among the files.
+std::vector<Chart> depth_charts(const ReportInput& input);
 
 /// Side by side.
 std::string grid_of(const std::vector<Chart>& charts);

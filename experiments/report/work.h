@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "lib/base/config_node.h"
 
@@ -20,8 +22,14 @@ struct TurnWork {
   double bytes_sent = 0;
 };
 
-/// From a resolved config; nothing where it can't be known beforehand, or the
-/// run's data is not on this machine.
-using WorkOf = std::function<std::optional<TurnWork>(const ConfigNode&)>;
+/// What a resolved config says of its runs.
+struct ConfigFacts {
+  /// Nothing where it can't be known beforehand, or the runs' data is not on
+  /// this machine.
+  std::optional<TurnWork> work = {};
+  /// The shape of a sample; empty where that isn't known.
+  std::vector<std::int64_t> sample = {};
+};
+using FactsOf = std::function<ConfigFacts(const ConfigNode&)>;
 
 }  // namespace sluice::report

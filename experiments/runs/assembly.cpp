@@ -350,6 +350,7 @@ std::shared_ptr<Observer> make_probe(const Experiment& experiment,
   const auto layers = static_cast<std::int64_t>(experiment.model.layers.size());
   return std::make_shared<GradientProbe>(
       ProbeParts{.every = experiment.probe_every,
+                 .layers = experiment.probe_layers,
                  .seed = experiment.seed,
                  .masks = experiment.masks,
                  .blocks = experiment.blocks(),

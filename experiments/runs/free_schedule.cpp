@@ -73,7 +73,8 @@ void write_lines(const std::vector<std::string>& lines,
 std::optional<Op> told_op(const Record& record) {
   if (record.is<records::Train>() || record.is<records::Hash>())
     return Op::update;
-  if (record.is<records::Probe>()) return Op::backward;
+  if (record.is<records::Probe>() || record.is<records::LayerProbe>())
+    return Op::backward;
   if (record.is<records::Lesson>()) return Op::learn;
   return std::nullopt;
 }

@@ -27,6 +27,19 @@ void check_whole(const Experiment& now, const Deals& saved,
       from.checkpoint, saved.replicas, now.replicas.count, from.checkpoint);
 }
 
+/// Of blocks that run free there is a record with a line for each seat, and
+/// the state of the optimizer may be that of the replicas' centre.
+void check_recorded(const Experiment& now, const Deals& saved,
+                    const Resumed& from) {
+  if (!now.free_schedule) return;
+  throw UserError(
+      "{}: was saved with replicas.count = {}, and here it is {}: with "
+      "schedule = 'free' schedule.txt and the replicas' centre are of one "
+      "number, which another can't take over; begin a run with "
+      "initial_weights = '{}'",
+      from.checkpoint, saved.replicas, now.replicas.count, from.checkpoint);
+}
+
 }  // namespace
 
 std::vector<std::string> overrides_for_replicas(const Experiment& now,
@@ -34,7 +47,10 @@ std::vector<std::string> overrides_for_replicas(const Experiment& now,
   const Deals saved = deals_of(from.checkpoint);
   // The config may say another begin, or none, than the checkpoint's.
   if (saved == now.replicas.deals()) return {};
-  if (saved.replicas != now.replicas.count) check_whole(now, saved, from);
+  if (saved.replicas != now.replicas.count) {
+    check_whole(now, saved, from);
+    check_recorded(now, saved, from);
+  }
   return {fmt::format("replicas.since={{turn={}, batches={}}}", from.turn,
                       saved.before(from.turn))};
 }

@@ -33,6 +33,7 @@
 #include "lib/engines/child_processes.h"
 #include "lib/engines/coordinator.h"
 #include "lib/replicas/groups/mpi.h"
+#include "lib/replicas/groups/nccl.h"
 #include "transport/links/tcp.h"
 
 namespace sluice {
@@ -82,7 +83,7 @@ void check_meeting(const Experiment& experiment,
 /// Whether the processes are ranks of MPI, where replicas sum over it. Throws
 /// UserError.
 void check_mpi(const Experiment& experiment, const std::optional<Rank>& rank) {
-  if (!experiment.replicas.uses_mpi || experiment.replicas.count == 1 ||
+  if (!experiment.replicas.uses_mpi() || experiment.replicas.count == 1 ||
       experiment.engine != Engine::processes)
     return;
   if (!has_mpi())
@@ -100,6 +101,14 @@ void check_mpi(const Experiment& experiment, const std::optional<Rank>& rank) {
         "replicas.group = 'mpi' is for processes that mpirun has started: "
         "mpirun -n {} sluice run ..., or leave group out",
         experiment.seats());
+}
+
+/// Whether there is an NCCL, where replicas sum over it. Throws UserError.
+void check_nccl(const Experiment& experiment) {
+  if (!experiment.replicas.uses_nccl() || experiment.replicas.count == 1 ||
+      experiment.engine != Engine::processes)
+    return;
+  check_has_nccl();
 }
 
 void say_what_changes(const Experiment& experiment, const Resumed& from) {
@@ -232,9 +241,11 @@ void add_rates(const Experiment& experiment, bool has_ranks,
   // measurement takes a part of one.
   constexpr double kShortest = 1;
   if (has_ranks || uses_gpus(experiment) || result.seconds < kShortest) return;
-  result.share_of_peak = result.samples_per_second *
-                         operations_per_sample(experiment.model) /
-                         peak_of_cores();
+  const double share = result.samples_per_second *
+                       operations_per_sample(experiment.model) /
+                       peak_of_cores();
+  // Others had the cores while the peak was measured.
+  if (share <= 1) result.share_of_peak = share;
 }
 
 RunResult result_of(const Experiment& experiment, const RunFolder& folder,
@@ -276,6 +287,7 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
   }
   check_meeting(experiment, options.rank);
   check_mpi(experiment, options.rank);
+  check_nccl(experiment);
   const auto lock = lock_of(options);
   Resumed start = starting_point(experiment, options);
   // Once there is a folder, a signal must leave it such that it can be

@@ -88,9 +88,16 @@ bool is_figure(const std::string& name, const Record::Value& value) {
   return is_number && !records::is_place(name);
 }
 
+/// "block1", "block1/layer0" or "evaluation".
+std::string owner_of(const records::Place& place) {
+  if (!place.block) return place.kind;
+  return place.layer
+             ? fmt::format("block{}/layer{}", *place.block, *place.layer)
+             : fmt::format("block{}", *place.block);
+}
+
 std::string scalars_of(const Record& record, const records::Place& place) {
-  const std::string owner =
-      place.block ? fmt::format("block{}", *place.block) : place.kind;
+  const std::string owner = owner_of(place);
   std::string scalars;
   for (const auto& [name, value] : record.values)
     if (is_figure(name, value))

@@ -24,9 +24,13 @@ std::string own_mark() {
 
 std::string way_between(const std::vector<std::string>& marks, int seat,
                         int other) {
-  if (marks.empty() || by_block(marks, seat) == by_block(marks, other))
-    return fmt::format("{}: one host", kWithinHost);
-  return fmt::format("{}: two hosts", kBetweenHosts);
+  if (marks.empty()) return fmt::format("{}: one host", kWithinHost);
+  const std::string& mark = by_block(marks, seat);
+  if (mark.empty() || by_block(marks, other).empty())
+    return fmt::format("{}: no /proc tells the host", kBetweenHosts);
+  return mark == by_block(marks, other)
+             ? fmt::format("{}: one host", kWithinHost)
+             : fmt::format("{}: two hosts", kBetweenHosts);
 }
 
 /// The seats above this one that it has links with: the next block of its
@@ -38,7 +42,7 @@ std::vector<int> linked_above(const Experiment& experiment, int seat) {
     const bool is_replica = names.block_of(other) == names.block_of(seat);
     const bool is_next =
         other == seat + 1 && names.replica_of(other) == names.replica_of(seat);
-    if (is_next || (is_replica && !experiment.replicas.uses_mpi))
+    if (is_next || (is_replica && !experiment.replicas.uses_mpi()))
       seats.push_back(other);
   }
   return seats;

@@ -41,6 +41,7 @@
 #include "lib/replicas/groups/links.h"
 #include "lib/replicas/groups/links_centre.h"
 #include "lib/replicas/groups/mpi.h"
+#include "lib/replicas/groups/nccl.h"
 #include "lib/schedules/executors.h"
 #include "lib/tensors/current_device.h"
 
@@ -199,7 +200,7 @@ std::vector<PeerLink> peers_of(const Experiment& experiment, int seat) {
     add(seat - 1, capacity_above(experiment, seat - 1));
   if (plan_of(experiment, seat).block < experiment.blocks())
     add(seat + 1, capacity_above(experiment, seat));
-  if (experiment.replicas.uses_mpi) return peers;
+  if (experiment.replicas.uses_mpi()) return peers;
   for (const int peer : replicas_of(experiment, seat))
     if (peer != seat) add(peer, {kExchangeCapacity, kExchangeCapacity});
   return peers;
@@ -253,7 +254,7 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
     links.above = take_link(joined, seat + 1);
     links.above_over = transport_to(joined, seat + 1);
   }
-  if (experiment.replicas.count > 1 && !experiment.replicas.uses_mpi)
+  if (experiment.replicas.count > 1 && !experiment.replicas.uses_mpi())
     for (const int peer : replicas_of(experiment, seat))
       links.replicas.push_back(take_link(joined, peer));
   gpu.agree(links);
@@ -346,7 +347,7 @@ int run_worker_process(const WorkerArguments& arguments) {
 namespace {
 
 bool uses_mpi(const Experiment& experiment) {
-  return experiment.replicas.uses_mpi && experiment.replicas.count > 1;
+  return experiment.replicas.uses_mpi() && experiment.replicas.count > 1;
 }
 
 /// Shows in the heartbeat that a seat waits for the other replicas.
@@ -405,7 +406,8 @@ c10::Device device_of_worker(const Experiment& experiment,
 /// that of the process.
 Replicated::Ways ways_of(const Experiment& experiment, int seat,
                          std::vector<Link> links, Heartbeat& heartbeat,
-                         const std::shared_ptr<MpiSession>& session) {
+                         const std::shared_ptr<MpiSession>& session,
+                         const c10::Device& device) {
   if (experiment.replicas.count == 1) return {};
   const BlockPlan& plan = plan_of(experiment, seat);
   const std::string name = fmt::format("block {}", plan.block);
@@ -417,6 +419,8 @@ Replicated::Ways ways_of(const Experiment& experiment, int seat,
     return {.centre =
                 std::make_unique<ShownCentre>(std::move(centre), heartbeat)};
   }
+  if (experiment.replicas.uses_nccl())
+    return {.group = nccl_group(std::move(links), plan.replica, device, name)};
   if (!session)
     return {.group = links_group(std::move(links), plan.replica, name)};
   return {.group = std::make_unique<ShownGroup>(
@@ -475,7 +479,8 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
     return make_seat(
         experiment, block,
         {std::move(links.below), std::move(links.above),
-         ways_of(experiment, block, std::move(replicas), heartbeat, session),
+         ways_of(experiment, block, std::move(replicas), heartbeat, session,
+                 device),
          memory, device},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
                                       reconnections, gpu, leads),

@@ -17,7 +17,7 @@ void stamp(Record& record, double time) {
 }
 
 bool is_place(std::string_view name) {
-  return fields::is_listed(name, "turn, block, batch, epoch, time");
+  return fields::is_listed(name, "turn, block, layer, batch, epoch, time");
 }
 
 Record to_record(const SavedClock& clock) {

@@ -26,11 +26,12 @@ struct Place {
   std::optional<std::int64_t> turn = {};
   std::optional<int> block = {};
   std::optional<int> replica = {};  ///< where the block has several
+  std::optional<int> layer = {};
   std::optional<std::int64_t> batch = {};
   std::optional<std::int64_t> phase = {};
   Figure time = {};  ///< seconds since the run's start
 
-  SLUICE_FIELDS(kind, turn, block, replica, batch, phase, time)
+  SLUICE_FIELDS(kind, turn, block, replica, layer, batch, phase, time)
 };
 /// Sets the field `time`; the sink of a run calls it for each record.
 void stamp(Record& record, double time);
@@ -141,6 +142,17 @@ struct Probe : OfBatch {
 
   SLUICE_RECORD("probe", turn, block, replica, batch, time, cosine, norm_ratio,
                 sign_agreement)
+};
+
+/// The same of one of the block's layers.
+struct LayerProbe : OfBatch {
+  int layer = 0;  ///< its place in the uncut model, from 0
+  double cosine = 0;
+  double norm_ratio = 0;
+  double sign_agreement = 0;
+
+  SLUICE_RECORD("layer_probe", turn, block, replica, batch, time, layer, cosine,
+                norm_ratio, sign_agreement)
 };
 
 /// The most that a block holds, by purpose; part of other kinds.

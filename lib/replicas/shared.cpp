@@ -43,7 +43,7 @@ class Shared final : public ReplicaPolicy {
     // Counted before they are read: what comes in between is then late.
     seen_.push_front(common_->updates());
     if (std::ssize(seen_) > kRemembered) seen_.pop_back();
-    is_fresh_ = true;
+    since_read_ = 0;
     common_->load(weights);
   }
 
@@ -54,12 +54,12 @@ class Shared final : public ReplicaPolicy {
 
   void after_update(const Tensors& weights) override {
     common_->add(values_of(kept_), weights);
-    is_fresh_ = false;
+    ++since_read_;
   }
 
   /// Updates of all replicas since the weights of that forward were read.
   std::int64_t late_by(std::int64_t updates) const override {
-    const std::int64_t reads_ago = updates - (is_fresh_ ? 0 : 1);
+    const std::int64_t reads_ago = updates - since_read_;
     if (reads_ago < 0 || reads_ago >= std::ssize(seen_)) return updates;
     return common_->updates() - seen_[static_cast<std::size_t>(reads_ago)];
   }
@@ -99,7 +99,7 @@ class Shared final : public ReplicaPolicy {
   /// Updates of all that the weights had when they were read, the latest read
   /// first.
   std::deque<std::int64_t> seen_;
-  bool is_fresh_ = false;  // read since the last update
+  std::int64_t since_read_ = 0;  // updates of its own
 };
 
 std::unique_ptr<ReplicaPolicy> make_shared_policy(

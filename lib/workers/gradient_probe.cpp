@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lib/blocks/layer_names.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/metrics/likeness.h"
 #include "lib/metrics/records.h"
@@ -20,6 +21,17 @@ std::set<std::string> named_in(const NamedTensors& tensors) {
   return names;
 }
 
+/// Gradients of the same parameters: what was applied, and the true ones.
+struct Compared {
+  Tensors applied = {};
+  Tensors truth = {};
+
+  void add(const at::Tensor& got, const at::Tensor& wanted) {
+    applied.push_back(got);
+    truth.push_back(wanted);
+  }
+};
+
 }  // namespace
 
 GradientProbe::GradientProbe(ProbeParts parts) : parts_(std::move(parts)) {}
@@ -34,7 +46,7 @@ void GradientProbe::before_turn(int block, std::int64_t phase,
   const Key key{phase, turn};
   Turn& now = turns_[key];
   now.weights[block] = std::move(weights);
-  compare(key, now);
+  compare(now);
   if (std::ssize(now.weights) == parts_.blocks) forget_before(key);
 }
 
@@ -43,7 +55,7 @@ void GradientProbe::applied(Application application) {
   const Key key{application.phase, application.turn};
   Turn& now = turns_[key];
   now.applications.push_back(std::move(application));
-  compare(key, now);
+  compare(now);
 }
 
 /// A block that begins a turn has gone backward in those before.
@@ -51,30 +63,41 @@ void GradientProbe::forget_before(const Key& key) {
   turns_.erase(turns_.begin(), turns_.find(key));
 }
 
-void GradientProbe::compare(const Key& key, Turn& turn) {
+void GradientProbe::compare(Turn& turn) {
   // Blocks come to a turn at different times.
   if (std::ssize(turn.weights) < parts_.blocks) return;
-  for (const Application& application : turn.applications) {
-    const std::map<std::string, at::Tensor> applied(
-        application.gradients.begin(), application.gradients.end());
-    const auto own = named_in(turn.weights.at(application.block));
-    Tensors left;
-    Tensors right;
-    for (const auto& [name, truth] : truth_of(application.batch, turn)) {
-      if (!own.contains(name)) continue;
-      const auto found = applied.find(name);
-      left.push_back(found == applied.end() ? at::Tensor() : found->second);
-      right.push_back(truth);
-    }
-    const Likeness alike = likeness(left, right);
-    parts_.sink->write(records::Probe{{.turn = key.second,
-                                       .block = application.block,
-                                       .batch = application.batch},
-                                      alike.cosine,
-                                      alike.norm_ratio,
-                                      alike.sign_agreement});
-  }
+  for (const Application& application : turn.applications)
+    tell(application, turn);
   turn.applications.clear();
+}
+
+void GradientProbe::tell(const Application& application, Turn& turn) {
+  const std::map<std::string, at::Tensor> applied(application.gradients.begin(),
+                                                  application.gradients.end());
+  const auto own = named_in(turn.weights.at(application.block));
+  Compared block;
+  std::map<std::int64_t, Compared> layers;
+  for (const auto& [name, truth] : truth_of(application.batch, turn)) {
+    if (!own.contains(name)) continue;
+    const auto found = applied.find(name);
+    const at::Tensor got =
+        found == applied.end() ? at::Tensor() : found->second;
+    block.add(got, truth);
+    if (const auto layer = layer_of_name(name); layer && parts_.layers)
+      layers[*layer].add(got, truth);
+  }
+  const records::OfBatch place = {.turn = application.turn,
+                                  .block = application.block,
+                                  .batch = application.batch};
+  const Likeness alike = likeness(block.applied, block.truth);
+  parts_.sink->write(records::Probe{place, alike.cosine, alike.norm_ratio,
+                                    alike.sign_agreement});
+  for (const auto& [layer, compared] : layers) {
+    const Likeness there = likeness(compared.applied, compared.truth);
+    parts_.sink->write(records::LayerProbe{place, static_cast<int>(layer),
+                                           there.cosine, there.norm_ratio,
+                                           there.sign_agreement});
+  }
 }
 
 const NamedTensors& GradientProbe::truth_of(std::int64_t batch, Turn& turn) {

@@ -20,6 +20,7 @@ namespace sluice {
 /// What the probe needs of a run.
 struct ProbeParts {
   std::int64_t every = 1;  ///< turns
+  bool layers = false;     ///< each layer by itself too
   std::uint64_t seed = 0;
   Masks masks = Masks::philox;
   int blocks = 1;
@@ -34,10 +35,12 @@ struct ProbeParts {
 /// Compares, every so many turns, the gradient that each block applies with the
 /// true one: back-propagation of the batch that it applies through all blocks,
 /// at the weights that they had before that turn, in training mode and with
-/// that batch's masks. Writes a record of kind "probe" for each. Blocks that
-/// run free come to a turn when they forward its batch: the model compared with
-/// is the one through which that batch went up, though its blocks never had
-/// those weights at one time. Safe to use from several threads.
+/// that batch's masks. Writes a record of kind "probe" for each, and with
+/// ProbeParts::layers one of kind "layer_probe" for each of their layers that
+/// has parameters. Blocks that run free come to a turn when they forward its
+/// batch: the model compared with is the one through which that batch went up,
+/// though its blocks never had those weights at one time. Safe to use from
+/// several threads.
 class GradientProbe final : public Observer {
  public:
   explicit GradientProbe(ProbeParts parts);
@@ -55,7 +58,8 @@ class GradientProbe final : public Observer {
     std::map<std::int64_t, NamedTensors> truths;  // by batch
   };
 
-  void compare(const Key& key, Turn& turn);
+  void compare(Turn& turn);
+  void tell(const Application& application, Turn& turn);
   const NamedTensors& truth_of(std::int64_t batch, Turn& turn);
   NamedTensors back_propagate(std::int64_t batch, const Turn& turn);
   void forget_before(const Key& key);

@@ -232,7 +232,7 @@ class Seat {
   void step(Learners& learners, Tensors gradients, const Action& action);
   void check_staleness(const Action& action) const;
   void tell_late(const Action& action, std::int64_t in_updates,
-                 std::int64_t in_steps);
+                 std::int64_t in_steps, std::int64_t batches = 1);
 
   /// Whether to log the update: its turn is due, or it is the first after one.
   bool is_logged(const Action& action) const;
@@ -247,6 +247,7 @@ class Seat {
   std::vector<std::int64_t> awaited_below(const SavedState& saved) const;
   std::vector<std::int64_t> sent_in(const SavedState& saved) const;
   void restore_counts(const SavedState& saved);
+  void restore_known_late(const SavedState& saved);
 
   int number_;
   SeatSettings settings_;

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include "lib/base/by_block.h"
@@ -40,6 +41,8 @@ NamedTensors Seat::state() const {
                               counter, value),
                   all);
   window_.save(name_in_state("accumulated"), all);
+  if (!known_late_.empty())
+    save_list({at::tensor(known_late_, at::kLong)}, me + ".known_late", all);
   save_deals(plan().micro_batches.deals, me, all);
   if (evaluated_.are_others()) save_number(1, me + ".own_weights", all);
   for (auto& named : replicas_.state()) all.push_back(std::move(named));
@@ -68,6 +71,7 @@ void Seat::restore(const NamedTensors& weights, const NamedTensors& state,
                 [&](std::int64_t batch) { return pass_for(batch, true); });
   sent_down_.restore(name_in_state("sent"), saved, sent_in(saved), device());
   window_.restore(name_in_state("accumulated"), saved, device());
+  restore_known_late(saved);
   restore_counts(saved);
   if (sources_.training) sources_.training->restore(state, source);
 }
@@ -100,6 +104,16 @@ std::vector<std::int64_t> Seat::awaited_below(const SavedState& saved) const {
   return awaited;
 }
 
+/// Of a window that was saved before the centre had been given it.
+void Seat::restore_known_late(const SavedState& saved) {
+  known_late_.clear();
+  const std::string name = name_in_state("workers") + ".known_late";
+  if (!saved.has(name + ".count")) return;
+  const at::Tensor known = saved.list(name).at(0).contiguous();
+  const auto* first = known.const_data_ptr<std::int64_t>();
+  known_late_.assign(first, first + known.numel());
+}
+
 void Seat::restore_counts(const SavedState& saved) {
   SeatLog::Counts counts;
   for (const char* counter : {"d_batch", "d_upd"}) {
@@ -129,7 +143,10 @@ void Seat::start(const Grant& first) {
   ledger_.begin(plan(), first.first_turn, first_batch_);
   held_.check_against(ledger_, block());
   // A window that was incomplete when the pipe was drained is not applied.
-  if (window_.first_turn < first_batch_) window_ = {};
+  if (window_.first_turn < first_batch_) {
+    window_ = {};
+    known_late_.clear();
+  }
 }
 
 /// What is in flight is what was restored, and no function of the turn.

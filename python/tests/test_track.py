@@ -19,6 +19,9 @@ def test_figures_are_named_by_their_block():
         "block2/loss": 0.5, "block2/d_upd": 1}
     assert figures_of({"kind": "evaluation", "turn": 4, "epoch": 0.5,
                        "loss": 2.0}) == {"evaluation/loss": 2.0}
+    assert figures_of({"kind": "layer_probe", "turn": 3, "block": 2, "batch": 3,
+                       "layer": 5, "cosine": 0.5}) == {
+        "block2/layer5/cosine": 0.5}
     assert figures_of({"kind": "block", "block": 1, "parameters": 9}) == {}
 
 

@@ -28,8 +28,11 @@ std::string host_mark(const std::string& apart) {
   if (apart.size() > kMostApart)
     throw UserError("the mark of a host has {} bytes; at most {} are allowed",
                     apart.size(), kMostApart);
-  return fmt::format("{} {} {} {}", boot_id(), mount_namespace(), ::geteuid(),
-                     apart);
+  const std::string boot = boot_id();
+  const std::string mounts = mount_namespace();
+  // Where the kernel tells neither, two hosts would have the same mark.
+  if (boot.empty() || mounts.empty()) return "";
+  return fmt::format("{} {} {} {}", boot, mounts, ::geteuid(), apart);
 }
 
 }  // namespace sluice

@@ -225,8 +225,8 @@ class RemoteCentre final : public CentreLink {
     std::optional<Message> message = link_.receiver->receive();
     if (!message)
       throw PeerGone(
-          "{}: replica 1, which has the centre, has ended, and "
-          "replica {} waits for it",
+          "{}: replica 1, which has the centre, has ended or serves nobody "
+          "any more, and replica {} waits for it",
           name_, member_);
     SLUICE_CHECK(message->kind == MessageKind::exchange &&
                      message->round == static_cast<std::int64_t>(said),

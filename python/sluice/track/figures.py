@@ -1,7 +1,8 @@
 """What a record says to a tracker."""
 import math
 
-PLACES = ("kind", "turn", "block", "replica", "batch", "epoch", "phase", "time")
+PLACES = ("kind", "turn", "block", "replica", "layer", "batch", "epoch", "phase",
+          "time")
 
 
 def figures_of(record):
@@ -11,6 +12,8 @@ def figures_of(record):
         return {}
     owner = (f"block{record['block']}" if "block" in record
              else record["kind"])
+    if "layer" in record:
+        owner += f"/layer{record['layer']}"
     return {f"{owner}/{name}": value for name, value in record.items()
             if name not in PLACES and is_figure(value)}
 

@@ -20,6 +20,14 @@ TEST(Numbers, HaveTf32OnlyWhereItIsSet) {
             "tf32 is true, not absent");
 }
 
+TEST(Numbers, HaveProbesOfLayersOnlyWhereTheyAreAskedFor) {
+  EXPECT_EQ(numbers("probe = {every = 2, layers = false}\n"),
+            numbers("probe = {every = 2}\n"));
+  EXPECT_EQ(first_difference(numbers("probe = {every = 2, layers = true}\n"),
+                             numbers("probe = {every = 2}\n")),
+            "probe.layers is true, not absent");
+}
+
 TEST(Numbers, HaveALimitOfSamplesOnlyWhereThereIsOne) {
   EXPECT_EQ(numbers("").find("limit"), nullptr);
   EXPECT_EQ(first_difference(numbers("limit = {train = 64}\n"), numbers("")),

@@ -5,10 +5,13 @@ usage: check_report.py PAGE
 
 Fails unless PAGE is well-formed XML and HTML and asks for no other file. Prints
 what the tests look at, a line each: "row CLASS TEXT" for the rows of the table of
-results, "section ID", "text TEXT" for chart titles and items of lists, "link ID" for
-links to a place in the page, each of which must be there.
+results, "section ID", "text TEXT" for chart titles and items of lists, "picture
+WIDTHxHEIGHT" for PNG files within the page. A link leads to a place in the page,
+which must be there.
 """
+import base64
 import html.parser
+import struct
 import sys
 import xml.etree.ElementTree
 
@@ -38,6 +41,17 @@ class Strict(html.parser.HTMLParser):
             sys.exit(f"</{tag}> at {self.getpos()} closes nothing")
 
 
+def picture_in(uri):
+    """The size in pixels of a PNG that is all in its URI."""
+    before = "data:image/png;base64,"
+    if not uri.startswith(before):
+        sys.exit(f"the page asks for the picture {uri[:80]}")
+    png = base64.b64decode(uri[len(before):], validate=True)
+    if png[:8] != b"\x89PNG\r\n\x1a\n" or png[-8:-4] != b"IEND":
+        sys.exit("a picture is no whole PNG")
+    return "{}x{}".format(*struct.unpack(">II", png[16:24]))
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         text = file.read()
@@ -47,7 +61,7 @@ def main():
         sys.exit(f"never closed: {strict.open}")
     root = xml.etree.ElementTree.fromstring(text)
     for element in root.iter():
-        if element.tag in ("link", "img", "iframe", "object"):
+        if element.tag in ("link", "iframe", "object"):
             sys.exit(f"the page has a <{element.tag}>")
         if element.tag == "script":
             for word in ("fetch(", "import", "XMLHttpRequest", "eval("):
@@ -55,7 +69,9 @@ def main():
                     sys.exit(f"the script has {word}")
         for name in ("src", "href"):
             target = element.get(name)
-            if target is not None and not target.startswith("#"):
+            if element.tag == "img" and name == "src":
+                print("picture", picture_in(target or ""))
+            elif target is not None and not target.startswith("#"):
                 sys.exit(f"the page asks for {target}")
         if element.tag == "style" and ("url(" in element.text
                                        or "@import" in element.text):

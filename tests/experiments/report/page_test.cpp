@@ -49,8 +49,10 @@ class ReportPage : public ReportFolder {
   ReportFiles report(bool only_numbers = false) const {
     return write_report({.folders = {folder_},
                          .only_numbers = only_numbers,
-                         .work = [](const ConfigNode&) {
-                           return TurnWork{.flops = 2e6, .bytes_sent = 1024};
+                         .facts = [](const ConfigNode&) {
+                           return ConfigFacts{
+                               .work =
+                                   TurnWork{.flops = 2e6, .bytes_sent = 1024}};
                          }});
   }
   /// Their names and texts.
@@ -91,6 +93,9 @@ class ReportPage : public ReportFolder {
       R"({"kind":"probe","turn":0,"block":1,"batch":0,"cosine":0.5,)"
       R"("norm_ratio":2.0,"sign_agreement":0.75,"time":1.0})"
       "\n"
+      R"({"kind":"layer_probe","turn":0,"block":1,"batch":0,"layer":1,)"
+      R"("cosine":0.25,"norm_ratio":2.0,"sign_agreement":0.75,"time":1.0})"
+      "\n"
       R"({"kind":"staleness","block":1,"counter":"d_batch","value":1,)"
       R"("times":20})"
       "\n";
@@ -122,8 +127,9 @@ TEST_F(ReportPage, HasEveryCellAndMarksThoseThatLostRuns) {
   for (const char* section : {"results", "curves", "price", "training", "truth",
                               "staleness", "memory", "timeline", "repeat"})
     EXPECT_THAT(page.text, HasSubstr(fmt::format("section {}\n", section)));
-  for (const char* chart : {"test accuracy, %", "test loss",
-                            "training loss, block 2", "cosine, block 1"})
+  for (const char* chart :
+       {"test accuracy, %", "test loss", "training loss, block 2",
+        "cosine, block 1", "cosine, by layer", "ratio of norms, by layer"})
     EXPECT_THAT(page.text, HasSubstr(fmt::format("text {}\n", chart)));
 }
 

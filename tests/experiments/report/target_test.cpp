@@ -112,8 +112,11 @@ TEST_F(ReportTarget, IsASectionOfThePageWithItsCharts) {
   make("three", "delayed_gradient", 0.5);
   const auto written = [&](std::optional<double> target) {
     return write_report(
-        {.folders = {folder_}, .target = target, .work = [](const ConfigNode&) {
-           return TurnWork{.flops = 2e6, .sequential_flops = 1e6};
+        {.folders = {folder_},
+         .target = target,
+         .facts = [](const ConfigNode&) {
+           return ConfigFacts{
+               .work = TurnWork{.flops = 2e6, .sequential_flops = 1e6}};
          }});
   };
   const ReportFiles files = written(1.2);

@@ -166,6 +166,8 @@ TEST(Compression, IsRefusedInWordsWhereItCannotBe) {
                  "leave one of them out");
   expect_refused(replicas(2, ", compress = 'qsgd', group = 'mpi'"),
                  "compress = 'power_sgd'");
+  expect_refused(replicas(2, ", compress = 'qsgd', group = 'nccl'"),
+                 "'nccl' sums alone");
   expect_refused(replicas(2, ", compress = 'top_k', ratio = 2"), "ratio");
   expect_refused(replicas(2, ", compress = 'power_sgd', ratio = 0.1"), "ratio");
   expect_refused(
@@ -185,6 +187,11 @@ TEST(Compression, IsRefusedInWordsWhereItCannotBe) {
 TEST(Compression, GoesOverMpiWhereItOnlySums) {
   EXPECT_NO_THROW(
       small_experiment(replicas(2, ", compress = 'power_sgd', group = 'mpi'")));
+}
+
+TEST(GroupOfNccl, IsRefusedForBlocksOnTheCpu) {
+  expect_refused(replicas(2, ", group = 'nccl'"), "is for blocks on GPUs");
+  EXPECT_NO_THROW(small_experiment(replicas(2, ", group = 'links'")));
 }
 
 TEST(Compression, IsNoCodecOfABoundary) {

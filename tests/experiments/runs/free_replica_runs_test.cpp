@@ -1,6 +1,7 @@
 // Runs of replicas with clocks of their own, on every engine, repeated from
 // their records.
 #include <cstddef>
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -17,6 +18,7 @@
 
 namespace sluice::free_replica_runs_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr const char* kFree = "schedule = 'free'\n";
@@ -128,6 +130,46 @@ TEST_F(FreeReplicasInFlight, GoOnWithWhatEachHad) {
     ASSERT_EQ(resumed.status, 0) << resumed.text;
     EXPECT_EQ(replay(path("parts")).difference(), "") << engine;
   }
+}
+
+TEST_F(FreeReplicasInFlight, GoOnInTheirNumberOnly) {
+  ASSERT_EQ(
+      run("parts", std::string(kTwoByTwo) + "engine=virtual turns=8").status,
+      0);
+  const Outcome other =
+      sluice("run --resume " + path("parts") + " turns=12 replicas.count=3");
+  EXPECT_EQ(other.status, 2) << other.text;
+  EXPECT_THAT(other.text, AllOf(HasSubstr("schedule = 'free'"),
+                                HasSubstr("begin a run with")));
+  const Outcome same = sluice("run --resume " + path("parts") + " turns=12");
+  EXPECT_EQ(same.status, 0) << same.text;
+}
+
+/// Of a window that a checkpoint finds open: block 2 has applied 7 batches, and
+/// makes an update of two.
+TEST_F(FreeReplicasInFlight, CountHowLateEachGradientWas) {
+  const std::string more = std::string(kTwoByTwo) + "engine=virtual ";
+  ASSERT_EQ(
+      run("parts", more + "turns=7 drain=false accumulate.batches=2").status,
+      0);
+  const Outcome resumed =
+      sluice("run --resume " + path("parts") + " turns=20 drain=true");
+  ASSERT_EQ(resumed.status, 0) << resumed.text;
+  // The last that is said of each block, replica and value.
+  std::map<std::string, std::map<std::tuple<double, double, double>, double>>
+      times;
+  for (const Record& record : records_of(path("parts"), "staleness"))
+    times[record.text("counter")]
+         [{record.number("block", 0), record.number("replica", 0),
+           record.number("value", -1)}] = record.number("times", 0);
+  const auto sum_of = [&](const char* counter, double block) {
+    double sum = 0;
+    for (const auto& [key, count] : times[counter])
+      if (std::get<0>(key) == block) sum += count;
+    return sum;
+  };
+  EXPECT_EQ(sum_of("d_batch", 2), 2 * 20);
+  EXPECT_EQ(sum_of("d_upd", 2), 2 * 20);
 }
 
 }  // namespace sluice::free_replica_runs_test

@@ -94,10 +94,10 @@ TEST_F(RecordOfSchedule, GoesOnWhereItWasCut) {
 
 TEST_F(RecordOfSchedule, TellsRecordsOfWhatIsUndone) {
   recorded().save_until(2, folder_);
-  std::vector<Record> records = {told("train", 1, 0),  told("train", 1, 1),
-                                 told("hash", 1, 1),   told("train", 2, 1),
-                                 told("probe", 1, 1),  told("lesson", 2, 0),
-                                 told("phase", 1, 99), told("restart", 2, 9)};
+  std::vector<Record> records = {
+      told("train", 1, 0),  told("train", 1, 1),   told("hash", 1, 1),
+      told("train", 2, 1),  told("probe", 1, 1),   told("lesson", 2, 0),
+      told("phase", 1, 99), told("restart", 2, 9), told("layer_probe", 1, 1)};
   leave_out_undone(folder_, 1, records);
   std::string kept;
   for (const Record& record : records) kept += record.text("kind") + " ";

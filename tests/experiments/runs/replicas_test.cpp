@@ -474,6 +474,21 @@ TEST(Replicas, ThatShareTheirWeightsAreLateWhereTimePasses) {
   EXPECT_EQ(sink->counts, expected);
 }
 
+TEST(Replicas, ThatShareTheirWeightsAreRefusedGradientsThatAreTooLate) {
+  const BlockCosts each{
+      .seconds = {{Op::forward, 1.0}, {Op::backward, 2.0}, {Op::update, 0.5}}};
+  const auto train = [&](const std::string& limit) {
+    Training(small_experiment(std::string(kNet) + turns(4) + sgd(0.05) +
+                              replicas(3, ", policy = 'shared'") + limit))
+        .train({.blocks = {each, each}});
+  };
+  EXPECT_NO_THROW(train("max_staleness = 2\n"));
+  EXPECT_THAT([&] { train("max_staleness = 1\n"); },
+              ThrowsMessage<Error>(
+                  HasSubstr("2 steps of the other replicas old; max_staleness "
+                            "is 1")));
+}
+
 TEST(Replicas, AreRefusedForWhatALaterPhaseHas) {
   const auto later = [](const std::string& weights) {
     return "turns = 20\nboundary = {policy = 'backprop'}\n"

@@ -5,11 +5,13 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "lib/metrics/records.h"
 #include "tests/experiments/helpers/program.h"
 
 namespace sluice::tensorboard_test {
@@ -162,6 +164,18 @@ std::vector<std::multimap<std::uint64_t, std::string>> values_of(
     values.push_back(fields_of(value));
   }
   return values;
+}
+
+TEST_F(TensorBoard, NamesTheLayersOfABlock) {
+  TensorBoardFile(folder_, 1000)
+      .write(records::LayerProbe{
+          {.turn = 3, .block = 2, .batch = 3}, 5, 0.5, 1.0, 0.75});
+  std::set<std::string> tags;
+  for (const auto& value : values_of(records_of(event_file()).at(1)))
+    tags.insert(value.find(1)->second);
+  EXPECT_EQ(tags, (std::set<std::string>{"block2/layer5/cosine",
+                                         "block2/layer5/norm_ratio",
+                                         "block2/layer5/sign_agreement"}));
 }
 
 /// Field `number` of a message, which is there once.

@@ -79,6 +79,15 @@ TEST(Ways, GoByTheMarksOfHosts) {
                           Pair("block 2 - block 3", kOneHost)));
 }
 
+/// As the links themselves have it (NearLinks.AreNoneWithoutAMark).
+TEST(Ways, AreEncryptedWhereAHostHasNoMark) {
+  const auto ways =
+      ways_of(experiment_with("transport = 'auto'\nblocks = 3"), {"", "", "b"});
+  ASSERT_TRUE(ways.has_value());
+  for (const auto& [link, way] : ways->links)
+    EXPECT_EQ(way, "tls: no /proc tells the host") << link;
+}
+
 TEST(Ways, AreThoseOfReplicasToo) {
   const Experiment experiment =
       experiment_with("transport = 'auto'\nblocks = 2\nreplicas = {count = 2}");

@@ -207,6 +207,19 @@ TEST(Shared, CountsTheUpdatesOfOthersBetweenReadingAndAdding) {
   EXPECT_EQ(replicas.policy(1).late_by(0), 0);
 }
 
+/// In a drain updates follow each other without a forward between them.
+TEST(Shared, CountsFromTheReadingOfTheGradientThatIsLeft) {
+  Replicas replicas(2);
+  for (int batch = 0; batch < 3; ++batch) {
+    if (batch > 0) replicas.move(1, 1);
+    replicas.read(1);
+  }
+  for (int batch = 0; batch < 3; ++batch) {
+    EXPECT_EQ(replicas.policy(1).late_by(2), 2) << batch;
+    replicas.move(1, 1);
+  }
+}
+
 TEST(Shared, AgreesOnWhatIsThereWhenAllHaveCome) {
   Replicas replicas(2);
   for (const int r : {1, 2}) replicas.read(r);

@@ -1,0 +1,107 @@
+#include "experiments/config/lengths.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "experiments/data/sample_order.h"
+#include "experiments/data/split.h"
+#include "lib/updates/optimizer.h"
+
+namespace sluice {
+namespace {
+
+std::int64_t deals_of(double epochs, const Experiment& experiment) {
+  return std::llround(epochs * static_cast<double>(experiment.deals_per_epoch));
+}
+
+std::int64_t evaluation_batches_of(const Split& split,
+                                   std::int64_t batch_size) {
+  if (split.size() == 0) return 0;
+  return SampleOrder(split.size(),
+                     {.batch_size = batch_size, .shuffled = false})
+      .batches_per_epoch();
+}
+
+/// A step of an optimizer is by the gradients of all replicas, or by one's.
+std::int64_t samples_per_step(const Experiment& experiment) {
+  const ReplicaSettings& replicas = experiment.replicas;
+  return replicas.kind.exchange.leaves_them_apart()
+             ? experiment.batch_size
+             : experiment.batch_size * replicas.count;
+}
+
+}  // namespace
+
+std::int64_t turns_in(double epochs, const Experiment& experiment) {
+  if (epochs == 0) return 0;
+  return std::max<std::int64_t>(
+      1, deals_of(epochs, experiment) / experiment.replicas.count);
+}
+
+std::int64_t turns_until(double epochs, const Experiment& experiment) {
+  if (epochs == 0) return 0;
+  return std::max<std::int64_t>(
+      1, experiment.replicas.deals().turn_after(deals_of(epochs, experiment)));
+}
+
+void derive_length(Experiment& experiment) {
+  const std::int64_t per_epoch =
+      SampleOrder(experiment.data->train.size(),
+                  {.batch_size = experiment.batch_size,
+                   .drop_last = experiment.drop_last})
+          .batches_per_epoch();
+  experiment.deals_per_epoch = per_epoch;
+  experiment.turns_per_epoch =
+      std::max<std::int64_t>(1, per_epoch / experiment.replicas.count);
+  experiment.validation_batches =
+      evaluation_batches_of(experiment.data->validation, experiment.batch_size);
+  experiment.training_batches = evaluation_batches_of(
+      experiment.data->training_part, experiment.batch_size);
+  CheckpointSettings& saving = experiment.checkpoint;
+  saving.keep.every = saving.every_turns > 0
+                          ? saving.every_turns
+                          : turns_in(saving.every, experiment);
+  RunLength& length = experiment.length;
+  length.turns = experiment.turns > 0
+                     ? experiment.turns
+                     : turns_until(experiment.epochs, experiment);
+  length.evaluate_every = turns_in(experiment.evaluate_every, experiment);
+  length.checkpoint_every = saving.keep.every;
+  length.initial_checkpoint = saving.keep.initial;
+  length.checkpoint_evaluations = saving.keep.best.has_value();
+  // Each grant empties the pipe at its end.
+  if (!experiment.pipeline.flush) length.grant_turns = 256;
+  length.evaluation_batches =
+      experiment.validation_batches + experiment.training_batches +
+      evaluation_batches_of(experiment.data->test, experiment.batch_size);
+  for (OptimizerOptions& options : experiment.optimizers)
+    options.learning_rate.scale_to(samples_per_step(experiment));
+  experiment.tells_status = true;
+}
+
+void cut_turns(const Fields& top, Experiment& experiment) {
+  const std::int64_t count = experiment.pipeline.micro_batches;
+  if (count == 1) return;
+  const std::int64_t samples = experiment.batch_size;
+  if (samples % count != 0)
+    top.reject("pipeline",
+               fmt::format("{} micro_batches can't be made of batch_size = {}: "
+                           "it must be a multiple of them",
+                           count, samples));
+  if (experiment.probe_every > 0)
+    top.reject("probe",
+               "compares whole turns: leave it out, or set "
+               "pipeline.micro_batches = 1");
+  const std::int64_t turns = experiment.deals_per_epoch;
+  const std::int64_t rest =
+      experiment.data->train.size() - (turns - 1) * samples;
+  experiment.micro_batches = {
+      .count = count,
+      .samples = samples,
+      .turns_per_epoch = turns,
+      .last_samples = experiment.drop_last ? samples : rest};
+}
+
+}  // namespace sluice

@@ -1,0 +1,256 @@
+#include "experiments/config/replica_rules.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lib/replicas/replica_policy.h"
+#include "lib/schedules/plan.h"
+#include "lib/schedules/replicas.h"
+#include "lib/updates/optimizer.h"
+#include "lib/weights/weight_view.h"
+
+namespace sluice {
+namespace {
+
+std::vector<BlockPlan> blocks_of_phases(const Experiment& experiment) {
+  std::vector<BlockPlan> all;
+  for (const RunPlan& plan : experiment.plans)
+    all.insert(all.end(), plan.blocks.begin(), plan.blocks.end());
+  return all;
+}
+
+/// What a replica can't do that knows of each tensor only its part.
+void check_shards(const Experiment& experiment, const Fields& top) {
+  if (!experiment.replicas.kind.exchange.shards) return;
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (options.wants_whole)
+      top.reject(
+          "replicas",
+          fmt::format("shard = true goes with updates that treat each weight "
+                      "alone, and {} doesn't: leave shard out",
+                      options.correction == "spike_compensation"
+                          ? "optimizer.correction = 'spike_compensation'"
+                          : fmt::format("optimizer = '{}'", options.name)));
+  for (const BlockPlan& block : blocks_of_phases(experiment))
+    if (predicts(block.weights))
+      top.reject("replicas",
+                 fmt::format("weights = '{}' predicts all weights by the state "
+                             "of the optimizer, of which with shard = true "
+                             "each replica keeps a part: leave shard out",
+                             block.weights.view));
+}
+
+/// What counts on one step of the optimizer in an update.
+void check_steps(const Experiment& experiment, const Fields& top) {
+  const ReplicaKind& kind = experiment.replicas.kind;
+  if (kind.exchange.what != Exchanged::gradients ||
+      kind.exchange.graph.is_all())
+    return;
+  const std::string& policy = experiment.replicas.policy;
+  const std::vector<BlockPlan> blocks = blocks_of_phases(experiment);
+  const bool is_late = std::any_of(
+      blocks.begin(), blocks.end(),
+      [](const BlockPlan& block) { return block.sees_old_weights(); });
+  for (const OptimizerOptions& options : experiment.optimizers) {
+    if (!options.correction.empty() && !kind.tells_staleness)
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' is of one step in an update, "
+                             "and with replicas.policy = '{}' there is one for "
+                             "each neighbour, too: leave the correction out",
+                             options.correction, policy));
+    if (options.wants_forward_weights && is_late)
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' with replicas.policy = '{}' "
+                             "goes by the weights that a replica has pulled, "
+                             "and boundaries that delay forward with others: "
+                             "choose another correction, or 'backprop'",
+                             options.correction, policy));
+  }
+  for (const BlockPlan& block : blocks)
+    if (predicts(block.weights))
+      top.reject("replicas",
+                 fmt::format("weights = '{}' predicts one step for an update, "
+                             "and with policy = '{}' there are several: choose "
+                             "other weights",
+                             block.weights.view, policy));
+}
+
+bool keeps_momentum(const OptimizerOptions& options) {
+  const bool may_have_none = options.name == "sgd" || options.name == "adagrad";
+  return options.momentum > 0 || !may_have_none;
+}
+
+/// What its compressed gradients allow.
+void check_compressor(const Experiment& experiment, const Fields& top) {
+  const ReplicaSettings& replicas = experiment.replicas;
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (replicas.kind.compressor.keeps_momentum && keeps_momentum(options))
+      top.reject(
+          "replicas",
+          fmt::format("compress = '{}' has a momentum of each replica's own, "
+                      "and optimizer = '{}' another one: set optimizer = "
+                      "{{name = 'sgd', momentum = 0}}, or replicas.momentum = "
+                      "0",
+                      replicas.compress, options.name));
+  const bool means =
+      experiment.accumulate_mean &&
+      std::any_of(experiment.plans.begin(), experiment.plans.end(),
+                  [](const RunPlan& plan) {
+                    return plan.blocks.front().accumulate > 1;
+                  });
+  if (replicas.kind.compressor.votes && means)
+    top.reject("replicas",
+               fmt::format("compress = '{}' decides by majority on signs, of "
+                           "which there is no mean over turns: leave "
+                           "accumulate.rule out, or set error_feedback = true",
+                           replicas.compress));
+}
+
+/// All blocks of a replica choose by one loss, which comes down to them.
+void check_adoption(const Experiment& experiment, const Fields& top) {
+  if (experiment.replicas.kind.adopt_every == 0) return;
+  if (!experiment.data)
+    top.reject("replicas",
+               "adopt_every counts epochs, which a loop of your own hasn't: "
+               "leave it out");
+  if (experiment.blocks() > 1 && experiment.pipeline.order != "turns")
+    top.reject("pipeline",
+               "replicas.adopt_every has the loss of a replica come down with "
+               "whole gradients: set order = 'turns', or blocks = 1");
+  for (const BlockPlan& block : blocks_of_phases(experiment)) {
+    const bool comes =
+        block.block == experiment.blocks() || block.gradient_from_above;
+    const bool goes = block.block == 1 || block.gradient_to_below();
+    if (comes && goes && block.rounds() == 1 && block.delay == 0) continue;
+    top.reject(
+        "replicas",
+        fmt::format("adopt_every has the loss of a replica come down with the "
+                    "gradients of the same turn, and at block {} it doesn't: "
+                    "set boundary.policy = 'backprop', or blocks = 1",
+                    block.block));
+  }
+}
+
+/// What goes with weights that replicas share in memory.
+void check_shared(const Experiment& experiment, const Fields& top) {
+  if (!experiment.replicas.kind.exchange.in_memory) return;
+  const std::string& policy = experiment.replicas.policy;
+  if (experiment.engine == Engine::processes)
+    top.reject("engine",
+               fmt::format("'processes' have no memory in common, where "
+                           "replicas.policy = '{}' keeps one copy of the "
+                           "weights: set engine = 'threads' or 'virtual', or "
+                           "another policy",
+                           policy));
+  if (uses_gpus(experiment))
+    top.reject("device",
+               fmt::format("replicas.policy = '{}' adds to weights by atomic "
+                           "operations of the CPU: leave device out, or set "
+                           "another policy",
+                           policy));
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (!options.correction.empty())
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' counts the updates of a "
+                             "replica, and with replicas.policy = '{}' those "
+                             "of others come in between: leave the correction "
+                             "out, or set another policy",
+                             options.correction, policy));
+}
+
+/// A server that waits for several gradients, whoever brings them.
+void check_softsync(const Experiment& experiment, const Fields& top) {
+  const std::int64_t n = experiment.replicas.kind.softsync;
+  if (n == 0) return;
+  if (!experiment.free_schedule)
+    top.reject("replicas",
+               "softsync is of replicas that come when they are ready: set "
+               "schedule = 'free', or leave softsync out");
+  if (n > experiment.replicas.count)
+    top.reject("replicas",
+               fmt::format("softsync = {} is for as many replicas or more, and "
+                           "count = {}: set a smaller softsync, or more "
+                           "replicas",
+                           n, experiment.replicas.count));
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (!options.correction.empty())
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' makes up for the staleness by "
+                             "which softsync divides: leave one of them out",
+                             options.correction));
+}
+
+/// What serves replicas in the order in which they come.
+void check_served(const Experiment& experiment, const Fields& top) {
+  check_softsync(experiment, top);
+  if (!experiment.plans.front().blocks.front().exchange.served) return;
+  if (experiment.replicas.group != GroupKind::links)
+    top.reject("replicas",
+               fmt::format("group = '{}' has collectives, in which all come at "
+                           "once: with schedule = 'free' leave group out",
+                           experiment.replicas.uses_mpi() ? "mpi" : "nccl"));
+  if (uses_gpus(experiment))
+    top.reject("device",
+               "with schedule = 'free' replicas come to a server on CPUs only: "
+               "set device = 'cpu', or schedule = 'lockstep'");
+}
+
+/// NCCL sums between GPUs.
+void check_nccl_devices(const Experiment& experiment, const Fields& top) {
+  if (!experiment.replicas.uses_nccl()) return;
+  const auto& devices = experiment.devices;
+  if (std::find(devices.begin(), devices.end(), "cpu") != devices.end())
+    top.reject("replicas",
+               "group = 'nccl' is for blocks on GPUs, and there is one with "
+               "device = 'cpu': set its device, or group = 'links'");
+}
+
+}  // namespace
+
+void check_replicas(const Experiment& experiment, const Fields& top) {
+  if (experiment.replicas.count == 1) return;
+  check_shards(experiment, top);
+  check_nccl_devices(experiment, top);
+  check_served(experiment, top);
+  check_steps(experiment, top);
+  check_compressor(experiment, top);
+  check_shared(experiment, top);
+  check_adoption(experiment, top);
+  if (experiment.turns == 0 &&
+      experiment.deals_per_epoch < experiment.replicas.count)
+    top.reject(
+        "replicas",
+        fmt::format("count = {}, but an epoch has {} batches, one for "
+                    "each replica in a turn: set fewer replicas, a "
+                    "smaller batch_size, or turns instead of epochs",
+                    experiment.replicas.count, experiment.deals_per_epoch));
+  if (experiment.probe_every > 0)
+    top.reject("probe",
+               "compares with the gradients of one network: leave it out, or "
+               "set replicas.count = 1");
+  const bool sums_weights =
+      experiment.replicas.kind.exchange.what != Exchanged::gradients;
+  for (const BlockPlan& block : blocks_of_phases(experiment))
+    if (sums_weights && (block.weights.by_window || block.weights.of_entry))
+      top.reject("replicas",
+                 fmt::format("weights = '{}' counts the versions that updates "
+                             "make, and policy = '{}' makes others: set policy "
+                             "= 'all_reduce', or other weights",
+                             block.weights.view, experiment.replicas.policy));
+}
+
+void tell_lone_compressor(Experiment& experiment) {
+  const ReplicaSettings& replicas = experiment.replicas;
+  if (replicas.count > 1 || !replicas.kind.compressor.keeps_momentum) return;
+  experiment.left_out.push_back(
+      fmt::format("with replicas.count = 1 nothing is compressed, and the "
+                  "momentum of compress = '{}' isn't there: set "
+                  "optimizer.momentum to compare with it",
+                  replicas.compress));
+}
+
+}  // namespace sluice

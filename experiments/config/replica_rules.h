@@ -1,0 +1,16 @@
+#pragma once
+
+#include "experiments/config/experiment.h"
+#include "lib/base/config.h"
+
+namespace sluice {
+
+/// Throws UserError for what goes with one replica only. To be called with the
+/// plans made.
+void check_replicas(const Experiment& experiment, const Fields& top);
+
+/// Says in `left_out` that with one replica, which gives nobody anything,
+/// nothing is compressed.
+void tell_lone_compressor(Experiment& experiment);
+
+}  // namespace sluice

@@ -1,0 +1,180 @@
+// What a seat takes from its sources and neighbours, and what it gives them.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/by_block.h"
+#include "lib/base/message.h"
+#include "lib/blocks/block.h"
+#include "lib/schedules/plan.h"
+#include "lib/schedules/traits.h"
+#include "lib/tensors/leaves.h"
+#include "lib/tensors/pack.h"
+#include "lib/tensors/staging.h"
+#include "lib/updates/clipping.h"
+#include "lib/workers/payloads.h"
+#include "lib/workers/seat.h"
+
+namespace sluice {
+namespace {
+
+/// A copy: the message's memory is the link's, which wants it back.
+at::Tensor norm_in(const Message& message, const c10::Device& device) {
+  return on_device(unpack(message, "norm").at(0), device).clone();
+}
+
+}  // namespace
+
+Message Seat::message_of(MessageKind kind, const Action& action) const {
+  return {.kind = kind,
+          .batch = action.batch,
+          .turn = action.turn,
+          .weight_version = version_,
+          .round = action.round};
+}
+
+Payload Seat::read(Source& source, std::int64_t batch) const {
+  const Batch data = source.batch(batch);
+  Payload payload{
+      {on_device(laid_out(data.inputs, settings_.options.memory_format),
+                 device())},
+      data.labels};
+  if (data.raw_inputs.defined())
+    payload.attachments[kRawInput] = data.raw_inputs;
+  if (data.ids.defined()) payload.attachments[kSampleIds] = data.ids;
+  return payload;
+}
+
+/// The input of a training batch, received or read.
+Payload Seat::input(const Action& action) {
+  if (block() == 1)
+    return read(*sources_.training,
+                plan().micro_batches.source_batch(action.batch));
+  const Inbox::Input taken = ports_.input(action);
+  if (ports_.has_inbox()) log_.took(taken.age, taken.reuse);
+  return unpack_up(taken.message, plan(), codec_below_.get(), device());
+}
+
+Payload Seat::evaluation_input(const Action& action) {
+  if (block() == 1) return read(*sources_.evaluation, action.batch);
+  return unpack_up(ports_.evaluation(action), plan(), codec_below_.get(),
+                   device());
+}
+
+InputContext Seat::input_context(const Action& action) {
+  InputContext context{.turn = action.turn,
+                       .batch = action.batch,
+                       .pass = pass_for(action.batch, true),
+                       .device = device()};
+  if (plan().forwards_data())
+    context.data = [this, batch = action.batch] {
+      return read(*sources_.training, batch);
+    };
+  return context;
+}
+
+void Seat::send_up(Message message, const Tensors& outputs,
+                   const Payload& fed) {
+  if (is_last()) return;
+  const bool is_training = message.kind == MessageKind::activation;
+  pack_up(outputs, fed,
+          is_training ? plan().relays : std::vector<std::string>(),
+          codec_above_.get(), message);
+  ports_.send_up(std::move(message));
+}
+
+Down Seat::receive_from_above(const Action& action, std::int64_t round) {
+  Action taken = action;
+  taken.round = round;
+  const Message message = ports_.from_above(MessageKind::gradient, taken);
+  if (run_plan().model_norm)
+    window_.squared_norm_above = norm_in(message, device());
+  Down down = unpack_down(message, by_block(run_plan().blocks, number_ + 1),
+                          codec_above_.get(), device());
+  if (brings_losses())
+    if (const Tensors losses = unpack(message, kLosses); !losses.empty())
+      down.losses = losses[0];
+  return down;
+}
+
+/// Whether those of the last block come down with the gradients: to the source,
+/// or to the replicas of each block, which choose the best one by them.
+bool Seat::brings_losses() const {
+  return settings_.tells_losses || plan().exchange.adopts > 0;
+}
+
+/// For the source of each sample by itself, whatever the run's loss is made of:
+/// as evaluations report it. For replicas the one that they train by.
+at::Tensor Seat::losses_of(const Asked& asked) const {
+  const at::NoGradGuard no_grad;
+  if (!settings_.tells_losses)
+    return asked.signal.loss.detach().to(at::kCPU, at::kDouble).reshape({1});
+  const at::Tensor& outputs = asked.graph.outputs.at(0);
+  const at::Tensor& labels = asked.flight.labels;
+  Tensors losses;
+  losses.reserve(static_cast<std::size_t>(outputs.size(0)));
+  for (std::int64_t i = 0; i < outputs.size(0); ++i)
+    losses.push_back(
+        settings_.loss(outputs.narrow(0, i, 1), labels.narrow(0, i, 1)));
+  return at::stack(losses).to(at::kCPU, at::kDouble);
+}
+
+/// The losses have come down to where the batch came from.
+void Seat::tell_source(const Action& action, Asked& asked) {
+  if (block() != 1 || !settings_.tells_losses || !asked.losses.defined())
+    return;
+  for (auto& figure : sources_.training->learn(
+           plan().micro_batches.source_batch(action.batch), asked.losses))
+    asked.signal.figures.push_back(std::move(figure));
+}
+
+Down Seat::down_of(std::vector<Tensors> gradients,
+                   const Tensors& inputs) const {
+  Down down{std::move(gradients)};
+  if (plan().returns_input) down.returned = leaves_of(inputs, false);
+  if (plan().answers()) down.answer = ends().upper->answer(block_);
+  return down;
+}
+
+void Seat::send_down(const Action& action, const Down& down) {
+  if (!plan().gradient_to_below() && !plan().answers()) return;
+  Message message = message_of(MessageKind::gradient, action);
+  pack_down(down, codec_below_.get(), message);
+  if (!settings_.checkpoint_folder.empty())
+    sent_down_.remember(action.batch, down, under_way_below());
+  if (run_plan().model_norm)
+    pack({squared_norm(window_.gradients, window_.squared_norm_above)}, "norm",
+         message);
+  ports_.send_down(std::move(message));
+}
+
+/// As many as the block below may not have taken yet when both have done the
+/// same turns. A block that runs free may have taken none of those it waits
+/// for.
+std::int64_t Seat::under_way_below() const {
+  const BlockPlan& below = by_block(run_plan().blocks, number_ - 1);
+  return below.in_flight > 0
+             ? below.in_flight - 1
+             : gradient_taken_after(below).value_or(0) - plan().delay;
+}
+
+/// The norm of the whole model, of which the sum came down with the gradients:
+/// block 1 ends it, and it goes up.
+at::Tensor Seat::exchange_norm(const Action& action) {
+  at::Tensor norm =
+      block() == 1
+          ? squared_norm(window_.gradients, window_.squared_norm_above).sqrt()
+          : norm_in(ports_.from_below(MessageKind::norm, action), device());
+  if (!is_last()) {
+    Message message = message_of(MessageKind::norm, action);
+    pack({norm}, "norm", message);
+    ports_.send_up(std::move(message));
+  }
+  return norm;
+}
+
+}  // namespace sluice

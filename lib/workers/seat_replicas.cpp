@@ -1,0 +1,116 @@
+// How a seat works with the other replicas of its block.
+#include <cstdint>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "lib/base/error.h"
+#include "lib/replicas/centre.h"
+#include "lib/schedules/program.h"
+#include "lib/schedules/replicas.h"
+#include "lib/workers/seat.h"
+#include "lib/workers/seat_clock.h"
+
+namespace sluice {
+
+/// What all replicas have made of the weights that they share, once for each
+/// version: before the first batch that sees it. What an update has left is
+/// nobody's yet, so it is overwritten where it lies.
+void Seat::take_shared() {
+  if (!replicas_.share_weights() || window_.batches > 0 ||
+      held_.have_version(version_))
+    return;
+  replicas_.before_forward();
+}
+
+/// Whether a centre makes the block's updates, of the gradients that it is
+/// given.
+bool Seat::pushes_gradients() const {
+  return replicas_.is_served() && replicas_.what() == Exchanged::gradients;
+}
+
+/// The weights that the centre has made of the window's gradients.
+double Seat::take_served() {
+  const Served served = std::exchange(served_, {});
+  trained_.assign(served.tensors, view_->next_weights());
+  version_ = served.clock;
+  return served.rate;
+}
+
+void Seat::exchange(const Action& action) {
+  if (action.round == kAgreement)
+    replicas_.publish_agreement();
+  else if (action.round == kGather)
+    replicas_.publish_parts();
+  else if (action.round == kAdopt)
+    replicas_.publish_whole();
+  else if (replicas_.is_served())
+    return;  // it is on its way: what it brings, the settle hands over
+  else if (is_among_peers(plan(), action))
+    replicas_.publish_to(peers_of(plan(), action), window_.gradients);
+  else if (action.round == kSecondRound)
+    replicas_.publish_second();
+  else
+    replicas_.publish(window_.gradients,
+                      {.number = version_, .epoch = epoch_of(action.turn)});
+}
+
+double Seat::epoch_of(std::int64_t turn) const {
+  return static_cast<double>(turn + plan().micro_batches.deals.turns_ahead()) /
+         static_cast<double>(settings_.turns_per_epoch);
+}
+
+void Seat::settle(const Action& action) {
+  const SeatClock::Waiting waiting(clock_);
+  if (action.round == kAgreement) return replicas_.settle_agreement(evaluated_);
+  if (action.round == kGather) {
+    replicas_.settle_parts();
+    take_weights(action);
+    return;
+  }
+  if (action.round == kAdopt) return take_combined(replicas_.settle_best());
+  if (replicas_.is_served()) return visit_centre(action);
+  if (is_among_peers(plan(), action)) return settle_peers();
+  const bool is_first =
+      plan().exchange.rounds > 1 && action.round != kSecondRound;
+  if (is_first) return replicas_.settle_first();
+  Tensors sum = replicas_.settle();
+  if (replicas_.what() == Exchanged::gradients)
+    window_.gradients = std::move(sum);
+  else
+    take_combined(replicas_.combine(sum, last_rate_));
+}
+
+void Seat::visit_centre(const Action& action) {
+  Served served =
+      replicas_.visit_centre(window_.gradients, info_of(action), version_);
+  SLUICE_CHECK(action.arrived == 0 || action.arrived == served.place,
+               "{} ({}) was served as number {}", name(), to_text(action),
+               served.place);
+  served_as_ = served.place;
+  if (!pushes_gradients()) return take_combined(std::move(served.tensors));
+  for (const std::int64_t known : std::exchange(known_late_, {}))
+    tell_late(action, known, known + served.missed);
+  served_ = std::move(served);
+}
+
+void Seat::settle_peers() {
+  if (replicas_.what() == Exchanged::gradients)
+    shared_ = replicas_.settle_gradients();
+  else
+    take_combined(replicas_.settle_mixed());
+}
+
+/// What the replicas have made of their weights.
+void Seat::take_combined(Tensors combined) {
+  if (replicas_.what() == Exchanged::old_weights) {
+    pulls_ = std::move(combined);
+    return;
+  }
+  view_->before_update(version_);
+  trained_.assign(combined, view_->next_weights());
+  view_->after_update();
+  ++version_;
+}
+
+}  // namespace sluice

@@ -1,0 +1,126 @@
+// How what a seat owns learns: its weights, and the ends of its boundaries.
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "lib/base/error.h"
+#include "lib/base/message.h"
+#include "lib/schedules/replicas.h"
+#include "lib/tensors/pack.h"
+#include "lib/workers/payloads.h"
+#include "lib/workers/seat.h"
+
+namespace sluice {
+
+void Seat::learn_input(const Action& action) {
+  const Payload from_below =
+      unpack_up(ports_.from_below(MessageKind::activation, action), plan(),
+                codec_below_.get(), device());
+  Lesson lesson = ends().upper->learn(input_context(action), from_below);
+  step(trained_.learners(ends().upper_learners), std::move(lesson.gradients),
+       action);
+  log_lesson(action, lesson);
+}
+
+void Seat::log_lesson(const Action& action, const Lesson& lesson) {
+  if (action.turn % settings_.options.log_every == 0)
+    log_.learned(action, lesson.loss_name, lesson.loss);
+}
+
+double Seat::apply_window(const UpdateInfo& info) {
+  if (shared_.empty())
+    return trained_.apply(window_.gradients, info, view_->next_weights());
+  std::vector<Tensors> shared = std::exchange(shared_, {});
+  const double rate = replicas_.apply(shared, info, view_->next_weights());
+  window_.gradients = std::move(shared.front());
+  return rate;
+}
+
+UpdateInfo Seat::info_of(const Action& action) const {
+  UpdateInfo info = window_.info();
+  info.turn = action.turn;
+  info.rate = rate_of(trained_.update(), action.turn);
+  return info;
+}
+
+void Seat::update(const Action& action) {
+  UpdateInfo info = info_of(action);
+  if (replicas_.what() == Exchanged::gradients &&
+      plan().exchange.graph.is_all())
+    info.replicas = replicas_.members();
+  if (run_plan().model_norm) info.model_norm = exchange_norm(action);
+  view_->before_update(version_);
+  replicas_.before_update();
+  const double rate = pushes_gradients() ? take_served() : apply_window(info);
+  trained_.add(std::exchange(pulls_, {}));
+  if (replicas_.share_weights()) {
+    const std::int64_t in_updates = window_.in_updates.most;
+    tell_late(action, in_updates, replicas_.late_by(in_updates),
+              window_.batches);
+  }
+  replicas_.after_update();
+  if (!pushes_gradients()) ++version_;
+  last_rate_ = rate;
+  window_.clear();
+  log_.went_on();
+  if (is_logged(action)) log_.updated(action, rate);
+  if (!replicas_.gathers()) take_weights(action);
+}
+
+/// All of the weights are those after the update.
+void Seat::take_weights(const Action& action) {
+  view_->after_update();
+  if (average_) average_->follow(trained_.tensors());
+  if (settings_.options.hashes) hash(action);
+}
+
+void Seat::hash(const Action& action) {
+  NamedTensors gradients;
+  for (std::size_t i = 0; i < window_.gradients.size(); ++i)
+    gradients.emplace_back(trained_.tensors()[i].first, window_.gradients[i]);
+  log_.hashed(action, gradients, weights());
+}
+
+void Seat::learn(const Action& action) {
+  last_turn_ = action.turn;
+  ToLearn batch = held_.take_lesson(action.batch);
+  if (!plan().gradient_from_above) {
+    Down arrived = receive_from_above(action);
+    if (!arrived.gradients.empty())
+      batch.from_above = std::move(arrived.gradients.front());
+    batch.answer = std::move(arrived.answer);
+  }
+  const Unchanged unchanged(
+      {&batch.features, &batch.from_above, &batch.answer});
+  Lesson lesson = ends().lower->learn({.turn = action.turn,
+                                       .batch = action.batch,
+                                       .features = batch.features,
+                                       .labels = batch.labels,
+                                       .from_above = batch.from_above,
+                                       .pass = batch.pass,
+                                       .attachments = batch.attachments,
+                                       .answer = batch.answer,
+                                       .share = share_of(action)});
+  unchanged.check(fmt::format("the policy above block {}", block()));
+  step(trained_.learners(ends().learners), std::move(lesson.gradients), action);
+  log_lesson(action, lesson);
+}
+
+void Seat::step(Learners& learners, Tensors gradients, const Action& action) {
+  SLUICE_CHECK(gradients.size() == learners.tensors.size(),
+               "the policy gave {} gradients for {} tensors that learn",
+               gradients.size(), learners.tensors.size());
+  learners.update->apply(
+      gradients,
+      {.turn = action.turn, .rate = rate_of(*learners.update, action.turn)});
+}
+
+bool Seat::is_logged(const Action& action) const {
+  return action.turn % settings_.options.log_every < plan().accumulate;
+}
+
+}  // namespace sluice

@@ -1,0 +1,144 @@
+// How a seat takes a batch back in several visits.
+#include <cstddef>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "lib/base/error.h"
+#include "lib/blocks/block.h"
+#include "lib/schedules/gradient_part.h"
+#include "lib/schedules/plan.h"
+#include "lib/tensors/leaves.h"
+#include "lib/tensors/pack.h"
+#include "lib/weights/block_weights.h"
+#include "lib/workers/payloads.h"
+#include "lib/workers/seat.h"
+#include "lib/workers/vjp.h"
+
+namespace sluice {
+
+/// What the end above the block asks of it by itself.
+Asked Seat::ask_own(const Action& action) {
+  last_turn_ = action.turn;
+  check_staleness(action);
+  Asked asked = opened(action);
+  const Tensors features = leaves_of(asked.graph.outputs, true);
+  const Tensors nothing;
+  const Unchanged unchanged({&features});
+  asked.signal = signal_of({.turn = action.turn,
+                            .batch = action.batch,
+                            .features = features,
+                            .labels = asked.flight.labels,
+                            .from_above = nothing,
+                            .pass = asked.flight.pass,
+                            .attachments = asked.flight.attachments,
+                            .share = share_of(action)},
+                           *ends().lower, ends().trained.size());
+  unchanged.check(fmt::format("the policy above block {}", block()));
+  return asked;
+}
+
+/// Takes back the parts of the gradient that go the visit's way.
+void Seat::visit(const Action& action) {
+  const BackwardVisit& mine =
+      plan().visits.at(static_cast<std::size_t>(action.round));
+  if (action.round == 0) held_.halves.emplace(action.batch, ask_own(action));
+  Asked& asked = held_.halves.at(action.batch);
+  Pull pull{.signal = mine.own ? asked.signal.gradients : Tensors(),
+            .applied = mine.applied,
+            .leaving = mine.leaving};
+  for (const Arrival& from : mine.arrivals)
+    add_to(pull.signal,
+           ends().lower->passed(
+               receive_from_above(action, from.round).gradients.at(from.way)));
+  const bool is_last = action.round + 1 == plan().rounds();
+  const Pulled pulled = vjp(asked.graph, asked.flight.inputs, plan().leaving,
+                            {pull}, /*keep_graph=*/!is_last);
+  add_to(asked.parameters, pulled.parameters);
+  if (mine.leaving != GradientPart::kStays)
+    send_down(action, down_of(pulled.inputs, asked.flight.inputs));
+  note_memory();
+  if (!is_last) return;
+  const Asked done = held_.take_half(action.batch);
+  apply(action, done, done.parameters);
+}
+
+/// What the visit takes from below.
+void Seat::forward_again(const Action& action, Asked& asked) {
+  const Payload fed =
+      unpack_up(ports_.from_below(MessageKind::activation, action), plan(),
+                codec_below_.get(), device());
+  asked.flight.inputs = leaves_of(fed.features, plan().gradient_to_below());
+  const BuffersKept kept(block_);
+  asked.graph.outputs = forward_with_graph(block_, asked.flight);
+}
+
+/// With what the visit takes from above.
+void Seat::ask_again(const Action& action, Asked& asked) {
+  const BackwardVisit& mine =
+      plan().visits.at(static_cast<std::size_t>(action.round));
+  Tensors from_above;
+  for (const Arrival& from : mine.arrivals)
+    from_above = receive_from_above(action, from.round).gradients.at(from.way);
+  const Tensors features = leaves_of(asked.graph.outputs, true);
+  const Unchanged unchanged({&from_above, &features});
+  asked.signal =
+      signal_of({.turn = action.turn,
+                 .batch = action.batch,
+                 .features = features,
+                 .labels = asked.flight.labels,
+                 .from_above = from_above,
+                 .pass = asked.flight.pass,
+                 .attachments = asked.flight.attachments,
+                 .share = share_of(action),
+                 .visit = {.round = action.round,
+                           .goes_back = mine.goes_back,
+                           .is_last = action.round + 1 == plan().rounds()}},
+                *ends().lower, ends().trained.size());
+  unchanged.check(fmt::format("the policy above block {}", block()));
+}
+
+void Seat::send_up_again(const Action& action, const Asked& asked) {
+  SLUICE_CHECK(!asked.signal.published.empty(),
+               "the policy above block {} publishes nothing in visit {}",
+               block(), action.round);
+  Message message = message_of(MessageKind::activation, action);
+  message.round = action.round + 1;
+  message.weight_version = asked.flight.version;
+  const Payload again{.features = {}, .labels = asked.flight.labels};
+  pack_up(asked.signal.published, again, {}, codec_above_.get(), message);
+  ports_.send_up(std::move(message));
+}
+
+/// A visit in which the auxiliary variables of a batch move, or which tells
+/// where to.
+void Seat::sweep(const Action& action) {
+  const BackwardVisit& mine =
+      plan().visits.at(static_cast<std::size_t>(action.round));
+  if (action.round == 0) {
+    last_turn_ = action.turn;
+    check_staleness(action);
+    held_.halves.emplace(action.batch, opened(action));
+  }
+  Asked& asked = held_.halves.at(action.batch);
+  if (mine.takes_input) forward_again(action, asked);
+  if (mine.goes_back || !mine.arrivals.empty()) ask_again(action, asked);
+  const bool leaves = mine.leaving != GradientPart::kStays;
+  if (mine.goes_back && (mine.applied || leaves)) {
+    const Pull pull{.signal = asked.signal.gradients,
+                    .applied = mine.applied,
+                    .leaving = mine.leaving};
+    const Pulled pulled =
+        vjp(asked.graph, asked.flight.inputs, plan().leaving, {pull});
+    asked.parameters = pulled.parameters;
+    if (leaves) send_down(action, down_of(pulled.inputs, asked.flight.inputs));
+  }
+  if (mine.publishes) send_up_again(action, asked);
+  note_memory();
+  if (action.round + 1 < plan().rounds()) return;
+  const Asked done = held_.take_half(action.batch);
+  apply(action, done, done.parameters);
+}
+
+}  // namespace sluice
