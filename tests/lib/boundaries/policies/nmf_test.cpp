@@ -130,7 +130,7 @@ TEST(Nmf, HasTheNumbersOfPlainLoops) {
 TEST(Nmf, StaysNonNegativeWhateverComes) {
   const auto lower = boundary(
       {{"step_size", {.value = 3.0}}, {"factor_step_size", {.value = 3.0}}});
-  const at::Tensor first = factors_of(*lower).clone();
+  factors_of(*lower).copy_(drawn("dense", {8, 5}).abs() / 4);
   for (std::int64_t batch = 0; batch < 20; ++batch) {
     const at::Tensor h = at::randn({6, 5}, Pass{.batch = batch}.generator("h"));
     const at::Tensor z = lower->publish(batch, {h}, {}).at(0);
@@ -140,8 +140,7 @@ TEST(Nmf, StaysNonNegativeWhateverComes) {
     EXPECT_TRUE(factors_of(*lower).ge(0).all().item<bool>());
     EXPECT_TRUE(factors_of(*lower).isfinite().all().item<bool>());
   }
-  EXPECT_TRUE(
-      factors_of(*lower).eq(0).logical_and(first.gt(0)).any().item<bool>())
+  EXPECT_TRUE(factors_of(*lower).eq(0).any().item<bool>())
       << "nothing came to its bound";
 }
 
