@@ -60,7 +60,7 @@ std::span<const PresetRow> averaging_presets() {
                   "count = 4\n"
                   "policy = \"average\"\n"
                   "every = 8\n"
-                  "each_before = 8\n"}},
+                  "each_before = 100\n"}},
       {"bmuf",
        "averages of weights, whose movement is filtered by a momentum",
        {.source =
