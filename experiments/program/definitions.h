@@ -10,7 +10,7 @@
 #include "experiments/sweep/array_task.h"
 #include "experiments/sweep/run_process.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's
 class App;
 }  // namespace CLI
 

@@ -101,7 +101,8 @@ std::string scalars_of(const Record& record, const records::Place& place) {
   std::string scalars;
   for (const auto& [name, value] : record.values)
     if (is_figure(name, value))
-      scalars += scalar(owner + "/" + name, record.number(name, 0));
+      scalars +=
+          scalar(fmt::format("{}/{}", owner, name), record.number(name, 0));
   return scalars;
 }
 
@@ -125,7 +126,8 @@ void add_hparams(const ConfigNode& node, const std::string& name,
                  std::string& entries) {
   if (const auto* table = std::get_if<ConfigNode::Table>(&node.value)) {
     for (const auto& [key, child] : *table)
-      add_hparams(child, name.empty() ? key : name + "." + key, entries);
+      add_hparams(child, name.empty() ? key : fmt::format("{}.{}", name, key),
+                  entries);
     return;
   }
   entries +=

@@ -125,7 +125,7 @@ class NcclBuffers {
   /// Copies them in the current stream.
   void give(const Flat& to, const c10::Stream& current) const {
     std::map<at::ScalarType, std::int64_t> next;
-    for (at::Tensor piece : to.range(0, to.elements())) {
+    for (const at::Tensor& piece : to.range(0, to.elements())) {
       std::int64_t& begin = next[piece.scalar_type()];
       piece.copy_(buffers_.at(piece.scalar_type())
                       .slice(0, begin, begin + piece.numel()));
@@ -145,7 +145,7 @@ struct NcclGreeting {
 };
 
 at::Tensor bytes_of_greeting(const NcclGreeting& greeting) {
-  const at::Tensor bytes =
+  at::Tensor bytes =
       at::empty({static_cast<std::int64_t>(sizeof greeting)}, at::kByte);
   std::memcpy(bytes.data_ptr(), &greeting, sizeof greeting);
   return bytes;

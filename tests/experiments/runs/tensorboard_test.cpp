@@ -130,7 +130,7 @@ TEST(Crc32c, IsThatOfTheStandard) {
 }
 
 TEST_F(TensorBoard, BeginsWithItsVersion) {
-  TensorBoardFile(folder_, 1000);
+  const TensorBoardFile file(folder_, 1000);
   const auto events = records_of(event_file());
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(fields_of(events[0]).find(3)->second, "brain.Event:2");
@@ -243,7 +243,7 @@ TEST_F(TensorBoard, TellsTheSpeedOfTheTurnsBetweenTwoRecords) {
 
 TEST_F(TensorBoard, ReplacesTheFileOfTheRunThatIsContinued) {
   TensorBoardFile(folder_, 1000).write(training(1, 0.25));
-  TensorBoardFile(folder_, 2000);
+  const TensorBoardFile file(folder_, 2000);
   EXPECT_EQ(records_of(event_file()).size(), 1U);
   EXPECT_NE(event_file().find("2000"), std::string::npos);
 }

@@ -314,8 +314,10 @@ TEST_F(SlurmRanks, OfABatchScriptAloneStartItsOwnWorkers) {
   const std::string script = write(
       "batch.sh",
       fmt::format("#!/bin/sh\n{} {}\n", SLUICE_PROGRAM, command("ranks", "")));
+  // What Slurm knows of a job that failed, beside what the job has said.
   const Outcome outcome =
-      shell(fmt::format("{} sbatch --wait --overcommit -n 3 -o {} {}",
+      shell(fmt::format("{} sh -c 'sbatch --wait --overcommit -n 3 -o {} {} || "
+                        "{{ status=$?; scontrol show jobs; exit $status; }}'",
                         with_slurm(), path("batch.log"), script));
   if (outcome.status == kNoSlurm) GTEST_SKIP() << outcome.text;
   ASSERT_EQ(outcome.status, 0) << outcome.text << slurp(path("batch.log"));
