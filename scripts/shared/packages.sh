@@ -17,7 +17,9 @@ readonly TEST_PACKAGES=(openmpi-bin slurm-wlm iproute2 tango-icon-theme)
 readonly PYTHON_TEST_PACKAGES=(
   pytest==9.2.0 numpy==2.4.6 pandas==3.1.1 safetensors==0.8.0
   matplotlib==3.11.2 typing-extensions==4.16.0
-  pillow==11.3.0 nanobind==3.1.0)
+  pillow==11.3.0 nanobind==3.1.0
+  # torch imports these for its optimizers; the build installs it without.
+  sympy==1.14.0 networkx==3.6.1 jinja2==3.1.6 filelock==4.3.1 fsspec==2026.9.0)
 
 # What python/native is compiled with.
 readonly NANOBIND=nanobind==3.1.0  # also among the above
