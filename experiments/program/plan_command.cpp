@@ -216,8 +216,7 @@ void print_timeline(const std::vector<TimedAction>& timeline,
       "column is {:.4g} s, a message "
       "takes "
       "{:g} s. It ends after {:.4g} s.\n",
-      draw_timeline(timeline, experiment.seats(), unit,
-                    static_cast<int>(experiment.replicas.count)),
+      draw_timeline(timeline, experiment.seat_names(), unit),
       has_halves(timeline)
           ? "D and W a backward in halves: what goes down, and the weights,\n"
           : "",
