@@ -110,9 +110,13 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
                  .priority = experiment.priority,
                  .accumulate_by_block = experiment.accumulate_by_block});
     keep_what_has_no_inverse(experiment, one);
-    plans.push_back(with_replicas(
-        one, static_cast<int>(experiment.replicas.count),
-        exchange_of(experiment), experiment.replicas.kind.stagger));
+    const ReplicaSettings& replicas = experiment.replicas;
+    plans.push_back(replicas.are_uneven()
+                        ? with_uneven_replicas(one, replicas.counts,
+                                               exchange_of(experiment))
+                        : with_replicas(one, static_cast<int>(replicas.count),
+                                        exchange_of(experiment),
+                                        replicas.kind.stagger));
     for (BlockPlan& block : plans.back().blocks)
       block.micro_batches.deals = experiment.replicas.deals();
   }

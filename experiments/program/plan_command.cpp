@@ -319,6 +319,11 @@ void compare(const PlanArguments& arguments) {
   ConfigArguments with_options = timed_config(arguments);
   const ConfigNode config = config_of(with_options);
   const Experiment experiment = read_and_tell(config);
+  if (experiment.replicas.are_uneven())
+    throw UserError(
+        "--compare measures numbers of blocks, each in as many replicas, and "
+        "replicas.count = {} is a list: set one number",
+        experiment.replicas.count_text());
   planner::ComparisonOptions options{.blocks = arguments.blocks,
                                      .replicas = arguments.replicas,
                                      .machine = machine_of(arguments),

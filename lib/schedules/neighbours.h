@@ -14,7 +14,7 @@ namespace sluice {
 // replicas, these are the seats of one replica that follow each other; where
 // they haven't, each batch has its own (MicroBatches::replica_with()).
 
-enum class Side : std::uint8_t { below, above };
+enum class Towards : std::uint8_t { below, above };
 
 /// The seat of a replica of a block, which has that many.
 int seat_of(const RunPlan& plan, int block, int replica);
@@ -23,13 +23,14 @@ int replicas_of(const RunPlan& plan, int block);
 
 /// The seat on that side, where there is a block, with which the seat has a
 /// message of that kind for that batch.
-int neighbour_with(const RunPlan& plan, int seat, Side side, MessageKind kind,
-                   std::int64_t batch);
+int neighbour_with(const RunPlan& plan, int seat, Towards side,
+                   MessageKind kind, std::int64_t batch);
 /// Those of the seat's batches in a turn, in their order; a seat may come
 /// several times. Empty where there is no block on that side.
-std::vector<int> neighbours_in_turn(const RunPlan& plan, int seat, Side side);
+std::vector<int> neighbours_in_turn(const RunPlan& plan, int seat,
+                                    Towards side);
 /// The same seats, each once, ascending.
-std::vector<int> neighbours_of(const RunPlan& plan, int seat, Side side);
+std::vector<int> neighbours_of(const RunPlan& plan, int seat, Towards side);
 
 /// A link between two seats of neighbouring blocks.
 struct SeatPair {

@@ -18,7 +18,7 @@ const BlockPlan& plan_of(const RunPlan& plan, int seat) {
 Transfers from_below(MessageKind kind, const RunPlan& plan, int seat,
                      const Action& action) {
   if (plan_of(plan, seat).block == 1) return {};
-  return {{kind, neighbour_with(plan, seat, Side::below, kind, action.batch),
+  return {{kind, neighbour_with(plan, seat, Towards::below, kind, action.batch),
            seat, action.batch, action.round}};
 }
 
@@ -26,7 +26,7 @@ Transfers to_above(MessageKind kind, const RunPlan& plan, int seat,
                    const Action& action) {
   if (plan_of(plan, seat).block == plan.depth()) return {};
   return {{kind, seat,
-           neighbour_with(plan, seat, Side::above, kind, action.batch),
+           neighbour_with(plan, seat, Towards::above, kind, action.batch),
            action.batch, action.round}};
 }
 
@@ -73,12 +73,12 @@ const BackwardVisit& visit_of(const BlockPlan& plan, const Action& action) {
 }
 
 int above_with(const RunPlan& plan, int seat, const Action& action) {
-  return neighbour_with(plan, seat, Side::above, MessageKind::gradient,
+  return neighbour_with(plan, seat, Towards::above, MessageKind::gradient,
                         action.batch);
 }
 
 int below_with(const RunPlan& plan, int seat, const Action& action) {
-  return neighbour_with(plan, seat, Side::below, MessageKind::gradient,
+  return neighbour_with(plan, seat, Towards::below, MessageKind::gradient,
                         action.batch);
 }
 
