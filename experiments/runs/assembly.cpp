@@ -421,8 +421,9 @@ bool fits_in_flight(const BlockPlan& plan, const SavedState& saved) {
       saved.number(me + "weights") != number_of(plan.weights))
     return false;
   if (is_free) return count("flights") + count("lessons") < plan.in_flight;
-  return count("flights") <= plan.delay &&
-         count("lessons") <= turns_in_flight(plan) - plan.delay;
+  const std::int64_t in_turn = plan.micro_batches.in_turn();
+  return count("flights") <= plan.delay * in_turn &&
+         count("lessons") <= (turns_in_flight(plan) - plan.delay) * in_turn;
 }
 
 }  // namespace

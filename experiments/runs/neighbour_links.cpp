@@ -22,9 +22,10 @@ Link link_to_neighbours(const RunPlan& plan, int seat, Towards side,
   if (seats.size() == 1) return std::move(links.at(seats.front()));
   std::vector<Link> all;
   for (const int each : seats) all.push_back(std::move(links.at(each)));
-  std::vector<std::size_t> order;
+  DealOrder order{.order = {},
+                  .members = by_block(plan.blocks, seat).micro_batches.members};
   for (const int each : neighbours_in_turn(plan, seat, side))
-    order.push_back(static_cast<std::size_t>(
+    order.order.push_back(static_cast<std::size_t>(
         std::lower_bound(seats.begin(), seats.end(), each) - seats.begin()));
   return dealt_link(std::move(all), order);
 }

@@ -1,5 +1,6 @@
 #include "lib/base/dealt_link.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -10,32 +11,22 @@
 namespace sluice {
 namespace {
 
-/// Whose turn it is.
-class DealOrder {
- public:
-  explicit DealOrder(std::vector<std::size_t> peers)
-      : peers_(std::move(peers)) {}
-  std::size_t now() const { return peers_[next_]; }
-  void passed(MessageKind kind) {
-    if (kind != MessageKind::evaluation) next_ = (next_ + 1) % peers_.size();
-  }
-
- private:
-  std::vector<std::size_t> peers_;
-  std::size_t next_ = 0;
-};
-
 class DealtSender final : public Sender {
  public:
   DealtSender(std::vector<std::unique_ptr<Sender>> peers, DealOrder order)
       : peers_(std::move(peers)), order_(std::move(order)) {}
 
   void send(Message message) override {
-    const MessageKind kind = message.kind;
-    peers_[order_.now()]->send(std::move(message));
-    order_.passed(kind);
+    const bool is_of_batch = message.kind != MessageKind::evaluation;
+    const std::size_t peer =
+        is_of_batch ? order_.peer_with(message.batch) : order_.order.front();
+    peers_[peer]->send(std::move(message));
   }
-  bool ready() const override { return peers_[order_.now()]->ready(); }
+  /// The next may go to any.
+  bool ready() const override {
+    return std::all_of(peers_.begin(), peers_.end(),
+                       [](const auto& peer) { return peer->ready(); });
+  }
   void ring(std::shared_ptr<Bell> bell) override {
     for (const auto& peer : peers_) peer->ring(bell);
   }
@@ -55,7 +46,8 @@ class DealtReceiver final : public Receiver {
 
   std::optional<Message> receive() override {
     std::optional<Message> message = now().receive();
-    if (message) order_.passed(message->kind);
+    if (message && message->kind != MessageKind::evaluation)
+      next_ = (next_ + 1) % order_.order.size();
     return message;
   }
   /// Of any: whoever discards asks until all have closed.
@@ -84,19 +76,19 @@ class DealtReceiver final : public Receiver {
   }
 
  private:
-  Receiver& now() const { return *peers_[order_.now()]; }
+  Receiver& now() const { return *peers_[order_.order[next_]]; }
 
   std::vector<std::unique_ptr<Receiver>> peers_;
   DealOrder order_;
+  std::size_t next_ = 0;
   bool discards_ = false;
   std::size_t ended_ = 0;  // peers of which all was discarded
 };
 
 }  // namespace
 
-Link dealt_link(std::vector<Link> links,
-                const std::vector<std::size_t>& order) {
-  SLUICE_CHECK(!links.empty() && !order.empty(), "a link to nobody");
+Link dealt_link(std::vector<Link> links, const DealOrder& order) {
+  SLUICE_CHECK(!links.empty() && !order.order.empty(), "a link to nobody");
   std::vector<std::unique_ptr<Sender>> senders;
   std::vector<std::unique_ptr<Receiver>> receivers;
   for (Link& link : links) {

@@ -17,8 +17,9 @@ BlockProgram turns_of(const BlockPlan& plan, const Grant& grant) {
       plan.order == Order::backward_first && plan.delay > 0;
   BlockProgram program;
   const MicroBatches& cut = plan.micro_batches;
-  // Those above work at the turn's batches at the same time.
-  const bool forwards_all = cut.dealt > 1 && plan.gradient_from_above;
+  // Replicas above work at the turn's batches at the same time; and with
+  // backwards first, all of them come before the update.
+  const bool separates = cut.dealt > 1 && plan.gradient_from_above;
   for (std::int64_t turn = grant.first_turn; turn < end_of_turns(plan, grant);
        ++turn) {
     BlockProgram last;
@@ -31,9 +32,10 @@ BlockProgram turns_of(const BlockPlan& plan, const Grant& grant) {
                            grant.phase};
       const Action backward{Op::backward, cut.batch_of(applied, i), turn,
                             grant.phase};
+      BlockProgram& second = separates ? last : program;
       if (has_forward && !backward_first) program.push_back(forward);
-      if (has_backward) (forwards_all ? last : program).push_back(backward);
-      if (has_forward && backward_first) program.push_back(forward);
+      if (has_backward) (backward_first ? program : second).push_back(backward);
+      if (has_forward && backward_first) second.push_back(forward);
     }
     program.insert(program.end(), last.begin(), last.end());
   }

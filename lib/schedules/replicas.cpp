@@ -122,15 +122,16 @@ void check_uneven(const RunPlan& one) {
           "whole: set pipeline.order = 'turns' and pipeline.micro_batches = "
           "1{}",
           kOneNumber);
-    if (block.sees_old_weights())
+    if (block.weights.by_window || block.weights.of_entry ||
+        (block.delay > 0 && block.weights.rebuilds))
       throw UserError(
-          "block {}: updates come between a batch's forward and its backward, "
-          "which replicas.count as a list doesn't know: choose policies that "
-          "don't delay, and the latest weights{}",
-          block.block, kOneNumber);
-    if (!block.visits.empty() || block.returns_input)
+          "block {}: weights = '{}' is about what several blocks do with one "
+          "batch, which with replicas.count as a list are other replicas each "
+          "time: set other weights{}",
+          block.block, block.weights.view, kOneNumber);
+    if (!block.visits.empty())
       throw UserError(
-          "block {}: a batch comes to it several times, and with "
+          "block {}: its backward visits a batch several times, and with "
           "replicas.count as a list once: choose another boundary.policy{}",
           block.block, kOneNumber);
   }

@@ -15,9 +15,10 @@ namespace sluice::uneven_processes_test {
 
 using testing::HasSubstr;
 
-std::string with(const std::string& counts, int blocks = 2) {
-  return fmt::format("blocks={} boundary.policy=backprop 'replicas.count={}' ",
-                     blocks, counts);
+std::string with(const std::string& counts, int blocks = 2,
+                 const std::string& policy = "backprop") {
+  return fmt::format("blocks={} boundary.policy={} 'replicas.count={}' ",
+                     blocks, policy, counts);
 }
 
 using UnevenProcesses = Faults;
@@ -26,8 +27,9 @@ class UnevenEngines : public Faults,
                       public testing::WithParamInterface<const char*> {};
 
 TEST_P(UnevenEngines, HaveTheBitsOfOneThread) {
+  const bool is_of_three = GetParam() == std::string("[2, 1, 2]");
   const std::string more =
-      with(GetParam(), GetParam() == std::string("[2, 1, 2]") ? 3 : 2);
+      is_of_three ? with(GetParam(), 3, "delayed_gradient") : with(GetParam());
   run_undisturbed(more);
   for (const char* engine : {"threads", "processes"}) {
     const Outcome outcome =
@@ -48,8 +50,9 @@ TEST_F(UnevenProcesses, OverSharedMemoryHaveTheBitsOfOneThread) {
   expect_undisturbed("disturbed", more);
 }
 
+// With batches in flight, which are sent again.
 TEST_F(UnevenProcesses, OfAnySeatThatIsKilledHaveTheBitsOfAnUndisturbedRun) {
-  const std::string more = with("[2, 1]");
+  const std::string more = with("[2, 1]", 2, "delayed_gradient");
   run_undisturbed(more);
   for (const int seat : {1, 2, 3}) {
     const std::string faults =
@@ -61,13 +64,15 @@ TEST_F(UnevenProcesses, OfAnySeatThatIsKilledHaveTheBitsOfAnUndisturbedRun) {
   }
 }
 
-// With BatchNorm, whose statistics the replicas of block 1 or 2 agree on.
+// With batches in flight; and with BatchNorm, whose statistics the replicas of
+// some blocks agree on.
 TEST_F(UnevenProcesses, GoOnWhereTheyWereSaved) {
   const auto weights_of = [&](const std::string& dir, std::int64_t turn) {
     return load_weights(checkpoint_folder(path(dir) + "/checkpoints", turn));
   };
-  for (const char* counts : {"[2, 1]", "[1, 2]"}) {
-    const std::string more = with(counts) + "engine=virtual --overwrite ";
+  for (const char* counts : {"[2, 1, 2]", "[1, 2, 1]"}) {
+    const std::string more = with(counts, 3, "delayed_gradient") +
+                             "engine=virtual drain=false --overwrite ";
     ASSERT_EQ(run("whole", more + "turns=8").status, 0);
     ASSERT_EQ(run("part", more + "turns=5").status, 0);
     const Outcome resumed = sluice("run --resume " + path("part") + " turns=8");

@@ -105,6 +105,28 @@ TEST_P(ExactMethods, OfTwoAndOneGoElsewhereThanOneReplica) {
             1e-5);
 }
 
+class DelayedMethods : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    UnevenReplicas, DelayedMethods,
+    testing::Values("boundary.policy = 'delayed_gradient'\n",
+                    "boundary = {policy = 'delayed_gradient', weights = "
+                    "'current'}\n",
+                    "boundary.policy = 'features_replay'\n",
+                    "boundary.policy = 'fully_decoupled'\n"));
+
+// Delays count turns.
+TEST_P(DelayedMethods, OfOneAndManyHaveTheBitsOfOneNumber) {
+  const std::string net = std::string(kThree) + GetParam() + turns(8);
+  const auto even = trained(net + replicas("2"))[0];
+  for (const char* count : {"[2, 1, 2]", "[1, 2, 1]", "[1, 1, 2]"})
+    for (const NamedTensors& replica : trained(net + replicas(count)))
+      EXPECT_EQ(difference(replica, among(even, replica)), "") << count;
+  EXPECT_GT(distance(even, trained(net)[0]), 1e-5);
+  EXPECT_GT(distance(even, trained(std::string(kThree) + turns(8) +
+                                   replicas("[2, 1, 2]"))[0]),
+            1e-5);
+}
+
 TEST(UnevenReplicas, OfThreeBlocksHaveTheBitsOfAccumulatedTurns) {
   const std::string net = kThree;
   const auto one = trained(net + accumulated(3, 5))[0];
@@ -228,8 +250,10 @@ TEST(UnevenReplicas, AreRefusedInWordsBesideWhatWantsOneNumber) {
                  "pipeline.order = 'turns'");
   expect_refused(list + "pipeline.micro_batches = 4\n",
                  "pipeline.micro_batches = 1");
-  expect_refused(list + "boundary.policy = 'delayed_gradient'\n",
-                 "policies that don't delay");
+  expect_refused(list +
+                     "boundary = {policy = 'delayed_gradient', weights = "
+                     "'vertical_sync'}\n",
+                 "set other weights");
   expect_refused(list + "boundary.policy = 'synthetic_gradient'\n",
                  "choose a policy without one");
   expect_refused(list + "virtual.calibrate = true\n", "calibrate rehearses");

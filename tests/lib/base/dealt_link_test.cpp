@@ -22,7 +22,7 @@ struct Dealt {
       links.push_back(std::move(mine));
       peers.push_back(std::move(its));
     }
-    link = dealt_link(std::move(links), order);
+    link = dealt_link(std::move(links), {.order = order});
   }
 
   Link link;
@@ -42,6 +42,20 @@ TEST(DealtLink, SendsToOneAfterTheOther) {
   EXPECT_EQ(batch_at(dealt.peers[1]), 2);
   EXPECT_EQ(batch_at(dealt.peers[1]), 3);
   EXPECT_FALSE(dealt.peers[0].receiver->ready());
+}
+
+// As one that is continued sends again what was under way.
+TEST(DealtLink, SendsByTheNumberOfTheBatch) {
+  const DealOrder third{.order = {1, 0}, .members = 3};
+  EXPECT_EQ(third.peer_with(2), 1U);
+  EXPECT_EQ(third.peer_with(5), 0U);
+  EXPECT_EQ(third.peer_with(8), 1U);
+  Dealt dealt(2, {1, 0});
+  for (const std::int64_t batch : {0, 2, 1})
+    dealt.link.sender->send({.batch = batch});
+  EXPECT_EQ(batch_at(dealt.peers[1]), 0);
+  EXPECT_EQ(batch_at(dealt.peers[1]), 2);
+  EXPECT_EQ(batch_at(dealt.peers[0]), 1);
 }
 
 TEST(DealtLink, ReceivesInThatOrderWhoeverSentFirst) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -132,9 +133,21 @@ TEST(UnevenReplicas, EvaluateInTheFirstReplicaOfEachBlock) {
   }
 }
 
-TEST(UnevenReplicas, TakeWhatTheirNeighboursSendAndNeverWaitForThemselves) {
+class Delays : public testing::TestWithParam<std::pair<int, Order>> {};
+INSTANTIATE_TEST_SUITE_P(UnevenReplicas, Delays,
+                         testing::Values(std::pair(0, Order::forward_first),
+                                         std::pair(1, Order::forward_first),
+                                         std::pair(1, Order::backward_first),
+                                         std::pair(2, Order::forward_first)));
+
+TEST_P(Delays, TakeWhatTheirNeighboursSendAndNeverWaitForThemselves) {
+  Traits boundary;
+  boundary.delay = GetParam().first;
+  boundary.order = GetParam().second;
   for (const Counts& counts : lists()) {
-    const RunPlan plan = plan_with(counts);
+    const RunPlan plan = with_uneven_replicas(
+        one_plan("turns", static_cast<int>(counts.size()), {}, boundary),
+        counts, kGradients);
     const std::vector<Capacity> capacities = capacities_of(plan, 0);
     EXPECT_EQ(capacities.size(), links_of(plan).size());
     Simulation simulation({plan}, {}, capacities);
@@ -175,6 +188,27 @@ TEST(UnevenReplicas, AreOneReplicaEachAsFarAsTheFirstGoes) {
   EXPECT_EQ(text_of(first, 2), "F0 B0 U0 F1 B1 U1");
 }
 
+// Delays are of turns, whatever a replica has of them.
+TEST(UnevenReplicas, ApplyWholeTurnsLate) {
+  Traits late;
+  late.delay = 1;
+  const RunPlan plan =
+      with_uneven_replicas(one_plan("turns", 2, {}, late), {1, 2}, kGradients);
+  EXPECT_EQ(text_of(plan, 1), "F0 F1 F2 F3 B0 B1 U1");
+  EXPECT_EQ(text_of(plan, 3), "F1 B1 X1 S1 U1 F3 B3 X3 S3 U3");
+  Ledger ledger;
+  ledger.begin(plan.blocks.front(), 2, 0);
+  EXPECT_THAT(ledger.with(Mark::in_flight),
+              ElementsAre(BatchRound{2, 0}, BatchRound{3, 0}));
+  EXPECT_THAT(in_flight(plan, 2, 0),
+              ElementsAre(Transfer{MessageKind::gradient, 2, 1, 2, 0},
+                          Transfer{MessageKind::gradient, 3, 1, 3, 0}));
+  late.order = Order::backward_first;
+  const RunPlan other =
+      with_uneven_replicas(one_plan("turns", 2, {}, late), {1, 2}, kGradients);
+  EXPECT_EQ(text_of(other, 1), "F0 F1 B0 B1 U1 F2 F3");
+}
+
 void expect_refused(const RunPlan& one, const Counts& counts,
                     const char* remedy) {
   EXPECT_THAT([&] { with_uneven_replicas(one, counts, kGradients); },
@@ -187,9 +221,11 @@ TEST(UnevenReplicas, AreRefusedInWordsWhereOrdersAndDelaysForbidThem) {
                  "pipeline.micro_batches = 1");
   expect_refused(one_plan("gpipe", 2, {.micro_batches = two}), {2, 1},
                  "pipeline.order = 'turns'");
-  Traits delayed;
-  delayed.delay = 1;
-  expect_refused(one_plan("turns", 2, {}, delayed), {1, 2}, "don't delay");
+  Traits synchronised;
+  synchronised.delay = 1;
+  synchronised.weights.of_entry = true;
+  expect_refused(one_plan("turns", 2, {}, synchronised), {1, 2},
+                 "set other weights");
   expect_refused(one_plan("turns", 2, {.model_norm = true}), {2, 1},
                  "clip.scope = 'block'");
 }
