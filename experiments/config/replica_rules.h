@@ -5,11 +5,6 @@
 
 namespace sluice {
 
-/// Where replicas.count is a list: that it fits the blocks, and that all else
-/// goes with it. One of equal numbers becomes that number. Throws UserError. To
-/// be called when the model is cut.
-void derive_replicas(const Fields& top, Experiment& experiment);
-
 /// Throws UserError for what goes with one replica only. To be called with the
 /// plans made.
 void check_replicas(const Experiment& experiment, const Fields& top);

@@ -257,8 +257,9 @@ TEST(UnevenReplicas, AreRefusedInWordsBesideWhatWantsOneNumber) {
   expect_refused(list + "boundary.policy = 'synthetic_gradient'\n",
                  "choose a policy without one");
   expect_refused(list + "virtual.calibrate = true\n", "calibrate rehearses");
+  expect_refused(list + "forecast = true\n", "rehearses");
   expect_refused(list + "probe.every = 1\n", "replicas.count = 1");
-  expect_refused(list + "virtual = {forward = [1, 1], slow = ['2.2x3']}\n",
+  expect_refused(list + "virtual = {forward = [1.0, 1.0], slow = ['2.2x3']}\n",
                  "replicas.count = [2, 1]");
 }
 
