@@ -208,6 +208,32 @@ TEST(UnevenReplicas, RecordTheirUpdatesByBlockAndReplica) {
   EXPECT_EQ(sink->of, expected);
 }
 
+class Evaluations final : public Sink {
+ public:
+  void write(const Record& record) override {
+    if (const auto evaluation = record.as<records::Evaluation>())
+      losses.push_back(evaluation->loss);
+  }
+  std::vector<double> losses;
+};
+
+std::vector<double> evaluated(const std::string& lines) {
+  const auto sink = std::make_shared<Evaluations>();
+  Training(small_experiment(lines), sink).train();
+  return sink->losses;
+}
+
+// By the first replica of each block, from one to the next.
+TEST(UnevenReplicas, EvaluateAsThoseOfOneNumber) {
+  const std::string net =
+      std::string(kThree) + turns(6) + "evaluate_every = 0.1\n";
+  const std::vector<double> even = evaluated(net + replicas("2"));
+  ASSERT_GE(even.size(), 2U);
+  EXPECT_NE(even.front(), even.back());
+  for (const char* count : {"[2, 1, 2]", "[1, 2, 1]"})
+    EXPECT_EQ(evaluated(net + replicas(count)), even) << count;
+}
+
 TEST(UnevenReplicas, CountTheTurnsOfTheMostReplicas) {
   // 40 batches.
   const Experiment experiment = small_experiment(
