@@ -44,12 +44,6 @@ void refuse_uneven(const Experiment& experiment, const Fields& top) {
                            "'{}' has each replica train by itself: set that "
                            "policy, or {}",
                            list, replicas.policy, kNumber));
-  if (replicas.kind.exchange.shards)
-    top.reject("replicas",
-               fmt::format("{} gives each block another number of shards, "
-                           "which shard = true doesn't know: leave shard out, "
-                           "or set {}",
-                           list, kNumber));
   if (replicas.compress != "none")
     top.reject("replicas",
                fmt::format("{} sums gradients whole, and compress = '{}' sends "

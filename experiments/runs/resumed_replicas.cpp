@@ -20,19 +20,20 @@ std::string text_of(const ReplicaSettings& replicas) {
                          : fmt::format(", compress = '{}'", replicas.compress));
 }
 
-void check_whole(const Experiment& now, const Deals& saved,
+void check_whole(const Experiment& now, const ReplicaSettings& saved,
                  const Resumed& from) {
   if (!now.replicas.kind.exchange.shards) return;
   throw UserError(
       "{}: was saved with replicas.count = {}, and here it is {}: with shard = "
       "true each replica keeps a part of the optimizer's state, which another "
       "number can't take over; begin a run with initial_weights = '{}'",
-      from.checkpoint, saved.replicas, now.replicas.count, from.checkpoint);
+      from.checkpoint, saved.count_text(), now.replicas.count_text(),
+      from.checkpoint);
 }
 
 /// Of blocks that run free there is a record with a line for each seat, and
 /// the state of the optimizer may be that of the replicas' centre.
-void check_recorded(const Experiment& now, const Deals& saved,
+void check_recorded(const Experiment& now, const ReplicaSettings& saved,
                     const Resumed& from) {
   if (!now.free_schedule) return;
   throw UserError(
@@ -40,20 +41,28 @@ void check_recorded(const Experiment& now, const Deals& saved,
       "schedule = 'free' schedule.txt and the replicas' centre are of one "
       "number, which another can't take over; begin a run with "
       "initial_weights = '{}'",
-      from.checkpoint, saved.replicas, now.replicas.count, from.checkpoint);
+      from.checkpoint, saved.count_text(), now.replicas.count_text(),
+      from.checkpoint);
+}
+
+/// Those that a checkpoint is of, as far as it says.
+ReplicaSettings saved_in(const std::string& checkpoint) {
+  return {.count = deals_of(checkpoint).replicas,
+          .counts = counts_of(checkpoint)};
 }
 
 }  // namespace
 
 std::vector<std::string> overrides_for_replicas(const Experiment& now,
                                                 const Resumed& from) {
+  const ReplicaSettings before = saved_in(from.checkpoint);
+  if (before.count_text() != now.replicas.count_text()) {
+    check_whole(now, before, from);
+    check_recorded(now, before, from);
+  }
   const Deals saved = deals_of(from.checkpoint);
   // The config may say another begin, or none, than the checkpoint's.
   if (saved == now.replicas.deals()) return {};
-  if (saved.replicas != now.replicas.count) {
-    check_whole(now, saved, from);
-    check_recorded(now, saved, from);
-  }
   return {fmt::format("replicas.since={{turn={}, batches={}}}", from.turn,
                       saved.before(from.turn))};
 }
@@ -98,10 +107,8 @@ std::string describe_replicas(const Experiment& experiment,
                               const std::string& checkpoint) {
   const Deals saved = deals_of(checkpoint);
   const Deals now = experiment.replicas.deals();
-  const std::vector<std::int64_t> counts = counts_of(checkpoint);
-  const ReplicaSettings before{.count = saved.replicas, .counts = counts};
-  if (saved.replicas == now.replicas && counts == experiment.replicas.counts)
-    return "";
+  const ReplicaSettings before = saved_in(checkpoint);
+  if (before.count_text() == experiment.replicas.count_text()) return "";
   const std::string& compress = experiment.replicas.compress;
   const bool forgets = saved.replicas > 1 && compress != "none";
   return fmt::format(

@@ -165,7 +165,7 @@ struct RunPlan {
   std::vector<BlockPlan> blocks;
   int replicas = 1;  ///< of every block, or of that which has the most
   /// Whether blocks have different numbers of replicas (MicroBatches::dealt).
-  /// The first has all blocks, the last those that have the most.
+  /// All have a replica 1.
   bool is_uneven() const {
     return !blocks.empty() && blocks.front().micro_batches.dealt > 1;
   }

@@ -98,6 +98,24 @@ TEST_F(UnevenProcesses, GoOnWithOtherNumbers) {
   EXPECT_THAT(one.text, HasSubstr("after 12 batches"));
 }
 
+TEST_F(UnevenProcesses, OfShardsGoOnWithTheirOwnNumbersOnly) {
+  const std::string more =
+      with("[2, 1]") + "replicas.shard=true engine=virtual --overwrite ";
+  ASSERT_EQ(run("run", more + "turns=4").status, 0);
+  const Outcome other = sluice("run --resume " + path("run") +
+                               " 'replicas.count=[1, 2]' turns=8");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.text, HasSubstr("replicas.count = [2, 1], and here it is "
+                                    "[1, 2]"));
+  const Outcome same = sluice("run --resume " + path("run") + " turns=8");
+  ASSERT_EQ(same.status, 0) << same.text;
+  ASSERT_EQ(run("whole", more + "turns=8").status, 0);
+  const auto at_end = [&](const char* dir) {
+    return load_weights(checkpoint_folder(path(dir) + "/checkpoints", 8));
+  };
+  EXPECT_EQ(difference(at_end("run"), at_end("whole")), "");
+}
+
 TEST_F(UnevenProcesses, AreRefusedByCommandsThatGoOverOneNumber) {
   const std::string more = with("[2, 1]") + "turns=8 ";
   const Outcome compared = sluice("plan " + config_ + " " + more + "--compare");

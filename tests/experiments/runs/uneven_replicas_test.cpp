@@ -71,9 +71,9 @@ NamedTensors parameters_of(NamedTensors all) {
   return all;
 }
 
-class ExactMethods : public testing::TestWithParam<const char*> {};
+class UnevenMethods : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
-    UnevenReplicas, ExactMethods,
+    UnevenReplicas, UnevenMethods,
     testing::Values("boundary.policy = 'backprop'\n",
                     "boundary = {policy = 'local_loss', head = {name = "
                     "'linear'}}\n",
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // One replica adds up its batches in the order in which several would add up
 // theirs.
-TEST_P(ExactMethods, OfTwoAndOneHaveTheBitsOfAccumulatedTurns) {
+TEST_P(UnevenMethods, OfTwoAndOneHaveTheBitsOfAccumulatedTurns) {
   const std::string net = std::string(kTwo) + GetParam();
   const auto one = trained(net + accumulated(2, 6))[0];
   const auto even = trained(net + turns(6) + replicas("2"))[0];
@@ -99,15 +99,15 @@ TEST_P(ExactMethods, OfTwoAndOneHaveTheBitsOfAccumulatedTurns) {
   }
 }
 
-TEST_P(ExactMethods, OfTwoAndOneGoElsewhereThanOneReplica) {
+TEST_P(UnevenMethods, OfTwoAndOneGoElsewhereThanOneReplica) {
   const std::string net = std::string(kTwo) + GetParam() + turns(6);
   EXPECT_GT(distance(trained(net + replicas("[2, 1]"))[0], trained(net)[0]),
             1e-5);
 }
 
-class DelayedMethods : public testing::TestWithParam<const char*> {};
+class UnevenDelays : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
-    UnevenReplicas, DelayedMethods,
+    UnevenReplicas, UnevenDelays,
     testing::Values("boundary.policy = 'delayed_gradient'\n",
                     "boundary = {policy = 'delayed_gradient', weights = "
                     "'current'}\n",
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "boundary.policy = 'fully_decoupled'\n"));
 
 // Delays count turns.
-TEST_P(DelayedMethods, OfOneAndManyHaveTheBitsOfOneNumber) {
+TEST_P(UnevenDelays, OfOneAndManyHaveTheBitsOfOneNumber) {
   const std::string net = std::string(kThree) + GetParam() + turns(8);
   const auto even = trained(net + replicas("2"))[0];
   for (const char* count : {"[2, 1, 2]", "[1, 2, 1]", "[1, 1, 2]"})
@@ -125,6 +125,20 @@ TEST_P(DelayedMethods, OfOneAndManyHaveTheBitsOfOneNumber) {
   EXPECT_GT(distance(even, trained(std::string(kThree) + turns(8) +
                                    replicas("[2, 1, 2]"))[0]),
             1e-5);
+}
+
+// Of the blocks that have several replicas.
+TEST(UnevenReplicas, MayKeepShardsOfTheOptimizer) {
+  for (const char* more : {"", "optimizer.clip.norm = 0.1\n"}) {
+    const std::string net =
+        std::string(kThree) + turns(6) + more + "optimizer.name = 'adamw'\n";
+    for (const char* count : {"[2, 1, 2]", "[4, 2, 1]"}) {
+      const auto whole = trained(net + replicas(count));
+      const auto shards = trained(net + replicas(count, ", shard = true"));
+      for (std::size_t r = 0; r < whole.size(); ++r)
+        EXPECT_EQ(difference(shards[r], whole[r]), "") << count;
+    }
+  }
 }
 
 TEST(UnevenReplicas, OfThreeBlocksHaveTheBitsOfAccumulatedTurns) {
@@ -265,7 +279,6 @@ TEST(UnevenReplicas, AreRefusedInWordsBesideWhatWantsOneNumber) {
     expect_refused(
         replicas("[2, 1]", std::string(", policy = '") + policy + "'"),
         "goes with policy = 'all_reduce'");
-  expect_refused(replicas("[2, 1]", ", shard = true"), "leave shard out");
   expect_refused(replicas("[2, 1]", ", compress = 'top_k'"),
                  "leave compress out");
   expect_refused(

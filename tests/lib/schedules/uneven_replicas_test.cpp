@@ -133,14 +133,14 @@ TEST(UnevenReplicas, EvaluateInTheFirstReplicaOfEachBlock) {
   }
 }
 
-class Delays : public testing::TestWithParam<std::pair<int, Order>> {};
-INSTANTIATE_TEST_SUITE_P(UnevenReplicas, Delays,
+class UnevenDelays : public testing::TestWithParam<std::pair<int, Order>> {};
+INSTANTIATE_TEST_SUITE_P(UnevenReplicas, UnevenDelays,
                          testing::Values(std::pair(0, Order::forward_first),
                                          std::pair(1, Order::forward_first),
                                          std::pair(1, Order::backward_first),
                                          std::pair(2, Order::forward_first)));
 
-TEST_P(Delays, TakeWhatTheirNeighboursSendAndNeverWaitForThemselves) {
+TEST_P(UnevenDelays, TakeWhatTheirNeighboursSendAndNeverWaitForThemselves) {
   Traits boundary;
   boundary.delay = GetParam().first;
   boundary.order = GetParam().second;
@@ -188,7 +188,7 @@ TEST(UnevenReplicas, AreOneReplicaEachAsFarAsTheFirstGoes) {
   EXPECT_EQ(text_of(first, 2), "F0 B0 U0 F1 B1 U1");
 }
 
-// Delays are of turns, whatever a replica has of them.
+// UnevenDelays are of turns, whatever a replica has of them.
 TEST(UnevenReplicas, ApplyWholeTurnsLate) {
   Traits late;
   late.delay = 1;
