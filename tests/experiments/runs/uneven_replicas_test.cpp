@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
     UnevenReplicas, UnevenDelays,
     testing::Values("boundary.policy = 'delayed_gradient'\n",
                     "boundary = {policy = 'delayed_gradient', weights = "
-                    "'current'}\n",
+                    "'mixed'}\n",
                     "boundary.policy = 'features_replay'\n",
                     "boundary.policy = 'fully_decoupled'\n"));
 
