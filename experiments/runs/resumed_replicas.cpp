@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-std::string text_of(const ReplicaSettings& replicas) {
+std::string policy_text(const ReplicaSettings& replicas) {
   return fmt::format("policy = '{}'{}{}", replicas.policy,
                      replicas.kind.exchange.shards ? ", shard = true" : "",
                      replicas.compress == "none"
@@ -71,12 +71,12 @@ void check_same_policy(const Experiment& run, const Experiment& now,
                        const Resumed& from) {
   const bool are_same = run.replicas.count == now.replicas.count;
   if (run.replicas.count == 1 || now.replicas.count == 1 ||
-      text_of(run.replicas) == text_of(now.replicas))
+      policy_text(run.replicas) == policy_text(now.replicas))
     return;
   throw UserError(
       "{}: its replicas were trained with {}, and go on with that, not with "
       "{}{}: for another one begin a run with initial_weights = '{}'",
-      from.checkpoint, text_of(run.replicas), text_of(now.replicas),
+      from.checkpoint, policy_text(run.replicas), policy_text(now.replicas),
       are_same ? "" : ", whatever their number", from.checkpoint);
 }
 
