@@ -28,6 +28,14 @@ bool has(const std::string& program) {
          0;
 }
 
+int how_often(const std::string& text, const std::string& part) {
+  int times = 0;
+  for (auto at = text.find(part); at != text.npos;
+       at = text.find(part, at + part.size()))
+    ++times;
+  return times;
+}
+
 class Ranks : public Faults {
  protected:
   static constexpr int kBlocks = 3;
@@ -94,14 +102,15 @@ class Ranks : public Faults {
 
   /// One rank wants a replica more, for which there are no processes. All end
   /// in far less time than ranks wait for each other.
-  Outcome start_with_other_number(int rank) {
+  Outcome start_with_other_number(int rank, const std::string& each = "",
+                                  const std::string& more = "") {
     constexpr double kSoon = 40;  // s
     const auto begun = std::chrono::steady_clock::now();
     Outcome outcome =
-        start_all(fmt::format("MORE=replicas.count=1\n[ $RANK = {} ] && "
+        start_all(fmt::format("{}\nMORE=replicas.count=1\n[ $RANK = {} ] && "
                               "MORE=replicas.count=2",
-                              rank),
-                  train("$MORE"));
+                              each, rank),
+                  train("$MORE " + more));
     EXPECT_EQ(outcome.status, 2);
     EXPECT_LT(seconds_since(begun), kSoon);
     expect_nothing_of_ours_left();
@@ -192,7 +201,9 @@ TEST_F(Ranks, WithAnotherSecretAreNotLetIn) {
 }
 
 TEST_F(Ranks, OnSeveralHostsDoNotTalkInTheClear) {
+  const auto begun = std::chrono::steady_clock::now();
   const Outcome outcome = start_all(with_secret(), train("transport=tcp"));
+  EXPECT_LT(seconds_since(begun), 40) << "all end alike, and wait for none";
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.text, HasSubstr("set transport = 'tls'"));
 }
@@ -214,6 +225,18 @@ TEST_F(Ranks, WhoseNumbersDifferEndAtOnce) {
 
 TEST_F(Ranks, AreToldWhyRank0HasEnded) {
   EXPECT_THAT(start_with_other_number(0).text, HasSubstr("rank 0 has ended: "));
+}
+
+TEST_F(Ranks, OnSeveralHostsTellRank0WhichTellsAll) {
+  const Outcome outcome =
+      start_with_other_number(2, with_secret(), "transport=tls");
+  EXPECT_EQ(how_often(outcome.text, "sluice: rank 2 has ended: "), 2);
+}
+
+TEST_F(Ranks, OnSeveralHostsAreAllToldWhyRank0HasEnded) {
+  const Outcome outcome =
+      start_with_other_number(0, with_secret(), "transport=tls");
+  EXPECT_EQ(how_often(outcome.text, "sluice: rank 0 has ended: "), 2);
 }
 
 TEST_F(Ranks, NeedTheEngineOfProcesses) {
