@@ -67,8 +67,8 @@ class PythonPolicy final : public Lower {
       traits_ = {.delay = nb::cast<std::int64_t>(made.attr("delay"))};
     const nb::object module = made.attr("module");
     if (module.is_none()) return;
-    mirror(module, mirrored_);
-    attached_.emplace(mirrored_, "heads", layer_);
+    mirror(module, *mirrored_);
+    attached_.emplace(*mirrored_, "heads", layer_);
     if (has_loss_) return;
     // Nothing says how a gradient of one's own would train them.
     for (auto& parameter : std::exchange(attached_->parameters, {}))
@@ -108,7 +108,8 @@ class PythonPolicy final : public Lower {
   bool has_loss_ = false;
   Held method_;
   Traits traits_;
-  torch::nn::Module mirrored_;
+  std::shared_ptr<torch::nn::Module> mirrored_ =
+      std::make_shared<torch::nn::Module>();
   std::optional<Attached> attached_;
 };
 
