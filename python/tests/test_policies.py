@@ -35,9 +35,10 @@ def batches():
 @functools.cache
 def layers():
     """Copies of these begin with the same weights in each network."""
-    torch.manual_seed(2)
-    return [nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 24), nn.ReLU(),
-            nn.Linear(24, 4)]
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        return [nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 24), nn.ReLU(),
+                nn.Linear(24, 4)]
 
 
 def network(policy, engine="virtual", **more):
