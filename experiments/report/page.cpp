@@ -102,7 +102,10 @@ font:13px/1.45 ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 code{font-family:ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;
 font-size:.92em;overflow-wrap:anywhere}
 @media(max-width:600px){body{padding:16px 12px 48px;font-size:15px}
-th:first-child{min-width:8.5rem;max-width:9.5rem}th,td{padding:6px 9px}}
+th:first-child{min-width:8.5rem;max-width:9.5rem}th,td{padding:6px 9px}
+.charts.multiples{grid-template-columns:none;grid-auto-flow:column;
+grid-auto-columns:90%;overflow-x:auto}}
+.fold{border:0;margin:0;padding:0}
 @media print{.scroll{overflow:visible}}
 )";
 
@@ -139,9 +142,9 @@ std::string page_of(const std::string& title, const std::string& lead,
       "</head>\n<body>\n<header>\n<h1>{0}</h1>\n<p class=\"lead\">{3}</p>\n"
       "<nav>\n{4}</nav>\n</header>\n<main>\n{5}</main>\n"
       // To readers of XML it is text, too.
-      "<script>//<![CDATA[\n{6}{7}//]]></script>\n</body>\n</html>\n",
+      "<script>//<![CDATA[\n{6}{7}{8}//]]></script>\n</body>\n</html>\n",
       escaped(title), kStyle, colours(), escaped(lead), links, body,
-      kPageScript, kTableScript);
+      kPageScript, kTableScript, kFoldScript);
 }
 
 }  // namespace sluice::report

@@ -207,9 +207,10 @@ struct MakeBoundary {
 
 struct PlugIns;
 /// Reads a policy's options at once. `plug_ins` are the heads, synthesizers and
-/// other parts that the policy may use.
-using ConfigurePolicy = MakeBoundary (*)(Fields& options,
-                                         const PlugIns& plug_ins);
+/// other parts that the policy may use. Not only a plain function: what makes a
+/// policy in Python is an object.
+using ConfigurePolicy =
+    std::function<MakeBoundary(Fields& options, const PlugIns& plug_ins)>;
 
 /// Text of `sluice list methods NAME`, which adds what follows from the traits.
 /// Plain text, a paragraph each.

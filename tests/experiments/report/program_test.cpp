@@ -137,14 +137,18 @@ TEST_F(ReportProgram, ABrowserDrawsThePageWithoutScrollingSideways) {
   if (chromium.empty()) GTEST_SKIP() << "there is no chromium here";
   train_below("runs", "virtual");
   ASSERT_EQ(sluice("report " + path("runs")).status, 0);
-  // In a frame as wide as a phone, a page that is too wide says so.
+  // In a frame as wide as a phone, a page that is too wide says so. Long
+  // sections are folded there, which are opened to be measured.
   const std::string page = write(
       "frame.html",
       fmt::format("<html><body><iframe id='f' src='file://{}' width='390' "
                   "height='800'></iframe><p id='p'>?</p><script>f.onload=()=>{{"
                   "const d=f.contentDocument.documentElement;"
+                  "const folds=d.querySelectorAll('details.fold').length;"
+                  "d.querySelectorAll('details').forEach(e=>e.open=true);"
                   "p.textContent='width '+d.scrollWidth+' of '+d.clientWidth+"
-                  "' charts '+d.querySelectorAll('svg').length}}</script>"
+                  "' charts '+d.querySelectorAll('svg').length+"
+                  "' folds '+folds}}</script>"
                   "</body></html>",
                   path("runs/report.html")));
   const Outcome drawn = shell(fmt::format(
@@ -158,12 +162,15 @@ TEST_F(ReportProgram, ABrowserDrawsThePageWithoutScrollingSideways) {
   int wide = 0;
   int frame = 0;
   int charts = 0;
+  int folds = 0;
   ASSERT_EQ(std::sscanf(drawn.text.c_str() + at + before.size(),
-                        "width %d of %d charts %d", &wide, &frame, &charts),
-            3)
+                        "width %d of %d charts %d folds %d", &wide, &frame,
+                        &charts, &folds),
+            4)
       << drawn.text;
   EXPECT_LE(wide, frame);
   EXPECT_GT(charts, 10);
+  EXPECT_GT(folds, 0);
 }
 
 }  // namespace sluice::report::report_program_test
