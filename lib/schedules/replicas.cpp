@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/executors.h"
 #include "lib/schedules/free_running.h"
@@ -31,10 +32,6 @@ void check(const RunPlan& one, const ReplicaExchange& exchange) {
   SLUICE_CHECK(runs_free(one) || !exchange.served,
                "replicas in lockstep are served in their order");
   if (runs_free(one)) check_free(one, exchange);
-  if (one.model_norm)
-    throw UserError(
-        "clip.scope = 'model' takes the norm before the replicas' gradients "
-        "are summed: with replicas use clip.scope = 'block'");
   for (const BlockPlan& block : one.blocks)
     if (block.learns || block.forwards_data())
       throw UserError(
@@ -59,6 +56,17 @@ bool is_among_peers(const BlockPlan& plan, const Action& exchange) {
 
 bool is_served(const BlockPlan& plan, const Action& exchange) {
   return plan.exchange.served && exchange.round != kAgreement;
+}
+
+bool is_norm_of_exchanged(const RunPlan& plan, int seat) {
+  const ReplicaExchange& exchange = by_block(plan.blocks, seat).exchange;
+  return plan.model_norm && exchange.what == Exchanged::gradients &&
+         !exchange.clips_own;
+}
+
+bool gives_gradients(const BlockPlan& plan, const Action& settle) {
+  return plan.exchange.what == Exchanged::gradients &&
+         settle.round == (plan.exchange.rounds > 1 ? kSecondRound : 0);
 }
 
 Peers peers_of(const BlockPlan& plan, const Action& exchange) {

@@ -192,8 +192,10 @@ double Replicated::apply(std::vector<Tensors>& gradients,
   if (!first.empty()) trained_.assign(first, std::exchange(storage, {}));
   double rate = 0;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    rate = trained_.apply(gradients[i], policy_->told_of_step(i, info),
-                          std::exchange(storage, {}));
+    UpdateInfo told = policy_->told_of_step(i, info);
+    if (info.model_norm.defined())
+      told.model_norm = info.model_norm[static_cast<std::int64_t>(i)];
+    rate = trained_.apply(gradients[i], told, std::exchange(storage, {}));
     policy_->stepped(i, values_of(trained_.tensors()));
   }
   const Tensors last = policy_->after_steps();

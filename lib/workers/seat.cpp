@@ -33,6 +33,7 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
       trained_(block_,
                {.optimizer = settings_.optimizer,
                 .mean = settings_.options.accumulate_mean,
+                .clipped = clips_own(),
                 .share = share()},
                parts.lowers, parts.uppers),
       replicas_(block_, trained_, settings_.replicas, std::move(parts.replicas),
@@ -145,6 +146,13 @@ Pass Seat::pass_for(std::int64_t batch, bool training) const {
           .batch = training ? plan().micro_batches.source_batch(batch) : batch,
           .training = training,
           .masks = settings_.options.masks};
+}
+
+/// Whether it clips its gradients before the other replicas see them.
+bool Seat::clips_own() const {
+  return plan().exchange.what == Exchanged::gradients &&
+         settings_.optimizer.clip_norm > 0 &&
+         settings_.optimizer.clip_at == ClipAt::replica;
 }
 
 /// What of each parameter this replica steps.

@@ -176,6 +176,7 @@ class Seat {
   void learn_input(const Action& action);
   void exchange(const Action& action);
   void settle(const Action& action);
+  void settle_exchange(const Action& action);
   void settle_peers();
   void visit_centre(const Action& action);
   bool pushes_gradients() const;
@@ -200,6 +201,7 @@ class Seat {
   bool is_last() const;
   Pass pass_for(std::int64_t batch, bool training) const;
   Share share() const;
+  bool clips_own() const;
   double rate_of(const UpdateChain& update, std::int64_t turn) const;
   double share_of(const Action& action) const;
   double epoch_of(std::int64_t turn) const;
@@ -228,7 +230,11 @@ class Seat {
   Asked opened(const Action& action, Tensors returned = {});
   void apply(const Action& action, const Asked& asked,
              const Tensors& parameters);
+  at::Tensor squared_norms() const;
   at::Tensor exchange_norm(const Action& action);
+  void take_norm(const Message& from_above);
+  void pass_norm_down(const Action& settle);
+  void clip_own(const Action& exchange);
   void step(Learners& learners, Tensors gradients, const Action& action);
   void check_staleness(const Action& action) const;
   void tell_late(const Action& action, std::int64_t in_updates,

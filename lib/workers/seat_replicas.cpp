@@ -38,6 +38,7 @@ double Seat::take_served() {
 }
 
 void Seat::exchange(const Action& action) {
+  if (clips_own() && action.round == 0) clip_own(action);
   if (action.round == kAgreement)
     replicas_.publish_agreement();
   else if (action.round == kGather)
@@ -61,6 +62,13 @@ double Seat::epoch_of(std::int64_t turn) const {
 }
 
 void Seat::settle(const Action& action) {
+  settle_exchange(action);
+  if (is_norm_of_exchanged(run_plan(), number_) &&
+      gives_gradients(plan(), action))
+    pass_norm_down(action);
+}
+
+void Seat::settle_exchange(const Action& action) {
   const SeatClock::Waiting waiting(clock_);
   if (action.round == kAgreement) return replicas_.settle_agreement(evaluated_);
   if (action.round == kGather) {

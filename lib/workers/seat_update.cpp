@@ -52,7 +52,8 @@ void Seat::update(const Action& action) {
   if (replicas_.what() == Exchanged::gradients &&
       plan().exchange.graph.is_all())
     info.replicas = replicas_.members();
-  if (run_plan().model_norm) info.model_norm = exchange_norm(action);
+  if (run_plan().model_norm && !clips_own())
+    info.model_norm = exchange_norm(action);
   view_->before_update(version_);
   replicas_.before_update();
   const double rate = pushes_gradients() ? take_served() : apply_window(info);

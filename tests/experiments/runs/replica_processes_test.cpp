@@ -39,6 +39,10 @@ constexpr const char* kServer =
     "blocks=2 replicas.count=3 replicas.policy=server "
     "optimizer.correction.name=staleness_aware ";
 
+constexpr const char* kClipped =
+    "blocks=3 replicas.count=2 boundary.policy=backprop "
+    "optimizer.clip.norm=0.01 optimizer.clip.scope=model ";
+
 using ReplicaProcesses = Faults;
 
 class ReplicasOver : public Faults,
@@ -61,6 +65,20 @@ TEST_F(ReplicaProcesses, InThreadsHaveTheBitsOfOneThread) {
   const Outcome outcome = run("disturbed", more + "engine=threads");
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   expect_undisturbed("disturbed", more);
+}
+
+TEST_F(ReplicaProcesses, ThatClipByTheNormOfTheModelHaveTheBitsOfOneThread) {
+  for (const char* at : {"update", "replica"}) {
+    const std::string more =
+        fmt::format("{} optimizer.clip.at={} ", kClipped, at);
+    run_undisturbed(more);
+    for (const char* engine : {"threads", "processes"}) {
+      const Outcome outcome =
+          run("disturbed", more + "--overwrite engine=" + engine);
+      ASSERT_EQ(outcome.status, 0) << outcome.text;
+      expect_as_undisturbed("disturbed");
+    }
+  }
 }
 
 class ReplicasAmongPeers : public Faults,
@@ -129,7 +147,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Killed{kTwoByTwo, 4, 3}, Killed{kAverage, 4, 3},
                     Killed{kElastic, 4, 3}, Killed{kShards, 4, 3},
                     Killed{kGossip, 4, 2}, Killed{kPush, 6, 2},
-                    Killed{kNeighbours, 6, 2}, Killed{kServer, 6, 2}));
+                    Killed{kNeighbours, 6, 2}, Killed{kServer, 6, 2},
+                    Killed{kClipped, 6, 1}));
 
 class ResumedReplicas : public Faults,
                         public testing::WithParamInterface<const char*> {};
