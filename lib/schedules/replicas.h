@@ -93,6 +93,10 @@ Peers peers_of(const BlockPlan& plan, const Action& exchange);
 bool is_norm_of_exchanged(const RunPlan& plan, int seat);
 /// Whether that settle gives the block what the next update applies.
 bool gives_gradients(const BlockPlan& plan, const Action& settle);
+/// Whether the replicas sum the gradients of each lesson of what the ends of
+/// the block's boundaries train; else each steps by its own, and those who
+/// exchange weights exchange these too.
+bool sums_lessons(const BlockPlan& plan);
 /// Messages that all replicas of the block send in such an exchange.
 std::int64_t messages_of(const BlockPlan& plan, const Action& exchange);
 

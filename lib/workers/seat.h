@@ -235,6 +235,9 @@ class Seat {
   void take_norm(const Message& from_above);
   void pass_norm_down(const Action& settle);
   void clip_own(const Action& exchange);
+  void take_lesson(Learners& learners, Tensors gradients, const Action& action);
+  Learners& learners_of(const Action& exchange);
+  void settle_lesson(const Action& action);
   void step(Learners& learners, Tensors gradients, const Action& action);
   void check_staleness(const Action& action) const;
   void tell_late(const Action& action, std::int64_t in_updates,
@@ -285,6 +288,7 @@ class Seat {
   std::int64_t last_turn_ = -1;   // that went backward
   double last_rate_ = 0;          // of an update
   Tensors pulls_;                 // what the next update adds to the weights
+  Tensors lesson_;                // gradients of one, to be published
   std::vector<Tensors> shared_;   // gradients that it applies one by one
   Served served_;                 // what the next update takes from a centre
   std::int64_t served_as_ = 0;    // of the last action

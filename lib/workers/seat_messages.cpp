@@ -62,7 +62,8 @@ InputContext Seat::input_context(const Action& action) {
                        .pass = pass_for(action.batch, true),
                        .device = device()};
   if (plan().forwards_data())
-    context.data = [this, batch = action.batch] {
+    context.data = [this,
+                    batch = plan().micro_batches.source_batch(action.batch)] {
       return read(*sources_.training, batch);
     };
   return context;

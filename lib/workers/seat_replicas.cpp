@@ -41,6 +41,8 @@ void Seat::exchange(const Action& action) {
   if (clips_own() && action.round == 0) clip_own(action);
   if (action.round == kAgreement)
     replicas_.publish_agreement();
+  else if (is_of_lesson(action))
+    replicas_.publish_lesson(learners_of(action), std::exchange(lesson_, {}));
   else if (action.round == kGather)
     replicas_.publish_parts();
   else if (action.round == kAdopt)
@@ -61,7 +63,23 @@ double Seat::epoch_of(std::int64_t turn) const {
          static_cast<double>(settings_.turns_per_epoch);
 }
 
+/// Of the end whose lesson that exchange is of.
+Learners& Seat::learners_of(const Action& exchange) {
+  return trained_.learners(exchange.round == kLesson ? ends().learners
+                                                     : ends().upper_learners);
+}
+
+void Seat::settle_lesson(const Action& action) {
+  Tensors sum;
+  {
+    const SeatClock::Waiting waiting(clock_);
+    sum = replicas_.settle_lesson();
+  }
+  step(learners_of(action), std::move(sum), action);
+}
+
 void Seat::settle(const Action& action) {
+  if (is_of_lesson(action)) return settle_lesson(action);
   settle_exchange(action);
   if (is_norm_of_exchanged(run_plan(), number_) &&
       gives_gradients(plan(), action))

@@ -444,8 +444,6 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
                      "boundary = {policy = 'delayed_gradient', weights = "
                      "'predict'}\n",
                  "predicts");
-  expect_refused(replicas(2) + "boundary.policy = 'synthetic_gradient'\n",
-                 "choose a policy without one");
   expect_refused(replicas(5, ", policy = 'gossip', graph = 'torus'"), "prime");
   expect_refused(replicas(3, ", policy = 'gossip', pairs = true"), "bipartite");
   expect_refused(

@@ -175,6 +175,19 @@ TEST(Replicas, SumWeightsBeforeTheUpdateThatTakesAccountOfIt) {
   EXPECT_EQ(text_of(plan, 1, {.end_turn = 2}), "F0 B0 U0 F1 B1 X1 S1 U1");
 }
 
+TEST(Replicas, SumTheGradientsOfLessonsOrAverageWhatLearns) {
+  const Traits synthesizer{
+      .cut = true, .own = true, .learns = true, .learns_by_steps = true};
+  const RunPlan one = plan_of("turns", 2, {}, synthesizer);
+  EXPECT_EQ(text_of(with_replicas(one, 2, kGradients), 3, {.end_turn = 2}),
+            "F0 B0 X0 S0 U0 L0 X0.5 S0.5 F1 B1 X1 S1 U1 L1 X1.5 S1.5");
+  const RunPlan averaged = with_replicas(one, 2, {.what = Exchanged::weights});
+  EXPECT_EQ(text_of(averaged, 3, {.end_turn = 2}),
+            "F0 B0 U0 X0 S0 L0 F1 B1 U1 X1 S1 L1");
+  const RunPlan plan = with_replicas(one, 3, kGradients);
+  EXPECT_GT(end_of(timeline_of(plan, {.latency = 0.5}, 5)), 0);
+}
+
 const Action kSettle{.op = Op::settle};
 const Action kUpdate{.op = Op::update};
 
@@ -358,7 +371,7 @@ TEST(Replicas, AreRefusedWhereTheyWouldDiffer) {
   expect_refused(plan_of("free", 2, {}), "schedule = 'lockstep'");
   expect_refused(
       plan_of("turns", 2, {}, {.cut = true, .own = true, .learns = true}),
-      "boundary 1: its synthesizer");
+      "boundary 1: its policy learns");
 }
 
 }  // namespace
