@@ -45,7 +45,7 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
              clock_, timeline_, settings_.patience),
       log_(plan(), parts.sink, settings_.turns_per_epoch,
            settings_.late_updates),
-      watched_(block_, std::move(parts.observer)) {
+      watched_(block_, plan().replica, std::move(parts.observer)) {
   SLUICE_CHECK(parts.lowers.size() == settings_.plans.size(),
                "{} lower ends for {} phases", parts.lowers.size(),
                settings_.plans.size());

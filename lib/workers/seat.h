@@ -178,6 +178,7 @@ class Seat {
   void settle(const Action& action);
   void settle_exchange(const Action& action);
   void settle_peers();
+  void show_exchanged(const Action& settle);
   void visit_centre(const Action& action);
   bool pushes_gradients() const;
   void take_combined(Tensors combined);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lib/base/error.h"
 #include "lib/replicas/centre.h"
@@ -81,9 +82,23 @@ void Seat::settle_lesson(const Action& action) {
 void Seat::settle(const Action& action) {
   if (is_of_lesson(action)) return settle_lesson(action);
   settle_exchange(action);
+  show_exchanged(action);
   if (is_norm_of_exchanged(run_plan(), number_) &&
       gives_gradients(plan(), action))
     pass_norm_down(action);
+}
+
+/// To an observer, of an update that is of one turn, where it is given whole
+/// sums.
+void Seat::show_exchanged(const Action& settle) {
+  const ReplicaExchange& exchange = plan().exchange;
+  if (!gives_gradients(plan(), settle) || !exchange.graph.is_all() ||
+      exchange.served || exchange.shards || plan().accumulate > 1 ||
+      replica() > 1)
+    return;
+  const at::NoGradGuard no_grad;
+  watched_.exchanged(settle, plan().micro_batches.source_batch(settle.batch),
+                     window_.gradients, replicas_.members());
 }
 
 void Seat::settle_exchange(const Action& action) {

@@ -432,7 +432,6 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
   expect_refused(replicas(0), "replicas.count");
   expect_refused("replicas = {count = 2, policy = 'rumour'}\n", "all_reduce");
   expect_refused("replicas = {count = 2, every = 3}\n", "every");
-  expect_refused(replicas(2) + "probe.every = 1\n", "replicas.count = 1");
   const std::string shards = replicas(2, ", shard = true");
   expect_refused(shards + "optimizer.name = 'muon'\n", "leave shard out");
   expect_refused(shards +
@@ -478,6 +477,7 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
 
 TEST(Replicas, ThatShareTheirWeightsAreRefusedWhereTheyCannot) {
   const std::string shared = replicas(2, ", policy = 'shared'");
+  expect_refused(shared + "probe.every = 1\n", "set another policy");
   EXPECT_NO_THROW(small_experiment(shared + "engine = 'threads'\n"));
   expect_refused(shared + "engine = 'processes'\n", "no memory in common");
   EXPECT_NO_THROW(small_experiment(replicas(1, ", policy = 'shared'") +
