@@ -146,6 +146,7 @@ NamedTensors Trained::all() const {
 }
 
 void Trained::add(const Tensors& terms) {
+  if (terms.empty()) return;
   const NamedTensors all = this->all();
   for (std::size_t i = 0; i < terms.size(); ++i)
     all.at(i).second.variable_data().add_(terms[i]);

@@ -49,7 +49,8 @@ class Trained {
   /// on, unless it is empty (UpdateChain::apply()).
   double apply(Tensors& gradients, const UpdateInfo& info,
                const Tensors& storage);
-  /// Adds to all() tensors, or to the first of them, in place.
+  /// Adds to all() tensors, or to the first of them, in place;
+  /// nothing: to none.
   void add(const Tensors& terms);
   /// Sets all() tensors, or the first of them and at least tensors(), to values
   /// from elsewhere; `storage` as of apply().
