@@ -31,11 +31,13 @@ void keep_what_has_no_inverse(const Experiment& experiment, RunPlan& plan) {
 }
 
 /// What the replicas of each block sum, and when.
-ReplicaExchange exchange_of(const Experiment& experiment) {
+ReplicaExchange exchange_of(const Experiment& experiment, bool model_norm) {
   const ReplicaKind& kind = experiment.replicas.kind;
   ReplicaExchange exchange = kind.exchange;
   exchange.graph.seed = experiment.seed;
   exchange.served = has_centres(experiment);
+  exchange.clips_own = model_norm && exchange.what == Exchanged::gradients &&
+                       experiment.optimizers.at(0).clip_at == ClipAt::replica;
   if (experiment.replicas.count > 1) {
     exchange.adopts = turns_in(kind.adopt_every, experiment);
     exchange.agrees =
@@ -112,7 +114,7 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
     keep_what_has_no_inverse(experiment, one);
     plans.push_back(with_replicas(
         one, static_cast<int>(experiment.replicas.count),
-        exchange_of(experiment), experiment.replicas.kind.stagger));
+        exchange_of(experiment, model_norm), experiment.replicas.kind.stagger));
     for (BlockPlan& block : plans.back().blocks)
       block.micro_batches.deals = experiment.replicas.deals();
   }

@@ -152,6 +152,12 @@ void check_shared(const Experiment& experiment, const Fields& top) {
                            "operations of the CPU: leave device out, or set "
                            "another policy",
                            policy));
+  if (experiment.probe_every > 0)
+    top.reject("probe",
+               fmt::format("compares with weights from before a turn, and with "
+                           "replicas.policy = '{}' a forward reads others: "
+                           "leave it out, or set another policy",
+                           policy));
   for (const OptimizerOptions& options : experiment.optimizers)
     if (!options.correction.empty())
       top.reject("optimizer",
@@ -228,10 +234,6 @@ void check_replicas(const Experiment& experiment, const Fields& top) {
                     "each replica in a turn: set fewer replicas, a "
                     "smaller batch_size, or turns instead of epochs",
                     experiment.replicas.count, experiment.deals_per_epoch));
-  if (experiment.probe_every > 0)
-    top.reject("probe",
-               "compares with the gradients of one network: leave it out, or "
-               "set replicas.count = 1");
   const bool sums_weights =
       experiment.replicas.kind.exchange.what != Exchanged::gradients;
   for (const BlockPlan& block : blocks_of_phases(experiment))

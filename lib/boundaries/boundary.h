@@ -98,6 +98,9 @@ class BoundaryEnd {
   virtual NamedTensors learners() const { return {}; }
   /// Options of that optimizer; nullptr: those of the block's optimizer.
   virtual const OptimizerOptions* learners_optimizer() const { return nullptr; }
+  /// The learners have been given other values, in place and behind the back of
+  /// autograd: graphs that were made with the old ones are of no use.
+  virtual void learners_replaced() {}
   /// State that is saved but not trained (BatchNorm statistics of heads).
   virtual NamedTensors buffers() const { return {}; }
 };

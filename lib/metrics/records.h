@@ -144,7 +144,18 @@ struct Probe : OfBatch {
                 sign_agreement)
 };
 
-/// The same of one of the block's layers.
+/// What the replicas of a block have made of their gradients of a turn, against
+/// the mean of those of back-propagation. The batch is that of replica 1.
+struct ExchangeProbe : OfBatch {
+  double cosine = 0;
+  double norm_ratio = 0;
+  double sign_agreement = 0;
+
+  SLUICE_RECORD("exchange_probe", turn, block, batch, time, cosine, norm_ratio,
+                sign_agreement)
+};
+
+/// As Probe, of one of the block's layers.
 struct LayerProbe : OfBatch {
   int layer = 0;  ///< its place in the uncut model, from 0
   double cosine = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/executors.h"
 #include "lib/schedules/free_running.h"
@@ -27,21 +28,44 @@ void check_free(const RunPlan& one, const ReplicaExchange& exchange) {
           block.block);
 }
 
+/// Replicas keep what ends train by themselves alike as they keep weights.
+void check_lessons(const BlockPlan& block, const ReplicaExchange& exchange) {
+  if (!block.learns && !block.forwards_data()) return;
+  const int boundary = block.learns ? block.block : block.block - 1;
+  if (block.learns && !block.learns_by_steps)
+    throw UserError(
+        "boundary {}: its policy learns from what comes down, and not by "
+        "gradients that replicas could sum: choose another policy, or set "
+        "replicas.count = 1",
+        boundary);
+  if (exchange.served)
+    throw UserError(
+        "boundary {}: its synthesizer or input model learns from every batch, "
+        "and the centre of replicas serves weights of blocks alone: set "
+        "schedule = 'lockstep', or choose a policy without one",
+        boundary);
+  const bool is_by_each =
+      exchange.what == Exchanged::gradients && !exchange.graph.is_all();
+  if (exchange.in_memory || is_by_each)
+    throw UserError(
+        "boundary {}: its synthesizer or input model would be another one in "
+        "each replica: set replicas.policy = 'all_reduce' or one that "
+        "exchanges weights, or choose a policy without one",
+        boundary);
+  if (exchange.what == Exchanged::gradients && block.micro_batches.count > 1)
+    throw UserError(
+        "boundary {}: replicas sum what its synthesizer or input model learns "
+        "from each batch, and their turns may have different numbers of "
+        "batches: set pipeline.micro_batches = 1, or choose a policy without "
+        "one",
+        boundary);
+}
+
 void check(const RunPlan& one, const ReplicaExchange& exchange) {
   SLUICE_CHECK(runs_free(one) || !exchange.served,
                "replicas in lockstep are served in their order");
   if (runs_free(one)) check_free(one, exchange);
-  if (one.model_norm)
-    throw UserError(
-        "clip.scope = 'model' takes the norm before the replicas' gradients "
-        "are summed: with replicas use clip.scope = 'block'");
-  for (const BlockPlan& block : one.blocks)
-    if (block.learns || block.forwards_data())
-      throw UserError(
-          "boundary {}: its synthesizer or input model learns by itself, and "
-          "would be another one in each replica: with replicas choose a policy "
-          "without one",
-          block.learns ? block.block : block.block - 1);
+  for (const BlockPlan& block : one.blocks) check_lessons(block, exchange);
 }
 
 /// Ascending, and no two the same: windows of so many turns lie between two.
@@ -59,6 +83,21 @@ bool is_among_peers(const BlockPlan& plan, const Action& exchange) {
 
 bool is_served(const BlockPlan& plan, const Action& exchange) {
   return plan.exchange.served && exchange.round != kAgreement;
+}
+
+bool is_norm_of_exchanged(const RunPlan& plan, int seat) {
+  const ReplicaExchange& exchange = by_block(plan.blocks, seat).exchange;
+  return plan.model_norm && exchange.what == Exchanged::gradients &&
+         !exchange.clips_own;
+}
+
+bool sums_lessons(const BlockPlan& plan) {
+  return plan.exchange.what == Exchanged::gradients;
+}
+
+bool gives_gradients(const BlockPlan& plan, const Action& settle) {
+  return plan.exchange.what == Exchanged::gradients &&
+         settle.round == (plan.exchange.rounds > 1 ? kSecondRound : 0);
 }
 
 Peers peers_of(const BlockPlan& plan, const Action& exchange) {

@@ -62,6 +62,10 @@ struct ReplicaExchange {
   /// arrival, instead of an exchange between peers. Nobody waits for those that
   /// are slower, but for an agreement.
   bool served = false;
+  /// Of gradients, where the norm of the whole model is clipped
+  /// (RunPlan::model_norm): it is that of the replica's own, which are clipped
+  /// before they are published; else of what is applied.
+  bool clips_own = false;
   ExchangeWay way = ExchangeWay::sum;
   /// Of gradients: exchanges one after the other that an update waits for, the
   /// second as kSecondRound. Not with shards.
@@ -83,6 +87,16 @@ bool is_served(const BlockPlan& plan, const Action& exchange);
 /// Those of the plan's replica in such an exchange. Exchanges are numbered by
 /// their turns, so that a continued run goes on with the same peers.
 Peers peers_of(const BlockPlan& plan, const Action& exchange);
+/// Whether the norm of the whole model is that of what the replicas have given
+/// each other: its parts go down when a block has that, not with the gradients
+/// of a batch.
+bool is_norm_of_exchanged(const RunPlan& plan, int seat);
+/// Whether that settle gives the block what the next update applies.
+bool gives_gradients(const BlockPlan& plan, const Action& settle);
+/// Whether the replicas sum the gradients of each lesson of what the ends of
+/// the block's boundaries train; else each steps by its own, and those who
+/// exchange weights exchange these too.
+bool sums_lessons(const BlockPlan& plan);
 /// Messages that all replicas of the block send in such an exchange.
 std::int64_t messages_of(const BlockPlan& plan, const Action& exchange);
 

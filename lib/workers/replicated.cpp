@@ -85,7 +85,7 @@ Replicated::Replicated(const Block& block, Trained& trained,
                                          .member = group_->member(),
                                          .members = group_->members()});
   if (!kind_.make) return;
-  policy_ = kind_.make(trained_.tensors());
+  policy_ = kind_.make(trained_.all());
   policy_->join(group_->member(), group_->members());
   policy_->meet(*group_);
 }
@@ -98,7 +98,7 @@ std::int64_t Replicated::members() const {
 void Replicated::begin(std::int64_t clock) {
   if (std::exchange(has_begun_, true)) return;
   const at::NoGradGuard no_grad;
-  if (policy_ && !was_restored_) policy_->begin(values_of(trained_.tensors()));
+  if (policy_ && !was_restored_) policy_->begin(weights());
   if (centre_ && centre_->owned() != nullptr)
     centre_->owned()->open(
         was_restored_ ? Tensors() : values_of(trained_.tensors()), clock);
@@ -128,8 +128,21 @@ void Replicated::publish(const Tensors& gradients,
   else if (sums_parts())
     group_->start_parts(laid_out_like(trained_.tensors(), gradients));
   else
-    group_->start_sum(policy_ ? copies_of(values_of(trained_.tensors()))
-                              : gradients);
+    group_->start_sum(policy_ ? copies_of(weights()) : gradients);
+}
+
+/// What a policy exchanges.
+Tensors Replicated::weights() const {
+  return values_of(trained_.all());
+}
+
+void Replicated::publish_lesson(const Learners& learners,
+                                const Tensors& gradients) {
+  group_->start_sum(laid_out_like(learners.tensors, gradients));
+}
+
+Tensors Replicated::settle_lesson() {
+  return group_->finish_sum();
 }
 
 /// A link that wants a norm, say, is given whole sums.
@@ -160,8 +173,7 @@ void Replicated::settle_parts() {
 
 Tensors Replicated::combine(const Tensors& sum, double rate) {
   const at::NoGradGuard no_grad;
-  return policy_->combine(values_of(trained_.tensors()), sum, group_->members(),
-                          rate);
+  return policy_->combine(weights(), sum, group_->members(), rate);
 }
 
 void Replicated::publish_to(const Peers& peers, const Tensors& gradients) {
@@ -169,7 +181,7 @@ void Replicated::publish_to(const Peers& peers, const Tensors& gradients) {
   peers_ = peers;
   own_ = what() == Exchanged::gradients
              ? laid_out_like(trained_.tensors(), gradients)
-             : policy_->publish(values_of(trained_.tensors()));
+             : policy_->publish(weights());
   group_->start_share(own_, peers);
 }
 
@@ -192,8 +204,10 @@ double Replicated::apply(std::vector<Tensors>& gradients,
   if (!first.empty()) trained_.assign(first, std::exchange(storage, {}));
   double rate = 0;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    rate = trained_.apply(gradients[i], policy_->told_of_step(i, info),
-                          std::exchange(storage, {}));
+    UpdateInfo told = policy_->told_of_step(i, info);
+    if (info.model_norm.defined())
+      told.model_norm = info.model_norm[static_cast<std::int64_t>(i)];
+    rate = trained_.apply(gradients[i], told, std::exchange(storage, {}));
     policy_->stepped(i, values_of(trained_.tensors()));
   }
   const Tensors last = policy_->after_steps();
@@ -246,7 +260,7 @@ void Replicated::after_update() {
 Tensors Replicated::settle_mixed() {
   const Mixture mixture = settle_mixture();
   const at::NoGradGuard no_grad;
-  return policy_->mix(values_of(trained_.tensors()), mixture);
+  return policy_->mix(weights(), mixture);
 }
 
 /// Statistics of the block: those that are numbers of a kind that has means.
@@ -262,8 +276,7 @@ void Replicated::publish_agreement() {
   const at::NoGradGuard no_grad;
   if (centre_) return centre_->arrive(copies_of(buffers()));
   if (policy_) policy_->before_agreement();
-  Tensors all =
-      policy_ ? policy_->agreed(values_of(trained_.tensors())) : Tensors();
+  Tensors all = policy_ ? policy_->agreed(weights()) : Tensors();
   for (at::Tensor& buffer : buffers()) all.push_back(std::move(buffer));
   group_->start_sum(copies_of(all));
 }
@@ -279,10 +292,10 @@ void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   Tensors sum = group_->finish_sum();
   if (policy_) policy_->after_agreement();
   if (group_->member() > 1) return;
-  const std::size_t weights = policy_ ? trained_.tensors().size() : 0;
-  const Tensors of_buffers(sum.begin() + static_cast<std::ptrdiff_t>(weights),
+  const std::size_t count = policy_ ? trained_.all().size() : 0;
+  const Tensors of_buffers(sum.begin() + static_cast<std::ptrdiff_t>(count),
                            sum.end());
-  sum.resize(weights);
+  sum.resize(count);
   show(policy_ ? policy_->consensus(sum, group_->members())
                : values_of(trained_.tensors()),
        of_buffers, evaluated);

@@ -57,6 +57,9 @@ class Replicated {
   bool gathers() const { return group_ && kind_.exchange.shards; }
   void publish_parts();
   void settle_parts();
+  /// Publishes the gradients of a lesson, and gives their sums.
+  void publish_lesson(const Learners& learners, const Tensors& gradients);
+  Tensors settle_lesson();
   /// ReplicaPolicy::combine().
   Tensors combine(const Tensors& sum, double rate);
 
@@ -113,6 +116,7 @@ class Replicated {
 
  private:
   bool sums_parts() const;
+  Tensors weights() const;
   Tensors buffers() const;
   void show(const Tensors& weights, const Tensors& statistics,
             EvaluatedWeights& evaluated) const;

@@ -176,7 +176,9 @@ class Seat {
   void learn_input(const Action& action);
   void exchange(const Action& action);
   void settle(const Action& action);
+  void settle_exchange(const Action& action);
   void settle_peers();
+  void show_exchanged(const Action& settle);
   void visit_centre(const Action& action);
   bool pushes_gradients() const;
   void take_combined(Tensors combined);
@@ -200,6 +202,7 @@ class Seat {
   bool is_last() const;
   Pass pass_for(std::int64_t batch, bool training) const;
   Share share() const;
+  bool clips_own() const;
   double rate_of(const UpdateChain& update, std::int64_t turn) const;
   double share_of(const Action& action) const;
   double epoch_of(std::int64_t turn) const;
@@ -228,7 +231,14 @@ class Seat {
   Asked opened(const Action& action, Tensors returned = {});
   void apply(const Action& action, const Asked& asked,
              const Tensors& parameters);
+  at::Tensor squared_norms() const;
   at::Tensor exchange_norm(const Action& action);
+  void take_norm(const Message& from_above);
+  void pass_norm_down(const Action& settle);
+  void clip_own(const Action& exchange);
+  void take_lesson(Learners& learners, Tensors gradients, const Action& action);
+  Learners& learners_of(const Action& exchange);
+  void settle_lesson(const Action& action);
   void step(Learners& learners, Tensors gradients, const Action& action);
   void check_staleness(const Action& action) const;
   void tell_late(const Action& action, std::int64_t in_updates,
@@ -279,6 +289,7 @@ class Seat {
   std::int64_t last_turn_ = -1;   // that went backward
   double last_rate_ = 0;          // of an update
   Tensors pulls_;                 // what the next update adds to the weights
+  Tensors lesson_;                // gradients of one, to be published
   std::vector<Tensors> shared_;   // gradients that it applies one by one
   Served served_;                 // what the next update takes from a centre
   std::int64_t served_as_ = 0;    // of the last action
