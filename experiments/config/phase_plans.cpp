@@ -36,6 +36,11 @@ ReplicaExchange exchange_of(const Experiment& experiment) {
   ReplicaExchange exchange = kind.exchange;
   exchange.graph.seed = experiment.seed;
   exchange.served = has_centres(experiment);
+  if (exchange.served) {
+    exchange.quorum =
+        quorum_of(kind, static_cast<int>(experiment.replicas.count));
+    exchange.agrees = true;
+  }
   if (experiment.replicas.count > 1) {
     exchange.adopts = turns_in(kind.adopt_every, experiment);
     exchange.agrees =

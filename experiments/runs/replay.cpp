@@ -99,7 +99,7 @@ class Replay {
     const std::vector<Action>& actions = by_block(schedule_, seat);
     simulation.extend(seat, actions);
     for (const Action& action : actions)
-      if (!action.dropped.empty())
+      if (!action.dropped.empty() && action.op == Op::forward)
         by_block(workers_, seat + 1)->ports().skip(action.dropped);
     by_block(workers_, seat)->start({});
   }

@@ -42,6 +42,9 @@ inline constexpr std::int64_t kSecondRound = 3;
 /// That in which replicas give all of their weights to all, and adopt those of
 /// one (ReplicaExchange::adopts).
 inline constexpr std::int64_t kAdopt = 4;
+/// That in which a replica takes what a centre has made of several
+/// (ReplicaExchange::quorum): a settle without an exchange of its own.
+inline constexpr std::int64_t kMerged = 5;
 /// Adds the batches of an evaluation, after the turns, to replica 1.
 BlockProgram with_evaluation(const BlockPlan& plan, const Grant& grant,
                              BlockProgram program);

@@ -16,9 +16,10 @@ void check_free(const RunPlan& one, const ReplicaExchange& exchange) {
   if (!exchange.served)
     throw UserError(
         "with schedule = 'free' replicas come to a centre when they are ready: "
-        "set replicas.policy = 'server', 'elastic' with one_by_one = true, or "
-        "'gossip' with pairs = true; those of another policy wait for each "
-        "other: set schedule = 'lockstep'");
+        "set replicas.policy = 'server', 'all_reduce', 'average', 'elastic' "
+        "with "
+        "one_by_one = true, or 'gossip' with pairs = true; those of another "
+        "policy wait for each other: set schedule = 'lockstep'");
   for (const BlockPlan& block : one.blocks)
     if (!block.inbox_below.is_plain() || !block.inbox_above.is_plain())
       throw UserError(
@@ -59,6 +60,11 @@ bool is_among_peers(const BlockPlan& plan, const Action& exchange) {
 
 bool is_served(const BlockPlan& plan, const Action& exchange) {
   return plan.exchange.served && exchange.round != kAgreement;
+}
+
+bool is_merge(const BlockPlan& plan, const Action& settle) {
+  return plan.exchange.quorum.is_there() && settle.op == Op::settle &&
+         settle.round == kMerged;
 }
 
 Peers peers_of(const BlockPlan& plan, const Action& exchange) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/schedules/gathering.h"
 #include "lib/schedules/peers.h"
 
 namespace sluice {
@@ -62,6 +63,9 @@ struct ReplicaExchange {
   /// arrival, instead of an exchange between peers. Nobody waits for those that
   /// are slower, but for an agreement.
   bool served = false;
+  /// Of such a centre, where replicas wait for others: a second settle
+  /// (kMerged) takes what was made of all that came.
+  Quorum quorum = {};
   ExchangeWay way = ExchangeWay::sum;
   /// Of gradients: exchanges one after the other that an update waits for, the
   /// second as kSecondRound. Not with shards.
@@ -80,6 +84,8 @@ struct ReplicaExchange {
 bool is_among_peers(const BlockPlan& plan, const Action& exchange);
 /// Whether it is one with the centre of the block (ReplicaExchange::served).
 bool is_served(const BlockPlan& plan, const Action& exchange);
+/// Whether it takes what a centre has merged (ReplicaExchange::quorum).
+bool is_merge(const BlockPlan& plan, const Action& settle);
 /// Those of the plan's replica in such an exchange. Exchanges are numbered by
 /// their turns, so that a continued run goes on with the same peers.
 Peers peers_of(const BlockPlan& plan, const Action& exchange);

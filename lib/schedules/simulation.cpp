@@ -107,7 +107,7 @@ void Simulation::extend(int block, const std::vector<Action>& actions) {
       throw UserError("{} ({}) is of phase {}, and there are {}",
                       name_of_seat(plans_.front(), block), to_text(action),
                       action.phase, plans_.size());
-    if (action.dropped.empty()) continue;
+    if (action.dropped.empty() || action.op != Op::forward) continue;
     if (block == std::ssize(lanes_) || !by_block(up_, block).waiting)
       throw UserError(
           "block {} ({}) drops activations, and slow_consumer of the boundary "
@@ -474,6 +474,7 @@ std::optional<TimedAction> Simulation::next() {
   Lane& lane = by_block(lanes_, chosen);
   Action action = lane.actions.front();
   read_buffer(chosen, earliest, action);
+  take_merged(chosen, earliest, action);
   lane.actions.pop_front();
   const double end = end_of(chosen, action, earliest);
   for (const int each : of_same_executor(chosen))

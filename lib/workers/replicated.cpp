@@ -77,7 +77,8 @@ Replicated::Replicated(const Block& block, Trained& trained,
         kind_.make_centre(trained_.tensors(), {.options = trained_.options(),
                                                .members = centre_->members(),
                                                .seed = seed}),
-        names_of_each(trained_.tensors()));
+        names_of_each(trained_.tensors()),
+        quorum_of(kind_, centre_->members()));
   if (!group_) return;
   if (kind_.compressor.make)
     compressed_ = kind_.compressor.make(trained_.tensors(),
@@ -111,13 +112,25 @@ void Replicated::finish() {
 Served Replicated::visit_centre(const Tensors& gradients,
                                 const UpdateInfo& info, std::int64_t clock) {
   const at::NoGradGuard no_grad;
-  return centre_->visit(
-      {.member = centre_->member(),
-       .tensors = what() == Exchanged::gradients
-                      ? laid_out_like(trained_.tensors(), gradients)
-                      : copies_of(values_of(trained_.tensors())),
-       .info = info,
-       .clock = clock});
+  return centre_->visit(push_of(gradients, info, clock));
+}
+
+std::int64_t Replicated::bring(const Tensors& gradients, const UpdateInfo& info,
+                               std::int64_t clock, std::int64_t batch) {
+  const at::NoGradGuard no_grad;
+  Push push = push_of(gradients, info, clock);
+  push.batch = batch;
+  return centre_->bring(std::move(push));
+}
+
+Push Replicated::push_of(const Tensors& gradients, const UpdateInfo& info,
+                         std::int64_t clock) const {
+  return {.member = centre_->member(),
+          .tensors = what() == Exchanged::gradients
+                         ? laid_out_like(trained_.tensors(), gradients)
+                         : copies_of(values_of(trained_.tensors())),
+          .info = info,
+          .clock = clock};
 }
 
 void Replicated::publish(const Tensors& gradients,
