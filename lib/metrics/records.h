@@ -320,6 +320,16 @@ struct Restart {
                 reason)
 };
 
+/// A replica whose worker was lost, and without which the run goes on.
+struct LostReplica {
+  std::int64_t turn = 0;  ///< boundary to which it had come
+  int replica = 0;
+  std::int64_t turns_left_out = 0;  ///< of its share, from there to the end
+  std::string reason = {};
+
+  SLUICE_RECORD("lost_replica", turn, replica, turns_left_out, reason)
+};
+
 /// A fault that was asked for happens.
 struct Injection {
   int block = 0;

@@ -184,23 +184,42 @@ Merged Centre::take(int member, bool told) {
   return *std::exchange(mine, std::nullopt);
 }
 
-/// The last one sees the centre at rest: the others wait for it.
 void Centre::arrive(int member, Tensors statistics) {
   const at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   statistics_.at(static_cast<std::size_t>(member) - 1) = std::move(statistics);
+  arrived_.insert(member);
   if (gathering_) {
     gathering_->rest(member);
     merge_if_complete();
   }
-  if (++arrived_ < members()) return;
+  rest_if_all_are_there();
+}
+
+/// The last one sees the centre at rest: the others wait for it.
+void Centre::rest_if_all_are_there() {
+  for (int member = 1; member <= members(); ++member)
+    if (!arrived_.contains(member) && !lost_.contains(member)) return;
   SLUICE_CHECK(rule_ != nullptr, "{}: its centre has no rule", name_);
-  arrived_ = 0;
+  std::vector<Tensors> brought;
+  for (const int member : arrived_)
+    brought.push_back(by_block(statistics_, member));
   at_rest_ = {.weights = rule_->consensus(),
-              .statistics = sum_in_order(statistics_),
+              .statistics = sum_in_order(brought),
+              .members = static_cast<int>(brought.size()),
               .state = copies_of_state(live_state())};
+  arrived_.clear();
   ++rests_;
   changed_.notify_all();
+}
+
+void Centre::lose(int member) {
+  const at::NoGradGuard no_grad;
+  if (!lost_.insert(member).second) return;
+  gathering_->lose(member);
+  by_block(brought_, member) = {};
+  merge_if_complete();
+  rest_if_all_are_there();
 }
 
 void Centre::await_rest(std::int64_t times) {
@@ -210,6 +229,9 @@ void Centre::await_rest(std::int64_t times) {
 
 void Centre::leave(int member, const std::string& why) {
   const std::lock_guard lock(mutex_);
+  const bool goes_on = member > 1 && why.empty() && gathering_ &&
+                       quorum_.survives_loss(members());
+  if (goes_on) return lose(member);
   if (gone_ == 0) {
     gone_ = member;
     why_ = why;

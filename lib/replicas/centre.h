@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,7 @@ class CentreRule {
 struct AtRest {
   Tensors weights = {};
   Tensors statistics = {};  ///< sums of what all have brought
+  int members = 0;          ///< of so many
   NamedTensors state = {};
 };
 
@@ -119,8 +121,9 @@ class Centre {
   void arrive(int member, Tensors statistics);
   /// Waits until all have come so far as often as the caller, `times`.
   void await_rest(std::int64_t times);
-  /// The replica fails: those who wait for anything wait in vain. why: what
-  /// went wrong at the centre, if that is known.
+  /// The replica fails: those who wait for anything wait in vain, unless the
+  /// quorum goes on without it (Quorum::survives_loss()), or it is replica 1.
+  /// why: what went wrong at the centre, if that is known.
   void leave(int member, const std::string& why = {});
 
  private:
@@ -130,6 +133,8 @@ class Centre {
   NamedTensors live_state() const;
   std::int64_t next_place();
   void merge_if_complete();
+  void rest_if_all_are_there();
+  void lose(int member);
   void merge();
   Merged merged_for(int member, bool is_late);
 
@@ -144,7 +149,8 @@ class Centre {
   int gone_ = 0;                     // the first replica that has left; 0: none
   std::string why_;                  // of that one
   std::vector<Tensors> statistics_;  // by replica, of those that have arrived
-  int arrived_ = 0;
+  std::set<int> arrived_;
+  std::set<int> lost_;  // who goes on without them
   std::int64_t rests_ = 0;
   AtRest at_rest_;
 

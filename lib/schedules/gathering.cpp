@@ -23,11 +23,22 @@ bool Gathering::bring(int member, std::int64_t turn) {
 
 void Gathering::rest(int member) {
   resting_.insert(member);
-  if (std::ssize(resting_) == members_) resting_.clear();
+  go_on_if_all_rest();
+}
+
+void Gathering::lose(int member) {
+  lost_.insert(member);
+  waiting_.erase(member);
+  resting_.erase(member);
+  go_on_if_all_rest();
+}
+
+void Gathering::go_on_if_all_rest() {
+  if (active() == 0) resting_.clear();
 }
 
 int Gathering::active() const {
-  return members_ - static_cast<int>(resting_.size());
+  return members_ - static_cast<int>(resting_.size() + lost_.size());
 }
 
 bool Gathering::has_quorum() const {

@@ -18,6 +18,11 @@ struct Quorum {
   bool drops_late = false;
 
   bool is_there() const { return least > 0; }
+  /// Whether it goes on when one of so many replicas is lost: it waits for some
+  /// only.
+  bool survives_loss(int members) const {
+    return is_there() && least < members;
+  }
   bool operator==(const Quorum&) const = default;
 };
 
@@ -32,6 +37,8 @@ class Gathering {
   bool bring(int member, std::int64_t turn);
   /// It brings nothing more until all rest.
   void rest(int member);
+  /// It never comes again; nor does it wait.
+  void lose(int member);
   bool waits(int member) const { return waiting_.contains(member); }
   /// Whether as many wait as there must.
   bool has_quorum() const;
@@ -44,11 +51,13 @@ class Gathering {
 
  private:
   int active() const;
+  void go_on_if_all_rest();
 
   Quorum quorum_;
   int members_;
   std::set<int> waiting_;
   std::set<int> resting_;
+  std::set<int> lost_;
   std::int64_t waiting_turn_ = -1;  // the latest of those who wait
   std::int64_t merged_turn_ = -1;
 };

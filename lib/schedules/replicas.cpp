@@ -115,6 +115,11 @@ RunPlan first_replica(const RunPlan& plan) {
   return one;
 }
 
+bool survives_loss(const RunPlan& plan) {
+  const ReplicaExchange& exchange = plan.blocks.front().exchange;
+  return exchange.quorum.survives_loss(exchange.members);
+}
+
 std::string SeatNames::of(int seat) const {
   return replicas == 1 ? fmt::format("block {}", seat)
                        : fmt::format("block {} of replica {}", block_of(seat),

@@ -102,6 +102,9 @@ RunPlan with_replicas(const RunPlan& one, int replicas,
 /// The plan of replica 1 as if it were the only one.
 RunPlan first_replica(const RunPlan& plan);
 
+/// Whether the others go on when a replica, but the first, is lost.
+bool survives_loss(const RunPlan& plan);
+
 /// What seats are called for people.
 struct SeatNames {
   int depth = 1;  ///< blocks of a replica

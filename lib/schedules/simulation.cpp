@@ -461,7 +461,8 @@ bool Simulation::take_before_evaluation() {
 std::optional<TimedAction> Simulation::next() {
   const auto [chosen, earliest] = next_seat();
   if (chosen == 0) {
-    if (!take_before_evaluation()) return std::nullopt;
+    if (!take_before_evaluation() && !merge_those_who_wait())
+      return std::nullopt;
     forget_all();
     return next();
   }

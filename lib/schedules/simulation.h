@@ -206,6 +206,7 @@ class Simulation {
   bool others_merge_before(const BlockPlan& mine, const CentreQueue& centre,
                            std::int64_t place) const;
   std::optional<double> merged_since(int seat) const;
+  bool merge_those_who_wait();
   void take_merged(int seat, double now, Action& action);
   void choose(int block);
   /// When all that the block's next action takes had come; 0 where that doesn't

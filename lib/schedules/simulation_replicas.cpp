@@ -140,6 +140,24 @@ std::optional<double> Simulation::merged_since(int seat) const {
   return *centre.quorum_since + mine.exchange.quorum.grace;
 }
 
+/// Of those who run free: nobody else comes in the turns that were granted, as
+/// where a plan is simulated for a while. Returns whether anybody waited.
+bool Simulation::merge_those_who_wait() {
+  for (auto& [block, centre] : centres_) {
+    std::optional<double> latest;
+    for (const BlockPlan& each : plans_.front().blocks) {
+      const Lane& lane = by_block(lanes_, each.seat());
+      if (each.block == block && lane.chooser && centre.gathering &&
+          centre.gathering->waits(each.replica))
+        latest = std::max(latest.value_or(lane.clock), lane.clock);
+    }
+    if (!latest) continue;
+    merge(centre, *latest);
+    return true;
+  }
+  return false;
+}
+
 /// The first that needs not wait any more has all those merged that wait.
 void Simulation::take_merged(int seat, double now, Action& action) {
   const BlockPlan& mine = by_block(plan(action.phase).blocks, seat);

@@ -286,7 +286,8 @@ void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   if (centre_) {
     centre_->await_rest();
     if (const Centre* centre = centre_->owned())
-      show(centre->at_rest().weights, centre->at_rest().statistics, evaluated);
+      show(centre->at_rest().weights, centre->at_rest().statistics,
+           centre->at_rest().members, evaluated);
     return;
   }
   Tensors sum = group_->finish_sum();
@@ -298,18 +299,18 @@ void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   sum.resize(weights);
   show(policy_ ? policy_->consensus(sum, group_->members())
                : values_of(trained_.tensors()),
-       of_buffers, evaluated);
+       of_buffers, group_->members(), evaluated);
 }
 
-/// statistics: sums of the replicas' buffers().
+/// statistics: sums of the buffers() of so many replicas.
 void Replicated::show(const Tensors& weights, const Tensors& statistics,
-                      EvaluatedWeights& evaluated) const {
+                      int members, EvaluatedWeights& evaluated) const {
   evaluated.set_weights(weights);
   Tensors buffers = values_of(block_.buffers());
   std::size_t next = 0;
   for (at::Tensor& buffer : buffers)
     if (kind_.mean_statistics && buffer.is_floating_point())
-      buffer = statistics.at(next++) / members();
+      buffer = statistics.at(next++) / members;
   evaluated.set_buffers(buffers);
 }
 

@@ -122,7 +122,7 @@ class Replicated {
   Push push_of(const Tensors& gradients, const UpdateInfo& info,
                std::int64_t clock) const;
   Tensors buffers() const;
-  void show(const Tensors& weights, const Tensors& statistics,
+  void show(const Tensors& weights, const Tensors& statistics, int members,
             EvaluatedWeights& evaluated) const;
   Mixture settle_mixture();
 

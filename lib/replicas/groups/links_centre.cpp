@@ -133,7 +133,7 @@ Merged merged_in(const Message& message) {
 }
 
 /// Copies: a message's memory goes back to its link.
-Tensors kept_of(const Tensors& received) {
+Tensors copies_received(const Tensors& received) {
   Tensors copies;
   for (const at::Tensor& tensor : received)
     copies.push_back(tensor.defined() ? tensor.clone() : tensor);
@@ -142,7 +142,7 @@ Tensors kept_of(const Tensors& received) {
 
 Message brought_over(Centre& centre, const Message& message, int member) {
   Push push = push_in(message, member);
-  push.tensors = kept_of(push.tensors);
+  push.tensors = copies_received(push.tensors);
   Message answer = message_for(Said::bring);
   answer.batch = centre.bring(std::move(push));
   return answer;
@@ -164,7 +164,7 @@ void serve_over(Centre& centre, Link& link, int member) {
         link.sender->send(message_of(centre.take(member, message->batch != 0)));
         break;
       case Said::arrival:
-        centre.arrive(member, kept_of(unpack(*message, "x")));
+        centre.arrive(member, copies_received(unpack(*message, "x")));
         centre.await_rest(++arrivals);
         link.sender->send(message_for(Said::arrival));
         break;

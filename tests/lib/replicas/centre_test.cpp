@@ -254,6 +254,36 @@ TEST_P(CentreOver, DoesNotWaitForThoseWhoRest) {
   finish(links);
 }
 
+TEST_P(CentreOver, GoesOnWithoutAReplicaThatIsLostUnderAQuorum) {
+  CentreLinks links = GetParam()(3);
+  links.front()->owned()->own(summing_centre({{"w", start()}}, {}), {"w"},
+                              {.least = 2});
+  links.front()->owned()->open({start()}, 0);
+  const auto bring = [&](int member) {
+    by_block(links, member)
+        ->bring({.member = member,
+                 .tensors = {at::ones({4}, at::kDouble)},
+                 .info = {.rate = 1}});
+  };
+  bring(1);
+  links[2].reset();
+  bring(2);
+  for (const int member : {1, 2})
+    EXPECT_TRUE(by_block(links, member)
+                    ->take(false)
+                    .served.tensors[0]
+                    .equal(start() - 1));
+  for (const int member : {1, 2})
+    by_block(links, member)->arrive({at::ones({1}) * member});
+  links[1]->await_rest();
+  links[0]->await_rest();
+  const AtRest& rest = links[0]->owned()->at_rest();
+  EXPECT_EQ(rest.members, 2);
+  EXPECT_EQ(rest.statistics[0].item<double>(), 3);
+  links[0]->finish();
+  links[1]->finish();
+}
+
 TEST_P(CentreOver, EndsTheWaitOfOthersWhenAReplicaFails) {
   CentreLinks links = GetParam()(3);
   open(links, elastic_centre({{"w", start()}}, 0.25));

@@ -49,4 +49,22 @@ TEST(Gathering, WaitsOnlyForThoseWhoStillBringSomething) {
   EXPECT_FALSE(all.has_quorum());
 }
 
+TEST(Gathering, GoesOnWithoutThoseWhoAreLost) {
+  const Quorum two{.least = 2};
+  EXPECT_TRUE(two.survives_loss(3));
+  EXPECT_FALSE(two.survives_loss(2));
+  EXPECT_FALSE(Quorum{}.survives_loss(2));
+  Gathering all(two, 3);
+  all.bring(2, 0);
+  all.lose(2);
+  all.bring(1, 0);
+  EXPECT_FALSE(all.is_complete()) << "it doesn't wait any more";
+  all.rest(3);
+  EXPECT_TRUE(all.is_complete());
+  EXPECT_THAT(all.merge(), ElementsAre(1));
+  all.rest(1);
+  all.bring(3, 1);
+  EXPECT_FALSE(all.is_complete()) << "both go on";
+}
+
 }  // namespace sluice::gathering_test
