@@ -90,7 +90,7 @@ TEST_P(LostReplica, AtARandomStepIsLeftOutAndCounted) {
     ASSERT_FALSE(evaluations.empty());
     EXPECT_EQ(evaluations.back().number("turn", 0), 20);
     EXPECT_TRUE(std::filesystem::exists(path("disturbed") + "/done"));
-    EXPECT_EQ(processes_with(path("disturbed")), std::vector<int>());
+    expect_nothing_left("disturbed");
   }
 }
 
