@@ -199,6 +199,12 @@ ConfigNode without_younger_keys(const ConfigNode& resolved) {
       rest = without(rest, std::array<std::string_view, 1>{"one_by_one"});
     if (is_default(rest, "softsync", {.value = std::int64_t{0}}))
       rest = without(rest, std::array<std::string_view, 1>{"softsync"});
+    if (is_default(rest, "backup", {.value = std::int64_t{0}}))
+      rest = without(rest, std::array<std::string_view, 1>{"backup"});
+    if (is_default(rest, "quorum", {.value = std::int64_t{0}}))
+      rest = without(rest, std::array<std::string_view, 1>{"quorum"});
+    if (is_default(rest, "grace", {.value = 0.0}))
+      rest = without(rest, std::array<std::string_view, 1>{"grace"});
     numbers.set("replicas", rest);
   }
   return numbers;

@@ -38,6 +38,11 @@ ReplicaExchange exchange_of(const Experiment& experiment, bool model_norm) {
   exchange.served = has_centres(experiment);
   exchange.clips_own = model_norm && exchange.what == Exchanged::gradients &&
                        experiment.optimizers.at(0).clip_at == ClipAt::replica;
+  if (exchange.served) {
+    exchange.quorum =
+        quorum_of(kind, static_cast<int>(experiment.replicas.count));
+    exchange.agrees = true;
+  }
   if (experiment.replicas.count > 1) {
     exchange.adopts = turns_in(kind.adopt_every, experiment);
     exchange.agrees =

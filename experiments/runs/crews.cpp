@@ -220,7 +220,8 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
            },
        .process_of = process_of,
        .names = parts.experiment.seat_names(),
-       .deadline = meeting->deadline()},
+       .deadline = meeting->deadline(),
+       .survives_loss = survives_loss(parts.experiment.plans.front())},
       parts.events, parts.ahead);
 }
 

@@ -381,6 +381,14 @@ class ShownCentre final : public CentreLink {
     const Waiting waiting(heartbeat_, kAnyNeighbour);
     return centre_->visit(std::move(push));
   }
+  std::int64_t bring(Push push) override {
+    const Waiting waiting(heartbeat_, kAnyNeighbour);
+    return centre_->bring(std::move(push));
+  }
+  Merged take(bool told) override {
+    const Waiting waiting(heartbeat_, kAnyNeighbour);
+    return centre_->take(told);
+  }
   void arrive(Tensors statistics) override {
     centre_->arrive(std::move(statistics));
   }

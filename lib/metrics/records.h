@@ -209,12 +209,19 @@ struct Block {
   std::optional<std::string> down_why_host = {};
   /// Compressed gradients that were sent to other replicas.
   Bytes compressed_bytes = {};
+  // Of a replica of those that wait for some of them only: its gradients that
+  // came too late, turns that it left out therefore, and how often others were
+  // merged without it.
+  std::optional<std::int64_t> late_gradients = {};
+  std::optional<std::int64_t> turns_left_out = {};
+  std::optional<std::int64_t> merges_without_it = {};
 
   SLUICE_RECORD("block", block, replica, parameters, forward_s, backward_s,
                 update_s, learn_s, evaluate_s, waiting_s, memory,
                 resident_bytes, reconnections, up_by_ipc, up_through_host,
                 down_by_ipc, down_through_host, up_why_host, down_why_host,
-                compressed_bytes)
+                compressed_bytes, late_gradients, turns_left_out,
+                merges_without_it)
 };
 
 /// Over which transport the run's links go, and why, where the config left that
@@ -322,6 +329,16 @@ struct Restart {
 
   SLUICE_RECORD("restart", turn, restart, block, lost_turns, lost_seconds,
                 reason)
+};
+
+/// A replica whose worker was lost, and without which the run goes on.
+struct LostReplica {
+  std::int64_t turn = 0;  ///< boundary to which it had come
+  int replica = 0;
+  std::int64_t turns_left_out = 0;  ///< of its share, from there to the end
+  std::string reason = {};
+
+  SLUICE_RECORD("lost_replica", turn, replica, turns_left_out, reason)
 };
 
 /// A fault that was asked for happens.

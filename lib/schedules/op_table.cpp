@@ -152,6 +152,12 @@ std::vector<Left> left_by_exchange(const BlockPlan& /*plan*/,
   return {{Mark::published, batch_round(action)}};
 }
 
+/// What the centre has taken is to be merged, too.
+std::vector<Left> left_by_settle(const BlockPlan& plan, const Action& action) {
+  if (!plan.exchange.quorum.is_there() || action.round != 0) return {};
+  return {{Mark::published, {action.batch, kMerged}}};
+}
+
 /// After the backward that fills the window, or the exchange between them.
 bool is_updated(const BlockPlan& plan, const Grant& grant,
                 const Action& before) {
@@ -326,6 +332,7 @@ std::span<const OpRow> op_rows() {
             .name = "settle",
             .doing = "exchange with its replicas",
             .takes = Mark::published,
+            .leaves = left_by_settle,
             .in = into_settle,
             .out = out_of_settle,
             .follows = {Op::exchange},

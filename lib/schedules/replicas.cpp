@@ -17,9 +17,10 @@ void check_free(const RunPlan& one, const ReplicaExchange& exchange) {
   if (!exchange.served)
     throw UserError(
         "with schedule = 'free' replicas come to a centre when they are ready: "
-        "set replicas.policy = 'server', 'elastic' with one_by_one = true, or "
-        "'gossip' with pairs = true; those of another policy wait for each "
-        "other: set schedule = 'lockstep'");
+        "set replicas.policy = 'server', 'all_reduce', 'average', 'elastic' "
+        "with "
+        "one_by_one = true, or 'gossip' with pairs = true; those of another "
+        "policy wait for each other: set schedule = 'lockstep'");
   for (const BlockPlan& block : one.blocks)
     if (!block.inbox_below.is_plain() || !block.inbox_above.is_plain())
       throw UserError(
@@ -100,6 +101,11 @@ bool gives_gradients(const BlockPlan& plan, const Action& settle) {
          settle.round == (plan.exchange.rounds > 1 ? kSecondRound : 0);
 }
 
+bool is_merge(const BlockPlan& plan, const Action& settle) {
+  return plan.exchange.quorum.is_there() && settle.op == Op::settle &&
+         settle.round == kMerged;
+}
+
 Peers peers_of(const BlockPlan& plan, const Action& exchange) {
   return peers_of(plan.exchange.graph, plan.exchange.members, plan.replica,
                   number_of_exchange(plan, exchange));
@@ -146,6 +152,11 @@ RunPlan first_replica(const RunPlan& plan) {
     block.micro_batches.deals = {};
   }
   return one;
+}
+
+bool survives_loss(const RunPlan& plan) {
+  const ReplicaExchange& exchange = plan.blocks.front().exchange;
+  return exchange.quorum.survives_loss(exchange.members);
 }
 
 std::string SeatNames::of(int seat) const {

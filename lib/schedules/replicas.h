@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/schedules/gathering.h"
 #include "lib/schedules/peers.h"
 
 namespace sluice {
@@ -66,6 +67,9 @@ struct ReplicaExchange {
   /// (RunPlan::model_norm): it is that of the replica's own, which are clipped
   /// before they are published; else of what is applied.
   bool clips_own = false;
+  /// Of such a centre, where replicas wait for others: a second settle
+  /// (kMerged) takes what was made of all that came.
+  Quorum quorum = {};
   ExchangeWay way = ExchangeWay::sum;
   /// Of gradients: exchanges one after the other that an update waits for, the
   /// second as kSecondRound. Not with shards.
@@ -84,6 +88,8 @@ struct ReplicaExchange {
 bool is_among_peers(const BlockPlan& plan, const Action& exchange);
 /// Whether it is one with the centre of the block (ReplicaExchange::served).
 bool is_served(const BlockPlan& plan, const Action& exchange);
+/// Whether it takes what a centre has merged (ReplicaExchange::quorum).
+bool is_merge(const BlockPlan& plan, const Action& settle);
 /// Those of the plan's replica in such an exchange. Exchanges are numbered by
 /// their turns, so that a continued run goes on with the same peers.
 Peers peers_of(const BlockPlan& plan, const Action& exchange);
@@ -109,6 +115,9 @@ RunPlan with_replicas(const RunPlan& one, int replicas,
 
 /// The plan of replica 1 as if it were the only one.
 RunPlan first_replica(const RunPlan& plan);
+
+/// Whether the others go on when a replica, but the first, is lost.
+bool survives_loss(const RunPlan& plan);
 
 /// What seats are called for people.
 struct SeatNames {

@@ -107,7 +107,7 @@ void Simulation::extend(int block, const std::vector<Action>& actions) {
       throw UserError("{} ({}) is of phase {}, and there are {}",
                       name_of_seat(plans_.front(), block), to_text(action),
                       action.phase, plans_.size());
-    if (action.dropped.empty()) continue;
+    if (action.dropped.empty() || action.op != Op::forward) continue;
     if (block == std::ssize(lanes_) || !by_block(up_, block).waiting)
       throw UserError(
           "block {} ({}) drops activations, and slow_consumer of the boundary "
@@ -461,7 +461,8 @@ bool Simulation::take_before_evaluation() {
 std::optional<TimedAction> Simulation::next() {
   const auto [chosen, earliest] = next_seat();
   if (chosen == 0) {
-    if (!take_before_evaluation()) return std::nullopt;
+    if (!take_before_evaluation() && !merge_those_who_wait())
+      return std::nullopt;
     forget_all();
     return next();
   }
@@ -474,6 +475,7 @@ std::optional<TimedAction> Simulation::next() {
   Lane& lane = by_block(lanes_, chosen);
   Action action = lane.actions.front();
   read_buffer(chosen, earliest, action);
+  take_merged(chosen, earliest, action);
   lane.actions.pop_front();
   const double end = end_of(chosen, action, earliest);
   for (const int each : of_same_executor(chosen))

@@ -77,7 +77,8 @@ Replicated::Replicated(const Block& block, Trained& trained,
         kind_.make_centre(trained_.tensors(), {.options = trained_.options(),
                                                .members = centre_->members(),
                                                .seed = seed}),
-        names_of_each(trained_.tensors()));
+        names_of_each(trained_.tensors()),
+        quorum_of(kind_, centre_->members()));
   if (!group_) return;
   if (kind_.compressor.make)
     compressed_ = kind_.compressor.make(trained_.tensors(),
@@ -111,13 +112,25 @@ void Replicated::finish() {
 Served Replicated::visit_centre(const Tensors& gradients,
                                 const UpdateInfo& info, std::int64_t clock) {
   const at::NoGradGuard no_grad;
-  return centre_->visit(
-      {.member = centre_->member(),
-       .tensors = what() == Exchanged::gradients
-                      ? laid_out_like(trained_.tensors(), gradients)
-                      : copies_of(values_of(trained_.tensors())),
-       .info = info,
-       .clock = clock});
+  return centre_->visit(push_of(gradients, info, clock));
+}
+
+std::int64_t Replicated::bring(const Tensors& gradients, const UpdateInfo& info,
+                               std::int64_t clock, std::int64_t batch) {
+  const at::NoGradGuard no_grad;
+  Push push = push_of(gradients, info, clock);
+  push.batch = batch;
+  return centre_->bring(std::move(push));
+}
+
+Push Replicated::push_of(const Tensors& gradients, const UpdateInfo& info,
+                         std::int64_t clock) const {
+  return {.member = centre_->member(),
+          .tensors = what() == Exchanged::gradients
+                         ? laid_out_like(trained_.tensors(), gradients)
+                         : copies_of(values_of(trained_.tensors())),
+          .info = info,
+          .clock = clock};
 }
 
 void Replicated::publish(const Tensors& gradients,
@@ -286,7 +299,8 @@ void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   if (centre_) {
     centre_->await_rest();
     if (const Centre* centre = centre_->owned())
-      show(centre->at_rest().weights, centre->at_rest().statistics, evaluated);
+      show(centre->at_rest().weights, centre->at_rest().statistics,
+           centre->at_rest().members, evaluated);
     return;
   }
   Tensors sum = group_->finish_sum();
@@ -298,18 +312,18 @@ void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   sum.resize(count);
   show(policy_ ? policy_->consensus(sum, group_->members())
                : values_of(trained_.tensors()),
-       of_buffers, evaluated);
+       of_buffers, group_->members(), evaluated);
 }
 
-/// statistics: sums of the replicas' buffers().
+/// statistics: sums of the buffers() of so many replicas.
 void Replicated::show(const Tensors& weights, const Tensors& statistics,
-                      EvaluatedWeights& evaluated) const {
+                      int members, EvaluatedWeights& evaluated) const {
   evaluated.set_weights(weights);
   Tensors buffers = values_of(block_.buffers());
   std::size_t next = 0;
   for (at::Tensor& buffer : buffers)
     if (kind_.mean_statistics && buffer.is_floating_point())
-      buffer = statistics.at(next++) / members();
+      buffer = statistics.at(next++) / members;
   evaluated.set_buffers(buffers);
 }
 

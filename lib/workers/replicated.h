@@ -108,6 +108,12 @@ class Replicated {
   Served visit_centre(const Tensors& gradients, const UpdateInfo& info,
                       std::int64_t clock);
 
+  /// The same where replicas wait for others (Quorum): brings it, the last of
+  /// that batch, and returns its place; then waits and takes (Centre::take()).
+  std::int64_t bring(const Tensors& gradients, const UpdateInfo& info,
+                     std::int64_t clock, std::int64_t batch);
+  Merged take(bool told) { return centre_->take(told); }
+
   /// What compressed gradients it has sent; nothing: none are compressed.
   std::optional<std::int64_t> compressed_bytes() const;
 
@@ -117,8 +123,10 @@ class Replicated {
  private:
   bool sums_parts() const;
   Tensors weights() const;
+  Push push_of(const Tensors& gradients, const UpdateInfo& info,
+               std::int64_t clock) const;
   Tensors buffers() const;
-  void show(const Tensors& weights, const Tensors& statistics,
+  void show(const Tensors& weights, const Tensors& statistics, int members,
             EvaluatedWeights& evaluated) const;
   Mixture settle_mixture();
 

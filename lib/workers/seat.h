@@ -147,6 +147,13 @@ class Seat {
   /// After an action: its place among all that the replicas' centre has served
   /// (Action::arrived); 0: it isn't one that is served.
   std::int64_t served_as() const { return served_as_; }
+  /// The latest turn that replicas had made when this one, whose gradient may
+  /// have come too late, took what they made; -1: none, or they drop nothing.
+  std::int64_t merged_turn() const { return merged_turn_; }
+  /// So many turns are left out because of that.
+  void left_out(std::size_t turns) {
+    left_out_ += static_cast<std::int64_t>(turns);
+  }
   /// Number of batches between forward and backward, and number of autograd
   /// graphs: of these batches, and of batches between the halves of a backward.
   std::size_t flights() const { return held_.flights.size(); }
@@ -180,6 +187,8 @@ class Seat {
   void settle_peers();
   void show_exchanged(const Action& settle);
   void visit_centre(const Action& action);
+  void bring_to_centre(const Action& action);
+  void take_merged(const Action& action);
   bool pushes_gradients() const;
   void take_combined(Tensors combined);
   void take_shared();
@@ -293,6 +302,10 @@ class Seat {
   std::vector<Tensors> shared_;   // gradients that it applies one by one
   Served served_;                 // what the next update takes from a centre
   std::int64_t served_as_ = 0;    // of the last action
+  std::int64_t merged_turn_ = -1;
+  std::int64_t late_ = 0;                 // gradients that were dropped
+  std::int64_t left_out_ = 0;             // turns
+  std::int64_t absent_ = 0;               // from what others made
   std::vector<std::int64_t> known_late_;  // of the window's batches: in_updates
 
   MemoryUse memory_use_;

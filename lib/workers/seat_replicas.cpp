@@ -110,6 +110,8 @@ void Seat::settle_exchange(const Action& action) {
     return;
   }
   if (action.round == kAdopt) return take_combined(replicas_.settle_best());
+  if (is_merge(plan(), action)) return take_merged(action);
+  if (plan().exchange.quorum.is_there()) return bring_to_centre(action);
   if (replicas_.is_served()) return visit_centre(action);
   if (is_among_peers(plan(), action)) return settle_peers();
   const bool is_first =
@@ -133,6 +135,27 @@ void Seat::visit_centre(const Action& action) {
   for (const std::int64_t known : std::exchange(known_late_, {}))
     tell_late(action, known, known + served.missed);
   served_ = std::move(served);
+}
+
+void Seat::bring_to_centre(const Action& action) {
+  served_as_ = replicas_.bring(window_.gradients, info_of(action), version_,
+                               action.batch);
+  SLUICE_CHECK(action.arrived == 0 || action.arrived == served_as_,
+               "{} ({}) was served as number {}", name(), to_text(action),
+               served_as_);
+}
+
+void Seat::take_merged(const Action& action) {
+  Merged merged = replicas_.take(action.arrived > 0);
+  served_as_ = merged.served.place;
+  absent_ += merged.absent;
+  if (merged.is_late) ++late_;
+  if (plan().exchange.quorum.drops_late) merged_turn_ = merged.turn;
+  if (!pushes_gradients())
+    return take_combined(std::move(merged.served.tensors));
+  for (const std::int64_t known : std::exchange(known_late_, {}))
+    if (!merged.is_late) tell_late(action, known, known);
+  served_ = std::move(merged.served);
 }
 
 void Seat::settle_peers() {

@@ -187,6 +187,11 @@ records::Block Seat::costs() const {
                  .history_bytes = memory_use_.history,
                  .queue_bytes = memory_use_.queue},
       .compressed_bytes = replicas_.compressed_bytes()};
+  if (plan().exchange.quorum.is_there()) {
+    block.late_gradients = late_;
+    block.turns_left_out = left_out_;
+    block.merges_without_it = absent_;
+  }
   if (memory_ && allocator_installed()) {
     block.memory.graph_bytes = memory_use_.graph;
     block.memory.peak_bytes = static_cast<std::int64_t>(memory_->peak_bytes());

@@ -18,9 +18,9 @@
 namespace sluice {
 namespace {
 
-/// What a replica says to the centre, as the round of its message. Of the first
-/// two there are answers, with the same round.
-enum class Said : std::int64_t { push, arrival, end };
+/// What a replica says to the centre, as the round of its message. To all but
+/// the end there are answers, with the same round.
+enum class Said : std::int64_t { push, arrival, end, bring, take };
 
 /// Whole numbers of a push, before a flag for each tensor: whether it is
 /// defined.
@@ -53,8 +53,9 @@ Message message_for(Said said) {
           .round = static_cast<std::int64_t>(said)};
 }
 
-Message message_of(const Push& push) {
-  Message message = message_for(Said::push);
+Message message_of(const Push& push, Said said) {
+  Message message = message_for(said);
+  message.batch = push.batch;
   pack({numbers_in(push)}, "numbers", message);
   pack({at::full({1}, push.info.rate, at::kDouble)}, "rate", message);
   pack(defined_of(push.tensors), "x", message);
@@ -75,7 +76,7 @@ Push push_in(const Message& message, int member) {
   const at::Tensor numbers =
       one_in(message, "numbers", at::kLong, kNumbers).contiguous();
   const auto* said = numbers.const_data_ptr<std::int64_t>();
-  Push push{.member = member, .clock = said[7]};
+  Push push{.member = member, .clock = said[7], .batch = message.batch};
   push.info.turn = said[0];
   push.info.batches = said[1];
   push.info.turns = said[2];
@@ -95,8 +96,8 @@ Push push_in(const Message& message, int member) {
   return push;
 }
 
-Message message_of(const Served& served) {
-  Message message = message_for(Said::push);
+Message message_of(const Served& served, Said said) {
+  Message message = message_for(said);
   message.batch = served.place;
   message.turn = served.clock;
   message.weight_version = served.missed;
@@ -105,24 +106,68 @@ Message message_of(const Served& served) {
   return message;
 }
 
+Served served_in(const Message& message) {
+  return {.tensors = unpack(message, "x"),
+          .place = message.batch,
+          .rate = one_in(message, "rate", at::kDouble, 1).item<double>(),
+          .clock = message.turn,
+          .missed = message.weight_version};
+}
+
+Message message_of(const Merged& merged) {
+  Message message = message_of(merged.served, Said::take);
+  const std::vector<std::int64_t> numbers = {merged.is_late ? 1 : 0,
+                                             merged.absent, merged.turn};
+  pack({at::tensor(numbers, at::kLong)}, "merged", message);
+  return message;
+}
+
+Merged merged_in(const Message& message) {
+  const at::Tensor numbers =
+      one_in(message, "merged", at::kLong, 3).contiguous();
+  const auto* said = numbers.const_data_ptr<std::int64_t>();
+  return {.served = served_in(message),
+          .is_late = said[0] != 0,
+          .absent = said[1],
+          .turn = said[2]};
+}
+
+/// Copies: a message's memory goes back to its link.
+Tensors copies_received(const Tensors& received) {
+  Tensors copies;
+  for (const at::Tensor& tensor : received)
+    copies.push_back(tensor.defined() ? tensor.clone() : tensor);
+  return copies;
+}
+
+Message brought_over(Centre& centre, const Message& message, int member) {
+  Push push = push_in(message, member);
+  push.tensors = copies_received(push.tensors);
+  Message answer = message_for(Said::bring);
+  answer.batch = centre.bring(std::move(push));
+  return answer;
+}
+
 /// Serves one replica until it has ended.
 void serve_over(Centre& centre, Link& link, int member) {
   std::int64_t arrivals = 0;
   while (const std::optional<Message> message = link.receiver->receive()) {
     switch (static_cast<Said>(message->round)) {
       case Said::push:
-        link.sender->send(message_of(centre.serve(push_in(*message, member))));
+        link.sender->send(
+            message_of(centre.serve(push_in(*message, member)), Said::push));
         break;
-      case Said::arrival: {
-        // Copies: a message's memory goes back to its link.
-        Tensors statistics;
-        for (const at::Tensor& tensor : unpack(*message, "x"))
-          statistics.push_back(tensor.clone());
-        centre.arrive(member, std::move(statistics));
+      case Said::bring:
+        link.sender->send(brought_over(centre, *message, member));
+        break;
+      case Said::take:
+        link.sender->send(message_of(centre.take(member, message->batch != 0)));
+        break;
+      case Said::arrival:
+        centre.arrive(member, copies_received(unpack(*message, "x")));
         centre.await_rest(++arrivals);
         link.sender->send(message_for(Said::arrival));
         break;
-      }
       case Said::end:
         return;
       default:
@@ -156,6 +201,10 @@ class CentreOwner final : public CentreLink {
   int member() const override { return 1; }
   Centre* owned() override { return centre_.get(); }
   Served visit(Push push) override { return own_->visit(std::move(push)); }
+  std::int64_t bring(Push push) override {
+    return own_->bring(std::move(push));
+  }
+  Merged take(bool told) override { return own_->take(told); }
   void arrive(Tensors statistics) override {
     own_->arrive(std::move(statistics));
   }
@@ -200,13 +249,22 @@ class RemoteCentre final : public CentreLink {
 
   Served visit(Push push) override {
     const at::NoGradGuard no_grad;
-    link_.sender->send(message_of(push));
-    const Message answer = answer_to(Said::push);
-    return {.tensors = unpack(answer, "x"),
-            .place = answer.batch,
-            .rate = one_in(answer, "rate", at::kDouble, 1).item<double>(),
-            .clock = answer.turn,
-            .missed = answer.weight_version};
+    link_.sender->send(message_of(push, Said::push));
+    return served_in(answer_to(Said::push));
+  }
+
+  std::int64_t bring(Push push) override {
+    const at::NoGradGuard no_grad;
+    link_.sender->send(message_of(push, Said::bring));
+    return answer_to(Said::bring).batch;
+  }
+
+  Merged take(bool told) override {
+    const at::NoGradGuard no_grad;
+    Message message = message_for(Said::take);
+    message.batch = told ? 1 : 0;
+    link_.sender->send(std::move(message));
+    return merged_in(answer_to(Said::take));
   }
 
   void arrive(Tensors statistics) override {

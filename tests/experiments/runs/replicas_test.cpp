@@ -428,7 +428,8 @@ void expect_refused(const std::string& lines, const char* remedy) {
 }
 
 TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
-  expect_refused(replicas(2) + "schedule = 'free'\n", "schedule = 'lockstep'");
+  expect_refused(replicas(2, ", policy = 'neighbours'") + "schedule = 'free'\n",
+                 "schedule = 'lockstep'");
   expect_refused(replicas(0), "replicas.count");
   expect_refused("replicas = {count = 2, policy = 'rumour'}\n", "all_reduce");
   expect_refused("replicas = {count = 2, every = 3}\n", "every");

@@ -180,7 +180,7 @@ TEST(Replicas, SumTheGradientsOfLessonsOrAverageWhatLearns) {
       .cut = true, .own = true, .learns = true, .learns_by_steps = true};
   const RunPlan one = plan_of("turns", 2, {}, synthesizer);
   EXPECT_EQ(text_of(with_replicas(one, 2, kGradients), 3, {.end_turn = 2}),
-            "F0 B0 X0 S0 U0 L0 X0.5 S0.5 F1 B1 X1 S1 U1 L1 X1.5 S1.5");
+            "F0 B0 X0 S0 U0 L0 X0.6 S0.6 F1 B1 X1 S1 U1 L1 X1.6 S1.6");
   const RunPlan averaged = with_replicas(one, 2, {.what = Exchanged::weights});
   EXPECT_EQ(text_of(averaged, 3, {.end_turn = 2}),
             "F0 B0 U0 X0 S0 L0 F1 B1 U1 X1 S1 L1");
