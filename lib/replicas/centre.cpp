@@ -63,8 +63,18 @@ NamedTensors Centre::state() const {
 void Centre::check_all_are_there() const {
   if (gone_ == 0) return;
   if (why_.empty()) throw PeerGone("{}: replica {} is gone", name_, gone_);
-  throw UserError("{}: its centre could not serve replica {}: {}", name_, gone_,
-                  why_);
+  throw UserError("{}", failure_text());
+}
+
+std::string Centre::failure_text() const {
+  if (why_.empty()) return "";
+  return fmt::format("{}: its centre could not serve replica {}: {}", name_,
+                     gone_, why_);
+}
+
+std::string Centre::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_text();
 }
 
 void Centre::wait(std::unique_lock<std::mutex>& lock, const char* what,
@@ -111,7 +121,8 @@ void Centre::await_rest(std::int64_t times) {
 
 void Centre::leave(int member, const std::string& why) {
   const std::lock_guard lock(mutex_);
-  if (gone_ == 0) {
+  // Who only is gone may have gone for a reason that comes now.
+  if (gone_ == 0 || (why_.empty() && !why.empty())) {
     gone_ = member;
     why_ = why;
   }

@@ -96,11 +96,15 @@ class Centre {
   /// The replica fails: those who wait for anything wait in vain. why: what
   /// went wrong at the centre, if that is known.
   void leave(int member, const std::string& why = {});
+  /// What went wrong there, and for which replica: what the others are thrown,
+  /// as a UserError. Empty: nothing has, or a replica alone knows it.
+  std::string failure() const;
 
  private:
   void wait(std::unique_lock<std::mutex>& lock, const char* what,
             const std::function<bool()>& is_over);
   void check_all_are_there() const;
+  std::string failure_text() const;
   NamedTensors live_state() const;
 
   const Deadline deadline_;
@@ -111,7 +115,8 @@ class Centre {
   std::vector<std::string> names_;
   at::Tensor served_;  // [1]: pushes
   bool is_open_ = false;
-  int gone_ = 0;                     // the first replica that has left; 0: none
+  /// The first replica that has left, or that was failed here; 0: none.
+  int gone_ = 0;
   std::string why_;                  // of that one
   std::vector<Tensors> statistics_;  // by replica, of those that have arrived
   int arrived_ = 0;

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -13,14 +15,16 @@
 
 #include "lib/base/error.h"
 #include "lib/replicas/groups/memory_centre.h"
+#include "lib/tensors/error_text.h"
 #include "lib/tensors/pack.h"
 
 namespace sluice {
 namespace {
 
-/// What a replica says to the centre, as the round of its message. Of the first
-/// two there are answers, with the same round.
-enum class Said : std::int64_t { push, arrival, end };
+/// What a replica says to the centre, as the round of its message. To the first
+/// two there are answers, with the same round; or, where the centre has failed,
+/// the last.
+enum class Said : std::int64_t { push, arrival, end, failure };
 
 /// Whole numbers of a push, before a flag for each tensor: whether it is
 /// defined.
@@ -105,30 +109,59 @@ Message message_of(const Served& served) {
   return message;
 }
 
-/// Serves one replica until it has ended.
+Message message_of_failure(const std::string& text) {
+  const at::Tensor bytes = at::empty({std::ssize(text)}, at::kByte);
+  std::memcpy(bytes.mutable_data_ptr<std::uint8_t>(), text.data(), text.size());
+  Message message = message_for(Said::failure);
+  pack({bytes}, "text", message);
+  return message;
+}
+
+std::string failure_in(const Message& message) {
+  const at::Tensor bytes = one_in(message, "text", at::kByte, 1).contiguous();
+  return {reinterpret_cast<const char*>(bytes.const_data_ptr<std::uint8_t>()),
+          static_cast<std::size_t>(bytes.numel())};
+}
+
+/// What the centre answers a replica that has arrived so many times.
+Message answer_of(Centre& centre, const Message& message, int member,
+                  std::int64_t& arrivals) {
+  switch (static_cast<Said>(message.round)) {
+    case Said::push:
+      return message_of(centre.serve(push_in(message, member)));
+    case Said::arrival: {
+      // Copies: a message's memory goes back to its link.
+      Tensors statistics;
+      for (const at::Tensor& tensor : unpack(message, "x"))
+        statistics.push_back(tensor.clone());
+      centre.arrive(member, std::move(statistics));
+      centre.await_rest(++arrivals);
+      return message_for(Said::arrival);
+    }
+    default:
+      throw LinkError("replica {} has said {} to the centre", member,
+                      message.round);
+  }
+}
+
+/// Serves one replica until it has ended, or has been told why it isn't served.
+/// Throws what goes wrong with the link, and PeerGone for another replica.
 void serve_over(Centre& centre, Link& link, int member) {
   std::int64_t arrivals = 0;
   while (const std::optional<Message> message = link.receiver->receive()) {
-    switch (static_cast<Said>(message->round)) {
-      case Said::push:
-        link.sender->send(message_of(centre.serve(push_in(*message, member))));
-        break;
-      case Said::arrival: {
-        // Copies: a message's memory goes back to its link.
-        Tensors statistics;
-        for (const at::Tensor& tensor : unpack(*message, "x"))
-          statistics.push_back(tensor.clone());
-        centre.arrive(member, std::move(statistics));
-        centre.await_rest(++arrivals);
-        link.sender->send(message_for(Said::arrival));
-        break;
-      }
-      case Said::end:
-        return;
-      default:
-        throw LinkError("replica {} has said {} to the centre", member,
-                        message->round);
+    if (message->round == static_cast<std::int64_t>(Said::end)) return;
+    std::optional<Message> answer;
+    try {
+      answer = answer_of(centre, *message, member, arrivals);
+    } catch (const PeerGone&) {
+      throw;
+    } catch (const std::exception& error) {
+      centre.leave(member, text_of(error));
+      link.sender->send(message_of_failure(centre.failure()));
+      link.sender->close();
+      return;
     }
+    link.sender->send(std::move(*answer));
   }
   centre.leave(member);
 }
@@ -172,7 +205,7 @@ class CentreOwner final : public CentreLink {
       centre_->leave(member);  // the replica, or its process, says why
       links_[i].sender->close();
     } catch (const std::exception& error) {
-      centre_->leave(member, error.what());
+      centre_->leave(member, text_of(error));
       links_[i].sender->close();
     }
   }
@@ -228,6 +261,8 @@ class RemoteCentre final : public CentreLink {
           "{}: replica 1, which has the centre, has ended or serves nobody "
           "any more, and replica {} waits for it",
           name_, member_);
+    if (message->round == static_cast<std::int64_t>(Said::failure))
+      throw UserError("{}", failure_in(*message));
     SLUICE_CHECK(message->kind == MessageKind::exchange &&
                      message->round == static_cast<std::int64_t>(said),
                  "{}: replica {} expected another answer of the centre", name_,
