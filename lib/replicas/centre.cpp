@@ -60,6 +60,15 @@ NamedTensors Centre::state() const {
   return rests_ > 0 ? at_rest_.state : live_state();
 }
 
+std::int64_t Centre::kept_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::int64_t bytes =
+      bytes_of(values_of(live_state())) + bytes_of(at_rest_.weights) +
+      bytes_of(at_rest_.statistics) + bytes_of(values_of(at_rest_.state));
+  for (const Tensors& each : statistics_) bytes += bytes_of(each);
+  return bytes;
+}
+
 void Centre::check_all_are_there() const {
   if (gone_ == 0) return;
   if (why_.empty()) throw PeerGone("{}: replica {} is gone", name_, gone_);

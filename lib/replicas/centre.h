@@ -83,6 +83,9 @@ class Centre {
   /// As it last was at rest; before that, as it is.
   NamedTensors state() const;
   const AtRest& at_rest() const { return at_rest_; }
+  /// Bytes of all that it keeps: weights, the optimizer's state, what replicas
+  /// have taken, and as much again of when it last was at rest.
+  std::int64_t kept_bytes() const;
 
   // Of each replica:
 

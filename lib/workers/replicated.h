@@ -105,6 +105,11 @@ class Replicated {
   Served visit_centre(const Tensors& gradients, const UpdateInfo& info,
                       std::int64_t clock);
 
+  /// What the centre keeps, if it lies with this replica.
+  std::optional<std::int64_t> centre_bytes() const;
+  /// What a centre for so many replicas of this block would keep at most.
+  std::int64_t bytes_of_centre(int members) const;
+
   /// What compressed gradients it has sent; nothing: none are compressed.
   std::optional<std::int64_t> compressed_bytes() const;
 

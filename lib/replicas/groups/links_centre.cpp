@@ -170,8 +170,9 @@ void serve_over(Centre& centre, Link& link, int member) {
 class CentreOwner final : public CentreLink {
  public:
   CentreOwner(std::vector<Link> links, Deadline deadline,
-              const std::string& name)
+              const std::string& name, std::shared_ptr<MemoryAccount> memory)
       : links_(std::move(links)),
+        memory_(std::move(memory)),
         centre_(std::make_shared<Centre>(static_cast<int>(links_.size()),
                                          deadline, name)),
         own_(link_to_centre(centre_, 1)) {
@@ -198,6 +199,8 @@ class CentreOwner final : public CentreLink {
  private:
   void run(std::size_t i, int threads) {
     at::set_num_threads(threads);  // of this thread
+    std::optional<MemoryScope> scope;
+    if (memory_) scope.emplace(*memory_);
     const int member = static_cast<int>(i) + 1;
     try {
       serve_over(*centre_, links_[i], member);
@@ -211,6 +214,7 @@ class CentreOwner final : public CentreLink {
   }
 
   std::vector<Link> links_;
+  const std::shared_ptr<MemoryAccount> memory_;
   const std::shared_ptr<Centre> centre_;
   std::unique_ptr<CentreLink> own_;
   std::vector<std::jthread> threads_;  // go first
@@ -278,11 +282,12 @@ class RemoteCentre final : public CentreLink {
 
 }  // namespace
 
-std::unique_ptr<CentreLink> links_centre(std::vector<Link> links, int member,
-                                         Deadline deadline,
-                                         const std::string& name) {
+std::unique_ptr<CentreLink> links_centre(
+    std::vector<Link> links, int member, Deadline deadline,
+    const std::string& name, std::shared_ptr<MemoryAccount> memory) {
   if (member == 1)
-    return std::make_unique<CentreOwner>(std::move(links), deadline, name);
+    return std::make_unique<CentreOwner>(std::move(links), deadline, name,
+                                         std::move(memory));
   const int members = static_cast<int>(links.size());
   return std::make_unique<RemoteCentre>(std::move(links.at(0)), members, member,
                                         name);
