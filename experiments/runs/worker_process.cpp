@@ -415,13 +415,14 @@ c10::Device device_of_worker(const Experiment& experiment,
 Replicated::Ways ways_of(const Experiment& experiment, int seat,
                          std::vector<Link> links, Heartbeat& heartbeat,
                          const std::shared_ptr<MpiSession>& session,
+                         const std::shared_ptr<MemoryAccount>& memory,
                          const c10::Device& device) {
   if (experiment.replicas.count == 1) return {};
   const BlockPlan& plan = plan_of(experiment, seat);
   const std::string name = fmt::format("block {}", plan.block);
   if (plan.exchange.served) {
-    auto centre =
-        links_centre(std::move(links), plan.replica, kSupervisedDeadline, name);
+    auto centre = links_centre(std::move(links), plan.replica,
+                               kSupervisedDeadline, name, memory);
     if (plan.replica > 1)
       return {.centre = std::move(centre)};  // links show it
     return {.centre =
@@ -488,7 +489,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
         experiment, block,
         {std::move(links.below), std::move(links.above),
          ways_of(experiment, block, std::move(replicas), heartbeat, session,
-                 device),
+                 memory, device),
          memory, device},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
                                       reconnections, gpu, leads),

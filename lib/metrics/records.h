@@ -173,6 +173,8 @@ struct Memory {
   Bytes stash_bytes = {};
   Bytes history_bytes = {};
   Bytes queue_bytes = {};  ///< messages that have come and wait
+  /// The centre of its block's replicas, which lies with replica 1.
+  Bytes centre_bytes = {};
   Bytes graph_bytes = {};
   /// Most of all at once, gradients and temporaries too. Unknown, like the line
   /// before it, without the caching allocator, which counts them.
@@ -182,7 +184,8 @@ struct Memory {
   Bytes channels_bytes = {};
 
   SLUICE_FIELDS(weights_bytes, optimizer_bytes, stash_bytes, history_bytes,
-                queue_bytes, graph_bytes, peak_bytes, channels_bytes)
+                queue_bytes, centre_bytes, graph_bytes, peak_bytes,
+                channels_bytes)
 };
 
 /// What a block has cost, at the run's end.

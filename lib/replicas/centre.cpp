@@ -78,11 +78,30 @@ NamedTensors Centre::state() const {
   return rests_ > 0 ? at_rest_.state : live_state();
 }
 
+std::int64_t Centre::kept_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::int64_t bytes =
+      bytes_of(values_of(live_state())) + bytes_of(at_rest_.weights) +
+      bytes_of(at_rest_.statistics) + bytes_of(values_of(at_rest_.state));
+  for (const Tensors& each : statistics_) bytes += bytes_of(each);
+  return bytes;
+}
+
 void Centre::check_all_are_there() const {
   if (gone_ == 0) return;
   if (why_.empty()) throw PeerGone("{}: replica {} is gone", name_, gone_);
-  throw UserError("{}: its centre could not serve replica {}: {}", name_, gone_,
-                  why_);
+  throw UserError("{}", failure_text());
+}
+
+std::string Centre::failure_text() const {
+  if (why_.empty()) return "";
+  return fmt::format("{}: its centre could not serve replica {}: {}", name_,
+                     gone_, why_);
+}
+
+std::string Centre::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_text();
 }
 
 void Centre::wait(std::unique_lock<std::mutex>& lock, const char* what,
@@ -232,7 +251,8 @@ void Centre::leave(int member, const std::string& why) {
   const bool goes_on = member > 1 && why.empty() && gathering_ &&
                        quorum_.survives_loss(members());
   if (goes_on) return lose(member);
-  if (gone_ == 0) {
+  // Who only is gone may have gone for a reason that comes now.
+  if (gone_ == 0 || (why_.empty() && !why.empty())) {
     gone_ = member;
     why_ = why;
   }

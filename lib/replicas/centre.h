@@ -105,6 +105,9 @@ class Centre {
   /// As it last was at rest; before that, as it is.
   NamedTensors state() const;
   const AtRest& at_rest() const { return at_rest_; }
+  /// Bytes of all that it keeps: weights, the optimizer's state, what replicas
+  /// have taken, and as much again of when it last was at rest.
+  std::int64_t kept_bytes() const;
 
   // Of each replica:
 
@@ -125,11 +128,15 @@ class Centre {
   /// quorum goes on without it (Quorum::survives_loss()), or it is replica 1.
   /// why: what went wrong at the centre, if that is known.
   void leave(int member, const std::string& why = {});
+  /// What went wrong there, and for which replica: what the others are thrown,
+  /// as a UserError. Empty: nothing has, or a replica alone knows it.
+  std::string failure() const;
 
  private:
   void wait(std::unique_lock<std::mutex>& lock, const char* what,
             const std::function<bool()>& is_over);
   void check_all_are_there() const;
+  std::string failure_text() const;
   NamedTensors live_state() const;
   std::int64_t next_place();
   void merge_if_complete();
@@ -146,7 +153,8 @@ class Centre {
   std::vector<std::string> names_;
   at::Tensor served_;  // [1]: pushes
   bool is_open_ = false;
-  int gone_ = 0;                     // the first replica that has left; 0: none
+  /// The first replica that has left, or that was failed here; 0: none.
+  int gone_ = 0;
   std::string why_;                  // of that one
   std::vector<Tensors> statistics_;  // by replica, of those that have arrived
   std::set<int> arrived_;

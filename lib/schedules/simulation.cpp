@@ -94,7 +94,7 @@ void Simulation::begin_with(const std::vector<Transfer>& gradients,
     to.free_since = std::max(0.0, arrival - costs_.latency);
   }
   for (std::size_t k = 0; k < saved.seats.size() && k < lanes_.size(); ++k)
-    lanes_[k].clock = saved.seats[k];
+    lanes_[k].clock = lanes_[k].rested = saved.seats[k];
   latest_end_ = saved.latest();
 }
 
@@ -327,6 +327,9 @@ std::optional<double> Simulation::ready_at(int block) const {
   const std::optional<double> settled = settled_since(block);
   if (!settled) return std::nullopt;
   start = std::max(start, *settled);
+  const std::optional<double> rested = rested_since(block);
+  if (!rested) return std::nullopt;
+  start = std::max(start, *rested);
   for (const Transfer& need :
        needs_of(plan_of(lane), block, lane.actions.front())) {
     const Queued* head = head_of(channel(need), need);
@@ -488,6 +491,7 @@ std::optional<TimedAction> Simulation::next() {
   if (stage) latest_end_ = std::max(latest_end_, end);
   lane.ledger.did(by_block(plan(action.phase).blocks, chosen), action);
   meet(chosen, action, end);
+  rest(chosen, action, end);
   if (lane.chooser) {
     lane.chooser->did(action);
     lane.admissions.did(action, lane.chooser->room(lane.ledger), end);

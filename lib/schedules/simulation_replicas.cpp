@@ -6,6 +6,16 @@
 #include "lib/schedules/simulation.h"
 
 namespace sluice {
+namespace {
+
+/// Of replicas that share weights, who exchange nothing else: whether it is
+/// what they agree for, or that itself.
+bool is_of_rest(const Action& action) {
+  return action.op == Op::exchange || action.op == Op::settle ||
+         action.op == Op::evaluate || action.op == Op::save;
+}
+
+}  // namespace
 
 void Simulation::meet(int seat, const Action& action, double end) {
   if (action.op != Op::exchange && action.op != Op::settle) return;
@@ -242,6 +252,42 @@ int Simulation::awaited_replica(int seat) const {
                                               peers.from.end(), other.replica)))
       return other.seat();
   return 0;
+}
+
+int Simulation::at_rest(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  if (!by_block(plan_of(lane).blocks, seat).exchange.in_memory ||
+      is_of_rest(lane.actions.front()))
+    return 0;
+  for (int other = 1; other <= std::ssize(lanes_); ++other) {
+    const Lane& its = by_block(lanes_, other);
+    const bool is_at_it = its.rests == lane.rests && !its.actions.empty() &&
+                          (its.actions.front().op == Op::evaluate ||
+                           its.actions.front().op == Op::save);
+    if (its.rests < lane.rests || is_at_it) return other;
+  }
+  return 0;
+}
+
+std::optional<double> Simulation::rested_since(int seat) const {
+  const Lane& lane = by_block(lanes_, seat);
+  if (!by_block(plan_of(lane).blocks, seat).exchange.in_memory ||
+      is_of_rest(lane.actions.front()))
+    return 0;
+  if (at_rest(seat) != 0) return std::nullopt;
+  double since = 0;
+  for (const Lane& each : lanes_) since = std::max(since, each.rested);
+  return since;
+}
+
+void Simulation::rest(int seat, const Action& action, double end) {
+  if (!by_block(plan(action.phase).blocks, seat).exchange.in_memory ||
+      !is_of_rest(action) || action.op == Op::exchange)
+    return;
+  Lane& lane = by_block(lanes_, seat);
+  if (action.op == Op::settle) ++lane.rests;
+  lane.rested = end;
+  forget_all();
 }
 
 }  // namespace sluice

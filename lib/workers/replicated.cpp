@@ -327,6 +327,24 @@ void Replicated::show(const Tensors& weights, const Tensors& statistics,
   evaluated.set_buffers(buffers);
 }
 
+std::optional<std::int64_t> Replicated::centre_bytes() const {
+  if (!centre_ || centre_->owned() == nullptr) return std::nullopt;
+  return centre_->owned()->kept_bytes();
+}
+
+std::int64_t Replicated::bytes_of_centre(int members) const {
+  const at::NoGradGuard no_grad;
+  Centre centre(members, Deadline(0), "a centre");
+  centre.own(
+      kind_.make_centre(trained_.tensors(),
+                        {.options = trained_.options(), .members = members}),
+      names_of_each(trained_.tensors()));
+  centre.open(values_of(trained_.tensors()), 0);
+  for (int member = 1; member <= members; ++member)
+    centre.arrive(member, copies_of(buffers()));
+  return centre.kept_bytes();
+}
+
 std::optional<std::int64_t> Replicated::compressed_bytes() const {
   if (!compressed_) return std::nullopt;
   return compressed_->sent_bytes();

@@ -113,6 +113,10 @@ class Replicated {
   std::int64_t bring(const Tensors& gradients, const UpdateInfo& info,
                      std::int64_t clock, std::int64_t batch);
   Merged take(bool told) { return centre_->take(told); }
+  /// What the centre keeps, if it lies with this replica.
+  std::optional<std::int64_t> centre_bytes() const;
+  /// What a centre for so many replicas of this block would keep at most.
+  std::int64_t bytes_of_centre(int members) const;
 
   /// What compressed gradients it has sent; nothing: none are compressed.
   std::optional<std::int64_t> compressed_bytes() const;

@@ -117,6 +117,10 @@ class Seat {
   /// The channels to its neighbours.
   Ports& ports() { return ports_; }
   SeatClock& clock() { return clock_; }
+  /// Replicated::bytes_of_centre().
+  std::int64_t bytes_of_centre(int members) const {
+    return replicas_.bytes_of_centre(members);
+  }
   /// Weights of the block and its ends, and the tensors of ends that start as
   /// copies of weights (Trained).
   NamedTensors weights() const { return trained_.weights(); }

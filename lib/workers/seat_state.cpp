@@ -185,7 +185,8 @@ records::Block Seat::costs() const {
                  .optimizer_bytes = bytes_of(values_of(trained_.state())),
                  .stash_bytes = memory_use_.stash,
                  .history_bytes = memory_use_.history,
-                 .queue_bytes = memory_use_.queue},
+                 .queue_bytes = memory_use_.queue,
+                 .centre_bytes = replicas_.centre_bytes()},
       .compressed_bytes = replicas_.compressed_bytes()};
   if (plan().exchange.quorum.is_there()) {
     block.late_gradients = late_;

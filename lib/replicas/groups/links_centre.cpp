@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -13,14 +15,16 @@
 
 #include "lib/base/error.h"
 #include "lib/replicas/groups/memory_centre.h"
+#include "lib/tensors/error_text.h"
 #include "lib/tensors/pack.h"
 
 namespace sluice {
 namespace {
 
 /// What a replica says to the centre, as the round of its message. To all but
-/// the end there are answers, with the same round.
-enum class Said : std::int64_t { push, arrival, end, bring, take };
+/// the end there are answers, with the same round; or, where the centre has
+/// failed, the last.
+enum class Said : std::int64_t { push, arrival, end, bring, take, failure };
 
 /// Whole numbers of a push, before a flag for each tensor: whether it is
 /// defined.
@@ -148,32 +152,58 @@ Message brought_over(Centre& centre, const Message& message, int member) {
   return answer;
 }
 
-/// Serves one replica until it has ended.
+Message message_of_failure(const std::string& text) {
+  const at::Tensor bytes = at::empty({std::ssize(text)}, at::kByte);
+  std::memcpy(bytes.mutable_data_ptr<std::uint8_t>(), text.data(), text.size());
+  Message message = message_for(Said::failure);
+  pack({bytes}, "text", message);
+  return message;
+}
+
+std::string failure_in(const Message& message) {
+  const at::Tensor bytes = one_in(message, "text", at::kByte, 1).contiguous();
+  return {reinterpret_cast<const char*>(bytes.const_data_ptr<std::uint8_t>()),
+          static_cast<std::size_t>(bytes.numel())};
+}
+
+/// What the centre answers a replica that has arrived so many times.
+Message answer_of(Centre& centre, const Message& message, int member,
+                  std::int64_t& arrivals) {
+  switch (static_cast<Said>(message.round)) {
+    case Said::push:
+      return message_of(centre.serve(push_in(message, member)), Said::push);
+    case Said::bring:
+      return brought_over(centre, message, member);
+    case Said::take:
+      return message_of(centre.take(member, message.batch != 0));
+    case Said::arrival:
+      centre.arrive(member, copies_received(unpack(message, "x")));
+      centre.await_rest(++arrivals);
+      return message_for(Said::arrival);
+    default:
+      throw LinkError("replica {} has said {} to the centre", member,
+                      message.round);
+  }
+}
+
+/// Serves one replica until it has ended, or has been told why it isn't served.
+/// Throws what goes wrong with the link, and PeerGone for another replica.
 void serve_over(Centre& centre, Link& link, int member) {
   std::int64_t arrivals = 0;
   while (const std::optional<Message> message = link.receiver->receive()) {
-    switch (static_cast<Said>(message->round)) {
-      case Said::push:
-        link.sender->send(
-            message_of(centre.serve(push_in(*message, member)), Said::push));
-        break;
-      case Said::bring:
-        link.sender->send(brought_over(centre, *message, member));
-        break;
-      case Said::take:
-        link.sender->send(message_of(centre.take(member, message->batch != 0)));
-        break;
-      case Said::arrival:
-        centre.arrive(member, copies_received(unpack(*message, "x")));
-        centre.await_rest(++arrivals);
-        link.sender->send(message_for(Said::arrival));
-        break;
-      case Said::end:
-        return;
-      default:
-        throw LinkError("replica {} has said {} to the centre", member,
-                        message->round);
+    if (message->round == static_cast<std::int64_t>(Said::end)) return;
+    std::optional<Message> answer;
+    try {
+      answer = answer_of(centre, *message, member, arrivals);
+    } catch (const PeerGone&) {
+      throw;
+    } catch (const std::exception& error) {
+      centre.leave(member, text_of(error));
+      link.sender->send(message_of_failure(centre.failure()));
+      link.sender->close();
+      return;
     }
+    link.sender->send(std::move(*answer));
   }
   centre.leave(member);
 }
@@ -182,8 +212,9 @@ void serve_over(Centre& centre, Link& link, int member) {
 class CentreOwner final : public CentreLink {
  public:
   CentreOwner(std::vector<Link> links, Deadline deadline,
-              const std::string& name)
+              const std::string& name, std::shared_ptr<MemoryAccount> memory)
       : links_(std::move(links)),
+        memory_(std::move(memory)),
         centre_(std::make_shared<Centre>(static_cast<int>(links_.size()),
                                          deadline, name)),
         own_(link_to_centre(centre_, 1)) {
@@ -214,6 +245,8 @@ class CentreOwner final : public CentreLink {
  private:
   void run(std::size_t i, int threads) {
     at::set_num_threads(threads);  // of this thread
+    std::optional<MemoryScope> scope;
+    if (memory_) scope.emplace(*memory_);
     const int member = static_cast<int>(i) + 1;
     try {
       serve_over(*centre_, links_[i], member);
@@ -221,12 +254,13 @@ class CentreOwner final : public CentreLink {
       centre_->leave(member);  // the replica, or its process, says why
       links_[i].sender->close();
     } catch (const std::exception& error) {
-      centre_->leave(member, error.what());
+      centre_->leave(member, text_of(error));
       links_[i].sender->close();
     }
   }
 
   std::vector<Link> links_;
+  const std::shared_ptr<MemoryAccount> memory_;
   const std::shared_ptr<Centre> centre_;
   std::unique_ptr<CentreLink> own_;
   std::vector<std::jthread> threads_;  // go first
@@ -286,6 +320,8 @@ class RemoteCentre final : public CentreLink {
           "{}: replica 1, which has the centre, has ended or serves nobody "
           "any more, and replica {} waits for it",
           name_, member_);
+    if (message->round == static_cast<std::int64_t>(Said::failure))
+      throw UserError("{}", failure_in(*message));
     SLUICE_CHECK(message->kind == MessageKind::exchange &&
                      message->round == static_cast<std::int64_t>(said),
                  "{}: replica {} expected another answer of the centre", name_,
@@ -301,11 +337,12 @@ class RemoteCentre final : public CentreLink {
 
 }  // namespace
 
-std::unique_ptr<CentreLink> links_centre(std::vector<Link> links, int member,
-                                         Deadline deadline,
-                                         const std::string& name) {
+std::unique_ptr<CentreLink> links_centre(
+    std::vector<Link> links, int member, Deadline deadline,
+    const std::string& name, std::shared_ptr<MemoryAccount> memory) {
   if (member == 1)
-    return std::make_unique<CentreOwner>(std::move(links), deadline, name);
+    return std::make_unique<CentreOwner>(std::move(links), deadline, name,
+                                         std::move(memory));
   const int members = static_cast<int>(links.size());
   return std::make_unique<RemoteCentre>(std::move(links.at(0)), members, member,
                                         name);

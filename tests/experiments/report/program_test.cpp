@@ -21,6 +21,7 @@ namespace sluice::report::report_program_test {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class ReportProgram : public Program {
  protected:
@@ -106,6 +107,21 @@ TEST_F(ReportProgram, ShowsTheForecastOfMemoryBesideWhatWasMeasured) {
     EXPECT_EQ(without.find(column), without.npos) << column;
     EXPECT_NE(with.find(column), with.npos) << column;
   }
+}
+
+TEST_F(ReportProgram, ShowsTheMemoryOfACentreWhereReplicasHaveOne) {
+  const std::string config = write("config.toml", config_with("blocks = 1\n"));
+  for (const auto& [name, more] :
+       {std::pair{"one", ""},
+        {"several", "schedule=free replicas.count=2 replicas.policy=server"}}) {
+    const std::string run = path(name);
+    ASSERT_EQ(
+        sluice(fmt::format("run {} {} --dir {}", config, more, run)).status, 0);
+    ASSERT_EQ(sluice("report " + run).status, 0);
+  }
+  const char* const column = "<th>centre of replicas</th>";
+  EXPECT_THAT(slurp(path("one/report.html")), Not(HasSubstr(column)));
+  EXPECT_THAT(slurp(path("several/report.html")), HasSubstr(column));
 }
 
 TEST_F(ReportProgram, MistakesAreOneLineAndExitStatus2) {

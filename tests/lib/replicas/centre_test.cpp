@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -303,6 +304,37 @@ TEST_P(CentreOver, EndsTheWaitOfOthersWhenAReplicaFails) {
               testing::Throws<PeerGone>());
   links[1].reset();
   links[0].reset();
+}
+
+/// Fails when replica 2 comes.
+class FailingRule final : public CentreRule {
+ public:
+  void begin(const Tensors& /*weights*/, std::int64_t /*clock*/) override {}
+  Served serve(Push push) override {
+    TORCH_CHECK(push.member != 2, "the matrix is singular");
+    return {.tensors = std::move(push.tensors)};
+  }
+  Tensors consensus() const override { return {}; }
+  NamedTensors state() const override { return {}; }
+};
+
+TEST(LinksCentre, TellsAllReplicasWhatWentWrongInServingOne) {
+  CentreLinks links = over_links(3);
+  open(links, std::make_unique<FailingRule>());
+  const auto told = [&](int member) -> std::string {
+    try {
+      by_block(links, member)->visit({.member = member, .tensors = {start()}});
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "served";
+  };
+  EXPECT_EQ(told(3), "served");
+  EXPECT_EQ(told(1), "served");
+  for (const int member : {2, 3, 1})
+    EXPECT_EQ(told(member),
+              "block 1: its centre could not serve replica 2: the matrix is "
+              "singular");
 }
 
 // A4: x + centre is kept by each exchange.

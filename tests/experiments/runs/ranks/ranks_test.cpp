@@ -1,5 +1,6 @@
 // Workers that something else has started: mpirun, srun, or a script that sets
 // what torchrun does.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "experiments/runs/replay.h"
 #include "lib/metrics/time_spent.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/training.h"
@@ -260,6 +262,24 @@ TEST_F(Ranks, OneOfThemThatIsStoppedIsNamed) {
   EXPECT_NE(outcome.status, 0);
   EXPECT_THAT(outcome.text, HasSubstr("block 3"));
   EXPECT_THAT(outcome.text, HasSubstr("silent"));
+}
+
+// All wait for replica 3 at the end, for longer than `timeout`, and hear
+// nothing of it meanwhile.
+TEST_F(Ranks, OfReplicasWaitForASlowOneAsLongAsItTakes) {
+  const Outcome outcome = start_all(
+      "",
+      train("blocks=2 replicas.count=3 replicas.policy=elastic "
+            "replicas.one_by_one=true replicas.every=10 schedule=free "
+            "in_flight=1 turns=10 evaluate_every=0 checkpoint.every_turns=10 "
+            "timeout=3 --inject 'delay 5->6 600ms'"),
+      6);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(replay(path("ranks")).difference(), "");
+  double waited = 0;
+  for (const Record& block : records_of(path("ranks"), "block"))
+    waited = std::max(waited, block.number("waiting_s", 0));
+  EXPECT_GT(waited, 3) << "or nobody would have given up";
 }
 
 // Processes in a time namespace have a steady clock of their own.
