@@ -46,8 +46,8 @@ void derive_for_blocks(const Fields& top, Experiment& experiment) {
   const std::int64_t executors = experiment.pipeline.executors;
   if (experiment.threads == 0)
     experiment.threads =
-        threads_for((executors > 0 ? executors : experiment.blocks()) *
-                    experiment.replicas.count);
+        threads_for(executors > 0 ? executors * experiment.replicas.count
+                                  : experiment.seats());
 }
 
 }  // namespace sluice

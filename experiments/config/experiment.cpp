@@ -185,8 +185,8 @@ Experiment read_experiment(const ConfigNode& written,
   experiment.costs = costs_of(
       experiment.virtual_time, experiment.model, experiment.ranges,
       experiment.codecs, experiment.batch_size / experiment.micro_batches.count,
-      experiment.micro_batches.count, experiment.precision,
-      experiment.replicas.count, top);
+      experiment.micro_batches.count, experiment.precision, experiment.replicas,
+      top);
   add_returned_inputs(experiment);
   if (experiment.replicas.count > 1)
     for (const LayerRange& range : experiment.ranges)

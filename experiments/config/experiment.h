@@ -49,7 +49,7 @@ struct Experiment : Settings {
   Codecs codecs;                             ///< for the whole run
   std::vector<OptimizerOptions> optimizers;  ///< index k-1
   Plans plans;                               ///< by phase
-  std::vector<Capacity> capacities;          ///< above a seat: index s-1
+  std::vector<Capacity> capacities;          ///< of links_of(): index n-1
   Costs costs;                               ///< of the virtual engine's clock
   bool tells_status = false;                 ///< workers do, for `sluice watch`
 
@@ -64,9 +64,9 @@ struct Experiment : Settings {
 
   int blocks() const { return static_cast<int>(ranges.size()); }
   /// Those of all replicas, as the plans number them.
-  int seats() const { return blocks() * static_cast<int>(replicas.count); }
+  int seats() const { return seat_names().seats(); }
   SeatNames seat_names() const {
-    return {blocks(), static_cast<int>(replicas.count)};
+    return {blocks(), static_cast<int>(replicas.count), replicas.counts};
   }
 };
 

@@ -117,9 +117,14 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
                  .priority = experiment.priority,
                  .accumulate_by_block = experiment.accumulate_by_block});
     keep_what_has_no_inverse(experiment, one);
-    plans.push_back(with_replicas(
-        one, static_cast<int>(experiment.replicas.count),
-        exchange_of(experiment, model_norm), experiment.replicas.kind.stagger));
+    const ReplicaSettings& replicas = experiment.replicas;
+    plans.push_back(
+        replicas.are_uneven()
+            ? with_uneven_replicas(one, replicas.counts,
+                                   exchange_of(experiment, model_norm))
+            : with_replicas(one, static_cast<int>(replicas.count),
+                            exchange_of(experiment, model_norm),
+                            replicas.kind.stagger));
     for (BlockPlan& block : plans.back().blocks)
       block.micro_batches.deals = experiment.replicas.deals();
   }

@@ -279,6 +279,11 @@ void check_nccl_devices(const Experiment& experiment, const Fields& top) {
 
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
+  if (experiment.replicas.are_uneven() && uses_gpus(experiment))
+    top.reject("device",
+               fmt::format("replicas.count = {} is for CPUs: set device = "
+                           "'cpu', or one number of replicas for all blocks",
+                           experiment.replicas.count_text()));
   check_shards(experiment, top);
   check_nccl_devices(experiment, top);
   check_served(experiment, top);

@@ -16,6 +16,7 @@
 #include "experiments/config/left_out.h"
 #include "experiments/config/per_block_tables.h"
 #include "experiments/config/plan_rules.h"
+#include "experiments/config/replica_counts.h"
 #include "experiments/config/target_rules.h"
 #include "experiments/data/data_sets.h"
 #include "experiments/data/label_noise.h"
@@ -249,6 +250,7 @@ Timetable read_rest(Fields& top, Experiment& experiment) {
   append(lines_of(timetable.dropped), experiment.left_out);
   append(lines_of(top.dropped()), experiment.left_out);
   check_policies(experiment, top);
+  derive_counts(top, experiment);
   derive_for_blocks(top, experiment);
   return timetable;
 }

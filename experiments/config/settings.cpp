@@ -1,11 +1,14 @@
 #include "experiments/config/settings.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "experiments/config/run_name.h"
 #include "lib/base/plug_in.h"
@@ -128,13 +131,51 @@ void PipelineSettings::describe(Fields& fields) {
                               order));
 }
 
-void ReplicaSettings::describe(Fields& fields) {
-  fields.key("count", count,
+namespace {
+
+constexpr std::int64_t kMostReplicas = 4096;
+
+std::int64_t number_of_replicas(const ConfigNode& written,
+                                const Fields& fields) {
+  const auto* number = std::get_if<std::int64_t>(&written.value);
+  if (number == nullptr || *number < 1 || *number > kMostReplicas)
+    fields.reject("count",
+                  fmt::format("expected an integer from 1 to {}, or a list of "
+                              "one for each block, got {}",
+                              kMostReplicas, written.literal()));
+  return *number;
+}
+
+}  // namespace
+
+void ReplicaSettings::describe_count(Fields& fields) {
+  ConfigNode written = {.value = count};
+  fields.key("count", written, "integer | list of integers",
              {.text = "number of replicas of the whole network: each trains on "
                       "its share of the batches, in threads or processes of "
-                      "its own",
-              .min = 1,
-              .max = 4096});
+                      "its own. Or a list with a number for each block, [4, "
+                      "1], each of which divides the largest: a block that has "
+                      "fewer does more of a turn's batches in each replica"});
+  const auto* list = std::get_if<ConfigNode::Array>(&written.value);
+  if (list == nullptr) {
+    count = number_of_replicas(written, fields);
+    return;
+  }
+  counts.clear();
+  for (const ConfigNode& item : *list)
+    counts.push_back(number_of_replicas(item, fields));
+  if (counts.empty())
+    fields.reject("count", "expected a number for each block, got none");
+  count = *std::max_element(counts.begin(), counts.end());
+}
+
+std::string ReplicaSettings::count_text() const {
+  return counts.empty() ? fmt::format("{}", count)
+                        : fmt::format("[{}]", fmt::join(counts, ", "));
+}
+
+void ReplicaSettings::describe(Fields& fields) {
+  describe_count(fields);
   fields.section(
       "since", "written by --resume with another count", [&](Fields& since) {
         since.key("turn", since_turn,

@@ -9,6 +9,7 @@
 
 #include <ATen/ATen.h>
 
+#include "experiments/config/settings.h"
 #include "lib/base/by_block.h"
 #include "lib/base/message.h"
 #include "lib/boundaries/codecs/coded.h"
@@ -36,8 +37,9 @@ std::optional<SlowReplica> slow_replica(std::string text) {
   return slow;
 }
 
-void set_slowness(const std::vector<std::string>& slow, std::int64_t replicas,
-                  const Fields& top, Costs& costs) {
+void set_slowness(const std::vector<std::string>& slow,
+                  const ReplicaSettings& replicas, const Fields& top,
+                  Costs& costs) {
   const auto blocks = std::ssize(costs.blocks);
   for (const std::string& text : slow) {
     const auto found = slow_replica(text);
@@ -46,12 +48,14 @@ void set_slowness(const std::vector<std::string>& slow, std::int64_t replicas,
                  fmt::format("slow: expected a block from 1 to {} and a factor "
                              "above 0, as in \"2x1.5\", got \"{}\"",
                              blocks, text));
-    if (found->replica > 0 && (replicas == 1 || found->replica > replicas))
+    if (found->replica > 0 &&
+        (replicas.count == 1 ||
+         found->replica > replicas.of_block(found->block)))
       top.reject("virtual",
                  fmt::format("slow: \"{}\" is of replica {}, and "
                              "replicas.count = {}: leave it out, or name one "
                              "that there is",
-                             text, found->replica, replicas));
+                             text, found->replica, replicas.count_text()));
     if (found->replica > 0)
       costs.slow_replicas.push_back(*found);
     else
@@ -166,7 +170,8 @@ void VirtualOptions::describe(Fields& fields) {
 Costs costs_of(const VirtualOptions& options, const Model& model,
                const Partition& ranges, const Codecs& codecs,
                std::int64_t batch_size, std::int64_t micro_batches,
-               Precision precision, std::int64_t replicas, const Fields& top) {
+               Precision precision, const ReplicaSettings& replicas,
+               const Fields& top) {
   Costs costs{.blocks = std::vector<BlockCosts>(ranges.size()),
               .latency = options.latency,
               .bandwidth = options.bandwidth,

@@ -13,6 +13,8 @@
 
 namespace sluice {
 
+struct ReplicaSettings;
+
 /// The section [virtual]: what the clock of engine = "virtual" knows. No number
 /// of a run depends on it.
 struct VirtualOptions {
@@ -37,7 +39,8 @@ struct VirtualOptions {
 Costs costs_of(const VirtualOptions& options, const Model& model,
                const Partition& ranges, const Codecs& codecs,
                std::int64_t batch_size, std::int64_t micro_batches,
-               Precision precision, std::int64_t replicas, const Fields& top);
+               Precision precision, const ReplicaSettings& replicas,
+               const Fields& top);
 
 /// Of the outputs of a range of layers for so many samples, as they lie in
 /// memory.

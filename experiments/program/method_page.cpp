@@ -72,8 +72,7 @@ std::string drawing_of(const Experiment& experiment, const Costs& costs,
     timed.end -= *start;
     if (timed.end <= part.columns) shown.push_back(timed);
   }
-  return draw_timeline(shown, experiment.seats(), 1,
-                       static_cast<int>(experiment.replicas.count));
+  return draw_timeline(shown, experiment.seat_names(), 1);
 }
 
 std::string timeline_of(const MethodExample& example) {

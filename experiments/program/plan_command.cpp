@@ -216,8 +216,7 @@ void print_timeline(const std::vector<TimedAction>& timeline,
       "column is {:.4g} s, a message "
       "takes "
       "{:g} s. It ends after {:.4g} s.\n",
-      draw_timeline(timeline, experiment.seats(), unit,
-                    static_cast<int>(experiment.replicas.count)),
+      draw_timeline(timeline, experiment.seat_names(), unit),
       has_halves(timeline)
           ? "D and W a backward in halves: what goes down, and the weights,\n"
           : "",
@@ -325,6 +324,11 @@ void compare(const PlanArguments& arguments) {
   ConfigArguments with_options = timed_config(arguments);
   const ConfigNode config = config_of(with_options);
   const Experiment experiment = read_and_tell(config);
+  if (experiment.replicas.are_uneven())
+    throw UserError(
+        "--compare measures numbers of blocks, each in as many replicas, and "
+        "replicas.count = {} is a list: set one number",
+        experiment.replicas.count_text());
   planner::ComparisonOptions options{.blocks = arguments.blocks,
                                      .replicas = arguments.replicas,
                                      .machine = machine_of(arguments),

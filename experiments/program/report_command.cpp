@@ -85,12 +85,15 @@ report::TurnWork work_of(const Experiment& experiment) {
   double exchanged = 0;
   for (const BlockPlan& block : plan.blocks) {
     if (block.replica > 1) break;  // all replicas do the same
+    // Of one batch, where a replica has several of a turn's.
+    const double part = 1 / static_cast<double>(block.micro_batches.in_turn() /
+                                                block.micro_batches.count);
     for (const Action& action :
          actions_of(block, {.end_turn = turns, .drain = true})) {
       operations += seconds_of(costs, block, action) *
-                    block.micro_batches.share_of(action.batch);
+                    block.micro_batches.share_of(action.batch) * part;
       for (const Transfer& sent : yields_of(plan, block.block, action))
-        bytes += transit_of(costs, sent).occupies;
+        bytes += transit_of(costs, sent).occupies * part;
       if (action.op == Op::exchange)
         exchanged += bytes_of_exchange(experiment, block, action);
     }

@@ -45,6 +45,11 @@ Recorded read_recorded(const std::string& folder) {
         folder);
   Recorded recorded{.config = read_config_file(config)};
   recorded.experiment = read_experiment(recorded.config, data_root());
+  if (recorded.experiment.replicas.are_uneven())
+    throw UserError(
+        "{}: replicas.count = {}: what-if takes the replicas of all blocks to "
+        "be as many, and each to do the same; `sluice plan` knows lists",
+        folder, recorded.experiment.replicas.count_text());
   recorded.run = planner::recorded_run(
       read_trace(trace, std::numeric_limits<std::int64_t>::max()),
       recorded.experiment.plans.front(), trace,

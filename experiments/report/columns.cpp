@@ -12,6 +12,7 @@
 #include "experiments/report/measured_figure.h"
 #include "experiments/report/scale.h"
 #include "experiments/report/target.h"
+#include "lib/base/by_block.h"
 
 namespace sluice::report {
 namespace {
@@ -307,12 +308,15 @@ std::string split_to_choose_by(const std::vector<Column>& columns) {
 
 std::optional<double> peak_bytes(const RunRecord& run) {
   double sum = 0;
+  const std::vector<std::int64_t> by_block = run.replicas_by_block();
   for (const auto& [block, cost] : run.blocks) {
     if (!cost.memory.peak_bytes) return std::nullopt;
-    sum += static_cast<double>(*cost.memory.peak_bytes);
+    const std::int64_t* own = find_by_block(by_block, block);
+    sum += static_cast<double>(*cost.memory.peak_bytes) *
+           static_cast<double>(own != nullptr ? *own : run.replicas());
   }
   if (run.blocks.empty()) return std::nullopt;
-  return sum * static_cast<double>(run.replicas());
+  return sum;
 }
 
 }  // namespace sluice::report

@@ -188,9 +188,34 @@ std::optional<double> RunRecord::judged(const RunSeries& series) const {
   return series.back().value;
 }
 
+namespace {
+
+/// nullptr: the config doesn't say.
+const ConfigNode* count_of_replicas(const RunRecord& run) {
+  const ConfigNode* table = run.config ? run.config->find("replicas") : nullptr;
+  return table != nullptr ? table->find("count") : nullptr;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> RunRecord::replicas_by_block() const {
+  const ConfigNode* count = count_of_replicas(*this);
+  const auto* list = count != nullptr
+                         ? std::get_if<ConfigNode::Array>(&count->value)
+                         : nullptr;
+  std::vector<std::int64_t> numbers;
+  if (list == nullptr) return numbers;
+  for (const ConfigNode& one : *list)
+    if (const auto* number = std::get_if<std::int64_t>(&one.value))
+      numbers.push_back(*number);
+  return numbers;
+}
+
 std::int64_t RunRecord::replicas() const {
-  const ConfigNode* table = config ? config->find("replicas") : nullptr;
-  const ConfigNode* count = table != nullptr ? table->find("count") : nullptr;
+  const std::vector<std::int64_t> by_block = replicas_by_block();
+  if (!by_block.empty())
+    return *std::max_element(by_block.begin(), by_block.end());
+  const ConfigNode* count = count_of_replicas(*this);
   const auto* number =
       count != nullptr ? std::get_if<std::int64_t>(&count->value) : nullptr;
   return number != nullptr ? *number : 1;

@@ -74,7 +74,9 @@ struct RunRecord {
   std::optional<records::Summary> summary = {};
   std::int64_t turns = 0;  ///< done, as far as records tell
 
-  std::int64_t replicas() const;  ///< of every block
+  std::int64_t replicas() const;  ///< of every block, or the most of one
+  /// Where the config has a list of them: of each block, index k-1.
+  std::vector<std::int64_t> replicas_by_block() const;
   bool is_done() const { return state == State::done; }
   /// The value of `series`, one of this run, at the evaluation that the run is
   /// judged by; nothing when the series is empty.

@@ -162,7 +162,8 @@ std::string kinds_legend() {
 
 SeatNames seats_of(const StudyCell& cell) {
   return {std::max(1, static_cast<int>(cell.count_of_blocks())),
-          static_cast<int>(cell.runs.front().replicas())};
+          static_cast<int>(cell.runs.front().replicas()),
+          cell.runs.front().replicas_by_block()};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "experiments/data/label_pairs.h"
 #include "experiments/data/prefetch.h"
 #include "experiments/runs/devices.h"
+#include "experiments/runs/neighbour_links.h"
 #include "experiments/runs/repartition.h"
 #include "lib/base/by_block.h"
 #include "lib/base/memory_channel.h"
@@ -66,17 +68,31 @@ void take_initial_weights(const std::string& path, Seat& seat) {
   copy_by_name(found, wanted, path);
 }
 
+/// Whether the seats go on with what each of them had.
+bool has_own_seats(const Experiment& experiment,
+                   const std::string& checkpoint) {
+  const ReplicaSettings& replicas = experiment.replicas;
+  if (deals_of(checkpoint).replicas != replicas.count ||
+      counts_of(checkpoint) != replicas.counts)
+    return false;
+  // Which blocks a replica has depends on the cut.
+  return !replicas.are_uneven() ||
+         is_cut_so(experiment, cut_of({load_state(checkpoint), checkpoint}));
+}
+
 /// With another cut, where it has one. Other replicas than those that were
 /// saved all begin with what these agreed on, and the first one's state.
 void restore(const Experiment& experiment, const std::string& checkpoint,
              Seat& seat) {
-  const bool is_own =
-      deals_of(checkpoint).replicas == experiment.replicas.count;
+  const bool is_own = has_own_seats(experiment, checkpoint);
   NamedTensors weights = is_own ? load_own_weights(checkpoint, seat.replica())
                                 : load_weights(checkpoint);
   NamedTensors state = is_own ? load_own_state(checkpoint, seat.replica())
                               : load_state(checkpoint);
-  const std::vector<std::int64_t> cut = cut_of({state, checkpoint});
+  std::vector<std::int64_t> cut;
+  // Otherwise it was looked at, and a replica may have some of the blocks only.
+  if (!is_own || !experiment.replicas.are_uneven())
+    cut = cut_of({state, checkpoint});
   if (!is_cut_so(experiment, cut)) {
     state = state_for_block(experiment, seat.block(), state, checkpoint);
     // Sources of new boundaries begin beside the weights that were saved.
@@ -251,11 +267,13 @@ std::unique_ptr<Source> made_ahead(std::unique_ptr<Source> source,
 }
 
 std::unique_ptr<Source> batches_to_train_on(const Experiment& experiment,
+                                            int block,
                                             const c10::Device& device) {
   if (experiment.assist.is_on()) return assisted_source(experiment);
-  return in_micro_batches(made_ahead(training_source(experiment), experiment,
-                                     device, experiment.replicas.count),
-                          experiment.micro_batches);
+  return in_micro_batches(
+      made_ahead(training_source(experiment), experiment, device,
+                 experiment.replicas.of_block(block)),
+      experiment.micro_batches);
 }
 
 Sources sources_of(const Experiment& experiment, const BlockPlan& seat,
@@ -270,7 +288,7 @@ Sources sources_of(const Experiment& experiment, const BlockPlan& seat,
                               });
   Sources sources;
   if (trains_from_data)
-    sources.training = batches_to_train_on(experiment, device);
+    sources.training = batches_to_train_on(experiment, block, device);
   if (is_first && seat.replica == 1)
     sources.evaluation =
         made_ahead(evaluation_source(experiment), experiment, device, 1);
@@ -404,8 +422,9 @@ bool fits_in_flight(const BlockPlan& plan, const SavedState& saved) {
       saved.number(me + "weights") != number_of(plan.weights))
     return false;
   if (is_free) return count("flights") + count("lessons") < plan.in_flight;
-  return count("flights") <= plan.delay &&
-         count("lessons") <= turns_in_flight(plan) - plan.delay;
+  const std::int64_t in_turn = plan.micro_batches.in_turn();
+  return count("flights") <= plan.delay * in_turn &&
+         count("lessons") <= (turns_in_flight(plan) - plan.delay) * in_turn;
 }
 
 }  // namespace
@@ -446,7 +465,8 @@ Continued continued_from(const Experiment& experiment,
         "here",
         checkpoint, from.phase, experiment.plans.size());
   const bool are_same_replicas =
-      deals_in(saved, "workers.1").replicas == experiment.replicas.count;
+      deals_in(saved, "workers.1").replicas == experiment.replicas.count &&
+      counts_in(saved, "workers.1") == experiment.replicas.counts;
   const InFlight in_flight = in_flight_in(saved);
   const bool is_same_cut = is_cut_so(experiment, cut_of(saved));
   const RunPlan& plan = experiment.plans[static_cast<std::size_t>(from.phase)];
@@ -480,35 +500,37 @@ void stage_for_cpu(const Experiment& experiment, int from, int to, Link& link) {
     link.sender = staged_sender(std::move(link.sender));
 }
 
-/// What is above the seat, for both sides.
-std::pair<Link, Link> link_above(const Experiment& experiment, int seat) {
+/// What is between two seats, for both.
+std::pair<Link, Link> link_for(const Experiment& experiment,
+                               const SeatPair& seats, Capacity capacity) {
   const std::vector<BlockPlan>& plans = experiment.plans.front().blocks;
-  Capacity capacity = by_block(experiment.capacities, seat);
   // Messages into a replay buffer arrive in virtual time, and a dropped one
   // has been sent all the same: the seat fetches them later, so the channel
   // must hold all.
   const bool waits_for_its_time =
-      !by_block(plans, seat + 1).inbox_below.is_plain();
+      !by_block(plans, seats.upper).inbox_below.is_plain();
   if (waits_for_its_time && experiment.engine == Engine::virtual_time)
     capacity.up = std::numeric_limits<std::size_t>::max();
   auto [below, above] =
       memory_link(capacity.up, capacity.down,
                   std::chrono::seconds(experiment.timeout_seconds));
-  const int block = by_block(plans, seat).block;
+  const int block = by_block(plans, seats.lower).block;
   stage_for_cpu(experiment, block, block + 1, below);
   stage_for_cpu(experiment, block + 1, block, above);
   return {std::move(below), std::move(above)};
 }
 
 void add_groups(const Experiment& experiment, std::vector<Ends>& ends) {
-  const int replicas = static_cast<int>(experiment.replicas.count);
+  const RunPlan& plan = experiment.plans.front();
   for (int block = 1; block <= experiment.blocks(); ++block) {
+    const int replicas = replicas_of(plan, block);
+    if (replicas == 1) continue;
     auto group =
         memory_group(replicas, std::chrono::seconds(experiment.timeout_seconds),
                      fmt::format("block {}", block));
     for (int replica = 1; replica <= replicas; ++replica)
-      by_block(ends, (replica - 1) * experiment.blocks() + block)
-          .replicas.group = std::move(by_block(group, replica));
+      by_block(ends, seat_of(plan, block, replica)).replicas.group =
+          std::move(by_block(group, replica));
   }
 }
 
@@ -527,12 +549,25 @@ void add_centres(const Experiment& experiment, std::vector<Ends>& ends) {
 }  // namespace
 
 std::vector<Ends> memory_ends(const Experiment& experiment) {
-  std::vector<Ends> ends(static_cast<std::size_t>(experiment.seats()));
-  for (const BlockPlan& plan : experiment.plans.front().blocks) {
-    if (plan.block == experiment.blocks()) continue;
-    auto [below, above] = link_above(experiment, plan.seat());
-    by_block(ends, plan.seat()).above = std::move(below);
-    by_block(ends, plan.seat() + 1).below = std::move(above);
+  const RunPlan& plan = experiment.plans.front();
+  std::vector<std::map<int, Link>> below(plan.blocks.size());
+  std::vector<std::map<int, Link>> above(plan.blocks.size());
+  const std::vector<SeatPair> pairs = links_of(plan);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto [lower, upper] = pairs[i];
+    if (by_block(plan.blocks, lower).block == experiment.blocks()) continue;
+    auto [of_lower, of_upper] =
+        link_for(experiment, pairs[i], experiment.capacities.at(i));
+    by_block(above, lower)[upper] = std::move(of_lower);
+    by_block(below, upper)[lower] = std::move(of_upper);
+  }
+  std::vector<Ends> ends(plan.blocks.size());
+  for (int seat = 1; seat <= std::ssize(ends); ++seat) {
+    Ends& its = by_block(ends, seat);
+    its.below = link_to_neighbours(plan, seat, Towards::below,
+                                   std::move(by_block(below, seat)));
+    its.above = link_to_neighbours(plan, seat, Towards::above,
+                                   std::move(by_block(above, seat)));
   }
   if (experiment.plans.front().blocks.front().exchange.served)
     add_centres(experiment, ends);

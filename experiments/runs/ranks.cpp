@@ -199,7 +199,7 @@ void check_rank(const Rank& rank, const Experiment& experiment) {
         rank.starter, rank.count, experiment.blocks(),
         experiment.replicas.count == 1
             ? ""
-            : fmt::format(" in {} replicas", experiment.replicas.count),
+            : fmt::format(" in {} replicas", experiment.replicas.count_text()),
         experiment.replicas.count == 1 ? "" : " and replica");
   if (experiment.restart_on_failure)
     throw UserError(

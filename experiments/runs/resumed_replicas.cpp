@@ -1,5 +1,8 @@
 #include "experiments/runs/resumed_replicas.h"
 
+#include <cstdint>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "lib/base/error.h"
@@ -95,13 +98,17 @@ std::string describe_replicas(const Experiment& experiment,
                               const std::string& checkpoint) {
   const Deals saved = deals_of(checkpoint);
   const Deals now = experiment.replicas.deals();
-  if (saved.replicas == now.replicas) return "";
+  const std::vector<std::int64_t> counts = counts_of(checkpoint);
+  const ReplicaSettings before{.count = saved.replicas, .counts = counts};
+  if (saved.replicas == now.replicas && counts == experiment.replicas.counts)
+    return "";
   const std::string& compress = experiment.replicas.compress;
   const bool forgets = saved.replicas > 1 && compress != "none";
   return fmt::format(
       "Replicas: {} become {}, which begin with the weights that those agreed "
       "on, after {} batches{}",
-      saved.replicas, now.replicas, now.since_deal,
+      before.count_text(), experiment.replicas.count_text(),
+      saved.before(turn_of(checkpoint).value_or(now.since_turn)),
       forgets ? fmt::format("; what compress = '{}' has kept of gradients is "
                             "left behind",
                             compress)

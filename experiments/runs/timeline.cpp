@@ -34,9 +34,7 @@ Way way_of(const records::Taken& taken) {
 class Drawing {
  public:
   Drawing(std::ostream& out, const SeatNames& names, double zero)
-      : names_(names),
-        trace_(out, names.depth * names.replicas, names.replicas),
-        zero_(zero) {}
+      : names_(names), trace_(out, names), zero_(zero) {}
 
   void clock(int block, const ClockOffset& clock) {
     trace_.clock(block, clock);

@@ -6,6 +6,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/free_running.h"
+#include "lib/schedules/neighbours.h"
 #include "lib/workers/seat_log.h"
 
 namespace sluice {
@@ -76,19 +77,26 @@ void VirtualClock::trace(const TimedAction& timed) {
   trace_->write(timed);
 }
 
+const RunPlan& VirtualClock::plan_of(const Action& action) const {
+  return experiment_.plans.at(static_cast<std::size_t>(action.phase));
+}
+
 void VirtualClock::watch(const TimedAction& timed) {
   const Action& action = timed.action;
   trace(timed);
   if (timed.seat == 1 && action.op == Op::forward &&
-      experiment_.micro_batches.ends_turn(action.batch))
+      plan_of(action).blocks.front().micro_batches.ends_turn(action.batch))
     ++turns_;
   by_block(busy_, timed.seat) += timed.end - timed.start;
   const int block = seats_.block_of(timed.seat);
   const bool sends_down =
       action.op == Op::backward || action.op == Op::backward_input;
   if (sends_down && block > 1) {
-    gradients_[{timed.seat - 1, action.batch}] = timed.arrival;
-    gradients_.erase({timed.seat - 1, action.batch - kGradientsKept});
+    const int below =
+        neighbour_with(plan_of(action), timed.seat, Towards::below,
+                       MessageKind::gradient, action.batch);
+    gradients_[{below, action.batch}] = timed.arrival;
+    gradients_.erase({below, action.batch - kGradientsKept});
   }
   if (action.op == Op::save) save(timed);
 }
@@ -102,8 +110,7 @@ void VirtualClock::save(const TimedAction& checkpoint) {
   if (saved.blocks.size() < busy_.size()) return;
   saved.turn = turn;
   saved.phase = checkpoint.action.phase;
-  const RunPlan& plan =
-      experiment_.plans.at(static_cast<std::size_t>(saved.phase));
+  const RunPlan& plan = plan_of(checkpoint.action);
   for (const Transfer& sent : on_their_way(plan, turn))
     if (const auto came = gradients_.find({sent.to, sent.batch});
         came != gradients_.end())

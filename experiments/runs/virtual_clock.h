@@ -36,6 +36,7 @@ class VirtualClock {
   void report(double seconds) const;
 
  private:
+  const RunPlan& plan_of(const Action& action) const;
   void trace(const TimedAction& timed);
   void save(const TimedAction& checkpoint);
 

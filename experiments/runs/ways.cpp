@@ -10,6 +10,7 @@
 
 #include "experiments/runs/ranks/rank.h"
 #include "lib/base/by_block.h"
+#include "lib/schedules/neighbours.h"
 #include "transport/meeting/host_mark.h"
 
 namespace sluice {
@@ -33,18 +34,16 @@ std::string way_between(const std::vector<std::string>& marks, int seat,
              : fmt::format("{}: two hosts", kBetweenHosts);
 }
 
-/// The seats above this one that it has links with: the next block of its
-/// replica, and its block of the other replicas.
+/// Seats that it has links with, each link at one of its seats: those of the
+/// next block, and of its block the later replicas.
 std::vector<int> linked_above(const Experiment& experiment, int seat) {
   const SeatNames names = experiment.seat_names();
-  std::vector<int> seats;
-  for (int other = seat + 1; other <= experiment.seats(); ++other) {
-    const bool is_replica = names.block_of(other) == names.block_of(seat);
-    const bool is_next =
-        other == seat + 1 && names.replica_of(other) == names.replica_of(seat);
-    if (is_next || (is_replica && !experiment.replicas.uses_mpi()))
+  std::vector<int> seats =
+      neighbours_of(experiment.plans.front(), seat, Towards::above);
+  for (int other = seat + 1; other <= experiment.seats(); ++other)
+    if (names.block_of(other) == names.block_of(seat) &&
+        !experiment.replicas.uses_mpi())
       seats.push_back(other);
-  }
   return seats;
 }
 

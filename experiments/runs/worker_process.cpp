@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <span>
 #include <thread>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "experiments/runs/devices.h"
 #include "experiments/runs/faults/fault_injector.h"
 #include "experiments/runs/gpu_links.h"
+#include "experiments/runs/neighbour_links.h"
 #include "experiments/runs/run_folder.h"
 #include "experiments/runs/ways.h"
 #include "lib/base/by_block.h"
@@ -170,15 +172,25 @@ const BlockPlan& plan_of(const Experiment& experiment, int seat) {
   return by_block(experiment.plans.front().blocks, seat);
 }
 
-/// The messages that the link above a seat holds; none at the ends of a chain.
-Capacity capacity_above(const Experiment& experiment, int seat) {
-  if (seat < 1 || plan_of(experiment, seat).block == experiment.blocks())
-    return {};
-  return by_block(experiment.capacities, seat);
+/// The seats of its neighbours on that side.
+std::vector<int> neighbours_of(const Experiment& experiment, int seat,
+                               Towards side) {
+  return neighbours_of(experiment.plans.front(), seat, side);
 }
 
-bool has_below(const Experiment& experiment, int seat) {
-  return plan_of(experiment, seat).block > 1;
+/// The messages that the link with a neighbour holds.
+Capacity capacity_to(const Experiment& experiment, int seat, Towards side,
+                     int neighbour) {
+  return capacity_between(experiment.plans.front(), experiment.capacities,
+                          side == Towards::above ? SeatPair{seat, neighbour}
+                                                 : SeatPair{neighbour, seat});
+}
+
+/// Of the only neighbour there, or the first; none at the ends of a chain.
+Capacity capacity_of(const Experiment& experiment, int seat, Towards side) {
+  const std::vector<int> seats = neighbours_of(experiment, seat, side);
+  if (seats.empty()) return {};
+  return capacity_to(experiment, seat, side, seats.front());
 }
 
 /// The seats of the other replicas of its block; replica r at index r-1.
@@ -196,10 +208,13 @@ std::vector<PeerLink> peers_of(const Experiment& experiment, int seat) {
   const auto add = [&](int peer, const Capacity& capacity) {
     peers.push_back({static_cast<std::uint32_t>(peer), capacity});
   };
-  if (has_below(experiment, seat))
-    add(seat - 1, capacity_above(experiment, seat - 1));
-  if (plan_of(experiment, seat).block < experiment.blocks())
-    add(seat + 1, capacity_above(experiment, seat));
+  for (const Towards side : {Towards::below, Towards::above})
+    for (const int peer : neighbours_of(experiment, seat, side)) {
+      const Capacity capacity = capacity_to(experiment, seat, side, peer);
+      // There, up is from the lower number to the higher one.
+      const bool is_up = (side == Towards::above) == (seat < peer);
+      add(peer, is_up ? capacity : Capacity{capacity.down, capacity.up});
+    }
   if (experiment.replicas.uses_mpi()) return peers;
   for (const int peer : replicas_of(experiment, seat))
     if (peer != seat) add(peer, {kExchangeCapacity, kExchangeCapacity});
@@ -220,7 +235,25 @@ std::string transport_to(const Joined& joined, int peer) {
 /// itself an empty one.
 struct SeatLinks : ChainLinks {
   std::vector<Link> replicas = {};  ///< index r-1
+  /// With several neighbours on a side, by seat: not yet one link.
+  std::map<int, Link> all_below = {};
+  std::map<int, Link> all_above = {};
 };
+
+/// Those of a side where a seat has several, with what the injector does to
+/// them.
+std::map<int, Link> take_links(Joined& joined, const Experiment& experiment,
+                               int seat, Towards side,
+                               FaultInjector& injector) {
+  std::map<int, Link> links;
+  for (const int peer : neighbours_of(experiment, seat, side)) {
+    const Capacity capacity = capacity_to(experiment, seat, side, peer);
+    links[peer] = injector.with_faults(
+        take_link(joined, peer), peer,
+        side == Towards::above ? capacity.up : capacity.down);
+  }
+  return links;
+}
 
 /// Joined to the others; what the injector does to links is done to these.
 SeatLinks join_others(IoThread& io, const Experiment& experiment,
@@ -235,34 +268,57 @@ SeatLinks join_others(IoThread& io, const Experiment& experiment,
       injector.damage(static_cast<int>(to), message, frame);
     };
   const int seat = arguments.block;
-  const Capacity below = has_below(experiment, seat)
-                             ? capacity_above(experiment, seat - 1)
-                             : Capacity();
-  const Capacity above = capacity_above(experiment, seat);
+  const Capacity below = capacity_of(experiment, seat, Towards::below);
+  const Capacity above = capacity_of(experiment, seat, Towards::above);
   gpu.ask_for(below, above, options);
   Joined joined = join(io, arguments.address, static_cast<std::uint32_t>(seat),
                        peers_of(experiment, seat), std::move(options));
   SeatLinks links;
   links.control = std::move(joined.control);
   links.run = std::move(joined.run);
-  // With one block the next seat is a replica, and no neighbour.
-  if (has_below(experiment, seat)) {
-    links.below = take_link(joined, seat - 1);
-    links.below_over = transport_to(joined, seat - 1);
+  const std::vector<int> lower =
+      neighbours_of(experiment, seat, Towards::below);
+  const std::vector<int> upper =
+      neighbours_of(experiment, seat, Towards::above);
+  if (lower.size() == 1) {
+    links.below = take_link(joined, lower.front());
+    links.below_over = transport_to(joined, lower.front());
   }
-  if (plan_of(experiment, seat).block < experiment.blocks()) {
-    links.above = take_link(joined, seat + 1);
-    links.above_over = transport_to(joined, seat + 1);
+  if (upper.size() == 1) {
+    links.above = take_link(joined, upper.front());
+    links.above_over = transport_to(joined, upper.front());
   }
-  if (experiment.replicas.count > 1 && !experiment.replicas.uses_mpi())
+  if (plan_of(experiment, seat).exchange.members > 1 &&
+      !experiment.replicas.uses_mpi())
     for (const int peer : replicas_of(experiment, seat))
       links.replicas.push_back(take_link(joined, peer));
   gpu.agree(links);
-  links.below = gpu.departing(
-      injector.with_faults(std::move(links.below), seat - 1, below.down));
-  links.above = gpu.departing(
-      injector.with_faults(std::move(links.above), seat + 1, above.up));
+  if (lower.size() == 1)
+    links.below = gpu.departing(injector.with_faults(
+        std::move(links.below), lower.front(), below.down));
+  else
+    links.all_below =
+        take_links(joined, experiment, seat, Towards::below, injector);
+  if (upper.size() == 1)
+    links.above = gpu.departing(
+        injector.with_faults(std::move(links.above), upper.front(), above.up));
+  else
+    links.all_above =
+        take_links(joined, experiment, seat, Towards::above, injector);
   return links;
+}
+
+/// What the seat has on one side, of its one link there or of all.
+Link shown_side(Link one, std::map<int, Link> all, Heartbeat& heartbeat,
+                const Experiment& experiment, int seat, Towards side) {
+  const std::vector<int> seats = neighbours_of(experiment, seat, side);
+  if (seats.empty()) return {};
+  if (seats.size() == 1)
+    return with_waits_shown(std::move(one), heartbeat, seats.front());
+  for (auto& [neighbour, link] : all)
+    link = with_waits_shown(std::move(link), heartbeat, neighbour);
+  return link_to_neighbours(experiment.plans.front(), seat, side,
+                            std::move(all));
 }
 
 /// The same links; waits show in the heartbeat, of which the launcher is told
@@ -274,8 +330,10 @@ SeatLinks with_waits_shown(SeatLinks links, Heartbeat& heartbeat,
       with_heartbeat(std::move(links.control.sender), heartbeat, period);
   links.control =
       with_waits_shown(std::move(links.control), heartbeat, kLauncher);
-  links.below = with_waits_shown(std::move(links.below), heartbeat, seat - 1);
-  links.above = with_waits_shown(std::move(links.above), heartbeat, seat + 1);
+  links.below = shown_side(std::move(links.below), std::move(links.all_below),
+                           heartbeat, experiment, seat, Towards::below);
+  links.above = shown_side(std::move(links.above), std::move(links.all_above),
+                           heartbeat, experiment, seat, Towards::above);
   // Threads of their own serve those who come to a centre.
   const BlockPlan& plan = plan_of(experiment, seat);
   if (plan.exchange.served && plan.replica == 1) return links;
@@ -417,8 +475,8 @@ Replicated::Ways ways_of(const Experiment& experiment, int seat,
                          const std::shared_ptr<MpiSession>& session,
                          const std::shared_ptr<MemoryAccount>& memory,
                          const c10::Device& device) {
-  if (experiment.replicas.count == 1) return {};
   const BlockPlan& plan = plan_of(experiment, seat);
+  if (plan.exchange.members == 1) return {};
   const std::string name = fmt::format("block {}", plan.block);
   if (plan.exchange.served) {
     auto centre = links_centre(std::move(links), plan.replica,

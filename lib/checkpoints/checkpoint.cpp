@@ -251,12 +251,31 @@ NamedTensors load_counters(const std::string& checkpoint) {
       [](std::string_view name) { return name.starts_with(kCounters); });
 }
 
+namespace {
+
+/// Of blocks that have no weights of their own there, those that all agreed on:
+/// blocks of one replica beside others of several.
+void add_agreed(const std::string& checkpoint, const std::string& own,
+                NamedTensors& weights) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoint, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!is_weights(name) || fs::exists(fs::path(own) / name)) continue;
+    for (auto& named : read_safetensors(entry.path().string()))
+      weights.push_back(std::move(named));
+  }
+}
+
+}  // namespace
+
 NamedTensors load_own_weights(const std::string& checkpoint, int replica) {
   const std::string own = replica_folder(checkpoint, replica);
   if (replica == 1 && !fs::exists(own) && !has_first_replica(checkpoint))
     return load_weights(checkpoint);
   check_is_there(own, replica);
-  return read_all(own, is_weights);
+  NamedTensors weights = read_all(own, is_weights);
+  if (replica == 1) add_agreed(checkpoint, own, weights);
+  return weights;
 }
 
 NamedTensors load_own_state(const std::string& checkpoint, int replica) {

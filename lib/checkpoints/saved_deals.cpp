@@ -10,6 +10,7 @@ namespace {
 constexpr const char* kReplicas = ".replicas";
 constexpr const char* kSinceTurn = ".since_turn";
 constexpr const char* kSinceDeal = ".since_deal";
+constexpr const char* kCounts = ".replicas_of_blocks";
 
 }  // namespace
 
@@ -32,6 +33,25 @@ Deals deals_in(const SavedState& saved, const std::string& worker) {
 
 Deals deals_of(const std::string& checkpoint) {
   return deals_in({load_counters(checkpoint), checkpoint}, "workers.1");
+}
+
+void save_counts(const std::vector<std::int64_t>& counts,
+                 const std::string& worker, NamedTensors& into) {
+  if (counts.empty()) return;
+  save_list({at::tensor(counts, at::kLong)}, worker + kCounts, into);
+}
+
+std::vector<std::int64_t> counts_in(const SavedState& saved,
+                                    const std::string& worker) {
+  const std::string name = worker + kCounts;
+  if (!saved.has(name + ".count")) return {};
+  const at::Tensor counts = saved.list(name).at(0).contiguous();
+  const auto* first = counts.const_data_ptr<std::int64_t>();
+  return {first, first + counts.numel()};
+}
+
+std::vector<std::int64_t> counts_of(const std::string& checkpoint) {
+  return counts_in({load_counters(checkpoint), checkpoint}, "workers.1");
 }
 
 }  // namespace sluice

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "lib/checkpoints/saved_state.h"
 #include "lib/schedules/deals.h"
@@ -15,5 +17,13 @@ void save_deals(const Deals& deals, const std::string& worker,
 Deals deals_in(const SavedState& saved, const std::string& worker);
 /// Of the whole checkpoint.
 Deals deals_of(const std::string& checkpoint);
+
+/// The same of the numbers of replicas of its blocks, index k-1, where these
+/// differ (SeatNames::counts); empty: all have as many.
+void save_counts(const std::vector<std::int64_t>& counts,
+                 const std::string& worker, NamedTensors& into);
+std::vector<std::int64_t> counts_in(const SavedState& saved,
+                                    const std::string& worker);
+std::vector<std::int64_t> counts_of(const std::string& checkpoint);
 
 }  // namespace sluice

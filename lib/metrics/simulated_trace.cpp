@@ -19,9 +19,7 @@ double within(const TimedAction& timed) {
 }  // namespace
 
 SimulatedTrace::SimulatedTrace(std::ostream& out, Plans plans)
-    : plans_(std::move(plans)),
-      trace_(out, static_cast<int>(plans_.at(0).blocks.size()),
-             plans_.at(0).replicas) {}
+    : plans_(std::move(plans)), trace_(out, seat_names(plans_.at(0))) {}
 
 void SimulatedTrace::write(const TimedAction& timed) {
   const Action& action = timed.action;

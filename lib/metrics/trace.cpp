@@ -1,6 +1,7 @@
 #include "lib/metrics/trace.h"
 
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -30,8 +31,9 @@ void TraceWriter::write(const Json& event) {
   is_first_ = false;
 }
 
-TraceWriter::TraceWriter(std::ostream& out, int seats, int replicas)
-    : out_(out), names_{seats / replicas, replicas} {
+TraceWriter::TraceWriter(std::ostream& out, SeatNames names)
+    : out_(out), names_(std::move(names)) {
+  const int seats = names_.seats();
   out_ << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
   write(Json{{"ph", "M"},
              {"name", "process_name"},

@@ -22,7 +22,7 @@ class TraceWriter {
       std::initializer_list<std::pair<std::string_view, std::int64_t>>;
 
   /// `out` must outlive it. Lanes are numbered as the seats of a plan.
-  TraceWriter(std::ostream& out, int seats, int replicas = 1);
+  TraceWriter(std::ostream& out, SeatNames names);
   /// Ends the file.
   ~TraceWriter();
   TraceWriter(const TraceWriter&) = delete;

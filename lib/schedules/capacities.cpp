@@ -54,32 +54,32 @@ bool suffice(const RunPlan& plan, const Grant& grant,
   return simulation.finished();
 }
 
-std::size_t& side(std::vector<Capacity>& capacities, int boundary, bool is_up) {
-  Capacity& capacity = by_block(capacities, boundary);
+std::size_t& side(std::vector<Capacity>& capacities, int link, bool is_up) {
+  Capacity& capacity = by_block(capacities, link);
   return is_up ? capacity.up : capacity.down;
 }
 
 /// Every channel that was full when the sample could not go on holds one more,
 /// until it comes to its end. What has been done is done with more room too.
 std::vector<Capacity> widened(const RunPlan& plan, const Grant& grant) {
-  std::vector<Capacity> capacities(plan.blocks.size() - 1);
+  std::vector<Capacity> capacities(links_of(plan).size());
   Simulation simulation = sample(plan, grant, capacities);
   for (run(simulation); !simulation.finished(); run(simulation)) {
     const auto full = simulation.full_channels();
     if (full.empty())
       throw UserError("this schedule waits for itself: {}", simulation.stuck());
-    for (const auto& [boundary, is_up] : full) {
-      ++side(capacities, boundary, is_up);
-      simulation.widen(boundary, is_up);
+    for (const auto& [link, is_up] : full) {
+      ++side(capacities, link, is_up);
+      simulation.widen(link, is_up);
     }
   }
   return capacities;
 }
 
 /// The least one of a channel, the others being as they are.
-void narrow(const RunPlan& plan, const Grant& grant, int boundary, bool is_up,
+void narrow(const RunPlan& plan, const Grant& grant, int link, bool is_up,
             std::vector<Capacity>& capacities) {
-  std::size_t& capacity = side(capacities, boundary, is_up);
+  std::size_t& capacity = side(capacities, link, is_up);
   std::size_t too_small = 0;
   std::size_t enough = capacity;
   while (enough - too_small > 1) {
@@ -131,14 +131,15 @@ std::vector<Capacity> capacities_of_replicas(const RunPlan& plan,
 }  // namespace
 
 std::vector<Capacity> capacities_of(const RunPlan& plan, std::size_t slack) {
-  if (plan.replicas > 1) return capacities_of_replicas(plan, slack);
+  if (plan.replicas > 1 && !plan.is_uneven())
+    return capacities_of_replicas(plan, slack);
   if (runs_free(plan)) return free_capacities(plan, slack);
   const Grant grant = sample_grant(plan, 8);
   std::vector<Capacity> capacities = widened(plan, grant);
   // Not every channel that was full was the reason.
-  for (int boundary = 1; boundary <= std::ssize(capacities); ++boundary)
+  for (int link = 1; link <= std::ssize(capacities); ++link)
     for (const bool is_up : {true, false})
-      narrow(plan, grant, boundary, is_up, capacities);
+      narrow(plan, grant, link, is_up, capacities);
   for (Capacity& capacity : capacities) {
     capacity.up += slack;
     capacity.down += slack;

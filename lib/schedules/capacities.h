@@ -9,7 +9,8 @@
 
 namespace sluice {
 
-/// The least capacities without deadlock plus `slack` each, found by simulating
+/// The least capacities without deadlock plus `slack` each, by number of the
+/// link (links_of(), index n-1), found by simulating
 /// a pipe that fills, some steady turns, an evaluation and the drain: larger
 /// ones never hinder blocks in lockstep. Throws UserError with the cycle when
 /// the plan would wait for itself whatever the capacities.

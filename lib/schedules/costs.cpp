@@ -6,6 +6,7 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/random.h"
+#include "lib/schedules/neighbours.h"
 #include "lib/schedules/op_table.h"
 #include "lib/schedules/program.h"
 
@@ -89,8 +90,7 @@ double factor(const Costs& costs, std::initializer_list<std::int64_t> what,
 }
 
 LinkCosts link_of(const Costs& costs, const Transfer& transfer) {
-  const LinkCosts* own =
-      find_by_block(costs.links, std::min(transfer.from, transfer.to));
+  const LinkCosts* own = find_by_block(costs.links, transfer.lower());
   return own != nullptr ? *own : LinkCosts{costs.latency, costs.bandwidth};
 }
 
@@ -135,8 +135,7 @@ double seconds_of(const Costs& costs, const BlockPlan& plan,
 }
 
 double bytes_of(const Costs& costs, const Transfer& transfer) {
-  const MessageBytes* bytes =
-      find_by_block(costs.bytes, std::min(transfer.from, transfer.to));
+  const MessageBytes* bytes = find_by_block(costs.bytes, transfer.lower());
   if (bytes == nullptr) return 0;
   switch (transfer.kind) {
     case MessageKind::activation:
@@ -167,28 +166,28 @@ Transit transit_of(const Costs& costs, const Transfer& transfer) {
 
 namespace {
 
+/// That of its block for each seat.
 template <class T>
-void repeat(std::vector<T>& list, std::size_t depth, std::size_t replicas) {
+void repeat(std::vector<T>& list, const RunPlan& plan) {
+  const auto depth = static_cast<std::size_t>(plan.depth());
   if (list.empty() || list.size() > depth) return;
   list.resize(depth);
-  for (std::size_t i = depth; i < depth * replicas; ++i)
-    list.push_back(list[i - depth]);
+  for (std::size_t i = depth; i < plan.blocks.size(); ++i)
+    list.push_back(by_block(list, plan.blocks[i].block));
 }
 
 }  // namespace
 
 Costs by_seat(Costs costs, const RunPlan& plan) {
   if (plan.replicas == 1) return costs;
-  const auto depth = static_cast<std::size_t>(plan.depth());
-  const auto replicas = static_cast<std::size_t>(plan.replicas);
-  repeat(costs.blocks, depth, replicas);
-  repeat(costs.bytes, depth, replicas);
-  repeat(costs.links, depth, replicas);
-  repeat(costs.beside, depth, replicas);
-  repeat(costs.variation, depth, replicas);
-  repeat(costs.exchange_bytes, depth, replicas);
+  repeat(costs.blocks, plan);
+  repeat(costs.bytes, plan);
+  repeat(costs.links, plan);
+  repeat(costs.beside, plan);
+  repeat(costs.variation, plan);
+  repeat(costs.exchange_bytes, plan);
   for (const SlowReplica& slow : std::exchange(costs.slow_replicas, {})) {
-    const int seat = (slow.replica - 1) * plan.depth() + slow.block;
+    const int seat = seat_of(plan, slow.block, slow.replica);
     for (std::vector<BlockCosts>* list : {&costs.blocks, &costs.beside})
       if (BlockCosts* its = find_by_block(*list, seat))
         its->slowness *= slow.slowness;
@@ -221,9 +220,11 @@ double exchange_seconds(const Costs& costs, const BlockPlan& plan,
   else if (!is_whole)
     steps = most_messages(peers_of(plan, settle));
   // Of all replicas alike.
+  const std::int64_t batch =
+      plan.micro_batches.dealt > 1 ? settle.turn : settle.batch;
   return steps * step *
          factor(costs,
-                {plan.block, static_cast<std::int64_t>(settle.op), settle.batch,
+                {plan.block, static_cast<std::int64_t>(settle.op), batch,
                  settle.turn},
                 settle.round);
 }

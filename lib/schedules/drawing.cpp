@@ -34,9 +34,9 @@ void draw_action(const TimedAction& timed, double unit,
 
 }  // namespace
 
-std::string draw_timeline(const std::vector<TimedAction>& timeline, int seats,
-                          double unit, int replicas) {
-  const SeatNames names{seats / replicas, replicas};
+std::string draw_timeline(const std::vector<TimedAction>& timeline,
+                          const SeatNames& names, double unit) {
+  const int seats = names.seats();
   Cells rows(static_cast<std::size_t>(seats));
   for (const TimedAction& timed : timeline)
     draw_action(timed, unit, by_block(rows, timed.seat));
@@ -50,8 +50,8 @@ std::string draw_timeline(const std::vector<TimedAction>& timeline, int seats,
   for (int seat = seats; seat >= 1; --seat) {
     auto& row = by_block(rows, seat);
     row.resize(columns);
-    std::string line =
-        fmt::format("{:<{}}|", names.short_of(seat), replicas == 1 ? 9 : 11);
+    std::string line = fmt::format("{:<{}}|", names.short_of(seat),
+                                   names.replicas == 1 ? 9 : 11);
     for (const std::string& cell : row)
       line += fmt::format(" {:<{}}", cell.empty() ? "." : cell, width);
     line.erase(line.find_last_not_of(' ') + 1);

@@ -85,7 +85,8 @@ std::vector<SeatAction> after_turns(const std::map<int, Rest>& rests) {
 
 int executors_of(const RunPlan& plan) {
   const int executors = plan.blocks.front().seating.executors;
-  return plan.replicas * (executors > 0 ? executors : plan.depth());
+  return executors > 0 ? plan.replicas * executors
+                       : static_cast<int>(plan.blocks.size());
 }
 
 int executor_of(const RunPlan& plan, int seat) {

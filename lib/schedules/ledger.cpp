@@ -29,14 +29,15 @@ std::string_view giver_of(Mark mark) {
 
 void Ledger::begin(const BlockPlan& plan, std::int64_t turn,
                    std::int64_t first_batch) {
-  const auto from = [&](std::int64_t turns_ago) {
-    return std::max(first_batch, turn - turns_ago);
+  const MicroBatches& cut = plan.micro_batches;
+  const auto mark = [&](Mark as, std::int64_t turns_ago, std::int64_t end) {
+    for (std::int64_t each = std::max(first_batch, turn - turns_ago);
+         each < end; ++each)
+      for (std::int64_t i = 0; i < cut.batches_in(each); ++i)
+        marked(as).insert({cut.batch_of(each, i), 0});
   };
-  for (std::int64_t batch = from(plan.learn_delay); batch < turn - plan.delay;
-       ++batch)
-    marked(Mark::lesson).insert({batch, 0});
-  for (std::int64_t batch = from(plan.delay); batch < turn; ++batch)
-    marked(Mark::in_flight).insert({batch, 0});
+  mark(Mark::lesson, plan.learn_delay, turn - plan.delay);
+  mark(Mark::in_flight, plan.delay, turn);
 }
 
 bool Ledger::may(const Action& action) const {

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "lib/base/by_block.h"
+#include "lib/schedules/neighbours.h"
 #include "lib/schedules/program.h"
 
 namespace sluice {
@@ -17,13 +18,16 @@ const BlockPlan& plan_of(const RunPlan& plan, int seat) {
 Transfers from_below(MessageKind kind, const RunPlan& plan, int seat,
                      const Action& action) {
   if (plan_of(plan, seat).block == 1) return {};
-  return {{kind, seat - 1, seat, action.batch, action.round}};
+  return {{kind, neighbour_with(plan, seat, Towards::below, kind, action.batch),
+           seat, action.batch, action.round}};
 }
 
 Transfers to_above(MessageKind kind, const RunPlan& plan, int seat,
                    const Action& action) {
   if (plan_of(plan, seat).block == plan.depth()) return {};
-  return {{kind, seat, seat + 1, action.batch, action.round}};
+  return {{kind, seat,
+           neighbour_with(plan, seat, Towards::above, kind, action.batch),
+           action.batch, action.round}};
 }
 
 std::vector<Left> left_by_forward(const BlockPlan& plan, const Action& action) {
@@ -68,22 +72,34 @@ const BackwardVisit& visit_of(const BlockPlan& plan, const Action& action) {
   return plan.visits.at(static_cast<std::size_t>(action.round));
 }
 
-Transfers gradient_from_above(int seat, const Action& action) {
-  return {{MessageKind::gradient, seat + 1, seat, action.batch, action.round}};
+int above_with(const RunPlan& plan, int seat, const Action& action) {
+  return neighbour_with(plan, seat, Towards::above, MessageKind::gradient,
+                        action.batch);
+}
+
+int below_with(const RunPlan& plan, int seat, const Action& action) {
+  return neighbour_with(plan, seat, Towards::below, MessageKind::gradient,
+                        action.batch);
+}
+
+Transfers gradient_from_above(const RunPlan& plan, int seat,
+                              const Action& action) {
+  return {{MessageKind::gradient, above_with(plan, seat, action), seat,
+           action.batch, action.round}};
 }
 
 Transfers into_backward(const RunPlan& plan, int seat, const Action& action) {
   const BlockPlan& mine = plan_of(plan, seat);
   if (mine.visits.empty())
-    return mine.gradient_from_above ? gradient_from_above(seat, action)
+    return mine.gradient_from_above ? gradient_from_above(plan, seat, action)
                                     : Transfers();
   Transfers all;
   for (const Arrival& arrival : visit_of(mine, action).arrivals)
-    all.push_back(
-        {MessageKind::gradient, seat + 1, seat, action.batch, arrival.round});
+    all.push_back({MessageKind::gradient, above_with(plan, seat, action), seat,
+                   action.batch, arrival.round});
   if (visit_of(mine, action).takes_input)
-    all.push_back(
-        {MessageKind::activation, seat - 1, seat, action.batch, action.round});
+    all.push_back({MessageKind::activation, below_with(plan, seat, action),
+                   seat, action.batch, action.round});
   return all;
 }
 
@@ -95,10 +111,11 @@ Transfers out_of_backward(const RunPlan& plan, int seat, const Action& action) {
           : visit_of(mine, action).leaving != GradientPart::kStays;
   Transfers all;
   if (is_sent)
-    all.push_back(
-        {MessageKind::gradient, seat, seat - 1, action.batch, action.round});
+    all.push_back({MessageKind::gradient, seat, below_with(plan, seat, action),
+                   action.batch, action.round});
   if (!mine.visits.empty() && visit_of(mine, action).publishes)
-    all.push_back({MessageKind::activation, seat, seat + 1, action.batch,
+    all.push_back({MessageKind::activation, seat,
+                   above_with(plan, seat, action), action.batch,
                    action.round + 1});
   return all;
 }
@@ -217,7 +234,7 @@ Transfers out_of_evaluate(const RunPlan& plan, int seat, const Action& action) {
 /// Where backward waits for the same gradient, it has taken it.
 Transfers into_learn(const RunPlan& plan, int seat, const Action& action) {
   if (plan_of(plan, seat).gradient_from_above) return {};
-  return gradient_from_above(seat, action);
+  return gradient_from_above(plan, seat, action);
 }
 
 Transfers into_learn_input(const RunPlan& plan, int seat,

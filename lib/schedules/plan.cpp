@@ -7,6 +7,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/combinations.h"
+#include "lib/schedules/neighbours.h"
 #include "lib/schedules/op_table.h"
 #include "lib/schedules/program.h"
 #include "lib/schedules/reach.h"
@@ -190,15 +191,20 @@ std::vector<Transfer> yields_of(const RunPlan& plan, int seat,
 std::vector<Transfer> in_flight(const RunPlan& plan, std::int64_t turn,
                                 std::int64_t first_batch) {
   std::vector<Transfer> sent;
-  for (std::size_t k = 0; k + 1 < plan.blocks.size(); ++k) {
-    const BlockPlan& below = plan.blocks[k];
-    const BlockPlan& above = plan.blocks[k + 1];
+  for (const BlockPlan& below : plan.blocks) {
     const auto taken_after = gradient_taken_after(below);
     if (!taken_after) continue;
-    const std::int64_t first = std::max(first_batch, turn - *taken_after);
-    for (std::int64_t batch = first; batch < turn - above.delay; ++batch)
-      sent.push_back(
-          {MessageKind::gradient, above.seat(), below.seat(), batch});
+    // Of replica 1, which has the first seats; that of all is the same.
+    const std::int64_t delay = by_block(plan.blocks, below.block + 1).delay;
+    const MicroBatches& cut = below.micro_batches;
+    for (std::int64_t each = std::max(first_batch, turn - *taken_after);
+         each < turn - delay; ++each)
+      for (std::int64_t i = 0; i < cut.batches_in(each); ++i) {
+        const std::int64_t batch = cut.batch_of(each, i);
+        const int above = neighbour_with(plan, below.seat(), Towards::above,
+                                         MessageKind::gradient, batch);
+        sent.push_back({MessageKind::gradient, above, below.seat(), batch});
+      }
   }
   return sent;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -163,9 +164,20 @@ struct RunPlan {
   /// By number of the seat: index k-1 for block k; where blocks have replicas,
   /// those of replica 1 first.
   std::vector<BlockPlan> blocks;
-  int replicas = 1;  ///< of every block
-  /// Blocks of a replica: K.
-  int depth() const { return static_cast<int>(blocks.size()) / replicas; }
+  int replicas = 1;  ///< of every block, or of that which has the most
+  /// Whether blocks have different numbers of replicas (MicroBatches::dealt).
+  /// The first has all blocks, the last those that have the most.
+  bool is_uneven() const {
+    return !blocks.empty() && blocks.front().micro_batches.dealt > 1;
+  }
+  /// Blocks of the network: K.
+  int depth() const {
+    if (!is_uneven()) return static_cast<int>(blocks.size()) / replicas;
+    const auto second =
+        std::find_if(blocks.begin(), blocks.end(),
+                     [](const BlockPlan& each) { return each.replica > 1; });
+    return static_cast<int>(second - blocks.begin());
+  }
   /// For executors with several blocks: makes the forwards and backwards of a
   /// grant in the executor's order; BlockPlan::program makes those of one block
   /// in the same order.
@@ -229,6 +241,11 @@ struct Transfer {
   int to = 0;
   std::int64_t batch = 0;
   std::int64_t round = 0;
+
+  /// From a block to the one above it.
+  bool goes_up() const { return kind != MessageKind::gradient; }
+  int lower() const { return goes_up() ? from : to; }
+  int upper() const { return goes_up() ? to : from; }
 
   bool operator==(const Transfer&) const = default;
 };

@@ -17,21 +17,27 @@ BlockProgram turns_of(const BlockPlan& plan, const Grant& grant) {
       plan.order == Order::backward_first && plan.delay > 0;
   BlockProgram program;
   const MicroBatches& cut = plan.micro_batches;
+  // Replicas above work at the turn's batches at the same time; and with
+  // backwards first, all of them come before the update.
+  const bool separates = cut.dealt > 1 && plan.gradient_from_above;
   for (std::int64_t turn = grant.first_turn; turn < end_of_turns(plan, grant);
        ++turn) {
+    BlockProgram last;
     const std::int64_t applied = turn - plan.delay;
     const bool has_forward = turn < grant.end_turn;
     const bool has_backward =
         applied >= grant.first_batch && applied < grant.end_turn;
     for (std::int64_t i = 0; i < cut.batches_in(turn); ++i) {
-      const Action forward{Op::forward, cut.first_of(turn) + i, turn,
+      const Action forward{Op::forward, cut.batch_of(turn, i), turn,
                            grant.phase};
-      const Action backward{Op::backward, cut.first_of(applied) + i, turn,
+      const Action backward{Op::backward, cut.batch_of(applied, i), turn,
                             grant.phase};
+      BlockProgram& second = separates ? last : program;
       if (has_forward && !backward_first) program.push_back(forward);
-      if (has_backward) program.push_back(backward);
-      if (has_forward && backward_first) program.push_back(forward);
+      if (has_backward) (backward_first ? program : second).push_back(backward);
+      if (has_forward && backward_first) second.push_back(forward);
     }
+    program.insert(program.end(), last.begin(), last.end());
   }
   return program;
 }

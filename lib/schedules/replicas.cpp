@@ -1,11 +1,16 @@
 #include "lib/schedules/replicas.h"
 
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
 #include <fmt/format.h>
 
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/executors.h"
 #include "lib/schedules/free_running.h"
+#include "lib/schedules/neighbours.h"
 #include "lib/schedules/plan.h"
 #include "lib/schedules/program.h"
 
@@ -143,6 +148,89 @@ RunPlan with_replicas(const RunPlan& one, int replicas,
   return all;
 }
 
+namespace {
+
+/// What isn't made for batches that go to other replicas in each block.
+void check_uneven(const RunPlan& one) {
+  constexpr const char* kOneNumber =
+      ", or one number of replicas for all blocks";
+  if (one.model_norm)
+    throw UserError(
+        "clip.scope = 'model' adds up the norms of a replica's blocks, and "
+        "with replicas.count as a list they aren't one for one: set clip.scope "
+        "= 'block'{}",
+        kOneNumber);
+  for (const BlockPlan& block : one.blocks) {
+    if (block.learns || block.forwards_data())
+      throw UserError(
+          "block {}: a synthesizer or input model learns from one block what "
+          "it is for in another, and with replicas.count as a list these have "
+          "other batches: choose another boundary.policy{}",
+          block.block, kOneNumber);
+    if (block.in_flight > 0)
+      throw UserError(
+          "replicas.count as a list goes by turns, and with schedule = 'free' "
+          "there are none: set schedule = 'lockstep'{}",
+          kOneNumber);
+    if (block.program != turns_of || block.micro_batches.count > 1)
+      throw UserError(
+          "replicas.count as a list has replicas share the batches of a turn, "
+          "whole: set pipeline.order = 'turns' and pipeline.micro_batches = "
+          "1{}",
+          kOneNumber);
+    if (block.weights.by_window || block.weights.of_entry ||
+        (block.delay > 0 && block.weights.rebuilds))
+      throw UserError(
+          "block {}: weights = '{}' is about what several blocks do with one "
+          "batch, which with replicas.count as a list are other replicas each "
+          "time: set other weights{}",
+          block.block, block.weights.view, kOneNumber);
+    if (!block.visits.empty())
+      throw UserError(
+          "block {}: its backward visits a batch several times, and with "
+          "replicas.count as a list once: choose another boundary.policy{}",
+          block.block, kOneNumber);
+  }
+}
+
+}  // namespace
+
+RunPlan with_uneven_replicas(const RunPlan& one,
+                             const std::vector<std::int64_t>& counts,
+                             const ReplicaExchange& exchange) {
+  SLUICE_CHECK(one.replicas == 1, "replicas of {} replicas", one.replicas);
+  SLUICE_CHECK(std::ssize(counts) == one.depth(),
+               "{} numbers of replicas for {} blocks", counts.size(),
+               one.depth());
+  SLUICE_CHECK(exchange.what == Exchanged::gradients &&
+                   exchange.graph.is_all() && !exchange.in_memory,
+               "replicas that differ in number exchange more than gradients");
+  check_uneven(one);
+  check(one, exchange);
+  const std::int64_t most = *std::max_element(counts.begin(), counts.end());
+  RunPlan all = one;
+  all.replicas = static_cast<int>(most);
+  all.blocks.clear();
+  for (int replica = 1; replica <= all.replicas; ++replica) {
+    for (BlockPlan block : one.blocks) {
+      const std::int64_t members = by_block(counts, block.block);
+      if (replica > members) continue;
+      block.replica = replica;
+      block.seats_before =
+          static_cast<int>(all.blocks.size()) + 1 - block.block;
+      block.seating.first = block.seats_before;
+      block.micro_batches.deals.replicas = most;
+      block.micro_batches.replica = replica;
+      block.micro_batches.dealt = most;
+      block.micro_batches.members = members;
+      if (members > 1) block.exchange = exchange;
+      block.exchange.members = static_cast<int>(members);
+      all.blocks.push_back(std::move(block));
+    }
+  }
+  return all;
+}
+
 RunPlan first_replica(const RunPlan& plan) {
   RunPlan one = plan;
   one.replicas = 1;
@@ -150,6 +238,8 @@ RunPlan first_replica(const RunPlan& plan) {
   for (BlockPlan& block : one.blocks) {
     block.exchange = {};
     block.micro_batches.deals = {};
+    block.micro_batches.dealt = 1;
+    block.micro_batches.members = 1;
   }
   return one;
 }
@@ -157,6 +247,23 @@ RunPlan first_replica(const RunPlan& plan) {
 bool survives_loss(const RunPlan& plan) {
   const ReplicaExchange& exchange = plan.blocks.front().exchange;
   return exchange.quorum.survives_loss(exchange.members);
+}
+
+int SeatNames::seats() const {
+  if (counts.empty()) return depth * replicas;
+  return static_cast<int>(
+      std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+}
+
+/// Of a seat, which the plan numbers replica by replica: block and replica.
+std::pair<int, int> SeatNames::place_of(int seat) const {
+  if (counts.empty()) return {(seat - 1) % depth + 1, (seat - 1) / depth + 1};
+  int left = seat;
+  for (int replica = 1; replica <= replicas; ++replica)
+    for (int block = 1; block <= depth; ++block)
+      if (by_block(counts, block) >= replica && --left == 0)
+        return {block, replica};
+  return {depth, replicas};
 }
 
 std::string SeatNames::of(int seat) const {
@@ -172,7 +279,11 @@ std::string SeatNames::short_of(int seat) const {
 }
 
 SeatNames seat_names(const RunPlan& plan) {
-  return {plan.depth(), plan.replicas};
+  SeatNames names{plan.depth(), plan.replicas};
+  if (plan.is_uneven())
+    for (int block = 1; block <= names.depth; ++block)
+      names.counts.push_back(replicas_of(plan, block));
+  return names;
 }
 
 std::string name_of_seat(const RunPlan& plan, int seat) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/schedules/gathering.h"
 #include "lib/schedules/peers.h"
@@ -113,6 +115,15 @@ std::int64_t messages_of(const BlockPlan& plan, const Action& exchange);
 RunPlan with_replicas(const RunPlan& one, int replicas,
                       const ReplicaExchange& exchange, bool stagger = false);
 
+/// The same with a number of replicas for each block, index k-1, of which each
+/// divides the largest, R. A turn is R batches for every block, so that a
+/// replica of block k has R / R_k of them, in the order of the data
+/// (MicroBatches::replica_with()), and an update sums all of them.
+/// `exchange` is one of gradients between all, once for each update.
+RunPlan with_uneven_replicas(const RunPlan& one,
+                             const std::vector<std::int64_t>& counts,
+                             const ReplicaExchange& exchange);
+
 /// The plan of replica 1 as if it were the only one.
 RunPlan first_replica(const RunPlan& plan);
 
@@ -121,15 +132,21 @@ bool survives_loss(const RunPlan& plan);
 
 /// What seats are called for people.
 struct SeatNames {
-  int depth = 1;  ///< blocks of a replica
+  int depth = 1;  ///< blocks of the network
   int replicas = 1;
+  /// Where blocks have different numbers of replicas: of each, index k-1.
+  std::vector<std::int64_t> counts = {};
 
-  int block_of(int seat) const { return (seat - 1) % depth + 1; }
-  int replica_of(int seat) const { return (seat - 1) / depth + 1; }
+  int seats() const;
+  int block_of(int seat) const { return place_of(seat).first; }
+  int replica_of(int seat) const { return place_of(seat).second; }
   /// "block 2", or "block 2 of replica 3" where there are several.
   std::string of(int seat) const;
   /// "block 2", or "block 2.3".
   std::string short_of(int seat) const;
+
+ private:
+  std::pair<int, int> place_of(int seat) const;
 };
 
 SeatNames seat_names(const RunPlan& plan);

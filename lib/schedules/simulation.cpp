@@ -28,13 +28,18 @@ Simulation::Simulation(Plans plans, Costs costs,
     unknown_.push_back(static_cast<int>(seat));
   is_local_ = costs_.shared.empty();
   for (const RunPlan& plan : plans_) {
-    is_local_ = is_local_ && plan.barrier == Barrier::none;
+    is_local_ = is_local_ && plan.barrier == Barrier::none && !plan.is_uneven();
     for (const BlockPlan& block : plan.blocks)
       is_local_ = is_local_ && block.in_flight == 0;
   }
   done_.resize(blocks);
-  SLUICE_CHECK(capacities.size() + 1 == blocks, "{} capacities for {} blocks",
-               capacities.size(), blocks);
+  const std::vector<SeatPair> links = links_of(plans_.at(0));
+  SLUICE_CHECK(capacities.size() == links.size(),
+               "{} capacities for {} links of {} blocks", capacities.size(),
+               links.size(), blocks);
+  if (plans_.at(0).is_uneven())
+    for (const SeatPair& link : links)
+      uneven_links_.emplace(link, static_cast<int>(uneven_links_.size()) + 1);
   for (const Capacity& capacity : capacities) {
     up_.push_back({{}, capacity.up, 0, 0});
     down_.push_back({{}, capacity.down, 0, 0});
@@ -166,15 +171,18 @@ int Simulation::comes_before(int block) const {
   return 0;
 }
 
+int Simulation::link_of(const Transfer& transfer) const {
+  if (uneven_links_.empty()) return transfer.lower();
+  return uneven_links_.at({transfer.lower(), transfer.upper()});
+}
+
 Simulation::Direction& Simulation::channel(const Transfer& transfer) {
-  return transfer.from < transfer.to ? by_block(up_, transfer.from)
-                                     : by_block(down_, transfer.to);
+  return by_block(transfer.goes_up() ? up_ : down_, link_of(transfer));
 }
 
 const Simulation::Direction& Simulation::channel(
     const Transfer& transfer) const {
-  return transfer.from < transfer.to ? by_block(up_, transfer.from)
-                                     : by_block(down_, transfer.to);
+  return by_block(transfer.goes_up() ? up_ : down_, link_of(transfer));
 }
 
 const RunPlan& Simulation::plan(std::int64_t phase) const {
@@ -448,6 +456,7 @@ bool Simulation::is_further_behind(int block, int other) const {
 bool Simulation::take_before_evaluation() {
   for (int block = 2; block <= std::ssize(lanes_); ++block) {
     const Lane& lane = by_block(lanes_, block);
+    if (!by_block(plans_.front().blocks, block).inbox_below.buffer) continue;
     const Direction& below = by_block(up_, block - 1);
     const bool waits = below.buffer && !below.queue.empty() &&
                        !lane.actions.empty() &&
@@ -557,20 +566,18 @@ bool Simulation::finished() const {
 
 std::vector<std::pair<int, bool>> Simulation::full_channels() const {
   std::vector<std::pair<int, bool>> full;
-  for (int boundary = 1; boundary <= std::ssize(up_); ++boundary) {
-    if (by_block(up_, boundary).queue.size() >=
-        by_block(up_, boundary).capacity)
-      full.emplace_back(boundary, true);
-    if (by_block(down_, boundary).queue.size() >=
-        by_block(down_, boundary).capacity)
-      full.emplace_back(boundary, false);
+  for (int link = 1; link <= std::ssize(up_); ++link) {
+    if (by_block(up_, link).queue.size() >= by_block(up_, link).capacity)
+      full.emplace_back(link, true);
+    if (by_block(down_, link).queue.size() >= by_block(down_, link).capacity)
+      full.emplace_back(link, false);
   }
   return full;
 }
 
-void Simulation::widen(int boundary, bool is_up) {
+void Simulation::widen(int link, bool is_up) {
   forget_all();
-  ++by_block((is_up ? up_ : down_), boundary).capacity;
+  ++by_block((is_up ? up_ : down_), link).capacity;
 }
 
 }  // namespace sluice

@@ -18,6 +18,7 @@
 #include "lib/schedules/free_running.h"
 #include "lib/schedules/gathering.h"
 #include "lib/schedules/ledger.h"
+#include "lib/schedules/neighbours.h"
 #include "lib/schedules/plan.h"
 #include "lib/schedules/replay_buffer.h"
 
@@ -50,8 +51,7 @@ struct SavedClock {
 /// choices the one that can start first.
 class Simulation {
  public:
-  /// capacities: index s-1 for what is above seat s; where that is another
-  /// replica, its entry is meaningless.
+  /// capacities: index n-1 for link n (links_of()).
   Simulation(Plans plans, Costs costs, std::vector<Capacity> capacities);
 
   /// Begins where a run was saved that had done the turns before `turn`, in a
@@ -88,10 +88,10 @@ class Simulation {
   /// when next() returned nothing and finished() is false.
   std::string stuck() const;
   /// Channels that keep a block from acting because they are full, as
-  /// (boundary, is_up).
+  /// (link, is_up).
   std::vector<std::pair<int, bool>> full_channels() const;
   /// Increases the capacity of that channel by one message.
-  void widen(int boundary, bool is_up);
+  void widen(int link, bool is_up);
 
  private:
   struct Queued {
@@ -169,6 +169,7 @@ class Simulation {
   int comes_before(int block) const;
   std::vector<int> of_same_executor(int block) const;
   int executor_of(int block) const;
+  int link_of(const Transfer& transfer) const;
   Direction& channel(const Transfer& transfer);
   const Direction& channel(const Transfer& transfer) const;
   /// When the block's next action has all its inputs, a free core not counted.
@@ -276,8 +277,10 @@ class Simulation {
       meetings_;                        // by block, and how many were before
   std::map<int, CentreQueue> centres_;  // by block
   std::vector<std::int64_t> done_;      // by executor: its actions
-  std::vector<Direction> up_;           // index of the boundary - 1
-  std::vector<Direction> down_;         // index of the boundary - 1
+  std::vector<Direction> up_;           // index of the link - 1
+  std::vector<Direction> down_;         // index of the link - 1
+  std::map<SeatPair, int>
+      uneven_links_;  // links_of(); empty: by the lower seat
   std::vector<std::vector<double>> cores_;        // as Costs::shared
   std::vector<std::optional<std::size_t>> core_;  // by seat: in cores_
   /// The seat whose action comes next, and when it can start; 0: none can.

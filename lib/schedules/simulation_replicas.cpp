@@ -43,13 +43,12 @@ void Simulation::meet(int seat, const Action& action, double end) {
   if (is_among_peers(mine, action)) {
     meeting.published_at[mine.replica] = end;
     for (const int peer : peers_of(mine, action).to)
-      forget((peer - 1) * now.depth() + mine.block);
+      forget(seat_of(now, mine.block, peer));
     return;
   }
   if (meeting.published < mine.exchange.members) return;
-  for (int other = mine.block; other <= std::ssize(lanes_);
-       other += now.depth())
-    forget(other);
+  for (int replica = 1; replica <= mine.exchange.members; ++replica)
+    forget(seat_of(now, mine.block, replica));
 }
 
 double Simulation::end_of(int seat, const Action& action, double start) const {

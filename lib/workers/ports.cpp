@@ -13,6 +13,7 @@ namespace sluice {
 Ports::Ports(const RunPlan& plan, int seat, Link below, Link above,
              SeatClock& clock, SeatTimeline& timeline, Deadline patience)
     : seat_(seat),
+      neighbours_(plan, seat),
       names_(seat_names(plan)),
       slow_consumer_(by_block(plan.blocks, seat).inbox_above.slow_consumer),
       below_(std::move(below)),
@@ -24,19 +25,23 @@ Ports::Ports(const RunPlan& plan, int seat, Link below, Link above,
                         by_block(plan.blocks, seat).block)) {}
 
 Message Ports::from_below(MessageKind kind, const Action& action) {
-  return expected(*below_.receiver, seat_ - 1, kind, action);
+  return expected(*below_.receiver, neighbours_.below(kind, action.batch), kind,
+                  action);
 }
 
 Message Ports::from_above(MessageKind kind, const Action& action) {
-  return expected(*above_.receiver, seat_ + 1, kind, action);
+  return expected(*above_.receiver, neighbours_.above(kind, action.batch), kind,
+                  action);
 }
 
 void Ports::send_down(Message message) {
-  send(*below_.sender, seat_ - 1, std::move(message));
+  const int peer = neighbours_.below(message.kind, message.batch);
+  send(*below_.sender, peer, std::move(message));
 }
 
 void Ports::send_up(Message message) {
-  send(*above_.sender, seat_ + 1, std::move(message));
+  const int peer = neighbours_.above(message.kind, message.batch);
+  send(*above_.sender, peer, std::move(message));
 }
 
 Inbox::Input Ports::input(const Action& forward) {

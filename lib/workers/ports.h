@@ -10,6 +10,7 @@
 #include "lib/base/channel.h"
 #include "lib/base/lossy_sender.h"
 #include "lib/boundaries/inboxes/inbox.h"
+#include "lib/schedules/neighbours.h"
 #include "lib/schedules/plan.h"
 #include "lib/workers/seat_clock.h"
 #include "lib/workers/seat_timeline.h"
@@ -88,6 +89,7 @@ class Ports {
   Inbox::Next next_below();
 
   int seat_;
+  Neighbours neighbours_;
   SeatNames names_;
   SlowConsumer slow_consumer_;  // of the boundary above
   Link below_;

@@ -189,7 +189,8 @@ Attachments Seat::kept_of(const Payload& fed) const {
 /// before it.
 Flight Seat::flight_of(const Action& action, const Payload& fed) const {
   const std::int64_t before = window_.batches + std::ssize(held_.flights);
-  const std::int64_t in_window = plan().accumulate * plan().micro_batches.count;
+  const std::int64_t in_window =
+      plan().accumulate * plan().micro_batches.in_turn();
   return {.inputs = leaves_of(fed.features, plan().gradient_to_below()),
           .labels = on_device(fed.labels, device()),
           .pass = pass_for(action.batch, true),

@@ -101,7 +101,7 @@ void Seat::apply(const Action& action, const Asked& asked,
                {.loss = signal.loss,
                 .correct = correct,
                 .labels = predictions_in(flight.labels),
-                .share = share_of(action),
+                .share = plan().micro_batches.part_of_turn(action.batch),
                 .figures = signal.figures});
   if (plan().exchange.adopts > 0)
     replicas_.lost(asked.losses, share_of(action));

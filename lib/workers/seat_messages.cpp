@@ -147,10 +147,12 @@ void Seat::send_down(const Action& action, const Down& down) {
 /// same turns. A block that runs free may have taken none of those it waits
 /// for.
 std::int64_t Seat::under_way_below() const {
-  const BlockPlan& below = by_block(run_plan().blocks, number_ - 1);
+  // Of its first replica, as those of all.
+  const BlockPlan& below = by_block(run_plan().blocks, block() - 1);
   return below.in_flight > 0
              ? below.in_flight - 1
-             : gradient_taken_after(below).value_or(0) - plan().delay;
+             : (gradient_taken_after(below).value_or(0) - plan().delay) *
+                   plan().micro_batches.in_turn();
 }
 
 }  // namespace sluice

@@ -44,6 +44,7 @@ NamedTensors Seat::state() const {
   if (!known_late_.empty())
     save_list({at::tensor(known_late_, at::kLong)}, me + ".known_late", all);
   save_deals(plan().micro_batches.deals, me, all);
+  save_counts(seat_names(run_plan()).counts, me, all);
   if (evaluated_.are_others()) save_number(1, me + ".own_weights", all);
   for (auto& named : replicas_.state()) all.push_back(std::move(named));
   if (average_)
@@ -60,7 +61,9 @@ void Seat::restore(const NamedTensors& weights, const NamedTensors& state,
   const SavedState saved(state, source);
   const std::string me = name_in_state("workers");
   // Others begin with what those agreed on.
-  if (deals_in(saved, me).replicas == replicas_.members())
+  const Deals& deals = plan().micro_batches.deals;
+  if (deals_in(saved, me).replicas == deals.replicas &&
+      counts_in(saved, me) == seat_names(run_plan()).counts)
     replicas_.restore(state, source);
   if (average_) average_->restore(state, source);
   if (saved.has(me + ".phase")) enter(saved.number(me + ".phase"), 0);

@@ -49,8 +49,11 @@ UpdateInfo Seat::info_of(const Action& action) const {
 
 void Seat::update(const Action& action) {
   UpdateInfo info = info_of(action);
-  if (replicas_.what() == Exchanged::gradients &&
-      plan().exchange.graph.is_all())
+  // Its own share of the turn's batches, too, where it has several of them.
+  if (plan().micro_batches.dealt > 1)
+    info.replicas = plan().micro_batches.dealt;
+  else if (replicas_.what() == Exchanged::gradients &&
+           plan().exchange.graph.is_all())
     info.replicas = replicas_.members();
   if (run_plan().model_norm && !clips_own())
     info.model_norm = exchange_norm(action);

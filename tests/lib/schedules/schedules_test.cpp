@@ -312,7 +312,7 @@ TEST(Drawing, ShowsWhoIsBusyWhen) {
                {.blocks = std::vector<BlockCosts>(
                     2, {.seconds = {{Op::forward, 1}, {Op::backward, 2}}})},
                {{1, 1}}, actions);
-  EXPECT_EQ(draw_timeline(timeline, 2, 1),
+  EXPECT_EQ(draw_timeline(timeline, {.depth = 2}, 1),
             "block 2  | .    F0   B0   - U0 .    .\n"
             "block 1  | F0   .    .    .    B0   - U0\n");
 }
