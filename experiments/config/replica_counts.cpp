@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "lib/updates/optimizer.h"
-
 namespace sluice {
 namespace {
 
@@ -64,19 +62,6 @@ void refuse_uneven(const Experiment& experiment, const Fields& top) {
                     "collective, and group = '{}' wants all of them: "
                     "leave group out, or set {}",
                     list, replicas.uses_mpi() ? "mpi" : "nccl", kNumber));
-  for (const OptimizerOptions& options : experiment.optimizers)
-    if (options.clip_at == ClipAt::replica)
-      top.reject("optimizer",
-                 fmt::format("clip.at = 'replica' clips what one replica has "
-                             "of a turn, and with replicas.{} that is another "
-                             "part in each block: leave clip.at out, or set {}",
-                             list, kNumber));
-  if (experiment.probe_every > 0)
-    top.reject("probe",
-               fmt::format("compares the blocks of a replica, and with "
-                           "replicas.{} they have other batches: leave it out, "
-                           "or set {}",
-                           list, kNumber));
   if (experiment.virtual_time.calibrate || experiment.forecast)
     top.reject(
         experiment.forecast ? "forecast" : "virtual",

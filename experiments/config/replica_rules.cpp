@@ -265,6 +265,31 @@ void check_served(const Experiment& experiment, const Fields& top) {
                "set device = 'cpu', or schedule = 'lockstep'");
 }
 
+/// What goes with blocks that have different numbers of replicas.
+void check_uneven_replicas(const Experiment& experiment, const Fields& top) {
+  const std::string list = experiment.replicas.count_text();
+  if (uses_gpus(experiment))
+    top.reject("device",
+               fmt::format("replicas.count = {} is for CPUs: set device = "
+                           "'cpu', or one number of replicas for all blocks",
+                           list));
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (options.clip_at == ClipAt::replica)
+      top.reject("optimizer",
+                 fmt::format("clip.at = 'replica' clips what one replica has "
+                             "of a turn, and with replicas.count = {} that is "
+                             "another part in each block: leave clip.at out, "
+                             "or set one number of replicas for all blocks",
+                             list));
+  if (experiment.probe_every > 0)
+    top.reject("probe",
+               fmt::format("compares the blocks of a replica, and with "
+                           "replicas.count = {} they have other batches: leave "
+                           "it out, or set one number of replicas for all "
+                           "blocks",
+                           list));
+}
+
 /// NCCL sums between GPUs.
 void check_nccl_devices(const Experiment& experiment, const Fields& top) {
   if (!experiment.replicas.uses_nccl()) return;
@@ -279,11 +304,7 @@ void check_nccl_devices(const Experiment& experiment, const Fields& top) {
 
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
-  if (experiment.replicas.are_uneven() && uses_gpus(experiment))
-    top.reject("device",
-               fmt::format("replicas.count = {} is for CPUs: set device = "
-                           "'cpu', or one number of replicas for all blocks",
-                           experiment.replicas.count_text()));
+  if (experiment.replicas.are_uneven()) check_uneven_replicas(experiment, top);
   check_shards(experiment, top);
   check_nccl_devices(experiment, top);
   check_served(experiment, top);
