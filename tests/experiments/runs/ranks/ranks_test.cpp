@@ -264,15 +264,15 @@ TEST_F(Ranks, OneOfThemThatIsStoppedIsNamed) {
   EXPECT_THAT(outcome.text, HasSubstr("silent"));
 }
 
-// All wait for replica 3 at the end, for longer than `timeout`, and hear
-// nothing of it meanwhile.
+// All wait for replica 3 at the end, for longer than `timeout`, and nothing
+// comes from anybody meanwhile.
 TEST_F(Ranks, OfReplicasWaitForASlowOneAsLongAsItTakes) {
   const Outcome outcome = start_all(
       "",
       train("blocks=2 replicas.count=3 replicas.policy=elastic "
             "replicas.one_by_one=true replicas.every=10 schedule=free "
             "in_flight=1 turns=10 evaluate_every=0 checkpoint.every_turns=10 "
-            "timeout=3 --inject 'delay 5->6 600ms'"),
+            "transport=shared_memory timeout=3 --inject 'delay 5->6 600ms'"),
       6);
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_EQ(replay(path("ranks")).difference(), "");
