@@ -17,6 +17,23 @@ std::span<const PresetRow> averaging_presets() {
         .config = "[replicas]\n"
                   "count = 4\n"
                   "policy = \"all_reduce\"\n"}},
+      {"backup_workers",
+       "one update of the mean of the first gradients; later ones are dropped",
+       {.source =
+            "Chen et al., \"Revisiting Distributed Synchronous SGD\", 2016, "
+            "arXiv:1604.00981: of count replicas, count - backup are waited "
+            "for",
+        .kept = "the weights that all have; a centre the optimizer's state",
+        .staleness =
+            "none: a gradient of an earlier update is dropped, and its replica "
+            "goes on with the turn that is due",
+        .config = "schedule = \"free\"\n"
+                  "blocks = 1\n"
+                  "\n"
+                  "[replicas]\n"
+                  "count = 4\n"
+                  "policy = \"all_reduce\"\n"
+                  "backup = 1\n"}},
       {"zero_1",
        "synchronous SGD in which each replica keeps a part of the optimizer's "
        "state",
@@ -110,6 +127,32 @@ std::span<const PresetRow> averaging_presets() {
                   "count = 4\n"
                   "policy = \"average\"\n"
                   "every = 20\n"
+                  "outer_lr = 0.7\n"
+                  "outer_momentum = 0.9\n"
+                  "outer_nesterov = true\n"
+                  "\n"
+                  "[optimizer]\n"
+                  "name = \"adamw\"\n"}},
+      {"decoupled_diloco",
+       "DiLoCo whose averages wait for a quorum and a grace, not for all",
+       {.source =
+            "\"Decoupled DiLoCo\", 2026, arXiv:2604.21428: blocks are its "
+            "fragments, their centres its syncer. Weights of learners by what "
+            "they have processed aren't there: all make as many updates",
+        .kept =
+            "weights of its own; a centre those that each has taken, where it "
+            "is, and the outer momentum",
+        .staleness =
+            "what comes after a merge is in the next one, as a movement from "
+            "older weights; no single gradient is late",
+        .config = "schedule = \"free\"\n"
+                  "\n"
+                  "[replicas]\n"
+                  "count = 4\n"
+                  "policy = \"average\"\n"
+                  "every = 20\n"
+                  "quorum = 3\n"
+                  "grace = 0.05\n"
                   "outer_lr = 0.7\n"
                   "outer_momentum = 0.9\n"
                   "outer_nesterov = true\n"

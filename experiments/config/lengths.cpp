@@ -24,12 +24,15 @@ std::int64_t evaluation_batches_of(const Split& split,
       .batches_per_epoch();
 }
 
-/// A step of an optimizer is by the gradients of all replicas, or by one's.
+/// A step of an optimizer is by the gradients of all replicas, backup workers
+/// left out, or by one's.
 std::int64_t samples_per_step(const Experiment& experiment) {
   const ReplicaSettings& replicas = experiment.replicas;
   return replicas.kind.exchange.leaves_them_apart()
              ? experiment.batch_size
-             : experiment.batch_size * replicas.count;
+             : experiment.batch_size *
+                   std::max<std::int64_t>(
+                       1, replicas.count - replicas.kind.backup);
 }
 
 }  // namespace

@@ -139,17 +139,27 @@ ConfigNode without_zeros(const ConfigNode& table,
   return rest;
 }
 
-/// A warm-up in turns counts only where there is one: the optimizers of blocks,
-/// and those of what their ends train, have a schedule each.
-ConfigNode without_zero_warm_ups(const ConfigNode& node) {
+/// Gradients are clipped elsewhere than in the update only where that is said.
+ConfigNode without_usual_place(const ConfigNode& clip) {
+  return is_default(clip, "at", {.value = std::string("update")})
+             ? without(clip, std::array<std::string_view, 1>{"at"})
+             : clip;
+}
+
+/// What is younger than optimizers are, such as a warm-up in turns, counts only
+/// where there is one: the optimizers of blocks, and those of what their ends
+/// train, have a schedule and a clip each.
+ConfigNode without_younger_keys_of_optimizers(const ConfigNode& node) {
   constexpr std::array<std::string_view, 1> kZeros = {"warmup_turns"};
   ConfigNode rest = node;
   if (auto* list = std::get_if<ConfigNode::Array>(&rest.value))
-    for (ConfigNode& each : *list) each = without_zero_warm_ups(each);
+    for (ConfigNode& each : *list)
+      each = without_younger_keys_of_optimizers(each);
   if (auto* table = std::get_if<ConfigNode::Table>(&rest.value))
     for (auto& [key, value] : *table)
       value = key == "schedule" ? without_zeros(value, kZeros)
-                                : without_zero_warm_ups(value);
+              : key == "clip"   ? without_usual_place(value)
+                                : without_younger_keys_of_optimizers(value);
   return rest;
 }
 
@@ -189,6 +199,12 @@ ConfigNode without_younger_keys(const ConfigNode& resolved) {
       rest = without(rest, std::array<std::string_view, 1>{"one_by_one"});
     if (is_default(rest, "softsync", {.value = std::int64_t{0}}))
       rest = without(rest, std::array<std::string_view, 1>{"softsync"});
+    if (is_default(rest, "backup", {.value = std::int64_t{0}}))
+      rest = without(rest, std::array<std::string_view, 1>{"backup"});
+    if (is_default(rest, "quorum", {.value = std::int64_t{0}}))
+      rest = without(rest, std::array<std::string_view, 1>{"quorum"});
+    if (is_default(rest, "grace", {.value = 0.0}))
+      rest = without(rest, std::array<std::string_view, 1>{"grace"});
     numbers.set("replicas", rest);
   }
   return numbers;
@@ -273,7 +289,7 @@ ConfigNode numbers_of(const ConfigNode& resolved) {
     numbers.set("data", numbers_of_data(*data));
   if (const ConfigNode* plugins = numbers.find("plugins"))
     numbers.set("plugins", numbers_of_plugins(*plugins));
-  return with_numbers_of_limit(without_zero_warm_ups(numbers));
+  return with_numbers_of_limit(without_younger_keys_of_optimizers(numbers));
 }
 
 std::string fingerprint_of(const ConfigNode& numbers) {

@@ -31,11 +31,18 @@ void keep_what_has_no_inverse(const Experiment& experiment, RunPlan& plan) {
 }
 
 /// What the replicas of each block sum, and when.
-ReplicaExchange exchange_of(const Experiment& experiment) {
+ReplicaExchange exchange_of(const Experiment& experiment, bool model_norm) {
   const ReplicaKind& kind = experiment.replicas.kind;
   ReplicaExchange exchange = kind.exchange;
   exchange.graph.seed = experiment.seed;
   exchange.served = has_centres(experiment);
+  exchange.clips_own = model_norm && exchange.what == Exchanged::gradients &&
+                       experiment.optimizers.at(0).clip_at == ClipAt::replica;
+  if (exchange.served) {
+    exchange.quorum =
+        quorum_of(kind, static_cast<int>(experiment.replicas.count));
+    exchange.agrees = true;
+  }
   if (experiment.replicas.count > 1) {
     exchange.adopts = turns_in(kind.adopt_every, experiment);
     exchange.agrees =
@@ -111,12 +118,13 @@ Plans plans_of(const Experiment& experiment, bool model_norm) {
                  .accumulate_by_block = experiment.accumulate_by_block});
     keep_what_has_no_inverse(experiment, one);
     const ReplicaSettings& replicas = experiment.replicas;
-    plans.push_back(replicas.are_uneven()
-                        ? with_uneven_replicas(one, replicas.counts,
-                                               exchange_of(experiment))
-                        : with_replicas(one, static_cast<int>(replicas.count),
-                                        exchange_of(experiment),
-                                        replicas.kind.stagger));
+    plans.push_back(
+        replicas.are_uneven()
+            ? with_uneven_replicas(one, replicas.counts,
+                                   exchange_of(experiment, model_norm))
+            : with_replicas(one, static_cast<int>(replicas.count),
+                            exchange_of(experiment, model_norm),
+                            replicas.kind.stagger));
     for (BlockPlan& block : plans.back().blocks)
       block.micro_batches.deals = experiment.replicas.deals();
   }

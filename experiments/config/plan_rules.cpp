@@ -95,11 +95,13 @@ bool wants_model_norm(const Experiment& experiment, const Fields& top) {
       experiment.optimizers.begin(), experiment.optimizers.end(),
       [&](const OptimizerOptions& options) {
         return wants(options) &&
-               options.clip_norm == experiment.optimizers[0].clip_norm;
+               options.clip_norm == experiment.optimizers[0].clip_norm &&
+               options.clip_at == experiment.optimizers[0].clip_at;
       });
   if (!all_alike)
     top.reject("optimizer",
-               "clip.scope = 'model' must hold for all blocks, with one norm");
+               "clip.scope = 'model' must hold for all blocks, with one norm "
+               "and one 'at'");
   for_each_policy(experiment, [&](const std::string& policy) {
     if (policy != "backprop")
       top.reject("optimizer",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -152,6 +153,12 @@ void check_shared(const Experiment& experiment, const Fields& top) {
                            "operations of the CPU: leave device out, or set "
                            "another policy",
                            policy));
+  if (experiment.probe_every > 0)
+    top.reject("probe",
+               fmt::format("compares with weights from before a turn, and with "
+                           "replicas.policy = '{}' a forward reads others: "
+                           "leave it out, or set another policy",
+                           policy));
   for (const OptimizerOptions& options : experiment.optimizers)
     if (!options.correction.empty())
       top.reject("optimizer",
@@ -184,9 +191,68 @@ void check_softsync(const Experiment& experiment, const Fields& top) {
                              options.correction));
 }
 
+/// Who counts is what a clock decides.
+void check_quorum(const Experiment& experiment, const Fields& top) {
+  const ReplicaKind& kind = experiment.replicas.kind;
+  const std::int64_t count = experiment.replicas.count;
+  if (kind.backup == 0 && kind.quorum == 0) return;
+  const char* key = kind.backup > 0 ? "backup" : "quorum";
+  if (!experiment.free_schedule)
+    top.reject("replicas",
+               fmt::format("{} has a clock decide whose turn counts, and in "
+                           "lockstep there is none: set schedule = 'free', or "
+                           "leave {} out",
+                           key, key));
+  if (kind.backup >= count)
+    top.reject("replicas",
+               fmt::format("backup = {} leaves none of {} replicas to wait "
+                           "for: set a smaller backup, or more replicas",
+                           kind.backup, count));
+  if (kind.quorum > count)
+    top.reject("replicas",
+               fmt::format("quorum = {} is for as many replicas or more, and "
+                           "count = {}: set a smaller quorum, or more replicas",
+                           kind.quorum, count));
+  if (kind.backup > 0 && experiment.blocks() > 1)
+    top.reject("replicas",
+               "backup drops the gradient of a whole network, and with several "
+               "blocks each would drop others: set blocks = 1, or leave backup "
+               "out");
+  if (kind.backup > 0 && experiment.optimizers.front().average > 0)
+    top.reject("optimizer",
+               "average is over the updates that replica 1 makes, and with "
+               "replicas.backup it leaves some out: leave one of them out");
+}
+
+/// What goes with replicas that come to a centre, and wait there for others.
+void check_waiting(const Experiment& experiment, const Fields& top) {
+  check_quorum(experiment, top);
+  const ReplicaKind& kind = experiment.replicas.kind;
+  if (!experiment.free_schedule || !kind.waits) return;
+  const auto refuse = [&](std::string_view key) {
+    top.reject("replicas",
+               fmt::format("{} is of exchanges in lockstep: leave it out, or "
+                           "set schedule = 'lockstep'",
+                           key));
+  };
+  if (kind.exchange.shards) refuse("shard");
+  if (kind.compressor.make) refuse("compress");
+  if (kind.exchange.each_before > 0) refuse("each_before");
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (options.wants_forward_weights &&
+        kind.exchange.what == Exchanged::gradients)
+      top.reject("optimizer",
+                 fmt::format("correction = '{}' goes by the weights of a "
+                             "forward, which replicas that come to a centre "
+                             "don't bring: choose another correction, or "
+                             "schedule = 'lockstep'",
+                             options.correction));
+}
+
 /// What serves replicas in the order in which they come.
 void check_served(const Experiment& experiment, const Fields& top) {
   check_softsync(experiment, top);
+  check_waiting(experiment, top);
   if (!experiment.plans.front().blocks.front().exchange.served) return;
   if (experiment.replicas.group != GroupKind::links)
     top.reject("replicas",
@@ -197,6 +263,31 @@ void check_served(const Experiment& experiment, const Fields& top) {
     top.reject("device",
                "with schedule = 'free' replicas come to a server on CPUs only: "
                "set device = 'cpu', or schedule = 'lockstep'");
+}
+
+/// What goes with blocks that have different numbers of replicas.
+void check_uneven_replicas(const Experiment& experiment, const Fields& top) {
+  const std::string list = experiment.replicas.count_text();
+  if (uses_gpus(experiment))
+    top.reject("device",
+               fmt::format("replicas.count = {} is for CPUs: set device = "
+                           "'cpu', or one number of replicas for all blocks",
+                           list));
+  for (const OptimizerOptions& options : experiment.optimizers)
+    if (options.clip_at == ClipAt::replica)
+      top.reject("optimizer",
+                 fmt::format("clip.at = 'replica' clips what one replica has "
+                             "of a turn, and with replicas.count = {} that is "
+                             "another part in each block: leave clip.at out, "
+                             "or set one number of replicas for all blocks",
+                             list));
+  if (experiment.probe_every > 0)
+    top.reject("probe",
+               fmt::format("compares the blocks of a replica, and with "
+                           "replicas.count = {} they have other batches: leave "
+                           "it out, or set one number of replicas for all "
+                           "blocks",
+                           list));
 }
 
 /// NCCL sums between GPUs.
@@ -213,11 +304,7 @@ void check_nccl_devices(const Experiment& experiment, const Fields& top) {
 
 void check_replicas(const Experiment& experiment, const Fields& top) {
   if (experiment.replicas.count == 1) return;
-  if (experiment.replicas.are_uneven() && uses_gpus(experiment))
-    top.reject("device",
-               fmt::format("replicas.count = {} is for CPUs: set device = "
-                           "'cpu', or one number of replicas for all blocks",
-                           experiment.replicas.count_text()));
+  if (experiment.replicas.are_uneven()) check_uneven_replicas(experiment, top);
   check_shards(experiment, top);
   check_nccl_devices(experiment, top);
   check_served(experiment, top);
@@ -233,10 +320,6 @@ void check_replicas(const Experiment& experiment, const Fields& top) {
                     "each replica in a turn: set fewer replicas, a "
                     "smaller batch_size, or turns instead of epochs",
                     experiment.replicas.count, experiment.deals_per_epoch));
-  if (experiment.probe_every > 0)
-    top.reject("probe",
-               "compares with the gradients of one network: leave it out, or "
-               "set replicas.count = 1");
   const bool sums_weights =
       experiment.replicas.kind.exchange.what != Exchanged::gradients;
   for (const BlockPlan& block : blocks_of_phases(experiment))

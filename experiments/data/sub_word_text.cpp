@@ -26,6 +26,8 @@
 #include "experiments/data/windows.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/folder_lock.h"
+#include "lib/base/temporary_folder.h"
 
 namespace sluice {
 namespace {
@@ -126,9 +128,20 @@ void fill(const fs::path& folder, const std::string& path,
                         [&](std::ostream& file) { file << words.model(); });
 }
 
+/// What processes that were killed since had begun: finished folders have no
+/// dot in their names.
+void remove_unfinished(const fs::path& in) {
+  std::error_code ignored;
+  for (fs::directory_iterator entry(in, ignored), end; entry != end;
+       entry.increment(ignored))
+    if (entry->path().has_extension() && is_left(entry->path().string()))
+      fs::remove_all(entry->path(), ignored);
+}
+
 /// A folder that is there as a whole or not at all.
 fs::path cached(const fs::path& folder,
                 const std::function<void(const fs::path&)>& fill_folder) {
+  remove_unfinished(folder.parent_path());
   if (fs::exists(folder / kModelFile)) return folder;
   const fs::path unfinished =
       fmt::format("{}.{}-{}", folder.string(), static_cast<int>(::getpid()),
@@ -142,6 +155,7 @@ fs::path cached(const fs::path& folder,
         "data.cache",
         unfinished.string(), error.message());
   try {
+    const FolderLock lock(unfinished.string(), {.is_shared = false});
     fill_folder(unfinished);
   } catch (...) {
     fs::remove_all(unfinished, error);

@@ -93,40 +93,6 @@ double seconds_of_one(const Experiment& one, const RehearsalOptions& options) {
       {.blocks = {rehearse(one, options).front().seconds}}, one.plans.front());
 }
 
-/// Of how many replicas, itself included, the first one adds up or applies what
-/// they publish.
-std::int64_t parts_of_exchange(const Experiment& experiment) {
-  const ReplicaExchange& exchange =
-      experiment.plans.front().blocks.front().exchange;
-  if (exchange.graph.is_all()) return exchange.members;
-  return std::ssize(peers_of(exchange.graph, exchange.members, 1, 0).from) + 1;
-}
-
-/// What the exchanges of replicas take; alone, and beside others.
-void add_exchanges(const Experiment& experiment, Costs& costs) {
-  const ReplicaExchange& exchange = experiment.replicas.kind.exchange;
-  const auto parts =
-      exchange.shards ? static_cast<double>(experiment.replicas.count) : 1.0;
-  const std::int64_t from = parts_of_exchange(experiment);
-  const bool steps_by_each =
-      exchange.what == Exchanged::gradients && !exchange.graph.is_all();
-  const int rounds = exchange.rounds;
-  for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
-    const double bytes =
-        exchange.graph.is_all()
-            ? gradient_bytes(experiment, static_cast<int>(k) + 1)
-            : costs.exchange_bytes.at(k);
-    const double seconds = steps_by_each ? 0 : seconds_of_sum(bytes, from);
-    for (auto* of_blocks : {&costs.blocks, &costs.beside}) {
-      if (k >= of_blocks->size()) continue;
-      ByOp<double>& mine = (*of_blocks)[k].seconds;
-      mine[Op::settle] = seconds / parts / rounds;
-      mine[Op::update] /= parts;
-      if (steps_by_each) mine[Op::update] *= static_cast<double>(from);
-    }
-  }
-}
-
 Costs costs_from(const Experiment& experiment,
                  const std::vector<Rehearsal>& rehearsals, double in_one_block,
                  const Machine& machine) {

@@ -1,6 +1,10 @@
 #include "experiments/planner/exchange_work.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -8,6 +12,7 @@
 
 #include "lib/metrics/time_spent.h"
 #include "lib/replicas/sums.h"
+#include "lib/schedules/peers.h"
 
 namespace sluice::planner {
 
@@ -24,6 +29,79 @@ double seconds_of_sum(double bytes, std::int64_t replicas) {
     least = std::min(least, seconds_since(start));
   }
   return least;
+}
+
+namespace {
+
+/// Does it to the seconds of a block alone, and beside others.
+void for_each_of(Costs& costs, std::size_t k,
+                 const std::function<void(ByOp<double>&)>& change) {
+  for (auto* of_blocks : {&costs.blocks, &costs.beside})
+    if (k < of_blocks->size()) change((*of_blocks)[k].seconds);
+}
+
+/// Of how many replicas, itself included, the first one adds up or applies what
+/// they publish.
+std::int64_t parts_of_exchange(const Experiment& experiment) {
+  const ReplicaExchange& exchange =
+      experiment.plans.front().blocks.front().exchange;
+  if (exchange.graph.is_all()) return exchange.members;
+  return std::ssize(peers_of(exchange.graph, exchange.members, 1, 0).from) + 1;
+}
+
+/// All at once: sums, or a step by the gradients of each.
+void add_meetings(const Experiment& experiment, Costs& costs) {
+  const ReplicaExchange& exchange = experiment.replicas.kind.exchange;
+  const auto parts =
+      exchange.shards ? static_cast<double>(experiment.replicas.count) : 1.0;
+  const std::int64_t from = parts_of_exchange(experiment);
+  const bool steps_by_each =
+      exchange.what == Exchanged::gradients && !exchange.graph.is_all();
+  const int rounds = exchange.rounds;
+  for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
+    const double bytes =
+        exchange.graph.is_all()
+            ? gradient_bytes(experiment, static_cast<int>(k) + 1)
+            : costs.exchange_bytes.at(k);
+    const double seconds = steps_by_each ? 0 : seconds_of_sum(bytes, from);
+    for_each_of(costs, k, [&](ByOp<double>& mine) {
+      mine[Op::settle] = seconds / parts / rounds;
+      mine[Op::update] /= parts;
+      if (steps_by_each) mine[Op::update] *= static_cast<double>(from);
+    });
+  }
+}
+
+/// Replicas wait for nobody's update: the centre makes one of each gradient, or
+/// of several, while it serves no other, and the replica takes what comes of
+/// it; of weights it makes a mixture with its own.
+void add_visits(const Experiment& experiment, Costs& costs) {
+  const ReplicaKind& kind = experiment.replicas.kind;
+  const bool makes_updates = kind.exchange.what == Exchanged::gradients;
+  const double updates =
+      kind.softsync == 0
+          ? 1
+          : 1 / static_cast<double>(experiment.replicas.count / kind.softsync);
+  for (std::size_t k = 0; k < costs.blocks.size(); ++k) {
+    const double bytes = costs.exchange_bytes.at(k);
+    const double mixing = seconds_of_sum(bytes, 2);
+    const double copying = seconds_of_sum(bytes, 1);
+    for_each_of(costs, k, [&](ByOp<double>& mine) {
+      mine[Op::settle] = updates < 1 || !makes_updates ? mixing : 0;
+      if (!makes_updates) return;
+      mine[Op::settle] += copying + updates * mine[Op::update];
+      mine[Op::update] = copying;
+    });
+  }
+}
+
+}  // namespace
+
+void add_exchanges(const Experiment& experiment, Costs& costs) {
+  if (experiment.plans.front().blocks.front().exchange.served)
+    add_visits(experiment, costs);
+  else
+    add_meetings(experiment, costs);
 }
 
 }  // namespace sluice::planner

@@ -166,6 +166,7 @@ int blocks_with_own_signals(const RunPlan& plan) {
 /// exchange_seconds() has it, and of peers on average over many exchanges.
 double sent_in_exchange(const ReplicaExchange& exchange) {
   if (exchange.what == Exchanged::nothing) return 0;
+  if (exchange.quorum.is_there()) return 2;  // to a centre, and back
   if (exchange.graph.is_all()) {
     const int halves = exchange.shards ? 2 : exchange.halves();
     return static_cast<double>(halves * (exchange.members - 1) *

@@ -32,7 +32,6 @@
 #include "lib/base/error.h"
 #include "lib/base/own_image.h"
 #include "lib/checkpoints/safetensors.h"
-#include "lib/engines/control.h"
 #include "lib/metrics/accuracy_text.h"
 #include "transport/links/hello.h"
 
@@ -324,7 +323,7 @@ int run_command(const RunArguments& given) {
     throw;  // they have signals of their own
   } catch (const std::exception& error) {
     // Whatever it is. Later they notice, and nobody waits.
-    if (rank && !has_begun) tell_ranks(*rank, text_of(error));
+    if (rank && !has_begun) tell_ranks(*rank, error);
     throw;
   }
 }

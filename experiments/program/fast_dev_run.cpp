@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,10 +13,17 @@
 namespace sluice {
 namespace {
 
+/// Turns per update of the block that has the most.
+std::int64_t longest_window(const Experiment& experiment) {
+  const std::vector<std::int64_t>& own = experiment.accumulate_by_block;
+  return own.empty() ? experiment.accumulate
+                     : *std::max_element(own.begin(), own.end());
+}
+
 /// Enough for each block to apply gradients of its own and delayed ones.
 std::int64_t few_turns(const Experiment& experiment) {
   const std::int64_t updates = std::max(4, experiment.blocks() + 1);
-  const std::int64_t turns = updates * experiment.accumulate;
+  const std::int64_t turns = updates * longest_window(experiment);
   return std::min(turns, experiment.length.turns);
 }
 

@@ -1,5 +1,7 @@
 #include "experiments/program/method_examples.h"
 
+#include <cstdint>
+
 #include <fmt/format.h>
 
 #include "experiments/config/files/toml.h"
@@ -22,14 +24,15 @@ Experiment example_experiment(const MethodExample& example, ExampleShape shape,
                               bool with_its_model) {
   const bool has_own = with_its_model && !example.model.empty();
   ConfigNode config =
-      parse_toml(fmt::format("blocks = {}\nturns = 24\nevaluate_every = 0.0\n"
+      parse_toml(fmt::format("turns = 24\nevaluate_every = 0.0\n"
                              "batch_size = 16\nthreads = 1\n"
                              "data = {{train = 64, test = 16}}\nmodel = {}\n{}",
-                             shape.blocks,
                              has_own ? example.model
                                      : "{name = 'mlp', hidden = [16, 16, 16]}",
                              example.keys),
                  "the method's page");
+  if (config.find("blocks") == nullptr)
+    config.set_path("blocks", {.value = std::int64_t{shape.blocks}});
   if (config.find("replicas") != nullptr)
     config.set_path("replicas.count", {.value = shape.replicas});
   return read_experiment(config, "");

@@ -136,8 +136,10 @@ std::string axes_of(const MethodExample& example) {
          paragraph("keeps", planner::approximation_text(axes)) +
          paragraph("", example.keys.find("[replicas]") == std::string::npos
                            ? "(beside back-propagation, in four blocks)"
-                           : "(beside back-propagation, in four replicas of "
-                             "four blocks)");
+                       : example.keys.find("blocks = 1") == std::string::npos
+                           ? "(beside back-propagation, in four replicas of "
+                             "four blocks)"
+                           : "(beside back-propagation, in four replicas)");
 }
 
 /// Of the published systems that name it.

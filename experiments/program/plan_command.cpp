@@ -275,10 +275,14 @@ void print_speed(const Experiment& experiment, const Costs& costs) {
 /// In processes of their own; one that runs blocks in threads shares messages.
 void print_memory(const std::vector<Rehearsal>& rehearsals) {
   if (rehearsals.empty()) return;
+  const bool has_centres = rehearsals.front().memory.centre_bytes.has_value();
   fmt::print(
-      "\nMiB at most, of a block in a process of its own\n"
-      "block   weights  optimizer     graph     stash   history     queue      "
-      "peak  and with full channels\n");
+      "\nMiB at most, of a block in a process of its own{}\n"
+      "block   weights  optimizer     graph     stash   history     queue  {}  "
+      "  "
+      "peak  and with full channels\n",
+      has_centres ? ", of replica 1, which has the centre" : "",
+      has_centres ? "  centre  " : "");
   constexpr double kMiB = 1 << 20;
   for (std::size_t k = rehearsals.size(); k >= 1; --k) {
     const records::Memory& memory = rehearsals[k - 1].memory;
@@ -287,10 +291,11 @@ void print_memory(const std::vector<Rehearsal>& rehearsals) {
     };
     fmt::print(
         "{:>5}  {:>8.2f}  {:>9.2f}  {:>8.2f}  {:>8.2f}  {:>8.2f}  {:>8.2f}  "
-        "{:>8.2f}  {:>8.2f}\n",
+        "{}{:>8.2f}  {:>8.2f}\n",
         k, mib(memory.weights_bytes), mib(memory.optimizer_bytes),
         mib(memory.graph_bytes), mib(memory.stash_bytes),
         mib(memory.history_bytes), mib(memory.queue_bytes),
+        has_centres ? fmt::format("{:>8.2f}  ", mib(memory.centre_bytes)) : "",
         mib(memory.peak_bytes),
         mib(memory.peak_bytes) + mib(memory.channels_bytes));
   }

@@ -64,6 +64,7 @@ double sequential_operations(const Experiment& experiment, Costs costs) {
 double bytes_of_exchange(const Experiment& experiment, const BlockPlan& block,
                          const Action& action) {
   const double bytes = by_block(experiment.costs.exchange_bytes, block.block);
+  if (is_of_lesson(action)) return 0;  // not known
   if (action.round == kAdopt)
     return static_cast<double>(block.exchange.members) *
            (block.exchange.members - 1) * bytes;

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,16 +17,19 @@ namespace {
 struct Purpose {
   records::Bytes records::Memory::*bytes;
   const char* title;
+  int shade;
 };
-/// In the order of their shades; the rest of the peak is the last one.
-constexpr std::array<Purpose, 6> kPurposes = {{
-    {&records::Memory::weights_bytes, "weights"},
-    {&records::Memory::optimizer_bytes, "optimizer"},
-    {&records::Memory::graph_bytes, "graphs"},
-    {&records::Memory::stash_bytes, "stashed weights"},
-    {&records::Memory::history_bytes, "history"},
-    {&records::Memory::queue_bytes, "queues"},
+/// The last one is of few runs, and left out of others' tables.
+constexpr std::array<Purpose, 7> kPurposes = {{
+    {&records::Memory::weights_bytes, "weights", 0},
+    {&records::Memory::optimizer_bytes, "optimizer", 1},
+    {&records::Memory::graph_bytes, "graphs", 2},
+    {&records::Memory::stash_bytes, "stashed weights", 3},
+    {&records::Memory::history_bytes, "history", 4},
+    {&records::Memory::queue_bytes, "queues", 5},
+    {&records::Memory::centre_bytes, "centre of replicas", 7},
 }};
+constexpr int kRestShade = 6;
 constexpr double kBarWidth = 220;
 
 /// The means over the runs of a cell, in bytes; NaN where none counted them.
@@ -42,6 +46,7 @@ struct MemoryUsed {
     for (const double part : parts) sum += std::isfinite(part) ? part : 0;
     return std::isfinite(peak) ? std::max(0.0, peak - sum) : 0;
   }
+  bool has_centre() const { return std::isfinite(parts.back()); }
   double length() const {
     double sum = rest();
     for (const double part : parts) sum += std::isfinite(part) ? part : 0;
@@ -88,7 +93,7 @@ std::string mib_text(double bytes) {
 std::string bar_of(const MemoryUsed& ledger, double longest) {
   std::string inside;
   double x = 0;
-  const auto add = [&](double bytes, std::size_t shade, const char* title) {
+  const auto add = [&](double bytes, int shade, const char* title) {
     if (!std::isfinite(bytes) || bytes <= 0) return;
     const double width = kBarWidth * bytes / longest;
     inside += fmt::format(
@@ -98,25 +103,32 @@ std::string bar_of(const MemoryUsed& ledger, double longest) {
     x += width;
   };
   for (std::size_t i = 0; i < kPurposes.size(); ++i)
-    add(ledger.parts.at(i), i, kPurposes.at(i).title);
-  add(ledger.rest(), kPurposes.size(), "rest");
+    add(ledger.parts.at(i), kPurposes.at(i).shade, kPurposes.at(i).title);
+  add(ledger.rest(), kRestShade, "rest");
   return fmt::format(
       "<svg viewBox=\"0 0 {0} 14\" width=\"{0}\" height=\"14\" role=\"img\" "
       "aria-label=\"parts of the peak\">{1}</svg>",
       kBarWidth, inside);
 }
 
-std::string purposes_legend() {
+/// Those that the tables have.
+std::span<const Purpose> purposes(bool has_centres) {
+  return std::span(kPurposes).first(kPurposes.size() - (has_centres ? 0 : 1));
+}
+
+std::string purposes_legend(bool has_centres) {
   std::string items;
-  for (std::size_t i = 0; i <= kPurposes.size(); ++i)
+  const auto add = [&](int shade, const char* title) {
     items += element(
         "li", "",
         fmt::format(
             "<svg width=\"14\" height=\"14\" aria-hidden=\"true\"><rect "
             "class=\"s{}\" width=\"14\" height=\"14\"/></svg>{}",
-            i,
-            i < kPurposes.size() ? kPurposes.at(i).title
-                                 : "rest: gradients, temporaries"));
+            shade, title));
+  };
+  for (const Purpose& purpose : purposes(has_centres))
+    add(purpose.shade, purpose.title);
+  add(kRestShade, "rest: gradients, temporaries");
   return element("ul", "class=\"legend\"", items);
 }
 
@@ -135,9 +147,9 @@ std::string notes(bool has_forecasts, bool has_processes) {
   return text;
 }
 
-std::string head(bool has_forecasts, bool has_processes) {
+std::string head(bool has_forecasts, bool has_processes, bool has_centres) {
   std::string cells = element("th", "", "cell") + element("th", "", "block");
-  for (const Purpose& purpose : kPurposes)
+  for (const Purpose& purpose : purposes(has_centres))
     cells += element("th", "", purpose.title);
   cells += element("th", "", "peak");
   if (has_forecasts) cells += element("th", "", "forecast");
@@ -154,12 +166,14 @@ std::string memory_section(const ReportInput& input) {
   double longest = 0;
   bool has_forecasts = false;
   bool has_processes = false;
+  bool has_centres = false;
   for (const StudyCell& cell : input.study.cells) {
     all.push_back(ledgers_of(cell));
     for (const auto& [block, ledger] : all.back()) {
       longest = std::max(longest, ledger.length());
       has_forecasts = has_forecasts || std::isfinite(ledger.forecast);
       has_processes = has_processes || std::isfinite(ledger.resident);
+      has_centres = has_centres || ledger.has_centre();
     }
   }
   if (longest == 0) return "";
@@ -170,8 +184,8 @@ std::string memory_section(const ReportInput& input) {
       if (block == all[i].begin()->first)
         cells = cell_head(input, i, false, all[i].size());
       cells += element("td", "", fmt::format("{}", block));
-      for (const double part : ledger.parts)
-        cells += element("td", "", mib_text(part));
+      for (std::size_t k = 0; k < purposes(has_centres).size(); ++k)
+        cells += element("td", "", mib_text(ledger.parts.at(k)));
       cells += element("td", "", element("b", "", mib_text(ledger.peak)));
       if (has_forecasts) cells += element("td", "", mib_text(ledger.forecast));
       if (has_processes) cells += element("td", "", mib_text(ledger.resident));
@@ -179,10 +193,10 @@ std::string memory_section(const ReportInput& input) {
       rows += element("tr", "", cells) + "\n";
     }
   return element("p", "class=\"soft\"", notes(has_forecasts, has_processes)) +
-         purposes_legend() +
+         purposes_legend(has_centres) +
          element("div", "class=\"scroll\"",
                  element("table", "",
-                         head(has_forecasts, has_processes) +
+                         head(has_forecasts, has_processes, has_centres) +
                              element("tbody", "", rows)));
 }
 

@@ -9,16 +9,16 @@
 namespace sluice::report {
 namespace {
 
-/// c0 to c7 are the colours of chart_style.h; s0 to s6 are shades for parts of
+/// c0 to c7 are the colours of chart_style.h; s0 to s7 are shades for parts of
 /// a whole.
 constexpr const char* kStyle = R"(
 :root{color-scheme:light dark;--ground:#fff;--bad:#a4262c;--badground:#fbeaea;
 --s0:#0b3c5d;--s1:#2f6690;--s2:#5b8fb9;--s3:#8ab6d6;--s4:#b5c99a;--s5:#d9a441;
---s6:#cfd4da;--on-deep:#fff;--on-pale:#14171b}
+--s6:#cfd4da;--s7:#8c6bb1;--on-deep:#fff;--on-pale:#14171b}
 @media(prefers-color-scheme:dark){:root{--ground:#14171b;--bad:#ff9a9a;
 --badground:#3a1f22;
 --s0:#cfe3f3;--s1:#9cc3e2;--s2:#6a9dc8;--s3:#43739e;--s4:#7d9a5c;--s5:#d9a441;
---s6:#4a515b;--on-deep:#14171b;--on-pale:#fff}}
+--s6:#4a515b;--s7:#b39ddb;--on-deep:#14171b;--on-pale:#fff}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:1760px;padding:24px 20px 64px;background:var(--ground);
 color:var(--text);font:16px/1.5 system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
@@ -102,7 +102,10 @@ font:13px/1.45 ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 code{font-family:ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;
 font-size:.92em;overflow-wrap:anywhere}
 @media(max-width:600px){body{padding:16px 12px 48px;font-size:15px}
-th:first-child{min-width:8.5rem;max-width:9.5rem}th,td{padding:6px 9px}}
+th:first-child{min-width:8.5rem;max-width:9.5rem}th,td{padding:6px 9px}
+.charts.multiples{grid-template-columns:none;grid-auto-flow:column;
+grid-auto-columns:90%;overflow-x:auto}}
+.fold{border:0;margin:0;padding:0}
 @media print{.scroll{overflow:visible}}
 )";
 
@@ -113,7 +116,7 @@ std::string colours() {
           ":root{{{}}}\n@media(prefers-color-scheme:dark){{:root{{{}}}}}\n",
           variables_of(light_colours()), variables_of(dark_colours())) +
       chart_style(variable_colours());
-  for (int i = 0; i < 7; ++i)
+  for (int i = 0; i < 8; ++i)
     style += fmt::format(
         ".s{0}{{fill:var(--s{0})}}.swatch.s{0}{{background:var(--s{0})}}\n", i);
   return style;
@@ -139,9 +142,9 @@ std::string page_of(const std::string& title, const std::string& lead,
       "</head>\n<body>\n<header>\n<h1>{0}</h1>\n<p class=\"lead\">{3}</p>\n"
       "<nav>\n{4}</nav>\n</header>\n<main>\n{5}</main>\n"
       // To readers of XML it is text, too.
-      "<script>//<![CDATA[\n{6}{7}//]]></script>\n</body>\n</html>\n",
+      "<script>//<![CDATA[\n{6}{7}{8}//]]></script>\n</body>\n</html>\n",
       escaped(title), kStyle, colours(), escaped(lead), links, body,
-      kPageScript, kTableScript);
+      kPageScript, kTableScript, kFoldScript);
 }
 
 }  // namespace sluice::report

@@ -13,7 +13,8 @@ struct PageSection {
 };
 
 /// The whole page: one file that asks for no other, light or dark as the reader
-/// likes it.
+/// likes it. On a phone charts that belong together lie side by side, to be
+/// swiped, and long sections are folded.
 std::string page_of(const std::string& title, const std::string& lead,
                     const std::vector<PageSection>& sections);
 

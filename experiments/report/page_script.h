@@ -12,4 +12,8 @@ extern const char* const kPageScript;
 /// reads what results_table.h writes.
 extern const char* const kTableScript;
 
+/// Behind that: in a narrow window long sections are folded (page.h). It reads
+/// what page.cpp and results_table.h write.
+extern const char* const kFoldScript;
+
 }  // namespace sluice::report

@@ -37,6 +37,7 @@ void take_evaluation(const records::Evaluation& evaluation, RunRecord& run) {
 }
 
 void take_layer(const records::LayerProbe& probe, RunRecord& run) {
+  if (probe.replica.value_or(1) > 1) return;
   add(run.layer_probes["cosine"][probe.layer], probe, probe.cosine);
   add(run.layer_probes["norm_ratio"][probe.layer], probe, probe.norm_ratio);
   add(run.layer_probes["sign_agreement"][probe.layer], probe,
@@ -53,6 +54,7 @@ void take(const Record& record, RunRecord& run) {
   } else if (const auto evaluation = record.as<records::Evaluation>()) {
     take_evaluation(*evaluation, run);
   } else if (const auto probe = record.as<records::Probe>()) {
+    if (probe->replica.value_or(1) > 1) return;
     add(run.probes["cosine"][probe->block], *probe, probe->cosine);
     add(run.probes["norm_ratio"][probe->block], *probe, probe->norm_ratio);
     add(run.probes["sign_agreement"][probe->block], *probe,

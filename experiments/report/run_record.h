@@ -60,7 +60,7 @@ struct RunRecord {
   std::map<int, RunSeries> training_loss = {};  ///< by block
   /// Comparisons of applied gradients with back-propagation ([probe]), by
   /// figure
-  /// ("cosine") and block.
+  /// ("cosine") and block; of replica 1.
   std::map<std::string, std::map<int, RunSeries>> probes = {};
   /// The same of layers ([probe] layers = true), by figure and layer.
   std::map<std::string, std::map<int, RunSeries>> layer_probes = {};

@@ -37,7 +37,9 @@ Attempt::Attempt(const Experiment& experiment, RunFolder& folder,
           std::make_shared<TimelineRecord>(experiment.seat_names(), sink_)),
       status_(
           std::make_shared<StatusFile>(experiment, folder.path(), timeline_)),
-      schedule_(std::make_shared<ScheduleRecord>(experiment.seats(), status_)),
+      schedule_(std::make_shared<ScheduleRecord>(
+          experiment.seats(), status_,
+          static_cast<int>(experiment.replicas.count))),
       coordinator_(length(), experiment.seats(), schedule_,
                    [this](std::int64_t turn) { saved(turn); }) {
   if (is_free() && !start.checkpoint.empty()) schedule_->recall(folder.path());

@@ -137,6 +137,11 @@ void Console::write(const Record& record) {
     leave(early_stop_text(*stop));
   if (const auto injection = record.as<records::Injection>())
     leave("Injected: " + injection->fault);
+  if (const auto lost = record.as<records::LostReplica>())
+    leave(
+        fmt::format("Replica {} is lost ({}): the others go on without it, "
+                    "and {} turns of its share are left out",
+                    lost->replica, lost->reason, lost->turns_left_out));
   if (const auto restart = record.as<records::Restart>()) {
     turn_ = restart->turn;
     leave(fmt::format("Restart {}: {}. Back to turn {}: turns done again: {}",

@@ -105,11 +105,12 @@ class MeetingPlace {
     return links;
   }
 
-  /// A rank that has neither called nor said that it won't.
+  /// A rank that has neither called nor said that it won't. Block 1 is our own
+  /// child, which we end.
   bool is_anybody_missing() const {
     const std::vector<std::uint32_t> blocks = rendezvous_->awaited();
     return std::any_of(blocks.begin(), blocks.end(), [&](std::uint32_t block) {
-      return !ended_->contain(static_cast<int>(block) - 1);
+      return block > 1 && !ended_->contain(static_cast<int>(block) - 1);
     });
   }
 
@@ -219,7 +220,8 @@ std::unique_ptr<Crew> make_process_crew(const CrewParts& parts,
            },
        .process_of = process_of,
        .names = parts.experiment.seat_names(),
-       .deadline = meeting->deadline()},
+       .deadline = meeting->deadline(),
+       .survives_loss = survives_loss(parts.experiment.plans.front())},
       parts.events, parts.ahead);
 }
 

@@ -90,11 +90,19 @@ ByOp<std::int64_t> newest_of(const std::vector<Action>& actions) {
 
 }  // namespace
 
-ScheduleRecord::ScheduleRecord(int blocks, std::shared_ptr<Sink> next)
-    : lines_(static_cast<std::size_t>(blocks)), next_(std::move(next)) {}
+ScheduleRecord::ScheduleRecord(int blocks, std::shared_ptr<Sink> next,
+                               int replicas)
+    : lines_(static_cast<std::size_t>(blocks)),
+      next_(std::move(next)),
+      replicas_(replicas) {}
 
 void ScheduleRecord::write(const Record& record) {
   const auto done = record.as<records::Actions>();
+  if (const auto lost = record.as<records::LostReplica>()) {
+    const int depth = static_cast<int>(std::ssize(lines_)) / replicas_;
+    for (int block = 1; block <= depth; ++block)
+      by_block(lines_, (lost->replica - 1) * depth + block).is_lost = true;
+  }
   if (!done) return next_->write(record);
   Line& line = by_block(lines_, done->block);
   if (std::exchange(line.phase, done->phase) != done->phase)
@@ -125,9 +133,14 @@ void ScheduleRecord::save(const std::string& folder) const {
 
 void ScheduleRecord::save_until(std::int64_t turn,
                                 const std::string& folder) const {
-  const auto lines = until(turn, texts());
-  SLUICE_CHECK(lines, "a block has saved turn {} and didn't tell", turn);
-  write_lines(*lines, folder);
+  std::vector<std::string> lines;
+  for (const Line& line : lines_) {
+    const auto part =
+        line.is_lost ? std::optional(line.text) : until(turn, line.text);
+    SLUICE_CHECK(part, "a block has saved turn {} and didn't tell", turn);
+    lines.push_back(*part);
+  }
+  write_lines(lines, folder);
 }
 
 std::string schedule_of_run(const std::string& folder) {

@@ -16,7 +16,8 @@ namespace sluice {
 /// records::Actions, whatever engine they come from, and passes all others on.
 class ScheduleRecord final : public Sink {
  public:
-  ScheduleRecord(int blocks, std::shared_ptr<Sink> next);
+  /// blocks: of all replicas together.
+  ScheduleRecord(int blocks, std::shared_ptr<Sink> next, int replicas = 1);
 
   void write(const Record& record) override;
   /// Goes on from what the folder's schedule.txt says. Throws UserError when it
@@ -25,18 +26,21 @@ class ScheduleRecord final : public Sink {
   /// Into the folder's schedule.txt, a line per block, block 1 first; see
   /// to_text() for actions. Throws UserError when that can't be written.
   void save(const std::string& folder) const;
-  /// The same up to the checkpoint of that turn, which all blocks have saved.
+  /// The same up to the checkpoint of that turn, which all blocks have saved,
+  /// but for those of lost replicas, of which all is there.
   void save_until(std::int64_t turn, const std::string& folder) const;
 
  private:
   struct Line {
     std::string text = {};
     std::int64_t phase = 0;  ///< of its last action
+    bool is_lost = false;
   };
   std::vector<std::string> texts() const;
 
   std::vector<Line> lines_;  // index k-1
   std::shared_ptr<Sink> next_;
+  int replicas_;
 };
 
 std::string schedule_of_run(const std::string& folder);

@@ -34,6 +34,10 @@ class IsolatedBlock {
   const std::optional<Message>& sent_up() const { return sent_up_; }
   /// What it has cost; after finish().
   const records::Block& costs() const;
+  /// Seat::bytes_of_centre().
+  std::int64_t bytes_of_centre(int members) const {
+    return worker_->bytes_of_centre(members);
+  }
 
  private:
   class CostsOfBlock;

@@ -11,12 +11,14 @@
 
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/own_terms.h"
+#include "experiments/runs/ranks/ended_call.h"
 #include "experiments/runs/ranks/note.h"
 #include "experiments/runs/ranks/wait_notice.h"
 #include "experiments/runs/restarts.h"
 #include "experiments/runs/worker_process.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/engines/control.h"
 #include "transport/links/tcp.h"
 #include "transport/meeting/transports.h"
 
@@ -100,9 +102,11 @@ Address look_for_rank_0(const Rank& rank, const Experiment& experiment,
 
 namespace {
 
+constexpr std::chrono::seconds kTimeToTellRank0 = 2 * kTimeToCall;
+
 /// Until rank 0 has taken the note.
-void tell_rank_0(const Rank& rank, const std::string& reason) {
-  const auto end = std::chrono::steady_clock::now() + 2 * kTimeToCall;
+void post_for_rank_0(const Rank& rank, const std::string& reason) {
+  const auto end = std::chrono::steady_clock::now() + kTimeToTellRank0;
   const PostedNote note(job_of_ended(rank.job, rank.number),
                         {.refusal = reason});
   while (std::filesystem::exists(note.path()) &&
@@ -111,7 +115,7 @@ void tell_rank_0(const Rank& rank, const std::string& reason) {
 }
 
 /// Until all of them have said that they have ended.
-void tell_others(const Rank& rank, const std::string& reason) {
+void post_for_others(const Rank& rank, const std::string& reason) {
   const auto end = std::chrono::steady_clock::now() + kTimeToCall;
   const PostedNote note(rank.job, {.refusal = reason});
   EndedRanks ended(rank);
@@ -120,6 +124,31 @@ void tell_others(const Rank& rank, const std::string& reason) {
     std::this_thread::sleep_for(kPoll);
     ended.look();
   }
+}
+
+/// By a call; what it waits for, and why, is said where that takes a while.
+void tell_other_hosts(const Rank& rank, const std::string& error,
+                      const std::string& reason) {
+  const Secret secret = secret_of(rank);
+  const bool is_first = rank.number == 0;
+  const auto patience = is_first ? kTimeToCall : kTimeToTellRank0;
+  const WaitNotice notice(
+      [&] {
+        return fmt::format("rank {} ends, and tells {} {}: {}", rank.number,
+                           is_first ? "the ranks that call"
+                                    : "rank 0, as soon as it listens at",
+                           rank.master, error);
+      },
+      patience);
+  if (is_first)
+    refuse_callers(rank, secret, reason, patience);
+  else
+    call_with_reason(rank, secret, reason, patience);
+}
+
+/// A rank that has called rank 0, or looked for it in vain.
+bool has_called(const Rank& rank, const std::exception& error) {
+  return rank.number > 0 && dynamic_cast<const LinkError*>(&error) != nullptr;
 }
 
 }  // namespace
@@ -135,14 +164,19 @@ std::string EndedRanks::look() {
   return first;
 }
 
-void tell_ranks(const Rank& rank, const std::string& error) {
-  if (!rank.one_host || rank.count == 1) return;
+void tell_ranks(const Rank& rank, const std::exception& error) {
+  if (rank.count == 1) return;
+  const std::string text = text_of(error);
   const std::string reason =
-      fmt::format("rank {} has ended: {}", rank.number, error);
+      fmt::format("rank {} has ended: {}", rank.number, text);
   try {
-    rank.number == 0 ? tell_others(rank, reason) : tell_rank_0(rank, reason);
-  } catch (const UserError&) {
-    // What is thrown is the error itself.
+    if (rank.one_host)
+      rank.number == 0 ? post_for_others(rank, reason)
+                       : post_for_rank_0(rank, reason);
+    else if (!rank.master.empty() && !has_called(rank, error))
+      tell_other_hosts(rank, text, reason);
+  } catch (const std::exception&) {
+    // Nobody can be told. What is thrown is the error itself.
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,11 +18,13 @@ namespace sluice {
 /// when they are on several hosts.
 void check_rank(const Rank& rank, const Experiment& experiment);
 
-/// How long after its failure a rank stays, for ranks of its host that would
-/// wait for it.
+/// How long after its failure rank 0 stays, for ranks that would wait for it;
+/// the others look for rank 0 for twice as long.
 inline constexpr std::chrono::seconds kTimeToCall(10);
-/// Lets them know why it has failed, before it has met them.
-void tell_ranks(const Rank& rank, const std::string& error);
+/// Lets them know why this rank has failed, before it has met them: on one host
+/// by a Note, on several by a call (ended_call.h), unless there is no address
+/// or no secret for that.
+void tell_ranks(const Rank& rank, const std::exception& error);
 
 /// For rank 0: which ranks of its host have failed before it has met them.
 class EndedRanks {

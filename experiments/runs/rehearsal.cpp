@@ -21,9 +21,16 @@ std::int64_t full_turn(const RunPlan& plan) {
   return longest;
 }
 
-records::Memory memory_of(const IsolatedBlock& block) {
+/// Of replica 1, which may have a centre beside its block.
+records::Memory memory_of(const IsolatedBlock& block, const Experiment& given) {
   records::Memory memory = block.costs().memory;
   memory.channels_bytes = 0;
+  if (given.plans.front().blocks.front().exchange.served) {
+    const std::int64_t centre =
+        block.bytes_of_centre(static_cast<int>(given.replicas.count));
+    memory.centre_bytes = centre;
+    if (memory.peak_bytes) *memory.peak_bytes += centre;
+  }
   return memory;
 }
 
@@ -205,7 +212,7 @@ std::vector<Rehearsal> rehearse(const Experiment& given,
       continue;
     }
     performer.block->finish();
-    rehearsals.back().memory = memory_of(*performer.block);
+    rehearsals.back().memory = memory_of(*performer.block, given);
   }
   if (options.beside > 1) {
     // Other replicas compute beside them too.
@@ -226,7 +233,7 @@ std::vector<Rehearsal> rehearse(const Experiment& given,
     for (std::size_t k = 0; k < rehearsals.size(); ++k) {
       rehearsals[k].beside = beside[k];
       performers[k].block->finish();
-      rehearsals[k].memory = memory_of(*performers[k].block);
+      rehearsals[k].memory = memory_of(*performers[k].block, given);
     }
   }
   if (experiment.blocks() > 1)

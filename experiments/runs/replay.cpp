@@ -9,6 +9,7 @@
 #include "experiments/config/files/extends.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/free_schedule.h"
+#include "experiments/runs/restarts.h"
 #include "experiments/runs/run_folder.h"
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
@@ -38,6 +39,11 @@ Experiment recorded_experiment(const std::string& folder) {
         "{}: ran in lockstep, where nothing is left to chance and recorded; "
         "`sluice verify {}` compares the engines",
         folder, config_of_run(folder));
+  if (const auto lost = lost_replica_of(folder))
+    throw UserError(
+        "{}: replica {} was lost at turn {}, and nothing records when the "
+        "others found that out",
+        folder, lost->replica, lost->turn);
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   for (Capacity& capacity : experiment.capacities) capacity = {kAll, kAll};
   experiment.hashes = false;
@@ -99,7 +105,7 @@ class Replay {
     const std::vector<Action>& actions = by_block(schedule_, seat);
     simulation.extend(seat, actions);
     for (const Action& action : actions)
-      if (!action.dropped.empty())
+      if (!action.dropped.empty() && action.op == Op::forward)
         by_block(workers_, seat + 1)->ports().skip(action.dropped);
     by_block(workers_, seat)->start({});
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "experiments/config/experiment.h"
@@ -40,6 +41,10 @@ class Restarts {
 /// The last checkpoint of a run in that folder and with what it is continued;
 /// its start when there is none.
 Resumed restart_point(const Experiment& experiment, const std::string& folder);
+
+/// What was lost last of a run in that folder that goes on without some
+/// replicas. Their parts are in no checkpoint.
+std::optional<records::LostReplica> lost_replica_of(const std::string& folder);
 
 /// Throws UserError where a run in that folder, which has a checkpoint, can't
 /// go on from it: its blocks ran free, and their record is missing, or they had

@@ -439,6 +439,14 @@ class ShownCentre final : public CentreLink {
     const Waiting waiting(heartbeat_, kAnyNeighbour);
     return centre_->visit(std::move(push));
   }
+  std::int64_t bring(Push push) override {
+    const Waiting waiting(heartbeat_, kAnyNeighbour);
+    return centre_->bring(std::move(push));
+  }
+  Merged take(bool told) override {
+    const Waiting waiting(heartbeat_, kAnyNeighbour);
+    return centre_->take(told);
+  }
   void arrive(Tensors statistics) override {
     centre_->arrive(std::move(statistics));
   }
@@ -465,13 +473,14 @@ c10::Device device_of_worker(const Experiment& experiment,
 Replicated::Ways ways_of(const Experiment& experiment, int seat,
                          std::vector<Link> links, Heartbeat& heartbeat,
                          const std::shared_ptr<MpiSession>& session,
+                         const std::shared_ptr<MemoryAccount>& memory,
                          const c10::Device& device) {
   const BlockPlan& plan = plan_of(experiment, seat);
   if (plan.exchange.members == 1) return {};
   const std::string name = fmt::format("block {}", plan.block);
   if (plan.exchange.served) {
-    auto centre =
-        links_centre(std::move(links), plan.replica, kSupervisedDeadline, name);
+    auto centre = links_centre(std::move(links), plan.replica,
+                               kSupervisedDeadline, name, memory);
     if (plan.replica > 1)
       return {.centre = std::move(centre)};  // links show it
     return {.centre =
@@ -538,7 +547,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
         experiment, block,
         {std::move(links.below), std::move(links.above),
          ways_of(experiment, block, std::move(replicas), heartbeat, session,
-                 device),
+                 memory, device),
          memory, device},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
                                       reconnections, gpu, leads),

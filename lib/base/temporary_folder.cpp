@@ -25,18 +25,9 @@ constexpr std::string_view kPattern = "XXXXXX";
 /// Until then a process may still be about to lock the folder that it has made.
 constexpr std::time_t kSecondsToLock = 60;
 
-/// Ours, and its process has ended for sure: it ran on this machine, and its
-/// lock is free; or it never came to lock it.
-bool is_left(const std::string& folder) {
+bool is_private(const fs::path& folder) {
   struct stat status = {};
-  if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-      status.st_uid != ::geteuid() || (status.st_mode & 077U) != 0)
-    return false;
-  const LockSeen seen = look_at_lock(folder);
-  if (seen.is_held) return false;
-  if (!seen.holder)
-    return std::time(nullptr) - status.st_mtim.tv_sec > kSecondsToLock;
-  return is_of_this_boot(*seen.holder);
+  return ::lstat(folder.c_str(), &status) == 0 && (status.st_mode & 077U) == 0;
 }
 
 /// What can't be removed now may be at the next start.
@@ -48,11 +39,24 @@ void remove_left_folders(const fs::path& in) {
     if (!name.starts_with(kPrefix) ||
         name.size() != kPrefix.size() + kPattern.size())
       continue;
-    if (is_left(entry->path().string())) fs::remove_all(entry->path(), ignored);
+    if (is_private(entry->path()) && is_left(entry->path().string()))
+      fs::remove_all(entry->path(), ignored);
   }
 }
 
 }  // namespace
+
+bool is_left(const std::string& folder) {
+  struct stat status = {};
+  if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+      status.st_uid != ::geteuid())
+    return false;
+  const LockSeen seen = look_at_lock(folder);
+  if (seen.is_held) return false;
+  if (!seen.holder)
+    return std::time(nullptr) - status.st_mtim.tv_sec > kSecondsToLock;
+  return is_of_this_boot(*seen.holder);
+}
 
 std::string temporary_root() {
   std::error_code error;

@@ -10,6 +10,11 @@ namespace sluice {
 /// The system's temporary folder (TMPDIR). Throws UserError when it is none.
 std::string temporary_root();
 
+/// Whether a folder, which lasts no longer than the process that has it locked
+/// (FolderLock), is of a process of this user that was killed for sure: it ran
+/// on this machine, and its lock is free; or it didn't lock it for a minute.
+bool is_left(const std::string& folder);
+
 /// An empty folder of its own (mode 0700) in the system's temporary folder,
 /// removed with all that is in it. Folders that killed processes of this user
 /// have left there are removed first; a free lock tells them from folders in

@@ -98,6 +98,9 @@ class BoundaryEnd {
   virtual NamedTensors learners() const { return {}; }
   /// Options of that optimizer; nullptr: those of the block's optimizer.
   virtual const OptimizerOptions* learners_optimizer() const { return nullptr; }
+  /// The learners have been given other values, in place and behind the back of
+  /// autograd: graphs that were made with the old ones are of no use.
+  virtual void learners_replaced() {}
   /// State that is saved but not trained (BatchNorm statistics of heads).
   virtual NamedTensors buffers() const { return {}; }
 };
@@ -207,9 +210,10 @@ struct MakeBoundary {
 
 struct PlugIns;
 /// Reads a policy's options at once. `plug_ins` are the heads, synthesizers and
-/// other parts that the policy may use.
-using ConfigurePolicy = MakeBoundary (*)(Fields& options,
-                                         const PlugIns& plug_ins);
+/// other parts that the policy may use. Not only a plain function: what makes a
+/// policy in Python is an object.
+using ConfigurePolicy =
+    std::function<MakeBoundary(Fields& options, const PlugIns& plug_ins)>;
 
 /// Text of `sluice list methods NAME`, which adds what follows from the traits.
 /// Plain text, a paragraph each.

@@ -122,9 +122,23 @@ void save_own_weights(const std::string& checkpoints, std::int64_t turn,
              kSuffix, weights);
 }
 
+namespace {
+
+/// What a replica that was lost meanwhile had begun to write.
+void remove_begun_files(const std::string& folder) {
+  std::error_code error;
+  std::vector<fs::path> begun;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error))
+    if (entry.path().extension() == kPartial) begun.push_back(entry.path());
+  for (const fs::path& path : begun) fs::remove(path, error);
+}
+
+}  // namespace
+
 void finish_checkpoint(const std::string& checkpoints, std::int64_t turn) {
   const std::string folder = checkpoint_folder(checkpoints, turn);
   const std::string beside = folder + kPartial;
+  remove_begun_files(beside);
   std::error_code error;
   if (!fs::exists(folder) || !exchange(beside, folder)) {
     fs::remove_all(folder, error);

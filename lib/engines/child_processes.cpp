@@ -210,6 +210,15 @@ void ChildProcesses::kill(int block) {
     if (child.block == block) kill(child);
 }
 
+void ChildProcesses::abandon(int block) {
+  const std::lock_guard lock(mutex_);
+  for (Child& child : children_) {
+    if (child.block != block) continue;
+    kill(child);
+    child.killed = true;
+  }
+}
+
 void ChildProcesses::kill_all() {
   const std::lock_guard lock(mutex_);
   for (Child& child : children_) kill(child);

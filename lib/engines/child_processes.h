@@ -65,6 +65,8 @@ class ChildProcesses {
   /// Asks that one to stop at once (SIGKILL), or all of them.
   void kill(int block);
   void kill_all();
+  /// The same of a block's; however it ended, that is known.
+  void abandon(int block);
   /// Waits until all have ended; what hasn't after `grace` is killed. Says
   /// which one was ended by a signal that was not ours.
   std::optional<WorkerLost> wait(std::chrono::milliseconds grace);

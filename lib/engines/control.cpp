@@ -1,22 +1,13 @@
 #include "lib/engines/control.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
-
-#include <c10/util/Exception.h>
 
 #include "lib/base/error.h"
 #include "lib/tensors/pack.h"
 #include "lib/tensors/staged_sender.h"
 
 namespace sluice {
-std::string text_of(const std::exception& error) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  std::string text = torch ? torch->what_without_backtrace() : error.what();
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
 
 std::string text_of(const std::string& who, const std::string& text) {
   const std::string before = who + ": ";

@@ -14,6 +14,7 @@
 #include "lib/metrics/record.h"
 #include "lib/schedules/plan.h"
 #include "lib/schedules/replicas.h"
+#include "lib/tensors/error_text.h"
 
 namespace sluice {
 
@@ -62,9 +63,7 @@ Message grant_message(const Grant& grant, const Batch* batch = nullptr);
 /// The batch in such a message.
 std::optional<Batch> batch_of(const Message& message);
 
-/// What an exception says, on one line: LibTorch's without their stack.
-std::string text_of(const std::exception& error);
-/// "block 2: " before such a text, which may begin so itself.
+/// "block 2: " before the text of an exception, which may begin so itself.
 std::string text_of(const std::string& who, const std::string& text);
 
 /// What stopped a worker, by the exception that ended it.

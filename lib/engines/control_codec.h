@@ -50,9 +50,12 @@ struct Progress {
 /// a turn or, when `batch` is set, the gradients that were applied.
 struct Observed {
   int block = 0;
+  int replica = 1;
   std::int64_t phase = 0;
   std::int64_t turn = 0;
   std::optional<std::int64_t> batch = {};
+  std::int64_t source_batch = 0;  ///< Application's, as what follows
+  bool exchanged = false;
 };
 
 /// The answer of a message of kind `clock`.
@@ -77,7 +80,8 @@ auto fields_of(Is<Progress> auto& said) {
   return std::tie(said.moves, said.waits_for, said.turn, said.action);
 }
 auto fields_of(Is<Observed> auto& said) {
-  return std::tie(said.block, said.phase, said.turn, said.batch);
+  return std::tie(said.block, said.replica, said.phase, said.turn, said.batch,
+                  said.source_batch, said.exchanged);
 }
 auto fields_of(Is<ClockAnswer> auto& said) {
   return std::tie(said.time);

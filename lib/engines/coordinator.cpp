@@ -187,6 +187,19 @@ void Coordinator::reached(int block, std::size_t n) {
     on_checkpoint_(decided_[n].end_turn);
 }
 
+/// Out at the boundary to which it had come.
+void Coordinator::lost(int replica, std::size_t grants,
+                       const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t turn =
+      grants == 0 ? length_.first_turn : decided_.at(grants - 1).end_turn;
+  if (sink_)
+    sink_->write(records::LostReplica{.turn = turn,
+                                      .replica = replica,
+                                      .turns_left_out = length_.turns - turn,
+                                      .reason = reason});
+}
+
 double Coordinator::seconds() {
   const std::lock_guard lock(mutex_);
   return std::chrono::duration<double>(last_reached_ - all_there_).count();

@@ -63,6 +63,8 @@ class Coordinator {
 
   /// A block has carried out its n-th grant.
   void reached(int block, std::size_t n);
+  /// The run goes on without a replica, which had carried out so many grants.
+  void lost(int replica, std::size_t grants, const std::string& reason);
   void write(const Record& record);
   /// Takes a record of the part of the run that is being continued.
   void recall(const Record& record);

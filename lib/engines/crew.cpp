@@ -26,7 +26,11 @@ std::shared_ptr<Sink> sink_for(const CrewEvents& events) {
 CrewEvents events_for(Coordinator& coordinator) {
   return {.record = [&](const Record& record) { coordinator.write(record); },
           .reached = [&](int block,
-                         std::size_t n) { coordinator.reached(block, n); }};
+                         std::size_t n) { coordinator.reached(block, n); },
+          .lost =
+              [&](const LostReplica& lost) {
+                coordinator.lost(lost.replica, lost.grants, lost.reason);
+              }};
 }
 
 void run_to_end(Crew& crew, Coordinator& coordinator) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "lib/blocks/source.h"
 #include "lib/boundaries/observer.h"
@@ -15,6 +16,13 @@
 
 namespace sluice {
 
+/// A replica is lost, and the others go on without it.
+struct LostReplica {
+  int replica = 2;
+  std::size_t grants = 0;   ///< that all of its seats had carried out
+  std::string reason = {};  ///< "the worker of block 1 of replica 3 ended ..."
+};
+
 /// What a crew tells, on the thread that calls wait(); each may be empty.
 struct CrewEvents {
   std::function<void(const Record&)> record = nullptr;
@@ -23,6 +31,8 @@ struct CrewEvents {
   /// Called with what worker processes send for it; seats in this process call
   /// the observer that they were made with themselves.
   std::shared_ptr<Observer> observer = nullptr;
+  /// What it was given from then on counts as reached.
+  std::function<void(const LostReplica&)> lost = nullptr;
 };
 
 /// Grants, counted.

@@ -43,7 +43,11 @@ SteadyTime FreeLoop::arrival_of(const Action& choice) const {
 void FreeLoop::execute(Action action) {
   runner_.execute(action, seat_);
   action.dropped = seat_.ports().take_dropped();
-  if (action.op == Op::settle) action.arrived = seat_.served_as();
+  if (action.op == Op::settle) {
+    action.arrived = seat_.served_as();
+    action.dropped = chooser_.behind(seat_.merged_turn());
+    seat_.left_out(action.dropped.size());
+  }
   chooser_.did(action);
   admissions_.did(action, chooser_.room(seat_.ledger()),
                   std::chrono::steady_clock::now());

@@ -82,6 +82,7 @@ class HeartbeatSender final : public Sender {
       while (!over.stop_requested() && !closed_) {
         inner_->send(
             control_message(MessageKind::progress, heartbeat_.progress()));
+        heartbeat_.lives();
         ended_.wait_for(lock, over, period_, [] { return false; });
       }
     } catch (const LinkError&) {
@@ -114,6 +115,10 @@ void Heartbeat::moves() {
 
 void Heartbeat::waits_for(int block) {
   waits_for_ = block;
+}
+
+void Heartbeat::lives() const {
+  if (waits_for_ != kNobody && on_move_) on_move_();
 }
 
 void Heartbeat::waited(std::chrono::nanoseconds time) {

@@ -24,7 +24,7 @@ inline constexpr int kNobody = -1;
 class Heartbeat {
  public:
   /// `on_move`, if any, is called whenever something was done, on the worker's
-  /// thread.
+  /// thread; and by lives().
   explicit Heartbeat(std::function<void()> on_move = nullptr)
       : on_move_(std::move(on_move)) {}
 
@@ -33,6 +33,10 @@ class Heartbeat {
   void moves();
   /// The worker waits for that block, or one of the above.
   void waits_for(int block);
+  /// Calls `on_move` while the worker waits, for then another one is late, and
+  /// whoever waits for this one shall not give it up. On any thread, now and
+  /// then, beside the worker's.
+  void lives() const;
   /// A wait that took so long is over.
   void waited(std::chrono::nanoseconds time);
 
@@ -67,7 +71,8 @@ Link with_waits_shown(Link link, Heartbeat& heartbeat, int there);
 
 /// The same control link's sender, which tells the launcher every `period` what
 /// the heartbeat says, from a thread of its own: it falls silent only when the
-/// whole process does. The heartbeat must outlive it.
+/// whole process does. It calls the heartbeat's lives() as often. The heartbeat
+/// must outlive it.
 std::unique_ptr<Sender> with_heartbeat(std::unique_ptr<Sender> control,
                                        const Heartbeat& heartbeat,
                                        std::chrono::milliseconds period);

@@ -65,6 +65,7 @@ void LinkedCrew::send_ahead(Talk& talk) {
 void LinkedCrew::give(const Grant& grant, const Batch* batch) {
   book_.give(grant, batch);
   for (Talk& talk : talks_) send_ahead(talk);
+  pass_over_lost();
 }
 
 bool LinkedCrew::has_ended() const {
@@ -151,7 +152,40 @@ void LinkedCrew::end(Talk& talk) {
   talk.link = {};
 }
 
+bool LinkedCrew::can_lose(int block) const {
+  return supervision_.survives_loss && !is_failing() &&
+         names_.replica_of(block) > 1 && supervision_.board != nullptr &&
+         supervision_.board->all_heard();
+}
+
+/// A worker of it that is still there ends; what others heard of it is theirs.
+void LinkedCrew::lose(int replica, const Failure& failure) {
+  std::size_t grants = book_.given();
+  for (Talk& talk : talks_) {
+    if (names_.replica_of(talk.block) != replica) continue;
+    grants = std::min(grants, book_.reached(talk.block));
+    end(talk);
+    lost_.insert(talk.block);
+    if (supervision_.on_loss) supervision_.on_loss(talk.block);
+  }
+  if (events_.lost)
+    events_.lost(
+        {.replica = replica, .grants = grants, .reason = failure.text});
+  pass_over_lost();
+}
+
+/// What is granted to the others.
+void LinkedCrew::pass_over_lost() {
+  for (const int seat : lost_)
+    while (book_.reached(seat) < book_.given()) {
+      const std::size_t n = book_.reach(seat);
+      if (events_.reached) events_.reached(seat, n);
+    }
+}
+
 void LinkedCrew::fail(Talk& talk, Failure failure) {
+  if (failure.cause != Cause::own && can_lose(talk.block))
+    return lose(names_.replica_of(talk.block), failure);
   const bool is_first = !is_failing();
   failures_.push_back(std::move(failure));
   end(talk);

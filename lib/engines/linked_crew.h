@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct Supervision {
   std::function<std::chrono::milliseconds()> look = nullptr;
   /// Called once, when the first worker has failed.
   std::function<void()> on_failure = nullptr;
+  /// Whether the run goes on without a replica, but for the first, that is lost
+  /// when all have joined; then what is called for each of its seats.
+  bool survives_loss = false;
+  std::function<void(int seat)> on_loss = nullptr;
 };
 
 /// Workers with a thread or process each, on the other ends of their control
@@ -53,6 +58,8 @@ class LinkedCrew final : public Crew {
   void give_up(int block, Failure failure);
   /// The same of all whose links have not ended.
   void give_up_all(const Failure& failure);
+  /// Whether the crew goes on without the replica of that seat.
+  bool can_lose(int block) const;
   /// Whether a worker has failed.
   bool is_failing() const { return !failures_.empty(); }
   /// The block that wait() named when it threw; 0: none.
@@ -77,6 +84,8 @@ class LinkedCrew final : public Crew {
   void reached(Talk& talk);
   void end(Talk& talk);
   void fail(Talk& talk, Failure failure);
+  void lose(int replica, const Failure& failure);
+  void pass_over_lost();
   [[noreturn]] void throw_cause();
 
   std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
@@ -85,6 +94,7 @@ class LinkedCrew final : public Crew {
   const Supervision supervision_;
   const SeatNames names_;
   GrantBook book_;
+  std::set<int> lost_;  // seats
   std::vector<Failure> failures_;
   int failed_block_ = 0;
 };

@@ -79,7 +79,12 @@ class ProcessCrew final : public Crew {
     linked_.emplace(std::move(links), std::move(events), ahead,
                     Supervision{.board = &board_,
                                 .look = [this] { return look(); },
-                                .on_failure = [this] { one_failed(); }},
+                                .on_failure = [this] { one_failed(); },
+                                .survives_loss = hooks_.survives_loss,
+                                .on_loss =
+                                    [this](int seat) {
+                                      children_.abandon(process_of(seat));
+                                    }},
                     hooks_.names);
   }
 
@@ -132,8 +137,10 @@ class ProcessCrew final : public Crew {
     if (stalled->is_silent && !board_.all_heard())
       if (const int stopped = children_.stopped()) stalled->block = stopped;
     const int block = stalled->block;
-    lost_.emplace(block, reason(*stalled));
-    const Failure failure = {block, Cause::link, lost_->what()};
+    const Failure failure = {block, Cause::link, reason(*stalled)};
+    if (block != 0 && linked_->can_lose(block))
+      return linked_->give_up(block, failure);
+    lost_.emplace(block, failure.text);
     if (block == 0) {
       children_.kill_all();
       linked_->give_up_all(failure);

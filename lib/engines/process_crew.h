@@ -32,6 +32,8 @@ struct ProcessHooks {
   /// A worker that makes no progress for so long, and waits for no other,
   /// hangs.
   Deadline deadline = std::chrono::minutes(10);
+  /// Supervision::survives_loss
+  bool survives_loss = false;
 };
 
 /// Runs the blocks of each executor, usually one, in a process of their own on

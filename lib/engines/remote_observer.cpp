@@ -22,16 +22,20 @@ class RemoteObserver final : public Observer {
 
   bool watches(std::int64_t turn) const override { return turn % every_ == 0; }
 
-  void before_turn(int block, std::int64_t phase, std::int64_t turn,
-                   NamedTensors weights) override {
-    send({.block = block, .phase = phase, .turn = turn}, weights);
+  void before_turn(int block, int replica, std::int64_t phase,
+                   std::int64_t turn, NamedTensors weights) override {
+    send({.block = block, .replica = replica, .phase = phase, .turn = turn},
+         weights);
   }
 
   void applied(Application application) override {
     send({.block = application.block,
+          .replica = application.replica,
           .phase = application.phase,
           .turn = application.turn,
-          .batch = application.batch},
+          .batch = application.batch,
+          .source_batch = application.source_batch,
+          .exchanged = application.exchanged},
          application.gradients);
   }
 
@@ -59,12 +63,16 @@ void tell(const Message& message, Observer& observer) {
     tensors.emplace_back(message.tensors[i].name,
                          tensor_of(message.tensors[i]));
   if (!seen.batch)
-    observer.before_turn(seen.block, seen.phase, seen.turn, std::move(tensors));
+    observer.before_turn(seen.block, seen.replica, seen.phase, seen.turn,
+                         std::move(tensors));
   else
     observer.applied({.block = seen.block,
+                      .replica = seen.replica,
                       .phase = seen.phase,
                       .turn = seen.turn,
                       .batch = *seen.batch,
+                      .source_batch = seen.source_batch,
+                      .exchanged = seen.exchanged,
                       .gradients = std::move(tensors)});
 }
 

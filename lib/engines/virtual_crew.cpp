@@ -140,7 +140,10 @@ void VirtualCrew::execute(TimedAction timed) {
   }
   if (timed.action.op == Op::settle)
     timed.action.arrived = by_block(seats_, timed.seat)->served_as();
-  if (const auto& dropped = timed.action.dropped; !dropped.empty()) {
+  const auto& dropped = timed.action.dropped;
+  if (timed.action.op == Op::settle)
+    by_block(seats_, timed.seat)->left_out(dropped.size());
+  else if (!dropped.empty()) {
     by_block(seats_, timed.seat)->ports().count_dropped(dropped.size());
     by_block(seats_, timed.seat + 1)->ports().skip(dropped);
   }

@@ -144,7 +144,18 @@ struct Probe : OfBatch {
                 sign_agreement)
 };
 
-/// The same of one of the block's layers.
+/// What the replicas of a block have made of their gradients of a turn, against
+/// the mean of those of back-propagation. The batch is that of replica 1.
+struct ExchangeProbe : OfBatch {
+  double cosine = 0;
+  double norm_ratio = 0;
+  double sign_agreement = 0;
+
+  SLUICE_RECORD("exchange_probe", turn, block, batch, time, cosine, norm_ratio,
+                sign_agreement)
+};
+
+/// As Probe, of one of the block's layers.
 struct LayerProbe : OfBatch {
   int layer = 0;  ///< its place in the uncut model, from 0
   double cosine = 0;
@@ -162,6 +173,8 @@ struct Memory {
   Bytes stash_bytes = {};
   Bytes history_bytes = {};
   Bytes queue_bytes = {};  ///< messages that have come and wait
+  /// The centre of its block's replicas, which lies with replica 1.
+  Bytes centre_bytes = {};
   Bytes graph_bytes = {};
   /// Most of all at once, gradients and temporaries too. Unknown, like the line
   /// before it, without the caching allocator, which counts them.
@@ -171,7 +184,8 @@ struct Memory {
   Bytes channels_bytes = {};
 
   SLUICE_FIELDS(weights_bytes, optimizer_bytes, stash_bytes, history_bytes,
-                queue_bytes, graph_bytes, peak_bytes, channels_bytes)
+                queue_bytes, centre_bytes, graph_bytes, peak_bytes,
+                channels_bytes)
 };
 
 /// What a block has cost, at the run's end.
@@ -198,12 +212,19 @@ struct Block {
   std::optional<std::string> down_why_host = {};
   /// Compressed gradients that were sent to other replicas.
   Bytes compressed_bytes = {};
+  // Of a replica of those that wait for some of them only: its gradients that
+  // came too late, turns that it left out therefore, and how often others were
+  // merged without it.
+  std::optional<std::int64_t> late_gradients = {};
+  std::optional<std::int64_t> turns_left_out = {};
+  std::optional<std::int64_t> merges_without_it = {};
 
   SLUICE_RECORD("block", block, replica, parameters, forward_s, backward_s,
                 update_s, learn_s, evaluate_s, waiting_s, memory,
                 resident_bytes, reconnections, up_by_ipc, up_through_host,
                 down_by_ipc, down_through_host, up_why_host, down_why_host,
-                compressed_bytes)
+                compressed_bytes, late_gradients, turns_left_out,
+                merges_without_it)
 };
 
 /// Over which transport the run's links go, and why, where the config left that
@@ -311,6 +332,16 @@ struct Restart {
 
   SLUICE_RECORD("restart", turn, restart, block, lost_turns, lost_seconds,
                 reason)
+};
+
+/// A replica whose worker was lost, and without which the run goes on.
+struct LostReplica {
+  std::int64_t turn = 0;  ///< boundary to which it had come
+  int replica = 0;
+  std::int64_t turns_left_out = 0;  ///< of its share, from there to the end
+  std::string reason = {};
+
+  SLUICE_RECORD("lost_replica", turn, replica, turns_left_out, reason)
 };
 
 /// A fault that was asked for happens.

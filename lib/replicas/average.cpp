@@ -5,12 +5,15 @@
 // 2016, doi:10.1109/ICASSP.2016.7472805, equations 3 to 6, of which the
 // Nesterov form is SGD's), DiLoCo (Douillard et al. 2023, arXiv:2311.08105,
 // algorithm 1), SlowMo (Wang et al. 2020, arXiv:1910.00643, algorithm 1, where
-// the outer momentum is in units of gradients).
+// the outer momentum is in units of gradients). In a free schedule an average
+// need not wait for all (decoupled DiLoCo, arXiv:2604.21428): centre_rules.h.
+#include <memory>
 #include <utility>
 
 #include <ATen/ATen.h>
 
 #include "lib/base/error.h"
+#include "lib/replicas/centre_rules.h"
 #include "lib/replicas/replica_policy.h"
 
 namespace sluice {
@@ -115,6 +118,28 @@ ReplicaKind average(Fields& fields) {
   fields.key("outer_per_rate", outer.per_rate,
              {.text = "its momentum adds up movements divided by the learning "
                       "rate (SlowMo); matters where that changes"});
+  fields.key("quorum", kind.quorum,
+             {.text = "replicas that an average waits for, with schedule = "
+                      "'free': what comes later is in the next one (decoupled "
+                      "DiLoCo); 0: all",
+              .min = 0,
+              .max = 4096});
+  fields.key("grace", kind.grace,
+             {.text = "how long it waits for more when the quorum is there; in "
+                      "virtual time, where the engine is virtual",
+              .unit = "s",
+              .min = 0,
+              .max = 1e6});
+  if (kind.grace > 0 && kind.quorum == 0)
+    fields.reject("grace",
+                  "is of a quorum, and an average waits for all: set "
+                  "quorum, or leave grace out");
+  kind.waits = true;
+  kind.make_centre = [outer](const NamedTensors& parameters,
+                             const CentreSite& site) {
+    return averaging_centre(parameters, site.members,
+                            std::make_unique<Average>(outer, parameters));
+  };
   kind.make = [outer](const NamedTensors& parameters) {
     return std::make_unique<Average>(outer, parameters);
   };

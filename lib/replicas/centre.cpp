@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/replicas/sums.h"
 
@@ -21,17 +22,34 @@ NamedTensors copies_of_state(const NamedTensors& tensors) {
 
 }  // namespace
 
+Served CentreRule::serve(Push /*push*/) {
+  throw InternalError("a centre that serves nobody by himself");
+}
+
+void CentreRule::merge(std::vector<Push> /*pushes*/) {
+  throw InternalError("a centre that merges nothing");
+}
+
+Served CentreRule::give(int /*member*/) {
+  throw InternalError("a centre that merges nothing");
+}
+
 Centre::Centre(int members, Deadline deadline, std::string name)
     : deadline_(deadline),
       name_(std::move(name)),
       served_(at::zeros({1}, at::kLong)),
-      statistics_(static_cast<std::size_t>(members)) {}
+      statistics_(static_cast<std::size_t>(members)),
+      brought_(statistics_.size()),
+      ready_(statistics_.size()),
+      merges_seen_(statistics_.size(), 0) {}
 
 void Centre::own(std::unique_ptr<CentreRule> rule,
-                 std::vector<std::string> names) {
+                 std::vector<std::string> names, const Quorum& quorum) {
   const std::lock_guard lock(mutex_);
   rule_ = std::move(rule);
   names_ = std::move(names);
+  quorum_ = quorum;
+  if (quorum_.is_there()) gathering_.emplace(quorum_, members());
 }
 
 void Centre::open(const Tensors& weights, std::int64_t clock) {
@@ -60,11 +78,30 @@ NamedTensors Centre::state() const {
   return rests_ > 0 ? at_rest_.state : live_state();
 }
 
+std::int64_t Centre::kept_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::int64_t bytes =
+      bytes_of(values_of(live_state())) + bytes_of(at_rest_.weights) +
+      bytes_of(at_rest_.statistics) + bytes_of(values_of(at_rest_.state));
+  for (const Tensors& each : statistics_) bytes += bytes_of(each);
+  return bytes;
+}
+
 void Centre::check_all_are_there() const {
   if (gone_ == 0) return;
   if (why_.empty()) throw PeerGone("{}: replica {} is gone", name_, gone_);
-  throw UserError("{}: its centre could not serve replica {}: {}", name_, gone_,
-                  why_);
+  throw UserError("{}", failure_text());
+}
+
+std::string Centre::failure_text() const {
+  if (why_.empty()) return "";
+  return fmt::format("{}: its centre could not serve replica {}: {}", name_,
+                     gone_, why_);
+}
+
+std::string Centre::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_text();
 }
 
 void Centre::wait(std::unique_lock<std::mutex>& lock, const char* what,
@@ -84,24 +121,124 @@ Served Centre::serve(Push push) {
   wait(lock, "the centre to open", [&] { return is_open_; });
   check_all_are_there();
   Served served = rule_->serve(std::move(push));
-  served.place = served_.item<std::int64_t>() + 1;
-  served_.fill_(served.place);
+  served.place = next_place();
   return served;
 }
 
-/// The last one sees the centre at rest: the others wait for it.
+std::int64_t Centre::next_place() {
+  const std::int64_t place = served_.item<std::int64_t>() + 1;
+  served_.fill_(place);
+  return place;
+}
+
+std::int64_t Centre::bring(Push push) {
+  const at::NoGradGuard no_grad;
+  std::unique_lock lock(mutex_);
+  wait(lock, "the centre to open", [&] { return is_open_; });
+  check_all_are_there();
+  SLUICE_CHECK(gathering_.has_value(), "{}: its centre merges nothing", name_);
+  const std::int64_t place = next_place();
+  const int member = push.member;
+  if (gathering_->bring(member, push.batch)) {
+    by_block(brought_, member) = std::move(push);
+    merge_if_complete();
+  } else {
+    by_block(ready_, member) = merged_for(member, true);
+  }
+  return place;
+}
+
+void Centre::merge_if_complete() {
+  if (gathering_->is_complete()) return merge();
+  if (!gathering_->has_quorum() || quorum_since_) return;
+  quorum_since_ = Clock::now();
+  changed_.notify_all();
+}
+
+void Centre::merge() {
+  const std::vector<int> members = gathering_->merge();
+  std::vector<Push> pushes;
+  for (const int member : members)
+    pushes.push_back(std::exchange(by_block(brought_, member), {}));
+  rule_->merge(std::move(pushes));
+  ++merges_;
+  for (const int member : members)
+    by_block(ready_, member) = merged_for(member, false);
+  quorum_since_.reset();
+  changed_.notify_all();
+}
+
+/// What a replica gets is settled when its push is: others may be merged before
+/// it takes that.
+Merged Centre::merged_for(int member, bool is_late) {
+  std::int64_t& seen = by_block(merges_seen_, member);
+  Merged merged{.served = rule_->give(member),
+                .is_late = is_late,
+                .absent = merges_ - seen - (is_late ? 0 : 1),
+                .turn = gathering_->merged_turn()};
+  merged.served.place = served_.item<std::int64_t>();
+  seen = merges_;
+  return merged;
+}
+
+Merged Centre::take(int member, bool told) {
+  const at::NoGradGuard no_grad;
+  std::unique_lock lock(mutex_);
+  std::optional<Merged>& mine = by_block(ready_, member);
+  if (!mine && told) merge();
+  const std::chrono::duration<double> grace(quorum_.grace);
+  while (!mine) {
+    check_all_are_there();
+    if (!quorum_since_) {
+      wait(lock, "the quorum", [&] { return mine || quorum_since_; });
+      continue;
+    }
+    const auto end =
+        *quorum_since_ + std::chrono::duration_cast<Clock::duration>(grace);
+    if (Clock::now() >= end)
+      merge();
+    else
+      changed_.wait_until(lock, end);
+  }
+  return *std::exchange(mine, std::nullopt);
+}
+
 void Centre::arrive(int member, Tensors statistics) {
   const at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   statistics_.at(static_cast<std::size_t>(member) - 1) = std::move(statistics);
-  if (++arrived_ < members()) return;
+  arrived_.insert(member);
+  if (gathering_) {
+    gathering_->rest(member);
+    merge_if_complete();
+  }
+  rest_if_all_are_there();
+}
+
+/// The last one sees the centre at rest: the others wait for it.
+void Centre::rest_if_all_are_there() {
+  for (int member = 1; member <= members(); ++member)
+    if (!arrived_.contains(member) && !lost_.contains(member)) return;
   SLUICE_CHECK(rule_ != nullptr, "{}: its centre has no rule", name_);
-  arrived_ = 0;
+  std::vector<Tensors> brought;
+  for (const int member : arrived_)
+    brought.push_back(by_block(statistics_, member));
   at_rest_ = {.weights = rule_->consensus(),
-              .statistics = sum_in_order(statistics_),
+              .statistics = sum_in_order(brought),
+              .members = static_cast<int>(brought.size()),
               .state = copies_of_state(live_state())};
+  arrived_.clear();
   ++rests_;
   changed_.notify_all();
+}
+
+void Centre::lose(int member) {
+  const at::NoGradGuard no_grad;
+  if (!lost_.insert(member).second) return;
+  gathering_->lose(member);
+  by_block(brought_, member) = {};
+  merge_if_complete();
+  rest_if_all_are_there();
 }
 
 void Centre::await_rest(std::int64_t times) {
@@ -111,7 +248,11 @@ void Centre::await_rest(std::int64_t times) {
 
 void Centre::leave(int member, const std::string& why) {
   const std::lock_guard lock(mutex_);
-  if (gone_ == 0) {
+  const bool goes_on = member > 1 && why.empty() && gathering_ &&
+                       quorum_.survives_loss(members());
+  if (goes_on) return lose(member);
+  // Who only is gone may have gone for a reason that comes now.
+  if (gone_ == 0 || (why_.empty() && !why.empty())) {
     gone_ = member;
     why_ = why;
   }

@@ -1,16 +1,20 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "lib/base/channel.h"
+#include "lib/schedules/gathering.h"
 #include "lib/tensors/tensors.h"
 #include "lib/updates/transform.h"
 
@@ -26,6 +30,8 @@ struct Push {
   UpdateInfo info = {};
   /// The centre's clock (Served::clock) at that pull.
   std::int64_t clock = 0;
+  /// The last batch that it is of.
+  std::int64_t batch = 0;
 };
 
 /// What it takes away.
@@ -38,6 +44,15 @@ struct Served {
   std::int64_t missed = 0;  ///< of these, between the last pull and this push
 };
 
+/// What a replica takes that has waited for others.
+struct Merged {
+  Served served = {};    ///< its place: of the last push that was merged
+  bool is_late = false;  ///< what the replica brought was dropped
+  /// How often others were merged without it since it took something last.
+  std::int64_t absent = 0;
+  std::int64_t turn = -1;  ///< the latest that has been merged
+};
+
 /// What the centre of a block makes of what its replicas bring, one after the
 /// other. Used by one thread at a time.
 class CentreRule {
@@ -48,7 +63,11 @@ class CentreRule {
   virtual void begin(const Tensors& weights, std::int64_t clock) = 0;
   /// Returns what the replica takes away, but for its place: tensors that
   /// nobody writes any more.
-  virtual Served serve(Push push) = 0;
+  virtual Served serve(Push push);
+  /// Where replicas wait for others (Quorum): makes one step of what several
+  /// bring, in the order of the replicas; then each takes its own by give().
+  virtual void merge(std::vector<Push> pushes);
+  virtual Served give(int member);
   /// The weights that the centre has, new tensors.
   virtual Tensors consensus() const = 0;
   /// Tensors that go on over a checkpoint, and are restored in place.
@@ -60,6 +79,7 @@ class CentreRule {
 struct AtRest {
   Tensors weights = {};
   Tensors statistics = {};  ///< sums of what all have brought
+  int members = 0;          ///< of so many
   NamedTensors state = {};
 };
 
@@ -75,33 +95,55 @@ class Centre {
 
   // Of its owner, replica 1:
 
-  /// Before all else. names: of the parameters.
-  void own(std::unique_ptr<CentreRule> rule, std::vector<std::string> names);
+  /// Before all else. names: of the parameters. quorum: when it merges what
+  /// replicas bring; none: it serves each by itself.
+  void own(std::unique_ptr<CentreRule> rule, std::vector<std::string> names,
+           const Quorum& quorum = {});
   /// From now on it serves. weights: those that training begins with, which are
   /// of that clock; empty: state() was restored.
   void open(const Tensors& weights, std::int64_t clock);
   /// As it last was at rest; before that, as it is.
   NamedTensors state() const;
   const AtRest& at_rest() const { return at_rest_; }
+  /// Bytes of all that it keeps: weights, the optimizer's state, what replicas
+  /// have taken, and as much again of when it last was at rest.
+  std::int64_t kept_bytes() const;
 
   // Of each replica:
 
   /// Waits until it serves. Throws PeerGone when another replica has left,
   /// LinkError when the deadline passes.
   Served serve(Push push);
+  /// With a quorum: leaves a push, whose tensors stay as they are until it is
+  /// merged, and returns its place. Waits and throws as serve().
+  std::int64_t bring(Push push);
+  /// Waits until that is merged, or until the grace of a quorum is over. told:
+  /// a schedule says that it is time.
+  Merged take(int member, bool told);
   /// The replica brings nothing more until all have come so far.
   void arrive(int member, Tensors statistics);
   /// Waits until all have come so far as often as the caller, `times`.
   void await_rest(std::int64_t times);
-  /// The replica fails: those who wait for anything wait in vain. why: what
-  /// went wrong at the centre, if that is known.
+  /// The replica fails: those who wait for anything wait in vain, unless the
+  /// quorum goes on without it (Quorum::survives_loss()), or it is replica 1.
+  /// why: what went wrong at the centre, if that is known.
   void leave(int member, const std::string& why = {});
+  /// What went wrong there, and for which replica: what the others are thrown,
+  /// as a UserError. Empty: nothing has, or a replica alone knows it.
+  std::string failure() const;
 
  private:
   void wait(std::unique_lock<std::mutex>& lock, const char* what,
             const std::function<bool()>& is_over);
   void check_all_are_there() const;
+  std::string failure_text() const;
   NamedTensors live_state() const;
+  std::int64_t next_place();
+  void merge_if_complete();
+  void rest_if_all_are_there();
+  void lose(int member);
+  void merge();
+  Merged merged_for(int member, bool is_late);
 
   const Deadline deadline_;
   const std::string name_;
@@ -111,12 +153,23 @@ class Centre {
   std::vector<std::string> names_;
   at::Tensor served_;  // [1]: pushes
   bool is_open_ = false;
-  int gone_ = 0;                     // the first replica that has left; 0: none
+  /// The first replica that has left, or that was failed here; 0: none.
+  int gone_ = 0;
   std::string why_;                  // of that one
   std::vector<Tensors> statistics_;  // by replica, of those that have arrived
-  int arrived_ = 0;
+  std::set<int> arrived_;
+  std::set<int> lost_;  // who goes on without them
   std::int64_t rests_ = 0;
   AtRest at_rest_;
+
+  using Clock = std::chrono::steady_clock;
+  Quorum quorum_;
+  std::optional<Gathering> gathering_;
+  std::optional<Clock::time_point> quorum_since_;
+  std::vector<Push> brought_;                 // by replica, of those who wait
+  std::vector<std::optional<Merged>> ready_;  // by replica, not yet taken
+  std::int64_t merges_ = 0;
+  std::vector<std::int64_t> merges_seen_;  // by replica
 };
 
 /// How one replica reaches the centre of its block. Used by one thread.
@@ -129,6 +182,9 @@ class CentreLink {
   virtual Centre* owned() = 0;
   /// Centre::serve(), after all that came there before.
   virtual Served visit(Push push) = 0;
+  /// Centre::bring() and take().
+  virtual std::int64_t bring(Push push) = 0;
+  virtual Merged take(bool told) = 0;
   /// Centre::arrive() and await_rest().
   virtual void arrive(Tensors statistics) = 0;
   virtual void await_rest() = 0;

@@ -10,6 +10,8 @@
 
 namespace sluice {
 
+class ReplicaPolicy;
+
 // What centres do for replicas that come when they are ready. Each is made for
 // the parameters of a block, of which it takes names, sizes and strides.
 
@@ -54,5 +56,20 @@ std::unique_ptr<CentreRule> elastic_centre(const NamedTensors& parameters,
 std::unique_ptr<CentreRule> pair_centre(const NamedTensors& parameters,
                                         int members, const PeerGraph& graph,
                                         bool before);
+
+// Where replicas wait for others (Quorum):
+
+/// Synchronous SGD of those who have come, and with backup workers (Chen et al.
+/// 2016, arXiv:1604.00981): pushes are gradients, and a step is by their mean.
+std::unique_ptr<CentreRule> summing_centre(const NamedTensors& parameters,
+                                           const UpdateOptions& options);
+
+/// Pushes are the replicas' weights, of which policy.combine() makes the next
+/// ones; of a replica that began before the last merge, how far it has moved
+/// since then: the syncer of decoupled DiLoCo (arXiv:2604.21428), for replicas
+/// that make as many updates each.
+std::unique_ptr<CentreRule> averaging_centre(
+    const NamedTensors& parameters, int members,
+    std::unique_ptr<ReplicaPolicy> policy);
 
 }  // namespace sluice

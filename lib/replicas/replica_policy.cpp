@@ -42,6 +42,15 @@ Tensors ReplicaPolicy::consensus(const Tensors& sum, int members) const {
   return mean;
 }
 
+Quorum quorum_of(const ReplicaKind& kind, int members) {
+  if (!kind.waits) return {};
+  if (kind.exchange.what == Exchanged::gradients)
+    return {.least = members - static_cast<int>(kind.backup),
+            .drops_late = kind.backup > 0};
+  return {.least = kind.quorum == 0 ? members : static_cast<int>(kind.quorum),
+          .grace = kind.grace};
+}
+
 namespace {
 
 constexpr ReplicaPolicyRow kRows[] = {

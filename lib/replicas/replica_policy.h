@@ -146,7 +146,17 @@ struct ReplicaKind {
   /// Of such a centre: n of n-softsync, with which it makes a step of
   /// members / n gradients; 0: of each.
   std::int64_t softsync = 0;
+  /// Of a centre where replicas wait for others: replicas on whose gradients a
+  /// step doesn't wait; or how many are averaged at least (0: all), and after
+  /// what grace, in seconds.
+  bool waits = false;
+  std::int64_t backup = 0;
+  std::int64_t quorum = 0;
+  double grace = 0;
 };
+
+/// What a centre of so many replicas waits for.
+Quorum quorum_of(const ReplicaKind& kind, int members);
 
 /// Reads the options of a policy, beside its name.
 using MakeReplicas = ReplicaKind (*)(Fields& fields);

@@ -25,8 +25,8 @@ bool take_sign(std::string_view& left, char sign) {
   return true;
 }
 
-/// Reads "F5", "F5.1", "F5<7", "F5-3-4", "F5<7-3-4" or "S5<7"; false when the
-/// word is no action.
+/// Reads "F5", "F5.1", "F5<7", "F5-3-4", "F5<7-3-4", "S5<7" or "S5.5<9-6-7";
+/// false when the word is no action.
 bool parse(std::string_view word, Action& action) {
   const auto row = std::find_if(
       op_rows().begin(), op_rows().end(),
@@ -42,7 +42,7 @@ bool parse(std::string_view word, Action& action) {
   if (has_place && take_sign(left, '<') &&
       (!take_number(left, action.arrived) || action.arrived == 0))
     return false;
-  if (action.op != Op::forward) return left.empty();
+  if (!has_place) return left.empty();
   while (take_sign(left, '-'))
     if (!take_number(left, action.dropped.emplace_back())) return false;
   return left.empty();

@@ -34,10 +34,12 @@ struct Action {
   /// In a forward that takes its input from a replay buffer: how many batches
   /// have been written into the buffer before. `batch` then counts the block's
   /// own. In a settle that the centre of the replicas serves: its place among
-  /// all that this has served, from 1.
+  /// all that this has served, from 1; in
+  /// one that takes what was merged (kMerged) that of the last one of it.
   std::int64_t arrived = 0;
   /// In a forward: the older batches whose activations were dropped when this
-  /// one's was sent, because the block above was slow.
+  /// one's was sent, because the block above was slow. In a settle: those that
+  /// the replica leaves out, because its gradient came too late (kMerged).
   std::vector<std::int64_t> dropped = {};
   /// Index of the visit, from 0, in methods that visit a batch several times.
   std::int64_t round = 0;
@@ -49,7 +51,8 @@ BatchRound batch_round(const Action& action);
 
 /// "F0", "B3", "U3", "E1", "C100"; of round 1, "F5.1"; from a replay buffer
 /// into which 7 batches have been written, "F5<7"; with batches 3 and 4
-/// dropped, "F5-3-4". Served as the 17th by the replicas' centre, "S5<17".
+/// dropped, "F5-3-4". Served as the 17th by the replicas' centre, "S5<17";
+/// dropped there, with batches 6 and 7 left out, "S5.5<19-6-7".
 std::string to_text(const Action& action);
 /// A line of them, a blank between; "P1" stands before the first action of
 /// phase 1. What comes before any such word is of phase 0.

@@ -112,11 +112,14 @@ std::vector<Capacity> free_capacities(const RunPlan& plan, std::size_t slack) {
 }
 
 /// Replicas wait for each other where they exchange, all at the same place of
-/// their programs: channels of one suffice for all. Between the last block of
-/// one and the first of the next nothing is sent.
+/// their programs: channels of one suffice for all, with room for a norm that
+/// then comes down by itself. Between the last block of one and the first of
+/// the next nothing is sent.
 std::vector<Capacity> capacities_of_replicas(const RunPlan& plan,
                                              std::size_t slack) {
-  const std::vector<Capacity> one = capacities_of(first_replica(plan), slack);
+  std::vector<Capacity> one = capacities_of(first_replica(plan), slack);
+  if (is_norm_of_exchanged(plan, 1))
+    for (Capacity& capacity : one) ++capacity.down;
   std::vector<Capacity> all;
   for (int replica = 1; replica <= plan.replicas; ++replica) {
     if (replica > 1) all.emplace_back();

@@ -211,7 +211,8 @@ double exchange_seconds(const Costs& costs, const BlockPlan& plan,
   const bool is_whole = settle.round == kAdopt;
   const bool is_sum = !is_whole && !is_among_peers(plan, settle);
   double step = link.latency;
-  if (bytes != nullptr && link.bandwidth > 0)
+  // Of what a lesson is of, no bytes are known.
+  if (bytes != nullptr && link.bandwidth > 0 && !is_of_lesson(settle))
     step += *bytes / (is_sum ? plan.exchange.parts() : 1) / link.bandwidth;
   double steps = plan.exchange.members - 1;
   if (is_sum)

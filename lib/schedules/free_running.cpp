@@ -78,9 +78,14 @@ std::vector<Action> FreeRunning::actions_of_update(std::int64_t batch) const {
                             (updates + exchange.offset) % exchange.every == 0;
   if (!is_exchanged) return {update};
   const Action published = action(Op::exchange, batch);
-  const Action settled = action(Op::settle, batch);
-  if (exchange.what == Exchanged::weights) return {update, published, settled};
-  return {published, settled, update};
+  std::vector<Action> all = {published, action(Op::settle, batch)};
+  if (exchange.quorum.is_there()) {
+    all.push_back(all.back());
+    all.back().round = kMerged;
+  }
+  all.insert(exchange.what == Exchanged::weights ? all.begin() : all.end(),
+             update);
+  return all;
 }
 
 Action FreeRunning::agreement(Op op) const {
@@ -103,11 +108,11 @@ std::vector<Action> FreeRunning::after_turns() const {
 std::vector<Action> FreeRunning::overdue(const Ledger& ledger) const {
   using Waits = std::pair<Mark, Op>;
   constexpr Waits kBackward{Mark::in_flight, Op::backward};
-  constexpr Waits kLesson{Mark::lesson, Op::learn};
+  constexpr Waits kForLesson{Mark::lesson, Op::learn};
   const bool has_target = plan().learns && plan().gradient_from_above;
   std::vector<Action> all;
-  for (const auto& [mark, op] : has_target ? std::array{kLesson, kBackward}
-                                           : std::array{kBackward, kLesson})
+  for (const auto& [mark, op] : has_target ? std::array{kForLesson, kBackward}
+                                           : std::array{kBackward, kForLesson})
     if (const auto& batches = ledger.with(mark); !batches.empty())
       all.push_back(action(op, batches.begin()->batch));
   return all;
@@ -139,6 +144,8 @@ void FreeRunning::did(const Action& action) {
     turn_ = action.batch;
     next_ = action.batch + 1;
   }
+  if (action.op == Op::settle && !action.dropped.empty())
+    next_ = action.dropped.back() + 1;
   if (!due_.empty()) {
     due_.pop_front();
   } else if (action.round == kAgreement && action.op == Op::exchange) {
@@ -159,6 +166,14 @@ void FreeRunning::see(const MessageHead& first) {
   const std::int64_t batch =
       first.kind == MessageKind::activation ? first.batch : grant_.end_turn;
   next_ = std::max(next_, std::min(batch, grant_.end_turn));
+}
+
+std::vector<std::int64_t> FreeRunning::behind(std::int64_t turn) const {
+  std::vector<std::int64_t> all;
+  for (std::int64_t each = next_; each <= turn && each < grant_.end_turn;
+       ++each)
+    all.push_back(each);
+  return all;
 }
 
 bool runs_free(const RunPlan& plan) {

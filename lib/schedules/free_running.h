@@ -37,11 +37,15 @@ class FreeRunning {
   /// How many batches the block may forward before one of those that wait goes
   /// backward.
   std::int64_t room(const Ledger& ledger) const;
-  /// It did one of its choices, which is in its ledger too.
+  /// It did one of its choices, which is in its ledger too. What a settle has
+  /// dropped is left out.
   void did(const Action& action);
   /// What comes next from below. Where batches may be dropped there, it says
   /// which ones never come.
   void see(const MessageHead& first);
+  /// What it leaves out of its grant, because the others have done that turn
+  /// without it.
+  std::vector<std::int64_t> behind(std::int64_t turn) const;
   /// Turns begun, those of dropped batches too.
   std::int64_t turns() const { return next_; }
 

@@ -169,6 +169,12 @@ std::vector<Left> left_by_exchange(const BlockPlan& /*plan*/,
   return {{Mark::published, batch_round(action)}};
 }
 
+/// What the centre has taken is to be merged, too.
+std::vector<Left> left_by_settle(const BlockPlan& plan, const Action& action) {
+  if (!plan.exchange.quorum.is_there() || action.round != 0) return {};
+  return {{Mark::published, {action.batch, kMerged}}};
+}
+
 /// After the backward that fills the window, or the exchange between them.
 bool is_updated(const BlockPlan& plan, const Grant& grant,
                 const Action& before) {
@@ -180,15 +186,41 @@ bool is_updated(const BlockPlan& plan, const Grant& grant,
          !is_exchanged(plan, grant, before);
 }
 
-// The norm of the whole model goes up, from block to block.
-Transfers into_update(const RunPlan& plan, int seat, const Action& action) {
-  if (!plan.model_norm) return {};
+/// Whether the block clips by the norm of the whole model then, which goes up
+/// from block to block.
+bool clips_model(const RunPlan& plan, int seat, const Action& action) {
+  if (!plan.model_norm) return false;
+  if (!plan_of(plan, seat).exchange.clips_own) return action.op == Op::update;
+  return action.op == Op::exchange && action.round == 0;
+}
+
+Transfers into_clip(const RunPlan& plan, int seat, const Action& action) {
+  if (!clips_model(plan, seat, action)) return {};
   return from_below(MessageKind::norm, plan, seat, action);
 }
 
-Transfers out_of_update(const RunPlan& plan, int seat, const Action& action) {
-  if (!plan.model_norm) return {};
+Transfers out_of_clip(const RunPlan& plan, int seat, const Action& action) {
+  if (!clips_model(plan, seat, action)) return {};
   return to_above(MessageKind::norm, plan, seat, action);
+}
+
+bool adds_to_norm(const RunPlan& plan, int seat, const Action& settle) {
+  return is_norm_of_exchanged(plan, seat) &&
+         gives_gradients(plan_of(plan, seat), settle);
+}
+
+/// What it is made of has gone down before.
+Transfers into_settle(const RunPlan& plan, int seat, const Action& action) {
+  if (!adds_to_norm(plan, seat, action) ||
+      plan_of(plan, seat).block == plan.depth())
+    return {};
+  return {{MessageKind::norm, seat + 1, seat, action.batch, action.round}};
+}
+
+Transfers out_of_settle(const RunPlan& plan, int seat, const Action& action) {
+  if (!adds_to_norm(plan, seat, action) || plan_of(plan, seat).block == 1)
+    return {};
+  return {{MessageKind::norm, seat, seat - 1, action.batch, action.round}};
 }
 
 Transfers into_evaluate(const RunPlan& plan, int seat, const Action& action) {
@@ -240,8 +272,8 @@ std::span<const OpRow> op_rows() {
             .doing = "update",
             .takes = Mark::summed,
             .takes_all = true,
-            .in = into_update,
-            .out = out_of_update,
+            .in = into_clip,
+            .out = out_of_clip,
             .follows = {Op::backward, Op::backward_weights, Op::settle},
             .is_due = is_updated,
             .costs_as = Op::update,
@@ -304,6 +336,8 @@ std::span<const OpRow> op_rows() {
             .name = "exchange",
             .doing = "exchange with its replicas",
             .leaves = left_by_exchange,
+            .in = into_clip,
+            .out = out_of_clip,
             .follows = {Op::backward, Op::backward_weights, Op::update,
                         Op::settle},
             .is_due = is_exchanged,
@@ -315,6 +349,9 @@ std::span<const OpRow> op_rows() {
             .name = "settle",
             .doing = "exchange with its replicas",
             .takes = Mark::published,
+            .leaves = left_by_settle,
+            .in = into_settle,
+            .out = out_of_settle,
             .follows = {Op::exchange},
             .costs_as = Op::settle,
             .cost_text = "time in which a block sums what its replicas have "

@@ -49,6 +49,7 @@ void set_boundary(const Traits& above, const BlockPlan& next, BlockPlan& mine) {
   if (above.upper != UpperEnd::from_data)
     mine.relays = united(next.keeps, next.relays);
   mine.learns = above.learns;
+  mine.learns_by_steps = above.learns_by_steps;
   if (above.learns)
     mine.learn_delay = above.target_delay + std::max(mine.delay, next.delay);
 }
@@ -142,9 +143,8 @@ TurnPart part_of(const BlockPlan& plan, const Action& action) {
   // In order B the forward is the last of the turn, but for learning.
   const bool all_before_forward =
       plan.order == Order::backward_first && plan.delay > 0;
-  const bool plays = action.op == Op::forward ||
-                     (all_before_forward && action.op != Op::learn &&
-                      action.op != Op::learn_input);
+  const bool plays =
+      action.op == Op::forward || (all_before_forward && !is_of_lesson(action));
   return plays ? TurnPart::play : TurnPart::rest;
 }
 

@@ -101,6 +101,7 @@ struct BlockPlan {
   /// backward doesn't wait for it, learning does. Turn t learns from batch t -
   /// learn_delay.
   bool learns = false;
+  bool learns_by_steps = false;  ///< Traits'
   std::int64_t learn_delay = 0;
   /// Parts of the gradient at h_k: the block's own, if any, then those from
   /// above in the order of arrival; a separate target comes last.

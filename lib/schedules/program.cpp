@@ -131,6 +131,27 @@ BlockProgram with_followers(const BlockPlan& plan, const Grant& grant,
   return all;
 }
 
+bool is_of_lesson(const Action& action) {
+  if (action.op == Op::exchange || action.op == Op::settle)
+    return action.round == kLesson || action.round == kInputLesson;
+  return action.op == Op::learn || action.op == Op::learn_input;
+}
+
+namespace {
+
+void append_lesson(const BlockPlan& plan, const Action& lesson,
+                   BlockProgram& program) {
+  program.push_back(lesson);
+  if (!sums_lessons(plan)) return;
+  for (const Op op : {Op::exchange, Op::settle}) {
+    program.push_back(lesson);
+    program.back().op = op;
+    program.back().round = lesson.op == Op::learn ? kLesson : kInputLesson;
+  }
+}
+
+}  // namespace
+
 BlockProgram with_lessons(const BlockPlan& plan, const Grant& grant,
                           const BlockProgram& program) {
   if (!plan.learns && !plan.forwards_data()) return program;
@@ -144,10 +165,13 @@ BlockProgram with_lessons(const BlockPlan& plan, const Grant& grant,
     const std::int64_t lesson = turn - plan.learn_delay;
     for (std::int64_t i = 0; i < cut.batches_in(turn); ++i) {
       if (plan.forwards_data() && turn < grant.end_turn)
-        all.push_back(
-            {Op::learn_input, cut.first_of(turn) + i, turn, grant.phase});
+        append_lesson(
+            plan, {Op::learn_input, cut.first_of(turn) + i, turn, grant.phase},
+            all);
       if (plan.learns && lesson >= grant.first_batch)
-        all.push_back({Op::learn, cut.first_of(lesson) + i, turn, grant.phase});
+        append_lesson(plan,
+                      {Op::learn, cut.first_of(lesson) + i, turn, grant.phase},
+                      all);
     }
   }
   return all;

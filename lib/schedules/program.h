@@ -23,7 +23,8 @@ BlockProgram with_split_backwards(BlockProgram program);
 /// update after the backward that completes a window.
 BlockProgram with_followers(const BlockPlan& plan, const Grant& grant,
                             const BlockProgram& program);
-/// Adds at the end of each turn the lessons of its input model and synthesizer.
+/// Adds at the end of each turn the lessons of its input model and synthesizer,
+/// each with the exchange of its gradients, if there is one.
 BlockProgram with_lessons(const BlockPlan& plan, const Grant& grant,
                           const BlockProgram& program);
 /// Keeps only the actions of that part of the turns.
@@ -42,6 +43,15 @@ inline constexpr std::int64_t kSecondRound = 3;
 /// That in which replicas give all of their weights to all, and adopt those of
 /// one (ReplicaExchange::adopts).
 inline constexpr std::int64_t kAdopt = 4;
+/// That in which a replica takes what a centre has made of several
+/// (ReplicaExchange::quorum): a settle without an exchange of its own.
+inline constexpr std::int64_t kMerged = 5;
+/// Those in which replicas that sum gradients sum those of a lesson, of the
+/// lower end above the block and of the upper end below it.
+inline constexpr std::int64_t kLesson = 6;
+inline constexpr std::int64_t kInputLesson = 7;
+/// Whether the action is a lesson, or sums one.
+bool is_of_lesson(const Action& action);
 /// Adds the batches of an evaluation, after the turns, to replica 1.
 BlockProgram with_evaluation(const BlockPlan& plan, const Grant& grant,
                              BlockProgram program);

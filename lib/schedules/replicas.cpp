@@ -22,9 +22,10 @@ void check_free(const RunPlan& one, const ReplicaExchange& exchange) {
   if (!exchange.served)
     throw UserError(
         "with schedule = 'free' replicas come to a centre when they are ready: "
-        "set replicas.policy = 'server', 'elastic' with one_by_one = true, or "
-        "'gossip' with pairs = true; those of another policy wait for each "
-        "other: set schedule = 'lockstep'");
+        "set replicas.policy = 'server', 'all_reduce', 'average', 'elastic' "
+        "with "
+        "one_by_one = true, or 'gossip' with pairs = true; those of another "
+        "policy wait for each other: set schedule = 'lockstep'");
   for (const BlockPlan& block : one.blocks)
     if (!block.inbox_below.is_plain() || !block.inbox_above.is_plain())
       throw UserError(
@@ -33,21 +34,44 @@ void check_free(const RunPlan& one, const ReplicaExchange& exchange) {
           block.block);
 }
 
+/// Replicas keep what ends train by themselves alike as they keep weights.
+void check_lessons(const BlockPlan& block, const ReplicaExchange& exchange) {
+  if (!block.learns && !block.forwards_data()) return;
+  const int boundary = block.learns ? block.block : block.block - 1;
+  if (block.learns && !block.learns_by_steps)
+    throw UserError(
+        "boundary {}: its policy learns from what comes down, and not by "
+        "gradients that replicas could sum: choose another policy, or set "
+        "replicas.count = 1",
+        boundary);
+  if (exchange.served)
+    throw UserError(
+        "boundary {}: its synthesizer or input model learns from every batch, "
+        "and the centre of replicas serves weights of blocks alone: set "
+        "schedule = 'lockstep', or choose a policy without one",
+        boundary);
+  const bool is_by_each =
+      exchange.what == Exchanged::gradients && !exchange.graph.is_all();
+  if (exchange.in_memory || is_by_each)
+    throw UserError(
+        "boundary {}: its synthesizer or input model would be another one in "
+        "each replica: set replicas.policy = 'all_reduce' or one that "
+        "exchanges weights, or choose a policy without one",
+        boundary);
+  if (exchange.what == Exchanged::gradients && block.micro_batches.count > 1)
+    throw UserError(
+        "boundary {}: replicas sum what its synthesizer or input model learns "
+        "from each batch, and their turns may have different numbers of "
+        "batches: set pipeline.micro_batches = 1, or choose a policy without "
+        "one",
+        boundary);
+}
+
 void check(const RunPlan& one, const ReplicaExchange& exchange) {
   SLUICE_CHECK(runs_free(one) || !exchange.served,
                "replicas in lockstep are served in their order");
   if (runs_free(one)) check_free(one, exchange);
-  if (one.model_norm)
-    throw UserError(
-        "clip.scope = 'model' takes the norm before the replicas' gradients "
-        "are summed: with replicas use clip.scope = 'block'");
-  for (const BlockPlan& block : one.blocks)
-    if (block.learns || block.forwards_data())
-      throw UserError(
-          "boundary {}: its synthesizer or input model learns by itself, and "
-          "would be another one in each replica: with replicas choose a policy "
-          "without one",
-          block.learns ? block.block : block.block - 1);
+  for (const BlockPlan& block : one.blocks) check_lessons(block, exchange);
 }
 
 /// Ascending, and no two the same: windows of so many turns lie between two.
@@ -65,6 +89,26 @@ bool is_among_peers(const BlockPlan& plan, const Action& exchange) {
 
 bool is_served(const BlockPlan& plan, const Action& exchange) {
   return plan.exchange.served && exchange.round != kAgreement;
+}
+
+bool is_norm_of_exchanged(const RunPlan& plan, int seat) {
+  const ReplicaExchange& exchange = by_block(plan.blocks, seat).exchange;
+  return plan.model_norm && exchange.what == Exchanged::gradients &&
+         !exchange.clips_own;
+}
+
+bool sums_lessons(const BlockPlan& plan) {
+  return plan.exchange.what == Exchanged::gradients;
+}
+
+bool gives_gradients(const BlockPlan& plan, const Action& settle) {
+  return plan.exchange.what == Exchanged::gradients &&
+         settle.round == (plan.exchange.rounds > 1 ? kSecondRound : 0);
+}
+
+bool is_merge(const BlockPlan& plan, const Action& settle) {
+  return plan.exchange.quorum.is_there() && settle.op == Op::settle &&
+         settle.round == kMerged;
 }
 
 Peers peers_of(const BlockPlan& plan, const Action& exchange) {
@@ -110,7 +154,19 @@ namespace {
 void check_uneven(const RunPlan& one) {
   constexpr const char* kOneNumber =
       ", or one number of replicas for all blocks";
+  if (one.model_norm)
+    throw UserError(
+        "clip.scope = 'model' adds up the norms of a replica's blocks, and "
+        "with replicas.count as a list they aren't one for one: set clip.scope "
+        "= 'block'{}",
+        kOneNumber);
   for (const BlockPlan& block : one.blocks) {
+    if (block.learns || block.forwards_data())
+      throw UserError(
+          "block {}: a synthesizer or input model learns from one block what "
+          "it is for in another, and with replicas.count as a list these have "
+          "other batches: choose another boundary.policy{}",
+          block.block, kOneNumber);
     if (block.in_flight > 0)
       throw UserError(
           "replicas.count as a list goes by turns, and with schedule = 'free' "
@@ -186,6 +242,11 @@ RunPlan first_replica(const RunPlan& plan) {
     block.micro_batches.members = 1;
   }
   return one;
+}
+
+bool survives_loss(const RunPlan& plan) {
+  const ReplicaExchange& exchange = plan.blocks.front().exchange;
+  return exchange.quorum.survives_loss(exchange.members);
 }
 
 int SeatNames::seats() const {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/schedules/gathering.h"
 #include "lib/schedules/peers.h"
 
 namespace sluice {
@@ -64,6 +65,13 @@ struct ReplicaExchange {
   /// arrival, instead of an exchange between peers. Nobody waits for those that
   /// are slower, but for an agreement.
   bool served = false;
+  /// Of gradients, where the norm of the whole model is clipped
+  /// (RunPlan::model_norm): it is that of the replica's own, which are clipped
+  /// before they are published; else of what is applied.
+  bool clips_own = false;
+  /// Of such a centre, where replicas wait for others: a second settle
+  /// (kMerged) takes what was made of all that came.
+  Quorum quorum = {};
   ExchangeWay way = ExchangeWay::sum;
   /// Of gradients: exchanges one after the other that an update waits for, the
   /// second as kSecondRound. Not with shards.
@@ -82,9 +90,21 @@ struct ReplicaExchange {
 bool is_among_peers(const BlockPlan& plan, const Action& exchange);
 /// Whether it is one with the centre of the block (ReplicaExchange::served).
 bool is_served(const BlockPlan& plan, const Action& exchange);
+/// Whether it takes what a centre has merged (ReplicaExchange::quorum).
+bool is_merge(const BlockPlan& plan, const Action& settle);
 /// Those of the plan's replica in such an exchange. Exchanges are numbered by
 /// their turns, so that a continued run goes on with the same peers.
 Peers peers_of(const BlockPlan& plan, const Action& exchange);
+/// Whether the norm of the whole model is that of what the replicas have given
+/// each other: its parts go down when a block has that, not with the gradients
+/// of a batch.
+bool is_norm_of_exchanged(const RunPlan& plan, int seat);
+/// Whether that settle gives the block what the next update applies.
+bool gives_gradients(const BlockPlan& plan, const Action& settle);
+/// Whether the replicas sum the gradients of each lesson of what the ends of
+/// the block's boundaries train; else each steps by its own, and those who
+/// exchange weights exchange these too.
+bool sums_lessons(const BlockPlan& plan);
 /// Messages that all replicas of the block send in such an exchange.
 std::int64_t messages_of(const BlockPlan& plan, const Action& exchange);
 
@@ -106,6 +126,9 @@ RunPlan with_uneven_replicas(const RunPlan& one,
 
 /// The plan of replica 1 as if it were the only one.
 RunPlan first_replica(const RunPlan& plan);
+
+/// Whether the others go on when a replica, but the first, is lost.
+bool survives_loss(const RunPlan& plan);
 
 /// What seats are called for people.
 struct SeatNames {

@@ -99,7 +99,7 @@ void Simulation::begin_with(const std::vector<Transfer>& gradients,
     to.free_since = std::max(0.0, arrival - costs_.latency);
   }
   for (std::size_t k = 0; k < saved.seats.size() && k < lanes_.size(); ++k)
-    lanes_[k].clock = saved.seats[k];
+    lanes_[k].clock = lanes_[k].rested = saved.seats[k];
   latest_end_ = saved.latest();
 }
 
@@ -112,7 +112,7 @@ void Simulation::extend(int block, const std::vector<Action>& actions) {
       throw UserError("{} ({}) is of phase {}, and there are {}",
                       name_of_seat(plans_.front(), block), to_text(action),
                       action.phase, plans_.size());
-    if (action.dropped.empty()) continue;
+    if (action.dropped.empty() || action.op != Op::forward) continue;
     if (block == std::ssize(lanes_) || !by_block(up_, block).waiting)
       throw UserError(
           "block {} ({}) drops activations, and slow_consumer of the boundary "
@@ -335,6 +335,9 @@ std::optional<double> Simulation::ready_at(int block) const {
   const std::optional<double> settled = settled_since(block);
   if (!settled) return std::nullopt;
   start = std::max(start, *settled);
+  const std::optional<double> rested = rested_since(block);
+  if (!rested) return std::nullopt;
+  start = std::max(start, *rested);
   for (const Transfer& need :
        needs_of(plan_of(lane), block, lane.actions.front())) {
     const Queued* head = head_of(channel(need), need);
@@ -470,7 +473,8 @@ bool Simulation::take_before_evaluation() {
 std::optional<TimedAction> Simulation::next() {
   const auto [chosen, earliest] = next_seat();
   if (chosen == 0) {
-    if (!take_before_evaluation()) return std::nullopt;
+    if (!take_before_evaluation() && !merge_those_who_wait())
+      return std::nullopt;
     forget_all();
     return next();
   }
@@ -483,6 +487,7 @@ std::optional<TimedAction> Simulation::next() {
   Lane& lane = by_block(lanes_, chosen);
   Action action = lane.actions.front();
   read_buffer(chosen, earliest, action);
+  take_merged(chosen, earliest, action);
   lane.actions.pop_front();
   const double end = end_of(chosen, action, earliest);
   for (const int each : of_same_executor(chosen))
@@ -495,6 +500,7 @@ std::optional<TimedAction> Simulation::next() {
   if (stage) latest_end_ = std::max(latest_end_, end);
   lane.ledger.did(by_block(plan(action.phase).blocks, chosen), action);
   meet(chosen, action, end);
+  rest(chosen, action, end);
   if (lane.chooser) {
     lane.chooser->did(action);
     lane.admissions.did(action, lane.chooser->room(lane.ledger), end);

@@ -16,6 +16,7 @@
 #include "lib/schedules/admissions.h"
 #include "lib/schedules/costs.h"
 #include "lib/schedules/free_running.h"
+#include "lib/schedules/gathering.h"
 #include "lib/schedules/ledger.h"
 #include "lib/schedules/neighbours.h"
 #include "lib/schedules/plan.h"
@@ -125,6 +126,16 @@ class Simulation {
     std::set<std::pair<double, int>> waiting = {};
     std::int64_t served = 0;
     double free_since = 0;
+    /// Where replicas wait for others: who waits, since when the quorum is
+    /// there, and what those may take, by replica, who need not wait any more.
+    struct Merged {
+      double since = 0;
+      std::int64_t served = 0;  ///< of all, then
+      std::int64_t turn = -1;   ///< that was merged last
+    };
+    std::optional<Gathering> gathering = {};
+    std::optional<double> quorum_since = {};
+    std::map<int, Merged> merged = {};
   };
   struct Lane {
     std::deque<Action> actions;
@@ -132,6 +143,10 @@ class Simulation {
     std::int64_t published = 0;
     std::int64_t settled = 0;
     double clock = 0;
+    /// Of replicas that share weights: how often they have agreed, and the end
+    /// of what came of it last, an evaluation or a checkpoint.
+    std::int64_t rests = 0;
+    double rested = 0;
     Ledger ledger;
     /// For a block that shares its executor: where its actions stand among the
     /// executor's, and how many of those were given.
@@ -186,6 +201,18 @@ class Simulation {
   /// What the channel gives next to a block that asks for `wanted`.
   static const Queued* head_of(const Direction& from, const Transfer& wanted);
   std::optional<double> room_for(const Transfer& sent) const;
+  CentreQueue& centre_of(const BlockPlan& mine);
+  void bring(const BlockPlan& mine, std::int64_t turn, double time);
+  void rest(const BlockPlan& mine, double time);
+  /// Merges, where it is time.
+  static void look_at(CentreQueue& centre, double time);
+  static void merge(CentreQueue& centre, double time);
+  /// Whether a record says that others merge before that one is served.
+  bool others_merge_before(const BlockPlan& mine, const CentreQueue& centre,
+                           std::int64_t place) const;
+  std::optional<double> merged_since(int seat) const;
+  bool merge_those_who_wait();
+  void take_merged(int seat, double now, Action& action);
   void choose(int block);
   /// When all that the block's next action takes had come; 0 where that doesn't
   /// matter to the block.
@@ -226,6 +253,15 @@ class Simulation {
   std::optional<double> published_since(int seat) const;
   /// When the replicas have exchanged what an action settles; 0 for others.
   std::optional<double> settled_since(int seat) const;
+  /// Replicas that share weights wait for nobody but here: they agree before an
+  /// evaluation or a checkpoint, and go on together when it is over. So their
+  /// order afterwards doesn't depend on how long it took, nor on whether the
+  /// run was continued there. Another one that is still at it; 0: none is, or
+  /// the seat's next action is a part of it.
+  int at_rest(int seat) const;
+  /// When that was over; 0 where nobody waits for it. Nothing: not yet.
+  std::optional<double> rested_since(int seat) const;
+  void rest(int seat, const Action& action, double end);
   /// A replica that has not published what this one's next action settles.
   int awaited_replica(int seat) const;
   const RunPlan& plan(std::int64_t phase) const;

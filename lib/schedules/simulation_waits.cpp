@@ -39,6 +39,9 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
     return {other, fmt::format("{} waits for what {} shall exchange with it",
                                me, name(other))};
   }
+  if (const int other = at_rest(block))
+    return {other, fmt::format("{} goes on when {} has evaluated or saved", me,
+                               name(other))};
   if (!input_since(block) && next.arrived > 0)
     return {block - 1,
             fmt::format("{} reads when {} messages of {} are written into the "

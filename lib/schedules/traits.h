@@ -105,6 +105,9 @@ struct Traits {
   /// as its target, or from what the upper end answers; and how many turns
   /// after the batch's backward.
   bool learns = false;
+  /// Whether all that it learns are steps by gradients (BoundaryEnd::learners()
+  /// are what is stepped), as of a synthesizer: then replicas can sum them.
+  bool learns_by_steps = false;
   std::int64_t target_delay = 0;
   UpperEnd upper = UpperEnd::plain;
   /// Whether the lower end may send something else up than h_k, from which no

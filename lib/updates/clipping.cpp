@@ -88,7 +88,7 @@ class Clip final : public Transform {
 
 std::unique_ptr<Transform> make_clip(const UpdateOptions& options,
                                      const NamedTensors& /*parameters*/) {
-  if (options.optimizer.clip_norm <= 0) return nullptr;
+  if (options.optimizer.clip_norm <= 0 || options.clipped) return nullptr;
   return std::make_unique<Clip>(options.optimizer.clip_norm);
 }
 

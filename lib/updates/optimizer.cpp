@@ -107,6 +107,10 @@ void OptimizerOptions::describe(Fields& fields) {
              {{"block", ClipScope::block}, {"model", ClipScope::model}},
              {.text = "what the norm is taken over: a block or the whole "
                       "model, which needs backprop at every boundary"});
+    clip.key("at", clip_at,
+             {{"update", ClipAt::update}, {"replica", ClipAt::replica}},
+             {.text = "of replicas that exchange gradients: what an update "
+                      "applies, or what each replica gives the others"});
   });
   describe_correction(fields, *this);
   describe_transforms(fields, *this);

@@ -36,6 +36,10 @@ using MakeCorrection =
 /// Norms are clipped over the gradients of a block, or of the whole model.
 enum class ClipScope : std::uint8_t { block, model };
 
+/// Of replicas that exchange gradients, what they apply is clipped, or what
+/// each of them gives the others.
+enum class ClipAt : std::uint8_t { update, replica };
+
 struct OptimizerOptions {
   std::string name = "sgd";
   LearningRate learning_rate = {};
@@ -50,6 +54,7 @@ struct OptimizerOptions {
   std::vector<ParameterGroup> groups = {};  ///< the first that matches holds
   double clip_norm = 0;                     ///< 0: no clipping
   ClipScope clip_scope = ClipScope::block;
+  ClipAt clip_at = ClipAt::update;
   /// Decay of the MovingAverage that is evaluated and saved; 0: none.
   double average = 0;
   /// "layers.7.": what the names of the model's last layer begin with, where

@@ -36,7 +36,8 @@ struct UpdateInfo {
   Staleness in_batches = {};
   Staleness in_updates = {};
   /// Norm of the whole model's gradients, where blocks have exchanged it: a
-  /// double on the device of the gradients. Undefined where not.
+  /// double on the device of the gradients, one for each step where an update
+  /// has several. Undefined where not.
   at::Tensor model_norm = {};
   double rate = 0;
   /// What the step of a VelocityOptimizer goes along.
@@ -50,7 +51,8 @@ struct UpdateInfo {
 /// What the links of a chain are made from.
 struct UpdateOptions {
   OptimizerOptions optimizer = {};
-  bool mean = false;  ///< over the window's turns, instead of the sum
+  bool mean = false;     ///< over the window's turns, instead of the sum
+  bool clipped = false;  ///< before they come, by who applies the update
   /// The optimizer steps only this share of each parameter, and keeps state for
   /// no more (Sharded).
   Share share = {};

@@ -29,8 +29,9 @@ void EvaluatedWeights::set_weights(const Tensors& values) {
   const at::NoGradGuard no_grad;
   copy_each(values, twin().parameters());
   heads_.clear();
+  const NamedTensors all = trained_.all();
   for (std::size_t i = block_.parameters().size(); i < values.size(); ++i)
-    heads_.emplace_back(trained_.tensors().at(i).first, values[i].clone());
+    heads_.emplace_back(all.at(i).first, values[i].clone());
 }
 
 void EvaluatedWeights::set_buffers(const Tensors& values) {

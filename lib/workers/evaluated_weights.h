@@ -16,7 +16,8 @@ class EvaluatedWeights {
   /// Both outlive it.
   EvaluatedWeights(const Block& block, const Trained& trained);
 
-  /// Values of all that is trained, in the order of Trained::tensors().
+  /// Values of all that is trained, in the order of Trained::all(), or of the
+  /// first of them.
   void set_weights(const Tensors& values);
   /// Values of the block's buffers, in their order.
   void set_buffers(const Tensors& values);

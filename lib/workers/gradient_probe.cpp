@@ -1,5 +1,7 @@
 #include "lib/workers/gradient_probe.h"
 
+#include <cstddef>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -23,14 +25,41 @@ std::set<std::string> named_in(const NamedTensors& tensors) {
 
 /// Gradients of the same parameters: what was applied, and the true ones.
 struct Compared {
+  std::vector<std::string> names = {};
   Tensors applied = {};
   Tensors truth = {};
 
-  void add(const at::Tensor& got, const at::Tensor& wanted) {
+  void add(const std::string& name, const at::Tensor& got,
+           const at::Tensor& wanted) {
+    names.push_back(name);
     applied.push_back(got);
     truth.push_back(wanted);
   }
 };
+
+/// Of the block's parameters, which are among `weights`.
+Compared compared(const Application& application, const NamedTensors& truth,
+                  const NamedTensors& weights) {
+  const std::map<std::string, at::Tensor> applied(application.gradients.begin(),
+                                                  application.gradients.end());
+  const std::set<std::string> own = named_in(weights);
+  Compared all;
+  for (const auto& [name, wanted] : truth) {
+    if (!own.contains(name)) continue;
+    const auto found = applied.find(name);
+    all.add(name, found == applied.end() ? at::Tensor() : found->second,
+            wanted);
+  }
+  return all;
+}
+
+std::map<std::int64_t, Compared> by_layer(const Compared& block) {
+  std::map<std::int64_t, Compared> layers;
+  for (std::size_t i = 0; i < block.names.size(); ++i)
+    if (const auto layer = layer_of_name(block.names[i]))
+      layers[*layer].add(block.names[i], block.applied[i], block.truth[i]);
+  return layers;
+}
 
 }  // namespace
 
@@ -40,10 +69,10 @@ bool GradientProbe::watches(std::int64_t turn) const {
   return turn % parts_.every == 0;
 }
 
-void GradientProbe::before_turn(int block, std::int64_t phase,
+void GradientProbe::before_turn(int block, int replica, std::int64_t phase,
                                 std::int64_t turn, NamedTensors weights) {
   const std::lock_guard lock(mutex_);
-  const Key key{phase, turn};
+  const Key key{replica, phase, turn};
   Turn& now = turns_[key];
   now.weights[block] = std::move(weights);
   compare(now);
@@ -52,7 +81,7 @@ void GradientProbe::before_turn(int block, std::int64_t phase,
 
 void GradientProbe::applied(Application application) {
   const std::lock_guard lock(mutex_);
-  const Key key{application.phase, application.turn};
+  const Key key{application.replica, application.phase, application.turn};
   Turn& now = turns_[key];
   now.applications.push_back(std::move(application));
   compare(now);
@@ -60,44 +89,67 @@ void GradientProbe::applied(Application application) {
 
 /// A block that begins a turn has gone backward in those before.
 void GradientProbe::forget_before(const Key& key) {
-  turns_.erase(turns_.begin(), turns_.find(key));
+  turns_.erase(turns_.lower_bound({.replica = key.replica,
+                                   .phase = std::numeric_limits<int>::min()}),
+               turns_.find(key));
 }
 
 void GradientProbe::compare(Turn& turn) {
   // Blocks come to a turn at different times.
   if (std::ssize(turn.weights) < parts_.blocks) return;
   for (const Application& application : turn.applications)
-    tell(application, turn);
+    if (application.exchanged)
+      tell_exchanged(application, turn);
+    else
+      tell(application, turn);
   turn.applications.clear();
 }
 
 void GradientProbe::tell(const Application& application, Turn& turn) {
-  const std::map<std::string, at::Tensor> applied(application.gradients.begin(),
-                                                  application.gradients.end());
-  const auto own = named_in(turn.weights.at(application.block));
-  Compared block;
-  std::map<std::int64_t, Compared> layers;
-  for (const auto& [name, truth] : truth_of(application.batch, turn)) {
-    if (!own.contains(name)) continue;
-    const auto found = applied.find(name);
-    const at::Tensor got =
-        found == applied.end() ? at::Tensor() : found->second;
-    block.add(got, truth);
-    if (const auto layer = layer_of_name(name); layer && parts_.layers)
-      layers[*layer].add(got, truth);
-  }
-  const records::OfBatch place = {.turn = application.turn,
-                                  .block = application.block,
-                                  .batch = application.batch};
+  const NamedTensors& truth = truth_of(application.source_batch, turn);
+  const Compared block =
+      compared(application, truth, turn.weights.at(application.block));
+  records::OfBatch place = {.turn = application.turn,
+                            .block = application.block,
+                            .batch = application.batch};
+  if (parts_.replicas > 1) place.replica = application.replica;
   const Likeness alike = likeness(block.applied, block.truth);
   parts_.sink->write(records::Probe{place, alike.cosine, alike.norm_ratio,
                                     alike.sign_agreement});
-  for (const auto& [layer, compared] : layers) {
-    const Likeness there = likeness(compared.applied, compared.truth);
+  if (!parts_.layers) return;
+  for (const auto& [layer, of_layer] : by_layer(block)) {
+    const Likeness there = likeness(of_layer.applied, of_layer.truth);
     parts_.sink->write(records::LayerProbe{place, static_cast<int>(layer),
                                            there.cosine, there.norm_ratio,
                                            there.sign_agreement});
   }
+}
+
+/// The replicas that sum their gradients have the same weights.
+void GradientProbe::tell_exchanged(const Application& application, Turn& turn) {
+  const NamedTensors truth = mean_truth(application.source_batch, turn);
+  const Compared block =
+      compared(application, truth, turn.weights.at(application.block));
+  const Likeness alike = likeness(block.applied, block.truth);
+  parts_.sink->write(records::ExchangeProbe{{.turn = application.turn,
+                                             .block = application.block,
+                                             .batch = application.batch},
+                                            alike.cosine,
+                                            alike.norm_ratio,
+                                            alike.sign_agreement});
+}
+
+/// Of the batches that all replicas have in a turn, of which that is the first.
+NamedTensors GradientProbe::mean_truth(std::int64_t first_batch, Turn& turn) {
+  NamedTensors means = truth_of(first_batch, turn);
+  for (int other = 1; other < parts_.replicas; ++other) {
+    const NamedTensors& truth = truth_of(first_batch + other, turn);
+    for (std::size_t i = 0; i < means.size(); ++i)
+      means[i].second = means[i].second + truth.at(i).second;
+  }
+  for (auto& [name, gradient] : means)
+    gradient = gradient / static_cast<double>(parts_.replicas);
+  return means;
 }
 
 const NamedTensors& GradientProbe::truth_of(std::int64_t batch, Turn& turn) {

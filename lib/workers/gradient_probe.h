@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,6 +25,7 @@ struct ProbeParts {
   std::uint64_t seed = 0;
   Masks masks = Masks::philox;
   int blocks = 1;
+  int replicas = 1;
   Block model;  ///< all layers of the model, uncut
   std::shared_ptr<Source> training = nullptr;
   std::shared_ptr<Sink> sink = nullptr;
@@ -39,28 +41,40 @@ struct ProbeParts {
 /// ProbeParts::layers one of kind "layer_probe" for each of their layers that
 /// has parameters. Blocks that run free come to a turn when they forward its
 /// batch: the model compared with is the one through which that batch went up,
-/// though its blocks never had those weights at one time. Safe to use from
-/// several threads.
+/// though its blocks never had those weights at one time.
+///
+/// Each replica is compared by itself, with its own weights and batches. Where
+/// replicas apply the mean of their gradients, a record of kind
+/// "exchange_probe" says how true that is, to the mean of the true ones.
+///
+/// Safe to use from several threads.
 class GradientProbe final : public Observer {
  public:
   explicit GradientProbe(ProbeParts parts);
 
   bool watches(std::int64_t turn) const override;
-  void before_turn(int block, std::int64_t phase, std::int64_t turn,
-                   NamedTensors weights) override;
+  void before_turn(int block, int replica, std::int64_t phase,
+                   std::int64_t turn, NamedTensors weights) override;
   void applied(Application application) override;
 
  private:
-  using Key = std::pair<std::int64_t, std::int64_t>;  // phase, turn
+  struct Key {
+    int replica = 1;
+    std::int64_t phase = 0;
+    std::int64_t turn = 0;
+    auto operator<=>(const Key&) const = default;  // NOLINT, as of BatchRound
+  };
   struct Turn {
     std::map<int, NamedTensors> weights;          // by block
     std::vector<Application> applications;        // not compared yet
-    std::map<std::int64_t, NamedTensors> truths;  // by batch
+    std::map<std::int64_t, NamedTensors> truths;  // by batch of the source
   };
 
   void compare(Turn& turn);
   void tell(const Application& application, Turn& turn);
+  void tell_exchanged(const Application& application, Turn& turn);
   const NamedTensors& truth_of(std::int64_t batch, Turn& turn);
+  NamedTensors mean_truth(std::int64_t first_batch, Turn& turn);
   NamedTensors back_propagate(std::int64_t batch, const Turn& turn);
   void forget_before(const Key& key);
 

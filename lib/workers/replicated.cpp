@@ -77,7 +77,8 @@ Replicated::Replicated(const Block& block, Trained& trained,
         kind_.make_centre(trained_.tensors(), {.options = trained_.options(),
                                                .members = centre_->members(),
                                                .seed = seed}),
-        names_of_each(trained_.tensors()));
+        names_of_each(trained_.tensors()),
+        quorum_of(kind_, centre_->members()));
   if (!group_) return;
   if (kind_.compressor.make)
     compressed_ = kind_.compressor.make(trained_.tensors(),
@@ -85,7 +86,7 @@ Replicated::Replicated(const Block& block, Trained& trained,
                                          .member = group_->member(),
                                          .members = group_->members()});
   if (!kind_.make) return;
-  policy_ = kind_.make(trained_.tensors());
+  policy_ = kind_.make(trained_.all());
   policy_->join(group_->member(), group_->members());
   policy_->meet(*group_);
 }
@@ -98,7 +99,7 @@ std::int64_t Replicated::members() const {
 void Replicated::begin(std::int64_t clock) {
   if (std::exchange(has_begun_, true)) return;
   const at::NoGradGuard no_grad;
-  if (policy_ && !was_restored_) policy_->begin(values_of(trained_.tensors()));
+  if (policy_ && !was_restored_) policy_->begin(weights());
   if (centre_ && centre_->owned() != nullptr)
     centre_->owned()->open(
         was_restored_ ? Tensors() : values_of(trained_.tensors()), clock);
@@ -111,13 +112,25 @@ void Replicated::finish() {
 Served Replicated::visit_centre(const Tensors& gradients,
                                 const UpdateInfo& info, std::int64_t clock) {
   const at::NoGradGuard no_grad;
-  return centre_->visit(
-      {.member = centre_->member(),
-       .tensors = what() == Exchanged::gradients
-                      ? laid_out_like(trained_.tensors(), gradients)
-                      : copies_of(values_of(trained_.tensors())),
-       .info = info,
-       .clock = clock});
+  return centre_->visit(push_of(gradients, info, clock));
+}
+
+std::int64_t Replicated::bring(const Tensors& gradients, const UpdateInfo& info,
+                               std::int64_t clock, std::int64_t batch) {
+  const at::NoGradGuard no_grad;
+  Push push = push_of(gradients, info, clock);
+  push.batch = batch;
+  return centre_->bring(std::move(push));
+}
+
+Push Replicated::push_of(const Tensors& gradients, const UpdateInfo& info,
+                         std::int64_t clock) const {
+  return {.member = centre_->member(),
+          .tensors = what() == Exchanged::gradients
+                         ? laid_out_like(trained_.tensors(), gradients)
+                         : copies_of(values_of(trained_.tensors())),
+          .info = info,
+          .clock = clock};
 }
 
 void Replicated::publish(const Tensors& gradients,
@@ -128,8 +141,21 @@ void Replicated::publish(const Tensors& gradients,
   else if (sums_parts())
     group_->start_parts(laid_out_like(trained_.tensors(), gradients));
   else
-    group_->start_sum(policy_ ? copies_of(values_of(trained_.tensors()))
-                              : gradients);
+    group_->start_sum(policy_ ? copies_of(weights()) : gradients);
+}
+
+/// What a policy exchanges.
+Tensors Replicated::weights() const {
+  return values_of(trained_.all());
+}
+
+void Replicated::publish_lesson(const Learners& learners,
+                                const Tensors& gradients) {
+  group_->start_sum(laid_out_like(learners.tensors, gradients));
+}
+
+Tensors Replicated::settle_lesson() {
+  return group_->finish_sum();
 }
 
 /// A link that wants a norm, say, is given whole sums.
@@ -160,8 +186,7 @@ void Replicated::settle_parts() {
 
 Tensors Replicated::combine(const Tensors& sum, double rate) {
   const at::NoGradGuard no_grad;
-  return policy_->combine(values_of(trained_.tensors()), sum, group_->members(),
-                          rate);
+  return policy_->combine(weights(), sum, group_->members(), rate);
 }
 
 void Replicated::publish_to(const Peers& peers, const Tensors& gradients) {
@@ -169,7 +194,7 @@ void Replicated::publish_to(const Peers& peers, const Tensors& gradients) {
   peers_ = peers;
   own_ = what() == Exchanged::gradients
              ? laid_out_like(trained_.tensors(), gradients)
-             : policy_->publish(values_of(trained_.tensors()));
+             : policy_->publish(weights());
   group_->start_share(own_, peers);
 }
 
@@ -192,8 +217,10 @@ double Replicated::apply(std::vector<Tensors>& gradients,
   if (!first.empty()) trained_.assign(first, std::exchange(storage, {}));
   double rate = 0;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    rate = trained_.apply(gradients[i], policy_->told_of_step(i, info),
-                          std::exchange(storage, {}));
+    UpdateInfo told = policy_->told_of_step(i, info);
+    if (info.model_norm.defined())
+      told.model_norm = info.model_norm[static_cast<std::int64_t>(i)];
+    rate = trained_.apply(gradients[i], told, std::exchange(storage, {}));
     policy_->stepped(i, values_of(trained_.tensors()));
   }
   const Tensors last = policy_->after_steps();
@@ -246,7 +273,7 @@ void Replicated::after_update() {
 Tensors Replicated::settle_mixed() {
   const Mixture mixture = settle_mixture();
   const at::NoGradGuard no_grad;
-  return policy_->mix(values_of(trained_.tensors()), mixture);
+  return policy_->mix(weights(), mixture);
 }
 
 /// Statistics of the block: those that are numbers of a kind that has means.
@@ -262,8 +289,7 @@ void Replicated::publish_agreement() {
   const at::NoGradGuard no_grad;
   if (centre_) return centre_->arrive(copies_of(buffers()));
   if (policy_) policy_->before_agreement();
-  Tensors all =
-      policy_ ? policy_->agreed(values_of(trained_.tensors())) : Tensors();
+  Tensors all = policy_ ? policy_->agreed(weights()) : Tensors();
   for (at::Tensor& buffer : buffers()) all.push_back(std::move(buffer));
   group_->start_sum(copies_of(all));
 }
@@ -273,31 +299,50 @@ void Replicated::settle_agreement(EvaluatedWeights& evaluated) {
   if (centre_) {
     centre_->await_rest();
     if (const Centre* centre = centre_->owned())
-      show(centre->at_rest().weights, centre->at_rest().statistics, evaluated);
+      show(centre->at_rest().weights, centre->at_rest().statistics,
+           centre->at_rest().members, evaluated);
     return;
   }
   Tensors sum = group_->finish_sum();
   if (policy_) policy_->after_agreement();
   if (group_->member() > 1) return;
-  const std::size_t weights = policy_ ? trained_.tensors().size() : 0;
-  const Tensors of_buffers(sum.begin() + static_cast<std::ptrdiff_t>(weights),
+  const std::size_t count = policy_ ? trained_.all().size() : 0;
+  const Tensors of_buffers(sum.begin() + static_cast<std::ptrdiff_t>(count),
                            sum.end());
-  sum.resize(weights);
+  sum.resize(count);
   show(policy_ ? policy_->consensus(sum, group_->members())
                : values_of(trained_.tensors()),
-       of_buffers, evaluated);
+       of_buffers, group_->members(), evaluated);
 }
 
-/// statistics: sums of the replicas' buffers().
+/// statistics: sums of the buffers() of so many replicas.
 void Replicated::show(const Tensors& weights, const Tensors& statistics,
-                      EvaluatedWeights& evaluated) const {
+                      int members, EvaluatedWeights& evaluated) const {
   evaluated.set_weights(weights);
   Tensors buffers = values_of(block_.buffers());
   std::size_t next = 0;
   for (at::Tensor& buffer : buffers)
     if (kind_.mean_statistics && buffer.is_floating_point())
-      buffer = statistics.at(next++) / members();
+      buffer = statistics.at(next++) / members;
   evaluated.set_buffers(buffers);
+}
+
+std::optional<std::int64_t> Replicated::centre_bytes() const {
+  if (!centre_ || centre_->owned() == nullptr) return std::nullopt;
+  return centre_->owned()->kept_bytes();
+}
+
+std::int64_t Replicated::bytes_of_centre(int members) const {
+  const at::NoGradGuard no_grad;
+  Centre centre(members, Deadline(0), "a centre");
+  centre.own(
+      kind_.make_centre(trained_.tensors(),
+                        {.options = trained_.options(), .members = members}),
+      names_of_each(trained_.tensors()));
+  centre.open(values_of(trained_.tensors()), 0);
+  for (int member = 1; member <= members; ++member)
+    centre.arrive(member, copies_of(buffers()));
+  return centre.kept_bytes();
 }
 
 std::optional<std::int64_t> Replicated::compressed_bytes() const {

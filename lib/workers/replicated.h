@@ -57,6 +57,9 @@ class Replicated {
   bool gathers() const { return group_ && kind_.exchange.shards; }
   void publish_parts();
   void settle_parts();
+  /// Publishes the gradients of a lesson, and gives their sums.
+  void publish_lesson(const Learners& learners, const Tensors& gradients);
+  Tensors settle_lesson();
   /// ReplicaPolicy::combine().
   Tensors combine(const Tensors& sum, double rate);
 
@@ -105,6 +108,16 @@ class Replicated {
   Served visit_centre(const Tensors& gradients, const UpdateInfo& info,
                       std::int64_t clock);
 
+  /// The same where replicas wait for others (Quorum): brings it, the last of
+  /// that batch, and returns its place; then waits and takes (Centre::take()).
+  std::int64_t bring(const Tensors& gradients, const UpdateInfo& info,
+                     std::int64_t clock, std::int64_t batch);
+  Merged take(bool told) { return centre_->take(told); }
+  /// What the centre keeps, if it lies with this replica.
+  std::optional<std::int64_t> centre_bytes() const;
+  /// What a centre for so many replicas of this block would keep at most.
+  std::int64_t bytes_of_centre(int members) const;
+
   /// What compressed gradients it has sent; nothing: none are compressed.
   std::optional<std::int64_t> compressed_bytes() const;
 
@@ -113,8 +126,11 @@ class Replicated {
 
  private:
   bool sums_parts() const;
+  Tensors weights() const;
+  Push push_of(const Tensors& gradients, const UpdateInfo& info,
+               std::int64_t clock) const;
   Tensors buffers() const;
-  void show(const Tensors& weights, const Tensors& statistics,
+  void show(const Tensors& weights, const Tensors& statistics, int members,
             EvaluatedWeights& evaluated) const;
   Mixture settle_mixture();
 

@@ -33,6 +33,7 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
       trained_(block_,
                {.optimizer = settings_.optimizer,
                 .mean = settings_.options.accumulate_mean,
+                .clipped = clips_own(),
                 .share = share()},
                parts.lowers, parts.uppers),
       replicas_(block_, trained_, settings_.replicas, std::move(parts.replicas),
@@ -44,7 +45,7 @@ Seat::Seat(int seat, SeatSettings settings, SeatParts parts)
              clock_, timeline_, settings_.patience),
       log_(plan(), parts.sink, settings_.turns_per_epoch,
            settings_.late_updates),
-      watched_(block_, std::move(parts.observer)) {
+      watched_(block_, plan().replica, std::move(parts.observer)) {
   SLUICE_CHECK(parts.lowers.size() == settings_.plans.size(),
                "{} lower ends for {} phases", parts.lowers.size(),
                settings_.plans.size());
@@ -145,6 +146,13 @@ Pass Seat::pass_for(std::int64_t batch, bool training) const {
           .batch = training ? plan().micro_batches.source_batch(batch) : batch,
           .training = training,
           .masks = settings_.options.masks};
+}
+
+/// Whether it clips its gradients before the other replicas see them.
+bool Seat::clips_own() const {
+  return plan().exchange.what == Exchanged::gradients &&
+         settings_.optimizer.clip_norm > 0 &&
+         settings_.optimizer.clip_at == ClipAt::replica;
 }
 
 /// What of each parameter this replica steps.

@@ -117,6 +117,10 @@ class Seat {
   /// The channels to its neighbours.
   Ports& ports() { return ports_; }
   SeatClock& clock() { return clock_; }
+  /// Replicated::bytes_of_centre().
+  std::int64_t bytes_of_centre(int members) const {
+    return replicas_.bytes_of_centre(members);
+  }
   /// Weights of the block and its ends, and the tensors of ends that start as
   /// copies of weights (Trained).
   NamedTensors weights() const { return trained_.weights(); }
@@ -147,6 +151,13 @@ class Seat {
   /// After an action: its place among all that the replicas' centre has served
   /// (Action::arrived); 0: it isn't one that is served.
   std::int64_t served_as() const { return served_as_; }
+  /// The latest turn that replicas had made when this one, whose gradient may
+  /// have come too late, took what they made; -1: none, or they drop nothing.
+  std::int64_t merged_turn() const { return merged_turn_; }
+  /// So many turns are left out because of that.
+  void left_out(std::size_t turns) {
+    left_out_ += static_cast<std::int64_t>(turns);
+  }
   /// Number of batches between forward and backward, and number of autograd
   /// graphs: of these batches, and of batches between the halves of a backward.
   std::size_t flights() const { return held_.flights.size(); }
@@ -176,8 +187,12 @@ class Seat {
   void learn_input(const Action& action);
   void exchange(const Action& action);
   void settle(const Action& action);
+  void settle_exchange(const Action& action);
   void settle_peers();
+  void show_exchanged(const Action& settle);
   void visit_centre(const Action& action);
+  void bring_to_centre(const Action& action);
+  void take_merged(const Action& action);
   bool pushes_gradients() const;
   void take_combined(Tensors combined);
   void take_shared();
@@ -200,6 +215,7 @@ class Seat {
   bool is_last() const;
   Pass pass_for(std::int64_t batch, bool training) const;
   Share share() const;
+  bool clips_own() const;
   double rate_of(const UpdateChain& update, std::int64_t turn) const;
   double share_of(const Action& action) const;
   double epoch_of(std::int64_t turn) const;
@@ -228,7 +244,14 @@ class Seat {
   Asked opened(const Action& action, Tensors returned = {});
   void apply(const Action& action, const Asked& asked,
              const Tensors& parameters);
+  at::Tensor squared_norms() const;
   at::Tensor exchange_norm(const Action& action);
+  void take_norm(const Message& from_above);
+  void pass_norm_down(const Action& settle);
+  void clip_own(const Action& exchange);
+  void take_lesson(Learners& learners, Tensors gradients, const Action& action);
+  Learners& learners_of(const Action& exchange);
+  void settle_lesson(const Action& action);
   void step(Learners& learners, Tensors gradients, const Action& action);
   void check_staleness(const Action& action) const;
   void tell_late(const Action& action, std::int64_t in_updates,
@@ -279,9 +302,14 @@ class Seat {
   std::int64_t last_turn_ = -1;   // that went backward
   double last_rate_ = 0;          // of an update
   Tensors pulls_;                 // what the next update adds to the weights
+  Tensors lesson_;                // gradients of one, to be published
   std::vector<Tensors> shared_;   // gradients that it applies one by one
   Served served_;                 // what the next update takes from a centre
   std::int64_t served_as_ = 0;    // of the last action
+  std::int64_t merged_turn_ = -1;
+  std::int64_t late_ = 0;                 // gradients that were dropped
+  std::int64_t left_out_ = 0;             // turns
+  std::int64_t absent_ = 0;               // from what others made
   std::vector<std::int64_t> known_late_;  // of the window's batches: in_updates
 
   MemoryUse memory_use_;

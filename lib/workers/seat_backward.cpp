@@ -111,7 +111,8 @@ void Seat::apply(const Action& action, const Asked& asked,
     known_late_.push_back(in_updates);
   else if (!replicas_.share_weights())
     tell_late(action, in_updates, replicas_.late_by(in_updates));
-  watched_.applied(action, parameters);
+  watched_.applied(action, plan().micro_batches.source_batch(action.batch),
+                   parameters);
 }
 
 void Seat::backward(const Action& action) {

@@ -11,24 +11,15 @@
 #include "lib/base/message.h"
 #include "lib/blocks/block.h"
 #include "lib/schedules/plan.h"
+#include "lib/schedules/replicas.h"
 #include "lib/schedules/traits.h"
 #include "lib/tensors/leaves.h"
 #include "lib/tensors/pack.h"
 #include "lib/tensors/staging.h"
-#include "lib/updates/clipping.h"
 #include "lib/workers/payloads.h"
 #include "lib/workers/seat.h"
 
 namespace sluice {
-namespace {
-
-/// A copy: the message's memory is the link's, which wants it back.
-at::Tensor norm_in(const Message& message, const c10::Device& device) {
-  return on_device(unpack(message, "norm").at(0), device).clone();
-}
-
-}  // namespace
-
 Message Seat::message_of(MessageKind kind, const Action& action) const {
   return {.kind = kind,
           .batch = action.batch,
@@ -71,7 +62,8 @@ InputContext Seat::input_context(const Action& action) {
                        .pass = pass_for(action.batch, true),
                        .device = device()};
   if (plan().forwards_data())
-    context.data = [this, batch = action.batch] {
+    context.data = [this,
+                    batch = plan().micro_batches.source_batch(action.batch)] {
       return read(*sources_.training, batch);
     };
   return context;
@@ -91,8 +83,8 @@ Down Seat::receive_from_above(const Action& action, std::int64_t round) {
   Action taken = action;
   taken.round = round;
   const Message message = ports_.from_above(MessageKind::gradient, taken);
-  if (run_plan().model_norm)
-    window_.squared_norm_above = norm_in(message, device());
+  if (run_plan().model_norm && !is_norm_of_exchanged(run_plan(), number_))
+    take_norm(message);
   Down down = unpack_down(message, by_block(run_plan().blocks, number_ + 1),
                           codec_above_.get(), device());
   if (brings_losses())
@@ -146,9 +138,8 @@ void Seat::send_down(const Action& action, const Down& down) {
   pack_down(down, codec_below_.get(), message);
   if (!settings_.checkpoint_folder.empty())
     sent_down_.remember(action.batch, down, under_way_below());
-  if (run_plan().model_norm)
-    pack({squared_norm(window_.gradients, window_.squared_norm_above)}, "norm",
-         message);
+  if (run_plan().model_norm && !is_norm_of_exchanged(run_plan(), number_))
+    pack({squared_norms()}, "norm", message);
   ports_.send_down(std::move(message));
 }
 
@@ -162,21 +153,6 @@ std::int64_t Seat::under_way_below() const {
              ? below.in_flight - 1
              : (gradient_taken_after(below).value_or(0) - plan().delay) *
                    plan().micro_batches.in_turn();
-}
-
-/// The norm of the whole model, of which the sum came down with the gradients:
-/// block 1 ends it, and it goes up.
-at::Tensor Seat::exchange_norm(const Action& action) {
-  at::Tensor norm =
-      block() == 1
-          ? squared_norm(window_.gradients, window_.squared_norm_above).sqrt()
-          : norm_in(ports_.from_below(MessageKind::norm, action), device());
-  if (!is_last()) {
-    Message message = message_of(MessageKind::norm, action);
-    pack({norm}, "norm", message);
-    ports_.send_up(std::move(message));
-  }
-  return norm;
 }
 
 }  // namespace sluice

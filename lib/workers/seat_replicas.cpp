@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lib/base/error.h"
 #include "lib/replicas/centre.h"
@@ -38,8 +39,11 @@ double Seat::take_served() {
 }
 
 void Seat::exchange(const Action& action) {
+  if (clips_own() && action.round == 0) clip_own(action);
   if (action.round == kAgreement)
     replicas_.publish_agreement();
+  else if (is_of_lesson(action))
+    replicas_.publish_lesson(learners_of(action), std::exchange(lesson_, {}));
   else if (action.round == kGather)
     replicas_.publish_parts();
   else if (action.round == kAdopt)
@@ -60,7 +64,44 @@ double Seat::epoch_of(std::int64_t turn) const {
          static_cast<double>(settings_.turns_per_epoch);
 }
 
+/// Of the end whose lesson that exchange is of.
+Learners& Seat::learners_of(const Action& exchange) {
+  return trained_.learners(exchange.round == kLesson ? ends().learners
+                                                     : ends().upper_learners);
+}
+
+void Seat::settle_lesson(const Action& action) {
+  Tensors sum;
+  {
+    const SeatClock::Waiting waiting(clock_);
+    sum = replicas_.settle_lesson();
+  }
+  step(learners_of(action), std::move(sum), action);
+}
+
 void Seat::settle(const Action& action) {
+  if (is_of_lesson(action)) return settle_lesson(action);
+  settle_exchange(action);
+  show_exchanged(action);
+  if (is_norm_of_exchanged(run_plan(), number_) &&
+      gives_gradients(plan(), action))
+    pass_norm_down(action);
+}
+
+/// To an observer, of an update that is of one turn, where it is given whole
+/// sums.
+void Seat::show_exchanged(const Action& settle) {
+  const ReplicaExchange& exchange = plan().exchange;
+  if (!gives_gradients(plan(), settle) || !exchange.graph.is_all() ||
+      exchange.served || exchange.shards || plan().accumulate > 1 ||
+      replica() > 1)
+    return;
+  const at::NoGradGuard no_grad;
+  watched_.exchanged(settle, plan().micro_batches.source_batch(settle.batch),
+                     window_.gradients, replicas_.members());
+}
+
+void Seat::settle_exchange(const Action& action) {
   const SeatClock::Waiting waiting(clock_);
   if (action.round == kAgreement) return replicas_.settle_agreement(evaluated_);
   if (action.round == kGather) {
@@ -69,6 +110,8 @@ void Seat::settle(const Action& action) {
     return;
   }
   if (action.round == kAdopt) return take_combined(replicas_.settle_best());
+  if (is_merge(plan(), action)) return take_merged(action);
+  if (plan().exchange.quorum.is_there()) return bring_to_centre(action);
   if (replicas_.is_served()) return visit_centre(action);
   if (is_among_peers(plan(), action)) return settle_peers();
   const bool is_first =
@@ -92,6 +135,27 @@ void Seat::visit_centre(const Action& action) {
   for (const std::int64_t known : std::exchange(known_late_, {}))
     tell_late(action, known, known + served.missed);
   served_ = std::move(served);
+}
+
+void Seat::bring_to_centre(const Action& action) {
+  served_as_ = replicas_.bring(window_.gradients, info_of(action), version_,
+                               action.batch);
+  SLUICE_CHECK(action.arrived == 0 || action.arrived == served_as_,
+               "{} ({}) was served as number {}", name(), to_text(action),
+               served_as_);
+}
+
+void Seat::take_merged(const Action& action) {
+  Merged merged = replicas_.take(action.arrived > 0);
+  served_as_ = merged.served.place;
+  absent_ += merged.absent;
+  if (merged.is_late) ++late_;
+  if (plan().exchange.quorum.drops_late) merged_turn_ = merged.turn;
+  if (!pushes_gradients())
+    return take_combined(std::move(merged.served.tensors));
+  for (const std::int64_t known : std::exchange(known_late_, {}))
+    if (!merged.is_late) tell_late(action, known, known);
+  served_ = std::move(merged.served);
 }
 
 void Seat::settle_peers() {

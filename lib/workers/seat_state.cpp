@@ -188,8 +188,14 @@ records::Block Seat::costs() const {
                  .optimizer_bytes = bytes_of(values_of(trained_.state())),
                  .stash_bytes = memory_use_.stash,
                  .history_bytes = memory_use_.history,
-                 .queue_bytes = memory_use_.queue},
+                 .queue_bytes = memory_use_.queue,
+                 .centre_bytes = replicas_.centre_bytes()},
       .compressed_bytes = replicas_.compressed_bytes()};
+  if (plan().exchange.quorum.is_there()) {
+    block.late_gradients = late_;
+    block.turns_left_out = left_out_;
+    block.merges_without_it = absent_;
+  }
   if (memory_ && allocator_installed()) {
     block.memory.graph_bytes = memory_use_.graph;
     block.memory.peak_bytes = static_cast<std::int64_t>(memory_->peak_bytes());

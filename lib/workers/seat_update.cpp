@@ -21,8 +21,8 @@ void Seat::learn_input(const Action& action) {
       unpack_up(ports_.from_below(MessageKind::activation, action), plan(),
                 codec_below_.get(), device());
   Lesson lesson = ends().upper->learn(input_context(action), from_below);
-  step(trained_.learners(ends().upper_learners), std::move(lesson.gradients),
-       action);
+  take_lesson(trained_.learners(ends().upper_learners),
+              std::move(lesson.gradients), action);
   log_lesson(action, lesson);
 }
 
@@ -55,7 +55,8 @@ void Seat::update(const Action& action) {
   else if (replicas_.what() == Exchanged::gradients &&
            plan().exchange.graph.is_all())
     info.replicas = replicas_.members();
-  if (run_plan().model_norm) info.model_norm = exchange_norm(action);
+  if (run_plan().model_norm && !clips_own())
+    info.model_norm = exchange_norm(action);
   view_->before_update(version_);
   replicas_.before_update();
   const double rate = pushes_gradients() ? take_served() : apply_window(info);
@@ -109,7 +110,8 @@ void Seat::learn(const Action& action) {
                                        .answer = batch.answer,
                                        .share = share_of(action)});
   unchanged.check(fmt::format("the policy above block {}", block()));
-  step(trained_.learners(ends().learners), std::move(lesson.gradients), action);
+  take_lesson(trained_.learners(ends().learners), std::move(lesson.gradients),
+              action);
   log_lesson(action, lesson);
 }
 
@@ -118,8 +120,18 @@ void Seat::step(Learners& learners, Tensors gradients, const Action& action) {
                "the policy gave {} gradients for {} tensors that learn",
                gradients.size(), learners.tensors.size());
   learners.update->apply(
-      gradients,
-      {.turn = action.turn, .rate = rate_of(*learners.update, action.turn)});
+      gradients, {.turn = action.turn,
+                  .replicas = sums_lessons(plan()) ? replicas_.members() : 1,
+                  .rate = rate_of(*learners.update, action.turn)});
+}
+
+/// Steps by it, or keeps it for the replicas to sum.
+void Seat::take_lesson(Learners& learners, Tensors gradients,
+                       const Action& action) {
+  if (sums_lessons(plan()))
+    lesson_ = std::move(gradients);
+  else
+    step(learners, std::move(gradients), action);
 }
 
 bool Seat::is_logged(const Action& action) const {

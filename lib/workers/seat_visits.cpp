@@ -1,6 +1,8 @@
 // How a seat takes a batch back in several visits.
+#include <algorithm>
 #include <cstddef>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -18,11 +20,16 @@
 
 namespace sluice {
 
-/// What the end above the block asks of it by itself.
+/// What the end above the block asks of it by itself, if anything: what passes
+/// on gradients has none of its own, which part where the reaches below differ.
 Asked Seat::ask_own(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);
   Asked asked = opened(action);
+  const std::vector<BackwardVisit>& visits = plan().visits;
+  if (std::none_of(visits.begin(), visits.end(),
+                   [](const BackwardVisit& visit) { return visit.own; }))
+    return asked;
   const Tensors features = leaves_of(asked.graph.outputs, true);
   const Tensors nothing;
   const Unchanged unchanged({&features});

@@ -1,6 +1,7 @@
 #include "lib/workers/trained.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -138,15 +139,36 @@ double Trained::apply(Tensors& gradients, const UpdateInfo& info,
   return rate;
 }
 
+NamedTensors Trained::all() const {
+  NamedTensors all = tensors_;
+  for (const Learners& each : learners_) append(each.tensors, all);
+  return all;
+}
+
 void Trained::add(const Tensors& terms) {
+  if (terms.empty()) return;
+  const NamedTensors all = this->all();
   for (std::size_t i = 0; i < terms.size(); ++i)
-    tensors_.at(i).second.variable_data().add_(terms[i]);
+    all.at(i).second.variable_data().add_(terms[i]);
+  if (terms.size() > tensors_.size()) tell_of_other_learners();
 }
 
 void Trained::assign(const Tensors& values, const Tensors& storage) {
-  update_->assign(values, storage);
+  const auto own = values.begin() + std::ssize(tensors_);
+  update_->assign({values.begin(), own}, storage);
   for (std::size_t i = 0; i < storage.size(); ++i)
     tensors_[i].second.set_data(storage[i]);
+  const NamedTensors all = this->all();
+  for (std::size_t i = tensors_.size(); i < values.size(); ++i)
+    all.at(i).second.variable_data().copy_(values[i]);
+  if (values.size() > tensors_.size()) tell_of_other_learners();
+}
+
+void Trained::tell_of_other_learners() {
+  for (const PhaseEnds& ends : ends_) {
+    ends.lower->learners_replaced();
+    ends.upper->learners_replaced();
+  }
 }
 
 Tensors Trained::in_order(const Tensors& own, const Tensors& of_lower,
@@ -159,8 +181,7 @@ Tensors Trained::in_order(const Tensors& own, const Tensors& of_lower,
 }
 
 NamedTensors Trained::weights() const {
-  NamedTensors all = tensors_;
-  for (const Learners& each : learners_) append(each.tensors, all);
+  NamedTensors all = this->all();
   append(block_.buffers(), all);
   std::set<std::string> seen;
   const auto add_buffers = [&](const BoundaryEnd& end) {
@@ -191,9 +212,7 @@ void Trained::restore(const NamedTensors& weights, const NamedTensors& state,
 }
 
 std::int64_t Trained::elements() const {
-  std::int64_t count = elements_of(tensors_);
-  for (const Learners& each : learners_) count += elements_of(each.tensors);
-  return count;
+  return elements_of(all());
 }
 
 }  // namespace sluice

@@ -43,13 +43,17 @@ class Trained {
 
   /// Stepped by update(): the block's parameters, then those of lower ends.
   const NamedTensors& tensors() const { return tensors_; }
+  /// Those, then what ends train by themselves: what replicas keep alike.
+  NamedTensors all() const;
   /// Applies the update; the block's own parameters lie in `storage` from now
   /// on, unless it is empty (UpdateChain::apply()).
   double apply(Tensors& gradients, const UpdateInfo& info,
                const Tensors& storage);
-  /// Adds to all tensors, in place; nothing: to none.
+  /// Adds to all() tensors, or to the first of them, in place;
+  /// nothing: to none.
   void add(const Tensors& terms);
-  /// Sets all tensors to values from elsewhere; `storage` as of apply().
+  /// Sets all() tensors, or the first of them and at least tensors(), to values
+  /// from elsewhere; `storage` as of apply().
   void assign(const Tensors& values, const Tensors& storage);
   const UpdateChain& update() const { return *update_; }
   /// What that was made from.
@@ -75,6 +79,7 @@ class Trained {
   void add_ends(std::shared_ptr<Lower> lower, std::shared_ptr<Upper> upper);
   void continue_buffers(const BoundaryEnd& end);
   std::size_t add_learners(const BoundaryEnd& end);
+  void tell_of_other_learners();
 
   const Block& block_;
   UpdateOptions options_;

@@ -19,8 +19,9 @@ NamedTensors copies_by_name(const NamedTensors& names, const Tensors& values) {
 
 }  // namespace
 
-WatchedTurn::WatchedTurn(const Block& block, std::shared_ptr<Observer> observer)
-    : block_(block), observer_(std::move(observer)) {}
+WatchedTurn::WatchedTurn(const Block& block, int replica,
+                         std::shared_ptr<Observer> observer)
+    : block_(block), replica_(replica), observer_(std::move(observer)) {}
 
 void WatchedTurn::before(const Action& action) {
   if (!observer_) return;
@@ -35,14 +36,29 @@ void WatchedTurn::before(const Action& action) {
   for (const NamedTensors* which : {&block_.parameters(), &block_.buffers()})
     for (const auto& [name, tensor] : *which)
       weights.emplace_back(name, host_copy(tensor));
-  observer_->before_turn(block_.index(), action.phase, action.turn,
+  observer_->before_turn(block_.index(), replica_, action.phase, action.turn,
                          std::move(weights));
 }
 
-void WatchedTurn::applied(const Action& action, const Tensors& gradients) {
-  if (watched_ != std::pair{action.phase, action.turn}) return;
-  seen_ = {block_.index(), action.phase, action.turn, action.batch,
-           copies_by_name(block_.parameters(), gradients)};
+void WatchedTurn::applied(const Action& action, std::int64_t source_batch,
+                          const Tensors& gradients) {
+  if (!watches(action)) return;
+  seen_ = {.block = block_.index(),
+           .replica = replica_,
+           .phase = action.phase,
+           .turn = action.turn,
+           .batch = action.batch,
+           .source_batch = source_batch,
+           .gradients = copies_by_name(block_.parameters(), gradients)};
+}
+
+void WatchedTurn::exchanged(const Action& action, std::int64_t source_batch,
+                            const Tensors& sums, std::int64_t replicas) {
+  if (!watches(action)) return;
+  applied(action, source_batch, sums);
+  seen_->exchanged = true;
+  for (auto& [name, gradient] : seen_->gradients)
+    gradient.div_(static_cast<double>(replicas));
 }
 
 void WatchedTurn::tell() {

@@ -16,18 +16,30 @@ namespace sluice {
 /// Used by one thread.
 class WatchedTurn {
  public:
-  /// Without an observer it does nothing. The block outlives it.
-  WatchedTurn(const Block& block, std::shared_ptr<Observer> observer);
+  /// Of that replica of the block, which outlives it. Without an observer it
+  /// does nothing.
+  WatchedTurn(const Block& block, int replica,
+              std::shared_ptr<Observer> observer);
 
   /// Before each action; the first that trains in a watched turn counts.
   void before(const Action& action);
   /// The gradients of the block's parameters, in their order.
-  void applied(const Action& action, const Tensors& gradients);
+  /// source_batch: Application's.
+  void applied(const Action& action, std::int64_t source_batch,
+               const Tensors& gradients);
+  /// Their sums over so many replicas.
+  void exchanged(const Action& action, std::int64_t source_batch,
+                 const Tensors& sums, std::int64_t replicas);
   /// After each action, outside its measured time.
   void tell();
 
  private:
+  bool watches(const Action& action) const {
+    return watched_ == std::pair{action.phase, action.turn};
+  }
+
   const Block& block_;
+  int replica_;
   std::shared_ptr<Observer> observer_;
   std::pair<std::int64_t, std::int64_t> watched_ = {-1, -1};  // phase, turn
   std::optional<Application> seen_;

@@ -10,23 +10,17 @@
 
 #include "lib/memory/allocator.h"
 #include "python/native/network.h"
-#include "python/native/tensors.h"
+#include "python/native/objects.h"
 
 namespace nb = nanobind;
 
 namespace sluice::python {
 namespace {
 
-nb::object object_of(const at::Tensor& tensor) {
-  PyObject* const wrapped = from_tensor(tensor);
-  if (wrapped == nullptr) throw nb::python_error();
-  return nb::steal(wrapped);
-}
-
 nb::dict dict_of(const NamedTensors& tensors) {
   nb::dict dict;
   for (const auto& [name, tensor] : tensors)
-    dict[name.c_str()] = object_of(tensor);
+    dict[name.c_str()] = as_object(tensor);
   return dict;
 }
 
@@ -53,6 +47,7 @@ Said said_in(const nb::dict& options) {
     return nb::cast<std::vector<std::string>>(options[name]);
   };
   return {.layers = nb::cast<nb::list>(options["layers"]),
+          .policies = nb::cast<nb::list>(options["policies"]),
           .example = nb::object(options["example"]),
           .cuts = nb::cast<std::vector<std::int64_t>>(options["cuts"]),
           .boundaries = texts("boundaries"),
@@ -109,7 +104,7 @@ void define_network(nb::module_& module) {
       .def("forward",
            [](Network& it, nb::handle inputs) {
              const at::Tensor x = argument(inputs, "inputs");
-             return object_of(
+             return as_object(
                  it.call([&](NetworkCore& core) { return core.forward(x); }));
            })
       .def("evaluate",

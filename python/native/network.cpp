@@ -10,6 +10,8 @@
 #include "lib/base/printable.h"
 #include "lib/base/process_start.h"
 #include "lib/engines/control.h"
+#include "python/native/python_layer.h"
+#include "python/native/python_policy.h"
 #include "python/native/tensors.h"
 
 namespace sluice::python {
@@ -25,6 +27,7 @@ NetworkOptions options_of(const Said& said,
           .boundaries = {said.boundaries.begin(), said.boundaries.end()},
           .optimizer = said.optimizer,
           .settings = said.settings,
+          .policies = policy_rows(said.policies, raised),
           .run = said.run};
 }
 

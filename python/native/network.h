@@ -9,13 +9,14 @@
 #include <nanobind/nanobind.h>
 
 #include "experiments/api/network_core.h"
-#include "python/native/python_layer.h"
+#include "python/native/objects.h"
 
 namespace sluice::python {
 
 /// What Python says of a network; text as in NetworkOptions.
 struct Said {
-  nanobind::list layers;  ///< functions that return nn.Modules
+  nanobind::list layers;    ///< functions that return nn.Modules
+  nanobind::list policies;  ///< as policy_rows() takes them
   nanobind::object example;
   std::vector<std::int64_t> cuts = {};
   std::vector<std::string> boundaries = {};

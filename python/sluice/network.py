@@ -1,7 +1,6 @@
 """Networks of nn.Modules, cut into blocks, with a training loop of one's own."""
 import atexit
 import collections
-import copy
 import os
 import weakref
 
@@ -9,6 +8,8 @@ from sluice import config as configs
 from sluice import network_worker
 from sluice.errors import SluiceError
 from sluice.extension import native
+from sluice.factories import layer_functions, made
+from sluice.policies import Policies, functions
 
 _open = weakref.WeakSet()
 
@@ -31,39 +32,6 @@ def choice(said, name):
     return ", ".join([said[name], *(
         f"{configs.toml_key(key)} = {configs.toml_value(value)}"
         for key, value in options.items())])
-
-
-def made(factory):
-    """A new module of a factory, or a copy of a module."""
-    from torch import nn
-    module = (copy.deepcopy(factory) if isinstance(factory, nn.Module)
-              else factory())
-    if not isinstance(module, nn.Module):
-        raise SluiceError(f"{factory!r} gives a {type(module).__name__}: a "
-                          "layer's factory returns an nn.Module")
-    return module
-
-
-def as_layer(factory):
-    """A module whose dropouts draw as Sluice's do: by seed, layer and batch, so
-    that numbers depend neither on the cut nor on the engine."""
-    import torch
-    from torch import nn
-    module = made(factory)
-    draws = {nn.Dropout: torch.ops.sluice.dropout,
-             **dict.fromkeys((nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
-                             torch.ops.sluice.feature_dropout)}
-    for part in module.modules():
-        if type(part) in draws:
-            part.forward = _drawing(draws[type(part)], part)
-    return module
-
-
-def _drawing(operation, part):
-    def forward(inputs):
-        return operation(inputs, part.p, part.training)
-
-    return forward
 
 
 class Step:
@@ -105,7 +73,10 @@ class Network:
     example: a batch like those of step(), float32 or int64 tokens.
     cuts: the layers, from 0, at which blocks begin, but for the first.
     boundaries: the policies of the boundaries, bottom first, or one for all,
-        "local_loss, head = {name = 'predsim'}" or such a dict.
+        "local_loss, head = {name = 'predsim'}" or such a dict. A policy of
+        one's own is a function of a site, a class say, that returns what has a
+        method loss(features, labels) or gradient(features, labels, from_above):
+        docs/python.md.
     optimizer: "adam, lr = 1e-3" or such a dict; one for each block.
     engine: "virtual" (this thread), "threads" or "processes".
     run: the folder of a run that is written, by default none. `overwrite`
@@ -129,14 +100,17 @@ class Network:
         self._on_evaluation = on_evaluation
         self._pending = collections.deque()
         self._worker = None
-        if isinstance(boundaries, (str, dict)):
+        if isinstance(boundaries, (str, dict)) or callable(boundaries):
             boundaries = [boundaries]
+        policies = Policies()
+        boundaries = [policies.choice(each) for each in boundaries]
         settings = configs.as_dict(settings)
         if "engine" in settings:
             raise SluiceError("settings: the engine is an argument of Network, "
                               "engine=\"threads\"")
         said = {
-            "layers": layer_functions(self._factories), "example": example,
+            "layers": layer_functions(self._factories),
+            "policies": functions(policies.rows), "example": example,
             "cuts": list(cuts),
             "boundaries": [choice(each, "policy") for each in boundaries],
             "optimizer": choice(optimizer, "name"),
@@ -146,7 +120,8 @@ class Network:
             "overwrite": overwrite, "resume": resume, "worker": []}
         module = native()
         if engine == "processes":
-            self._worker = network_worker.Command(self._factories, example)
+            self._worker = network_worker.Command(
+                self._factories, policies.rows, example)
             said["worker"] = self._worker.arguments
         try:
             self._network = module.Network(said)
@@ -267,8 +242,3 @@ class Network:
     @property
     def blocks(self):
         return self._blocks
-
-
-def layer_functions(factories):
-    """What the extension calls for a layer."""
-    return [lambda each=each: as_layer(each) for each in factories]

@@ -1,5 +1,6 @@
 """Blocks of a Network that are Python processes: each imports the factories of
-the layers, as multiprocessing's spawned processes import their function."""
+the layers and policies, as multiprocessing's spawned processes import their
+function."""
 import multiprocessing
 import multiprocessing.spawn
 import pathlib
@@ -16,17 +17,17 @@ class Command:
     """How workers are started: `arguments`, of a file that lives until
     close()."""
 
-    def __init__(self, factories, example):
+    def __init__(self, factories, policies, example):
         said = multiprocessing.spawn.get_preparation_data("sluice worker")
         said.pop("authkey")  # which can't be pickled; nobody needs it
         try:
-            layers = pickle.dumps((factories, example))
+            layers = pickle.dumps((factories, policies, example))
         except Exception as error:  # pickle raises what it likes
             raise SluiceError(
                 "engine=\"processes\": workers are Python processes that "
-                "import the factories of layers, and can't: give functions and "
-                "classes of a module, functools.partial of them, or nn.Modules "
-                f"({error})") from error
+                "import the factories of layers and policies, and can't: give "
+                "functions and classes of a module, functools.partial of them, "
+                f"or nn.Modules ({error})") from error
         self._folder = tempfile.TemporaryDirectory(prefix="sluice-")
         file = pathlib.Path(self._folder.name) / "layers.pickle"
         file.write_bytes(pickle.dumps((said, layers)))
@@ -49,7 +50,8 @@ def refuse_in_worker():
 
 
 def layers_of(file):
-    """The factories and the example in that file; imports what they need."""
+    """The factories, the policies and the example in that file; imports what
+    they need."""
     global _is_preparing
     said, layers = pickle.loads(pathlib.Path(file).read_bytes())
     _is_preparing = True
@@ -60,8 +62,9 @@ def layers_of(file):
         raise
     except Exception as error:
         raise SluiceError(
-            f"a worker can't import the layers' factories ({error}): in a "
-            "notebook, put them into a module, a file that is imported",
+            "a worker can't import the factories of layers and policies "
+            f"({error}): in a notebook, put them into a module, a file that is "
+            "imported",
             status=2) from error
     finally:
         _is_preparing = False
@@ -71,10 +74,12 @@ def main():
     """A worker, from its start to its end."""
     try:
         from sluice.extension import native
-        from sluice.network import layer_functions
-        factories, example = layers_of(sys.argv[1])
+        from sluice.factories import layer_functions
+        from sluice.policies import functions
+        factories, policies, example = layers_of(sys.argv[1])
         return native().work({
-            "layers": layer_functions(factories), "example": example,
+            "layers": layer_functions(factories),
+            "policies": functions(policies), "example": example,
             "cuts": [], "boundaries": [], "optimizer": "", "settings": "",
             "overrides": [], "folder": "", "overwrite": False, "resume": False,
             "worker": []})

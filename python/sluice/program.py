@@ -3,11 +3,13 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 from sluice.errors import SluiceError, error_of
 
 VARIABLE = "SLUICE_PROGRAM"
 BUILT = pathlib.Path("build/release/sluice")
+OWN = pathlib.Path(__file__).resolve().parent / "bin/sluice"  # of a wheel
 
 
 def checkouts():
@@ -19,14 +21,17 @@ def checkouts():
 def find_program():
     """The path of the program.
 
-    The variable SLUICE_PROGRAM, or else PATH, or else the build of the checkout
-    around the current folder or this package. Raises SluiceError.
+    The variable SLUICE_PROGRAM, or else this package's own, or else PATH, or
+    else the build of the checkout around the current folder or this package.
+    Raises SluiceError.
     """
     named = os.environ.get(VARIABLE)
     if named:
         if is_program(named):
             return str(pathlib.Path(named).resolve())
         raise SluiceError(f"{VARIABLE}: {named} is no program that can be run")
+    if is_program(OWN):
+        return str(OWN)
     on_path = shutil.which("sluice")
     if on_path:
         return on_path
@@ -51,3 +56,10 @@ def call(*arguments, accept=(0,)):
     if done.returncode not in accept:
         raise error_of(done.returncode, done.stderr, "sluice " + command[1])
     return done.stdout
+
+
+def main():
+    """The command `sluice` of a wheel's environment becomes the program, whose
+    trackers are of this Python."""
+    os.environ.setdefault("SLUICE_PYTHON", sys.executable)
+    os.execv(OWN, ["sluice", *sys.argv[1:]])

@@ -373,7 +373,7 @@ def test_resnet18_trains_in_two_python_workers(monkeypatch):
     x = torch.randn(4, 3, 32, 32, generator=generator)
     for engine in ("processes", "virtual"):
         torch.manual_seed(1)
-        model = example.ResNet18(10)
+        model = example.resnet(10)
         before = {name: tensor.clone()
                   for name, tensor in model.state_dict().items()}
         with example.network(model, engine, threads=1) as net:
@@ -387,7 +387,7 @@ def test_resnet18_trains_in_two_python_workers(monkeypatch):
         assert not torch.equal(weights[-1]["conv1.weight"],
                                before["conv1.weight"])
     assert same(*weights)
-    again = example.ResNet18(10).to(memory_format=torch.channels_last).eval()
+    again = example.resnet(10).to(memory_format=torch.channels_last).eval()
     again.load_state_dict(weights[0])
     with torch.no_grad():
         assert torch.equal(logits, again(

@@ -1,10 +1,12 @@
 """Which program is found, and how its errors arrive."""
 import os
+import subprocess
+import sys
 
 import pytest
 
 import sluice
-from sluice import errors
+from sluice import errors, program
 from sluice.program import call
 
 
@@ -23,6 +25,23 @@ def test_the_variable_comes_before_the_path(here, monkeypatch):
     assert call("help") == "found\n"
     monkeypatch.setenv("SLUICE_PROGRAM", str(named))
     assert call("help") == "named\n"
+
+
+def test_the_program_of_a_wheel_comes_before_the_path(here, monkeypatch):
+    """Whose command `sluice` is that program, with this Python's trackers."""
+    script(here / "bin/sluice", "echo found")
+    monkeypatch.setenv("PATH", f"{here / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.delenv("SLUICE_PROGRAM", raising=False)
+    monkeypatch.delenv("SLUICE_PYTHON", raising=False)
+    own = script(here / "package/bin/sluice", 'echo "own $* $SLUICE_PYTHON"')
+    assert call("help") == "found\n"
+    monkeypatch.setattr(program, "OWN", own)
+    assert call("help") == "own help \n"
+    command = ("import pathlib, sys; from sluice import program; "
+               f"program.OWN = pathlib.Path({str(own)!r}); program.main()")
+    done = subprocess.run([sys.executable, "-c", command, "list"], text=True,
+                          check=True, capture_output=True)
+    assert done.stdout == f"own list {sys.executable}\n"
 
 
 def test_the_build_of_the_checkout_is_found_from_below(here, monkeypatch):

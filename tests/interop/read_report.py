@@ -4,8 +4,9 @@ and 1920 pixels, light and dark, and uses it as a reader would.
 usage: read_report.py REPORT.html [FOLDER FOR PICTURES]
 
 Fails where a script or the console reports an error, where something is wider
-than the page, where the table isn't whole at 1280 pixels, or where sorting,
-filters, legends, axes or values under the pointer don't do what they should.
+than the page, where the table isn't whole at 1280 pixels, where sorting,
+filters, legends, axes or values under the pointer don't do what they should, or
+where a phone gets more than it can scroll through.
 """
 import pathlib
 import sys
@@ -14,16 +15,22 @@ import chromium
 
 WIDTHS = (400, 1280, 1920)
 HEIGHT = 900
+PHONE = (400, 800)
+LONGEST_ON_PHONE = 10 * PHONE[1]
 
 # What sticks out of the page, but for what scrolls by itself.
 WIDER = """[...document.querySelectorAll('body *')].filter(element =>
-  !element.closest('.scroll > *, pre, svg *') && element.checkVisibility() &&
+  !element.closest('svg *') && element.checkVisibility() &&
+  !scrolls(element.parentElement) &&
   element.getBoundingClientRect().right >
       document.documentElement.clientWidth + 1)
   .map(element => element.tagName + '.' + element.className).slice(0, 5)"""
 
 # What the script of the page under test has no name for.
 HELPERS = """
+var scrolls = element => element !== null &&
+    (getComputedStyle(element).overflowX === 'auto' ||
+     scrolls(element.parentElement));
 var rows = () => [...document.querySelectorAll('table.results tbody tr')];
 var shown = () => rows().filter(row => row.checkVisibility());
 var head = name => [...document.querySelectorAll('table.results thead th')]
@@ -175,6 +182,38 @@ def check_colours(page):
     assert len(set(lines)) == len(lines), lines
 
 
+def check_phone(page, url):
+    """Loaded there, long sections are folded: a link leads to what is in one."""
+    height = "document.documentElement.scrollHeight"
+    folds = "[...document.querySelectorAll('details.fold')]"
+    assert page.evaluate(f"{folds}.length") == 0, "folded in a wide window"
+    page.resize(*PHONE)
+    page.open(url + "?phone")
+    page.evaluate(HELPERS)
+    assert page.evaluate(height) < LONGEST_ON_PHONE, page.evaluate(height)
+    count = page.evaluate(f"{folds}.length")
+    assert count > 2
+    best = page.evaluate("document.querySelectorAll('tr.best').length")
+    assert page.evaluate("shown().length") == best < page.evaluate(
+        "rows().length")
+    page.evaluate("document.querySelector('nav a[href=\"#curves\"]').click()")
+    assert page.evaluate(f"{folds}.filter(fold => fold.open).length") == 1
+    assert page.evaluate("document.querySelector('#curves .fold').open")
+    # Multiples are swiped: beside the first one there is more.
+    assert page.evaluate("(row => row.scrollWidth > 2 * row.clientWidth)("
+                         "document.querySelector('#curves .multiples'))")
+    wider = page.evaluate(WIDER)
+    assert not wider, wider
+    link = "document.querySelector('table.results a[href^=\"#cell-\"]')"
+    cell = f"document.querySelector({link}.hash)"
+    assert not page.evaluate(f"{cell}.checkVisibility()")
+    page.evaluate(f"{link}.click()")
+    assert page.evaluate(f"{cell}.open && {cell}.checkVisibility()")
+    top = page.evaluate(f"{cell}.getBoundingClientRect().top")
+    assert -1 <= top < PHONE[1], top
+    page.resize(1280, HEIGHT)
+
+
 def main(report, pictures=None):
     url = pathlib.Path(report).absolute().as_uri()
     with chromium.opened("about:blank") as page:
@@ -192,6 +231,8 @@ def main(report, pictures=None):
                       check_values, check_colours):
             check(page)
             assert not page.errors, (check.__name__, page.errors)
+        check_phone(page, url)
+        assert not page.errors, page.errors
     print(f"{report}: read and used in windows of {WIDTHS} pixels")
 
 

@@ -1,7 +1,12 @@
 #include "tests/oracles/plain_synthetic.h"
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <torch/autograd.h>
@@ -22,6 +27,9 @@ at::Tensor blended(double a, const at::Tensor& x, double b,
   return (a == 1 ? x : x * a) + right;
 }
 
+/// By the names of weights.
+using Gradients = std::map<std::string, at::Tensor>;
+
 class Oracle {
  public:
   Oracle(const NamedTensors& first, const SyntheticOptions& options)
@@ -30,7 +38,10 @@ class Oracle {
       weights_[name] = tensor.detach().clone().requires_grad_();
   }
 
-  void train_on(const Batch& batch) {
+  /// Of the blocks, all at the weights that there are; what synthesizers and
+  /// input models learn from the batch is kept.
+  Gradients of_blocks(const Batch& batch) {
+    lessons_.clear();
     const auto count = static_cast<double>(batch.labels.numel());
     const at::Tensor x = batch.inputs.flatten(1);
     std::array<at::Tensor, 3> in;
@@ -38,8 +49,7 @@ class Oracle {
     std::array<at::Tensor, 3> predicted;
     for (int k = 0; k < 3; ++k) {
       const auto i = static_cast<std::size_t>(k);
-      if (k > 0 && options_.unlocked)
-        predicted[i] = linear(name_of("input_models", k - 1, "last"), x);
+      if (k > 0 && options_.unlocked) predicted[i] = input_of(k, x);
       in[i] = (k == 0              ? x
                : options_.unlocked ? predicted[i]
                                    : h[i - 1])
@@ -50,7 +60,7 @@ class Oracle {
     }
     // From the top: G is applied, T is what synthesizers below learn from.
     const at::Tensor loss = at::cross_entropy_loss(h[2], batch.labels);
-    std::map<std::string, at::Tensor> gradients;
+    Gradients gradients;
     at::Tensor g = grad({loss}, {in[2]}, {}, true)[0];
     at::Tensor t = g;
     add(grad({loss}, own(2)), own_names(2), gradients);
@@ -60,10 +70,11 @@ class Oracle {
       const auto i = static_cast<std::size_t>(k);
       const at::Tensor features = h[i].detach();
       const at::Tensor synthetic = predict(k, features).detach() / count;
-      const at::Tensor error = predict(k, features) - t * count;
-      const auto names = names_below(name_of("synthesizers", k, ""));
-      add(grad({error.square().sum() / count}, values(names)), names,
-          gradients);
+      lessons_.push_back({name_of("synthesizers", k, ""), [=, this] {
+                            const at::Tensor error =
+                                predict(k, features) - t * count;
+                            return error.square().sum() / count;
+                          }});
       const at::Tensor signal = blended(1 - lambda, synthetic, lambda, g);
       const at::Tensor target =
           blended(1 - lam_target, synthetic, lam_target, t);
@@ -72,14 +83,41 @@ class Oracle {
       t = grad({h[i]}, {in[i]}, {target}, true)[0];
     }
     for (int k = 1; k < 3 && options_.unlocked; ++k) {
-      const auto i = static_cast<std::size_t>(k);
-      const at::Tensor error = predicted[i] - h[i - 1].detach();
-      const auto names = names_below(name_of("input_models", k - 1, ""));
-      add(grad({error.square().sum() / count}, values(names)), names,
-          gradients);
+      const at::Tensor wanted = h[static_cast<std::size_t>(k) - 1].detach();
+      lessons_.push_back({name_of("input_models", k - 1, ""), [=, this] {
+                            const at::Tensor error = input_of(k, x) - wanted;
+                            return error.square().sum() / count;
+                          }});
     }
-    step(gradients);
+    return gradients;
   }
+
+  /// Of those lessons, at the weights that there are by now.
+  Gradients of_lessons() const {
+    Gradients gradients;
+    for (const Lesson& lesson : lessons_) {
+      const auto names = names_below(lesson.learners);
+      add(grad({lesson.loss()}, values(names)), names, gradients);
+    }
+    return gradients;
+  }
+
+  void step(const Gradients& gradients) {
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, gradient] : gradients) {
+      const double lr =
+          name.starts_with("input_models.") ? options_.input_lr : options_.lr;
+      at::_fused_sgd_({weights_.at(name).variable_data()}, {gradient}, {}, 0, 0,
+                      lr, 0, false, false, true);
+    }
+  }
+
+  void set(const Gradients& weights) {
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, value] : weights) weights_.at(name).copy_(value);
+  }
+
+  const Gradients& named() const { return weights_; }
 
   NamedTensors weights() const { return {weights_.begin(), weights_.end()}; }
 
@@ -91,6 +129,9 @@ class Oracle {
   at::Tensor linear(const std::string& name, const at::Tensor& x) const {
     return at::linear(x, weights_.at(name + ".weight"),
                       weights_.at(name + ".bias"));
+  }
+  at::Tensor input_of(int k, const at::Tensor& x) const {
+    return linear(name_of("input_models", k - 1, "last"), x);
   }
   at::Tensor predict(int k, const at::Tensor& h) const {
     return linear(name_of("synthesizers", k, "last"),
@@ -112,23 +153,64 @@ class Oracle {
   }
   Tensors own(int k) const { return values(own_names(k)); }
   static void add(const Tensors& found, const std::vector<std::string>& names,
-                  std::map<std::string, at::Tensor>& gradients) {
+                  Gradients& gradients) {
     for (std::size_t i = 0; i < names.size(); ++i)
       gradients[names[i]] = found[i];
   }
-  void step(const std::map<std::string, at::Tensor>& gradients) {
-    const at::NoGradGuard no_grad;
-    for (const auto& [name, gradient] : gradients) {
-      const double lr =
-          name.starts_with("input_models.") ? options_.input_lr : options_.lr;
-      at::_fused_sgd_({weights_.at(name).variable_data()}, {gradient}, {}, 0, 0,
-                      lr, 0, false, false, true);
-    }
-  }
+
+  struct Lesson {
+    std::string learners;  ///< what their names begin with
+    std::function<at::Tensor()> loss;
+  };
 
   SyntheticOptions options_;
-  std::map<std::string, at::Tensor> weights_;
+  Gradients weights_;
+  std::vector<Lesson> lessons_;  // of the last batch
 };
+
+/// ((1 + 2) + ... + R) / R, of each tensor.
+Gradients mean_of(const std::vector<Gradients>& all) {
+  Gradients means;
+  for (const auto& [name, first] : all.front()) {
+    at::Tensor sum = first.detach();
+    for (std::size_t r = 1; r < all.size(); ++r)
+      sum = sum + all[r].at(name).detach();
+    means[name] = all.size() == 1 ? sum : sum / static_cast<double>(all.size());
+  }
+  return means;
+}
+
+using Replicas = std::vector<Oracle>;
+
+/// All step by the mean of their gradients.
+void step_together(const std::vector<Gradients>& gradients,
+                   Replicas& replicas) {
+  const Gradients mean = mean_of(gradients);
+  for (Oracle& replica : replicas) replica.step(mean);
+}
+
+void sum_gradients(const std::vector<Gradients>& of_blocks,
+                   Replicas& replicas) {
+  std::vector<Gradients> of_lessons;
+  for (const Oracle& replica : replicas)
+    of_lessons.push_back(replica.of_lessons());
+  step_together(of_blocks, replicas);
+  step_together(of_lessons, replicas);
+}
+
+/// Lessons come after the update, with what all have agreed on.
+void average(const std::vector<Gradients>& of_blocks, Replicas& replicas) {
+  std::vector<Gradients> weights;
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    replicas[r].step(of_blocks[r]);
+    weights.push_back(replicas[r].named());
+  }
+  const Gradients mean = mean_of(weights);
+  for (Oracle& replica : replicas) {
+    replica.set(mean);
+    replica.step(replica.of_lessons());
+  }
+}
 
 }  // namespace
 
@@ -136,13 +218,25 @@ NamedTensors plain_synthetic(const std::string& lines,
                              const SyntheticOptions& options) {
   const Training start(small_experiment(lines));
   const Experiment& experiment = start.experiment;
-  Oracle oracle(start.weights(), options);
+  const std::int64_t count = experiment.replicas.count;
+  Replicas replicas;
+  replicas.reserve(static_cast<std::size_t>(count));  // lessons refer to them
+  for (std::int64_t r = 0; r < count; ++r)
+    replicas.emplace_back(start.weights(), options);
   SampleSource source(
       experiment.data->train.samples(),
       {.batch_size = experiment.batch_size, .seed = experiment.seed});
-  for (std::int64_t turn = 0; turn < experiment.length.turns; ++turn)
-    oracle.train_on(source.batch(turn));
-  return oracle.weights();
+  for (std::int64_t turn = 0; turn < experiment.length.turns; ++turn) {
+    std::vector<Gradients> of_blocks;
+    for (std::int64_t r = 0; r < count; ++r)
+      of_blocks.push_back(replicas[static_cast<std::size_t>(r)].of_blocks(
+          source.batch(turn * count + r)));
+    if (options.averages)
+      average(of_blocks, replicas);
+    else
+      sum_gradients(of_blocks, replicas);
+  }
+  return replicas.front().weights();
 }
 
 }  // namespace sluice

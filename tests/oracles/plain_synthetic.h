@@ -16,11 +16,13 @@ struct SyntheticOptions {
   std::optional<double> lam_target = {};  ///< nothing: lambda
   bool unlocked = false;
   double input_lr = 0.001;  ///< of the input models
+  /// Replicas average all weights after each update; else they sum gradients.
+  bool averages = false;
 };
 
 /// Trains the small net of `lines` (three blocks of one linear layer each, two
 /// synthesizers of one hidden layer, input models of none) in plain autograd
-/// and plain SGD; all its weights at the end.
+/// and plain SGD, with as many replicas; all weights of the first at the end.
 NamedTensors plain_synthetic(const std::string& lines,
                              const SyntheticOptions& options);
 

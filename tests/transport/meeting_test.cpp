@@ -152,6 +152,18 @@ TEST_F(MeetingOfTwo, TellsWhoHasComeWhyThereIsNoRun) {
               ThrowsMessage<Disagreement>(HasSubstr("rank 1 has ended")));
 }
 
+/// Who gave no text of a run is ended by whoever started it.
+TEST_F(MeetingOfTwo, TellsNobodyWhoComesWithoutARun) {
+  Meeting called(io_, transport_of("unix"), options_of(2));
+  const std::string address = listen(called);
+  called.refuse_all("rank 1 has ended");
+  Meeting caller(io_, transport_of("unix"), options_of(1));
+  caller.call(address, {.from = 1, .to = 2});
+  while (!called.has_met(1)) std::this_thread::yield();
+  EXPECT_THAT([&] { caller.wait_for(2, in(200ms)); },
+              ThrowsMessage<LinkError>(HasSubstr("did not come in time")));
+}
+
 TEST_F(MeetingOfTwo, LetsInWhomItsJudgeHasNothingAgainst) {
   MeetingOptions judging = options_of(2);
   judging.judge = [](const Hello& hello) { return hello.refusal; };

@@ -19,7 +19,10 @@
 #include "tests/transport/links_under_test.h"
 #include "tests/transport/peer_chain.h"
 #include "tests/transport/test_secret.h"
+#include "transport/links/hello.h"
 #include "transport/links/io_thread.h"
+#include "transport/meeting/meeting.h"
+#include "transport/meeting/transports.h"
 
 namespace sluice::rendezvous_test {
 
@@ -373,6 +376,32 @@ TEST(Rendezvous, RefusesAWorkerOfAnotherRun) {
       ThrowsMessage<LinkError>(AllOf(HasSubstr("the launcher belongs to a run "
                                                "of 1 blocks"),
                                      HasSubstr("block 1 to one of 2"))));
+}
+
+// A process of the run that failed before it could take part.
+TEST(Rendezvous, EndsWithTheReasonOfACallerThatHasEnded) {
+  IoThread io;
+  RendezvousOptions options = options_of(2);
+  options.judge = [](std::uint32_t /*block*/, const std::string& run) {
+    return run == "terms" ? "" : "block 2 gave no terms";
+  };
+  Rendezvous rendezvous(io, options);
+  Meeting first(io, transport_of("unix"),
+                {.identity = {.secret = test_secret(), .from = 1}});
+  first.call(rendezvous.address(),
+             {.from = 1, .to = 0, .blocks = 2, .run = "terms"});
+  while (rendezvous.awaited().front() == 1) std::this_thread::yield();
+  Meeting ended(io, transport_of("unix"),
+                {.identity = {.secret = test_secret(), .from = 2}});
+  ended.call(rendezvous.address(),
+             {.from = 2, .to = 0, .refusal = "block 2 has ended: no GPU"});
+  const auto why =
+      ThrowsMessage<Disagreement>(HasSubstr("block 2 has ended: no GPU"));
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  EXPECT_THAT([&] { rendezvous.accept_workers(); }, why);
+  EXPECT_THAT([&] { first.wait_for(0, end); }, why);
+  EXPECT_THAT([&] { ended.wait_for(0, end); }, why);
+  EXPECT_THAT(rendezvous.awaited(), IsEmpty());
 }
 
 TEST(Rendezvous, RefusesCapacitiesThatDisagree) {

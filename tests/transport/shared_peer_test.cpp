@@ -243,6 +243,34 @@ TEST_F(SharedPeer, IsWaitedForWhileItReads) {
   EXPECT_GT(std::chrono::steady_clock::now() - start, 400ms);
 }
 
+TEST_F(SharedPeer, IsWaitedForWhileItsLearnerMoves) {
+  meet(test_options(1, 400ms));
+  const auto start = std::chrono::steady_clock::now();
+  std::thread busy_peer([&] {
+    for (int i = 0; i < 8; ++i) {
+      std::this_thread::sleep_for(100ms);  // a busy peer, not a wait
+      ++area_->words().progress;
+    }
+    write(encode_message({.batch = 7}, 1, FrameLimits{}));
+  });
+  EXPECT_TRUE(link_.receiver->receive().has_value());
+  busy_peer.join();
+  EXPECT_GT(std::chrono::steady_clock::now() - start, 400ms);
+}
+
+TEST_F(SharedPeer, SeesThatTheLearnerMoved) {
+  LinkOptions options = test_options(1, kPatient);
+  options.heartbeat = 10ms;
+  meet(options);
+  const auto& progress = theirs_area_->words().progress;
+  EXPECT_EQ(progress.load(), 0u);
+  io_.note_progress();
+  const auto end = std::chrono::steady_clock::now() + kPatient;
+  while (progress.load() == 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+  EXPECT_EQ(progress.load(), 1u);
+}
+
 TEST_F(SharedPeer, MayNotWriteToTheSocket) {
   meet();
   boost::asio::write(*socket_, boost::asio::buffer("?", 1));

@@ -3,8 +3,11 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -83,6 +86,62 @@ TEST(TcpTransport, RefusesEveryAddressAtOnce) {
         [&] { transport_of("tcp").listen(io.context(), {.host = all}); },
         ThrowsMessage<UserError>(HasSubstr("name the one by which")));
   }
+}
+
+// Who calls it gets no answer: its queue is full, as if it were out of reach.
+class SilentHost {
+ public:
+  SilentHost() {
+    const auto listener = new_socket();
+    sockaddr_in address{.sin_family = AF_INET,
+                        .sin_port = 0,
+                        .sin_addr = {htonl(INADDR_LOOPBACK)},
+                        .sin_zero = {}};
+    socklen_t size = sizeof address;
+    auto* const place = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(listener, place, size), 0);
+    EXPECT_EQ(::listen(listener, 0), 0);
+    EXPECT_EQ(::getsockname(listener, place, &size), 0);
+    for (int i = 0; i < 4; ++i) ::connect(new_socket(), place, size);
+    address_ = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
+  }
+  ~SilentHost() {
+    for (const int socket : sockets_) ::close(socket);
+  }
+  SilentHost(const SilentHost&) = delete;
+  SilentHost& operator=(const SilentHost&) = delete;
+
+  const std::string& address() const { return address_; }
+
+ private:
+  int new_socket() {
+    sockets_.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    return sockets_.back();
+  }
+
+  std::vector<int> sockets_;
+  std::string address_;
+};
+
+TEST(WaitForListener, GivesUpInTimeWhereNobodyAnswers) {
+  const SilentHost host;
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_THAT([&] { wait_for_listener(host.address(), 200ms); },
+              ThrowsMessage<LinkError>(HasSubstr("timed out")));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 20s);
+}
+
+TEST(WaitForListener, SaysWhyNobodyListens) {
+  EXPECT_THAT(
+      [] { wait_for_listener("127.0.0.1:1", 1ms); },
+      ThrowsMessage<LinkError>(AllOf(
+          HasSubstr("nobody listens at '127.0.0.1:1'"), HasSubstr("refused"))));
+}
+
+TEST(WaitForListener, EndsWhereOneIs) {
+  IoThread io;
+  const Listener listener = transport_of("tcp").listen(io.context(), {});
+  EXPECT_NO_THROW(wait_for_listener(listener.address, 60s));
 }
 
 // The two ends of a connection between meetings at `host`.

@@ -42,7 +42,8 @@ struct Hello {
   /// Between ranks: what the sender was started with, as its users compare it
   /// (RendezvousOptions::run); opaque here. Else empty.
   std::string run = {};
-  /// Why the sender, which was called, refuses the receiver; empty: it doesn't.
+  /// Why the sender refuses the receiver; empty: it doesn't. From one that
+  /// calls: why it has ended before it took part.
   std::string refusal = {};
 };
 

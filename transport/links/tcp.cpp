@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <boost/asio/connect.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/udp.hpp>
@@ -105,6 +106,28 @@ void check_listening(const tcp::endpoint& endpoint, Reach reach) {
   if (!allowed(endpoint.address(), reach)) {
     throw UserError("can't listen: {}", not_encrypted(endpoint.address()));
   }
+}
+
+// What comes of a connection there in that time: the kernel itself tries for
+// minutes where nothing answers.
+error_code try_to_connect(asio::io_context& io, const tcp::endpoint& there,
+                          std::chrono::steady_clock::duration patience) {
+  tcp::socket socket(io, there.protocol(),
+                     make_socket(there.protocol().family(), SOCK_STREAM));
+  bool is_over = false;
+  error_code result;
+  socket.async_connect(there, [&](const error_code& error) {
+    is_over = true;
+    result = error;
+  });
+  io.restart();
+  io.run_for(patience);
+  if (is_over) return result;
+  error_code ignored;
+  socket.close(ignored);
+  io.restart();
+  io.run();  // the handler, while what it refers to is there
+  return asio::error::timed_out;
 }
 
 asio::awaitable<std::vector<tcp::endpoint>> endpoints_of(TcpAddress address) {
@@ -219,10 +242,12 @@ Transport tcp_transport() {
 }
 
 void wait_for_listener(const std::string& address, Deadline patience) {
+  using Clock = std::chrono::steady_clock;
   constexpr auto kBetween = std::chrono::milliseconds(50);
+  constexpr auto kShortTry = std::chrono::milliseconds(100);
+  constexpr auto kTry = std::chrono::seconds(5);
   const TcpAddress there = parse_tcp_address(address);
-  const auto until =
-      std::chrono::steady_clock::now() + std::min(patience, kLongestWait);
+  const auto until = Clock::now() + std::min(patience, kLongestWait);
   asio::io_context io;
   error_code error;
   do {
@@ -230,14 +255,13 @@ void wait_for_listener(const std::string& address, Deadline patience) {
     const auto found =
         resolver.resolve(there.host, std::to_string(there.port), error);
     for (const auto& place : found) {
-      tcp::socket socket(
-          io, place.endpoint().protocol(),
-          make_socket(place.endpoint().protocol().family(), SOCK_STREAM));
-      socket.connect(place.endpoint(), error);
+      error = try_to_connect(
+          io, place.endpoint(),
+          std::clamp<Clock::duration>(until - Clock::now(), kShortTry, kTry));
       if (!error) return;
     }
     std::this_thread::sleep_for(kBetween);
-  } while (std::chrono::steady_clock::now() < until);
+  } while (Clock::now() < until);
   throw LinkError("nobody listens at '{}': {}", address, error.message());
 }
 

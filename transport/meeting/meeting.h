@@ -73,8 +73,8 @@ class Meeting {
                     std::chrono::steady_clock::time_point until,
                     const std::function<void()>& check = nullptr);
 
-  /// Tells all that have come or will come that they can't take part, and
-  /// wait_for(), as a judge does.
+  /// Tells all with a Hello::run that have come or will come that they can't
+  /// take part, and wait_for(), as a judge does.
   void refuse_all(std::string reason);
 
   /// Whether the hello of that block has come, fetched or not.

@@ -126,7 +126,8 @@ asio::awaitable<void> PeerAcceptor::receive(AcceptedPeer& accepted) {
     const auto link = link_with(accepted.hello.from);
     std::string reason =
         link || !options_.judge ? "" : options_.judge(accepted.hello);
-    if (!link && reason.empty()) reason = disagreement();
+    if (!link && reason.empty() && !accepted.hello.run.empty())
+      reason = disagreement();
     if (!reason.empty()) {
       co_await refuse(accepted, reason);
       co_return;

@@ -26,7 +26,8 @@ MeetingOptions meeting_options(const RendezvousOptions& options) {
   MeetingOptions meeting = {.identity = {.secret = options.secret}};
   if (options.judge)
     meeting.judge = [judge = options.judge](const Hello& hello) {
-      return judge(hello.from, hello.run);
+      return hello.refusal.empty() ? judge(hello.from, hello.run)
+                                   : hello.refusal;
     };
   return meeting;
 }

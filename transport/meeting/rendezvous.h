@@ -40,7 +40,8 @@ struct RendezvousOptions {
   /// answers with its own; at most kMaxRunText bytes.
   std::string run = {};
   /// Called at the launcher, on the I/O thread: returns why a block that sent
-  /// `run` must not take part, or "".
+  /// `run` must not take part, or "". Where there is one, a caller may give the
+  /// reason itself, as Hello::refusal: that it takes no part any more.
   std::function<std::string(std::uint32_t block, const std::string& run)>
       judge = nullptr;
   /// How long a link tries to restore a broken connection; 0: the link ends

@@ -28,9 +28,11 @@ AreaShape shape_of(const SharedMemoryOptions& options) {
 
 }  // namespace
 
-SharedConnection::SharedConnection(Socket socket, LinkOptions options,
+SharedConnection::SharedConnection(IoThread& io, Socket socket,
+                                   LinkOptions options,
                                    std::vector<std::byte> first)
-    : options_(std::move(options)),
+    : io_(io),
+      options_(std::move(options)),
       executor_(socket.get_executor()),
       mailbox_(options_, {}),  // the ends look themselves, after each call
       socket_(std::move(socket)),
@@ -42,9 +44,11 @@ SharedConnection::SharedConnection(Socket socket, LinkOptions options,
       watched_end_bell_(executor_),
       sender_(Wanted::credit, options_.shared_memory.spin),
       receiver_(Wanted::message, options_.shared_memory.spin),
+      beat_(executor_),
       linger_(executor_) {}
 
 void SharedConnection::start() {
+  asio::post(executor_, [self = shared_from_this()] { self->beat(); });
   asio::co_spawn(executor_, watch_socket(shared_from_this()), asio::detached);
   asio::co_spawn(executor_, attend_bell(shared_from_this()), asio::detached);
 }
@@ -212,9 +216,28 @@ void SharedConnection::wake_peer(EventFd Offer::*bell) const {
 }
 
 // That the peer reads is a move too.
-void SharedConnection::note_progress() {
+void SharedConnection::note_reading() {
   const std::uint64_t head = own_area_->words().head.load();
   if (seen_head_.exchange(head) != head) mailbox_.moved();
+}
+
+// And that its learner moves, or waits for others.
+void SharedConnection::note_progress() {
+  note_reading();
+  const Peer* const peer = peer_;
+  if (peer == nullptr) return;
+  const std::uint64_t progress = peer->reader.progress();
+  if (seen_progress_.exchange(progress) != progress) mailbox_.moved();
+}
+
+// Shows the peer, when it looks, whether the learner of this process moves.
+void SharedConnection::beat() {
+  if (!socket_.is_open()) return;
+  own_area_->words().progress.store(io_.progress());
+  beat_.expires_after(options_.heartbeat);
+  beat_.async_wait([self = shared_from_this()](error_code error) {
+    if (!error) self->beat();
+  });
 }
 
 void SharedConnection::post_look() {
@@ -350,14 +373,14 @@ void SharedConnection::look() {
 
 // As Connection::linger().
 void SharedConnection::linger(Clock::duration left) {
-  note_progress();
+  note_reading();
   const Clock::time_point moved = mailbox_.last_move();
   const Clock::duration step = std::min<Clock::duration>(left, kAwakeLook);
   linger_.expires_after(step);
   linger_.async_wait(
       [self = shared_from_this(), moved, left = left - step](error_code error) {
         if (error) return;
-        self->note_progress();
+        self->note_reading();
         if (moved != self->mailbox_.last_move()) {
           self->linger(std::min(self->options_.deadline, kLinger));
         } else if (left > Clock::duration::zero()) {
@@ -371,6 +394,7 @@ void SharedConnection::linger(Clock::duration left) {
 void SharedConnection::close() {
   error_code ignored;
   socket_.close(ignored);
+  beat_.cancel();
   io_bell_.close(ignored);
   watched_end_bell_.close(ignored);
   linger_.cancel();

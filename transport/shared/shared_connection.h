@@ -18,6 +18,7 @@
 #include "transport/links/event_fd.h"
 #include "transport/links/exclusive_run.h"
 #include "transport/links/hello.h"
+#include "transport/links/io_thread.h"
 #include "transport/links/spin.h"
 #include "transport/shared/shared_area.h"
 #include "transport/shared/shared_frames.h"
@@ -34,8 +35,9 @@ namespace sluice {
 /// The socket shows whether the peer is alive.
 class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
  public:
-  /// Throws UserError when there is no memory for the area.
-  SharedConnection(Socket socket, LinkOptions options,
+  /// The socket is of that thread. Throws UserError when there is no memory for
+  /// the area.
+  SharedConnection(IoThread& io, Socket socket, LinkOptions options,
                    std::vector<std::byte> first);
   /// Begins the work for which shared_from_this() is needed; call it once,
   /// after construction.
@@ -77,6 +79,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   void fail();
   void wake_sleepers() const;
   void wake_peer(EventFd Offer::*bell) const;
+  void note_reading();
   void note_progress();
   void post_look();
 
@@ -105,9 +108,11 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   boost::asio::awaitable<void> await_end();
   void adopt(Offer offer);
   void look();
+  void beat();
   void linger(Clock::duration left);
   void close();
 
+  const IoThread& io_;
   const LinkOptions options_;
   const Socket::executor_type executor_;
   Mailbox mailbox_;
@@ -127,11 +132,13 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   boost::asio::posix::stream_descriptor watched_end_bell_;
   Waiter sender_;
   Waiter receiver_;
+  boost::asio::steady_timer beat_;
   boost::asio::steady_timer linger_;
   bool greeted_ = false;
   bool lingering_ = false;
   std::atomic<bool> finished_ = false;  // nothing is left to write, ever
   std::atomic<std::uint64_t> seen_head_ = 0;
+  std::atomic<std::uint64_t> seen_progress_ = 0;
 
   // Made by the I/O thread before peer_ points there.
   struct Peer {

@@ -73,7 +73,7 @@ Link open_shared_link(IoThread& io, Stream stream, LinkOptions options,
   SLUICE_CHECK(&socket.get_executor().context() == &io.context(),
                "the socket of {} belongs to another thread", options.here);
   const auto connection = std::make_shared<SharedConnection>(
-      std::move(socket), std::move(options), std::move(first));
+      io, std::move(socket), std::move(options), std::move(first));
   connection->start();
   return {.sender = std::make_unique<SharedSender>(connection),
           .receiver = std::make_unique<SharedReceiver>(connection)};

@@ -14,6 +14,9 @@ inline constexpr std::size_t kCacheLine = 64;
 /// other's is checked whenever it is read.
 struct RingWords {
   alignas(kCacheLine) std::atomic<std::uint64_t> tail = 0;  ///< bytes written
+  /// Of the writer's process, every LinkOptions::heartbeat: how far its learner
+  /// is. It wakes nobody.
+  std::atomic<std::uint64_t> progress = 0;
   alignas(kCacheLine) std::atomic<std::uint64_t> head = 0;  ///< bytes read
   /// Set by an end that is about to sleep, before it looks once more; cleared
   /// by the other end, which then wakes it. The reader's holds what it sleeps

@@ -41,6 +41,9 @@ class Blend final : public Lower {
         throw UserError("a blend can't hold a source with a reach");
       blended.own = blended.own || traits.own || traits.cut;
       blended.from_above = blended.from_above || traits.from_above;
+      if (traits.learns)
+        blended.learns_by_steps = traits.learns_by_steps &&
+                                  (blended.learns_by_steps || !blended.learns);
       blended.learns = blended.learns || traits.learns;
       for (const std::string& name : traits.attachments)
         blended.attachments.push_back(name);
@@ -137,6 +140,10 @@ class Blend final : public Lower {
       if (source.policy->learners_optimizer() != nullptr)
         return source.policy->learners_optimizer();
     return nullptr;
+  }
+  void learners_replaced() override {
+    for (const WeightedPolicy& source : sources_)
+      source.policy->learners_replaced();
   }
   NamedTensors buffers() const override { return collect(&Lower::buffers); }
   NamedTensors copied() const override { return collect(&Lower::copied); }

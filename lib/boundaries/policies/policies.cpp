@@ -17,7 +17,7 @@ Describe describe_backprop, describe_delayed_gradient, describe_features_replay,
     describe_augmented_lagrangian, describe_block_admm, describe_nmf;
 
 std::span<const PolicyRow> policies() {
-  static constexpr PolicyRow kRows[] = {
+  static const PolicyRow kRows[] = {
       {"augmented_lagrangian",
        "a variable for the features, with a multiplier that closes the gap "
        "(Sun et al., arXiv:2009.01462)",

@@ -38,6 +38,7 @@ class SyntheticGradient final : public Lower {
     return {.cut = true,
             .own = true,
             .learns = true,
+            .learns_by_steps = true,
             .target_delay = options_.target_delay,
             .upper = options_.unlocks ? UpperEnd::from_data : UpperEnd::plain,
             .lam_target = options_.lam_target};
@@ -73,6 +74,7 @@ class SyntheticGradient final : public Lower {
   const OptimizerOptions* learners_optimizer() const override {
     return options_.optimizer ? &*options_.optimizer : nullptr;
   }
+  void learners_replaced() override { kept_ = {}; }
 
  private:
   /// What signal() has predicted, with its graph.

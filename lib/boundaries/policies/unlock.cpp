@@ -34,7 +34,7 @@ class InputModelEnd final : public Upper {
     Predicted predicted{.inputs = data.features.at(0),
                         .labels = on_device(data.labels, context.device),
                         .pass = context.pass,
-                        .lessons = lessons_};
+                        .changes = changes_};
     predicted.features = predict(predicted);
     data.features = {predicted.features.detach()};
     predicted_[context.batch] = std::move(predicted);
@@ -48,12 +48,13 @@ class InputModelEnd final : public Upper {
                  boundary_ + 1, context.batch);
     Predicted predicted = std::move(kept.mapped());
     check(from_below.features, predicted.features, context.batch);
-    // Lessons from other batches have changed the input model since this
-    // batch's forward, so the kept graph is of old weights: predict again.
-    if (predicted.lessons != lessons_) predicted.features = predict(predicted);
+    // Lessons from other batches, or other replicas, have changed the input
+    // model since this batch's forward, so the kept graph is of old weights:
+    // predict again.
+    if (predicted.changes != changes_) predicted.features = predict(predicted);
     const at::Tensor loss =
         input_loss(predicted.features, from_below.features[0]);
-    ++lessons_;
+    ++changes_;
     return {gradients_at(values_of(attached_.parameters), {loss}),
             loss.detach(), "input_loss"};
   }
@@ -63,6 +64,7 @@ class InputModelEnd final : public Upper {
   const OptimizerOptions* learners_optimizer() const override {
     return optimizer_ ? &*optimizer_ : nullptr;
   }
+  void learners_replaced() override { ++changes_; }
   std::int64_t kept_bytes() const override {
     std::int64_t bytes = 0;
     for (const auto& [batch, predicted] : predicted_)
@@ -77,7 +79,7 @@ class InputModelEnd final : public Upper {
     at::Tensor inputs;
     at::Tensor labels;
     Pass pass = {};
-    std::int64_t lessons = 0;  // taken before it
+    std::int64_t changes = 0;  // of the weights, before it
     at::Tensor features = {};
   };
 
@@ -104,7 +106,7 @@ class InputModelEnd final : public Upper {
   Attached attached_;
   std::optional<OptimizerOptions> optimizer_;
   std::int64_t boundary_;
-  std::int64_t lessons_ = 0;
+  std::int64_t changes_ = 0;                     // of its weights
   std::map<std::int64_t, Predicted> predicted_;  // by batch
 };
 

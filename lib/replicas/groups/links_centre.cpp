@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -13,14 +15,16 @@
 
 #include "lib/base/error.h"
 #include "lib/replicas/groups/memory_centre.h"
+#include "lib/tensors/error_text.h"
 #include "lib/tensors/pack.h"
 
 namespace sluice {
 namespace {
 
-/// What a replica says to the centre, as the round of its message. Of the first
-/// two there are answers, with the same round.
-enum class Said : std::int64_t { push, arrival, end };
+/// What a replica says to the centre, as the round of its message. To all but
+/// the end there are answers, with the same round; or, where the centre has
+/// failed, the last.
+enum class Said : std::int64_t { push, arrival, end, bring, take, failure };
 
 /// Whole numbers of a push, before a flag for each tensor: whether it is
 /// defined.
@@ -53,8 +57,9 @@ Message message_for(Said said) {
           .round = static_cast<std::int64_t>(said)};
 }
 
-Message message_of(const Push& push) {
-  Message message = message_for(Said::push);
+Message message_of(const Push& push, Said said) {
+  Message message = message_for(said);
+  message.batch = push.batch;
   pack({numbers_in(push)}, "numbers", message);
   pack({at::full({1}, push.info.rate, at::kDouble)}, "rate", message);
   pack(defined_of(push.tensors), "x", message);
@@ -75,7 +80,7 @@ Push push_in(const Message& message, int member) {
   const at::Tensor numbers =
       one_in(message, "numbers", at::kLong, kNumbers).contiguous();
   const auto* said = numbers.const_data_ptr<std::int64_t>();
-  Push push{.member = member, .clock = said[7]};
+  Push push{.member = member, .clock = said[7], .batch = message.batch};
   push.info.turn = said[0];
   push.info.batches = said[1];
   push.info.turns = said[2];
@@ -95,8 +100,8 @@ Push push_in(const Message& message, int member) {
   return push;
 }
 
-Message message_of(const Served& served) {
-  Message message = message_for(Said::push);
+Message message_of(const Served& served, Said said) {
+  Message message = message_for(said);
   message.batch = served.place;
   message.turn = served.clock;
   message.weight_version = served.missed;
@@ -105,30 +110,100 @@ Message message_of(const Served& served) {
   return message;
 }
 
-/// Serves one replica until it has ended.
+Served served_in(const Message& message) {
+  return {.tensors = unpack(message, "x"),
+          .place = message.batch,
+          .rate = one_in(message, "rate", at::kDouble, 1).item<double>(),
+          .clock = message.turn,
+          .missed = message.weight_version};
+}
+
+Message message_of(const Merged& merged) {
+  Message message = message_of(merged.served, Said::take);
+  const std::vector<std::int64_t> numbers = {merged.is_late ? 1 : 0,
+                                             merged.absent, merged.turn};
+  pack({at::tensor(numbers, at::kLong)}, "merged", message);
+  return message;
+}
+
+Merged merged_in(const Message& message) {
+  const at::Tensor numbers =
+      one_in(message, "merged", at::kLong, 3).contiguous();
+  const auto* said = numbers.const_data_ptr<std::int64_t>();
+  return {.served = served_in(message),
+          .is_late = said[0] != 0,
+          .absent = said[1],
+          .turn = said[2]};
+}
+
+/// Copies: a message's memory goes back to its link.
+Tensors copies_received(const Tensors& received) {
+  Tensors copies;
+  for (const at::Tensor& tensor : received)
+    copies.push_back(tensor.defined() ? tensor.clone() : tensor);
+  return copies;
+}
+
+Message brought_over(Centre& centre, const Message& message, int member) {
+  Push push = push_in(message, member);
+  push.tensors = copies_received(push.tensors);
+  Message answer = message_for(Said::bring);
+  answer.batch = centre.bring(std::move(push));
+  return answer;
+}
+
+Message message_of_failure(const std::string& text) {
+  const at::Tensor bytes = at::empty({std::ssize(text)}, at::kByte);
+  std::memcpy(bytes.mutable_data_ptr<std::uint8_t>(), text.data(), text.size());
+  Message message = message_for(Said::failure);
+  pack({bytes}, "text", message);
+  return message;
+}
+
+std::string failure_in(const Message& message) {
+  const at::Tensor bytes = one_in(message, "text", at::kByte, 1).contiguous();
+  return {reinterpret_cast<const char*>(bytes.const_data_ptr<std::uint8_t>()),
+          static_cast<std::size_t>(bytes.numel())};
+}
+
+/// What the centre answers a replica that has arrived so many times.
+Message answer_of(Centre& centre, const Message& message, int member,
+                  std::int64_t& arrivals) {
+  switch (static_cast<Said>(message.round)) {
+    case Said::push:
+      return message_of(centre.serve(push_in(message, member)), Said::push);
+    case Said::bring:
+      return brought_over(centre, message, member);
+    case Said::take:
+      return message_of(centre.take(member, message.batch != 0));
+    case Said::arrival:
+      centre.arrive(member, copies_received(unpack(message, "x")));
+      centre.await_rest(++arrivals);
+      return message_for(Said::arrival);
+    default:
+      throw LinkError("replica {} has said {} to the centre", member,
+                      message.round);
+  }
+}
+
+/// Serves one replica until it has ended, or has been told why it isn't served.
+/// Throws what goes wrong with the link, and PeerGone for another replica.
 void serve_over(Centre& centre, Link& link, int member) {
   std::int64_t arrivals = 0;
   while (const std::optional<Message> message = link.receiver->receive()) {
-    switch (static_cast<Said>(message->round)) {
-      case Said::push:
-        link.sender->send(message_of(centre.serve(push_in(*message, member))));
-        break;
-      case Said::arrival: {
-        // Copies: a message's memory goes back to its link.
-        Tensors statistics;
-        for (const at::Tensor& tensor : unpack(*message, "x"))
-          statistics.push_back(tensor.clone());
-        centre.arrive(member, std::move(statistics));
-        centre.await_rest(++arrivals);
-        link.sender->send(message_for(Said::arrival));
-        break;
-      }
-      case Said::end:
-        return;
-      default:
-        throw LinkError("replica {} has said {} to the centre", member,
-                        message->round);
+    if (message->round == static_cast<std::int64_t>(Said::end)) return;
+    std::optional<Message> answer;
+    try {
+      answer = answer_of(centre, *message, member, arrivals);
+    } catch (const PeerGone&) {
+      throw;
+    } catch (const std::exception& error) {
+      centre.leave(member, text_of(error));
+      link.sender->send(message_of_failure(centre.failure()));
+      link.sender->close();
+      return;
     }
+    link.sender->send(std::move(*answer));
   }
   centre.leave(member);
 }
@@ -137,8 +212,9 @@ void serve_over(Centre& centre, Link& link, int member) {
 class CentreOwner final : public CentreLink {
  public:
   CentreOwner(std::vector<Link> links, Deadline deadline,
-              const std::string& name)
+              const std::string& name, std::shared_ptr<MemoryAccount> memory)
       : links_(std::move(links)),
+        memory_(std::move(memory)),
         centre_(std::make_shared<Centre>(static_cast<int>(links_.size()),
                                          deadline, name)),
         own_(link_to_centre(centre_, 1)) {
@@ -156,6 +232,10 @@ class CentreOwner final : public CentreLink {
   int member() const override { return 1; }
   Centre* owned() override { return centre_.get(); }
   Served visit(Push push) override { return own_->visit(std::move(push)); }
+  std::int64_t bring(Push push) override {
+    return own_->bring(std::move(push));
+  }
+  Merged take(bool told) override { return own_->take(told); }
   void arrive(Tensors statistics) override {
     own_->arrive(std::move(statistics));
   }
@@ -165,6 +245,8 @@ class CentreOwner final : public CentreLink {
  private:
   void run(std::size_t i, int threads) {
     at::set_num_threads(threads);  // of this thread
+    std::optional<MemoryScope> scope;
+    if (memory_) scope.emplace(*memory_);
     const int member = static_cast<int>(i) + 1;
     try {
       serve_over(*centre_, links_[i], member);
@@ -172,12 +254,13 @@ class CentreOwner final : public CentreLink {
       centre_->leave(member);  // the replica, or its process, says why
       links_[i].sender->close();
     } catch (const std::exception& error) {
-      centre_->leave(member, error.what());
+      centre_->leave(member, text_of(error));
       links_[i].sender->close();
     }
   }
 
   std::vector<Link> links_;
+  const std::shared_ptr<MemoryAccount> memory_;
   const std::shared_ptr<Centre> centre_;
   std::unique_ptr<CentreLink> own_;
   std::vector<std::jthread> threads_;  // go first
@@ -200,13 +283,22 @@ class RemoteCentre final : public CentreLink {
 
   Served visit(Push push) override {
     const at::NoGradGuard no_grad;
-    link_.sender->send(message_of(push));
-    const Message answer = answer_to(Said::push);
-    return {.tensors = unpack(answer, "x"),
-            .place = answer.batch,
-            .rate = one_in(answer, "rate", at::kDouble, 1).item<double>(),
-            .clock = answer.turn,
-            .missed = answer.weight_version};
+    link_.sender->send(message_of(push, Said::push));
+    return served_in(answer_to(Said::push));
+  }
+
+  std::int64_t bring(Push push) override {
+    const at::NoGradGuard no_grad;
+    link_.sender->send(message_of(push, Said::bring));
+    return answer_to(Said::bring).batch;
+  }
+
+  Merged take(bool told) override {
+    const at::NoGradGuard no_grad;
+    Message message = message_for(Said::take);
+    message.batch = told ? 1 : 0;
+    link_.sender->send(std::move(message));
+    return merged_in(answer_to(Said::take));
   }
 
   void arrive(Tensors statistics) override {
@@ -228,6 +320,8 @@ class RemoteCentre final : public CentreLink {
           "{}: replica 1, which has the centre, has ended or serves nobody "
           "any more, and replica {} waits for it",
           name_, member_);
+    if (message->round == static_cast<std::int64_t>(Said::failure))
+      throw UserError("{}", failure_in(*message));
     SLUICE_CHECK(message->kind == MessageKind::exchange &&
                      message->round == static_cast<std::int64_t>(said),
                  "{}: replica {} expected another answer of the centre", name_,
@@ -243,11 +337,12 @@ class RemoteCentre final : public CentreLink {
 
 }  // namespace
 
-std::unique_ptr<CentreLink> links_centre(std::vector<Link> links, int member,
-                                         Deadline deadline,
-                                         const std::string& name) {
+std::unique_ptr<CentreLink> links_centre(
+    std::vector<Link> links, int member, Deadline deadline,
+    const std::string& name, std::shared_ptr<MemoryAccount> memory) {
   if (member == 1)
-    return std::make_unique<CentreOwner>(std::move(links), deadline, name);
+    return std::make_unique<CentreOwner>(std::move(links), deadline, name,
+                                         std::move(memory));
   const int members = static_cast<int>(links.size());
   return std::make_unique<RemoteCentre>(std::move(links.at(0)), members, member,
                                         name);

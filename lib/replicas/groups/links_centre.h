@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/base/channel.h"
+#include "lib/base/memory/account.h"
 #include "lib/replicas/centre.h"
 
 namespace sluice {
@@ -13,9 +14,10 @@ namespace sluice {
 /// replica 1, where each other replica has a thread that serves it. links:
 /// index r-1 for replica r; only those from and to replica 1 are used, on these
 /// threads where it is `member`. deadline: of each wait in that process; links
-/// have their own. `name`: "block 2".
-std::unique_ptr<CentreLink> links_centre(std::vector<Link> links, int member,
-                                         Deadline deadline,
-                                         const std::string& name);
+/// have their own. `name`: "block 2". memory: the account to which these
+/// threads charge what they allocate, if any.
+std::unique_ptr<CentreLink> links_centre(
+    std::vector<Link> links, int member, Deadline deadline,
+    const std::string& name, std::shared_ptr<MemoryAccount> memory = nullptr);
 
 }  // namespace sluice

@@ -78,6 +78,14 @@ TEST(Numbers, HaveAWarmUpInTurnsOnlyWhereThereIsOne) {
             "optimizer.1.schedule.warmup_turns is 5, not absent");
 }
 
+TEST(Numbers, HaveAPlaceOfClippingOnlyWhereItIsAnother) {
+  const auto with = [](const std::string& at) {
+    return numbers("optimizer = {clip = {norm = 1, at = '" + at + "'}}\n");
+  };
+  EXPECT_EQ(first_difference(with("replica"), with("update")),
+            "optimizer.1.clip.at is \"replica\", not absent");
+}
+
 /// Those of what ends train, too.
 TEST(Numbers, HaveNoWarmUpInTurnsOfAnyOptimizerWithoutOne) {
   const auto with = [](const std::string& schedule) {

@@ -1,8 +1,12 @@
 // Texts as sub-words, from the options of a config to windows of tokens.
 #include "experiments/data/sub_word_text.h"
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
+#include <ostream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +20,8 @@
 #include "experiments/data/fingerprint.h"
 #include "experiments/data/sha256.h"
 #include "experiments/data/text.h"
+#include "lib/base/file.h"
+#include "lib/base/folder_lock.h"
 #include "tests/experiments/data/data_test_files.h"
 #include "tests/experiments/data/manual_text.h"
 
@@ -120,6 +126,40 @@ TEST_F(SubWordText, IsCutIntoTokensOnce) {
     EXPECT_NE(open(other).tokenizer_file, first.tokenizer_file) << other;
   std::filesystem::remove_all(path("cache"));
   EXPECT_EQ(open().tokenizer_sha256, first.tokenizer_sha256);
+}
+
+TEST_F(SubWordText, RemovesWhatKilledProcessesHaveBegunInItsCache) {
+  const std::filesystem::path finished =
+      std::filesystem::path(open().tokenizer_file).parent_path();
+  const auto begun_by = [&](const char* process) {
+    const std::string folder = finished.string() + "." + process;
+    std::filesystem::create_directory(folder);
+    write_file_atomically(folder + "/train.bin", [](std::ostream&) {});
+    return folder;
+  };
+  const std::string killed = begun_by("12-34");
+  const std::string living = begun_by("56-78");
+  const FolderLock lock(living, {.is_shared = false});
+  for (const std::string& folder : {killed, living, finished.string()})
+    std::filesystem::last_write_time(
+        folder,
+        std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  open();
+  EXPECT_FALSE(std::filesystem::exists(killed));
+  EXPECT_TRUE(std::filesystem::exists(living));
+  EXPECT_TRUE(std::filesystem::exists(finished));
+}
+
+TEST_F(SubWordText, LeavesNothingButTheTokenizerAndTheTokens) {
+  const std::filesystem::path folder =
+      std::filesystem::path(open().tokenizer_file).parent_path();
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.insert(entry.path().filename());
+  EXPECT_THAT(names, testing::ElementsAre("test.bin", "tokenizer.model",
+                                          "train.bin", "validation.bin"));
+  const std::filesystem::directory_iterator all(folder.parent_path());
+  EXPECT_EQ(std::distance(begin(all), end(all)), 1);
 }
 
 TEST_F(SubWordText, TakesATokenizerThatIsGiven) {

@@ -114,6 +114,23 @@ TEST_F(Program, AFastDevRunTriesEverythingInAFewTurns) {
             2);
 }
 
+TEST_F(Program, AFastDevRunHasAnUpdateOfTheBlockWithTheLongestWindow) {
+  const std::string config =
+      write("config.toml",
+            "name = 'free'\nepochs = 50\nbatch_size = 8\nthreads = 1\n"
+            "engine = 'threads'\nschedule = 'free'\nin_flight = 4\n"
+            "blocks = 3\nmodel = {hidden = [16, 16, 16]}\n"
+            "accumulate = {by_block = [1, 1, 5]}\n"
+            "boundary = {policy = 'delayed_gradient'}\n"
+            "data = {train = 240, test = 40}\n");
+  const Outcome run = shell("cd " + folder_ + " && " + SLUICE_PROGRAM +
+                            " run " + config + " --fast-dev-run");
+  EXPECT_EQ(run.status, 0) << run.text;
+  // Four updates of five turns each.
+  EXPECT_TRUE(fs::exists(
+      checkpoint_folder(path("runs/fast-dev-run/free/checkpoints"), 20)));
+}
+
 TEST_F(Program, ARunSaysHowManySamplesItsLimitsLeave) {
   const std::string config = write("config.toml", config_with(""));
   const Outcome run = sluice("run " + config +

@@ -21,6 +21,7 @@ namespace sluice::report::report_program_test {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class ReportProgram : public Program {
  protected:
@@ -108,6 +109,21 @@ TEST_F(ReportProgram, ShowsTheForecastOfMemoryBesideWhatWasMeasured) {
   }
 }
 
+TEST_F(ReportProgram, ShowsTheMemoryOfACentreWhereReplicasHaveOne) {
+  const std::string config = write("config.toml", config_with("blocks = 1\n"));
+  for (const auto& [name, more] :
+       {std::pair{"one", ""},
+        {"several", "schedule=free replicas.count=2 replicas.policy=server"}}) {
+    const std::string run = path(name);
+    ASSERT_EQ(
+        sluice(fmt::format("run {} {} --dir {}", config, more, run)).status, 0);
+    ASSERT_EQ(sluice("report " + run).status, 0);
+  }
+  const char* const column = "<th>centre of replicas</th>";
+  EXPECT_THAT(slurp(path("one/report.html")), Not(HasSubstr(column)));
+  EXPECT_THAT(slurp(path("several/report.html")), HasSubstr(column));
+}
+
 TEST_F(ReportProgram, MistakesAreOneLineAndExitStatus2) {
   const auto expect = [&](const std::string& arguments, const char* text) {
     const Outcome report = sluice("report " + arguments);
@@ -137,14 +153,18 @@ TEST_F(ReportProgram, ABrowserDrawsThePageWithoutScrollingSideways) {
   if (chromium.empty()) GTEST_SKIP() << "there is no chromium here";
   train_below("runs", "virtual");
   ASSERT_EQ(sluice("report " + path("runs")).status, 0);
-  // In a frame as wide as a phone, a page that is too wide says so.
+  // In a frame as wide as a phone, a page that is too wide says so. Long
+  // sections are folded there, which are opened to be measured.
   const std::string page = write(
       "frame.html",
       fmt::format("<html><body><iframe id='f' src='file://{}' width='390' "
                   "height='800'></iframe><p id='p'>?</p><script>f.onload=()=>{{"
                   "const d=f.contentDocument.documentElement;"
+                  "const folds=d.querySelectorAll('details.fold').length;"
+                  "d.querySelectorAll('details').forEach(e=>e.open=true);"
                   "p.textContent='width '+d.scrollWidth+' of '+d.clientWidth+"
-                  "' charts '+d.querySelectorAll('svg').length}}</script>"
+                  "' charts '+d.querySelectorAll('svg').length+"
+                  "' folds '+folds}}</script>"
                   "</body></html>",
                   path("runs/report.html")));
   const Outcome drawn = shell(fmt::format(
@@ -158,12 +178,15 @@ TEST_F(ReportProgram, ABrowserDrawsThePageWithoutScrollingSideways) {
   int wide = 0;
   int frame = 0;
   int charts = 0;
+  int folds = 0;
   ASSERT_EQ(std::sscanf(drawn.text.c_str() + at + before.size(),
-                        "width %d of %d charts %d", &wide, &frame, &charts),
-            3)
+                        "width %d of %d charts %d folds %d", &wide, &frame,
+                        &charts, &folds),
+            4)
       << drawn.text;
   EXPECT_LE(wide, frame);
   EXPECT_GT(charts, 10);
+  EXPECT_GT(folds, 0);
 }
 
 }  // namespace sluice::report::report_program_test

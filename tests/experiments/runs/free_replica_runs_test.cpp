@@ -56,7 +56,9 @@ TEST_P(FreeReplicasRun, IsReplayedBitForBit) {
   run_free(run_of(lines, 12), {});
   const Replayed replayed = replay(path("run"));
   EXPECT_EQ(replayed.difference(), "");
-  const std::size_t seats = lines.find("count = 3") == lines.npos ? 4 : 3;
+  const std::size_t replicas = lines.find("count = 3") == lines.npos ? 4 : 3;
+  const bool is_quorum = lines.find("quorum") != lines.npos;  // of two blocks
+  const std::size_t seats = is_quorum ? 6 : replicas;
   EXPECT_EQ(replayed.compared.size(), 3 * seats) << "checkpoints 4, 8, 12";
   EXPECT_THAT(slurp(path("run/schedule.txt")), HasSubstr("<1 "));
 }
@@ -87,6 +89,13 @@ INSTANTIATE_TEST_SUITE_P(
             std::pair{"Pairs",
                       "blocks = 1\nreplicas = {count = 4, policy = 'gossip', "
                       "pairs = true}\n"},
+            std::pair{"Backup",
+                      "blocks = 1\nreplicas = {count = 3, policy = "
+                      "'all_reduce', backup = 1}\n"},
+            std::pair{"Quorum",
+                      "blocks = 2\nreplicas = {count = 3, policy = 'average', "
+                      "every = 2, quorum = 2, grace = 0.002, outer_lr = 0.7, "
+                      "outer_momentum = 0.9}\n"},
             std::pair{"Elastic",
                       "blocks = 2\nreplicas = {count = 2, policy = 'elastic', "
                       "one_by_one = true, every = 2}\n"})),

@@ -12,13 +12,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/simulation.h"
+#include "tests/experiments/helpers/recorded.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::free_replicas_test {
 
+using free_replicas::costs_with;
+using free_replicas::Recorded;
+using free_replicas::recorded;
+using free_replicas::repeated;
+using free_replicas::trained;
 using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
@@ -36,85 +41,6 @@ std::string net(int blocks, int turns = 12) {
 
 std::string replicas(int count, const std::string& policy = "'server'") {
   return fmt::format("replicas = {{count = {}, policy = {}}}\n", count, policy);
-}
-
-/// Seconds of a replica's actions, times how slow each is.
-Costs costs_with(int blocks, const std::vector<double>& slowness,
-                 double jitter = 0) {
-  Costs costs{.jitter = jitter, .seed = 5};
-  for (const double slow : slowness)
-    for (int block = 1; block <= blocks; ++block)
-      costs.blocks.push_back(
-          {.seconds = {{Op::forward, 1}, {Op::backward, 2}}, .slowness = slow});
-  return costs;
-}
-
-std::vector<NamedTensors> weights_of(const Training& training) {
-  std::vector<NamedTensors> all;
-  for (int replica = 1; replica <= training.experiment.replicas.count;
-       ++replica)
-    all.push_back(copies_of(training.weights(replica)));
-  return all;
-}
-
-std::vector<NamedTensors> trained(const std::string& lines,
-                                  const Costs& costs = {}) {
-  Training training(small_experiment(lines));
-  training.train(costs);
-  return weights_of(training);
-}
-
-struct Recorded {
-  std::vector<std::vector<Action>> actions;  // by seat
-  std::vector<NamedTensors> weights;         // by replica
-
-  /// Of the seat's pushes, in their order.
-  std::vector<std::int64_t> places(int seat) const {
-    std::vector<std::int64_t> all;
-    for (const Action& action : by_block(actions, seat))
-      if (action.op == Op::settle && action.arrived > 0)
-        all.push_back(action.arrived);
-    return all;
-  }
-  /// How many pushes of others the centre served between two of the seat's,
-  /// and before the first.
-  std::vector<std::int64_t> staleness(int seat) const {
-    std::vector<std::int64_t> all;
-    std::int64_t clock = 0;
-    for (const std::int64_t place : places(seat)) {
-      all.push_back(place - 1 - clock);
-      clock = place;
-    }
-    return all;
-  }
-};
-
-Recorded recorded(const std::string& lines, const Costs& costs) {
-  Training training(small_experiment(lines));
-  Recorded run;
-  run.actions.resize(training.workers.size());
-  training.watch = [&](const TimedAction& timed) {
-    by_block(run.actions, timed.seat).push_back(timed.action);
-  };
-  training.train(costs);
-  run.weights = weights_of(training);
-  return run;
-}
-
-std::vector<NamedTensors> repeated(
-    const std::string& lines, const std::vector<std::vector<Action>>& actions) {
-  Training training(small_experiment(lines));
-  const Experiment& experiment = training.experiment;
-  Simulation simulation(experiment.plans, {}, experiment.capacities);
-  for (std::size_t i = 0; i < actions.size(); ++i) {
-    const int seat = static_cast<int>(i) + 1;
-    simulation.extend(seat, actions[i]);
-    training.block(seat).start({});
-  }
-  while (const auto timed = simulation.next())
-    training.block(timed->seat).execute(timed->action);
-  EXPECT_TRUE(simulation.finished()) << simulation.stuck();
-  return weights_of(training);
 }
 
 constexpr std::pair<const char*, const char*> kPolicies[] = {
@@ -279,7 +205,8 @@ TEST(FreeReplicasRefusal, SaysWhichPoliciesHaveACentre) {
   };
   const std::string free = net(2) + kSgd + kFree;
   EXPECT_EQ(refusal(free + replicas(2)), "accepted");
-  EXPECT_THAT(refusal(free + replicas(2, "'all_reduce'")),
+  EXPECT_EQ(refusal(free + replicas(2, "'all_reduce'")), "accepted");
+  EXPECT_THAT(refusal(free + replicas(2, "'neighbours'")),
               AllOf(HasSubstr("policy = 'server'"),
                     HasSubstr("schedule = 'lockstep'")));
   EXPECT_THAT(refusal(free + replicas(2, "'elastic'")),

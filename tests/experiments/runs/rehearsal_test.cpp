@@ -172,6 +172,43 @@ INSTANTIATE_TEST_SUITE_P(Engines, ForecastOfARun,
                            return std::string(info.param);
                          });
 
+using ForecastOfACentre = ForecastOfARun;
+
+// Of a server of three replicas: its weights, its momentum, and those that each
+// replica has pulled; at rest a copy of these and the weights once more.
+TEST_P(ForecastOfACentre, IsWhatReplica1Measures) {
+  const std::string centre =
+      "'optimizer={name=\"sgd\",lr=0.01,momentum=0.5}' forecast=true";
+  const std::string free =
+      centre + " schedule=free replicas.count=3 replicas.policy=server";
+  ASSERT_EQ(run("free", free).status, 0);
+  const auto told = records_of(path("free"), "forecast");
+  ASSERT_EQ(told.size(), 2U);
+  for (const Record& block : records_of(path("free"), "block")) {
+    if (block.integer("replica") > 1) {
+      EXPECT_EQ(block.integer("centre_bytes", -1), -1);
+      continue;
+    }
+    const std::int64_t bytes = block.integer("centre_bytes");
+    const auto weights = static_cast<double>(block.integer("weights_bytes"));
+    EXPECT_NEAR(static_cast<double>(bytes), (2 * 5 + 1) * weights,
+                0.2 * weights);
+    const Record& said = by_block(told, block.integer("block"));
+    EXPECT_EQ(said.integer("centre_bytes"), bytes);
+    EXPECT_GE(said.integer("peak_bytes", bytes), bytes);
+  }
+  ASSERT_EQ(run("lockstep", centre).status, 0);
+  for (const char* kind : {"forecast", "block"})
+    for (const Record& block : records_of(path("lockstep"), kind))
+      EXPECT_EQ(block.integer("centre_bytes", -1), -1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, ForecastOfACentre,
+                         testing::Values("threads", "processes"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
+
 TEST(Rehearsal, GrowsWithTheBatch) {
   if (!install_allocator())
     GTEST_SKIP() << "AddressSanitizer's allocator counts no bytes for us";

@@ -39,6 +39,17 @@ constexpr const char* kServer =
     "blocks=2 replicas.count=3 replicas.policy=server "
     "optimizer.correction.name=staleness_aware ";
 
+constexpr const char* kClipped =
+    "blocks=3 replicas.count=2 boundary.policy=backprop "
+    "optimizer.clip.norm=0.01 optimizer.clip.scope=model ";
+
+constexpr const char* kSynthetic =
+    "blocks=3 replicas.count=2 boundary.policy=synthetic_gradient "
+    "boundary.target_delay=1 ";
+constexpr const char* kSyntheticAverage =
+    "blocks=3 replicas.count=2 boundary.policy=synthetic_gradient "
+    "replicas.policy=average replicas.every=3 replicas.outer_momentum=0.9 ";
+
 using ReplicaProcesses = Faults;
 
 class ReplicasOver : public Faults,
@@ -63,6 +74,20 @@ TEST_F(ReplicaProcesses, InThreadsHaveTheBitsOfOneThread) {
   expect_undisturbed("disturbed", more);
 }
 
+TEST_F(ReplicaProcesses, ThatClipByTheNormOfTheModelHaveTheBitsOfOneThread) {
+  for (const char* at : {"update", "replica"}) {
+    const std::string more =
+        fmt::format("{} optimizer.clip.at={} ", kClipped, at);
+    run_undisturbed(more);
+    for (const char* engine : {"threads", "processes"}) {
+      const Outcome outcome =
+          run("disturbed", more + "--overwrite engine=" + engine);
+      ASSERT_EQ(outcome.status, 0) << outcome.text;
+      expect_as_undisturbed("disturbed");
+    }
+  }
+}
+
 class ReplicasAmongPeers : public Faults,
                            public testing::WithParamInterface<const char*> {};
 
@@ -83,6 +108,9 @@ INSTANTIATE_TEST_SUITE_P(
         "blocks=2 replicas.count=4 replicas.policy=gossip replicas.pairs=true ",
         "blocks=1 replicas.count=5 replicas.policy=gossip replicas.graph=hops "
         "replicas.rotate=true replicas.mix=after "));
+
+INSTANTIATE_TEST_SUITE_P(Synthesizers, ReplicasAmongPeers,
+                         testing::Values(kSynthetic, kSyntheticAverage));
 
 struct Killed {
   const char* config;
@@ -129,7 +157,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Killed{kTwoByTwo, 4, 3}, Killed{kAverage, 4, 3},
                     Killed{kElastic, 4, 3}, Killed{kShards, 4, 3},
                     Killed{kGossip, 4, 2}, Killed{kPush, 6, 2},
-                    Killed{kNeighbours, 6, 2}, Killed{kServer, 6, 2}));
+                    Killed{kNeighbours, 6, 2}, Killed{kServer, 6, 2},
+                    Killed{kClipped, 6, 1}, Killed{kSynthetic, 6, 1}));
 
 class ResumedReplicas : public Faults,
                         public testing::WithParamInterface<const char*> {};
@@ -162,7 +191,8 @@ TEST_P(ResumedReplicas, EndAsIfTheyHadNotStopped) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, ResumedReplicas,
                          testing::Values(kTwoByTwo, kAverage, kElastic, kShards,
-                                         kGossip, kPush, kNeighbours, kServer));
+                                         kGossip, kPush, kNeighbours, kServer,
+                                         kSynthetic, kSyntheticAverage));
 
 TEST_F(ReplicaProcesses, OfAnotherNumberGoOnWithTheBitsOfOneThread) {
   const std::string adam = std::string(kTwoByTwo) + "optimizer.name=adam ";

@@ -88,6 +88,58 @@ TEST_P(ExactMethods, OfReplicasGoElsewhereThanOneReplica) {
   EXPECT_GT(distance(trained(lines + replicas(2))[0], trained(lines)[0]), 1e-5);
 }
 
+std::string clip(const std::string& scope, const std::string& at = "update") {
+  return "optimizer = {name = 'sgd', momentum = 0.9, lr = 0.05, clip = {norm "
+         "= 0.1, scope = '" +
+         scope + "', at = '" + at + "'}}\n";
+}
+
+TEST(Replicas, ThatClipByTheNormOfTheModelHaveTheBitsOfAccumulatedTurns) {
+  const std::string net = std::string(kNet) + "boundary.policy = 'backprop'\n";
+  for (const int count : {2, 3}) {
+    const auto together =
+        trained(net + clip("model") + replicas(count) + turns(6));
+    const auto one =
+        trained(net + clip("model") + turns(6 * count) +
+                "accumulate = {batches = " + std::to_string(count) +
+                ", rule = 'mean'}\n");
+    for (const NamedTensors& replica : together)
+      EXPECT_EQ(difference(replica, one[0]), "") << count << " replicas";
+    const auto by_block =
+        trained(net + clip("block") + replicas(count) + turns(6));
+    EXPECT_GT(distance(together[0], by_block[0]), 1e-5);
+  }
+}
+
+/// All batches are the same sample, so both replicas have the same share.
+TEST(Replicas, OfTheSameShareClipAsOneDoes) {
+  const std::string net =
+      "blocks = ['0', '1-']\nbatch_size = 1\nmodel = {hidden = [24, 20]}\n"
+      "data = {train = 1, test = 16}\nboundary.policy = 'backprop'\n" +
+      turns(6);
+  for (const char* at : {"update", "replica"}) {
+    const auto one = trained(net + clip("model", at));
+    for (const char* policy : {"all_reduce", "average"})
+      for (const NamedTensors& replica :
+           trained(net + clip("model", at) +
+                   replicas(2, std::string(", policy = '") + policy + "'")))
+        EXPECT_EQ(difference(replica, one[0]), "") << policy << ", " << at;
+    EXPECT_GT(distance(trained(net + clip("block", at))[0], one[0]), 1e-5);
+  }
+}
+
+TEST(Replicas, ThatClipByTheNormOfTheModelDoSoInAnyOrder) {
+  for (const char* at : {"update", "replica"}) {
+    const std::string net = std::string(kNet) + clip("model", at) + turns(5) +
+                            replicas(2) +
+                            "pipeline.micro_batches = 4\npipeline.order = '";
+    const auto plain = trained(net + "turns'\n");
+    for (const char* order : {"gpipe", "1f1b"})
+      EXPECT_EQ(difference(trained(net + order + "'\n")[0], plain[0]), "")
+          << order << ", " << at;
+  }
+}
+
 class Orders : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Replicas, Orders,
                          testing::Values("turns", "gpipe", "1f1b", "zb-h1"));
@@ -352,6 +404,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "pipeline = {order = '1f1b', micro_batches = 4, flush = "
                     "false, weights = 'double_buffer'}\n",
                     "optimizer.clip.norm = 0.1\n", "accumulate.batches = 2\n",
+                    "optimizer.clip = {norm = 0.1, scope = 'model'}\n",
+                    "optimizer.clip = {norm = 0.1, at = 'replica'}\n",
                     "boundary.policy = 'delayed_gradient'\n"
                     "optimizer.correction.name = 'delay_compensation'\n",
                     "pipeline = {order = 'interleaved', executors = 1}\n"));
@@ -374,11 +428,11 @@ void expect_refused(const std::string& lines, const char* remedy) {
 }
 
 TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
-  expect_refused(replicas(2) + "schedule = 'free'\n", "schedule = 'lockstep'");
+  expect_refused(replicas(2, ", policy = 'neighbours'") + "schedule = 'free'\n",
+                 "schedule = 'lockstep'");
   expect_refused(replicas(0), "replicas.count");
   expect_refused("replicas = {count = 2, policy = 'rumour'}\n", "all_reduce");
   expect_refused("replicas = {count = 2, every = 3}\n", "every");
-  expect_refused(replicas(2) + "probe.every = 1\n", "replicas.count = 1");
   const std::string shards = replicas(2, ", shard = true");
   expect_refused(shards + "optimizer.name = 'muon'\n", "leave shard out");
   expect_refused(shards +
@@ -390,10 +444,6 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
                      "boundary = {policy = 'delayed_gradient', weights = "
                      "'predict'}\n",
                  "predicts");
-  expect_refused(replicas(2) + "optimizer.clip = {norm = 1, scope = 'model'}\n",
-                 "clip.scope = 'block'");
-  expect_refused(replicas(2) + "boundary.policy = 'synthetic_gradient'\n",
-                 "choose a policy without one");
   expect_refused(replicas(5, ", policy = 'gossip', graph = 'torus'"), "prime");
   expect_refused(replicas(3, ", policy = 'gossip', pairs = true"), "bipartite");
   expect_refused(
@@ -428,6 +478,7 @@ TEST(Replicas, AreRefusedInWordsWhereTheyCannotBe) {
 
 TEST(Replicas, ThatShareTheirWeightsAreRefusedWhereTheyCannot) {
   const std::string shared = replicas(2, ", policy = 'shared'");
+  expect_refused(shared + "probe.every = 1\n", "set another policy");
   EXPECT_NO_THROW(small_experiment(shared + "engine = 'threads'\n"));
   expect_refused(shared + "engine = 'processes'\n", "no memory in common");
   EXPECT_NO_THROW(small_experiment(replicas(1, ", policy = 'shared'") +

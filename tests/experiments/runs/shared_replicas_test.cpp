@@ -1,6 +1,7 @@
 // Whole runs of replicas that share their weights: by the virtual clock the
 // same bits each time, in threads a race that loses nothing.
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -55,9 +56,8 @@ TEST_F(SharedReplicas, HaveTheSameBitsByTheSameClock) {
   EXPECT_GT(distance(steady, first), 1e-5);
 }
 
-/// The clock begins anew, so the order may not be that of a run that was not
-/// interrupted.
-TEST_F(SharedReplicas, GoOnWithTheSameBitsEachTime) {
+/// The whole run meets there too, for a checkpoint; the part evaluates then.
+TEST_F(SharedReplicas, GoOnWithTheBitsOfTheUninterruptedRun) {
   for (const std::string& method :
        {std::string(),
         std::string("boundary.policy=delayed_gradient "
@@ -65,17 +65,32 @@ TEST_F(SharedReplicas, GoOnWithTheSameBitsEachTime) {
         std::string(kUneven)}) {
     const std::string more = method + "checkpoint.every_turns=5 ";
     const std::string name = std::to_string(method.size());
-    std::vector<NamedTensors> ends;
-    for (const char* dir : {"one", "two"}) {
-      const NamedTensors part = run(dir + name, more, 5);
-      const Outcome resumed =
-          sluice("run --resume " + path(dir + name) + " turns=10");
-      EXPECT_EQ(resumed.status, 0) << resumed.text;
-      ends.push_back(weights_at(dir + name, 10));
-      EXPECT_GT(distance(part, ends.back()), 1e-5) << method;
-    }
-    EXPECT_EQ(difference(ends[0], ends[1]), "") << method;
+    const NamedTensors whole = run("whole" + name, more, 10);
+    const NamedTensors part = run("part" + name, more, 5);
+    const Outcome resumed =
+        sluice("run --resume " + path("part" + name) + " turns=10");
+    EXPECT_EQ(resumed.status, 0) << resumed.text;
+    EXPECT_EQ(difference(weights_at("part" + name, 10), whole), "") << method;
+    EXPECT_GT(distance(part, whole), 1e-5) << method;
   }
+}
+
+/// One that was stopped in between goes back there.
+TEST_F(SharedReplicas, GoOnAgainFromACheckpointInBetween) {
+  const std::string more = std::string(kUneven) + "checkpoint.every_turns=4 ";
+  const NamedTensors whole = run("run", more, 10);
+  std::filesystem::remove_all(
+      checkpoint_folder(path("run") + "/checkpoints", 10));
+  const Outcome resumed = sluice("run --resume " + path("run") + " turns=10");
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+  EXPECT_EQ(difference(weights_at("run", 10), whole), "");
+}
+
+TEST_F(SharedReplicas, HaveTheBitsOfARunThatEvaluatesMoreOften) {
+  const std::string more = std::string(kUneven) + "checkpoint.every_turns=3 ";
+  EXPECT_EQ(difference(run("often", more + "evaluate_every=1", 9),
+                       run("seldom", more, 9)),
+            "");
 }
 
 TEST_F(SharedReplicas, GoOnInAnotherNumber) {

@@ -294,10 +294,14 @@ TEST(UnevenReplicas, AreRefusedInWordsBesideWhatWantsOneNumber) {
                      "'vertical_sync'}\n",
                  "set other weights");
   expect_refused(list + "boundary.policy = 'synthetic_gradient'\n",
-                 "choose a policy without one");
+                 "choose another boundary.policy");
+  expect_refused(list + "optimizer.clip = {norm = 1.0, scope = 'model'}\n",
+                 "clip.scope = 'block'");
+  expect_refused(list + "optimizer.clip = {norm = 1.0, at = 'replica'}\n",
+                 "leave clip.at out");
   expect_refused(list + "virtual.calibrate = true\n", "calibrate rehearses");
   expect_refused(list + "forecast = true\n", "rehearses");
-  expect_refused(list + "probe.every = 1\n", "replicas.count = 1");
+  expect_refused(list + "probe.every = 1\n", "probe: compares the blocks");
   expect_refused(list + "virtual = {forward = [1.0, 1.0], slow = ['2.2x3']}\n",
                  "replicas.count = [2, 1]");
 }

@@ -39,6 +39,15 @@ TEST(ControlMessage, CarriesWhatIsThereOnlySometimes) {
   EXPECT_EQ(observed({.block = 2, .turn = 5, .batch = 4}).batch, 4);
   EXPECT_EQ(observed({.block = 2, .turn = 5}).batch, std::nullopt);
   EXPECT_EQ(observed({.block = 2, .turn = 5}).turn, 5);
+  const Observed of_replica = observed({.block = 2,
+                                        .replica = 3,
+                                        .turn = 5,
+                                        .batch = 4,
+                                        .source_batch = 14,
+                                        .exchanged = true});
+  EXPECT_EQ(of_replica.replica, 3);
+  EXPECT_EQ(of_replica.source_batch, 14);
+  EXPECT_TRUE(of_replica.exchanged);
 }
 
 TEST(ControlMessage, CarriesATime) {

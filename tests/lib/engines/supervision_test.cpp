@@ -1,5 +1,6 @@
 // Who is named when workers are silent: the one that hangs, not those that wait
 // for it.
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -186,6 +187,23 @@ TEST(Heartbeat, TellsThePulseWhileTheWorkerDoesNothing) {
     ASSERT_EQ(message->kind, MessageKind::progress);
     turn = said_in<Progress>(*message).turn;
   }
+}
+
+TEST(Heartbeat, SaysToPeersOfAWorkerThatWaitsThatItLives) {
+  std::atomic<int> said = 0;
+  Heartbeat heartbeat([&said] { ++said; });
+  auto [worker, launcher] = memory_link(4, 4, kLong, "link");
+  const auto sender =
+      with_heartbeat(std::move(worker.sender), heartbeat, milliseconds(1));
+  heartbeat.begins({Op::forward, 3, 3});
+  for (int pulse = 0; pulse < 20; ++pulse)
+    ASSERT_TRUE(launcher.receiver->receive());
+  EXPECT_EQ(said, 1) << "one that computes for so long may hang";
+  heartbeat.waits_for(2);
+  for (int pulse = 0; pulse < 1000 && said < 3; ++pulse)
+    ASSERT_TRUE(launcher.receiver->receive());
+  EXPECT_GE(said, 3);
+  launcher.receiver.reset();
 }
 
 TEST(Heartbeat, EndsWhenTheLinkIsClosed) {

@@ -38,6 +38,8 @@ TEST(Records, OfTrainingAreThoseOfBefore) {
   const auto probe = read_again<records::Probe>(
       R"({"kind":"probe","turn":2,"block":1,"batch":2,"cosine":0.1660060998995364,"norm_ratio":80.22641477536091,"sign_agreement":0.5381944444444444})");
   EXPECT_EQ(probe.norm_ratio, 80.22641477536091);
+  read_again<records::ExchangeProbe>(
+      R"({"kind":"exchange_probe","turn":2,"block":1,"batch":2,"cosine":0.5,"norm_ratio":80.25,"sign_agreement":0.75})");
   const auto layer = read_again<records::LayerProbe>(
       R"({"kind":"layer_probe","turn":2,"block":1,"batch":2,"layer":3,"cosine":0.5,"norm_ratio":80.25,"sign_agreement":0.75})");
   EXPECT_EQ(layer.layer, 3);
@@ -50,6 +52,8 @@ TEST(Records, OfEvaluationsAreThoseOfBefore) {
   EXPECT_EQ(evaluation.accuracy, 0.951);
   EXPECT_TRUE(std::isnan(*evaluation.validation_loss));
   EXPECT_EQ(evaluation.time, 5.417818646);
+  read_again<records::LostReplica>(
+      R"({"kind":"lost_replica","turn":8,"replica":3,"turns_left_out":12,"reason":"the worker of block 1 of replica 3 ended before its work"})");
   read_again<records::EarlyStop>(
       R"({"kind":"early_stop","turn":24,"split":"test","measure":"accuracy","best":0.075,"best_turn":6,"without_progress":3})");
   read_again<records::Diverged>(

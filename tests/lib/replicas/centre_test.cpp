@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -172,6 +173,118 @@ TEST_P(CentreOver, WaitsForSeveralGradientsWhoeverBringsThem) {
   finish(links);
 }
 
+// A1: a step is by the first N gradients of a turn; later ones are dropped.
+TEST_P(CentreOver, MergesTheFirstAndDropsThoseThatComeLater) {
+  CentreLinks links = GetParam()(3);
+  links.front()->owned()->own(
+      summing_centre({{"w", start()}, {"frozen", start()}}, {}),
+      {"w", "frozen"}, {.least = 2, .drops_late = true});
+  links.front()->owned()->open({start(), start()}, 0);
+  const auto bring = [&](int member, std::int64_t batch, double gradient) {
+    return by_block(links, member)
+        ->bring(
+            {.member = member,
+             .tensors = {at::full({4}, gradient, at::kDouble), at::Tensor()},
+             .info = {.rate = 0.5},
+             .batch = batch});
+  };
+  const auto take = [&](int member) {
+    return by_block(links, member)->take(false);
+  };
+  EXPECT_EQ(bring(3, 0, 1), 1);
+  EXPECT_EQ(bring(1, 0, 3), 2);
+  EXPECT_EQ(bring(2, 0, 100), 3) << "too late";
+  for (const int member : {1, 3}) {
+    const Merged merged = take(member);
+    EXPECT_FALSE(merged.is_late);
+    EXPECT_EQ(merged.served.place, 2);
+    EXPECT_EQ(merged.served.clock, 1);
+    EXPECT_EQ(merged.absent, 0);
+    EXPECT_TRUE(merged.served.tensors[0].equal(start() - 0.5 * 2));
+    EXPECT_TRUE(merged.served.tensors[1].equal(start()));
+  }
+  const Merged late = take(2);
+  EXPECT_TRUE(late.is_late);
+  EXPECT_EQ(late.turn, 0);
+  EXPECT_EQ(late.absent, 1);
+  EXPECT_TRUE(late.served.tensors[0].equal(start() - 0.5 * 2));
+  bring(2, 1, 4);
+  bring(3, 1, 8);
+  EXPECT_FALSE(take(2).is_late);
+  EXPECT_TRUE(take(3).served.tensors[0].equal(start() - 0.5 * (2 + 6)));
+  finish(links);
+}
+
+TEST_P(CentreOver, WaitsForMoreThanAQuorumWhileItsGraceLasts) {
+  CentreLinks links = GetParam()(2);
+  links.front()->owned()->own(summing_centre({{"w", start()}}, {}), {"w"},
+                              {.least = 1, .grace = 0.1});
+  links.front()->owned()->open({start()}, 0);
+  const auto bring = [&](int member) {
+    by_block(links, member)
+        ->bring({.member = member,
+                 .tensors = {at::ones({4}, at::kDouble) * member},
+                 .info = {.rate = 1}});
+  };
+  const auto before = std::chrono::steady_clock::now();
+  bring(2);
+  const Merged alone = links[1]->take(false);
+  EXPECT_GE(std::chrono::steady_clock::now() - before,
+            std::chrono::milliseconds(99));
+  EXPECT_TRUE(alone.served.tensors[0].equal(start() - 2));
+  bring(2);
+  bring(1);
+  EXPECT_TRUE(links[0]->take(false).served.tensors[0].equal(start() - 3.5));
+  EXPECT_TRUE(links[1]->take(false).served.tensors[0].equal(start() - 3.5));
+  finish(links);
+}
+
+TEST_P(CentreOver, DoesNotWaitForThoseWhoRest) {
+  CentreLinks links = GetParam()(2);
+  links.front()->owned()->own(summing_centre({{"w", start()}}, {}), {"w"},
+                              {.least = 2});
+  links.front()->owned()->open({start()}, 0);
+  links[0]->arrive({});
+  links[1]->bring({.member = 2,
+                   .tensors = {at::ones({4}, at::kDouble)},
+                   .info = {.rate = 1}});
+  EXPECT_TRUE(links[1]->take(false).served.tensors[0].equal(start() - 1));
+  links[1]->arrive({});
+  links[0]->await_rest();
+  links[1]->await_rest();
+  finish(links);
+}
+
+TEST_P(CentreOver, GoesOnWithoutAReplicaThatIsLostUnderAQuorum) {
+  CentreLinks links = GetParam()(3);
+  links.front()->owned()->own(summing_centre({{"w", start()}}, {}), {"w"},
+                              {.least = 2});
+  links.front()->owned()->open({start()}, 0);
+  const auto bring = [&](int member) {
+    by_block(links, member)
+        ->bring({.member = member,
+                 .tensors = {at::ones({4}, at::kDouble)},
+                 .info = {.rate = 1}});
+  };
+  bring(1);
+  links[2].reset();
+  bring(2);
+  for (const int member : {1, 2})
+    EXPECT_TRUE(by_block(links, member)
+                    ->take(false)
+                    .served.tensors[0]
+                    .equal(start() - 1));
+  for (const int member : {1, 2})
+    by_block(links, member)->arrive({at::ones({1}) * member});
+  links[1]->await_rest();
+  links[0]->await_rest();
+  const AtRest& rest = links[0]->owned()->at_rest();
+  EXPECT_EQ(rest.members, 2);
+  EXPECT_EQ(rest.statistics[0].item<double>(), 3);
+  links[0]->finish();
+  links[1]->finish();
+}
+
 TEST_P(CentreOver, EndsTheWaitOfOthersWhenAReplicaFails) {
   CentreLinks links = GetParam()(3);
   open(links, elastic_centre({{"w", start()}}, 0.25));
@@ -191,6 +304,37 @@ TEST_P(CentreOver, EndsTheWaitOfOthersWhenAReplicaFails) {
               testing::Throws<PeerGone>());
   links[1].reset();
   links[0].reset();
+}
+
+/// Fails when replica 2 comes.
+class FailingRule final : public CentreRule {
+ public:
+  void begin(const Tensors& /*weights*/, std::int64_t /*clock*/) override {}
+  Served serve(Push push) override {
+    TORCH_CHECK(push.member != 2, "the matrix is singular");
+    return {.tensors = std::move(push.tensors)};
+  }
+  Tensors consensus() const override { return {}; }
+  NamedTensors state() const override { return {}; }
+};
+
+TEST(LinksCentre, TellsAllReplicasWhatWentWrongInServingOne) {
+  CentreLinks links = over_links(3);
+  open(links, std::make_unique<FailingRule>());
+  const auto told = [&](int member) -> std::string {
+    try {
+      by_block(links, member)->visit({.member = member, .tensors = {start()}});
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "served";
+  };
+  EXPECT_EQ(told(3), "served");
+  EXPECT_EQ(told(1), "served");
+  for (const int member : {2, 3, 1})
+    EXPECT_EQ(told(member),
+              "block 1: its centre could not serve replica 2: the matrix is "
+              "singular");
 }
 
 // A4: x + centre is kept by each exchange.

@@ -514,6 +514,10 @@ TEST(Action, ThatDropsOthersIsReadBackFromItsText) {
   EXPECT_EQ(actions.at(1).arrived, 7);
   EXPECT_EQ(actions.at(1).dropped, std::vector<std::int64_t>{5});
   EXPECT_EQ(text_of(actions), "F5-3-4 F6<7-5 B5");
+  const std::vector<Action> late = actions_from_text("S5<17 S5.5<19-6-7");
+  EXPECT_EQ(late.at(1).arrived, 19);
+  EXPECT_EQ(late.at(1).dropped, (std::vector<std::int64_t>{6, 7}));
+  EXPECT_EQ(text_of(late), "S5<17 S5.5<19-6-7");
   for (const char* text : {"B5-3", "F5-", "F5--3", "F5-3<7", "F5-x", "F-3"})
     EXPECT_THROW(actions_from_text(text), UserError) << text;
 }

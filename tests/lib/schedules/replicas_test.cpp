@@ -175,6 +175,69 @@ TEST(Replicas, SumWeightsBeforeTheUpdateThatTakesAccountOfIt) {
   EXPECT_EQ(text_of(plan, 1, {.end_turn = 2}), "F0 B0 U0 F1 B1 X1 S1 U1");
 }
 
+TEST(Replicas, SumTheGradientsOfLessonsOrAverageWhatLearns) {
+  const Traits synthesizer{
+      .cut = true, .own = true, .learns = true, .learns_by_steps = true};
+  const RunPlan one = plan_of("turns", 2, {}, synthesizer);
+  EXPECT_EQ(text_of(with_replicas(one, 2, kGradients), 3, {.end_turn = 2}),
+            "F0 B0 X0 S0 U0 L0 X0.6 S0.6 F1 B1 X1 S1 U1 L1 X1.6 S1.6");
+  const RunPlan averaged = with_replicas(one, 2, {.what = Exchanged::weights});
+  EXPECT_EQ(text_of(averaged, 3, {.end_turn = 2}),
+            "F0 B0 U0 X0 S0 L0 F1 B1 U1 X1 S1 L1");
+  const RunPlan plan = with_replicas(one, 3, kGradients);
+  EXPECT_GT(end_of(timeline_of(plan, {.latency = 0.5}, 5)), 0);
+}
+
+const Action kSettle{.op = Op::settle};
+const Action kUpdate{.op = Op::update};
+
+TEST(Replicas, HaveTheNormOfTheirSumsComeDownAfterThem) {
+  const RunPlan plan =
+      with_replicas(plan_of("turns", 3, {.model_norm = true}), 2, kGradients);
+  const int middle = 5;  // block 2 of replica 2
+  EXPECT_EQ(needs_of(plan, middle, kSettle),
+            (std::vector<Transfer>{{MessageKind::norm, 6, 5}}));
+  EXPECT_EQ(yields_of(plan, middle, kSettle),
+            (std::vector<Transfer>{{MessageKind::norm, 5, 4}}));
+  EXPECT_TRUE(needs_of(plan, 6, kSettle).empty());
+  EXPECT_TRUE(yields_of(plan, 4, kSettle).empty());
+  EXPECT_EQ(needs_of(plan, middle, kUpdate),
+            (std::vector<Transfer>{{MessageKind::norm, 4, 5}}));
+}
+
+TEST(Replicas, ThatClipTheirOwnGradientsHaveTheNormBeforeTheyPublish) {
+  ReplicaExchange own = kGradients;
+  own.clips_own = true;
+  const RunPlan plan =
+      with_replicas(plan_of("turns", 3, {.model_norm = true}), 2, own);
+  const Action exchange{.op = Op::exchange};
+  EXPECT_EQ(needs_of(plan, 5, exchange),
+            (std::vector<Transfer>{{MessageKind::norm, 4, 5}}));
+  EXPECT_EQ(yields_of(plan, 5, exchange),
+            (std::vector<Transfer>{{MessageKind::norm, 5, 6}}));
+  for (const Action& later : {kSettle, kUpdate}) {
+    EXPECT_TRUE(needs_of(plan, 5, later).empty()) << to_text(later);
+    EXPECT_TRUE(yields_of(plan, 5, later).empty()) << to_text(later);
+  }
+}
+
+TEST(Replicas, WithTheNormOfAModelComeToTheEndInAnyOrder) {
+  ReplicaExchange twice = kGradients;
+  twice.rounds = 2;
+  ReplicaExchange own = kGradients;
+  own.clips_own = true;
+  ScheduleOptions options{.model_norm = true, .accumulate = 2};
+  options.micro_batches = {.count = 4, .samples = 8};
+  for (const char* order : {"turns", "gpipe", "1f1b"})
+    for (const ReplicaExchange& exchange :
+         {kGradients, twice, own,
+          ReplicaExchange{.what = Exchanged::weights, .every = 2}}) {
+      const RunPlan plan =
+          with_replicas(plan_of(order, 3, options), 2, exchange);
+      EXPECT_GT(end_of(timeline_of(plan, {.latency = 0.5}, 6)), 0) << order;
+    }
+}
+
 TEST(Replicas, SpreadTheExchangesOfTheirBlocks) {
   const RunPlan plan = with_replicas(
       plain(2), 2, {.what = Exchanged::weights, .every = 2}, /*stagger=*/true);
@@ -306,11 +369,9 @@ TEST(Replicas, SayWhomTheyWaitFor) {
 
 TEST(Replicas, AreRefusedWhereTheyWouldDiffer) {
   expect_refused(plan_of("free", 2, {}), "schedule = 'lockstep'");
-  expect_refused(plan_of("turns", 2, {.model_norm = true}),
-                 "clip.scope = 'block'");
   expect_refused(
       plan_of("turns", 2, {}, {.cut = true, .own = true, .learns = true}),
-      "boundary 1: its synthesizer");
+      "boundary 1: its policy learns");
 }
 
 }  // namespace

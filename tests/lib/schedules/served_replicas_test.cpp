@@ -64,6 +64,61 @@ TEST(ServedReplicas, PushBeforeOrAfterTheirUpdatesAndAgreeAtTheEnd) {
             "F0 B0 U0 F1 B1 X1 S1 U1 X2.1 S2.1 C2");
 }
 
+ReplicaExchange waiting(Exchanged what, const Quorum& quorum) {
+  ReplicaExchange exchange = served(what);
+  exchange.quorum = quorum;
+  return exchange;
+}
+
+TEST(WaitingReplicas, TakeWhatWasMergedInASecondSettle) {
+  const auto lines = [](Exchanged what) {
+    const RunPlan plan = plan_of(2, waiting(what, {.least = 2}));
+    const auto timeline =
+        simulate(plan, {}, capacities_of(plan, 2), two_turns());
+    EXPECT_EQ(line_of(1, timeline), line_of(2, timeline));
+    return line_of(1, timeline);
+  };
+  EXPECT_EQ(lines(Exchanged::gradients),
+            "F0 B0 X0 S0 S0.5<2 U0 F1 B1 X1 S1 S1.5<4 U1 X2.1 S2.1 C2");
+  EXPECT_EQ(lines(Exchanged::weights),
+            "F0 B0 U0 X0 S0 S0.5<2 F1 B1 U1 X1 S1 S1.5<4 X2.1 S2.1 C2");
+}
+
+Costs with_a_slow_third(double slowness) {
+  Costs costs;
+  for (const double each : {1.0, 1.0, slowness})
+    costs.blocks.push_back(
+        {.seconds = {{Op::forward, 1}, {Op::backward, 2}}, .slowness = each});
+  return costs;
+}
+
+TEST(WaitingReplicas, LeaveOutTheTurnsThatOthersHaveMade) {
+  const RunPlan plan = plan_of(
+      3, waiting(Exchanged::gradients, {.least = 2, .drops_late = true}));
+  Grant grant = two_turns();
+  grant.end_turn = 6;
+  // It comes after 10.5 s, when the others have made three turns.
+  EXPECT_EQ(line_of(3, simulate(plan, with_a_slow_third(3.5),
+                                capacities_of(plan, 2), grant)),
+            "F0 B0 X0 S0 S0.5<7-1-2 U0 F3 B3 X3 S3 S3.5<14-4-5 U3 X6.1 S6.1 "
+            "C6");
+}
+
+TEST(WaitingReplicas, MergeTheRestWhereNobodyElseComes) {
+  const RunPlan plan =
+      plan_of(3, waiting(Exchanged::weights, {.least = 2, .grace = 1}));
+  Grant grant;  // nobody rests after it
+  grant.end_turn = 1;
+  const auto timeline =
+      simulate(plan, with_a_slow_third(10), capacities_of(plan, 2), grant);
+  EXPECT_EQ(line_of(1, timeline), "F0 B0 U0 X0 S0 S0.5<2");
+  EXPECT_EQ(line_of(3, timeline), "F0 B0 U0 X0 S0 S0.5<3");
+  for (const TimedAction& timed : timeline)
+    if (timed.seat == 2 && timed.action.round == 5) {
+      EXPECT_EQ(timed.start, 3 + 1) << "its grace";
+    }
+}
+
 TEST(ServedReplicas, DontWaitForThoseThatAreSlower) {
   const RunPlan plan = plan_of(2, served(Exchanged::gradients));
   Costs costs;

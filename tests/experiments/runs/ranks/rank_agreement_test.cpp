@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "lib/checkpoints/checkpoint.h"
+#include "lib/metrics/time_spent.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/experiments/runs/ranks/rank_keys.h"
@@ -194,8 +195,38 @@ TEST_F(TwoRanks, WithAnotherKeyAreRefusedOnBothSides) {
     start({.more = shared},
           {.more = fmt::format("{} '{}'", shared, key.override_of_one)});
     SCOPED_TRACE(key.override_of_one);
-    expect_refused(key.told);
+    expect_refused(key.told_alone.empty() ? key.told : key.told_alone);
   }
+}
+
+class EitherOfTwoRanks : public TwoRanks,
+                         public testing::WithParamInterface<int> {
+ protected:
+  /// `more` is wrong for a rank by itself; the other one hears of it, long
+  /// before it would give up.
+  void expect_both_to_end(const std::string& more, const std::string& why) {
+    constexpr double kSoon = 40;  // s: a busy machine takes its time
+    const int rank = GetParam();
+    const auto begun = std::chrono::steady_clock::now();
+    const Own own = {.more = more};
+    start(rank == 0 ? own : Own(), rank == 1 ? own : Own());
+    EXPECT_LT(seconds_since(begun), kSoon);
+    expect_refused(why);
+    const std::string told = fmt::format("sluice: rank {} has ended: ", rank);
+    EXPECT_THAT(said(rank), Not(HasSubstr("has ended: ")));
+    EXPECT_THAT(said(1 - rank), HasSubstr(told));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, EitherOfTwoRanks, testing::Values(0, 1));
+
+TEST_P(EitherOfTwoRanks, ThatFitsNoOtherIsToldOfByIt) {
+  expect_both_to_end("engine=virtual",
+                     "has started 2 processes, but engine is 'virtual'");
+}
+
+TEST_P(EitherOfTwoRanks, ThatCantReadItsConfigIsToldOfByIt) {
+  expect_both_to_end("model.hiden=12", "hiden");
 }
 
 std::map<std::string, std::string> files_under(const std::string& folder) {

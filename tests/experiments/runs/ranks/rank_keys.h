@@ -19,6 +19,9 @@ struct RankKey {
   std::string override_of_one = {};
   std::string told = {};               ///< in the reason
   std::vector<std::string> both = {};  ///< overrides of all ranks
+  /// In the reason, where one of the ranks is refused by its own config, before
+  /// they compare.
+  std::string told_alone = {};
 };
 
 inline std::vector<RankKey> rank_keys() {
@@ -61,7 +64,8 @@ inline std::vector<RankKey> rank_keys() {
       {"pipeline.executors=2",
        "pipeline.executors is 2",
        {"boundary.policy=backprop", "pipeline.micro_batches=2",
-        "pipeline.order=interleaved", "pipeline.executors=1"}},
+        "pipeline.order=interleaved", "pipeline.executors=1"},
+       "a rank has one block, and order = 'interleaved'"},
       {"slack=3", "slack is 3"},
       {"reconnect=2", "reconnect is 2"},
   };

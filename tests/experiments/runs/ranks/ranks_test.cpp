@@ -1,5 +1,6 @@
 // Workers that something else has started: mpirun, srun, or a script that sets
 // what torchrun does.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "experiments/runs/replay.h"
 #include "lib/metrics/time_spent.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/training.h"
@@ -26,6 +28,14 @@ bool has(const std::string& program) {
   return std::system(
              fmt::format("command -v {} >/dev/null 2>&1", program).c_str()) ==
          0;
+}
+
+int how_often(const std::string& text, const std::string& part) {
+  int times = 0;
+  for (auto at = text.find(part); at != text.npos;
+       at = text.find(part, at + part.size()))
+    ++times;
+  return times;
 }
 
 class Ranks : public Faults {
@@ -94,14 +104,15 @@ class Ranks : public Faults {
 
   /// One rank wants a replica more, for which there are no processes. All end
   /// in far less time than ranks wait for each other.
-  Outcome start_with_other_number(int rank) {
+  Outcome start_with_other_number(int rank, const std::string& each = "",
+                                  const std::string& more = "") {
     constexpr double kSoon = 40;  // s
     const auto begun = std::chrono::steady_clock::now();
     Outcome outcome =
-        start_all(fmt::format("MORE=replicas.count=1\n[ $RANK = {} ] && "
+        start_all(fmt::format("{}\nMORE=replicas.count=1\n[ $RANK = {} ] && "
                               "MORE=replicas.count=2",
-                              rank),
-                  train("$MORE"));
+                              each, rank),
+                  train("$MORE " + more));
     EXPECT_EQ(outcome.status, 2);
     EXPECT_LT(seconds_since(begun), kSoon);
     expect_nothing_of_ours_left();
@@ -192,7 +203,9 @@ TEST_F(Ranks, WithAnotherSecretAreNotLetIn) {
 }
 
 TEST_F(Ranks, OnSeveralHostsDoNotTalkInTheClear) {
+  const auto begun = std::chrono::steady_clock::now();
   const Outcome outcome = start_all(with_secret(), train("transport=tcp"));
+  EXPECT_LT(seconds_since(begun), 40) << "all end alike, and wait for none";
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.text, HasSubstr("set transport = 'tls'"));
 }
@@ -216,6 +229,18 @@ TEST_F(Ranks, AreToldWhyRank0HasEnded) {
   EXPECT_THAT(start_with_other_number(0).text, HasSubstr("rank 0 has ended: "));
 }
 
+TEST_F(Ranks, OnSeveralHostsTellRank0WhichTellsAll) {
+  const Outcome outcome =
+      start_with_other_number(2, with_secret(), "transport=tls");
+  EXPECT_EQ(how_often(outcome.text, "sluice: rank 2 has ended: "), 2);
+}
+
+TEST_F(Ranks, OnSeveralHostsAreAllToldWhyRank0HasEnded) {
+  const Outcome outcome =
+      start_with_other_number(0, with_secret(), "transport=tls");
+  EXPECT_EQ(how_often(outcome.text, "sluice: rank 0 has ended: "), 2);
+}
+
 TEST_F(Ranks, NeedTheEngineOfProcesses) {
   const Outcome outcome = start_all("", train("engine=virtual"));
   EXPECT_EQ(outcome.status, 2);
@@ -237,6 +262,24 @@ TEST_F(Ranks, OneOfThemThatIsStoppedIsNamed) {
   EXPECT_NE(outcome.status, 0);
   EXPECT_THAT(outcome.text, HasSubstr("block 3"));
   EXPECT_THAT(outcome.text, HasSubstr("silent"));
+}
+
+// All wait for replica 3 at the end, for longer than `timeout`, and nothing
+// comes from anybody meanwhile.
+TEST_F(Ranks, OfReplicasWaitForASlowOneAsLongAsItTakes) {
+  const Outcome outcome = start_all(
+      "",
+      train("blocks=2 replicas.count=3 replicas.policy=elastic "
+            "replicas.one_by_one=true replicas.every=10 schedule=free "
+            "in_flight=1 turns=10 evaluate_every=0 checkpoint.every_turns=10 "
+            "transport=shared_memory timeout=3 --inject 'delay 5->6 600ms'"),
+      6);
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(replay(path("ranks")).difference(), "");
+  double waited = 0;
+  for (const Record& block : records_of(path("ranks"), "block"))
+    waited = std::max(waited, block.number("waiting_s", 0));
+  EXPECT_GT(waited, 3) << "or nobody would have given up";
 }
 
 // Processes in a time namespace have a steady clock of their own.

@@ -284,6 +284,26 @@ TEST(Reach, BackLinkTrainsTheTopOfAModuleByTheNextModulesLoss) {
   });
 }
 
+TEST(Reach, GradientsComeApartAtABoundaryWithoutALossOfItsOwn) {
+  // Two losses come down to block 2, and one of them goes on to block 1.
+  const std::string lines = std::string(kFive) +
+                            "boundary.1 = {policy = 'backprop', reach = 2}\n"
+                            "boundary.2 = {policy = 'backprop'}\n"
+                            "boundary.3 = {policy = 'local_loss', reach = 2}\n"
+                            "boundary.4 = {policy = 'backprop'}\n";
+  expect_oracle(lines, [](int head, int block) {
+    switch (block) {
+      case 1:
+        return head == 3;
+      case 2:
+      case 3:
+        return head == 3 || head == 5;
+      default:
+        return head == 5;
+    }
+  });
+}
+
 TEST(Reach, BackLinkWithoutALinkIsGreedyAndWithAWholeOneThePairwiseSum) {
   // Of two modules of two blocks each, K = 4 with the last layer.
   const std::string net =

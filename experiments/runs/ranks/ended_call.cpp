@@ -1,0 +1,71 @@
+#include "experiments/runs/ranks/ended_call.h"
+
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+#include "lib/base/error.h"
+#include "transport/links/hello.h"
+#include "transport/links/io_thread.h"
+#include "transport/links/tcp.h"
+#include "transport/meeting/meeting.h"
+#include "transport/meeting/transports.h"
+
+namespace sluice {
+namespace {
+
+/// The one that ranks of several hosts are allowed.
+const Transport& transport_between_hosts() {
+  return transport_of("tls");
+}
+
+/// As workers count.
+std::uint32_t block_of_rank(int rank) {
+  return static_cast<std::uint32_t>(rank) + 1;
+}
+
+bool have_others_called(const Meeting& meeting, const Rank& rank) {
+  for (int other = 1; other < rank.count; ++other)
+    if (!meeting.has_met(block_of_rank(other))) return false;
+  return true;
+}
+
+}  // namespace
+
+void refuse_callers(const Rank& rank, const Secret& secret,
+                    const std::string& reason, Deadline patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  IoThread io;
+  Meeting meeting(io, transport_between_hosts(),
+                  {.identity = {.secret = secret},
+                   .judge = [reason](const Hello&) { return reason; }});
+  meeting.listen({.host = rank.master});
+  while (!have_others_called(meeting, rank) &&
+         std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  // What they were told is on its way.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+void call_with_reason(const Rank& rank, const Secret& secret,
+                      const std::string& reason, Deadline patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  const std::uint32_t block = block_of_rank(rank.number);
+  try {
+    wait_for_listener(rank.master, patience);
+    IoThread io;
+    Meeting meeting(io, transport_between_hosts(),
+                    {.identity = {.secret = secret, .from = block}});
+    meeting.call(rank.master, {.from = block,
+                               .to = 0,
+                               .blocks = static_cast<std::uint32_t>(rank.count),
+                               .refusal = reason});
+    meeting.wait_for(0, end);
+  } catch (const Disagreement&) {
+    // The answer: it was heard.
+  } catch (const LinkError&) {
+    // Nobody is there to be told.
+  }
+}
+
+}  // namespace sluice

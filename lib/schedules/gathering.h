@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+namespace sluice {
+
+/// When a centre merges what replicas bring that wait for each other.
+struct Quorum {
+  /// Of so many replicas, or of all that still bring something. 0: the centre
+  /// waits for nobody, and serves each by itself.
+  int least = 0;
+  /// For how long it waits for more when that many have come, in seconds.
+  double grace = 0;
+  /// What is of a turn that was merged without it is dropped, and the replica
+  /// goes on with the turn that is due; else the next merge has it, too.
+  bool drops_late = false;
+
+  bool is_there() const { return least > 0; }
+  /// Whether it goes on when one of so many replicas is lost: it waits for some
+  /// only.
+  bool survives_loss(int members) const {
+    return is_there() && least < members;
+  }
+  bool operator==(const Quorum&) const = default;
+};
+
+/// Who has come to a centre and who is waited for: what centre and simulation
+/// decide by. Knows no clock.
+class Gathering {
+ public:
+  Gathering(Quorum quorum, int members);
+
+  /// A replica, from 1, brings what is of that turn, and waits. Returns false
+  /// where that is too late: it is dropped, and the replica doesn't wait.
+  bool bring(int member, std::int64_t turn);
+  /// It brings nothing more until all rest.
+  void rest(int member);
+  /// It never comes again; nor does it wait.
+  void lose(int member);
+  bool waits(int member) const { return waiting_.contains(member); }
+  /// Whether as many wait as there must.
+  bool has_quorum() const;
+  /// Whether there is nobody to wait for any more.
+  bool is_complete() const;
+  /// Those who wait, ascending, wait no longer.
+  std::vector<int> merge();
+  /// The latest turn of what was merged; -1: nothing was.
+  std::int64_t merged_turn() const { return merged_turn_; }
+
+ private:
+  int active() const;
+  void go_on_if_all_rest();
+
+  Quorum quorum_;
+  int members_;
+  std::set<int> waiting_;
+  std::set<int> resting_;
+  std::set<int> lost_;
+  std::int64_t waiting_turn_ = -1;  // the latest of those who wait
+  std::int64_t merged_turn_ = -1;
+};
+
+}  // namespace sluice

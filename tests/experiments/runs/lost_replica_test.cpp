@@ -1,0 +1,135 @@
+// A replica's process is killed, and those that wait for some of the others
+// only go on without it.
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/experiments/helpers/faults.h"
+
+namespace sluice::lost_replica_test {
+
+using testing::HasSubstr;
+
+struct Case {
+  const char* name = "";
+  const char* config = "";
+  int blocks = 1;
+  int replicas = 3;
+};
+
+constexpr Case kBackup = {
+    "Backup",
+    "blocks=1 schedule=free replicas.count=4 replicas.policy=all_reduce "
+    "replicas.backup=1 ",
+    1, 4};
+constexpr Case kQuorum = {
+    "Quorum",
+    "blocks=2 schedule=free replicas.count=3 replicas.policy=average "
+    "replicas.every=2 replicas.quorum=2 replicas.grace=0.002 ",
+    2, 3};
+
+unsigned number_in_environment(const char* name, unsigned otherwise) {
+  const char* const given = std::getenv(name);
+  return given != nullptr ? static_cast<unsigned>(std::stoul(given))
+                          : otherwise;
+}
+
+class LostReplica : public Faults, public testing::WithParamInterface<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(Policies, LostReplica,
+                         testing::Values(kBackup, kQuorum),
+                         [](const auto& info) {
+                           return std::string(info.param.name);
+                         });
+
+TEST_P(LostReplica, AtARandomStepIsLeftOutAndCounted) {
+  const Case of = GetParam();
+  const unsigned kills = number_in_environment("SLUICE_QUORUM_KILLS", 3);
+  const unsigned seed =
+      number_in_environment("SLUICE_SEED", std::random_device()());
+  fmt::print("SLUICE_SEED={}\n", seed);
+  std::mt19937 random(seed);
+  for (unsigned i = 0; i < kills; ++i) {
+    const int seat = std::uniform_int_distribution(
+        of.blocks + 1, of.blocks * of.replicas)(random);
+    const std::string fault =
+        fmt::format("kill block {} @ turn {}", seat,
+                    std::uniform_int_distribution(1, 18)(random));
+    SCOPED_TRACE(fault);
+    const Outcome outcome =
+        run("disturbed",
+            fmt::format("--overwrite --inject '{}' {}", fault, of.config));
+    ASSERT_EQ(outcome.status, 0) << outcome.text;
+    const int replica = (seat - 1) / of.blocks + 1;
+    EXPECT_THAT(outcome.text,
+                HasSubstr(fmt::format("Replica {} is lost (", replica)));
+    const std::vector<Record> lost =
+        records_of(path("disturbed"), "lost_replica");
+    ASSERT_EQ(lost.size(), 1U);
+    EXPECT_EQ(lost[0].number("replica", 0), replica);
+    EXPECT_GE(lost[0].number("turns_left_out", 0), 1);
+    EXPECT_EQ(lost[0].number("turns_left_out", 0) + lost[0].number("turn", -1),
+              20);
+    EXPECT_TRUE(records_of(path("disturbed"), "restart").empty());
+    // The others tell what they have done; an evaluation is of the end.
+    std::vector<int> told(static_cast<std::size_t>(of.replicas) + 1, 0);
+    for (const Record& block : records_of(path("disturbed"), "block"))
+      ++told.at(static_cast<std::size_t>(block.number("replica", 0)));
+    for (int r = 1; r <= of.replicas; ++r)
+      EXPECT_EQ(told.at(static_cast<std::size_t>(r)),
+                r == replica ? 0 : of.blocks)
+          << r;
+    const std::vector<Record> evaluations =
+        records_of(path("disturbed"), "evaluation");
+    ASSERT_FALSE(evaluations.empty());
+    EXPECT_EQ(evaluations.back().number("turn", 0), 20);
+    EXPECT_TRUE(std::filesystem::exists(path("disturbed") + "/done"));
+    expect_nothing_left("disturbed");
+  }
+}
+
+using LostReplicas = Faults;
+
+TEST_F(LostReplicas, OfThoseThatWaitForAllEndTheRun) {
+  const std::string all =
+      "blocks=1 schedule=free replicas.count=3 replicas.policy=all_reduce ";
+  const Outcome outcome = run("disturbed", all +
+                                               "--inject 'kill block 3 @ "
+                                               "turn 6'");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("replica 3"));
+  EXPECT_TRUE(records_of(path("disturbed"), "lost_replica").empty());
+  EXPECT_FALSE(std::filesystem::exists(path("disturbed") + "/done"));
+}
+
+/// It has the centre.
+TEST_F(LostReplicas, OfWhichOneIsTheFirstEndTheRun) {
+  const Outcome outcome =
+      run("disturbed",
+          std::string(kBackup.config) + "--inject 'kill block 1 @ turn 6'");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("block 1"));
+  EXPECT_FALSE(std::filesystem::exists(path("disturbed") + "/done"));
+}
+
+TEST_F(LostReplicas, AreInNoRecordThatCouldBeReplayedOrContinued) {
+  const Outcome outcome =
+      run("disturbed",
+          std::string(kBackup.config) + "--inject 'kill block 4 @ turn 6'");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const Outcome replayed = sluice("replay " + path("disturbed"));
+  EXPECT_NE(replayed.status, 0);
+  EXPECT_THAT(replayed.text, HasSubstr("replica 4 was lost"));
+  const Outcome resumed =
+      sluice("run --resume " + path("disturbed") + " turns=24");
+  EXPECT_NE(resumed.status, 0);
+  EXPECT_THAT(resumed.text, HasSubstr("initial_weights="));
+}
+
+}  // namespace sluice::lost_replica_test

@@ -1,0 +1,247 @@
+// Replicas that wait at a centre for some of the others must end with the
+// weights of networks in a plain loop that takes their pushes in the recorded
+// order: no seats, no messages, no schedule. Labels are those of the
+// specification (parallel, sections A1 and A19).
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+
+#include "experiments/data/sample_source.h"
+#include "lib/schedules/simulation.h"
+#include "tests/experiments/helpers/training.h"
+
+namespace sluice::quorum_oracle_test {
+
+constexpr std::int64_t kTurns = 24;
+constexpr std::size_t kReplicas = 3;
+constexpr std::int64_t kEvery = 3;
+// Powers of two, whose products are exact, with or without fused
+// multiply-adds.
+constexpr double kRate = 0.0625;
+constexpr double kMomentum = 0.5;
+
+constexpr const char* kParameters[] = {
+    "layers.0.linear.weight", "layers.0.linear.bias",
+    "layers.1.linear.weight", "layers.1.linear.bias",
+    "layers.2.linear.weight", "layers.2.linear.bias"};
+
+Tensors copied(const Tensors& tensors) {
+  Tensors copies;
+  for (const at::Tensor& tensor : tensors)
+    copies.push_back(tensor.detach().clone());
+  return copies;
+}
+
+Tensors weights_in(const Training& of, int replica) {
+  const NamedTensors named = of.weights(replica);
+  const std::map<std::string, at::Tensor> by_name(named.begin(), named.end());
+  Tensors weights;
+  for (const char* name : kParameters) weights.push_back(by_name.at(name));
+  return copied(weights);
+}
+
+Tensors gradients_at(const Tensors& weights, const Batch& batch) {
+  Tensors leaves;
+  for (const at::Tensor& weight : weights)
+    leaves.push_back(weight.detach().clone().requires_grad_(true));
+  at::Tensor values = batch.inputs.flatten(1);
+  for (std::size_t i = 0; i < leaves.size(); i += 2) {
+    values = at::linear(values, leaves[i], leaves[i + 1]);
+    if (i + 2 < leaves.size()) values = at::relu(values);
+  }
+  return torch::autograd::grad({at::cross_entropy_loss(values, batch.labels)},
+                               leaves);
+}
+
+/// Weights that momentum SGD steps.
+struct Stepped {
+  Tensors weights;
+  Tensors velocities;
+
+  explicit Stepped(const Tensors& first) : weights(copied(first)) {
+    for (const at::Tensor& weight : weights)
+      velocities.push_back(at::zeros_like(weight));
+  }
+  void step(const Tensors& gradients) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      velocities[i].mul_(kMomentum).add_(gradients[i]);
+      weights[i].sub_(velocities[i], kRate);
+    }
+  }
+};
+
+/// A replica that has come to the centre.
+struct Visit {
+  std::size_t replica = 0;  ///< from 0
+  std::int64_t turn = 0;
+};
+
+/// What a run has recorded, and trained.
+struct Ran {
+  std::map<std::int64_t, Visit> visits;  // by place
+  std::set<std::int64_t> merges;         // after how many
+  Tensors first;
+  std::vector<Tensors> weights;  // by replica
+};
+
+Training training_of(const std::string& replicas) {
+  return Training(small_experiment(fmt::format(
+      "turns = {}\nbatch_size = 16\ndata = {{train = 64, test = 16}}\n"
+      "model = {{hidden = [24, 20]}}\nblocks = 1\nseed = 1\n"
+      "optimizer = {{name = 'sgd', lr = {}, momentum = {}}}\n{}",
+      kTurns, kRate, kMomentum, replicas)));
+}
+
+Ran ran(const std::string& policy) {
+  Training run = training_of(
+      fmt::format("schedule = 'free'\nreplicas = {{count = {}, policy = {}}}\n",
+                  kReplicas, policy));
+  Ran all;
+  all.first = weights_in(run, 1);
+  run.watch = [&](const TimedAction& timed) {
+    const Action& action = timed.action;
+    if (action.arrived == 0) return;
+    if (action.round == 0)
+      all.visits[action.arrived] = {static_cast<std::size_t>(timed.seat) - 1,
+                                    action.batch};
+    else
+      all.merges.insert(action.arrived);
+  };
+  Costs costs{.jitter = 0.7, .seed = 11};
+  for (const double slowness : {1.0, 3.1, 1.2})
+    costs.blocks.push_back({.seconds = {{Op::forward, 1}, {Op::backward, 2}},
+                            .slowness = slowness});
+  run.train(costs);
+  for (std::size_t r = 1; r <= kReplicas; ++r)
+    all.weights.push_back(weights_in(run, static_cast<int>(r)));
+  return all;
+}
+
+Tensors gradients_of(const Tensors& weights, std::int64_t turn,
+                     std::size_t replica) {
+  static const auto source = training_source(training_of("").experiment);
+  return gradients_at(
+      weights, source->batch(turn * static_cast<std::int64_t>(kReplicas) +
+                             static_cast<std::int64_t>(replica)));
+}
+
+Tensors mean_of(const std::map<std::size_t, Tensors>& by_replica) {
+  Tensors sums;
+  for (const auto& [replica, tensors] : by_replica)
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (i == sums.size())
+        sums.push_back(tensors[i].clone());
+      else
+        sums[i] = sums[i] + tensors[i];
+  for (at::Tensor& sum : sums)
+    sum = sum / static_cast<std::int64_t>(by_replica.size());
+  return sums;
+}
+
+// A1: w(t+1) = w(t) - rate (1 / N) sum of the first N gradients of turn t.
+TEST(QuorumOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
+  const Ran run = ran("'all_reduce', backup = 1");
+  Stepped server(run.first);
+  std::vector<Tensors> taken(kReplicas, copied(run.first));
+  std::map<std::size_t, Tensors> came;
+  std::int64_t steps = 0;
+  std::int64_t dropped = 0;
+  for (const auto& [place, visit] : run.visits) {
+    const at::NoGradGuard no_grad;
+    if (visit.turn < steps) {
+      ++dropped;
+      taken[visit.replica] = copied(server.weights);
+      continue;
+    }
+    EXPECT_EQ(visit.turn, steps) << "it goes on with the turn that is due";
+    {
+      const at::AutoGradMode with_grad(true);
+      came[visit.replica] =
+          gradients_of(taken[visit.replica], visit.turn, visit.replica);
+    }
+    if (came.size() < kReplicas - 1) continue;
+    server.step(mean_of(came));
+    for (const auto& [replica, gradients] : came)
+      taken[replica] = copied(server.weights);
+    came.clear();
+    ++steps;
+  }
+  EXPECT_EQ(steps, kTurns);
+  EXPECT_TRUE(came.empty());
+  EXPECT_GT(dropped, 3) << "or synchronous SGD would do";
+  for (std::size_t r = 0; r < kReplicas; ++r)
+    for (std::size_t i = 0; i < server.weights.size(); ++i)
+      EXPECT_TRUE(run.weights[r][i].equal(server.weights[i]))
+          << r + 1 << ": " << kParameters[i];
+}
+
+// A19, decoupled: theta = Outer(theta, mean of the movements of those that have
+// come), where a learner has moved since it took theta last.
+TEST(QuorumOracle, OfAveragesTakesMovementsOfThoseThatHaveCome) {
+  const Ran run = ran(fmt::format(
+      "'average', every = {}, quorum = 2, grace = 1.0, outer_lr = 0.75, "
+      "outer_momentum = 0.5, outer_nesterov = true",
+      kEvery));
+  const at::NoGradGuard no_grad;
+  Tensors centre = copied(run.first);
+  Tensors outer;
+  for (const at::Tensor& tensor : centre)
+    outer.push_back(at::zeros_like(tensor));
+  std::vector<Stepped> learners;
+  for (std::size_t r = 0; r < kReplicas; ++r) learners.emplace_back(run.first);
+  std::vector<Tensors> began(kReplicas, copied(run.first));
+  std::vector<std::int64_t> next(kReplicas, 0);
+  std::map<std::size_t, Tensors> movements;
+  std::set<std::size_t> sizes;
+  for (const auto& [place, visit] : run.visits) {
+    const std::size_t r = visit.replica;
+    Stepped& learner = learners[r];
+    for (; next[r] <= visit.turn; ++next[r]) {
+      Tensors gradients;
+      {
+        const at::AutoGradMode with_grad(true);
+        gradients = gradients_of(learner.weights, next[r], r);
+      }
+      learner.step(gradients);
+    }
+    for (std::size_t i = 0; i < centre.size(); ++i)
+      movements[r].push_back(learner.weights[i] - began[r][i]);
+    if (!run.merges.contains(place)) continue;
+    sizes.insert(movements.size());
+    const Tensors mean = mean_of(movements);
+    for (std::size_t i = 0; i < centre.size(); ++i) {
+      const at::Tensor gradient = -mean[i];
+      outer[i] = outer[i] * 0.5 + gradient;
+      centre[i] = centre[i] - 0.75 * (gradient + 0.5 * outer[i]);
+    }
+    for (const auto& [replica, moved] : movements) {
+      learners[replica].weights = copied(centre);
+      began[replica] = copied(centre);
+    }
+    movements.clear();
+  }
+  EXPECT_TRUE(movements.empty());
+  EXPECT_TRUE(sizes.contains(2)) << "or an average of all would do";
+  for (std::size_t r = 0; r < kReplicas; ++r) {
+    EXPECT_EQ(next[r], kTurns);
+    for (std::size_t i = 0; i < centre.size(); ++i)
+      EXPECT_LT((run.weights[r][i] - learners[r].weights[i])
+                    .abs()
+                    .max()
+                    .item<double>(),
+                2e-6)
+          << r + 1 << ": " << kParameters[i];
+  }
+}
+
+}  // namespace sluice::quorum_oracle_test
