@@ -7,6 +7,7 @@
 
 #include "lib/base/error.h"
 #include "lib/schedules/op_table.h"
+#include "lib/schedules/program.h"
 
 namespace sluice {
 namespace {
@@ -42,7 +43,10 @@ bool parse(std::string_view word, Action& action) {
   if (has_place && take_sign(left, '<') &&
       (!take_number(left, action.arrived) || action.arrived == 0))
     return false;
-  if (!has_place) return left.empty();
+  const bool may_leave_out =
+      action.op == Op::forward ||
+      (action.op == Op::settle && action.round == kMerged);
+  if (!may_leave_out) return left.empty();
   while (take_sign(left, '-'))
     if (!take_number(left, action.dropped.emplace_back())) return false;
   return left.empty();

@@ -90,6 +90,7 @@ std::vector<Action> FreeRunning::actions_of_update(std::int64_t batch) const {
 
 Action FreeRunning::agreement(Op op) const {
   Action agreed = action(op, grant_.end_turn);
+  agreed.turn = grant_.end_turn;
   agreed.round = kAgreement;
   return agreed;
 }

@@ -242,8 +242,11 @@ struct Transfer {
   std::int64_t batch = 0;
   std::int64_t round = 0;
 
-  /// From a block to the one above it.
-  bool goes_up() const { return kind != MessageKind::gradient; }
+  /// From a block to the one above it. Norms go both ways, within a replica.
+  bool goes_up() const {
+    return kind == MessageKind::norm ? from < to
+                                     : kind != MessageKind::gradient;
+  }
   int lower() const { return goes_up() ? from : to; }
   int upper() const { return goes_up() ? to : from; }
 
