@@ -14,6 +14,14 @@ struct Outcome {
   std::string text;  ///< stdout and stderr
 };
 
+/// Whether programs can be given a limit on the size of files: the thread
+/// sanitizer keeps memory of its own in one.
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kFilesCanBeLimited = false;
+#else
+inline constexpr bool kFilesCanBeLimited = true;
+#endif
+
 /// Runs a command line.
 Outcome shell(const std::string& command);
 

@@ -47,6 +47,8 @@ TEST_F(LastingRun, StartsAgainFromTheVeryProgramThatWasReplaced) {
 }
 
 TEST_F(LastingRun, WithALimitOnFilesEndsWithAnErrorAndCanBeContinued) {
+  if (!kFilesCanBeLimited)
+    GTEST_SKIP() << "the thread sanitizer needs files of more than the limit";
   // A checkpoint has 308 kB, the metrics of all turns have more.
   const std::string more = "turns=1200 checkpoint.every_turns=50";
   const Outcome limited =
@@ -62,6 +64,8 @@ TEST_F(LastingRun, WithALimitOnFilesEndsWithAnErrorAndCanBeContinued) {
 }
 
 TEST_F(LastingRun, WithoutRoomForACheckpointSaysSo) {
+  if (!kFilesCanBeLimited)
+    GTEST_SKIP() << "the thread sanitizer needs files of more than the limit";
   const Outcome limited =
       shell(fmt::format("bash -c 'ulimit -f 16; exec {} {}'", SLUICE_PROGRAM,
                         command("disturbed", "")));
