@@ -85,7 +85,7 @@ Down Seat::receive_from_above(const Action& action, std::int64_t round) {
   const Message message = ports_.from_above(MessageKind::gradient, taken);
   if (run_plan().model_norm && !is_norm_of_exchanged(run_plan(), number_))
     take_norm(message);
-  Down down = unpack_down(message, by_block(run_plan().blocks, number_ + 1),
+  Down down = unpack_down(message, by_block(run_plan().blocks, block() + 1),
                           codec_above_.get(), device());
   if (brings_losses())
     if (const Tensors losses = unpack(message, kLosses); !losses.empty())

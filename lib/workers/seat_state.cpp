@@ -100,7 +100,7 @@ std::vector<std::int64_t> Seat::awaited_below(const SavedState& saved) const {
     return saved.numbers_below(fmt::format("{}.{}", what, below));
   };
   std::vector<std::int64_t> awaited = batches("flights");
-  if (by_block(run_plan().blocks, number_ - 1).gradient_from_above)
+  if (by_block(run_plan().blocks, block() - 1).gradient_from_above)
     return awaited;
   const std::vector<std::int64_t> lessons = batches("lessons");
   awaited.insert(awaited.begin(), lessons.begin(), lessons.end());
