@@ -26,9 +26,9 @@ Asked Seat::ask_own(const Action& action) {
   last_turn_ = action.turn;
   check_staleness(action);
   Asked asked = opened(action);
-  const std::vector<BackwardVisit>& visits = plan().visits;
-  if (std::none_of(visits.begin(), visits.end(),
-                   [](const BackwardVisit& visit) { return visit.own; }))
+  const std::vector<GradientPart>& parts = plan().parts;
+  if (std::none_of(parts.begin(), parts.end(),
+                   [](const GradientPart& part) { return part.own; }))
     return asked;
   const Tensors features = leaves_of(asked.graph.outputs, true);
   const Tensors nothing;

@@ -35,6 +35,7 @@ class Draw {
   Drawn config() {
     Drawn drawn{.blocks = number(1, 3)};
     const std::string policy = this->policy(drawn);
+    const int accumulate = number(1, 2);
     drawn.lines = fmt::format(
         "turns = 12\nbatch_size = 24\nthreads = 1\nevaluate_every = 0.5\n"
         "seed = {}\nschedule = 'free'\nblocks = {}\n"
@@ -43,8 +44,9 @@ class Draw {
         "model = {{hidden = [24, 16], dropout = 0.2, batch_norm = true}}\n"
         "accumulate = {{batches = {}}}\n"
         "replicas = {{count = {}, policy = {}}}\n",
-        number(1, 100), drawn.blocks, number(1, 2), drawn.replicas, policy);
-    drawn.lines += optimizer(policy, drawn.blocks);
+        number(1, 100), drawn.blocks, accumulate, drawn.replicas, policy);
+    drawn.lines +=
+        optimizer(policy, /*may_correct=*/drawn.blocks == 1 && accumulate == 1);
     if (drawn.blocks > 1)
       drawn.lines += fmt::format(
           "in_flight = {}\nboundary = {{policy = {}}}\n", number(1, 4),
@@ -81,15 +83,14 @@ class Draw {
     return name + fmt::format(", every = {}", number(1, 3));
   }
 
-  /// Its corrections are of gradients that a server steps by at once, and of
-  /// boundaries that don't delay.
-  std::string optimizer(const std::string& policy, int blocks) {
+  /// Its corrections are of gradients that a server steps by at once, each of
+  /// one batch, and of boundaries that don't delay.
+  std::string optimizer(const std::string& policy, bool may_correct) {
     const std::string name = one_of({"sgd", "adam"});
-    const bool may_correct =
-        policy == "'server'" && blocks == 1 && name == "sgd";
     const std::string correction =
-        may_correct ? one_of({"", "delay_compensation", "staleness_aware"})
-                    : "";
+        may_correct && policy == "'server'" && name == "sgd"
+            ? one_of({"", "delay_compensation", "staleness_aware"})
+            : "";
     return fmt::format(
         "optimizer = {{name = '{}', lr = {}{}}}\n", name,
         name == "adam" ? 0.002 : 0.05,

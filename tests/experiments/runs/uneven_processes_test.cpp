@@ -71,8 +71,9 @@ TEST_F(UnevenProcesses, GoOnWhereTheyWereSaved) {
     return load_weights(checkpoint_folder(path(dir) + "/checkpoints", turn));
   };
   for (const char* counts : {"[2, 1, 2]", "[1, 2, 1]"}) {
-    const std::string more = with(counts, 3, "delayed_gradient") +
-                             "engine=virtual drain=false --overwrite ";
+    const std::string more =
+        with(counts, 3, "delayed_gradient") +
+        "engine=virtual drain=false checkpoint.keep=9 --overwrite ";
     ASSERT_EQ(run("whole", more + "turns=8").status, 0);
     ASSERT_EQ(run("part", more + "turns=5").status, 0);
     const Outcome resumed = sluice("run --resume " + path("part") + " turns=8");
