@@ -153,6 +153,22 @@ std::span<const PresetRow> peer_presets() {
                   "\n"
                   "[optimizer.correction]\n"
                   "name = \"staleness_aware\"\n"}},
+      {"softsync",
+       "a server that waits for some gradients, whoever brings them",
+       {.source =
+            "Zhang et al., \"Staleness-aware Async-SGD for Distributed Deep "
+            "Learning\", IJCAI 2016, arXiv:1511.05950, n-softsync: a step by "
+            "the mean of R / n gradients, each divided by its staleness",
+        .kept = "as Downpour",
+        .staleness =
+            "what a clock makes of it, about n updates of the server; counted "
+            "for each gradient, which is divided by it",
+        .config = "schedule = \"free\"\n"
+                  "\n"
+                  "[replicas]\n"
+                  "count = 4\n"
+                  "policy = \"server\"\n"
+                  "softsync = 2\n"}},
       {"agn",
        "movements of some updates, divided by these, that a server adds",
        {.source =
