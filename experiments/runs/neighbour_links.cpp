@@ -21,6 +21,7 @@ Link link_to_neighbours(const RunPlan& plan, int seat, Towards side,
   if (seats.empty()) return {};
   if (seats.size() == 1) return std::move(links.at(seats.front()));
   std::vector<Link> all;
+  all.reserve(seats.size());
   for (const int each : seats) all.push_back(std::move(links.at(each)));
   DealOrder order{.order = {},
                   .members = by_block(plan.blocks, seat).micro_batches.members};

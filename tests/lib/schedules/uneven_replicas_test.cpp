@@ -90,7 +90,8 @@ TEST(UnevenReplicas, OfABlockForwardEachBatchOfTheDataOnce) {
               seat.micro_batches.source_batch(action.batch));
         }
     std::vector<std::int64_t> all;
-    for (std::int64_t b = 0; b < 3 * plan.replicas; ++b) all.push_back(b);
+    for (std::int64_t b = 0; b < std::int64_t{3} * plan.replicas; ++b)
+      all.push_back(b);
     for (auto& [block, batches] : forwarded) {
       std::sort(batches.begin(), batches.end());
       EXPECT_EQ(batches, all) << testing::PrintToString(counts) << block;
