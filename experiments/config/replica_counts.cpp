@@ -49,6 +49,12 @@ void refuse_uneven(const Experiment& experiment, const Fields& top) {
                fmt::format("{} sums gradients whole, and compress = '{}' sends "
                            "them in fewer bytes: leave compress out, or set {}",
                            list, replicas.compress, kNumber));
+  if (replicas.kind.backup > 0)
+    top.reject("replicas",
+               fmt::format("{} has all replicas share the batches of a turn, "
+                           "and backup leaves some out: leave backup out, or "
+                           "set {}",
+                           list, kNumber));
   if (replicas.group != GroupKind::links)
     top.reject(
         "replicas",

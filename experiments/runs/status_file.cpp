@@ -61,6 +61,11 @@ void StatusFile::write(const Record& record) {
     blocks_[{train->replica.value_or(1), train->block}].train = train;
   if (const auto evaluation = record.as<records::Evaluation>())
     evaluation_ = evaluation;
+  // Its blocks do nothing any more, and say nothing.
+  if (const auto lost = record.as<records::LostReplica>())
+    std::erase_if(blocks_, [&](const auto& each) {
+      return each.first.first == lost->replica;
+    });
   if (const auto status = record.as<records::Status>())
     remember(*status);
   else

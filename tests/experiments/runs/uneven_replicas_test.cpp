@@ -281,6 +281,11 @@ TEST(UnevenReplicas, AreRefusedInWordsBesideWhatWantsOneNumber) {
         "goes with policy = 'all_reduce'");
   expect_refused(replicas("[2, 1]", ", compress = 'top_k'"),
                  "leave compress out");
+  // And not that the schedule be another: each refuses the other's.
+  for (const char* schedule : {"lockstep", "free"})
+    expect_refused(
+        replicas("[2, 1]", ", backup = 1") + "schedule = '" + schedule + "'\n",
+        "leave backup out, or set one number of replicas");
   expect_refused(
       replicas("[2, 1]", ", group = 'mpi'") + "engine = 'processes'\n",
       "leave group out");

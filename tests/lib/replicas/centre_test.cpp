@@ -337,6 +337,51 @@ TEST(LinksCentre, TellsAllReplicasWhatWentWrongInServingOne) {
               "singular");
 }
 
+/// Tells of whom each merge was.
+class MergesOf final : public CentreRule {
+ public:
+  explicit MergesOf(std::vector<std::vector<int>>& merges) : merges_(merges) {}
+  void begin(const Tensors& /*weights*/, std::int64_t /*clock*/) override {}
+  void merge(std::vector<Push> pushes) override {
+    merges_.emplace_back();
+    for (const Push& push : pushes) merges_.back().push_back(push.member);
+  }
+  Served give(int /*member*/) override { return {}; }
+  Tensors consensus() const override { return {}; }
+  NamedTensors state() const override { return {}; }
+
+ private:
+  std::vector<std::vector<int>>& merges_;
+};
+
+std::vector<std::vector<int>> merges_with_quorum_of_two(bool loses_second) {
+  constexpr Deadline kGraceAndMore = std::chrono::milliseconds(400);
+  std::vector<std::vector<int>> merges;
+  CentreLinks links = memory_centre(3, std::chrono::seconds(10), "block 1");
+  Centre& centre = *links.front()->owned();
+  centre.own(std::make_unique<MergesOf>(merges), {"w"},
+             {.least = 2, .grace = 0.1});
+  centre.open({start()}, 0);
+  centre.bring({.member = 1});
+  centre.bring({.member = 2});
+  if (loses_second) links[1].reset();
+  std::thread first([&] { centre.take(1, false); });
+  std::this_thread::sleep_for(kGraceAndMore);
+  centre.bring({.member = 3});
+  if (loses_second) centre.take(3, false);
+  first.join();
+  for (auto& link : links)
+    if (link) link->finish();
+  return merges;
+}
+
+// The grace began when there was a quorum, and then there was none any more.
+TEST(CentreOfAQuorum, WaitsForAnotherWhenOneOfTheQuorumIsLost) {
+  using Merges = std::vector<std::vector<int>>;
+  EXPECT_EQ(merges_with_quorum_of_two(true), (Merges{{1, 3}}));
+  EXPECT_EQ(merges_with_quorum_of_two(false), (Merges{{1, 2}}));
+}
+
 // A4: x + centre is kept by each exchange.
 TEST(ElasticCentre, KeepsTheSumOfReplicaAndCentre) {
   CentreLinks links = in_memory(2);
