@@ -158,6 +158,7 @@ void Centre::merge_if_complete() {
 void Centre::merge() {
   const std::vector<int> members = gathering_->merge();
   std::vector<Push> pushes;
+  pushes.reserve(members.size());
   for (const int member : members)
     pushes.push_back(std::exchange(by_block(brought_, member), {}));
   rule_->merge(std::move(pushes));

@@ -105,7 +105,7 @@ TEST_P(CentreOver, AddsUpAllThatManyThreadsBring) {
   EXPECT_TRUE(rest.weights[0].equal(start() + kPushes * (1.0 + 2 + 3 + 4)));
   EXPECT_TRUE(
       rest.statistics[0].equal(((last[0] + last[1]) + last[2]) + last[3]));
-  std::vector<int> served(kMembers * kPushes, 0);
+  std::vector<int> served(std::size_t{kMembers} * kPushes, 0);
   for (const auto& list : places) {
     EXPECT_TRUE(std::is_sorted(list.begin(), list.end()));
     for (const std::int64_t place : list)
