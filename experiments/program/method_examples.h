@@ -22,7 +22,7 @@ MethodExample example_of(const PolicyRow& row);
 MethodExample example_of(const PresetRow& row);
 
 struct ExampleShape {
-  int blocks = 1;  ///< where the keys don't say
+  int blocks = 1;             ///< where the keys don't say
   std::int64_t replicas = 1;  ///< where the keys are about replicas
 };
 
