@@ -41,9 +41,13 @@ bool GrantBook::is_over(int block) const {
 }
 
 CrewProgress GrantBook::progress() const {
-  const auto [slowest, fastest] =
-      std::minmax_element(reached_.begin(), reached_.end());
-  return {given(), *fastest, *slowest, ahead_};
+  CrewProgress progress{.given = given(), .slowest = given(), .ahead = ahead_};
+  for (int block = 1; block <= std::ssize(reached_); ++block) {
+    if (left_out_.contains(block)) continue;
+    progress.fastest = std::max(progress.fastest, reached(block));
+    progress.slowest = std::min(progress.slowest, reached(block));
+  }
+  return progress;
 }
 
 }  // namespace sluice

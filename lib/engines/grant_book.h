@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <deque>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "lib/blocks/source.h"
@@ -35,6 +36,10 @@ class GrantBook {
   /// how many all of them have (progress().slowest).
   std::size_t all_reached() const;
   bool all_done() const { return all_reached() == given() * reached_.size(); }
+  /// Whoever is lost counts as having carried out what is given, and is neither
+  /// the fastest nor the slowest.
+  void leave_out(int block) { left_out_.insert(block); }
+  const std::set<int>& left_out() const { return left_out_; }
   /// Whether nothing comes after what the block has carried out.
   bool is_over(int block) const;
   CrewProgress progress() const;
@@ -43,6 +48,7 @@ class GrantBook {
   std::deque<Entry> kept_;  // the last one always
   std::size_t forgotten_ = 0;
   std::vector<std::size_t> reached_;  // index k-1
+  std::set<int> left_out_;
   std::size_t ahead_;
 };
 

@@ -165,7 +165,7 @@ void LinkedCrew::lose(int replica, const Failure& failure) {
     if (names_.replica_of(talk.block) != replica) continue;
     grants = std::min(grants, book_.reached(talk.block));
     end(talk);
-    lost_.insert(talk.block);
+    book_.leave_out(talk.block);
     if (supervision_.on_loss) supervision_.on_loss(talk.block);
   }
   if (events_.lost)
@@ -176,7 +176,7 @@ void LinkedCrew::lose(int replica, const Failure& failure) {
 
 /// What is granted to the others.
 void LinkedCrew::pass_over_lost() {
-  for (const int seat : lost_)
+  for (const int seat : book_.left_out())
     while (book_.reached(seat) < book_.given()) {
       const std::size_t n = book_.reach(seat);
       if (events_.reached) events_.reached(seat, n);

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -94,7 +93,6 @@ class LinkedCrew final : public Crew {
   const Supervision supervision_;
   const SeatNames names_;
   GrantBook book_;
-  std::set<int> lost_;  // seats
   std::vector<Failure> failures_;
   int failed_block_ = 0;
 };
