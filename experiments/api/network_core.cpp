@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <utility>
@@ -49,9 +50,16 @@ Experiment read_quietly(const ConfigNode& config, const NetworkOptions& options,
                                .writes_run = !options.run.folder.empty()});
 }
 
-/// Where bits don't depend on how it lies, and nobody else writes it.
+/// Where bits don't depend on how it lies, and nobody else writes it. Made by
+/// this thread alone where it can be: the threads with which LibTorch copies
+/// spin for the next copy meanwhile, on the cores of the blocks.
 at::Tensor own_copy(const at::Tensor& tensor) {
-  return tensor.detach().clone(at::MemoryFormat::Contiguous);
+  if (!tensor.is_cpu() || !tensor.is_contiguous() || tensor.numel() == 0)
+    return tensor.detach().clone(at::MemoryFormat::Contiguous);
+  at::Tensor copy = at::empty(tensor.sizes(), tensor.options());
+  std::memcpy(copy.mutable_data_ptr(), tensor.const_data_ptr(),
+              tensor.nbytes());
+  return copy;
 }
 
 std::int64_t longest_delay(const RunPlan& plan) {

@@ -32,21 +32,24 @@ def keep_memory():
 
 
 class TransformerLayer(nn.Module):
-    def __init__(self):
+    def __init__(self, width=WIDTH, heads=HEADS, of_text=True):
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
-        self.projection = nn.Linear(WIDTH, WIDTH)
-        self.hidden = nn.Linear(WIDTH, 4 * WIDTH)
-        self.output = nn.Linear(4 * WIDTH, WIDTH)
+        self.heads, self.of_text = heads, of_text
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.projection = nn.Linear(width, width)
+        self.hidden = nn.Linear(width, 4 * width)
+        self.output = nn.Linear(4 * width, width)
 
     def forward(self, x):
         n, t, c = x.shape
-        parts = self.qkv(self.norm1(x)).view(n, t, 3, HEADS, c // HEADS)
+        parts = self.qkv(self.norm1(x)).view(n, t, 3, self.heads,
+                                             c // self.heads)
         q, k, v = parts.permute(2, 0, 3, 1, 4)
-        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=self.of_text)
         x = x + self.projection(seen.transpose(1, 2).reshape(n, t, c))
-        hidden = F.gelu(self.hidden(self.norm2(x)), approximate="tanh")
+        hidden = F.gelu(self.hidden(self.norm2(x)),
+                        approximate="tanh" if self.of_text else "none")
         return x + self.output(hidden)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One block, trained by back-propagation in one process: `sluice run` over a
 tuned loop in PyTorch (one_block_rival.py) with the same number of threads, on
-three nets. The two take turns, and take them in turns: who begins a round ends
+five nets. The two take turns, and take them in turns: who begins a round ends
 the next one. Printed are medians in samples per second, the median of the
 rounds' ratios ours / theirs (the aim is 0.96) with its quartiles, and all
 rounds, as Markdown.
@@ -25,8 +25,8 @@ import tempfile
 import handoff
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = {"conv": 40, "resnet18": 6, "gpt": 40}
-BATCH = {"conv": 64, "resnet18": 32, "gpt": 16}
+STEPS = {"conv": 40, "resnet18": 6, "resnet50": 5, "vit": 20, "gpt": 40}
+BATCH = {"conv": 64, "resnet18": 32, "resnet50": 16, "vit": 32, "gpt": 16}
 CONFIG = {
     "conv": """
 data = {name = "cifar10", root = "ROOT"}
@@ -37,6 +37,16 @@ optimizer = {name = "sgd", lr = 0.01, momentum = 0.9}
 data = {name = "cifar10", root = "ROOT"}
 model = {name = "resnet18"}
 optimizer = {name = "sgd", lr = 0.01, momentum = 0.9, nesterov = true, weight_decay = 5e-4}
+""",
+    "resnet50": """
+data = {name = "cifar10", root = "ROOT"}
+model = {name = "resnet50"}
+optimizer = {name = "sgd", lr = 0.01, momentum = 0.9, nesterov = true, weight_decay = 5e-4}
+""",
+    "vit": """
+data = {name = "cifar10", root = "ROOT"}
+model = {name = "vit", patch = 4, layers = 6, width = 192, heads = 3}
+optimizer = {name = "adamw", lr = 1e-4, weight_decay = 0.05}
 """,
     "gpt": """
 data = {name = "text", file = "ROOT/text", context = 64}

@@ -4,7 +4,7 @@ optimizer, malloc tuned to keep its memory, and batches gathered from tensors
 that are normalised and in memory. Prints samples per second of STEPS steps
 after as many others.
 
-usage: one_block_rival.py conv|resnet18|gpt THREADS STEPS
+usage: one_block_rival.py conv|resnet18|resnet50|vit|gpt THREADS STEPS
 """
 import pathlib
 import sys
@@ -21,18 +21,46 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "python/examples"
 SAMPLES = 2048
 
 
-def resnet18():
+def resnet(name):
     sys.path.insert(0, str(EXAMPLES))
-    from residual_network import resnet18 as make
-    return make(10)
+    import residual_network
+    return getattr(residual_network, name)(10)
+
+
+def resnet_optimizer(weights):
+    return torch.optim.SGD(weights, 0.01, momentum=0.9, nesterov=True,
+                           weight_decay=5e-4, fused=True)
+
+
+class Vit(nn.Module):
+    WIDTH, PATCH = 192, 4
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, self.WIDTH, self.PATCH, self.PATCH)
+        self.class_token = nn.Parameter(torch.zeros(1, 1, self.WIDTH))
+        self.position = nn.Parameter(
+            torch.zeros(1 + (32 // self.PATCH) ** 2, self.WIDTH))
+        self.layers = nn.Sequential(*(
+            handoff_rival.TransformerLayer(self.WIDTH, heads=3, of_text=False)
+            for _ in range(6)))
+        self.classify = nn.Sequential(nn.LayerNorm(self.WIDTH),
+                                      nn.Linear(self.WIDTH, 10))
+
+    def forward(self, images):
+        tokens = self.patches(images).flatten(2).transpose(1, 2)
+        first = self.class_token.expand(len(images), 1, -1)
+        tokens = torch.cat((first, tokens), 1) + self.position
+        return self.classify(self.layers(tokens)[:, 0])
 
 
 CASES = {  # network, batch size, optimizer
     "conv": (lambda: nn.Sequential(*handoff_rival.conv_layers()), 64,
              lambda w: torch.optim.SGD(w, 0.01, momentum=0.9, fused=True)),
-    "resnet18": (resnet18, 32,
-                 lambda w: torch.optim.SGD(w, 0.01, momentum=0.9, nesterov=True,
-                                           weight_decay=5e-4, fused=True)),
+    "resnet18": (lambda: resnet("resnet18"), 32, resnet_optimizer),
+    "resnet50": (lambda: resnet("resnet50"), 16, resnet_optimizer),
+    "vit": (Vit, 32, lambda w: torch.optim.AdamW(w, 1e-4, weight_decay=0.05,
+                                                 fused=True)),
     "gpt": (lambda: nn.Sequential(*handoff_rival.gpt_layers()), 16,
             lambda w: torch.optim.AdamW(w, 1e-4, weight_decay=0.01,
                                         fused=True)),
