@@ -23,6 +23,7 @@
 #include <torch/optim/sgd.h>
 
 #include "experiments/data/sample_source.h"
+#include "experiments/runs/seat_sources.h"
 #include "lib/schedules/peers.h"
 #include "tests/experiments/helpers/training.h"
 
