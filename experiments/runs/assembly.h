@@ -4,8 +4,8 @@
 #include <string>
 
 #include "experiments/config/experiment.h"
-#include "experiments/runs/seat_ends.h"
 #include "experiments/runs/first_weights.h"
+#include "experiments/runs/seat_ends.h"
 #include "lib/metrics/sink.h"
 #include "lib/workers/seat.h"
 
