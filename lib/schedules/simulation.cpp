@@ -9,6 +9,7 @@
 #include "lib/schedules/op_table.h"
 
 namespace sluice {
+
 Simulation::Simulation(Plans plans, Costs costs,
                        std::vector<Capacity> capacities)
     : plans_(std::move(plans)),
