@@ -12,6 +12,7 @@
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/saved_deals.h"
 #include "lib/schedules/plan.h"
+#include "lib/weights/weight_view.h"
 
 namespace sluice {
 namespace {
