@@ -18,6 +18,7 @@
 
 #include "lib/base/error.h"
 #include "lib/tensors/pooling.h"
+#include "modules/conv_stem.h"
 #include "modules/model_builder.h"
 #include "modules/models.h"
 #include "modules/normal_weights.h"
@@ -29,44 +30,15 @@ using at::Tensor;
 using torch::nn::BatchNorm2d;
 using torch::nn::Conv2d;
 
-Conv2d convolution(std::int64_t inputs, std::int64_t outputs,
-                   std::int64_t stride = 1) {
-  return Conv2d(torch::nn::Conv2dOptions(inputs, outputs, 3)
-                    .stride(stride)
-                    .padding(1)
-                    .bias(false));
-}
-
-class Stem final : public Layer {
- public:
-  Stem(std::int64_t inputs, std::int64_t channels)
-      : conv_(convolution(inputs, channels)), norm_(channels) {
-    register_module("conv", conv_);
-    register_module("norm", norm_);
-  }
-
-  void initialise(std::uint64_t key) override {
-    initialise_normal(*this, key, fan_out_deviation);
-  }
-
-  Tensors forward(const Tensors& inputs, const Pass& /*pass*/) override {
-    return {norm_(conv_(inputs.front())).relu_()};
-  }
-
- private:
-  Conv2d conv_;
-  BatchNorm2d norm_;
-};
-
 /// [N, inputs, H, W] -> [N, outputs, H', W'], H' = ceil(H / stride).
 class ResidualBlock final : public Layer {
  public:
   ResidualBlock(std::int64_t inputs, std::int64_t outputs, std::int64_t stride)
       : new_channels_(outputs - inputs),
         stride_(stride),
-        conv1_(convolution(inputs, outputs, stride)),
+        conv1_(plain_conv(inputs, outputs, 3, stride)),
         norm1_(outputs),
-        conv2_(convolution(outputs, outputs)),
+        conv2_(plain_conv(outputs, outputs, 3)),
         norm2_(outputs) {
     register_module("conv1", conv1_);
     register_module("norm1", norm1_);
@@ -132,16 +104,6 @@ double elements(const SampleShape& shape) {
   return static_cast<double>(shape[0] * shape[1] * shape[2]);
 }
 
-LayerSpec stem(const SampleShape& input, std::int64_t channels) {
-  const std::int64_t inputs = input[0];
-  const SampleShape output = {channels, input[1], input[2]};
-  return {.name = fmt::format("conv {}->{} 3x3, norm", inputs, channels),
-          .make = [=] { return std::make_shared<Stem>(inputs, channels); },
-          // For each output its weights, a norm and a nonlinearity.
-          .flops = elements(output) * (static_cast<double>(9 * inputs) + 3),
-          .output = output};
-}
-
 LayerSpec residual_block(const SampleShape& input, std::int64_t outputs,
                          std::int64_t stride) {
   const std::int64_t inputs = input[0];
@@ -169,7 +131,7 @@ Model make_resnet(const ResNetOptions& options, const SampleSpec& sample) {
     throw UserError("resnet takes images of shape [C, H, W], not [{}]",
                     fmt::join(sample.shape, ", "));
   }
-  builder.layer(stem(builder.shape(), options.width));
+  builder.layer(conv_stem(builder.shape(), options.width));
   for (const std::int64_t stage : {0, 1, 2}) {
     for (std::int64_t i = 0; i < (options.depth - 2) / 6; ++i) {
       const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;

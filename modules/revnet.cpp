@@ -23,6 +23,7 @@
 #include <torch/nn/modules/conv.h>
 
 #include "lib/base/error.h"
+#include "modules/conv_stem.h"
 #include "modules/model_builder.h"
 #include "modules/models.h"
 #include "modules/normal_weights.h"
@@ -50,44 +51,14 @@ struct RevNetOptions {
   }
 };
 
-/// A 3x3 or 1x1 convolution without bias that keeps the map but for its stride.
-torch::nn::Conv2d revnet_conv(std::int64_t inputs, std::int64_t outputs,
-                              std::int64_t size, std::int64_t stride = 1) {
-  return torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, size)
-                               .stride(stride)
-                               .padding(size / 2)
-                               .bias(false));
-}
-
-class RevNetStem final : public Layer {
- public:
-  RevNetStem(std::int64_t inputs, std::int64_t channels)
-      : conv_(revnet_conv(inputs, channels, 3)), norm_(channels) {
-    register_module("conv", conv_);
-    register_module("norm", norm_);
-  }
-
-  void initialise(std::uint64_t key) override {
-    initialise_normal(*this, key, fan_out_deviation);
-  }
-
-  Tensors forward(const Tensors& inputs, const Pass& /*pass*/) override {
-    return {norm_(conv_(inputs.front())).relu_()};
-  }
-
- private:
-  torch::nn::Conv2d conv_;
-  torch::nn::BatchNorm2d norm_;
-};
-
 /// Two 3x3 convolutions, each with a norm, and a ReLU between them.
 class RevNetBranch {
  public:
   RevNetBranch(torch::nn::Module& owner, std::int64_t inputs,
                std::int64_t outputs, std::int64_t stride)
-      : conv1_(revnet_conv(inputs, outputs, 3, stride)),
+      : conv1_(plain_conv(inputs, outputs, 3, stride)),
         norm1_(outputs),
-        conv2_(revnet_conv(outputs, outputs, 3)),
+        conv2_(plain_conv(outputs, outputs, 3)),
         norm2_(outputs) {
     owner.register_module("conv1", conv1_);
     owner.register_module("norm1", norm1_);
@@ -139,7 +110,7 @@ class RevNetDownsampling final : public Layer {
  public:
   RevNetDownsampling(std::int64_t inputs, std::int64_t outputs)
       : branch_(*this, inputs, outputs, 2),
-        shortcut_(revnet_conv(inputs, outputs, 1, 2)),
+        shortcut_(plain_conv(inputs, outputs, 1, 2)),
         shortcut_norm_(outputs) {
     register_module("shortcut", shortcut_);
     register_module("shortcut_norm", shortcut_norm_);
@@ -171,17 +142,6 @@ double branch_flops(std::int64_t inputs, std::int64_t outputs) {
          (9.0 * static_cast<double>(inputs + outputs) + 2 + 2 + 1 + 1);
 }
 
-LayerSpec revnet_stem(const SampleShape& image, std::int64_t channels) {
-  const std::int64_t inputs = image[0];
-  const SampleShape output = {channels, image[1], image[2]};
-  return {
-      .name = fmt::format("conv {}->{} 3x3, norm", inputs, channels),
-      .make = [=] { return std::make_shared<RevNetStem>(inputs, channels); },
-      .flops = pixels_of(output) * static_cast<double>(channels) *
-               (9.0 * static_cast<double>(inputs) + 3),
-      .output = output};
-}
-
 LayerSpec reversible_block(const SampleShape& map) {
   const std::int64_t channels = map[0];
   return {.name = fmt::format("reversible block {}", channels),
@@ -209,7 +169,7 @@ Model make_revnet(const RevNetOptions& options, const SampleSpec& sample) {
   if (sample.shape.size() != 3)
     throw UserError("revnet takes images of shape [C, H, W], not [{}]",
                     fmt::join(sample.shape, ", "));
-  builder.layer(revnet_stem(sample.shape, options.width));
+  builder.layer(conv_stem(sample.shape, options.width));
   for (std::size_t stage = 0; stage < options.blocks.size(); ++stage) {
     if (stage > 0) builder.layer(revnet_downsampling(builder.shape()));
     for (std::int64_t i = 0; i < options.blocks[stage]; ++i)

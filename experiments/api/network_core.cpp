@@ -14,6 +14,7 @@
 #include "experiments/config/files/toml.h"
 #include "experiments/config/left_out.h"
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/continued.h"
 #include "experiments/runs/crews.h"
 #include "experiments/runs/run_folder.h"
 #include "lib/base/error.h"

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/continued.h"
 #include "experiments/runs/restarts.h"
 #include "experiments/runs/tensorboard.h"
 #include "lib/base/error.h"

@@ -1,18 +1,11 @@
 #include "experiments/config/settings.h"
 
-#include <algorithm>
 #include <optional>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "experiments/config/run_name.h"
 #include "lib/base/plug_in.h"
-#include "lib/weights/weight_view.h"
 #include "transport/meeting/transports.h"
 
 namespace sluice {
@@ -60,183 +53,9 @@ void CheckpointSettings::describe(Fields& fields) {
                       "checkpoints/best"});
 }
 
-namespace {
-
-Names<WeightsAtBackward> window_views() {
-  Names<WeightsAtBackward> names = {{"latest", {}}};
-  for (const WeightViewRow& row : weight_views())
-    if (row.make.by_window)
-      names.push_back({std::string(row.name), weights_at_backward(row.name)});
-  return names;
-}
-
-std::string summaries_of_windows() {
-  std::string text;
-  for (const WeightViewRow& row : weight_views())
-    if (row.make.by_window)
-      text += fmt::format("{}{}, {}", text.empty() ? "" : "; ", row.name,
-                          row.summary);
-  return text;
-}
-
-/// The names of the schedules of blocks in lockstep.
-std::vector<std::string> orders() {
-  std::vector<std::string> names = names_of(schedule_rows());
-  std::erase(names, "free");
-  return names;
-}
-
-}  // namespace
-
 const ScheduleRow& Settings::schedule_row() const {
   return find_row(schedule_rows(), free_schedule ? "free" : pipeline.order,
                   "order");
-}
-
-void PipelineSettings::describe(Fields& fields) {
-  fields.key(
-      "order", order,
-      {.text = "order in which the blocks do these batches; changes no result",
-       .allowed = orders()});
-  fields.key("micro_batches", micro_batches,
-             {.text = "number of micro-batches of a turn, each with its "
-                      "share of the loss; must divide batch_size, and be 1 "
-                      "where a boundary delays. Synthesizers and input models "
-                      "learn from each",
-              .unit = "batches",
-              .min = 1,
-              .max = 256});
-  fields.key("flush", flush,
-             {.text = "whether the pipe is emptied after each turn; if not, "
-                      "order = '1f1b' begins the next turn at once, which "
-                      "changes no result"});
-  fields.key("weights", weights, window_views(),
-             {.text = "weights that the batches of an update see: latest, "
-                      "those after the previous update; " +
-                      summaries_of_windows()});
-  fields.key("recompute", recompute,
-             {.text = "keep only the input of a batch, and build the graph "
-                      "of its backward anew: saves memory, costs a second "
-                      "forward. Changes no result"});
-  fields.key("executors", executors,
-             {.text = "with order = 'interleaved': number of threads or "
-                      "processes that share the blocks; block k runs in "
-                      "the one of block k - executors. 0: one for each block",
-              .min = 0,
-              .max = 4096});
-  if (executors > 0 && order != "interleaved")
-    fields.reject("executors",
-                  fmt::format("order = '{}' has one for each block: leave "
-                              "it out, or set order = 'interleaved'",
-                              order));
-}
-
-namespace {
-
-constexpr std::int64_t kMostReplicas = 4096;
-
-std::int64_t number_of_replicas(const ConfigNode& written,
-                                const Fields& fields) {
-  const auto* number = std::get_if<std::int64_t>(&written.value);
-  if (number == nullptr || *number < 1 || *number > kMostReplicas)
-    fields.reject("count",
-                  fmt::format("expected an integer from 1 to {}, or a list of "
-                              "one for each block, got {}",
-                              kMostReplicas, written.literal()));
-  return *number;
-}
-
-}  // namespace
-
-void ReplicaSettings::describe_count(Fields& fields) {
-  ConfigNode written = {.value = count};
-  fields.key("count", written, "integer | list of integers",
-             {.text = "number of replicas of the whole network: each trains on "
-                      "its share of the batches, in threads or processes of "
-                      "its own. Or a list with a number for each block, [4, "
-                      "1], each of which divides the largest: a block that has "
-                      "fewer does more of a turn's batches in each replica"});
-  const auto* list = std::get_if<ConfigNode::Array>(&written.value);
-  if (list == nullptr) {
-    count = number_of_replicas(written, fields);
-    return;
-  }
-  counts.clear();
-  for (const ConfigNode& item : *list)
-    counts.push_back(number_of_replicas(item, fields));
-  if (counts.empty())
-    fields.reject("count", "expected a number for each block, got none");
-  count = *std::max_element(counts.begin(), counts.end());
-}
-
-std::string ReplicaSettings::count_text() const {
-  return counts.empty() ? fmt::format("{}", count)
-                        : fmt::format("[{}]", fmt::join(counts, ", "));
-}
-
-void ReplicaSettings::describe(Fields& fields) {
-  describe_count(fields);
-  fields.section(
-      "since", "written by --resume with another count", [&](Fields& since) {
-        since.key("turn", since_turn,
-                  {.text = "the first turn with that many replicas",
-                   .unit = "turns",
-                   .min = 0,
-                   .max = 1e12});
-        since.key("batches", since_deal,
-                  {.text = "batches of batch_size that all turns before it "
-                           "had together",
-                   .unit = "batches",
-                   .min = 0,
-                   .max = 1e12});
-      });
-  kind = choose(fields, "policy", replica_policies(), policy, "replica policy")
-             .make(fields);
-  describe_compressor(fields);
-  fields.key(
-      "group", group,
-      {{"links", GroupKind::links},
-       {"mpi", GroupKind::mpi},
-       {"nccl", GroupKind::nccl}},
-      {.text = "with engine = \"processes\": what sums over the replicas: "
-               "links, Sluice's own connections, which add in the order "
-               "of the replicas and so give the bits of every engine; "
-               "mpi, the collectives of the MPI that mpirun has started "
-               "the processes with, whose order is its own; nccl, NCCL's "
-               "between GPUs, one for each replica of a block, whose order is "
-               "its own too"});
-  fields.key("statistics", kind.mean_statistics,
-             {{"mean", true}, {"first", false}},
-             {.text = "BatchNorm's statistics that evaluations and checkpoints "
-                      "have: the mean of the replicas', or those of the first; "
-                      "in training each replica keeps its own"});
-  if (group != GroupKind::links && kind.exchange.way != ExchangeWay::sum)
-    fields.reject("compress",
-                  fmt::format("'{}' sends messages of its own, and group = "
-                              "'{}' sums alone: set group = 'links', or "
-                              "compress = 'power_sgd'",
-                              compress, uses_mpi() ? "mpi" : "nccl"));
-}
-
-void ReplicaSettings::describe_compressor(Fields& fields) {
-  kind.compressor =
-      choose(fields, "compress", compressors(), compress, "compressor")
-          .make(fields);
-  if (compress == "none") return;
-  if (kind.exchange.what != Exchanged::gradients ||
-      !kind.exchange.graph.is_all())
-    fields.reject(
-        "compress",
-        fmt::format("makes sums of gradients smaller, and replicas of "
-                    "policy = '{}' sum none: set policy = "
-                    "'all_reduce', or leave compress out",
-                    policy));
-  if (kind.exchange.shards)
-    fields.reject("compress",
-                  "gives each replica all of the gradients, and shard = true a "
-                  "part: leave one of them out");
-  kind.exchange.way = kind.compressor.way;
-  kind.exchange.rounds = kind.compressor.rounds;
 }
 
 void Settings::describe(Fields& fields) {

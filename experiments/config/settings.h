@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "experiments/config/keep_options.h"
+#include "experiments/config/pipeline_settings.h"
+#include "experiments/config/replica_settings.h"
 #include "experiments/config/virtual_time.h"
 #include "experiments/data/limits.h"
-#include "lib/base/by_block.h"
 #include "lib/base/config.h"
 #include "lib/engines/coordinator.h"
-#include "lib/replicas/replica_policy.h"
-#include "lib/schedules/deals.h"
 #include "lib/schedules/plan.h"
 #include "lib/schedules/rows.h"
 #include "lib/tensors/gpu_arithmetic.h"
@@ -31,48 +30,6 @@ struct CheckpointSettings {
   KeepOptions keep = {};
 
   void describe(Fields& fields);
-};
-
-/// Turns that are cut into batches.
-struct PipelineSettings {
-  std::string order = "turns";  ///< a row of schedule_rows()
-  std::int64_t micro_batches = 1;
-  bool flush = true;
-  /// Those that the windows see; other than by_window: the latest.
-  WeightsAtBackward weights = {};
-  bool recompute = false;
-  std::int64_t executors = 0;  ///< 0: one for each block
-
-  void describe(Fields& fields);
-};
-
-/// What sums over replicas in processes.
-enum class GroupKind : std::uint8_t { links, mpi, nccl };
-
-/// Copies of every block.
-struct ReplicaSettings {
-  std::int64_t count = 1;  ///< of every block, or of that which has the most
-  /// Where blocks have different numbers: of each, index k-1. Empty: `count`.
-  std::vector<std::int64_t> counts = {};
-  std::int64_t since_turn = 0;  ///< Deals, of a run continued with this count
-  std::int64_t since_deal = 0;
-  std::string policy = "all_reduce";   ///< a row of replica_policies()
-  std::string compress = "none";       ///< a row of compressors()
-  GroupKind group = GroupKind::links;  ///< between processes
-  ReplicaKind kind = {};
-
-  void describe(Fields& fields);
-  void describe_count(Fields& fields);
-  void describe_compressor(Fields& fields);
-  bool are_uneven() const { return !counts.empty(); }
-  std::int64_t of_block(int block) const {
-    return counts.empty() ? count : by_block(counts, block);
-  }
-  /// As the key `count` says it: "2", or "[2, 1]".
-  std::string count_text() const;
-  Deals deals() const { return {count, since_turn, since_deal}; }
-  bool uses_mpi() const { return group == GroupKind::mpi; }
-  bool uses_nccl() const { return group == GroupKind::nccl; }
 };
 
 /// For `transport`: each link's own, as the run finds the hosts of its ends.

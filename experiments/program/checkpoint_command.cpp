@@ -6,6 +6,7 @@
 
 #include "experiments/program/commands.h"
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/continued.h"
 #include "experiments/runs/drain.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/run_folder.h"

@@ -9,6 +9,7 @@
 
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/keyed_tensors.h"
+#include "experiments/runs/seat_sources.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/safetensors.h"
 

@@ -13,7 +13,7 @@
 #include "experiments/program/commands.h"
 #include "experiments/runs/faults/injection.h"
 #include "experiments/sweep/ask_tell.h"
-#include "experiments/sweep/read_sweep.h"
+#include "experiments/sweep/sweep_table.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 

@@ -6,6 +6,7 @@
 
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/checkpoint_keeper.h"
+#include "experiments/runs/continued.h"
 #include "experiments/runs/engines.h"
 #include "experiments/runs/restarts.h"
 #include "experiments/runs/run_folder.h"

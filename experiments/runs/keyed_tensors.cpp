@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/seat_sources.h"
 #include "lib/blocks/block.h"
 #include "lib/blocks/micro_batch_source.h"
 #include "modules/dropout.h"

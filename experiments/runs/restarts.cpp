@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/continued.h"
 #include "experiments/runs/free_schedule.h"
 #include "experiments/runs/resumed_replicas.h"
 #include "experiments/runs/run_reader.h"

@@ -1,38 +1,32 @@
 #include "experiments/runs/worker_process.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <iostream>
-#include <map>
-#include <span>
+#include <exception>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <ATen/Parallel.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/devices.h"
 #include "experiments/runs/faults/fault_injector.h"
 #include "experiments/runs/gpu_links.h"
-#include "experiments/runs/neighbour_links.h"
+#include "experiments/runs/replica_ways.h"
 #include "experiments/runs/run_folder.h"
+#include "experiments/runs/seat_links.h"
 #include "experiments/runs/ways.h"
-#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/base/memory/cached_buffers.h"
 #include "lib/base/own_image.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/engines/heartbeat.h"
-#include "lib/engines/linked_crew.h"
 #include "lib/engines/remote_observer.h"
 #include "lib/engines/seat_order.h"
 #include "lib/engines/seat_runner.h"
@@ -40,90 +34,15 @@
 #include "lib/memory/allocator.h"
 #include "lib/memory/resident.h"
 #include "lib/metrics/records.h"
-#include "lib/replicas/groups/links.h"
-#include "lib/replicas/groups/links_centre.h"
 #include "lib/replicas/groups/mpi.h"
-#include "lib/replicas/groups/nccl.h"
 #include "lib/schedules/executors.h"
 #include "lib/tensors/current_device.h"
 
 namespace sluice {
 
-RendezvousOptions rendezvous_options(const Experiment& experiment,
-                                     const Secret& secret) {
-  const Deadline deadline = std::chrono::seconds(experiment.timeout_seconds);
-  // A process takes a while to load its libraries, on a busy machine.
-  constexpr Deadline kStart = std::chrono::minutes(1);
-  return {.blocks = static_cast<std::uint32_t>(experiment.seats()),
-          .secret = secret,
-          .control = control_capacity(experiment.seats()),
-          .patience = std::max(deadline, kStart),
-          .deadline = deadline,
-          .reconnect = std::chrono::milliseconds(
-              std::llround(std::ceil(experiment.reconnect_seconds * 1000)))};
-}
-
-Secret secret_from_launcher() {
-  std::string text;
-  std::getline(std::cin, text);
-  return parse_secret(text, "the worker's standard input");
-}
-
-namespace {
-
-/// WorkerArguments as a record, in the environment of a worker.
-constexpr const char* kWorkerVariable = "SLUICE_WORKER";
-
-std::vector<std::string> sluice_worker(const std::string& program,
-                                       const WorkerArguments& arguments) {
-  std::vector<std::string> command = {
-      program,    "worker",
-      "--dir",    arguments.folder,
-      "--block",  std::to_string(arguments.block),
-      "--join",   arguments.address,
-      "--parent", std::to_string(arguments.parent)};
-  if (!arguments.resume.empty())
-    command.insert(command.end(), {"--resume", arguments.resume});
-  if (!arguments.faults.empty())
-    command.insert(command.end(), {"--inject", arguments.faults});
-  if (arguments.local_rank >= 0)
-    command.insert(command.end(),
-                   {"--local-rank", std::to_string(arguments.local_rank)});
-  return command;
-}
-
-}  // namespace
-
-ChildCommand worker_command(const WorkerProgram& program,
-                            WorkerArguments arguments) {
-  arguments.parent = ::getpid();
-  if (program.arguments.empty())
-    return {.arguments = sluice_worker(program.file, arguments)};
-  return {.arguments = program.arguments,
-          .file = program.file,
-          .environment = {
-              fmt::format("{}={}", kWorkerVariable, to_json(arguments))}};
-}
-
 std::shared_ptr<FedSource> fed_by(Batches batches) {
   return batches == Batches::with_grants ? std::make_shared<FedSource>()
                                          : nullptr;
-}
-
-std::optional<WorkerArguments> take_worker_arguments() {
-  // The process has no other thread yet.
-  const char* const text =
-      std::getenv(kWorkerVariable);  // NOLINT(concurrency-mt-unsafe)
-  if (text == nullptr) return std::nullopt;
-  WorkerArguments arguments;
-  try {
-    arguments = record_from_json(text).as<WorkerArguments>().value();
-  } catch (const std::exception&) {
-    throw UserError("{} is for Sluice's own worker processes: unset it",
-                    kWorkerVariable);
-  }
-  ::unsetenv(kWorkerVariable);  // NOLINT(concurrency-mt-unsafe)
-  return arguments;
 }
 
 namespace {
@@ -167,186 +86,6 @@ void say_reconnected(const SeatNames& names, int seat, std::uint32_t to,
              to == 0 ? "the launcher" : names.of(static_cast<int>(to)),
              std::chrono::duration<double>(without).count());
 }
-
-const BlockPlan& plan_of(const Experiment& experiment, int seat) {
-  return by_block(experiment.plans.front().blocks, seat);
-}
-
-/// The seats of its neighbours on that side.
-std::vector<int> neighbours_of(const Experiment& experiment, int seat,
-                               Towards side) {
-  return neighbours_of(experiment.plans.front(), seat, side);
-}
-
-/// The messages that the link with a neighbour holds.
-Capacity capacity_to(const Experiment& experiment, int seat, Towards side,
-                     int neighbour) {
-  return capacity_between(experiment.plans.front(), experiment.capacities,
-                          side == Towards::above ? SeatPair{seat, neighbour}
-                                                 : SeatPair{neighbour, seat});
-}
-
-/// Of the only neighbour there, or the first; none at the ends of a chain.
-Capacity capacity_of(const Experiment& experiment, int seat, Towards side) {
-  const std::vector<int> seats = neighbours_of(experiment, seat, side);
-  if (seats.empty()) return {};
-  return capacity_to(experiment, seat, side, seats.front());
-}
-
-/// The seats of the other replicas of its block; replica r at index r-1.
-std::vector<int> replicas_of(const Experiment& experiment, int seat) {
-  std::vector<int> seats;
-  for (const BlockPlan& plan : experiment.plans.front().blocks)
-    if (plan.block == plan_of(experiment, seat).block)
-      seats.push_back(plan.seat());
-  return seats;
-}
-
-/// The neighbours of a seat, and the other replicas of its block.
-std::vector<PeerLink> peers_of(const Experiment& experiment, int seat) {
-  std::vector<PeerLink> peers;
-  const auto add = [&](int peer, const Capacity& capacity) {
-    peers.push_back({static_cast<std::uint32_t>(peer), capacity});
-  };
-  for (const Towards side : {Towards::below, Towards::above})
-    for (const int peer : neighbours_of(experiment, seat, side)) {
-      const Capacity capacity = capacity_to(experiment, seat, side, peer);
-      // There, up is from the lower number to the higher one.
-      const bool is_up = (side == Towards::above) == (seat < peer);
-      add(peer, is_up ? capacity : Capacity{capacity.down, capacity.up});
-    }
-  if (experiment.replicas.uses_mpi()) return peers;
-  for (const int peer : replicas_of(experiment, seat))
-    if (peer != seat) add(peer, {kExchangeCapacity, kExchangeCapacity});
-  return peers;
-}
-
-/// Without ends where there is no such peer.
-Link take_link(Joined& joined, int peer) {
-  const auto found = joined.peers.find(static_cast<std::uint32_t>(peer));
-  return found == joined.peers.end() ? Link() : std::move(found->second);
-}
-
-std::string transport_to(const Joined& joined, int peer) {
-  return joined.transports.at(static_cast<std::uint32_t>(peer));
-}
-
-/// A worker's links, those to the other replicas of its block included; of
-/// itself an empty one.
-struct SeatLinks : ChainLinks {
-  std::vector<Link> replicas = {};  ///< index r-1
-  /// With several neighbours on a side, by seat: not yet one link.
-  std::map<int, Link> all_below = {};
-  std::map<int, Link> all_above = {};
-};
-
-/// Those of a side where a seat has several, with what the injector does to
-/// them.
-std::map<int, Link> take_links(Joined& joined, const Experiment& experiment,
-                               int seat, Towards side,
-                               FaultInjector& injector) {
-  std::map<int, Link> links;
-  for (const int peer : neighbours_of(experiment, seat, side)) {
-    const Capacity capacity = capacity_to(experiment, seat, side, peer);
-    links[peer] = injector.with_faults(
-        take_link(joined, peer), peer,
-        side == Towards::above ? capacity.up : capacity.down);
-  }
-  return links;
-}
-
-/// Joined to the others; what the injector does to links is done to these.
-SeatLinks join_others(IoThread& io, const Experiment& experiment,
-                      const WorkerArguments& arguments,
-                      RendezvousOptions options, FaultInjector& injector,
-                      GpuLinks& gpu) {
-  if (arguments.parent != 0)
-    options.patience = options.deadline = kSupervisedDeadline;
-  if (!arguments.faults.empty())
-    options.damage = [&injector](std::uint32_t to, const Message& message,
-                                 std::span<std::byte> frame) {
-      injector.damage(static_cast<int>(to), message, frame);
-    };
-  const int seat = arguments.block;
-  const Capacity below = capacity_of(experiment, seat, Towards::below);
-  const Capacity above = capacity_of(experiment, seat, Towards::above);
-  gpu.ask_for(below, above, options);
-  Joined joined = join(io, arguments.address, static_cast<std::uint32_t>(seat),
-                       peers_of(experiment, seat), std::move(options));
-  SeatLinks links;
-  links.control = std::move(joined.control);
-  links.run = std::move(joined.run);
-  const std::vector<int> lower =
-      neighbours_of(experiment, seat, Towards::below);
-  const std::vector<int> upper =
-      neighbours_of(experiment, seat, Towards::above);
-  if (lower.size() == 1) {
-    links.below = take_link(joined, lower.front());
-    links.below_over = transport_to(joined, lower.front());
-  }
-  if (upper.size() == 1) {
-    links.above = take_link(joined, upper.front());
-    links.above_over = transport_to(joined, upper.front());
-  }
-  if (plan_of(experiment, seat).exchange.members > 1 &&
-      !experiment.replicas.uses_mpi())
-    for (const int peer : replicas_of(experiment, seat))
-      links.replicas.push_back(take_link(joined, peer));
-  gpu.agree(links);
-  if (lower.size() == 1)
-    links.below = gpu.departing(injector.with_faults(
-        std::move(links.below), lower.front(), below.down));
-  else
-    links.all_below =
-        take_links(joined, experiment, seat, Towards::below, injector);
-  if (upper.size() == 1)
-    links.above = gpu.departing(
-        injector.with_faults(std::move(links.above), upper.front(), above.up));
-  else
-    links.all_above =
-        take_links(joined, experiment, seat, Towards::above, injector);
-  return links;
-}
-
-/// What the seat has on one side, of its one link there or of all.
-Link shown_side(Link one, std::map<int, Link> all, Heartbeat& heartbeat,
-                const Experiment& experiment, int seat, Towards side) {
-  const std::vector<int> seats = neighbours_of(experiment, seat, side);
-  if (seats.empty()) return {};
-  if (seats.size() == 1)
-    return with_waits_shown(std::move(one), heartbeat, seats.front());
-  for (auto& [neighbour, link] : all)
-    link = with_waits_shown(std::move(link), heartbeat, neighbour);
-  return link_to_neighbours(experiment.plans.front(), seat, side,
-                            std::move(all));
-}
-
-/// The same links; waits show in the heartbeat, of which the launcher is told
-/// every `period`.
-SeatLinks with_waits_shown(SeatLinks links, Heartbeat& heartbeat,
-                           const Experiment& experiment, int seat,
-                           std::chrono::milliseconds period) {
-  links.control.sender =
-      with_heartbeat(std::move(links.control.sender), heartbeat, period);
-  links.control =
-      with_waits_shown(std::move(links.control), heartbeat, kLauncher);
-  links.below = shown_side(std::move(links.below), std::move(links.all_below),
-                           heartbeat, experiment, seat, Towards::below);
-  links.above = shown_side(std::move(links.above), std::move(links.all_above),
-                           heartbeat, experiment, seat, Towards::above);
-  // Threads of their own serve those who come to a centre.
-  const BlockPlan& plan = plan_of(experiment, seat);
-  if (plan.exchange.served && plan.replica == 1) return links;
-  const std::vector<int> peers = replicas_of(experiment, seat);
-  for (std::size_t r = 0; r < links.replicas.size(); ++r)
-    links.replicas[r] =
-        with_waits_shown(std::move(links.replicas[r]), heartbeat, peers[r]);
-  return links;
-}
-
-}  // namespace
-
-namespace {
 
 /// All blocks of the executor, each in a thread.
 int work_beside_each_other(const Experiment& experiment,
@@ -408,96 +147,11 @@ bool uses_mpi(const Experiment& experiment) {
   return experiment.replicas.uses_mpi() && experiment.replicas.count > 1;
 }
 
-/// Shows in the heartbeat that a seat waits for the other replicas.
-class ShownGroup final : public Group {
- public:
-  ShownGroup(std::unique_ptr<Group> group, Heartbeat& heartbeat)
-      : group_(std::move(group)), heartbeat_(heartbeat) {}
-  int members() const override { return group_->members(); }
-  int member() const override { return group_->member(); }
-  void start_sum(Tensors mine) override { group_->start_sum(std::move(mine)); }
-  Tensors finish_sum() override {
-    const Waiting waiting(heartbeat_, kAnyNeighbour);
-    return group_->finish_sum();
-  }
-  bool is_ready() const override { return group_->is_ready(); }
-
- private:
-  const std::unique_ptr<Group> group_;
-  Heartbeat& heartbeat_;
-};
-
-/// Shows in the heartbeat that the seat that has the centre waits, too.
-class ShownCentre final : public CentreLink {
- public:
-  ShownCentre(std::unique_ptr<CentreLink> centre, Heartbeat& heartbeat)
-      : centre_(std::move(centre)), heartbeat_(heartbeat) {}
-  int members() const override { return centre_->members(); }
-  int member() const override { return centre_->member(); }
-  Centre* owned() override { return centre_->owned(); }
-  Served visit(Push push) override {
-    const Waiting waiting(heartbeat_, kAnyNeighbour);
-    return centre_->visit(std::move(push));
-  }
-  std::int64_t bring(Push push) override {
-    const Waiting waiting(heartbeat_, kAnyNeighbour);
-    return centre_->bring(std::move(push));
-  }
-  Merged take(bool told) override {
-    const Waiting waiting(heartbeat_, kAnyNeighbour);
-    return centre_->take(told);
-  }
-  void arrive(Tensors statistics) override {
-    centre_->arrive(std::move(statistics));
-  }
-  void await_rest() override {
-    const Waiting waiting(heartbeat_, kAnyNeighbour);
-    centre_->await_rest();
-  }
-  void finish() override { centre_->finish(); }
-
- private:
-  const std::unique_ptr<CentreLink> centre_;
-  Heartbeat& heartbeat_;
-};
-
 c10::Device device_of_worker(const Experiment& experiment,
                              const WorkerArguments& arguments) {
   std::optional<int> local_rank;
   if (arguments.local_rank >= 0) local_rank = arguments.local_rank;
   return device_of_seat(experiment, arguments.block, local_rank);
-}
-
-/// How a seat reaches the other replicas of its block; with MPI `session` is
-/// that of the process.
-Replicated::Ways ways_of(const Experiment& experiment, int seat,
-                         std::vector<Link> links, Heartbeat& heartbeat,
-                         const std::shared_ptr<MpiSession>& session,
-                         const std::shared_ptr<MemoryAccount>& memory,
-                         const c10::Device& device) {
-  const BlockPlan& plan = plan_of(experiment, seat);
-  if (plan.exchange.members == 1) return {};
-  const std::string name = fmt::format("block {}", plan.block);
-  if (plan.exchange.served) {
-    auto centre = links_centre(std::move(links), plan.replica,
-                               kSupervisedDeadline, name, memory);
-    if (plan.replica > 1)
-      return {.centre = std::move(centre)};  // links show it
-    return {.centre =
-                std::make_unique<ShownCentre>(std::move(centre), heartbeat)};
-  }
-  if (experiment.replicas.uses_nccl())
-    return {.group = nccl_group(std::move(links), plan.replica, device, name)};
-  if (!session)
-    return {.group = links_group(std::move(links), plan.replica, name)};
-  return {.group = std::make_unique<ShownGroup>(
-              mpi_group(session,
-                        {.members = static_cast<int>(experiment.replicas.count),
-                         .member = plan.replica,
-                         .colour = plan.block,
-                         .name = name},
-                        kSupervisedDeadline),
-              heartbeat)};
 }
 
 }  // namespace
@@ -546,8 +200,8 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
     return make_seat(
         experiment, block,
         {std::move(links.below), std::move(links.above),
-         ways_of(experiment, block, std::move(replicas), heartbeat, session,
-                 memory, device),
+         replica_ways(experiment, block, std::move(replicas), heartbeat,
+                      session, memory, device),
          memory, device},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),
                                       reconnections, gpu, leads),

@@ -22,7 +22,4 @@ struct SweepWords {
 /// that is wrong with it; the configs of the cells are not read yet.
 Sweep read_sweep(const std::string& path, const SweepWords& words);
 
-/// The manual of [sweep].
-std::string sweep_manual();
-
 }  // namespace sluice::sweep

@@ -1,7 +1,6 @@
 #include "lib/schedules/simulation.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "lib/base/by_block.h"
@@ -10,12 +9,6 @@
 #include "lib/schedules/op_table.h"
 
 namespace sluice {
-namespace {
-
-/// More than a phase of a timetable has between its barriers.
-constexpr std::int64_t kStagesOfPhase = std::int64_t{1} << 42;
-
-}  // namespace
 
 Simulation::Simulation(Plans plans, Costs costs,
                        std::vector<Capacity> capacities)
@@ -94,7 +87,7 @@ void Simulation::begin_with(const std::vector<Transfer>& gradients,
   for (const Transfer& sent : gradients) {
     const auto came = saved.gradients.find({sent.to, sent.batch});
     const double arrival = came == saved.gradients.end() ? 0 : came->second;
-    Direction& to = channel(sent);
+    SimulatedChannel& to = channel(sent);
     to.queue.push_back({sent, arrival});
     to.free_since = std::max(0.0, arrival - costs_.latency);
   }
@@ -176,12 +169,11 @@ int Simulation::link_of(const Transfer& transfer) const {
   return uneven_links_.at({transfer.lower(), transfer.upper()});
 }
 
-Simulation::Direction& Simulation::channel(const Transfer& transfer) {
+SimulatedChannel& Simulation::channel(const Transfer& transfer) {
   return by_block(transfer.goes_up() ? up_ : down_, link_of(transfer));
 }
 
-const Simulation::Direction& Simulation::channel(
-    const Transfer& transfer) const {
+const SimulatedChannel& Simulation::channel(const Transfer& transfer) const {
   return by_block(transfer.goes_up() ? up_ : down_, link_of(transfer));
 }
 
@@ -197,111 +189,8 @@ void Simulation::hold(int block, double until) {
   }
 }
 
-std::optional<std::int64_t> Simulation::stage_of(int block) const {
-  const Lane& lane = by_block(lanes_, block);
-  if (lane.actions.empty()) return std::nullopt;
-  const Action& action = lane.actions.front();
-  const RunPlan& now = plan(action.phase);
-  if (now.barrier == Barrier::none) return std::nullopt;
-  if (!row_of(action.op).is_training)
-    return std::nullopt;  // the turns before it are done
-  const bool is_second =
-      now.barrier == Barrier::play_and_replay &&
-      part_of(by_block(now.blocks, block), action) == TurnPart::rest;
-  return action.phase * kStagesOfPhase + 2 * action.turn + (is_second ? 1 : 0);
-}
-
-int Simulation::behind(int block) const {
-  const std::optional<std::int64_t> mine = stage_of(block);
-  if (!mine || *mine <= stage_) return 0;
-  for (int other = 1; other <= std::ssize(lanes_); ++other)
-    if (stage_of(other).value_or(*mine) < *mine) return other;
-  return 0;
-}
-
 const RunPlan& Simulation::plan_of(const Lane& lane) const {
   return plan(lane.actions.front().phase);
-}
-
-const std::vector<double>* Simulation::cores_of(int block) const {
-  const std::optional<std::size_t> core = by_block(core_, block);
-  return core ? &cores_[*core] : nullptr;
-}
-
-/// Replicas that wait for nobody: of two that could start at once, the one in
-/// the earlier turn does.
-std::int64_t Simulation::turn_in_ties(int seat) const {
-  const Lane& lane = by_block(lanes_, seat);
-  const bool is_free = by_block(plan_of(lane).blocks, seat).exchange.in_memory;
-  return is_free ? lane.actions.front().turn : 0;
-}
-
-const Simulation::Outlook& Simulation::outlook_of(int block) {
-  Outlook& outlook = by_block(outlooks_, block);
-  if (std::exchange(outlook.is_known, true)) return outlook;
-  if (!is_local_) unknown_.clear();  // nobody asks for the line
-  outlook.ready = ready_at(block);
-  outlook.start = start_of(block, outlook.ready);
-  outlook.turn = outlook.start ? turn_in_ties(block) : 0;
-  return outlook;
-}
-
-void Simulation::forget(int block) {
-  if (block < 1 || block > std::ssize(outlooks_)) return;
-  Outlook& outlook = by_block(outlooks_, block);
-  if (!std::exchange(outlook.is_known, false)) return;
-  unknown_.push_back(block);
-  if (outlook.start)
-    line_.erase({*outlook.start, *outlook.ready, outlook.turn, block});
-}
-
-/// More may be done at the block, and so for its executor.
-void Simulation::forget_beside(int block) {
-  for (const int each : of_same_executor(block)) forget(each);
-}
-
-void Simulation::forget_all() {
-  for (int seat = 1; seat <= std::ssize(outlooks_); ++seat) forget(seat);
-}
-
-std::pair<int, double> Simulation::first_in_line() {
-  for (const int seat : std::exchange(unknown_, {})) {
-    const Outlook& outlook = outlook_of(seat);
-    if (outlook.start)
-      line_.insert({*outlook.start, *outlook.ready, outlook.turn, seat});
-  }
-  if (line_.empty()) return {0, 0};
-  const auto& [start, ready, turn, seat] = *line_.begin();
-  return {seat, start};
-}
-
-std::pair<int, double> Simulation::next_seat() {
-  if (is_local_) return first_in_line();
-  int chosen = 0;
-  double earliest = std::numeric_limits<double>::infinity();
-  for (int block = 1; block <= std::ssize(lanes_); ++block) {
-    choose(block);
-    const std::optional<double> start = outlook_of(block).start;
-    if (start && (*start < earliest ||
-                  (*start == earliest && comes_first(block, chosen)))) {
-      earliest = *start;
-      chosen = block;
-    }
-  }
-  return {chosen, earliest};
-}
-
-void Simulation::forget_after(int block) {
-  if (!is_local_) return forget_all();
-  for (const int each : of_same_executor(block))
-    for (const int near : {each - 1, each, each + 1}) forget(near);
-}
-
-std::optional<double> Simulation::start_of(int block,
-                                           std::optional<double> ready) const {
-  const std::vector<double>* cores = cores_of(block);
-  if (!ready || cores == nullptr) return ready;
-  return std::max(*ready, *std::min_element(cores->begin(), cores->end()));
 }
 
 void Simulation::occupy(int block, double end) {
@@ -311,145 +200,6 @@ void Simulation::occupy(int block, double end) {
   *std::min_element(cores.begin(), cores.end()) = end;
 }
 
-bool Simulation::comes_first(int block, int other) const {
-  const Outlook& of_mine = by_block(outlooks_, block);
-  const Outlook& of_other = by_block(outlooks_, other);
-  const double mine = of_mine.ready.value_or(0);
-  const double its = of_other.ready.value_or(0);
-  if (mine != its) return mine < its;
-  if (of_mine.turn != of_other.turn) return of_mine.turn < of_other.turn;
-  return is_further_behind(block, other);
-}
-
-std::optional<double> Simulation::ready_at(int block) const {
-  const Lane& lane = by_block(lanes_, block);
-  if (lane.actions.empty() || !lane.ledger.may(lane.actions.front()))
-    return std::nullopt;
-  if (!is_its_turn(block) || behind(block) != 0) return std::nullopt;
-  double start = lane.clock;
-  if (const auto stage = stage_of(block))
-    start = std::max(start, *stage > stage_ ? latest_end_ : stage_start_);
-  const std::optional<double> input = input_since(block);
-  if (!input) return std::nullopt;
-  start = std::max(start, *input);
-  const std::optional<double> settled = settled_since(block);
-  if (!settled) return std::nullopt;
-  start = std::max(start, *settled);
-  const std::optional<double> rested = rested_since(block);
-  if (!rested) return std::nullopt;
-  start = std::max(start, *rested);
-  for (const Transfer& need :
-       needs_of(plan_of(lane), block, lane.actions.front())) {
-    const Queued* head = head_of(channel(need), need);
-    if (head == nullptr || head->transfer != need) return std::nullopt;
-    start = std::max(start, head->arrival);
-  }
-  for (const Transfer& yield :
-       yields_of(plan_of(lane), block, lane.actions.front())) {
-    const std::optional<double> room = room_for(yield);
-    if (!room) return std::nullopt;
-    start = std::max(start, *room);
-  }
-  return start;
-}
-
-std::optional<double> Simulation::input_since(int block) const {
-  const Lane& lane = by_block(lanes_, block);
-  const bool reads_buffer =
-      by_block(plan_of(lane).blocks, block).inbox_below.buffer &&
-      lane.actions.front().op == Op::forward;
-  if (!reads_buffer) return 0;
-  const Direction& below = by_block(up_, block - 1);
-  if (lane.actions.front().arrived > 0)
-    return told_input_since(below, lane.actions.front());
-  if (!below.buffer->empty()) return 0;
-  if (below.queue.empty() ||
-      below.queue.front().transfer.kind != MessageKind::activation)
-    return std::nullopt;
-  return below.queue.front().arrival;
-}
-
-std::optional<double> Simulation::told_input_since(const Direction& below,
-                                                   const Action& action) const {
-  const std::int64_t missing = action.arrived - below.buffer->written();
-  if (missing < 0 || missing > std::ssize(below.queue)) return std::nullopt;
-  if (missing == 0 && below.buffer->empty()) return std::nullopt;
-  if (missing == 0) return 0;
-  const Queued& last = below.queue.at(static_cast<std::size_t>(missing) - 1);
-  if (last.transfer.kind != MessageKind::activation) return std::nullopt;
-  return last.arrival;
-}
-
-const Simulation::Queued* Simulation::head_of(const Direction& from,
-                                              const Transfer& wanted) {
-  for (const Queued& queued : from.queue) {
-    // On its way into the buffer.
-    const bool passes = from.buffer &&
-                        queued.transfer.kind == MessageKind::activation &&
-                        wanted.kind != MessageKind::activation;
-    if (!passes) return &queued;
-  }
-  return nullptr;
-}
-
-std::optional<double> Simulation::room_for(const Transfer& sent) const {
-  const Direction& to = channel(sent);
-  // There was room for what is told; and what may be dropped needs none.
-  if (is_told(sent.from) && (to.buffer || to.waiting)) return 0;
-  if (to.waiting && sent.kind == MessageKind::activation) return 0;
-  if (to.waiting && !to.waiting->empty()) return std::nullopt;
-  if (to.queue.size() < to.capacity) return to.room_since;
-  const Queued& first = to.queue.front();
-  const bool moves_on = to.buffer && to.buffer->has_room() &&
-                        first.transfer.kind == MessageKind::activation;
-  if (!moves_on) return std::nullopt;
-  return std::max({to.room_since, first.arrival, to.made_room});
-}
-
-void Simulation::choose(int block) {
-  Lane& lane = by_block(lanes_, block);
-  if (!lane.chooser) return;
-  if (block > 1 && !by_block(up_, block - 1).queue.empty()) {
-    const Transfer& first = by_block(up_, block - 1).queue.front().transfer;
-    lane.chooser->see({first.kind, first.batch});
-  }
-  lane.actions.clear();
-  const std::vector<Action> choices = lane.chooser->choices(lane.ledger);
-  if (choices.empty()) return;
-  Action best = choices.front();
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  std::pair<double, double> earliest{kNever, kNever};
-  for (const Action& choice : choices) {
-    lane.actions = {choice};
-    const std::optional<double> start = start_of(block, ready_at(block));
-    if (!start) continue;
-    const std::pair<double, double> rank{*start, arrived_at(block)};
-    if (rank >= earliest) continue;
-    earliest = rank;
-    best = choice;
-  }
-  lane.actions = {best};
-}
-
-double Simulation::arrived_at(int block) const {
-  const Lane& lane = by_block(lanes_, block);
-  if (!lane.chooser->goes_by_arrival()) return 0;
-  const Action& action = lane.actions.front();
-  const std::vector<Transfer> needs = needs_of(plan_of(lane), block, action);
-  if (needs.empty() && action.op == Op::forward)
-    return lane.admissions.next(lane.chooser->room(lane.ledger));
-  double last = 0;
-  for (const Transfer& need : needs)
-    last = std::max(last, head_of(channel(need), need)->arrival);
-  return last;
-}
-
-bool Simulation::is_further_behind(int block, int other) const {
-  const auto& mine = by_block(lanes_, block).chooser;
-  const auto& its = by_block(lanes_, other).chooser;
-  return mine && its && mine->turns() < its->turns();
-}
-
 /// What lies in the channel before an evaluation goes into the buffer, so that
 /// the evaluation, and what waits at the sender, finds room. Returns whether
 /// anything did.
@@ -457,12 +207,12 @@ bool Simulation::take_before_evaluation() {
   for (int block = 2; block <= std::ssize(lanes_); ++block) {
     const Lane& lane = by_block(lanes_, block);
     if (!by_block(plans_.front().blocks, block).inbox_below.buffer) continue;
-    const Direction& below = by_block(up_, block - 1);
+    const SimulatedChannel& below = by_block(up_, block - 1);
     const bool waits = below.buffer && !below.queue.empty() &&
                        !lane.actions.empty() &&
                        lane.actions.front().op == Op::evaluate;
     if (!waits) continue;
-    const Queued& first = below.queue.front();
+    const SimulatedChannel::Queued& first = below.queue.front();
     if (first.transfer.kind != MessageKind::activation) continue;
     write_buffer(block, std::max(first.arrival, lane.clock));
     return true;
@@ -506,9 +256,9 @@ std::optional<TimedAction> Simulation::next() {
     lane.admissions.did(action, lane.chooser->room(lane.ledger), end);
   }
   for (const Transfer& need : needs_of(plan(action.phase), chosen, action)) {
-    Direction& from = channel(need);
+    SimulatedChannel& from = channel(need);
     const bool was_full = from.queue.size() == from.capacity;
-    pop(from, earliest);
+    from.pop(costs_, earliest);
     if (was_full) from.room_since = earliest;
   }
   forget_after(chosen);
@@ -522,34 +272,9 @@ std::optional<TimedAction> Simulation::next() {
 }
 
 void Simulation::send(const Transfer& transfer, double time, Action& action) {
-  Direction& to = channel(transfer);
-  const bool may_wait = to.waiting && !is_told(transfer.from) &&
-                        transfer.kind == MessageKind::activation;
-  if (transfer.kind == MessageKind::activation &&
-      to.dropped.contains(transfer.batch))
-    return;
-  const bool must_wait =
-      may_wait && (to.queue.size() >= to.capacity || !to.waiting->empty());
-  if (!must_wait) return put(to, transfer, time);
-  if (const auto lost = to.waiting->enter({transfer, time}))
-    action.dropped.push_back(lost->transfer.batch);
-}
-
-/// The first message of a channel is taken: one that waits for room may go.
-void Simulation::pop(Direction& from, double now) {
-  from.queue.pop_front();
-  if (!from.waiting || from.waiting->empty()) return;
-  const Queued next = from.waiting->leave();
-  put(from, next.transfer, std::max(next.arrival, now));
-}
-
-void Simulation::put(Direction& to, const Transfer& transfer, double time) {
-  const Transit transit = transit_of(costs_, transfer);
-  to.free_since = std::max(time, to.free_since) + transit.occupies;
-  double arrival = to.free_since + transit.latency;
-  // Jitter never reorders messages of one channel.
-  if (!to.queue.empty()) arrival = std::max(arrival, to.queue.back().arrival);
-  to.queue.push_back({transfer, arrival});
+  if (const auto lost = channel(transfer).send(costs_, transfer, time,
+                                               is_told(transfer.from)))
+    action.dropped.push_back(*lost);
 }
 
 bool Simulation::idle(int block) const {

@@ -12,7 +12,6 @@
 
 #include "lib/base/by_block.h"
 #include "lib/base/channel.h"
-#include "lib/base/lossy_sender.h"
 #include "lib/schedules/admissions.h"
 #include "lib/schedules/costs.h"
 #include "lib/schedules/free_running.h"
@@ -20,7 +19,7 @@
 #include "lib/schedules/ledger.h"
 #include "lib/schedules/neighbours.h"
 #include "lib/schedules/plan.h"
-#include "lib/schedules/replay_buffer.h"
+#include "lib/schedules/simulated_channel.h"
 
 namespace sluice {
 
@@ -94,23 +93,6 @@ class Simulation {
   void widen(int link, bool is_up);
 
  private:
-  struct Queued {
-    Transfer transfer;
-    double arrival = 0;
-  };
-  struct Direction {
-    std::deque<Queued> queue;
-    std::size_t capacity = 1;
-    double room_since = 0;
-    double free_since = 0;  ///< when it has carried all that was sent
-    /// Where activations go when they arrive: the headers of what the block
-    /// above has.
-    std::optional<ReplayBuffer> buffer = {};
-    double made_room = 0;  ///< when the buffer last could take more
-    /// At the sender, where activations may be dropped.
-    std::optional<WaitingRoom<Queued>> waiting = {};
-    std::set<std::int64_t> dropped = {};  ///< batches of which that is told
-  };
   /// An exchange of a block's replicas that some have not settled.
   struct Meeting {
     std::int64_t turn = 0;
@@ -170,8 +152,8 @@ class Simulation {
   std::vector<int> of_same_executor(int block) const;
   int executor_of(int block) const;
   int link_of(const Transfer& transfer) const;
-  Direction& channel(const Transfer& transfer);
-  const Direction& channel(const Transfer& transfer) const;
+  SimulatedChannel& channel(const Transfer& transfer);
+  const SimulatedChannel& channel(const Transfer& transfer) const;
   /// When the block's next action has all its inputs, a free core not counted.
   std::optional<double> ready_at(int block) const;
   /// When it can start, of one that is ready then.
@@ -198,9 +180,6 @@ class Simulation {
   void occupy(int block, double end);
   /// When the replay buffer below the block has an input for it, if it has.
   std::optional<double> input_since(int block) const;
-  /// What the channel gives next to a block that asks for `wanted`.
-  static const Queued* head_of(const Direction& from, const Transfer& wanted);
-  std::optional<double> room_for(const Transfer& sent) const;
   CentreQueue& centre_of(const BlockPlan& mine);
   void bring(const BlockPlan& mine, std::int64_t turn, double time);
   void rest(const BlockPlan& mine, double time);
@@ -228,12 +207,8 @@ class Simulation {
   /// Whether the block follows a given list of actions, and doesn't run free.
   bool is_told(int block) const { return !by_block(lanes_, block).chooser; }
   void take_told(int block, double now, const Action& action);
-  std::optional<double> told_input_since(const Direction& below,
-                                         const Action& action) const;
   void read_buffer(int block, double now, Action& action);
   void send(const Transfer& transfer, double time, Action& action);
-  void put(Direction& to, const Transfer& transfer, double time);
-  void pop(Direction& from, double now);
   /// Index of the stage (the interval between two barriers) of the block's next
   /// action; nothing for an action that doesn't wait at barriers.
   std::optional<std::int64_t> stage_of(int block) const;
@@ -277,8 +252,8 @@ class Simulation {
       meetings_;                        // by block, and how many were before
   std::map<int, CentreQueue> centres_;  // by block
   std::vector<std::int64_t> done_;      // by executor: its actions
-  std::vector<Direction> up_;           // index of the link - 1
-  std::vector<Direction> down_;         // index of the link - 1
+  std::vector<SimulatedChannel> up_;    // index of the link - 1
+  std::vector<SimulatedChannel> down_;  // index of the link - 1
   std::map<SeatPair, int>
       uneven_links_;  // links_of(); empty: by the lower seat
   std::vector<std::vector<double>> cores_;        // as Costs::shared

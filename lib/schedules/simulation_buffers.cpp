@@ -6,8 +6,9 @@
 #include "lib/schedules/simulation.h"
 
 namespace sluice {
+
 void Simulation::fill_buffer(int block, double now) {
-  Direction& below = by_block(up_, block - 1);
+  SimulatedChannel& below = by_block(up_, block - 1);
   while (!below.queue.empty() &&
          below.queue.front().transfer.kind == MessageKind::activation &&
          below.queue.front().arrival <= now && below.buffer->has_room()) {
@@ -16,17 +17,17 @@ void Simulation::fill_buffer(int block, double now) {
 }
 
 void Simulation::write_buffer(int block, double now) {
-  Direction& below = by_block(up_, block - 1);
-  const Queued first = below.queue.front();
+  SimulatedChannel& below = by_block(up_, block - 1);
+  const SimulatedChannel::Queued first = below.queue.front();
   if (below.queue.size() == below.capacity)
     below.room_since = std::max(first.arrival, below.made_room);
   below.buffer->write({.batch = first.transfer.batch});
-  pop(below, now);
+  below.pop(costs_, now);
 }
 
 /// As many as the record says; behind all of them comes an evaluation.
 void Simulation::take_told(int block, double now, const Action& action) {
-  const Direction& below = by_block(up_, block - 1);
+  const SimulatedChannel& below = by_block(up_, block - 1);
   const auto wants_more = [&] {
     return action.op == Op::forward ? below.buffer->written() < action.arrived
                                     : action.op == Op::evaluate &&
@@ -49,7 +50,7 @@ void Simulation::read_buffer(int block, double now, Action& action) {
   else if (is_read)
     fill_buffer(block, now);
   if (!is_read) return;
-  Direction& below = by_block(up_, block - 1);
+  SimulatedChannel& below = by_block(up_, block - 1);
   SLUICE_CHECK(below.buffer->read(), "block {} reads an empty buffer", block);
   action.arrived = below.buffer->written();
   below.made_room = now;

@@ -54,7 +54,7 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
                         "between them",
                         me, name(block - 1))};
   for (const Transfer& need : needs_of(plan_of(lane), block, next)) {
-    const Queued* first = head_of(channel(need), need);
+    const SimulatedChannel::Queued* first = channel(need).head_for(need);
     if (first == nullptr)
       return {need.from, fmt::format("{} waits for {} of {}", me, text_of(need),
                                      name(need.from))};
@@ -65,8 +65,8 @@ std::pair<int, std::string> Simulation::waits_for(int block) const {
                           text_of(need), name(need.from), text_of(head))};
   }
   for (const Transfer& yield : yields_of(plan_of(lane), block, next)) {
-    const Direction& to = channel(yield);
-    if (!room_for(yield))
+    const SimulatedChannel& to = channel(yield);
+    if (!to.room_for(yield, is_told(yield.from)))
       return {yield.to,
               fmt::format("{} waits until {} has taken one of {} messages", me,
                           name(yield.to), to.capacity)};

@@ -1,42 +1,24 @@
 // Features replay (Huo, Gu, Huang, NeurIPS 2018, arXiv:1807.04511): only the
 // input is kept; the backward forwards it again, through the weights of today.
-#include <optional>
-
-#include <ATen/ATen.h>
-
-#include "lib/weights/block_weights.h"
+#include "lib/weights/forwarded_twice.h"
 
 namespace sluice {
 namespace {
 
 class Current final : public WeightView {
  public:
-  Current(Block& block, StatisticsAt statistics)
-      : block_(block), statistics_(statistics) {}
+  Current(Block& block, StatisticsAt statistics) : passes_(block, statistics) {}
 
-  Tensors forward(Flight& flight) override {
-    const at::NoGradGuard no_grad;
-    Tensors outputs = run(flight, StatisticsAt::replay);
-    flight.graph_bytes = 0;  // of this pass there is none
-    return outputs;
-  }
+  Tensors forward(Flight& flight) override { return passes_.forward(flight); }
 
   Graph graph_of(Flight& flight, std::int64_t) override {
-    return {run(flight, StatisticsAt::forward), values_of(block_.parameters())};
+    return passes_.graph_of(flight);
   }
 
   void restore(Flight&, const Tensors&) override {}
 
  private:
-  /// Statistics stay as they are when the other pass alone moves them.
-  Tensors run(Flight& flight, StatisticsAt other) {
-    std::optional<BuffersKept> kept;
-    if (statistics_ == other) kept.emplace(block_);
-    return forward_with_graph(block_, flight);
-  }
-
-  Block& block_;
-  StatisticsAt statistics_;
+  ForwardedTwice passes_;
 };
 
 }  // namespace

@@ -6,14 +6,13 @@
 // layer that has no inverse keeps its input (current.cpp), as the published
 // stages do that change the size of the map. The published code takes gradients
 // while it inverts; we forward what was rebuilt once more.
-#include <optional>
 #include <utility>
 
 #include <ATen/ATen.h>
 
 #include "lib/base/error.h"
 #include "lib/tensors/leaves.h"
-#include "lib/weights/block_weights.h"
+#include "lib/weights/forwarded_twice.h"
 
 namespace sluice {
 namespace {
@@ -22,13 +21,11 @@ class RebuiltInput final : public WeightView {
  public:
   RebuiltInput(Block& block, StatisticsAt statistics, bool gradient_to_below)
       : block_(block),
-        statistics_(statistics),
+        passes_(block, statistics),
         gradient_to_below_(gradient_to_below) {}
 
   Tensors forward(Flight& flight) override {
-    const at::NoGradGuard no_grad;
-    Tensors outputs = run(flight, StatisticsAt::replay);
-    flight.graph_bytes = 0;  // of this pass there is none
+    Tensors outputs = passes_.forward(flight);
     if (block_.is_reversible()) flight.inputs.clear();
     return outputs;
   }
@@ -36,19 +33,12 @@ class RebuiltInput final : public WeightView {
   Graph graph_of(Flight& flight, std::int64_t) override {
     const Tensors returned = std::exchange(flight.returned, {});
     if (block_.is_reversible()) flight.inputs = rebuilt(returned, flight);
-    return {run(flight, StatisticsAt::forward), values_of(block_.parameters())};
+    return passes_.graph_of(flight);
   }
 
   void restore(Flight&, const Tensors&) override {}
 
  private:
-  /// Statistics stay as they are when the other pass alone moves them.
-  Tensors run(Flight& flight, StatisticsAt other) {
-    std::optional<BuffersKept> kept;
-    if (statistics_ == other) kept.emplace(block_);
-    return forward_with_graph(block_, flight);
-  }
-
   Tensors rebuilt(const Tensors& outputs, const Flight& flight) {
     SLUICE_CHECK(!outputs.empty(),
                  "block {}: its output of batch {} has not come back",
@@ -59,7 +49,7 @@ class RebuiltInput final : public WeightView {
   }
 
   Block& block_;
-  StatisticsAt statistics_;
+  ForwardedTwice passes_;
   bool gradient_to_below_;
 };
 

@@ -1,4 +1,4 @@
-# MPI for lib/replicas/groups/mpi.cpp: that of the pip package mpich in the
+# MPI for lib/replicas/groups/mpi*.cpp: that of the pip package mpich in the
 # project's .venv, or else that of the mpirun on PATH, or Debian's
 # libopenmpi-dev. (CMake's own FindMPI ends with an error where there is an
 # mpicxx without its headers, as Debian's openmpi-bin alone has it.)
@@ -34,10 +34,10 @@ function(_sluice_find_mpi)
   endforeach()
 endfunction()
 
-# sluice_use_mpi(TARGET FILE)
-# Compiles the file of the target with MPI, where there is one that
+# sluice_use_mpi(TARGET FILE...)
+# Compiles these files of the target with MPI, where there is one that
 # SLUICE_WITH_MPI allows. Sets SLUICE_MPIRUN; empty: without MPI.
-function(sluice_use_mpi target file)
+function(sluice_use_mpi target)
   set(SLUICE_MPIRUN "")
   if(SLUICE_WITH_MPI)
     _sluice_find_mpi()
@@ -48,7 +48,7 @@ function(sluice_use_mpi target file)
   endif()
   if(SLUICE_MPIRUN)
     message(STATUS "MPI: ${mpi_library}")
-    set_source_files_properties("${file}" PROPERTIES
+    set_source_files_properties(${ARGN} PROPERTIES
       COMPILE_DEFINITIONS SLUICE_MPI INCLUDE_DIRECTORIES "${mpi_include}"
       SKIP_UNITY_BUILD_INCLUSION ON)
     # Programs, installed ones too, find it where it lies now; only those that

@@ -15,6 +15,7 @@
 #include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"
+#include "experiments/runs/seat_sources.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/oracles/plain_loop.h"
 #include "tests/oracles/plain_net.h"

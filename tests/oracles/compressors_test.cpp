@@ -17,6 +17,7 @@
 #include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"
+#include "experiments/runs/seat_sources.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/oracles/plain_compressors.h"
 #include "tests/oracles/plain_net.h"

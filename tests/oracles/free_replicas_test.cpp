@@ -14,77 +14,25 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"
+#include "experiments/runs/seat_sources.h"
 #include "lib/schedules/peers.h"
 #include "lib/schedules/simulation.h"
 #include "tests/experiments/helpers/training.h"
+#include "tests/oracles/plain_mlp.h"
 
 namespace sluice::free_replica_oracle_test {
 
+using plain_mlp::copied;
+using plain_mlp::gradients_at;
+using plain_mlp::kMomentum;
+using plain_mlp::kRate;
+using plain_mlp::Stepped;
+using plain_mlp::Visit;
+
 constexpr std::int64_t kTurns = 20;
-// Powers of two, whose products are exact, with or without fused
-// multiply-adds.
-constexpr double kRate = 0.0625;
-constexpr double kMomentum = 0.5;
 constexpr double kStrength = 0.5;
-
-constexpr const char* kLayers[] = {"layers.0.linear", "layers.1.linear",
-                                   "layers.2.linear"};
-
-/// Weights and biases of the layers, in turns.
-Tensors first_weights(const Training& of) {
-  const NamedTensors named = of.weights();
-  const std::map<std::string, at::Tensor> by_name(named.begin(), named.end());
-  Tensors weights;
-  for (const char* layer : kLayers)
-    for (const char* part : {".weight", ".bias"})
-      weights.push_back(by_name.at(std::string(layer) + part).detach().clone());
-  return weights;
-}
-
-Tensors copies_of_all(const Tensors& tensors) {
-  Tensors copies;
-  for (const at::Tensor& tensor : tensors) copies.push_back(tensor.clone());
-  return copies;
-}
-
-Tensors gradients_at(const Tensors& weights, const Batch& batch) {
-  Tensors leaves;
-  for (const at::Tensor& weight : weights)
-    leaves.push_back(weight.detach().clone().requires_grad_(true));
-  at::Tensor values = batch.inputs.flatten(1);
-  for (std::size_t i = 0; i < leaves.size(); i += 2) {
-    values = at::linear(values, leaves[i], leaves[i + 1]);
-    if (i + 2 < leaves.size()) values = at::relu(values);
-  }
-  return torch::autograd::grad({at::cross_entropy_loss(values, batch.labels)},
-                               leaves);
-}
-
-/// Momentum SGD on weights of its own.
-struct Stepped {
-  Tensors weights;
-  Tensors velocities;
-
-  explicit Stepped(const Tensors& first) : weights(copies_of_all(first)) {
-    for (const at::Tensor& weight : weights)
-      velocities.push_back(at::zeros_like(weight));
-  }
-  void step(const Tensors& gradients, double rate) {
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      velocities[i].mul_(kMomentum).add_(gradients[i]);
-      weights[i].sub_(velocities[i], rate);
-    }
-  }
-};
-
-/// A replica that has come to the centre.
-struct Visit {
-  std::size_t replica = 0;  ///< from 0
-  std::int64_t turn = 0;
-};
 
 enum class Kind { server, compensated, slower, elastic, pairs };
 
@@ -141,7 +89,7 @@ class PlainCentre {
         pulled_(static_cast<std::size_t>(of.replicas), 0) {
     for (int replica = 0; replica < of.replicas; ++replica) {
       replicas_.emplace_back(first);
-      mixed_.push_back(copies_of_all(first));
+      mixed_.push_back(copied(first));
     }
   }
 
@@ -158,7 +106,7 @@ class PlainCentre {
     const auto late = static_cast<double>(served_ - pulled_[r]);
     server_.step(gradients,
                  kind_ == Kind::slower ? kRate / std::max(1.0, late) : kRate);
-    replicas_[r].weights = copies_of_all(server_.weights);
+    replicas_[r].weights = copied(server_.weights);
     pulled_[r] = ++served_;
   }
 
@@ -173,7 +121,7 @@ class PlainCentre {
       moves.push_back((replicas_[r].weights[i] - server_.weights[i]) * alpha);
       server_.weights[i] = server_.weights[i] + moves[i];
     }
-    replicas_[r].step(gradients, kRate);
+    replicas_[r].step(gradients);
     for (std::size_t i = 0; i < gradients.size(); ++i)
       replicas_[r].weights[i].sub_(moves[i]);
   }
@@ -185,14 +133,14 @@ class PlainCentre {
     const int other = drawn_neighbour(graph, static_cast<int>(replicas_.size()),
                                       static_cast<int>(r) + 1, pulled_[r]++);
     Tensors& its = mixed_[static_cast<std::size_t>(other) - 1];
-    const Tensors before = copies_of_all(replicas_[r].weights);
-    replicas_[r].step(gradients, kRate);
+    const Tensors before = copied(replicas_[r].weights);
+    replicas_[r].step(gradients);
     for (std::size_t i = 0; i < its.size(); ++i) {
       const at::Tensor mean = (mixed_[r][i] + its[i]) * 0.5;
       its[i] = mean;
       mixed_[r][i] = mean + (replicas_[r].weights[i] - before[i]);
     }
-    replicas_[r].weights = copies_of_all(mixed_[r]);
+    replicas_[r].weights = copied(mixed_[r]);
   }
 
   Kind kind_;
@@ -214,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, FreeReplicaOracle, testing::ValuesIn(kCases),
 TEST_P(FreeReplicaOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
   const Case of = GetParam();
   Training run = training(of, of.replicas);
-  const Tensors first = first_weights(run);
+  const Tensors first = plain_mlp::weights_in(run);
   std::map<std::int64_t, Visit> visits;  // by place
   run.watch = [&](const TimedAction& timed) {
     if (timed.action.arrived > 0)
@@ -243,17 +191,12 @@ TEST_P(FreeReplicaOracle, DrivenByTheRecordedOrderHasTheSameWeights) {
   EXPECT_FALSE(is_round_robin) << "or lockstep would do";
 
   for (std::size_t r = 0; r < static_cast<std::size_t>(of.replicas); ++r) {
-    const NamedTensors named = run.weights(static_cast<int>(r) + 1);
-    NamedTensors expected;
-    std::size_t next = 0;
-    for (const char* layer : kLayers)
-      for (const char* part : {".weight", ".bias"})
-        expected.emplace_back(std::string(layer) + part,
-                              centre.weights(r).at(next++));
+    const NamedTensors weights = run.weights(static_cast<int>(r) + 1);
+    const NamedTensors expected = plain_mlp::named(centre.weights(r));
     if (of.tolerance == 0) {
-      EXPECT_EQ(difference(named, expected), "") << "replica " << r + 1;
+      EXPECT_EQ(difference(weights, expected), "") << "replica " << r + 1;
     } else {
-      EXPECT_LT(distance(named, expected), of.tolerance) << r + 1;
+      EXPECT_LT(distance(weights, expected), of.tolerance) << r + 1;
     }
   }
 }

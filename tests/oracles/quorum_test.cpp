@@ -14,77 +14,27 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"
+#include "experiments/runs/seat_sources.h"
 #include "lib/schedules/simulation.h"
 #include "tests/experiments/helpers/training.h"
+#include "tests/oracles/plain_mlp.h"
 
 namespace sluice::quorum_oracle_test {
+
+using plain_mlp::copied;
+using plain_mlp::gradients_at;
+using plain_mlp::kMomentum;
+using plain_mlp::kParameters;
+using plain_mlp::kRate;
+using plain_mlp::Stepped;
+using plain_mlp::Visit;
+using plain_mlp::weights_in;
 
 constexpr std::int64_t kTurns = 24;
 constexpr std::size_t kReplicas = 3;
 constexpr std::int64_t kEvery = 3;
-// Powers of two, whose products are exact, with or without fused
-// multiply-adds.
-constexpr double kRate = 0.0625;
-constexpr double kMomentum = 0.5;
-
-constexpr const char* kParameters[] = {
-    "layers.0.linear.weight", "layers.0.linear.bias",
-    "layers.1.linear.weight", "layers.1.linear.bias",
-    "layers.2.linear.weight", "layers.2.linear.bias"};
-
-Tensors copied(const Tensors& tensors) {
-  Tensors copies;
-  for (const at::Tensor& tensor : tensors)
-    copies.push_back(tensor.detach().clone());
-  return copies;
-}
-
-Tensors weights_in(const Training& of, int replica) {
-  const NamedTensors named = of.weights(replica);
-  const std::map<std::string, at::Tensor> by_name(named.begin(), named.end());
-  Tensors weights;
-  for (const char* name : kParameters) weights.push_back(by_name.at(name));
-  return copied(weights);
-}
-
-Tensors gradients_at(const Tensors& weights, const Batch& batch) {
-  Tensors leaves;
-  for (const at::Tensor& weight : weights)
-    leaves.push_back(weight.detach().clone().requires_grad_(true));
-  at::Tensor values = batch.inputs.flatten(1);
-  for (std::size_t i = 0; i < leaves.size(); i += 2) {
-    values = at::linear(values, leaves[i], leaves[i + 1]);
-    if (i + 2 < leaves.size()) values = at::relu(values);
-  }
-  return torch::autograd::grad({at::cross_entropy_loss(values, batch.labels)},
-                               leaves);
-}
-
-/// Weights that momentum SGD steps.
-struct Stepped {
-  Tensors weights;
-  Tensors velocities;
-
-  explicit Stepped(const Tensors& first) : weights(copied(first)) {
-    for (const at::Tensor& weight : weights)
-      velocities.push_back(at::zeros_like(weight));
-  }
-  void step(const Tensors& gradients) {
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      velocities[i].mul_(kMomentum).add_(gradients[i]);
-      weights[i].sub_(velocities[i], kRate);
-    }
-  }
-};
-
-/// A replica that has come to the centre.
-struct Visit {
-  std::size_t replica = 0;  ///< from 0
-  std::int64_t turn = 0;
-};
 
 /// What a run has recorded, and trained.
 struct Ran {

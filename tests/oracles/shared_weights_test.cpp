@@ -15,6 +15,7 @@
 #include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"
+#include "experiments/runs/seat_sources.h"
 #include "lib/schedules/costs.h"
 #include "lib/schedules/simulation.h"
 #include "tests/experiments/helpers/training.h"

@@ -8,11 +8,13 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
+#include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
 #include "tests/oracles/plain_synthetic.h"
 
 namespace sluice::synthetic_replicas_test {
 
+using replica_runs::trained;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -31,17 +33,6 @@ std::string dni(const std::string& more = "") {
 
 std::string replicas(int count, const std::string& more = "") {
   return fmt::format("replicas = {{count = {}{}}}\n", count, more);
-}
-
-/// Of every replica.
-std::vector<NamedTensors> trained(const std::string& lines) {
-  Training training(small_experiment(lines));
-  training.train();
-  std::vector<NamedTensors> all;
-  for (int replica = 1; replica <= training.experiment.replicas.count;
-       ++replica)
-    all.push_back(copies_of(training.weights(replica)));
-  return all;
 }
 
 NamedTensors only(const NamedTensors& all, const std::string& prefix) {

@@ -21,6 +21,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "experiments/data/sample_source.h"
+#include "experiments/runs/seat_sources.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::uneven_oracle_test {

@@ -14,6 +14,7 @@
 
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/seat_sources.h"
 #include "tests/experiments/data/data_file_server.h"
 #include "tests/experiments/data/data_test_files.h"
 

@@ -9,6 +9,8 @@
 #include "lib/base/by_block.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/simulation.h"
+#include "tests/experiments/helpers/trained_replicas.h"
+#include "tests/experiments/helpers/training.h"
 
 namespace sluice::free_replicas {
 namespace {
@@ -32,21 +34,6 @@ Costs costs_with(int blocks, const std::vector<double>& slowness,
       costs.blocks.push_back(
           {.seconds = {{Op::forward, 1}, {Op::backward, 2}}, .slowness = slow});
   return costs;
-}
-
-std::vector<NamedTensors> weights_of(const Training& training) {
-  std::vector<NamedTensors> all;
-  for (int replica = 1; replica <= training.experiment.replicas.count;
-       ++replica)
-    all.push_back(copies_of(training.weights(replica)));
-  return all;
-}
-
-std::vector<NamedTensors> trained(const std::string& lines,
-                                  const Costs& costs) {
-  Training training(small_experiment(lines));
-  training.train(costs);
-  return weights_of(training);
 }
 
 std::vector<std::int64_t> Recorded::places(int seat) const {
@@ -76,7 +63,7 @@ Recorded recorded(const std::string& lines, const Costs& costs) {
     by_block(run.actions, timed.seat).push_back(timed.action);
   };
   run.seconds = training.train(costs);
-  run.weights = weights_of(training);
+  run.weights = replica_runs::weights_of(training);
   run.blocks = sink->blocks;
   return run;
 }
@@ -94,7 +81,7 @@ std::vector<NamedTensors> repeated(
   while (const auto timed = simulation.next())
     training.block(timed->seat).execute(timed->action);
   EXPECT_TRUE(simulation.finished()) << simulation.stuck();
-  return weights_of(training);
+  return replica_runs::weights_of(training);
 }
 
 }  // namespace sluice::free_replicas

@@ -8,7 +8,6 @@
 #include "lib/schedules/action.h"
 #include "lib/schedules/costs.h"
 #include "lib/tensors/tensors.h"
-#include "tests/experiments/helpers/training.h"
 
 /// Runs of replicas with clocks of their own, in virtual time.
 namespace sluice::free_replicas {
@@ -16,12 +15,6 @@ namespace sluice::free_replicas {
 /// Seconds of a replica's actions, times how slow each is.
 Costs costs_with(int blocks, const std::vector<double>& slowness,
                  double jitter = 0);
-
-std::vector<NamedTensors> weights_of(const Training& training);
-
-/// The weights of each replica.
-std::vector<NamedTensors> trained(const std::string& lines,
-                                  const Costs& costs = {});
 
 struct Recorded {
   std::vector<std::vector<Action>> actions;  // by seat

@@ -18,10 +18,12 @@
 #include "lib/schedules/action.h"
 #include "lib/schedules/plan.h"
 #include "tests/experiments/helpers/program.h"
+#include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::adoption_test {
 
+using replica_runs::trained;
 using testing::HasSubstr;
 using testing::Not;
 using testing::ThrowsMessage;
@@ -55,23 +57,13 @@ class Losses final : public Sink {
   std::map<int, double> sums;
 };
 
-std::vector<NamedTensors> trained(const std::string& lines,
-                                  std::shared_ptr<Sink> sink = nullptr) {
-  Training training(small_experiment(lines), std::move(sink));
-  training.train();
-  std::vector<NamedTensors> all;
-  for (int replica = 1; replica <= kReplicas; ++replica)
-    all.push_back(copies_of(training.weights(replica)));
-  return all;
-}
-
 class AdoptionIn : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Blocks, AdoptionIn,
                          testing::Values(kOneBlock, kTwoBlocks));
 
 TEST_P(AdoptionIn, GivesAllTheWeightsOfTheLowestLoss) {
   const auto losses = std::make_shared<Losses>();
-  const auto apart = trained(lines_of(GetParam(), "", 10), losses);
+  const auto apart = trained(lines_of(GetParam(), "", 10), {}, losses);
   ASSERT_EQ(losses->sums.size(), std::size_t{kReplicas});
   int best = 1;
   for (const auto& [replica, sum] : losses->sums)

@@ -10,10 +10,12 @@
 
 #include "lib/base/error.h"
 #include "lib/metrics/records.h"
+#include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::compressed_replicas_test {
 
+using replica_runs::trained;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -26,17 +28,6 @@ constexpr const char* kNet =
 
 std::string replicas(int count, const std::string& more) {
   return fmt::format("replicas = {{count = {}{}}}\n", count, more);
-}
-
-/// Of every replica.
-std::vector<NamedTensors> trained(const std::string& lines) {
-  Training training(small_experiment(lines));
-  training.train();
-  std::vector<NamedTensors> all;
-  for (int replica = 1; replica <= training.experiment.replicas.count;
-       ++replica)
-    all.push_back(training.weights(replica));
-  return all;
 }
 
 class CompressedReplicas : public testing::TestWithParam<const char*> {

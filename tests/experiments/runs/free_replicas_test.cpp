@@ -15,6 +15,7 @@
 #include "lib/base/error.h"
 #include "lib/schedules/simulation.h"
 #include "tests/experiments/helpers/recorded.h"
+#include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::free_replicas_test {
@@ -23,7 +24,7 @@ using free_replicas::costs_with;
 using free_replicas::Recorded;
 using free_replicas::recorded;
 using free_replicas::repeated;
-using free_replicas::trained;
+using replica_runs::trained;
 using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;

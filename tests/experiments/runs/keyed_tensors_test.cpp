@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "experiments/config/files/toml.h"
+#include "experiments/runs/seat_sources.h"
 #include "lib/checkpoints/safetensors.h"
 #include "modules/label_in_sample.h"
 #include "tests/experiments/helpers/program.h"

@@ -14,6 +14,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "tests/experiments/helpers/recorded.h"
+#include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::quorum_test {
@@ -22,7 +23,7 @@ using free_replicas::costs_with;
 using free_replicas::Recorded;
 using free_replicas::recorded;
 using free_replicas::repeated;
-using free_replicas::trained;
+using replica_runs::trained;
 using testing::HasSubstr;
 
 constexpr const char* kFree = "schedule = 'free'\n";

@@ -14,6 +14,7 @@
 #include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"
+#include "experiments/runs/seat_sources.h"
 #include "lib/metrics/records.h"
 #include "tests/experiments/helpers/faults.h"
 #include "tests/experiments/helpers/training.h"

@@ -13,10 +13,13 @@
 #include "lib/metrics/record.h"
 #include "lib/metrics/sink.h"
 #include "lib/schedules/costs.h"
+#include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::replicas_test {
 
+using replica_runs::parameters_of;
+using replica_runs::trained;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -38,25 +41,6 @@ std::string replicas(int count, const std::string& more = "") {
 
 std::string turns(int count) {
   return "turns = " + std::to_string(count) + "\n";
-}
-
-/// Of every replica.
-std::vector<NamedTensors> trained(const std::string& lines) {
-  Training training(small_experiment(lines));
-  training.train();
-  std::vector<NamedTensors> all;
-  for (int replica = 1; replica <= training.experiment.replicas.count;
-       ++replica)
-    all.push_back(training.weights(replica));
-  return all;
-}
-
-NamedTensors parameters_of(NamedTensors all) {
-  std::erase_if(all, [](const auto& named) {
-    return named.first.find("running_") != std::string::npos ||
-           named.first.find("num_batches") != std::string::npos;
-  });
-  return all;
 }
 
 class ExactMethods : public testing::TestWithParam<const char*> {};

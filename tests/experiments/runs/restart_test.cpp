@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/continued.h"
 #include "experiments/runs/free_schedule.h"
 #include "experiments/runs/replay.h"
 #include "lib/base/error.h"

@@ -12,10 +12,13 @@
 #include "lib/base/error.h"
 #include "lib/metrics/records.h"
 #include "lib/metrics/sink.h"
+#include "tests/experiments/helpers/trained_replicas.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::uneven_runs_test {
 
+using replica_runs::parameters_of;
+using replica_runs::trained;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -44,30 +47,11 @@ std::string accumulated(int turns_of_update, int updates) {
          ", rule = 'mean'}\n";
 }
 
-/// Of all seats of each replica, which has some of the blocks.
-std::vector<NamedTensors> trained(const std::string& lines) {
-  Training training(small_experiment(lines));
-  training.train();
-  std::vector<NamedTensors> all;
-  for (int replica = 1; replica <= training.experiment.replicas.count;
-       ++replica)
-    all.push_back(training.weights(replica));
-  return all;
-}
-
 /// Those of the first that the second has, too.
 NamedTensors among(NamedTensors all, const NamedTensors& others) {
   std::map<std::string, at::Tensor> names(others.begin(), others.end());
   std::erase_if(
       all, [&](const auto& named) { return !names.contains(named.first); });
-  return all;
-}
-
-NamedTensors parameters_of(NamedTensors all) {
-  std::erase_if(all, [](const auto& named) {
-    return named.first.find("running_") != std::string::npos ||
-           named.first.find("num_batches") != std::string::npos;
-  });
   return all;
 }
 

@@ -13,6 +13,7 @@
 #include <torch/autograd.h>
 
 #include "experiments/data/sample_source.h"
+#include "experiments/runs/seat_sources.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "tests/experiments/helpers/training.h"
 

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/base/config.h"
+#include "lib/schedules/plan.h"
+
+namespace sluice {
+
+/// Turns that are cut into batches.
+struct PipelineSettings {
+  std::string order = "turns";  ///< a row of schedule_rows()
+  std::int64_t micro_batches = 1;
+  bool flush = true;
+  /// Those that the windows see; other than by_window: the latest.
+  WeightsAtBackward weights = {};
+  bool recompute = false;
+  std::int64_t executors = 0;  ///< 0: one for each block
+
+  void describe(Fields& fields);
+};
+
+}  // namespace sluice

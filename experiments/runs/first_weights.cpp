@@ -1,0 +1,88 @@
+#include "experiments/runs/first_weights.h"
+
+#include <cstdint>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "experiments/runs/repartition.h"
+#include "lib/checkpoints/checkpoint.h"
+#include "lib/checkpoints/saved_deals.h"
+
+namespace sluice {
+namespace {
+
+/// Variables of the samples of another run, which counted other epochs, are no
+/// weights.
+bool is_of_samples(std::string_view name) {
+  return name.starts_with("variables.");
+}
+
+/// The model's own weights must all be there; those of heads are taken when
+/// they are.
+void take_initial_weights(const std::string& path, Seat& seat) {
+  const NamedTensors found = load_weights(path);
+  std::set<std::string_view> names;
+  for (const auto& [name, tensor] : found) names.insert(name);
+  NamedTensors wanted;
+  for (auto& [name, tensor] : seat.weights())
+    if (name.starts_with("layers.") ||
+        (names.contains(name) && !is_of_samples(name)))
+      wanted.emplace_back(name, tensor);
+  copy_by_name(found, seat.copied(), path);
+  copy_by_name(found, wanted, path);
+}
+
+/// Whether the seats go on with what each of them had.
+bool has_own_seats(const Experiment& experiment,
+                   const std::string& checkpoint) {
+  const ReplicaSettings& replicas = experiment.replicas;
+  if (deals_of(checkpoint).replicas != replicas.count ||
+      counts_of(checkpoint) != replicas.counts)
+    return false;
+  // Which blocks a replica has depends on the cut.
+  return !replicas.are_uneven() ||
+         is_cut_so(experiment, cut_of({load_state(checkpoint), checkpoint}));
+}
+
+/// With another cut, where it has one. Other replicas than those that were
+/// saved all begin with what these agreed on, and the first one's state.
+void restore(const Experiment& experiment, const std::string& checkpoint,
+             Seat& seat) {
+  const bool is_own = has_own_seats(experiment, checkpoint);
+  NamedTensors weights = is_own ? load_own_weights(checkpoint, seat.replica())
+                                : load_weights(checkpoint);
+  NamedTensors state = is_own ? load_own_state(checkpoint, seat.replica())
+                              : load_state(checkpoint);
+  std::vector<std::int64_t> cut;
+  // Otherwise it was looked at, and a replica may have some of the blocks only.
+  if (!is_own || !experiment.replicas.are_uneven())
+    cut = cut_of({state, checkpoint});
+  if (!is_cut_so(experiment, cut)) {
+    state = state_for_block(experiment, seat.block(), state, checkpoint);
+    // Sources of new boundaries begin beside the weights that were saved.
+    copy_by_name(weights, seat.copied(), checkpoint);
+    add_new_sources(experiment, cut, seat.weights(), weights);
+    add_new_sources(experiment, cut, seat.state(), state);
+  }
+  const std::string source =
+      seat.replica() == 1 || !is_own
+          ? checkpoint
+          : fmt::format("{}/replica-{}", checkpoint, seat.replica());
+  seat.restore(weights, state, source);
+}
+
+}  // namespace
+
+void set_first_weights(const Experiment& experiment, const RunFiles& files,
+                       Seat& seat) {
+  if (!files.resume.empty()) {
+    restore(experiment, files.resume, seat);
+  } else if (!experiment.initial_weights.empty()) {
+    take_initial_weights(experiment.initial_weights, seat);
+  }
+}
+
+}  // namespace sluice

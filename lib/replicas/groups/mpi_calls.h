@@ -1,0 +1,52 @@
+#pragma once
+
+// Calls to MPI, for the files that are compiled with it (SLUICE_MPI) alone:
+// sluice_use_mpi() in CMakeLists.txt names them.
+#ifdef SLUICE_MPI
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+// Without the C++ interface that MPI 3 has removed, and its library.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include "lib/replicas/groups/mpi.h"
+
+namespace sluice::mpi {
+
+/// All calls to MPI are made under it: MPI_THREAD_SERIALIZED.
+std::mutex& mpi_mutex();
+
+/// Other ranks may wait for what this one will not send any more.
+std::atomic<bool>& is_broken();
+
+/// Throws LinkError when a call to MPI has failed, of which `name` is told;
+/// then is_broken().
+void check(int code, const std::string& name, const char* call);
+
+/// Name and version of the MPI, in a line.
+std::string library();
+
+/// The ranks of a colour.
+class Communicator {
+ public:
+  /// Waits for all ranks of MPI_COMM_WORLD.
+  explicit Communicator(const MpiMembers& who);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  MPI_Comm handle() const { return handle_; }
+  /// Throws UserError when other ranks are in it, or in another order.
+  void compare(const MpiMembers& who) const;
+
+ private:
+  MPI_Comm handle_ = MPI_COMM_NULL;
+};
+
+}  // namespace sluice::mpi
+
+#endif

@@ -1,0 +1,130 @@
+// Those with a server, in the order of the replicas.
+#include <algorithm>
+#include <cstddef>
+
+#include <ATen/ATen.h>
+
+#include "tests/oracles/meetings.h"
+
+namespace sluice::plain_replicas {
+namespace {
+
+class ElasticOneByOne final : public Meeting {
+ public:
+  explicit ElasticOneByOne(const Members& first) {
+    for (const at::Tensor& weight : first.front().weights)
+      centre_.push_back(weight.detach().clone());
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    const double alpha = 0.9 / static_cast<double>(members.size());
+    std::vector<Tensors> moves;
+    for (const Member& member : members) {
+      moves.emplace_back();
+      for (std::size_t i = 0; i < centre_.size(); ++i) {
+        moves.back().push_back((member.weights[i] - centre_[i]) * alpha);
+        centre_[i] = centre_[i] + moves.back().back();
+      }
+    }
+    Meeting::update(members, gradients);
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < centre_.size(); ++i)
+        members[r].weights[i].sub_(moves[r][i]);
+  }
+
+ private:
+  Tensors centre_;
+};
+
+class MovementServer final : public Meeting {
+ public:
+  MovementServer(const Members& first, std::int64_t every) : every_(every) {
+    for (const at::Tensor& weight : first.front().weights)
+      server_.push_back(weight.detach().clone());
+    pulled_.assign(first.size(), server_);
+  }
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    Meeting::update(members, gradients);
+    if (++updates_ % every_ != 0) return;
+    for (std::size_t r = 0; r < members.size(); ++r)
+      for (std::size_t i = 0; i < server_.size(); ++i) {
+        at::Tensor& weight = members[r].weights[i];
+        server_[i] =
+            server_[i] + (weight - pulled_[r][i]) / static_cast<double>(every_);
+        pulled_[r][i] = server_[i];
+        weight.copy_(server_[i]);
+      }
+  }
+
+ private:
+  std::int64_t every_;
+  std::int64_t updates_ = 0;
+  Tensors server_;
+  std::vector<Tensors> pulled_;  // by replica
+};
+
+class Server final : public Meeting {
+ public:
+  Server(const Members& first, Stale stale)
+      : server_(named_copies(first.front().weights)),
+        stale_(stale),
+        pulled_(first.size(), 0) {}
+
+  void update(Members& members,
+              const std::vector<Tensors>& gradients) override {
+    for (std::size_t r = 0; r < members.size(); ++r) {
+      Tensors all = gradients[r];
+      if (stale_ == Stale::compensated)
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          const at::Tensor moved = server_.weights[i] - members[r].weights[i];
+          all[i] = all[i] + kStrength * (moved * all[i] * all[i]);
+        }
+      const auto late = static_cast<double>(updates_ - pulled_[r]);
+      server_.step(
+          all, stale_ == Stale::slower ? kRate / std::max(1.0, late) : kRate);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        members[r].weights[i].copy_(server_.weights[i]);
+      pulled_[r] = ++updates_;
+    }
+  }
+
+ private:
+  static constexpr double kStrength = 0.5;
+
+  static NamedTensors named_copies(const Tensors& weights) {
+    NamedTensors all;
+    for (const at::Tensor& weight : weights)
+      all.emplace_back("", weight.detach().clone());
+    return all;
+  }
+
+  Member server_;
+  Stale stale_;
+  std::int64_t updates_ = 0;
+  std::vector<std::int64_t> pulled_;  // after how many updates, by replica
+};
+
+}  // namespace
+
+MakeMeeting one_by_one() {
+  return [](const Members& first) {
+    return std::make_unique<ElasticOneByOne>(first);
+  };
+}
+
+MakeMeeting movements(std::int64_t every) {
+  return [every](const Members& first) {
+    return std::make_unique<MovementServer>(first, every);
+  };
+}
+
+MakeMeeting server(Stale stale) {
+  return [stale](const Members& first) {
+    return std::make_unique<Server>(first, stale);
+  };
+}
+
+}  // namespace sluice::plain_replicas
