@@ -321,6 +321,21 @@ TEST(SettledVariables, OfAnAugmentedLagrangianLeaveNone) {
   }
 }
 
+/// A multiplier rises by what its variable is off, so not without a residual.
+TEST(SettledVariables, ThatNeverMoveRaiseNoMultiplier) {
+  for (const char* policy : {"augmented_lagrangian", "block_admm"}) {
+    const auto duals = [&](const char* step_size) {
+      const auto named = by_name(trained(
+          kStill + ("boundary = {policy = '" + std::string(policy) +
+                    "', memory = 'sample', step_size = " + step_size + "}\n")));
+      return at::cat(
+          {named.at("variables.0.dual"), named.at("variables.1.dual")}, 1);
+    };
+    EXPECT_FALSE(duals("0.0").any().item<bool>()) << policy;
+    EXPECT_TRUE(duals("0.1").any().item<bool>()) << policy;
+  }
+}
+
 TEST(AuxiliaryVariable, ABlockOfWeightsFirstWaitsForNoBlockAbove) {
   const Experiment experiment = small_experiment(
       net("policy = 'penalty', order = 'weights_first', memory = 'sample'"));
