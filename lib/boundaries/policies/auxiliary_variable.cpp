@@ -235,7 +235,8 @@ MakeBoundary auxiliary_variable(Fields& options, VariableOptions defaults) {
   if (chosen.order == VariablesOrder::weights_first) {
     if (chosen.steps > 1)
       options.reject("steps",
-                     "with order = 'weights_first' z moves once in each visit");
+                     "with order = 'weights_first' z moves once in each visit: "
+                     "leave steps out, or set another order");
     if (chosen.memory == VariablesOf::batch)
       options.reject("order",
                      "'weights_first' needs z of an earlier visit: set memory "
