@@ -178,6 +178,10 @@ MakeBoundary configure_nmf(Fields& options, const PlugIns&) {
               {.text = "of the gradient step on F, of the mean over samples, "
                        "divided by the mean of |S|^2 of a sample",
                .min = 0});
+  if (chosen.beta == 0)
+    options.reject("beta",
+                   "the block below the factors learns by beta alone, and with "
+                   "0 would stay as it is: set it above 0");
   return [chosen](const BoundarySite& site) {
     return std::make_unique<NonNegativeFactors>(chosen, site);
   };
