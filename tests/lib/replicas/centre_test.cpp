@@ -414,8 +414,8 @@ double far_after_rounds(int members, double rate, double alpha) {
   return at::stack(mine).abs().max().item<double>();
 }
 
-// A4: stable if alpha < (4 - 2 rate) / (4 - rate); of an even number the edge is
-// a little further out.
+// A4: stable if alpha < (4 - 2 rate) / (4 - rate); of an even number the edge
+// is a little further out.
 TEST(ElasticCentre, IsStableUpToTheEdgeOfTheFormula) {
   for (const int members : {1, 3})
     for (const double rate : {0.5, 1.0, 1.5}) {
