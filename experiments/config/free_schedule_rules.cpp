@@ -33,11 +33,12 @@ void check_free_schedule(const Settings& settings, bool model_norm,
     if (settings.in_flight > 0)
       top.reject(
           "in_flight",
-          "is for schedule = 'free'; in lockstep the policies decide it");
+          "is for schedule = 'free'; in lockstep the policies decide it: set "
+          "schedule = 'free', or leave it out");
     if (settings.priority != Priority::backward)
       top.reject("priority",
                  "is for schedule = 'free'; in lockstep the policies decide "
-                 "the order");
+                 "the order: set schedule = 'free', or leave it out");
     return;
   }
   const auto refuse = [&](const char* key, const char* what) {

@@ -166,7 +166,7 @@ int blocks_with_own_signals(const RunPlan& plan) {
 /// exchange_seconds() has it, and of peers on average over many exchanges.
 double sent_in_exchange(const ReplicaExchange& exchange) {
   if (exchange.what == Exchanged::nothing) return 0;
-  if (exchange.quorum.is_there()) return 2;  // to a centre, and back
+  if (exchange.served) return 2;  // to a centre, and back
   if (exchange.graph.is_all()) {
     const int halves = exchange.shards ? 2 : exchange.halves();
     return static_cast<double>(halves * (exchange.members - 1) *
@@ -229,8 +229,9 @@ void add_replicas(const Experiment& experiment, MethodAxes& axes) {
   }
   axes.replica_bytes = sent / model;
   axes.copies += kept / model;
-  const bool steps_by_each =
-      exchange.what == Exchanged::gradients && !exchange.graph.is_all();
+  // A centre makes no more than one step of what a replica brings.
+  const bool steps_by_each = exchange.what == Exchanged::gradients &&
+                             !exchange.graph.is_all() && !exchange.served;
   if (steps_by_each) axes.steps = 1 + sent_in_exchange(exchange);
   if (exchange.leaves_them_apart()) axes.apart = exchange.every;
 }

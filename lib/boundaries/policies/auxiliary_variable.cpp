@@ -232,10 +232,15 @@ void read_variable(Fields& options, VariableOptions& chosen) {
 MakeBoundary auxiliary_variable(Fields& options, VariableOptions defaults) {
   VariableOptions chosen = defaults;
   read_variable(options, chosen);
+  if (chosen.beta == 0)
+    options.reject("beta",
+                   "blocks below the variable learn by beta alone, and with 0 "
+                   "would stay as they are: set it above 0");
   if (chosen.order == VariablesOrder::weights_first) {
     if (chosen.steps > 1)
       options.reject("steps",
-                     "with order = 'weights_first' z moves once in each visit");
+                     "with order = 'weights_first' z moves once in each visit: "
+                     "leave steps out, or set another order");
     if (chosen.memory == VariablesOf::batch)
       options.reject("order",
                      "'weights_first' needs z of an earlier visit: set memory "

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -32,6 +33,7 @@ class NonNegativeFactors final : public Lower {
  public:
   NonNegativeFactors(const NmfOptions& options, const BoundarySite& site)
       : options_(options),
+        block_(site.block),
         name_(fmt::format("factors.{}.f", site.layer)),
         factors_(first_factors(options, site)) {}
 
@@ -40,7 +42,9 @@ class NonNegativeFactors final : public Lower {
   Tensors publish(std::int64_t batch, const Tensors& features,
                   const Attachments& /*attachments*/) override {
     const at::NoGradGuard no_grad;
-    const at::Tensor s = fitted(features.at(0).detach());
+    const at::Tensor h = features.at(0).detach();
+    check_signs(h);
+    const at::Tensor s = fitted(h);
     coefficients_[batch] = s;
     return {at::mm(s, factors_).to(features[0].scalar_type())};
   }
@@ -53,7 +57,7 @@ class NonNegativeFactors final : public Lower {
     const at::Tensor pull = (at::mm(s, factors_) - h) * options_.beta +
                             context.from_above.at(0) / part;
     const at::Tensor at_s = at::mm(pull, factors_.t());
-    const at::Tensor at_factors = at::mm(s.t(), pull) * part;
+    const at::Tensor at_factors = at::mm(s.t(), pull) * part / size_of(s);
     s = (s - at_s * options_.step_size).clamp_min(0);
     factors_.copy_(
         (factors_ - at_factors * options_.factor_step_size).clamp_min(0));
@@ -73,6 +77,8 @@ class NonNegativeFactors final : public Lower {
   NamedTensors buffers() const override { return {{name_, factors_}}; }
 
  private:
+  static constexpr double kNoZero = 1e-8;
+
   /// Each unit belongs to one factor, with a drawn weight; rows have the
   /// norm 1. So F F' is the identity (where there are no more factors than
   /// units) and a step on S reaches every factor alike. Of dense uniform rows
@@ -101,9 +107,17 @@ class NonNegativeFactors final : public Lower {
     return owned / owned.square().sum(1, true).sqrt();
   }
 
+  /// The mean of |s|^2 over the samples: no less than the curvature of the mean
+  /// penalty at F, over beta. By it the step on F is divided, which is so the
+  /// same whatever the scale of the features, and with factor_step_size times
+  /// beta below 2 can't go to and fro ever further, as a plain one did: rows of
+  /// F grew, and with them all that is sent down.
+  static at::Tensor size_of(const at::Tensor& s) {
+    return s.square().sum() / s.size(0) + kNoZero;
+  }
+
   /// S after so many multiplicative updates, from (h)+ F'.
   at::Tensor fitted(const at::Tensor& features) const {
-    constexpr double kNoZero = 1e-8;
     const at::Tensor target =
         at::mm(features.to(at::kFloat).clamp_min(0), factors_.t());
     const at::Tensor gram = at::mm(factors_, factors_.t());
@@ -119,10 +133,25 @@ class NonNegativeFactors final : public Lower {
     return found.empty() ? fitted(features) : found.mapped();
   }
 
+  /// A product of factors that aren't negative comes nowhere near features that
+  /// are. Of the first batch alone: a GPU is waited for.
+  void check_signs(const at::Tensor& features) {
+    if (std::exchange(has_checked_, true) || features.numel() == 0) return;
+    const auto lowest = features.min().item<double>();
+    if (lowest < 0)
+      throw UserError(
+          "boundary {}: nmf takes features of which none is negative, as "
+          "behind a ReLU, and the lowest is {:.3g}: set model.activation = "
+          "'relu', cut the network elsewhere, or choose another policy",
+          block_, lowest);
+  }
+
   NmfOptions options_;
+  int block_;
   std::string name_;
   at::Tensor factors_;                               // F: [rank, C]
   std::map<std::int64_t, at::Tensor> coefficients_;  // S, by batch
+  bool has_checked_ = false;
 };
 
 }  // namespace
@@ -146,8 +175,13 @@ MakeBoundary configure_nmf(Fields& options, const PlugIns&) {
   options.key("step_size", chosen.step_size,
               {.text = "of the gradient step on S", .min = 0});
   options.key("factor_step_size", chosen.factor_step_size,
-              {.text = "of the gradient step on F, of the mean over samples",
+              {.text = "of the gradient step on F, of the mean over samples, "
+                       "divided by the mean of |S|^2 of a sample",
                .min = 0});
+  if (chosen.beta == 0)
+    options.reject("beta",
+                   "the block below the factors learns by beta alone, and with "
+                   "0 would stay as it is: set it above 0");
   return [chosen](const BoundarySite& site) {
     return std::make_unique<NonNegativeFactors>(chosen, site);
   };

@@ -147,6 +147,15 @@ TEST(MethodAxes, OfAServerHaveItsStalenessAndItsCopies) {
   EXPECT_EQ(of_preset("agn").apart, 5);
 }
 
+/// With clocks of their own they bring a gradient to it and take its weights,
+/// and it makes its steps alone.
+TEST(MethodAxes, OfACentreAreAWayThereAndBack) {
+  const MethodAxes axes = of_preset("softsync");
+  EXPECT_DOUBLE_EQ(axes.steps, 1);
+  EXPECT_DOUBLE_EQ(axes.replica_bytes, 2);
+  EXPECT_DOUBLE_EQ(of_preset("backup_workers").replica_bytes, 2);
+}
+
 /// Nothing is sent; of four that are equally fast the last one finds the
 /// updates of three.
 TEST(MethodAxes, OfSharedWeightsSendNothingAndAreLate) {

@@ -133,6 +133,31 @@ TEST(Backup, ThatAreAlikeLeaveNoStepWithFewerGradients) {
   EXPECT_EQ(made, kTurns) << "one to a step";
 }
 
+// A1: who is dropped decides nothing where all have the same batch.
+TEST(Backup, OfTheSameBatchesMakeTheStepsOfOneWhoeverIsDropped) {
+  const auto lines = [](int samples, const char* more) {
+    return fmt::format(
+        "batch_size = 1\nturns = {}\ndata = {{train = {}, test = 16}}\n"
+        "model = {{hidden = [24, 20]}}\nblocks = 1\n"
+        "optimizer = {{name = 'sgd', lr = 0.05, momentum = 0.5}}\n{}",
+        kTurns, samples, more);
+  };
+  const auto where_one_is_slow = [&](int samples,
+                                     const std::vector<double>& slowness) {
+    return trained(lines(samples,
+                         "replicas = {count = 3, policy = 'all_reduce', "
+                         "backup = 1}\n") +
+                       kFree,
+                   costs_with(1, slowness))[0];
+  };
+  const auto one = trained(lines(1, ""))[0];
+  EXPECT_EQ(difference(where_one_is_slow(1, {1, 1, 4}), one), "");
+  EXPECT_EQ(difference(where_one_is_slow(1, {4, 1, 1}), one), "");
+  EXPECT_GT(distance(where_one_is_slow(3, {1, 1, 4}),
+                     where_one_is_slow(3, {4, 1, 1})),
+            1e-4);
+}
+
 TEST(Quorum, GoesOnWithoutASlowReplicaAndTakesItLater) {
   const Costs slow = costs_with(1, {1, 1, 5});
   const std::string policy = "'average', every = 2, quorum = 2";

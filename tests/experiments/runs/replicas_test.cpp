@@ -147,7 +147,11 @@ INSTANTIATE_TEST_SUITE_P(
                     "policy = 'average', every = 2, outer_momentum = 0.5, "
                     "outer_per_rate = true",
                     "policy = 'elastic', every = 2", "policy = 'gossip'",
-
+                    "policy = 'gossip', pairs = true",
+                    "policy = 'gossip', graph = 'hops', rotate = true, mix = "
+                    "'after'",
+                    "policy = 'server', push = 'movement', every = 2, "
+                    "per_update = true",
                     "policy = 'gossip', graph = 'random', mix = 'after', "
                     "push_sum = true",
                     "policy = 'neighbours'", "policy = 'server'",

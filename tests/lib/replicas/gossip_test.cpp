@@ -146,6 +146,29 @@ TEST(Gossip, KeepsTheMean) {
   }
 }
 
+// A8: the mean goes by the mean of the steps, whatever the graph, though each
+// replica is elsewhere.
+TEST(Gossip, MovesTheMeanByTheMeanOfTheSteps) {
+  for (const Options& options : doubly_stochastic()) {
+    Replicas replicas(6, options);
+    at::Tensor expected = sum_of(replicas.weights())[0];
+    for (std::int64_t number = 0; number < 5; ++number) {
+      std::vector<Tensors> steps = some_weights(6);
+      for (std::size_t r = 0; r < steps.size(); ++r)
+        steps[r][0] = steps[r][0] * static_cast<double>(number + 1);
+      replicas.move(steps);
+      expected = expected + sum_of(steps)[0];
+      const std::vector<Tensors> before = replicas.weights();
+      replicas.exchange(number);
+      EXPECT_LT(apart(sum_of(replicas.weights())[0], expected), 1e-9);
+      double most = 0;
+      for (std::size_t r = 0; r < before.size(); ++r)
+        most = std::max(most, apart(replicas.weights()[r][0], before[r][0]));
+      EXPECT_GT(most, 0.1) << "nobody was mixed";
+    }
+  }
+}
+
 TEST(Gossip, BringsReplicasTogetherThatDoNotLearn) {
   for (const Options& options : doubly_stochastic()) {
     Replicas replicas(6, options);

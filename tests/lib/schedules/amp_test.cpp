@@ -2,8 +2,10 @@
 // and staleness is bounded by the batches in flight and by a block's window.
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -113,6 +115,18 @@ TEST(Amp, NeverHasMoreBatchesInTheNetworkThanAllowed) {
     }
     EXPECT_EQ(most, 4);
     EXPECT_EQ(now, 0);
+  }
+}
+
+TEST(Amp, EveryForwardHasItsBackwardInEveryBlock) {
+  for (const Costs& costs : {slow_by({1, 9, 1}), slow_by({2, 1, 9}, 3, 0.9)}) {
+    std::map<std::pair<int, std::int64_t>, std::string> done;
+    for (const TimedAction& timed : timeline_of(amp(3, 4, {4, 1, 3}), costs))
+      if (timed.action.op == Op::forward || timed.action.op == Op::backward)
+        done[{timed.seat, timed.action.batch}] +=
+            timed.action.op == Op::forward ? 'F' : 'B';
+    EXPECT_EQ(std::ssize(done), 3 * kTurns);
+    for (const auto& [of, ops] : done) EXPECT_EQ(ops, "FB") << of.second;
   }
 }
 

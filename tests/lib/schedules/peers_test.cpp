@@ -143,6 +143,36 @@ TEST(Peers, OfGraphsAreTheirNeighbours) {
   EXPECT_THAT(peers_of(kHops, 8, 1, 4).from, ElementsAre(7));
 }
 
+// B: each gradient is applied deg + 1 times, once in each place.
+TEST(Peers, HaveEachGradientAppliedByItsReplicaAndItsNeighbours) {
+  struct Case {
+    PeerShape shape;
+    int members;
+    int times;
+  };
+  for (const Case& of :
+       {Case{PeerShape::ring, 2, 2}, Case{PeerShape::ring, 3, 3},
+        Case{PeerShape::ring, 8, 3}, Case{PeerShape::torus, 4, 3},
+        Case{PeerShape::torus, 12, 5}, Case{PeerShape::torus, 16, 5}}) {
+    std::multiset<std::pair<int, int>> applied;  // whose gradient, by whom
+    for (int member = 1; member <= of.members; ++member) {
+      applied.insert({member, member});
+      for (const int from :
+           peers_of({.shape = of.shape}, of.members, member, 7).from)
+        applied.insert({from, member});
+    }
+    for (int whose = 1; whose <= of.members; ++whose) {
+      int times = 0;
+      for (int by = 1; by <= of.members; ++by) {
+        const auto count = static_cast<int>(applied.count({whose, by}));
+        EXPECT_LE(count, 1);
+        times += count;
+      }
+      EXPECT_EQ(times, of.times) << of.members << " replicas";
+    }
+  }
+}
+
 TEST(Peers, OfPairsAreNeighboursAndOthersInAnotherExchange) {
   std::set<std::pair<int, int>> met;
   for (std::int64_t exchange = 0; exchange < 40; ++exchange)

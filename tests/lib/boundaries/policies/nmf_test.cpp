@@ -96,12 +96,11 @@ TEST(Nmf, HasTheNumbersOfPlainLoops) {
                                {"beta", {.value = 2.0}},
                                {"step_size", {.value = 0.2}},
                                {"factor_step_size", {.value = 0.5}}});
-  const at::Tensor h = drawn("h", {4, 5});
+  const at::Tensor h = drawn("h", {4, 5}).abs();
   const at::Tensor g = drawn("g", {4, 5}) / 4;
   Matrix f = matrix_of(factors_of(*lower));
   const Matrix x = matrix_of(h);
-  const auto positive = [](double a, double) { return std::max(a, 0.0); };
-  const Matrix target = product(each(x, x, positive), transposed(f));
+  const Matrix target = product(x, transposed(f));
   Matrix s = target;
   for (int i = 0; i < 4; ++i) {
     const Matrix below = product(s, product(f, transposed(f)));
@@ -115,10 +114,14 @@ TEST(Nmf, HasTheNumbersOfPlainLoops) {
       matrix_of(g), [](double r, double d) { return r + 4 * d; });
   const Matrix at_s = product(pull, transposed(f));
   const Matrix at_f = product(transposed(s), pull);
+  double size = 0;  // the mean of |s|^2
+  for (const auto& row : s)
+    for (const double value : row) size += value * value / 4;
   s = each(s, at_s,
            [](double a, double d) { return std::max(a - 0.2 * d, 0.0); });
-  f = each(f, at_f,
-           [](double a, double d) { return std::max(a - 0.5 * d / 4, 0.0); });
+  f = each(f, at_f, [size](double a, double d) {
+    return std::max(a - 0.5 * d / 4 / size, 0.0);
+  });
   const Matrix expected = each(
       product(s, f), x, [](double z, double a) { return -2 * (z - a) / 4; });
   const at::Tensor before = factors_of(*lower).clone();
@@ -133,7 +136,8 @@ TEST(Nmf, StaysNonNegativeWhateverComes) {
   int clamped = 0;  // updates that took a factor's share of a unit to 0
   for (std::int64_t batch = 0; batch < 20; ++batch) {
     const at::Tensor before = factors_of(*lower).clone();
-    const at::Tensor h = at::randn({6, 5}, Pass{.batch = batch}.generator("h"));
+    const at::Tensor h =
+        at::randn({6, 5}, Pass{.batch = batch}.generator("h")).abs();
     const at::Tensor z = lower->publish(batch, {h}, {}).at(0);
     EXPECT_TRUE(z.ge(0).all().item<bool>());
     signal_of(*lower, h,
@@ -144,6 +148,38 @@ TEST(Nmf, StaysNonNegativeWhateverComes) {
     clamped += came.any().item<bool>() ? 1 : 0;
   }
   EXPECT_GT(clamped, 0) << "nothing came to its bound";
+}
+
+/// A step that is not divided by the size of S grows with its square, and goes
+/// to and fro ever further.
+TEST(Nmf, LearnsTheSameFactorsWhateverTheScaleOfTheFeatures) {
+  const auto after = [](int batches, double scale) {
+    const auto lower = boundary({{"rank", {.value = std::int64_t{3}}},
+                                 {"factor_step_size", {.value = 1.0}}});
+    for (std::int64_t batch = 0; batch < batches; ++batch) {
+      const Pass pass{.batch = batch};
+      const at::Tensor h = at::randn({6, 5}, pass.generator("h")).abs() * scale;
+      lower->publish(batch, {h}, {});
+      signal_of(*lower, h, at::randn({6, 5}, pass.generator("g")) * scale / 60);
+    }
+    return factors_of(*lower).clone();
+  };
+  const at::Tensor plain = after(20, 1);
+  EXPECT_TRUE(after(20, 100).allclose(plain, 1e-2, 1e-3));
+  EXPECT_LT(plain.max().item<double>(), 3);
+  EXPECT_FALSE(after(0, 1).allclose(plain, 1e-2, 1e-2));
+}
+
+TEST(Nmf, RefusesNegativeFeaturesWithTheRemedy) {
+  const auto publishing = [](double lowest) {
+    return [lowest] {
+      boundary({})->publish(0, {at::full({2, 5}, lowest)}, {});
+    };
+  };
+  EXPECT_NO_THROW(publishing(0)());
+  EXPECT_THAT(publishing(-0.5),
+              ThrowsMessage<UserError>(HasSubstr("the lowest is -0.5: set "
+                                                 "model.activation = 'relu'")));
 }
 
 TEST(Nmf, MoreUpdatesComeNoFurtherFromTheFeatures) {
@@ -174,13 +210,10 @@ TEST(Nmf, BeginsWithFactorsThatShareNoUnit) {
 }
 
 TEST(Nmf, OfAsManyFactorsAsUnitsLetsFeaturesThrough) {
-  const at::Tensor h = drawn("h", {4, 5});
+  const at::Tensor h = drawn("h", {4, 5}).abs();
   const auto off = [&](std::int64_t rank) {
     const auto lower = boundary({{"rank", {.value = rank}}});
-    return (lower->publish(0, {h}, {}).at(0) - h.clamp_min(0))
-        .abs()
-        .max()
-        .item<double>();
+    return (lower->publish(0, {h}, {}).at(0) - h).abs().max().item<double>();
   };
   EXPECT_LT(off(5), 1e-5);
   EXPECT_GT(off(2), 1e-2);

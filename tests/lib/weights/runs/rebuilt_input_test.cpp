@@ -1,5 +1,5 @@
 // PETRA: blocks of reversible layers keep nothing of a batch, whose input they
-// rebuild from their output. T1 and T4 are labels of the specification
+// rebuild from their output. T1, T2 and T4 are labels of the specification
 // (methods, section 7.12).
 #include <cstdint>
 #include <map>
@@ -219,6 +219,22 @@ TEST(Petra, T1_WithoutLearningHasTheGradientsOfAStashWithinRounding) {
                      applications(net("stash", kRate, 10)).at(2)),
             1e-3)
       << "with weights that move they are others";
+}
+
+TEST(Petra, T2_OfOneBlockIsBackprop) {
+  const auto with = [](const char* blocks, const char* boundary) {
+    return trained(std::string("batch_size = 16\nturns = 10\nblocks = ") +
+                   blocks +
+                   "\nmodel = {name = 'revnet', width = 8, blocks = [4]}\n"
+                   "boundary = {" +
+                   boundary + "}\n");
+  };
+  const char* petra_keys =
+      "policy = 'fully_decoupled', order = 'A', weights = 'rebuilt', "
+      "statistics = 'replay'";
+  const NamedTensors backprop = with("1", "policy = 'backprop'");
+  EXPECT_EQ(difference(with("1", petra_keys), backprop), "");
+  EXPECT_GT(distance(with("['0-1', '2-3', '4-']", petra_keys), backprop), 1e-3);
 }
 
 TEST(Petra, OfLayersWithoutAnInverseReplaysTheirInputs) {
