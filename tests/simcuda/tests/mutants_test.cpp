@@ -15,11 +15,21 @@ class StagingMutant : public Simulated,
 /// What is copied in streams of its own.
 constexpr std::int64_t kLarge = 2 * kSmallCopy / sizeof(float);
 
+/// Pinned memory that LibTorch's allocator doesn't find by the tensor, which
+/// begins in its middle.
+at::Tensor from_the_middle(double value, std::int64_t elements) {
+  const at::Tensor whole = pinned(value, 2 * elements);
+  return at::from_blob(
+      static_cast<float*>(whole.data_ptr()) + elements, {elements},
+      [whole](void*) {}, at::TensorOptions(at::kFloat));
+}
+
 /// A tensor there, computed with, released, and back: whether the numbers are
 /// right.
 bool is_right(const Mutant& staging, std::int64_t elements = kLarge) {
   at::Tensor there = staging.on_device(pinned(3, elements), kGpu);
-  at::Tensor sum = there + 1;
+  const at::Tensor more = staging.on_device(from_the_middle(1, elements), kGpu);
+  at::Tensor sum = there + more;
   there = at::Tensor();
   const ToHost back = staging.copy_to_host(sum);
   sum = at::Tensor();
