@@ -133,8 +133,8 @@ TEST(TurnCosts, OverPinnedSharedMemoryAreFewBytesCopiedByTheHost) {
   const std::int64_t ring = bytes_copied_by_host(config, WayInProcess::shared);
   const std::int64_t pinned =
       bytes_copied_by_host(config, WayInProcess::pinned);
-  // Features of block 1 and their gradients: 2 samples of 16 x 32 x 32.
-  constexpr std::int64_t kLarge = 2 * 2 * 16 * 32 * 32 * sizeof(float);
+  // Features of block 1 and their gradients: 2 samples of 16 x 28 x 28.
+  constexpr std::int64_t kLarge = 2 * 2 * 16 * 28 * 28 * sizeof(float);
   std::printf(
       "KiB copied by the host in a turn: %lld, %lld with pinned slots\n",
       static_cast<long long>(ring / 1024),
