@@ -2,7 +2,9 @@
 // through slots of shared memory that CUDA has pinned, so that the host copies
 // none of them; with the same bits as where it refuses that.
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <regex>
 #include <string>
 
 #include <fmt/format.h>
@@ -70,6 +72,24 @@ TEST_F(PinnedSlots, GiveTheBitsOfOtherWays) {
   EXPECT_THAT(slots.metrics, HasSubstr("can't read the other's memory"));
   EXPECT_THAT(slots.text, Not(HasSubstr("CUDA pins no shared memory")));
   expect_equal(slots.weights, sockets.weights);
+}
+
+/// How often the process of block 2 asked LibTorch for pinned memory.
+std::int64_t pinned_by_libtorch(const std::string& text) {
+  const std::regex count(
+      "--block 2 .*allocations [0-9]+ \\(peak [0-9.]+ MB\\), pinned ([0-9]+);");
+  std::smatch found;
+  EXPECT_TRUE(std::regex_search(text, found, count)) << text;
+  return found.empty() ? 0 : std::stoll(found[1]);
+}
+
+/// Of each of 12 turns one tensor up and one down.
+TEST_F(PinnedSlots, TakeThePlaceOfLibTorchsMemory) {
+  const Trained slots = trained("slots", "SIMCUDA_SUMMARY=1 SIMCUDA_PEERS=0");
+  const Trained refused = trained(
+      "refused", "SIMCUDA_SUMMARY=1 SIMCUDA_PEERS=0 SIMCUDA_PINNED=100000");
+  EXPECT_LE(pinned_by_libtorch(slots.text) + 20,
+            pinned_by_libtorch(refused.text));
 }
 
 /// Then the host copies them, and somebody says why.
