@@ -64,6 +64,12 @@ class Runs {
   int runs_ = 0;
 };
 
+const NamedTensors& weights_on_the_cpu() {
+  static const NamedTensors weights =
+      Runs().weights("device=cpu engine=virtual");
+  return weights;
+}
+
 struct WayOfRun {
   const char* name;
   const char* keys;
@@ -74,11 +80,10 @@ class SameBits : public testing::TestWithParam<WayOfRun> {};
 
 TEST_P(SameBits, OnGpusAsOnTheCpu) {
   const auto& [name, keys, environment] = GetParam();
-  Runs runs;
-  const NamedTensors cpu = runs.weights("device=cpu engine=virtual");
-  const NamedTensors gpu = runs.weights(keys, kDelayed, environment);
-  EXPECT_FALSE(cpu.empty());
-  EXPECT_EQ(difference(cpu, gpu), "");
+  SCOPED_TRACE(name);
+  const NamedTensors gpu = Runs().weights(keys, kDelayed, environment);
+  EXPECT_FALSE(gpu.empty());
+  EXPECT_EQ(difference(weights_on_the_cpu(), gpu), "");
 }
 
 constexpr const char* kMixed = "'device=[\"cpu\", \"cuda:1\", \"cpu\"]'";
@@ -96,7 +101,7 @@ const WayOfRun kWays[] = {
     {"WithoutPeerAccess",
      "device=cuda engine=processes transport=shared_memory", "SIMCUDA_PEERS=0"},
     {"Probe", "device=cuda engine=processes probe.every=4"},
-    {"EarlierEvaluations", "device=cuda engine=threads evaluate_every=0"},
+    {"WithoutEvaluations", "device=cuda engine=threads evaluate_every=0"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Ways, SameBits, testing::ValuesIn(kWays),
@@ -104,25 +109,25 @@ INSTANTIATE_TEST_SUITE_P(Ways, SameBits, testing::ValuesIn(kWays),
 
 TEST(SameBitsOfRuns, OnCpusAndGpusInOneRun) {
   Runs runs;
-  const NamedTensors cpu = runs.weights("device=cpu engine=virtual");
   for (const char* engine : {"virtual", "threads", "processes"})
-    EXPECT_EQ(difference(cpu, runs.weights(
-                                  fmt::format("{} engine={}", kMixed, engine))),
-              "")
+    EXPECT_EQ(
+        difference(weights_on_the_cpu(),
+                   runs.weights(fmt::format("{} engine={}", kMixed, engine))),
+        "")
         << engine;
 }
 
 /// With batches in flight where it was cut off.
 TEST(SameBitsOfRuns, InTwoPartsAsInOne) {
   Runs runs;
-  const NamedTensors cpu = runs.weights("device=cpu engine=virtual");
-  EXPECT_EQ(difference(cpu, runs.weights_of_two_parts(
-                                "device=cuda engine=processes", "")),
-            "");
   EXPECT_EQ(
-      difference(cpu, runs.weights_of_two_parts("device=cuda engine=threads",
-                                                "engine=processes")),
+      difference(weights_on_the_cpu(),
+                 runs.weights_of_two_parts("device=cuda engine=processes", "")),
       "");
+  EXPECT_EQ(difference(weights_on_the_cpu(),
+                       runs.weights_of_two_parts("device=cuda engine=threads",
+                                                 "engine=processes")),
+            "");
 }
 
 /// Who takes which message when isn't the same in any two runs: only that no
