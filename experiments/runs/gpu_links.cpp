@@ -7,14 +7,18 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/by_block.h"
 #include "lib/base/departing_sender.h"
 #include "lib/base/error.h"
 #include "lib/base/lock_holder.h"
 #include "lib/schedules/executors.h"
 #include "lib/tensors/cuda_ipc.h"
 #include "lib/tensors/pinned_buffers.h"
+#include "lib/tensors/registered_memory.h"
 #include "lib/tensors/staged_sender.h"
+#include "lib/tensors/staging.h"
 #include "transport/shared/ipc_link.h"
+#include "transport/shared/shared_area.h"
 #include "transport/shared/shared_memory.h"
 
 namespace sluice {
@@ -45,6 +49,23 @@ std::string why_config_forbids_ipc(const Experiment& experiment, int seat,
   return "";
 }
 
+/// Bytes of the largest message that trains over the boundary between them.
+std::size_t bytes_between(const Experiment& experiment, int seat, int other) {
+  const SeatNames names = experiment.seat_names();
+  const MessageBytes* const bytes =
+      find_by_block(experiment.costs.bytes,
+                    std::min(names.block_of(seat), names.block_of(other)));
+  if (bytes == nullptr) return 0;
+  return static_cast<std::size_t>(std::max(bytes->activation, bytes->gradient));
+}
+
+/// For a channel that holds so many messages, each with one large tensor: two
+/// more leave (departing_sender()), one is filled, and one is copied out.
+std::size_t slots_to_pin(std::size_t capacity) {
+  constexpr std::size_t kBeside = 4;
+  return std::min<std::size_t>(capacity + kBeside, kMaxSlots);
+}
+
 }  // namespace
 
 GpuLinks::GpuLinks(const Experiment& experiment, int seat,
@@ -68,18 +89,37 @@ GpuLinks::Boundary GpuLinks::boundary_to(const Experiment& experiment,
   boundary.traffic->why_host =
       why_config_forbids_ipc(experiment, seat_, neighbour);
   boundary.may_ask = boundary.traffic->why_host.empty();
+  if (boundary.may_ask && can_register_memory(where_))
+    boundary.largest = bytes_between(experiment, seat_, neighbour);
   return boundary;
 }
 
 void GpuLinks::ask_for(const Capacity& below, const Capacity& above,
                        RendezvousOptions& options) {
   patience_ = options.deadline;
-  if (!where_.is_cpu())
-    options.buffers = pinned_buffers(where_, std::move(options.buffers));
-  if (!device_) return;
-  options.shared_memory =
-      with_parcels(options.shared_memory, std::max(below.down, above.up));
+  if (where_.is_cpu()) return;
+  buffers_ = pinned_buffers(where_, std::move(options.buffers));
+  options.buffers = buffers_;
+  if (device_)
+    options.shared_memory =
+        with_parcels(options.shared_memory, std::max(below.down, above.up));
+  ask_for_slots(below.down, below.up, below_, options.shared_memory);
+  ask_for_slots(above.up, above.down, above_, options.shared_memory);
   slots_ = options.shared_memory.slots;
+}
+
+/// They cost addresses only until pin() takes their memory, which it doesn't
+/// where tensors go by CUDA IPC.
+void GpuLinks::ask_for_slots(std::size_t sent, std::size_t taken,
+                             Boundary& boundary, SharedMemoryOptions& options) {
+  if (boundary.largest <= kSmallCopy ||
+      boundary.largest > kMaxAreaBytes / kMaxSlots)
+    return;
+  boundary.pinned_sent = slots_to_pin(sent);
+  boundary.pinned_taken = slots_to_pin(taken);
+  options.slots = std::max(options.slots, boundary.pinned_sent);
+  options.slot_bytes = std::max(options.slot_bytes, boundary.largest);
+  options.slots_on_demand = true;
 }
 
 void GpuLinks::agree(const ChainLinks& links) {
@@ -125,11 +165,34 @@ void GpuLinks::agree(const Link& link, const std::string& over,
   const IpcAgreement agreed = greet_over(link, hello(), device_.get());
   boundary.peer = agreed.peer;
   boundary.traffic->why_host = agreed.why_not;
-  if (!agreed.peer) return say(boundary, agreed.why_not);
+  if (!agreed.peer) {
+    say(boundary, agreed.why_not);
+    return pin(link, boundary);
+  }
   boundary.slots = slots_of(*link.sender);
   boundary.traffic->tell = [this, &boundary](const std::string& why) {
     say(boundary, why);
   };
+}
+
+/// The slots in which tensors go through the host, so that the GPU copies into
+/// them and out of them. Where CUDA refuses it the host copies once more.
+void GpuLinks::pin(const Link& link, Boundary& boundary) const {
+  if (boundary.pinned_sent == 0) return;
+  const PinMemory pin = [this](std::span<std::byte> memory, std::string& why) {
+    return registered_memory(where_, memory, why);
+  };
+  std::string why = pin_slots(*link.sender, boundary.pinned_sent, pin);
+  if (why.empty())
+    boundary.pinned = free_slots_of(*link.sender, boundary.pinned_sent);
+  const std::string why_taken =
+      pin_slots(*link.receiver, boundary.pinned_taken, pin);
+  if (!why_taken.empty()) boundary.unpinned = memory_of_slots(*link.receiver);
+  if (why.empty()) why = why_taken;
+  if (why.empty()) return;
+  boundary.traffic->why_host += "; " + why;
+  fmt::print(stderr, "sluice: {}: the host copies tensors to or from {}: {}\n",
+             name_, boundary.neighbour, why);
 }
 
 /// One line, unless the user has asked for it.
@@ -154,7 +217,11 @@ ChainLinks GpuLinks::around(ChainLinks links) const {
 
 Link GpuLinks::around(Link link, const Boundary& boundary) const {
   if (!link.sender) return link;  // no neighbour
-  link.sender = staged_sender(std::move(link.sender), boundary.traffic);
+  link.sender =
+      staged_sender(std::move(link.sender), boundary.traffic, boundary.pinned);
+  if (!boundary.unpinned.empty())
+    link.receiver =
+        out_of_slots(std::move(link.receiver), boundary.unpinned, buffers_);
   if (!boundary.peer) return link;
   link.sender = ipc_sender(std::move(link.sender), boundary.slots, slots_,
                            device_, boundary.traffic);

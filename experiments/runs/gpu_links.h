@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include <c10/core/Device.h>
@@ -29,9 +30,10 @@ struct ChainLinks {
 
 /// What the links of a worker process do with tensors that its block has on a
 /// GPU: by CUDA IPC they go to a block on a GPU of the same host, over the
-/// transport shared_memory; else through pinned memory of the host. Both ends
-/// of a boundary try it, whoever has started them, and come to the same answer.
-/// Links of a block on the CPU are left as they are.
+/// transport shared_memory; else through pinned memory of the host, which over
+/// that transport both processes share, so that none of them copies it. Both
+/// ends of a boundary try it, whoever has started them, and come to the same
+/// answer. Links of a block on the CPU are left as they are.
 class GpuLinks {
  public:
   /// `device` is where the seat computes.
@@ -61,6 +63,12 @@ class GpuLinks {
     bool may_ask = false;               ///< whether it asks too
     std::optional<DeviceId> peer = {};  ///< tensors go there by CUDA IPC
     BufferSource slots = nullptr;
+    // Slots of shared memory for what goes through the host.
+    std::size_t largest = 0;        ///< bytes of a message; 0: unknown
+    std::size_t pinned_sent = 0;    ///< how many, in which it sends
+    std::size_t pinned_taken = 0;   ///< and receives
+    BufferSource pinned = nullptr;  ///< the former, where CUDA has pinned them
+    std::span<const std::byte> unpinned = {};  ///< the latter, where it hasn't
     std::shared_ptr<DeviceTraffic> traffic = std::make_shared<DeviceTraffic>();
   };
 
@@ -69,6 +77,9 @@ class GpuLinks {
   void offer_memory(IpcHello& mine) const;
   void agree(const Link& link, const std::string& over,
              Boundary& boundary) const;
+  static void ask_for_slots(std::size_t sent, std::size_t taken,
+                            Boundary& boundary, SharedMemoryOptions& options);
+  void pin(const Link& link, Boundary& boundary) const;
   void say(const Boundary& boundary, const std::string& why) const;
   Link around(Link link, const Boundary& boundary) const;
 
@@ -79,6 +90,7 @@ class GpuLinks {
   std::shared_ptr<IpcDevice> device_;  // where some boundary may go by IPC
   std::size_t slots_ = 0;              // of each link
   Deadline patience_ = {};             // of the links
+  BufferSource buffers_ = nullptr;     // theirs
   Boundary below_;
   Boundary above_;
 };

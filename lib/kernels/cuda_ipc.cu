@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "lib/kernels/cuda_calls.cuh"
 #include "lib/kernels/cuda_failure.h"
 #include "lib/kernels/cuda_ipc.h"
 
@@ -21,32 +22,6 @@ void check(cudaError_t error, const char* what) {
   cudaGetLastError();
   cuda_failure(what, cudaGetErrorString(error));
 }
-
-const char* reason(cudaError_t error) {
-  if (error == cudaSuccess) return nullptr;
-  cudaGetLastError();
-  return cudaGetErrorString(error);
-}
-
-/// The device is the current one for the life of this. A call without it would
-/// start CUDA on device 0 too, which takes hundreds of MiB there.
-class OnDevice {
- public:
-  explicit OnDevice(int device) {
-    cudaGetDevice(&before_);
-    if (before_ != device) cudaSetDevice(device);
-    device_ = device;
-  }
-  ~OnDevice() {
-    if (before_ != device_) cudaSetDevice(before_);
-  }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
- private:
-  int before_ = 0;
-  int device_ = 0;
-};
 
 bool has_ipc(int device) {
   int has = 0;

@@ -8,6 +8,7 @@
 
 #include "lib/tensors/current_device.h"
 #include "lib/tensors/events.h"
+#include "lib/tensors/kept_sources.h"
 #include "lib/tensors/streams.h"
 
 namespace sluice {
@@ -34,10 +35,7 @@ void copy_beside(const at::Tensor& tensor, const at::Tensor& host,
 
 }  // namespace
 
-ToHost copy_to_host(const at::Tensor& tensor) {
-  const at::Tensor host =
-      at::empty_strided(tensor.sizes(), tensor.strides(),
-                        tensor.options().device(at::kCPU).pinned_memory(true));
+ToHost copy_to_host(const at::Tensor& tensor, const at::Tensor& host) {
   const auto done = pooled_event(tensor.device());
   if (is_small(tensor)) {
     host.copy_(tensor, /*non_blocking=*/true);
@@ -59,6 +57,13 @@ ToHost copy_to_host(const at::Tensor& tensor) {
               }};
 }
 
+ToHost copy_to_host(const at::Tensor& tensor) {
+  return copy_to_host(
+      tensor,
+      at::empty_strided(tensor.sizes(), tensor.strides(),
+                        tensor.options().device(at::kCPU).pinned_memory(true)));
+}
+
 namespace {
 
 /// With the strides of the original: what is repeated is copied once.
@@ -76,17 +81,21 @@ at::Tensor copied_to(const c10::Device& device, const at::Tensor& tensor,
 at::Tensor on_device(const at::Tensor& tensor, const c10::Device& device) {
   if (!tensor.defined() || tensor.device() == device) return tensor;
   if (device.is_cpu()) return copied_to(device, tensor, false);
+  const c10::Stream computing = computing_on(device);
   // From other memory the host would wait for what the stream computes before.
-  if (is_small(tensor) && tensor.is_cpu() && tensor.is_pinned())
+  if (is_small(tensor) && tensor.is_cpu() && tensor.is_pinned() &&
+      allocator_keeps(tensor, computing))
     return copied_to(device, tensor, /*non_blocking=*/true);
   const c10::Stream copies = copies_of_this_thread(device, CopyWay::arriving);
-  const c10::Stream computing = computing_on(device);
   at::Tensor copy;
   {
     const c10::StreamGuard on(copies);
     copy = copied_to(device, tensor, /*non_blocking=*/true);
   }
-  order(copies, computing);
+  const auto arrived = pooled_event(device);
+  arrived->record(copies);
+  arrived->block(computing);
+  if (!allocator_keeps(tensor, copies)) keep_until(arrived, tensor);
   // Allocated in the one stream, used and released in the other.
   copy.record_stream(computing);
   return copy;

@@ -28,10 +28,14 @@ struct ToHost {
 };
 /// `tensor` lies on a GPU, dense.
 ToHost copy_to_host(const at::Tensor& tensor);
+/// The same into `host`, of the same shape and type, which lies in registered
+/// memory (registered_memory.h). That must stay until the copy is there.
+ToHost copy_to_host(const at::Tensor& tensor, const at::Tensor& host);
 
 /// The tensors on that device; those that are there, and undefined ones, as
 /// they are. What the current stream does next waits for the copies. From
-/// memory that is not pinned the host waits too.
+/// memory that is not pinned the host waits too. What is pinned stays until it
+/// is copied, whoever releases it.
 at::Tensor on_device(const at::Tensor& tensor, const c10::Device& device);
 Tensors on_device(Tensors tensors, const c10::Device& device);
 

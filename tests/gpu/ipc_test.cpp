@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,6 +26,7 @@
 #include "lib/tensors/device.h"
 #include "lib/tensors/pack.h"
 #include "lib/tensors/pinned_buffers.h"
+#include "lib/tensors/registered_memory.h"
 #include "lib/tensors/staged_sender.h"
 #include "lib/tensors/staging.h"
 #include "tests/experiments/helpers/program.h"
@@ -39,23 +42,53 @@ const c10::Device kGpu(c10::DeviceType::CUDA, 0);
 constexpr const char* kPeerAddress = "SLUICE_IPC_PEER";  // of its launcher
 constexpr const char* kPeerWay = "SLUICE_IPC_WAY";
 constexpr std::size_t kCapacity = 4;
+constexpr std::int64_t kFigureElements = std::int64_t{1} << 21;  // 8 MiB
+constexpr std::size_t kPinnedSlots = kCapacity + 2;
+constexpr std::size_t kPinnedBytes = kFigureElements * sizeof(float);
 
-enum class Way { ipc, host };
+enum class Way { ipc, host, pinned };
 
-RendezvousOptions options() {
+Way way_named(const std::string& name) {
+  if (name == "ipc") return Way::ipc;
+  return name == "pinned" ? Way::pinned : Way::host;
+}
+const char* name_of(Way way) {
+  if (way == Way::ipc) return "ipc";
+  return way == Way::pinned ? "pinned" : "host";
+}
+
+RendezvousOptions options(Way way = Way::ipc) {
   RendezvousOptions options{.secret = test_secret(),
                             .control = {.up = kCapacity, .down = kCapacity},
                             .transport = "shared_memory",
                             .buffers = pinned_buffers(kGpu)};
   options.shared_memory = with_parcels(options.shared_memory, kCapacity);
+  if (way != Way::pinned) return options;
+  options.shared_memory.slots = kPinnedSlots;
+  options.shared_memory.slot_bytes = kPinnedBytes;
+  options.shared_memory.slots_on_demand = true;
   return options;
+}
+
+/// Slots of shared memory, which both ends pin.
+BufferSource pinned_slots(const Link& link) {
+  link.sender->send({});
+  link.receiver->receive();  // so the peer's memory is here
+  const PinMemory pin = [](std::span<std::byte> memory, std::string& why) {
+    return registered_memory(kGpu, memory, why);
+  };
+  EXPECT_EQ(pin_slots(*link.sender, kPinnedSlots, pin), "");
+  EXPECT_EQ(pin_slots(*link.receiver, kPinnedSlots, pin), "");
+  return free_slots_of(*link.sender, kPinnedSlots);
 }
 
 /// As a worker has it.
 Link around(Link link, Way way, std::shared_ptr<DeviceTraffic> traffic) {
   const BufferSource slots = slots_of(*link.sender);
-  link.sender = staged_sender(std::move(link.sender), traffic);
-  if (way == Way::host) return link;
+  BufferSource pinned = way == Way::pinned ? pinned_slots(link) : nullptr;
+  link.sender =
+      staged_sender(std::move(link.sender), traffic, std::move(pinned));
+  if (way != Way::ipc) return link;
   const std::shared_ptr<IpcDevice> device = cuda_ipc_device(kGpu);
   link.sender = ipc_sender(std::move(link.sender), slots,
                            options().shared_memory.slots, device, traffic);
@@ -87,11 +120,10 @@ void echo(Link link) {
 TEST(IpcPeer, PlaysItsPartWhenItIsAsked) {
   const char* const address = std::getenv(kPeerAddress);
   if (address == nullptr) GTEST_SKIP() << "it is the others' second process";
-  const Way way =
-      std::string(std::getenv(kPeerWay)) == "ipc" ? Way::ipc : Way::host;
+  const Way way = way_named(std::getenv(kPeerWay));
   IoThread io;
-  EXPECT_NO_THROW(echo(around(join(io, address, 1, {}, options()).control, way,
-                              std::make_shared<DeviceTraffic>())));
+  EXPECT_NO_THROW(echo(around(join(io, address, 1, {}, options(way)).control,
+                              way, std::make_shared<DeviceTraffic>())));
 }
 
 class Ipc : public testing::Test {
@@ -103,12 +135,11 @@ class Ipc : public testing::Test {
 
   void start(Way way) {
     traffic_ = std::make_shared<DeviceTraffic>();
-    Rendezvous rendezvous(io_, options());
+    Rendezvous rendezvous(io_, options(way));
     const std::string command = fmt::format(
         "GTEST_TOTAL_SHARDS=1 GTEST_SHARD_INDEX=0 {}={} {}={} {} "
         "--gtest_filter=IpcPeer.*",
-        kPeerAddress, rendezvous.address(), kPeerWay,
-        way == Way::ipc ? "ipc" : "host",
+        kPeerAddress, rendezvous.address(), kPeerWay, name_of(way),
         std::filesystem::read_symlink("/proc/self/exe").string());
     peer_ = std::jthread([this, command] { outcome_ = shell(command); });
     link_ =
@@ -206,6 +237,41 @@ TEST_F(Ipc, StagingGivesTheSameBits) {
   stop();
 }
 
+/// Sizes above and below those that go in slots.
+TEST_F(Ipc, PinnedSlotsGiveTheSameBits) {
+  start(Way::pinned);
+  const at::Tensor maps =
+      numbers({40, 30, 5, 5}).contiguous(at::MemoryFormat::ChannelsLast);
+  const Tensors sent = {numbers({333, 77}), numbers({6, 1}).expand({6, 9}),
+                        maps, numbers({1 << 20})};
+  const Tensors back = answer_to(sent);
+  ASSERT_EQ(back.size(), sent.size());
+  for (std::size_t i = 0; i < sent.size(); ++i)
+    EXPECT_TRUE(back[i].equal(sent[i] + 1)) << i;
+  EXPECT_EQ(traffic_->through_host, 4);
+  stop();
+}
+
+/// Each slot is used again, as soon as nobody copies out of it.
+TEST_F(Ipc, PinnedSlotsKeepTheOrderOfWhatIsComputedAndSent) {
+  start(Way::pinned);
+  constexpr int kMessages = 60;
+  std::int64_t wrong = 0;
+  const auto check = [&](int number) {
+    const at::Tensor back = received(*link_.receiver->receive()).at(0);
+    wrong += (back != number + 1).sum().item<std::int64_t>();
+  };
+  for (int i = 0; i < kMessages; ++i) {
+    send({at::full({20'000 + 500 * i}, static_cast<double>(i),
+                   at::TensorOptions(kGpu))});
+    if (i >= 2) check(i - 2);
+  }
+  check(kMessages - 2);
+  check(kMessages - 1);
+  EXPECT_EQ(wrong, 0);
+  stop();
+}
+
 void synchronize() {
   c10::impl::VirtualGuardImpl(kGpu.type()).synchronizeDevice(kGpu.index());
 }
@@ -217,11 +283,12 @@ double seconds(const std::function<void()>& work) {
       .count();
 }
 
-/// GB/s of tensors of 64 MiB, from when the first is sent until the peer has
+/// GB/s of tensors of 8 MiB, from when the first is sent until the peer has
 /// all.
 TEST_F(Ipc, IsFasterThanStaging) {
-  constexpr int kMessages = 40;
-  const at::Tensor tensor = at::ones({1 << 24}, at::TensorOptions(kGpu));
+  constexpr int kMessages = 200;
+  const at::Tensor tensor =
+      at::ones({kFigureElements}, at::TensorOptions(kGpu));
   const double bytes = kMessages * static_cast<double>(tensor.nbytes());
   const auto stream = [&] {
     for (int i = 0; i < kMessages; ++i) {
@@ -231,11 +298,11 @@ TEST_F(Ipc, IsFasterThanStaging) {
     link_.receiver->receive();
     received(*link_.receiver->receive()).at(0).cpu();
   };
-  double rate[2] = {};
-  for (const Way way : {Way::ipc, Way::host}) {
+  std::map<Way, double> rate;
+  for (const Way way : {Way::ipc, Way::host, Way::pinned}) {
     start(way);
     stream();  // memory is pinned, handles are opened
-    rate[way == Way::ipc ? 0 : 1] = bytes / seconds(stream) / 1e9;
+    rate[way] = bytes / seconds(stream) / 1e9;
     stop();
   }
   at::Tensor copy = tensor.clone();
@@ -245,10 +312,11 @@ TEST_F(Ipc, IsFasterThanStaging) {
                          synchronize();
                        });
   std::printf(
-      "CUDA IPC %.1f GB/s: %.2f of staging (%.1f), %.2f of a plain copy on the "
-      "device (%.1f)\n",
-      rate[0], rate[0] / rate[1], rate[1], rate[0] / plain, plain);
-  EXPECT_GT(rate[0], rate[1]);
+      "CUDA IPC %.1f GB/s: %.2f of staging (%.1f; in pinned slots %.1f), %.2f "
+      "of a plain copy on the device (%.1f)\n",
+      rate[Way::ipc], rate[Way::ipc] / rate[Way::host], rate[Way::host],
+      rate[Way::pinned], rate[Way::ipc] / plain, plain);
+  EXPECT_GT(rate[Way::ipc], rate[Way::host]);
 }
 
 TEST_F(Ipc, WhatIsNoHandleIsOneClearError) {

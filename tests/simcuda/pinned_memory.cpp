@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <new>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -20,10 +22,30 @@ bool is_within(const Pinned& pinned, const std::byte* address) {
 void check_release(const Pinned& pinned) {
   for (const Use& use : pinned.unknown)
     if (!is_before(use, machine().host))
-      report(
-          fmt::format("pinned memory is released while {} in {} may still use "
-                      "it, and its allocator doesn't know",
-                      use.operation, name_of(use.stream)));
+      report(fmt::format(
+          "pinned memory is {} while {} in {} may still use it{}",
+          pinned.is_registered ? "unregistered" : "released", use.operation,
+          name_of(use.stream),
+          pinned.is_registered ? "" : ", and its allocator doesn't know"));
+}
+
+/// The allocation of LibTorch's that begins there.
+bool begins_at(const Pinned& pinned, const void* address) {
+  return !pinned.is_registered && pinned.data == address;
+}
+
+std::size_t registered_limit() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it later
+  const char* const text = std::getenv("SIMCUDA_PINNED");
+  return text == nullptr ? std::numeric_limits<std::size_t>::max()
+                         : std::stoull(text);
+}
+
+std::size_t registered_bytes() {
+  std::size_t sum = 0;
+  for (const auto& [data, pinned] : machine().pinned)
+    if (pinned.is_registered) sum += pinned.bytes;
+  return sum;
 }
 
 void release_pinned(void* data) {
@@ -66,9 +88,14 @@ class PinnedMemory final : public at::HostAllocator {
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     std::memcpy(to, from, bytes);
   }
-  bool record_event(void* /*data*/, void* /*context*/,
+  bool record_event(void* data, void* context,
                     c10::Stream /*stream*/) override {
-    return true;
+    const Lock lock(machine().mutex);
+    const auto knows = [](const void* address) {
+      const Pinned* const pinned = find_pinned(address);
+      return pinned != nullptr && begins_at(*pinned, address);
+    };
+    return knows(context) || knows(data);
   }
   void empty_cache() override {}
   at::HostStats get_stats() override { return {}; }
@@ -90,11 +117,43 @@ Pinned* find_pinned(const void* address) {
   return is_within(found->second, at) ? &found->second : nullptr;
 }
 
+Registering register_memory(std::byte* data, std::size_t bytes) {
+  auto& all = machine().pinned;
+  const auto next = all.lower_bound(data);
+  if ((next != all.end() && next->first < data + bytes) ||
+      find_pinned(data) != nullptr)
+    return Registering::overlaps;
+  if (registered_bytes() + bytes > registered_limit())
+    return Registering::too_much;
+  all[data] = {.data = data, .bytes = bytes, .is_registered = true};
+  return Registering::done;
+}
+
+bool unregister_memory(std::byte* data) {
+  Machine& m = machine();
+  const auto found = m.pinned.find(data);
+  if (found == m.pinned.end() || !found->second.is_registered) return false;
+  const Pinned& pinned = found->second;
+  check_release(pinned);
+  // The memory may be gone in a moment.
+  finish_copies_to_device(
+      [&](const CopyToDevice& copy) { return is_within(pinned, copy.from); });
+  std::erase_if(m.to_host, [&](const CopyToHost& copy) {
+    return is_within(pinned, copy.to);
+  });
+  m.pinned.erase(found);
+  return true;
+}
+
 void record_copy(Pinned& pinned, const at::Tensor& tensor, const Use& use) {
   const bool is_known =
-      tensor.storage().data_ptr().get_context() == pinned.data ||
-      tensor.const_data_ptr() == pinned.data;
-  if (!is_known) pinned.unknown.push_back(use);
+      begins_at(pinned, tensor.storage().data_ptr().get_context()) ||
+      begins_at(pinned, tensor.const_data_ptr());
+  if (is_known) return;
+  std::erase_if(pinned.unknown, [](const Use& earlier) {
+    return is_before(earlier, machine().host);
+  });
+  pinned.unknown.push_back(use);
 }
 
 void finish_copies_to_host(

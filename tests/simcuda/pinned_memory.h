@@ -15,6 +15,7 @@ namespace sluice::simcuda {
 struct Pinned {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
+  bool is_registered = false;  ///< its owner's, whom no allocator helps
   /// Copies that its allocator was not told of: LibTorch tells it of tensors
   /// whose storage it made, or that begin where the memory begins.
   std::vector<Use> unknown = {};
@@ -30,6 +31,14 @@ struct CopyToHost {
 
 /// The pinned memory that the address is in; nullptr where there is none.
 Pinned* find_pinned(const void* address);
+
+enum class Registering { done, overlaps, too_much };
+/// Memory of the program, pinned from now on. SIMCUDA_PINNED in the environment
+/// says how many bytes may be.
+Registering register_memory(std::byte* data, std::size_t bytes);
+/// No longer; reports copies that may still use it. False: nothing that is
+/// registered begins there.
+bool unregister_memory(std::byte* data);
 
 /// Notes a copy that reads or writes the tensor, which lies in it.
 void record_copy(Pinned& pinned, const at::Tensor& tensor, const Use& use);

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/Exception.h>
 
 #include "tests/simcuda/machine.h"
 
@@ -102,8 +103,12 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
                     DeviceIndex /*device*/) const noexcept override {
     delete static_cast<Event*>(event);
   }
-  void record(void** event, const Stream& stream, DeviceIndex /*device*/,
+  void record(void** event, const Stream& stream, DeviceIndex device,
               c10::EventFlag flag) const override {
+    // As CUDA's: an event belongs to the device where it was recorded first.
+    TORCH_CHECK(device == -1 || device == stream.device_index(),
+                "simulated GPU: event of device ", device,
+                " is recorded in a stream of device ", stream.device_index());
     Machine& m = machine();
     const Lock lock(m.mutex);
     if (*event == nullptr) {

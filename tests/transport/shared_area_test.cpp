@@ -47,6 +47,48 @@ TEST(SharedArea, CantBeCutOffByAPeer) {
   EXPECT_NE(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
 }
 
+constexpr AreaShape kLargeSlots{
+    .ring_bytes = 64 << 10, .slots = 4, .slot_bytes = 1 << 20};
+
+std::uint64_t bytes_taken(const FileDescriptor& file) {
+  struct stat status = {};
+  EXPECT_EQ(::fstat(file.get(), &status), 0);
+  return static_cast<std::uint64_t>(status.st_blocks) * 512;
+}
+
+TEST(SharedArea, TakesTheMemoryOfItsSlotsWhenItIsAskedFor) {
+  FileDescriptor whole;
+  const auto now = SharedArea::make(kLargeSlots, whole);
+  EXPECT_GE(bytes_taken(whole), area_bytes(kLargeSlots));
+  FileDescriptor file;
+  const auto mine = SharedArea::make(kLargeSlots, file, SlotPages::on_demand);
+  const auto theirs = SharedArea::adopt(kLargeSlots, file);
+  const std::uint64_t least = bytes_taken(file);
+  EXPECT_LT(least, kLargeSlots.slot_bytes);
+  mine->slot(3)[0] = std::byte{5};  // its first page it has
+  EXPECT_EQ(bytes_taken(file), least);
+  EXPECT_EQ(mine->take_slots(2), "");
+  EXPECT_GT(bytes_taken(file), 2 * kLargeSlots.slot_bytes);
+  EXPECT_LT(bytes_taken(file), 3 * kLargeSlots.slot_bytes);
+  EXPECT_EQ(theirs->take_slots(100), "");
+  EXPECT_GE(bytes_taken(file), area_bytes(kLargeSlots));
+  EXPECT_EQ(theirs->slot(3)[0], std::byte{5});
+}
+
+TEST(SharedArea, KeepsItsUserWhileItIsMapped) {
+  FileDescriptor file;
+  auto area = SharedArea::make(kShape, file);
+  std::byte* const start = area->slot(0);
+  bool was_mapped = false;
+  area->keep({start, [&was_mapped](std::byte* memory) {
+                was_mapped = memory[0] == std::byte{7};
+              }});
+  area->slot(0)[0] = std::byte{7};
+  EXPECT_FALSE(was_mapped);
+  area.reset();
+  EXPECT_TRUE(was_mapped);
+}
+
 TEST(SharedArea, IsNotInheritedByChildren) {
   FileDescriptor file;
   const auto area = SharedArea::make(kShape, file);

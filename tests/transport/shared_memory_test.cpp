@@ -4,8 +4,13 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,6 +62,89 @@ TEST(SharedMemory, CopiesNothingFromSlots) {
   const TensorView tensor = tensor_from(slots_of(*ends.lower.sender));
   EXPECT_TRUE(same(passed(ends, tensor), tensor));
   EXPECT_EQ(copied(ends), 0u);
+}
+
+TEST(SharedMemory, OfSlotsOnlySomeMayBeAskedFor) {
+  Ends ends = ends_with_slots(3);
+  const BufferSource free = free_slots_of(*ends.lower.sender, 2);
+  const Buffer first = free(1000);
+  Buffer second = free(1000);
+  EXPECT_NE(first.data, nullptr);
+  EXPECT_NE(second.data, nullptr);
+  EXPECT_EQ(free(1000).data, nullptr);
+  second = {};
+  EXPECT_NE(free(1000).data, nullptr);
+  EXPECT_EQ(free(kSlotBytes + 1).data, nullptr);
+}
+
+Ends ends_with_pages_on_demand() {
+  LinkOptions options = test_options(4, kPatient);
+  options.shared_memory = {
+      .slots = 3, .slot_bytes = kSlotBytes, .slots_on_demand = true};
+  return ends_of(open_shared_link, options);
+}
+
+/// The memory that a driver knows, of both ends, until it is unmapped.
+TEST(SharedMemory, PinsTheSlotsThatItSendsAndReceivesIn) {
+  std::optional<Ends> both = ends_with_pages_on_demand();
+  Ends& ends = *both;
+  const auto pins = std::make_shared<int>(0);
+  std::vector<std::span<std::byte>> pinned;
+  const PinMemory pin = [&](std::span<std::byte> memory, std::string&) {
+    pinned.push_back(memory);
+    return pins;
+  };
+  passed(ends, tensor_from(allocate_buffer));  // the ends have met
+  EXPECT_EQ(pin_slots(*ends.lower.sender, 2, pin), "");
+  EXPECT_EQ(pin_slots(*ends.upper.receiver, 2, pin), "");
+  ASSERT_EQ(pinned.size(), 2u);
+  EXPECT_EQ(pinned[0].size(), 2 * kSlotBytes);
+  EXPECT_EQ(pinned[1].size(), 2 * kSlotBytes);
+  TensorView received =
+      passed(ends, tensor_from(free_slots_of(*ends.lower.sender, 2)));
+  EXPECT_EQ(received.buffer.data, pinned[1].data());
+  EXPECT_EQ(copied(ends), 2u * 1000u);  // what came before
+  EXPECT_EQ(pins.use_count(), 3);
+  both.reset();
+  // The tensor keeps the memory that it lies in, and who pins it.
+  EXPECT_EQ(received.buffer.data[9], std::byte{9});
+  EXPECT_EQ(pins.use_count(), 2);
+  received = {};
+  EXPECT_EQ(pins.use_count(), 1);
+}
+
+TEST(SharedMemory, SaysWhySlotsAreNotPinned) {
+  Ends ends = ends_with_pages_on_demand();
+  const PinMemory refuse = [](std::span<std::byte>, std::string& why) {
+    why = "the driver is out of memory";
+    return nullptr;
+  };
+  EXPECT_EQ(pin_slots(*ends.lower.sender, 2, refuse),
+            "the driver is out of memory");
+  Ends without = shared_memory_ends(1, kPatient);
+  EXPECT_EQ(pin_slots(*without.lower.sender, 2, refuse),
+            "the link has no slots");
+}
+
+/// Whoever can't use them where they lie.
+TEST(SharedMemory, CopiesOutOfSlotsAndGivesThemBack) {
+  Ends ends = ends_with_slots(1);
+  passed(ends, tensor_from(allocate_buffer));
+  const std::span<const std::byte> slots =
+      memory_of_slots(*ends.upper.receiver);
+  int copies = 0;
+  ends.upper.receiver = out_of_slots(std::move(ends.upper.receiver), slots,
+                                     [&copies](std::size_t bytes) {
+                                       ++copies;
+                                       return allocate_buffer(bytes);
+                                     });
+  const BufferSource free = free_slots_of(*ends.lower.sender, 1);
+  const TensorView sent = tensor_from(free);
+  const TensorView received = passed(ends, sent);
+  EXPECT_TRUE(same(received, sent));
+  EXPECT_EQ(copies, 1);
+  EXPECT_TRUE(same(passed(ends, tensor_from(allocate_buffer)), sent));
+  EXPECT_EQ(copies, 1);  // it lay in no slot
 }
 
 TEST(SharedMemory, CopiesWhatIsInNoSlot) {

@@ -1,13 +1,16 @@
 #include "transport/shared/shared_area.h"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <new>
 #include <system_error>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "lib/base/errno_text.h"
 #include "lib/base/error.h"
@@ -41,16 +44,41 @@ std::uint64_t slots_at(const AreaShape& shape) {
   return ring_at(shape) + shape.ring_bytes;
 }
 
-std::byte* map(int file, std::uint64_t bytes) {
+/// With its first `taken` bytes as pages of this process; the others become so
+/// when they are used.
+std::byte* map(int file, std::uint64_t bytes, std::uint64_t taken) {
+  const int populate = taken == bytes ? MAP_POPULATE : 0;
   void* const start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_POPULATE, file, 0);
-  return start == MAP_FAILED ? nullptr : static_cast<std::byte*>(start);
+                             MAP_SHARED | populate, file, 0);
+  if (start == MAP_FAILED) return nullptr;
+  // Only to be faster: kernels before 5.14 can't.
+  if (populate == 0) ::madvise(start, taken, MADV_POPULATE_WRITE);
+  return static_cast<std::byte*>(start);
 }
 
-FileDescriptor sealed_file(std::uint64_t bytes) {
+bool take_bytes(int file, std::uint64_t start, std::uint64_t bytes) {
+  return ::fallocate(file, 0, static_cast<off_t>(start),
+                     static_cast<off_t>(bytes)) == 0;
+}
+
+/// Takes the memory of an area that has no more yet than its size.
+bool take_area(int file, const AreaShape& shape, SlotPages pages) {
+  if (pages == SlotPages::now)
+    return take_bytes(file, 0,
+                      slots_at(shape) + shape.slots * shape.slot_bytes);
+  if (!take_bytes(file, 0, slots_at(shape))) return false;
+  for (std::uint64_t slot = 0; slot < shape.slots; ++slot)
+    if (!take_bytes(file, slots_at(shape) + slot * shape.slot_bytes, kPage))
+      return false;
+  return true;
+}
+
+FileDescriptor sealed_file(const AreaShape& shape, SlotPages pages) {
+  const std::uint64_t bytes = area_bytes(shape);
   FileDescriptor file(
       make_memory_file("sluice-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file || ::fallocate(file.get(), 0, 0, static_cast<off_t>(bytes)) != 0 ||
+  if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
+      !take_area(file.get(), shape, pages) ||
       ::fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
     throw UserError(
         "can't have {} bytes of shared memory for a link: {}; ask for a "
@@ -74,7 +102,8 @@ std::uint64_t area_bytes(const AreaShape& shape) {
 }
 
 std::shared_ptr<SharedArea> SharedArea::make(AreaShape shape,
-                                             FileDescriptor& file) {
+                                             FileDescriptor& file,
+                                             SlotPages pages) {
   shape.slot_bytes = shape.slots == 0 ? 0 : whole_pages(shape.slot_bytes);
   const std::uint64_t bytes = area_bytes(shape);
   if (bytes == 0) {
@@ -85,8 +114,9 @@ std::shared_ptr<SharedArea> SharedArea::make(AreaShape shape,
         shape.ring_bytes, shape.slots, shape.slot_bytes, kMinRingBytes,
         kMaxRingBytes, kMaxSlots, kMaxAreaBytes / kMaxSlots);
   }
-  file = sealed_file(bytes);
-  std::byte* const start = map(file.get(), bytes);
+  file = sealed_file(shape, pages);
+  std::byte* const start =
+      map(file.get(), bytes, pages == SlotPages::now ? bytes : slots_at(shape));
   if (start == nullptr) {
     throw UserError("can't map {} bytes of shared memory: {}", bytes,
                     errno_text());
@@ -120,7 +150,11 @@ std::shared_ptr<SharedArea> SharedArea::adopt(const AreaShape& shape,
     throw LinkError("it offers shared memory of {} bytes instead of {}",
                     status.st_size, bytes);
   }
-  std::byte* const start = map(file.get(), bytes);
+  constexpr std::uint64_t kBlockOfStat = 512;
+  const bool is_whole =
+      static_cast<std::uint64_t>(status.st_blocks) * kBlockOfStat >= bytes;
+  std::byte* const start =
+      map(file.get(), bytes, is_whole ? bytes : slots_at(shape));
   if (start == nullptr) {
     throw LinkError("its shared memory of {} bytes can't be mapped: {}", bytes,
                     errno_text());
@@ -129,6 +163,7 @@ std::shared_ptr<SharedArea> SharedArea::adopt(const AreaShape& shape,
 }
 
 SharedArea::~SharedArea() {
+  user_.reset();
   ::munmap(start_, area_bytes(shape_));
 }
 
@@ -143,6 +178,19 @@ std::span<std::byte> SharedArea::ring() const {
 std::byte* SharedArea::slot(std::uint64_t slot) const {
   SLUICE_CHECK(slot < shape_.slots, "slot {} of {}", slot, shape_.slots);
   return start_ + slots_at(shape_) + slot * shape_.slot_bytes;
+}
+
+std::span<std::byte> SharedArea::slots(std::uint64_t count) const {
+  return {start_ + slots_at(shape_),
+          std::min(count, shape_.slots) * shape_.slot_bytes};
+}
+
+std::string SharedArea::take_slots(std::uint64_t count) const {
+  const std::span<std::byte> all = slots(count);
+  // Unlike a write there, it says what is wrong.
+  if (::madvise(all.data(), all.size(), MADV_POPULATE_WRITE) == 0) return "";
+  return fmt::format("{} bytes of shared memory can't be had: {}", all.size(),
+                     errno_text());
 }
 
 std::atomic<std::uint32_t>& SharedArea::returned(std::uint64_t slot) const {

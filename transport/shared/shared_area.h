@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "transport/links/file_descriptor.h"
 #include "transport/shared/shared_ring.h"
@@ -29,6 +31,12 @@ inline constexpr std::uint64_t kMaxAreaBytes = std::uint64_t{64} << 30;
 /// The whole area in bytes, or 0 when the shape is not within the limits.
 std::uint64_t area_bytes(const AreaShape& shape);
 
+/// When the pages of slots are taken.
+enum class SlotPages : std::uint8_t {
+  now,
+  on_demand,  ///< the first of each now, the others by SharedArea::take_slots()
+};
+
 /// Memory that two processes share for one direction of a link: a ring, and
 /// slots for whole tensors. It has no name, so it is gone with the last process
 /// that maps it; its size is sealed, so no peer can cut it off under a reader.
@@ -37,8 +45,8 @@ class SharedArea {
  public:
   /// Throws UserError when the system has not so much memory or the shape is
   /// not allowed. `file` becomes what to pass to the peer.
-  static std::shared_ptr<SharedArea> make(AreaShape shape,
-                                          FileDescriptor& file);
+  static std::shared_ptr<SharedArea> make(AreaShape shape, FileDescriptor& file,
+                                          SlotPages pages = SlotPages::now);
   /// The area that a peer made. Throws LinkError unless the file is sealed and
   /// has the size of that shape.
   static std::shared_ptr<SharedArea> adopt(const AreaShape& shape,
@@ -52,6 +60,14 @@ class SharedArea {
   std::span<std::byte> ring() const;
   /// `slot` < shape().slots.
   std::byte* slot(std::uint64_t slot) const;
+  /// All of the first `count` slots, or as many as there are.
+  std::span<std::byte> slots(std::uint64_t count) const;
+  /// Takes their pages, so that writing there can't fail. "", or why that can't
+  /// be.
+  std::string take_slots(std::uint64_t count) const;
+  /// Keeps `user` of the memory until just before it is unmapped. One, by one
+  /// thread.
+  void keep(std::shared_ptr<void> user) { user_ = std::move(user); }
   /// How often the receiver has given the slot back.
   std::atomic<std::uint32_t>& returned(std::uint64_t slot) const;
 
@@ -61,6 +77,7 @@ class SharedArea {
 
   const AreaShape shape_;
   std::byte* const start_;
+  std::shared_ptr<void> user_;
 };
 
 }  // namespace sluice

@@ -26,6 +26,10 @@ AreaShape shape_of(const SharedMemoryOptions& options) {
           .slot_bytes = options.slot_bytes};
 }
 
+SlotPages pages_of(const SharedMemoryOptions& options) {
+  return options.slots_on_demand ? SlotPages::on_demand : SlotPages::now;
+}
+
 }  // namespace
 
 SharedConnection::SharedConnection(IoThread& io, Socket socket,
@@ -37,7 +41,8 @@ SharedConnection::SharedConnection(IoThread& io, Socket socket,
       mailbox_(options_, {}),  // the ends look themselves, after each call
       socket_(std::move(socket)),
       first_(std::move(first)),
-      own_area_(SharedArea::make(shape_of(options_.shared_memory), file_)),
+      own_area_(SharedArea::make(shape_of(options_.shared_memory), file_,
+                                 pages_of(options_.shared_memory))),
       slots_(std::make_shared<SlotPool>(own_area_)),
       writer_(own_area_, slots_, [this] { wake_peer(&Offer::end_bell); }),
       io_bell_(executor_, EventFd().release()),
@@ -131,6 +136,11 @@ void SharedConnection::drop_receiver() {
 std::uint64_t SharedConnection::copied_out() const {
   const Peer* const peer = peer_;
   return peer == nullptr ? 0 : peer->reader.copied_bytes();
+}
+
+SharedArea* SharedConnection::peers_area() const {
+  const Peer* const peer = peer_;
+  return peer == nullptr ? nullptr : &peer->reader.area();
 }
 
 void SharedConnection::read_frames() {

@@ -48,6 +48,7 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   void close_sender();
   void drop_sender();
   const std::shared_ptr<SlotPool>& slots() const { return slots_; }
+  SharedArea& own_area() const { return *own_area_; }
 
   /// From now on the I/O thread, too, reads messages when they arrive, and
   /// rings the bell for them.
@@ -64,6 +65,8 @@ class SharedConnection : public std::enable_shared_from_this<SharedConnection> {
   /// Payload that this process copied into the ring, and out of it.
   std::uint64_t copied_in() const { return writer_.copied_bytes(); }
   std::uint64_t copied_out() const;
+  /// nullptr before the peer has offered it.
+  SharedArea* peers_area() const;
 
  private:
   using Self = std::shared_ptr<SharedConnection>;

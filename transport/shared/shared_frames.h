@@ -80,6 +80,7 @@ class FrameReader {
   // On any thread.
   const RingReader& ring() const { return ring_; }
   RingReader& ring() { return ring_; }
+  SharedArea& area() const { return *area_; }
   /// What the peer says of its learner, of which nothing is believed.
   std::uint64_t progress() const { return area_->words().progress.load(); }
   /// Payload that was copied out of the ring; any thread may ask.

@@ -1,10 +1,13 @@
 #include "transport/shared/shared_memory.h"
 
 #include <chrono>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "lib/base/channel_around.h"
 #include "lib/base/error.h"
 #include "transport/links/transport.h"
 #include "transport/shared/shared_connection.h"
@@ -85,6 +88,94 @@ BufferSource slots_of(const Sender& sender) {
   return [pool = shared->connection().slots()](std::size_t bytes) {
     return pool->take(bytes);
   };
+}
+
+BufferSource free_slots_of(const Sender& sender, std::size_t count) {
+  const auto* const shared = dynamic_cast<const SharedSender*>(&sender);
+  if (shared == nullptr) return [](std::size_t) { return Buffer(); };
+  return [pool = shared->connection().slots(), count](std::size_t bytes) {
+    return pool->take_free(bytes, count);
+  };
+}
+
+namespace {
+
+std::string pin_slots_of(SharedArea* area, std::size_t count,
+                         const PinMemory& pin) {
+  if (area == nullptr || area->shape().slots == 0)
+    return "the link has no slots";
+  std::string why = area->take_slots(count);
+  if (why.empty()) area->keep(pin(area->slots(count), why));
+  return why;
+}
+
+/// Those of its link whose tensors lie in slots.
+class OutOfSlots final : public ReceiverAround {
+ public:
+  OutOfSlots(std::unique_ptr<Receiver> receiver,
+             std::span<const std::byte> slots, BufferSource buffers)
+      : ReceiverAround(std::move(receiver)),
+        slots_(slots),
+        buffers_(std::move(buffers)) {}
+
+  std::optional<Message> receive() override {
+    std::optional<Message> message = inner().receive();
+    if (!message) return message;
+    for (TensorView& tensor : message->tensors)
+      if (lies_in_slot(tensor.buffer)) tensor.buffer = copy_of(tensor.buffer);
+    return message;
+  }
+
+ private:
+  bool lies_in_slot(const Buffer& buffer) const {
+    // Of pointers into other memory only these are ordered.
+    const std::less_equal<const std::byte*> is_before;
+    const std::less<const std::byte*> is_truly_before;
+    return is_before(slots_.data(), buffer.data) &&
+           is_truly_before(buffer.data, slots_.data() + slots_.size());
+  }
+  Buffer copy_of(const Buffer& slot) const {
+    Buffer copy = buffers_(slot.bytes);
+    copy.bytes = slot.bytes;
+    std::memcpy(copy.data, slot.data, slot.bytes);
+    return copy;
+  }
+
+  const std::span<const std::byte> slots_;
+  const BufferSource buffers_;
+};
+
+}  // namespace
+
+std::string pin_slots(const Sender& sender, std::size_t count,
+                      const PinMemory& pin) {
+  const auto* const shared = dynamic_cast<const SharedSender*>(&sender);
+  return pin_slots_of(
+      shared == nullptr ? nullptr : &shared->connection().own_area(), count,
+      pin);
+}
+
+std::string pin_slots(const Receiver& receiver, std::size_t count,
+                      const PinMemory& pin) {
+  const auto* const shared = dynamic_cast<const SharedReceiver*>(&receiver);
+  return pin_slots_of(
+      shared == nullptr ? nullptr : shared->connection().peers_area(), count,
+      pin);
+}
+
+std::span<const std::byte> memory_of_slots(const Receiver& receiver) {
+  const auto* const shared = dynamic_cast<const SharedReceiver*>(&receiver);
+  const SharedArea* const area =
+      shared == nullptr ? nullptr : shared->connection().peers_area();
+  if (area == nullptr) return {};
+  return area->slots(area->shape().slots);
+}
+
+std::unique_ptr<Receiver> out_of_slots(std::unique_ptr<Receiver> receiver,
+                                       std::span<const std::byte> slots,
+                                       BufferSource buffers) {
+  return std::make_unique<OutOfSlots>(std::move(receiver), slots,
+                                      std::move(buffers));
 }
 
 std::uint64_t copied_bytes(const Sender& sender) {

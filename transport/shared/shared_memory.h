@@ -2,6 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "lib/base/buffer.h"
@@ -31,6 +35,33 @@ Link open_shared_link(IoThread& io, Stream stream, LinkOptions options,
 /// bytes, and gives the slot back with its last copy of the buffer. Buffers may
 /// outlive the link; any thread may call it.
 BufferSource slots_of(const Sender& sender);
+
+/// The same of the first `count` slots; a buffer without data where slots_of()
+/// gives ordinary memory.
+BufferSource free_slots_of(const Sender& sender, std::size_t count);
+
+/// Has the driver of a device know that memory, for as long as the answer
+/// lives: "" in `why`, or why it doesn't.
+using PinMemory = std::function<std::shared_ptr<void>(
+    std::span<std::byte> memory, std::string& why)>;
+
+/// Takes the memory of the first `count` slots in which this end sends, or
+/// receives, and has `pin` know it for as long as this process has it mapped.
+/// Before they are used; of a receiver after something has come. Takes
+/// milliseconds. "", or why not.
+std::string pin_slots(const Sender& sender, std::size_t count,
+                      const PinMemory& pin);
+std::string pin_slots(const Receiver& receiver, std::size_t count,
+                      const PinMemory& pin);
+
+/// All slots in which this end receives: none before something has come.
+std::span<const std::byte> memory_of_slots(const Receiver& receiver);
+
+/// Around such a receiver: tensors that lie in `slots` are copied to memory of
+/// `buffers`, and the slots given back.
+std::unique_ptr<Receiver> out_of_slots(std::unique_ptr<Receiver> receiver,
+                                       std::span<const std::byte> slots,
+                                       BufferSource buffers);
 
 /// Bytes of payload that this end of a link over shared memory has copied: none
 /// of what went in slots. 0 for ends of other kinds.

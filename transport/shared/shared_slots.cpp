@@ -1,5 +1,6 @@
 #include "transport/shared/shared_slots.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice {
@@ -45,14 +46,20 @@ bool SlotPool::is_free(std::size_t slot) const {
 }
 
 Buffer SlotPool::take(std::size_t bytes) {
-  if (bytes > area_->shape().slot_bytes) return allocate_buffer(bytes);
+  Buffer slot = take_free(bytes, slots_.size());
+  return slot.data == nullptr ? allocate_buffer(bytes) : slot;
+}
+
+Buffer SlotPool::take_free(std::size_t bytes, std::size_t among) {
+  if (bytes > area_->shape().slot_bytes) return {};
+  const std::size_t end = std::min(among, slots_.size());
   std::size_t slot = 0;
   {
     const std::lock_guard lock(mutex_);
-    while (slot < slots_.size() && !is_free(slot)) ++slot;
-    if (slot < slots_.size()) slots_[slot].held = true;
+    while (slot < end && !is_free(slot)) ++slot;
+    if (slot < end) slots_[slot].held = true;
   }
-  if (slot == slots_.size()) return allocate_buffer(bytes);
+  if (slot == end) return {};
   return {.data = area_->slot(slot),
           .bytes = bytes,
           .owner = std::make_shared<Hold>(shared_from_this(), slot)};

@@ -14,6 +14,9 @@ struct SharedMemoryOptions {
   /// Buffers that the sender may fill in place (slots_of()), at most 256.
   std::size_t slots = 0;
   std::size_t slot_bytes = 0;  ///< of each
+  /// Slots have a page each until pin_slots() takes the rest of them; till then
+  /// a buffer of one has no more.
+  bool slots_on_demand = false;
   /// How long an end looks for what it waits for before it sleeps, at most
   /// 50 us; it adapts from here. 0: it sleeps at once, always.
   std::chrono::microseconds spin{20};

@@ -15,6 +15,8 @@ std::span<const TurnCostLimit> turn_cost_limits() {
       {"resnet32", "socket", "plain", {118, 0, 5, 4}},
       {"resnet32", "socket", "adam", {119, 0, 5, 4}},
       {"resnet32", "socket", "clipping", {129, 0, 5, 4}},
+      {"resnet32", "shared", "plain", {118, 0, 5, 4}},
+      {"resnet32", "pinned", "plain", {118, 0, 5, 4}},
       {"resnet32", "ipc", "adam", {119, 0, 5, 4}},
       {"gpt", "memory", "plain", {125, 0, 1, 0}},
       {"gpt", "memory", "adam", {126, 0, 1, 0}},

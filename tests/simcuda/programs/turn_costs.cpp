@@ -4,8 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <regex>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,11 +25,13 @@
 #include "lib/engines/virtual_crew.h"
 #include "lib/metrics/gpu_clock.h"
 #include "lib/tensors/pinned_buffers.h"
+#include "lib/tensors/registered_memory.h"
 #include "lib/tensors/staged_sender.h"
 #include "tests/experiments/helpers/program.h"
 #include "tests/simcuda/simcuda.h"
 #include "transport/links/connection.h"
 #include "transport/links/io_thread.h"
+#include "transport/shared/shared_memory.h"
 
 namespace sluice {
 namespace {
@@ -68,11 +73,17 @@ TurnCosts per_costed_turn(const TurnCosts& of_all) {
           .events = per_costed_turn(of_all.events)};
 }
 
-/// Two ends of a link over a socket, each with a loop of its own.
-class SocketLinks {
+/// Slots that hold any message of these nets.
+constexpr std::size_t kCostedSlots = 8;
+constexpr std::size_t kCostedSlotBytes = std::size_t{1} << 20;
+
+/// Both ends of links through the host, each with a loop of its own.
+class HostLinks {
  public:
-  std::pair<Link, Link> link(const Capacity& capacity,
-                             const c10::Device& device) {
+  HostLinks(WayInProcess way, const c10::Device& device)
+      : way_(way), device_(device) {}
+
+  std::pair<Link, Link> link(const Capacity& capacity) {
     namespace asio = boost::asio;
     IoThread& lower = *loops_.emplace_back(std::make_unique<IoThread>());
     IoThread& upper = *loops_.emplace_back(std::make_unique<IoThread>());
@@ -81,29 +92,69 @@ class SocketLinks {
     asio::local::connect_pair(a, b);
     LinkOptions options{.capacity_send = capacity.up,
                         .capacity_receive = capacity.down,
-                        .buffers = pinned_buffers(device)};
-    Link up = open_link(lower, Stream(Socket(std::move(a))), options);
+                        .buffers = pinned_buffers(device_)};
+    if (way_ == WayInProcess::pinned)
+      options.shared_memory = {.slots = kCostedSlots,
+                               .slot_bytes = kCostedSlotBytes,
+                               .slots_on_demand = true};
+    const auto open =
+        way_ == WayInProcess::socket ? open_link : open_shared_link;
+    Link up = open(lower, Stream(Socket(std::move(a))), options, {});
     std::swap(options.capacity_send, options.capacity_receive);
-    Link down = open_link(upper, Stream(Socket(std::move(b))), options);
+    Link down = open(upper, Stream(Socket(std::move(b))), options, {});
+    meet(up, down);
+    meet(down, up);
     return {staged(std::move(up)), staged(std::move(down))};
   }
 
+  /// That the host copied so far.
+  std::int64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& copied : copied_) sum += copied();
+    return static_cast<std::int64_t>(sum);
+  }
+
  private:
-  static Link staged(Link link) {
+  /// Each end has the other's memory when something has come.
+  static void meet(const Link& from, const Link& to) {
+    from.sender->send({});
+    to.receiver->receive();
+  }
+
+  BufferSource pinned_slots(const Link& link) const {
+    if (way_ != WayInProcess::pinned) return nullptr;
+    const PinMemory pin = [this](std::span<std::byte> memory,
+                                 std::string& why) {
+      return registered_memory(device_, memory, why);
+    };
+    const std::string why = pin_slots(*link.sender, kCostedSlots, pin) +
+                            pin_slots(*link.receiver, kCostedSlots, pin);
+    if (!why.empty()) throw InternalError("{}", why);
+    return free_slots_of(*link.sender, kCostedSlots);
+  }
+
+  Link staged(Link link) {
+    copied_.emplace_back(
+        [sender = link.sender.get()] { return copied_bytes(*sender); });
+    copied_.emplace_back(
+        [receiver = link.receiver.get()] { return copied_bytes(*receiver); });
+    BufferSource slots = pinned_slots(link);
     link.sender = staged_sender(
-        departing_sender(std::move(link.sender), std::chrono::minutes(1)));
+        departing_sender(std::move(link.sender), std::chrono::minutes(1)),
+        nullptr, std::move(slots));
     return link;
   }
 
+  const WayInProcess way_;
+  const c10::Device device_;
   std::vector<std::unique_ptr<IoThread>> loops_;
+  std::vector<std::function<std::uint64_t()>> copied_;  // while there are links
 };
 
-std::vector<Ends> socket_ends(const Experiment& experiment,
-                              SocketLinks& links) {
+std::vector<Ends> host_ends(const Experiment& experiment, HostLinks& links) {
   std::vector<Ends> ends(kCostedBlocks);
   for (int block = 1; block < kCostedBlocks; ++block) {
-    auto [below, above] = links.link(by_block(experiment.capacities, block),
-                                     c10::Device(c10::DeviceType::CUDA, 0));
+    auto [below, above] = links.link(by_block(experiment.capacities, block));
     by_block(ends, block).above = std::move(below);
     by_block(ends, block + 1).below = std::move(above);
   }
@@ -170,13 +221,21 @@ std::string turn_costs_config(std::string_view net, std::string_view kind,
       model, kCostedTurns, optimizer, clip);
 }
 
-TurnCosts costs_in_process(const std::string& config, bool over_sockets) {
+namespace {
+
+struct CostsInProcess {
+  TurnCosts inner;         ///< of the inner block, of all turns that count
+  std::int64_t bytes = 0;  ///< copied by the host, of all turns
+};
+
+CostsInProcess run_in_process(const std::string& config, WayInProcess way) {
   const Experiment experiment =
       read_experiment(parse_toml(config, "turn costs"), "");
   prepare_process(experiment);
-  SocketLinks links;
-  std::vector<Ends> ends =
-      over_sockets ? socket_ends(experiment, links) : memory_ends(experiment);
+  HostLinks links(way, c10::Device(c10::DeviceType::CUDA, 0));
+  std::vector<Ends> ends = way == WayInProcess::memory
+                               ? memory_ends(experiment)
+                               : host_ends(experiment, links);
   Seats seats;
   for (int block = 1; block <= kCostedBlocks; ++block)
     seats.push_back(make_seat(experiment, block,
@@ -205,7 +264,17 @@ TurnCosts costs_in_process(const std::string& config, bool over_sockets) {
                     .watch = count},
                    events_for(coordinator));
   run_to_end(crew, coordinator);
-  return per_costed_turn(inner);
+  return {.inner = inner, .bytes = links.bytes()};
+}
+
+}  // namespace
+
+TurnCosts costs_in_process(const std::string& config, WayInProcess way) {
+  return per_costed_turn(run_in_process(config, way).inner);
+}
+
+std::int64_t bytes_copied_by_host(const std::string& config, WayInProcess way) {
+  return run_in_process(config, way).bytes / kCostedTurns;
 }
 
 TurnCosts costs_by_ipc(const std::string& config, const std::string& folder) {

@@ -25,7 +25,7 @@ std::string to_text(const TurnCosts& costs);
 /// Of the inner one of three blocks.
 struct TurnCostLimit {
   std::string_view net;   ///< of nets()
-  std::string_view way;   ///< "memory", "socket", "ipc"
+  std::string_view way;   ///< "memory", "socket", "shared", "pinned", "ipc"
   std::string_view kind;  ///< "plain", "adam", "clipping", "dropout"
   TurnCosts most;
 };
@@ -36,9 +36,14 @@ std::span<const TurnCostLimit> turn_cost_limits();
 std::string turn_costs_config(std::string_view net, std::string_view kind,
                               const std::string& text);
 
-/// In this process, whose blocks hand each other tensors in memory, or over
-/// sockets as if they were in three.
-TurnCosts costs_in_process(const std::string& config, bool over_sockets);
+/// How the blocks of one process hand each other tensors: in memory, or as if
+/// they were in three, through the host: over sockets, or over shared memory
+/// whose slots are pinned, or not.
+enum class WayInProcess { memory, socket, shared, pinned };
+TurnCosts costs_in_process(const std::string& config, WayInProcess way);
+/// Bytes of messages that the host copies into shared memory and out of it, in
+/// a turn of all blocks.
+std::int64_t bytes_copied_by_host(const std::string& config, WayInProcess way);
 /// Of the program in processes over shared memory, in the folder.
 TurnCosts costs_by_ipc(const std::string& config, const std::string& folder);
 

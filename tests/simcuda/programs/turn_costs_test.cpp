@@ -7,6 +7,7 @@
 // SLUICE_RATCHET=print writes all rows as they are now.
 #include "tests/simcuda/programs/turn_costs.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "lib/base/random.h"
 #include "lib/base/temporary_folder.h"
 #include "lib/tensors/cuda_ipc.h"
+#include "lib/tensors/registered_memory.h"
 
 namespace sluice::turn_costs_test {
 
@@ -30,19 +32,26 @@ std::string text_in(const std::string& folder) {
   return path;
 }
 
+WayInProcess way_of(const TurnCostLimit& limit) {
+  if (limit.way == "socket") return WayInProcess::socket;
+  if (limit.way == "shared") return WayInProcess::shared;
+  if (limit.way == "pinned") return WayInProcess::pinned;
+  return WayInProcess::memory;
+}
+
 TurnCosts counted(const TurnCostLimit& limit) {
   const TemporaryFolder folder;
   const std::string config =
       turn_costs_config(limit.net, limit.kind, text_in(folder.path()));
   return limit.way == "ipc" ? costs_by_ipc(config, folder.path())
-                            : costs_in_process(config, limit.way == "socket");
+                            : costs_in_process(config, way_of(limit));
 }
 
 class TurnCostsOnGpus : public testing::TestWithParam<TurnCostLimit> {};
 
 TEST_P(TurnCostsOnGpus, AreNoMoreThanTheyWere) {
   const TurnCostLimit& limit = GetParam();
-  if (limit.way == "ipc" &&
+  if ((limit.way == "ipc" || limit.way == "pinned") &&
       !has_cuda_ipc(c10::Device(c10::DeviceType::CUDA, 0)))
     GTEST_SKIP() << "built with nvcc";
   TurnCosts costs = counted(limit);
@@ -75,8 +84,8 @@ INSTANTIATE_TEST_SUITE_P(Of, TurnCostsOnGpus,
 /// What only moves tensors launches nothing more.
 TEST(TurnCosts, OverASocketHaveTheLaunchesOfOneProcess) {
   const std::string config = turn_costs_config("resnet32", "plain", "");
-  const TurnCosts memory = costs_in_process(config, false);
-  const TurnCosts socket = costs_in_process(config, true);
+  const TurnCosts memory = costs_in_process(config, WayInProcess::memory);
+  const TurnCosts socket = costs_in_process(config, WayInProcess::socket);
   EXPECT_EQ(memory.launches, socket.launches);
   EXPECT_GT(socket.copies, memory.copies);
 }
@@ -84,10 +93,10 @@ TEST(TurnCosts, OverASocketHaveTheLaunchesOfOneProcess) {
 /// Norms, factor and products are a few operations of all gradients; the host
 /// reads none of them.
 TEST(TurnCosts, OfClippingAreAFewLaunchesAndNoWait) {
-  const TurnCosts plain =
-      costs_in_process(turn_costs_config("resnet32", "plain", ""), false);
-  const TurnCosts clipping =
-      costs_in_process(turn_costs_config("resnet32", "clipping", ""), false);
+  const TurnCosts plain = costs_in_process(
+      turn_costs_config("resnet32", "plain", ""), WayInProcess::memory);
+  const TurnCosts clipping = costs_in_process(
+      turn_costs_config("resnet32", "clipping", ""), WayInProcess::memory);
   EXPECT_EQ(clipping.waits, 0);
   EXPECT_GT(clipping.launches, plain.launches);
   EXPECT_LE(clipping.launches, plain.launches + 16);
@@ -95,10 +104,10 @@ TEST(TurnCosts, OfClippingAreAFewLaunchesAndNoWait) {
 
 /// Steps are counted for all parameters at once.
 TEST(TurnCosts, OfAdamAreThoseOfSgdAndOneLaunch) {
-  const TurnCosts sgd =
-      costs_in_process(turn_costs_config("resnet32", "plain", ""), false);
-  const TurnCosts adam =
-      costs_in_process(turn_costs_config("resnet32", "adam", ""), false);
+  const TurnCosts sgd = costs_in_process(
+      turn_costs_config("resnet32", "plain", ""), WayInProcess::memory);
+  const TurnCosts adam = costs_in_process(
+      turn_costs_config("resnet32", "adam", ""), WayInProcess::memory);
   EXPECT_LE(adam.launches, sgd.launches + 1);
 }
 
@@ -107,20 +116,39 @@ TEST(TurnCosts, OfDropoutAreNoFurtherCopies) {
     GTEST_SKIP() << "built with nvcc, whose kernels don't run here";
   const TemporaryFolder folder;
   const std::string text = text_in(folder.path());
-  const TurnCosts with =
-      costs_in_process(turn_costs_config("gpt", "dropout", text), false);
-  const TurnCosts without =
-      costs_in_process(turn_costs_config("gpt", "plain", text), false);
+  const TurnCosts with = costs_in_process(
+      turn_costs_config("gpt", "dropout", text), WayInProcess::memory);
+  const TurnCosts without = costs_in_process(
+      turn_costs_config("gpt", "plain", text), WayInProcess::memory);
   EXPECT_EQ(with.copies, without.copies);
   EXPECT_EQ(with.waits, 0);
   EXPECT_GT(with.launches, without.launches);
 }
 
+/// The host copies each byte into the ring and out of it, unless the GPU does.
+TEST(TurnCosts, OverPinnedSharedMemoryAreFewBytesCopiedByTheHost) {
+  if (!can_register_memory(c10::Device(c10::DeviceType::CUDA, 0)))
+    GTEST_SKIP() << "built with nvcc";
+  const std::string config = turn_costs_config("resnet32", "plain", "");
+  const std::int64_t ring = bytes_copied_by_host(config, WayInProcess::shared);
+  const std::int64_t pinned =
+      bytes_copied_by_host(config, WayInProcess::pinned);
+  // Features of block 1 and their gradients: 2 samples of 16 x 28 x 28.
+  constexpr std::int64_t kLarge = 2 * 2 * 16 * 28 * 28 * sizeof(float);
+  std::printf(
+      "KiB copied by the host in a turn: %lld, %lld with pinned slots\n",
+      static_cast<long long>(ring / 1024),
+      static_cast<long long>(pinned / 1024));
+  EXPECT_GE(ring, 2 * kLarge);
+  EXPECT_LE(pinned, ring - 2 * kLarge);
+}
+
 /// What leaves for the host is waited for by another thread.
 TEST(TurnCosts, OverASocketHaveNoWaitsOfTheThreadThatComputes) {
-  EXPECT_EQ(
-      costs_in_process(turn_costs_config("resnet32", "plain", ""), true).waits,
-      0);
+  EXPECT_EQ(costs_in_process(turn_costs_config("resnet32", "plain", ""),
+                             WayInProcess::socket)
+                .waits,
+            0);
 }
 
 }  // namespace sluice::turn_costs_test

@@ -36,6 +36,10 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
                                void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
   return sluice::simcuda::call("cudaLaunchKernelEx()", [&] {
+    // Of the streams of other devices it takes none.
+    if (sluice::simcuda::device_of(sluice::simcuda::number_of_stream(
+            config->stream)) != sluice::simcuda::current_device())
+      return cudaErrorInvalidResourceHandle;
     const sluice::simcuda::Grid grid{.blocks = config->gridDim.x,
                                      .threads = config->blockDim.x};
     sluice::simcuda::launch<Parameters...>(

@@ -3,9 +3,9 @@
 #include <cstddef>
 
 // In the place of CUDA's header of that name: as much of its interface as
-// lib/kernels/cuda_ipc.cu uses, which is compiled with it unchanged. The
-// functions (*_functions.cpp) are those of the simulated GPU; a name means what
-// CUDA's documentation says of it.
+// lib/kernels/cuda_ipc.cu and cuda_host_memory.cu use, which are compiled with
+// it unchanged. The functions (*_functions.cpp) are those of the simulated GPU;
+// a name means what CUDA's documentation says of it.
 
 // Names of their own, for a build with nvcc has CUDA's functions too.
 #define cudaDeviceCanAccessPeer simulated_cudaDeviceCanAccessPeer
@@ -18,6 +18,8 @@
 #define cudaGetDeviceProperties simulated_cudaGetDeviceProperties
 #define cudaGetErrorString simulated_cudaGetErrorString
 #define cudaGetLastError simulated_cudaGetLastError
+#define cudaHostRegister simulated_cudaHostRegister
+#define cudaHostUnregister simulated_cudaHostUnregister
 #define cudaIpcCloseMemHandle simulated_cudaIpcCloseMemHandle
 #define cudaIpcGetEventHandle simulated_cudaIpcGetEventHandle
 #define cudaIpcGetMemHandle simulated_cudaIpcGetMemHandle
@@ -44,6 +46,8 @@ enum cudaError_t {
   cudaErrorPeerAccessUnsupported = 217,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorIllegalAddress = 700,
+  cudaErrorHostMemoryAlreadyRegistered = 712,
+  cudaErrorHostMemoryNotRegistered = 713,
 };
 
 enum cudaDeviceAttr { cudaDevAttrIpcEventSupport = 125 };
@@ -51,6 +55,7 @@ enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 
 constexpr unsigned cudaEventDisableTiming = 2;
 constexpr unsigned cudaEventInterprocess = 4;
+constexpr unsigned cudaHostRegisterPortable = 1;
 constexpr unsigned cudaIpcMemLazyEnablePeerAccess = 1;
 
 struct cudaUUID_t {
@@ -82,6 +87,8 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned flags);
+cudaError_t cudaHostUnregister(void* memory);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);

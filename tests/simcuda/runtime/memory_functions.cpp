@@ -106,6 +106,30 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   });
 }
 
+cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned flags) {
+  return sim::call("cudaHostRegister()", [&] {
+    if (memory == nullptr || bytes == 0 || flags != cudaHostRegisterPortable)
+      return cudaErrorInvalidValue;
+    switch (sim::register_memory(static_cast<std::byte*>(memory), bytes)) {
+      case sim::Registering::done:
+        return cudaSuccess;
+      case sim::Registering::overlaps:
+        return cudaErrorHostMemoryAlreadyRegistered;
+      case sim::Registering::too_much:
+        return cudaErrorMemoryAllocation;
+    }
+    return cudaErrorInvalidValue;
+  });
+}
+
+cudaError_t cudaHostUnregister(void* memory) {
+  return sim::call("cudaHostUnregister()", [&] {
+    return sim::unregister_memory(static_cast<std::byte*>(memory))
+               ? cudaSuccess
+               : cudaErrorHostMemoryNotRegistered;
+  });
+}
+
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
                             cudaMemcpyKind /*kind*/, cudaStream_t stream) {
   return sim::call("cudaMemcpyAsync()", [&] {

@@ -1,6 +1,7 @@
 // CUDA that is started on a device that nobody has asked for is reported.
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 
 #include "lib/tensors/current_device.h"
@@ -49,6 +50,12 @@ TEST_F(StartOfCuda, ByPinnedMemoryBeforeAThreadHasItsDeviceIsReported) {
   EXPECT_THAT(
       take_reports(),
       ElementsAre(HasSubstr("an allocation of pinned memory starts CUDA")));
+}
+
+TEST_F(StartOfCuda, EventsAreOfOneDevice) {
+  c10::Event done = event_of_second();
+  EXPECT_THROW(done.record(sluice::computing_on(kGpu)), c10::Error);
+  EXPECT_NO_THROW(done.record(sluice::computing_on(kSecond)));
 }
 
 TEST_F(StartOfCuda, OnTheDeviceOfTheThreadIsRight) {

@@ -12,6 +12,7 @@
 
 #include "lib/kernels/codecs.h"
 #include "lib/kernels/masks.h"
+#include "lib/tensors/current_device.h"
 #include "lib/tensors/streams.h"
 #include "tests/lib/kernels/numbers.h"
 #include "tests/simcuda/tests/simulated_test.h"
@@ -205,6 +206,23 @@ TEST_F(PlantedInAKernel, NothingIsRight) {
   const at::Tensor largest = rows.amax({1}, /*keepdim=*/true);
   EXPECT_TRUE(
       results.cpu().view(rows.sizes()).equal(largest.expand(rows.sizes())));
+}
+
+/// As where a device guard is missing.
+TEST_F(PlantedInAKernel, AnotherCurrentDeviceIsRefused) {
+  cudaLaunchConfig_t config;
+  config.stream = static_cast<cudaStream_t>(stream());
+  std::int32_t* const to = results.data_ptr<std::int32_t>();
+  const auto launched = [&] {
+    return cudaLaunchKernelEx(&config, number_each, to, kElements,
+                              std::int64_t{0});
+  };
+  {
+    const CurrentDevice on(c10::Device(c10::DeviceType::CUDA, 1));
+    EXPECT_EQ(launched(), cudaErrorInvalidResourceHandle);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+  }
+  EXPECT_EQ(launched(), cudaSuccess);
 }
 
 TEST_F(PlantedInAKernel, NoBarrierAfterTheFirstThreadIsFound) {

@@ -10,7 +10,6 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
-#include "lib/tensors/pack.h"
 #include "lib/tensors/pinned_buffers.h"
 #include "lib/tensors/staging.h"
 #include "tests/simcuda/machine.h"
@@ -21,6 +20,9 @@ namespace sluice::simcuda::memory_test {
 using testing::ElementsAre;
 using namespace std::chrono_literals;
 using testing::HasSubstr;
+
+/// What is copied in streams of its own.
+constexpr std::int64_t kLarge = 2 * kSmallCopy / sizeof(float);
 
 class Memory : public Simulated {};
 
@@ -35,22 +37,29 @@ TEST_F(Memory, WhatNobodyWroteIsNoNumberOfSomebody) {
   EXPECT_FALSE(at::empty({1000}, kGpu).cpu().eq(1).any().item<bool>());
 }
 
+/// A tensor from the middle of pinned memory, which only it keeps.
+at::Tensor from_the_middle(double value) {
+  const at::Tensor whole = pinned(value, 2 * kLarge);
+  return at::from_blob(
+      static_cast<float*>(whole.data_ptr()) + kLarge, {kLarge},
+      [whole](void*) {}, at::TensorOptions(at::kFloat));
+}
+
 /// LibTorch's allocator isn't told of a copy of a tensor that begins elsewhere
 /// than the memory does.
 TEST_F(Memory, PinnedMemoryReleasedUnderACopyFromItsMiddleIsReported) {
-  auto owner = std::make_shared<at::Tensor>(pinned(0, 2000));
-  Buffer buffer{.data = static_cast<std::byte*>(owner->data_ptr()),
-                .bytes = 8000,
-                .owner = std::move(owner)};
-  TensorView view{
-      .name = "x", .sizes = {1000}, .strides = {1}, .buffer = buffer};
-  view.buffer.data += 4000;
-  view.buffer.bytes = 4000;
-  buffer = {};
-  const at::Tensor there = on_device(tensor_of(view), kGpu);
-  view = {};
+  at::Tensor source = from_the_middle(1);
+  const at::Tensor there = source.to(kGpu, /*non_blocking=*/true);
+  source.reset();
   EXPECT_THAT(take_reports(),
               ElementsAre(HasSubstr("pinned memory is released while a copy")));
+}
+
+TEST_F(Memory, StagingKeepsPinnedMemoryThatItCopiesFromTheMiddle) {
+  at::Tensor source = from_the_middle(3);
+  const at::Tensor there = on_device(source, kGpu);
+  source.reset();
+  EXPECT_TRUE(there.cpu().eq(3).all().item<bool>());
 }
 
 bool is_pinned(const Buffer& buffer) {
