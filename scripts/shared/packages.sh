@@ -1,9 +1,25 @@
 # Debian packages. Sourced after progress.sh.
 
-# Versions are those of Debian 12; CMakeLists.txt names the least ones.
+# The headers of Boost by the number that this system has them under: Debian 12
+# has 1.74, too old, without one; Ubuntu 24.04 and Debian 13 have no 1.81.
+boost_package() {
+  local codename
+  codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release \
+    2>/dev/null) || true
+  case $codename in
+    noble | trixie) say libboost1.83-dev ;;
+    *) say libboost1.81-dev ;;
+  esac
+}
+
+# Versions are those of Debian 12; CMakeLists.txt names the least ones. Ubuntu
+# 24.04 (noble) has the others under the same names, as far as its list says:
+# nobody has tried.
+BOOST_PACKAGE=$(boost_package)
+readonly BOOST_PACKAGE
 readonly BUILD_PACKAGES=(
   g++ cmake ninja-build ccache mold git python3 python3-venv
-  libboost1.81-dev libfmt-dev libgtest-dev libgmock-dev libtomlplusplus-dev
+  "$BOOST_PACKAGE" libfmt-dev libgtest-dev libgmock-dev libtomlplusplus-dev
   nlohmann-json3-dev libcli11-dev zlib1g-dev libcurl4-openssl-dev libssl-dev
   libarchive-dev libisal-dev libpng-dev libturbojpeg0-dev
   libsentencepiece-dev)
@@ -70,7 +86,8 @@ install_planned_packages() {
   quiet_step "Installing ${#missing[@]} Debian packages" \
     apt install --no-install-recommends "${missing[@]}" ||
     die "apt-get can't install ${missing[*]}: $(reason_in_log)" \
-      "(this set-up is made for Debian 12; see $SLUICE_LOG)"
+      "(this set-up is made for Debian 12, and for the names of Ubuntu 24.04;" \
+      "see $SLUICE_LOG)"
 }
 
 # install_packages PACKAGE...: silent when all is there.
