@@ -77,7 +77,7 @@ inline std::vector<const char*> free_rank_keys() {
           "threads=2",         "timeout=99",
           "hashes=true",       "allocator=system",
           "on_nan=continue",   "data.prefetch=0",
-          "equal_builds=true", "checkpoint.best=loss"};
+          "equal_builds=true", "checkpoint.best=loss", "gradient_norms=true"};
 }
 
 }  // namespace sluice
