@@ -27,7 +27,8 @@ readonly PICTURE_PACKAGES=(gnuplot-nox)
 readonly CHECK_PACKAGES=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 # Tests start and read these where they are.
-readonly TEST_PACKAGES=(openmpi-bin slurm-wlm iproute2 tango-icon-theme)
+readonly TEST_PACKAGES=(
+  openmpi-bin slurm-wlm iproute2 tango-icon-theme zsh fish)
 # Of Python, for the tests of python/; libtorch.sh puts them into .venv. Pillow
 # as in .ci/run, which decodes images with it.
 readonly PYTHON_TEST_PACKAGES=(
