@@ -242,6 +242,12 @@ void Settings::describe(Fields& fields) {
              {.text = "after each update write hashes of all gradients and "
                       "tensors of the block into metrics.jsonl; `sluice "
                       "verify` compares these"});
+  fields.key("gradient_norms", gradient_norms,
+             {.text = "training records have the figure gradient_norm: the "
+                      "2-norm of the gradients that the block's update "
+                      "applies, heads' included, before they are clipped and "
+                      "corrected; not where a centre of replicas applies them, "
+                      "nor with replicas.shard"});
   fields.key(
       "timeout", timeout_seconds,
       {.text =

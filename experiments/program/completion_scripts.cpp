@@ -62,7 +62,11 @@ function __sluice_ways
   set -e words[1]
   $program complete $words $last 2>/dev/null
 end
-complete -c sluice -a '(__sluice_ways)'
+function __sluice_takes_files
+  test (count (__sluice_ways)) -eq 0
+end
+complete -c sluice -f -a '(__sluice_ways)'
+complete -c sluice -n __sluice_takes_files -F
 )script";
 
 }  // namespace

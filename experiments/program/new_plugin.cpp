@@ -128,7 +128,7 @@ constexpr std::string_view kPluginTest = R"PLUGIN(#include <vector>
 namespace {
 using namespace sluice;
 
-class @Name@ : public testing::Test {
+class @Name@Test : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     Plugin plugin;
@@ -137,7 +137,7 @@ class @Name@ : public testing::Test {
   }
 };
 
-TEST_F(@Name@, SamplesFollowFromTheirIndicesAlone) {
+TEST_F(@Name@Test, SamplesFollowFromTheirIndicesAlone) {
   Fields options(nullptr, "data");
   const auto set = find_row(data_sets(), "@NAME@_data", "data set").make(options);
   const auto samples = set("").train.samples();
@@ -148,7 +148,7 @@ TEST_F(@Name@, SamplesFollowFromTheirIndicesAlone) {
   EXPECT_FALSE(at::equal(inputs[0], inputs[1]));
 }
 
-TEST_F(@Name@, TheHeadSendsAGradientToTheFeatures) {
+TEST_F(@Name@Test, TheHeadSendsAGradientToTheFeatures) {
   Fields none(nullptr, "loss");
   Fields options(nullptr, "head");
   const BoundarySite site = {

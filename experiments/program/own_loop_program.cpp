@@ -47,6 +47,21 @@ int say_error(char** argv, std::string_view text, int status) {
   return status;
 }
 
+int print_usage(const char* program) {
+  fmt::print(
+      "usage: {0} [key=value ...] [--dir FOLDER [--overwrite | --resume]]\n"
+      "       {0} sweep key=value,value ... (see {0} sweep --help)\n\n"
+      "Trains a network in a loop of its own. The keys are those of `sluice "
+      "help config`:\n"
+      "engine=processes, threads=1, seed=2, optimizer.lr=0.1, "
+      "boundary.1.policy=backprop.\n"
+      "  --dir FOLDER  writes a run there\n"
+      "  --overwrite   in the place of the one that is there\n"
+      "  --resume      goes on from its last checkpoint\n",
+      std::filesystem::path(program).filename().string());
+  return 0;
+}
+
 /// What the command line says of a network: keys of its settings, and its run.
 struct OwnArguments {
   std::vector<std::string> overrides = {};
@@ -65,6 +80,11 @@ OwnArguments parsed_arguments(int argc, char** argv, RunOfNetwork run) {
       parsed.run.folder = text.substr(std::string_view("--dir=").size());
     else if (text == "--dir" && i + 1 < argc)
       parsed.run.folder = argv[++i];
+    else if (text.find('=') == std::string_view::npos)
+      throw UserError(
+          "'{}' is no key=value, nor --dir FOLDER, --overwrite or --resume, "
+          "nor `sweep` as the first word; see --help",
+          text);
     else
       parsed.overrides.emplace_back(text);
   }
@@ -174,6 +194,8 @@ int main(int argc, char** argv, const NetworkOptions& options,
     if (const auto arguments = take_worker_arguments())
       return work_for_network(options, *arguments);
     const std::string_view command = argc > 1 ? argv[1] : "";
+    if (command == "--help" || command == "-h" || command == "help")
+      return print_usage(argv[0]);
     if (command == "sweep") return sweep_own_loop(argc, argv, options);
     install_allocator();
     const OwnTraining training =

@@ -15,12 +15,19 @@ void sample_command(const SampleArguments& arguments) {
   if (config.config.empty())
     throw UserError("{}: belongs to no run, whose config says what model it is",
                     arguments.path);
-  std::fputs(arguments.sampling.prompt.c_str(), stdout);
+  // Where there is no text to follow, only an error, it isn't printed.
+  bool is_there = false;
+  const auto print_prompt = [&] {
+    if (!is_there) std::fputs(arguments.sampling.prompt.c_str(), stdout);
+    is_there = true;
+  };
   sample_text(experiment_of(config), from.weights, arguments.sampling,
-              [](char byte) {
+              [&](char byte) {
+                print_prompt();
                 std::fputc(byte, stdout);
                 std::fflush(stdout);
               });
+  print_prompt();
   std::fputc('\n', stdout);
 }
 

@@ -1,5 +1,6 @@
 #include "experiments/runs/tensorboard.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
@@ -96,11 +97,17 @@ std::string owner_of(const records::Place& place) {
              : fmt::format("block{}", *place.block);
 }
 
-std::string scalars_of(const Record& record, const records::Place& place) {
+bool is_memory(const std::string& name, const Record::Value& value) {
+  return is_figure(name, value) && name.ends_with("_bytes");
+}
+
+std::string scalars_of(const Record& record, const records::Place& place,
+                       bool (*is_wanted)(const std::string& name,
+                                         const Record::Value& value)) {
   const std::string owner = owner_of(place);
   std::string scalars;
   for (const auto& [name, value] : record.values)
-    if (is_figure(name, value))
+    if (is_wanted(name, value))
       scalars +=
           scalar(fmt::format("{}/{}", owner, name), record.number(name, 0));
   return scalars;
@@ -226,10 +233,13 @@ std::string TensorBoardFile::speed_of(const Record& record) {
 
 void TensorBoardFile::write(const Record& record) {
   const auto place = record.read<records::Place>();
-  if (!place.turn) return;
-  const std::string scalars = scalars_of(record, place) + speed_of(record);
+  if (!place.turn && !record.is<records::Block>()) return;
+  const std::string scalars =
+      place.turn ? scalars_of(record, place, is_figure) + speed_of(record)
+                 : scalars_of(record, place, is_memory);
   if (scalars.empty()) return;
-  append(event(start_ + place.time.value_or(0), *place.turn,
+  last_turn_ = std::max(last_turn_, place.turn.value_or(0));
+  append(event(start_ + place.time.value_or(0), place.turn.value_or(last_turn_),
                text_field(5, scalars)));
   if (seconds_since(flushed_) > 1) flush();
 }

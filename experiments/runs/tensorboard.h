@@ -36,7 +36,8 @@ class TensorBoardFile final : public Sink {
     samples_per_turn_ = samples_per_turn;
   }
 
-  /// A record with a "turn". Written through at least once a second.
+  /// A record with a "turn"; of a block at the run's end its bytes of memory,
+  /// at the last turn that was told. Written through at least once a second.
   void write(const Record& record) override;
 
   /// Whether that file in a run's folder is one of these.
@@ -58,6 +59,7 @@ class TensorBoardFile final : public Sink {
   SteadyTime flushed_ = {};
   double samples_per_turn_ = 0;  ///< 0: unknown
   std::optional<Reached> measured_;
+  std::int64_t last_turn_ = 0;  ///< of those told
 };
 
 }  // namespace sluice

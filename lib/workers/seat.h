@@ -245,6 +245,7 @@ class Seat {
   void apply(const Action& action, const Asked& asked,
              const Tensors& parameters);
   at::Tensor squared_norms() const;
+  at::Tensor told_norm(const Action& action, const UpdateInfo& info) const;
   at::Tensor exchange_norm(const Action& action);
   void take_norm(const Message& from_above);
   void pass_norm_down(const Action& settle);

@@ -91,7 +91,8 @@ void SeatLog::took(std::int64_t age, std::int64_t reuse) {
   ++counts_["input_reuse"][reuse];
 }
 
-void SeatLog::updated(const Action& action, double learning_rate) {
+void SeatLog::updated(const Action& action, double learning_rate,
+                      const at::Tensor& gradient_norm) {
   if (!sink_) return;
   records::Train train{place_of(action)};
   train.lr = learning_rate;
@@ -99,11 +100,15 @@ void SeatLog::updated(const Action& action, double learning_rate) {
   train.d_upd = steps_between_;
   train.figures = figures_.figures;
   const auto labels = static_cast<double>(figures_.labels);
-  late_.add({figures_.loss, figures_.correct},
+  Tensors figures = {figures_.loss, figures_.correct};
+  if (gradient_norm.defined()) figures.push_back(gradient_norm);
+  late_.add(figures,
             [sink = sink_, train, labels](const LateRecords::Values& read) {
               records::Train whole = train;
               whole.loss = read[0];
               if (read[1]) whole.accuracy = *read[1] / labels;
+              if (read.size() > 2 && read[2])
+                whole.figures.emplace_back("gradient_norm", *read[2]);
               sink->write(whole);
             });
 }

@@ -58,8 +58,10 @@ class SeatLog {
   /// newest is that was ever written into the buffer, `reuse` how often the
   /// input was used before.
   void took(std::int64_t age, std::int64_t reuse);
-  /// The record of an update, of which went_on() tells.
-  void updated(const Action& action, double learning_rate);
+  /// The record of an update, of which went_on() tells. gradient_norm: a
+  /// scalar; undefined: it isn't told.
+  void updated(const Action& action, double learning_rate,
+               const at::Tensor& gradient_norm);
   /// An update has been started, whether it is logged or not.
   void went_on() { late_.updated(); }
   /// Writes what is still to come, which it waits for.

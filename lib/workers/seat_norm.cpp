@@ -35,6 +35,18 @@ at::Tensor Seat::squared_norms() const {
   return at::stack(all);
 }
 
+/// For the record of an update: of the means that it applies. Undefined where
+/// there is none, or it isn't asked for.
+at::Tensor Seat::told_norm(const Action& action, const UpdateInfo& info) const {
+  const bool is_known =
+      shared_.empty() && !pushes_gradients() && !plan().exchange.shards;
+  if (!settings_.options.gradient_norms || !is_logged(action) || !is_known)
+    return {};
+  const auto divisor = static_cast<double>(
+      (settings_.options.accumulate_mean ? info.turns : 1) * info.replicas);
+  return squared_norm(window_.gradients).sqrt() / divisor;
+}
+
 void Seat::take_norm(const Message& from_above) {
   window_.squared_norm_above = norm_in(from_above, device());
 }

@@ -24,6 +24,8 @@ struct SeatOptions {
   TracedTurns traced = {.first = 0, .count = 100};
   /// Write a hash of every gradient and tensor after each update.
   bool hashes = false;
+  /// Training records have the norm of the gradients, before they are clipped.
+  bool gradient_norms = false;
 };
 
 }  // namespace sluice

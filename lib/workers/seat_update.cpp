@@ -57,6 +57,7 @@ void Seat::update(const Action& action) {
     info.replicas = replicas_.members();
   if (run_plan().model_norm && !clips_own())
     info.model_norm = exchange_norm(action);
+  const at::Tensor norm = told_norm(action, info);
   view_->before_update(version_);
   replicas_.before_update();
   const double rate = pushes_gradients() ? take_served() : apply_window(info);
@@ -71,7 +72,7 @@ void Seat::update(const Action& action) {
   last_rate_ = rate;
   window_.clear();
   log_.went_on();
-  if (is_logged(action)) log_.updated(action, rate);
+  if (is_logged(action)) log_.updated(action, rate, norm);
   if (!replicas_.gathers()) take_weights(action);
 }
 

@@ -9,16 +9,17 @@ import warnings
 from sluice.errors import SluiceError, one_line
 
 NAMES = ("wandb", "mlflow")
+ALWAYS = "tensorboard"  # its file is written without a process
 
 
 def names_of(logger):
-    """A name or several, checked, as a list."""
+    """A name or several, checked, as a list of those that want a process."""
     names = [logger] if isinstance(logger, str) else list(logger or ())
     for name in names:
-        if name not in NAMES:
+        if name not in (*NAMES, ALWAYS):
             raise SluiceError(f"logger: there is no {name!r}; there are: "
-                              f"{', '.join(NAMES)}")
-    return names
+                              f"{', '.join((*NAMES, ALWAYS))}")
+    return [name for name in names if name != ALWAYS]
 
 
 class Loggers:

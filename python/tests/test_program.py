@@ -74,6 +74,15 @@ def test_a_loss_that_is_nan_has_an_error_of_its_own():
     assert not isinstance(errors.error_of(1, "", "run"), sluice.Diverged)
 
 
+def test_a_model_without_torch_names_it():
+    script = ("import sys; sys.modules['torch'] = None\nimport sluice\n"
+              "try: sluice.load_model('any.safetensors')\n"
+              "except sluice.MissingPackage as error: print(error)")
+    said = subprocess.run([sys.executable, "-c", script], text=True,
+                          capture_output=True, check=True).stdout
+    assert said == "model() needs the package torch: pip install torch\n"
+
+
 def test_a_missing_package_is_named():
     with pytest.raises(sluice.MissingPackage, match="pip install no_such_one"):
         errors.need("no_such_one.part", "this")

@@ -95,8 +95,14 @@ def test_the_program_is_over_when_standard_input_ends(is_open):
 
 
 def test_a_name_that_is_none_is_told(tiny, here):
-    with pytest.raises(sluice.SluiceError, match="wandb, mlflow"):
-        sluice.run(tiny, logger="tensorboard")
+    with pytest.raises(sluice.SluiceError, match="wandb, mlflow, tensorboard"):
+        sluice.run(tiny, logger="comet")
+
+
+def test_tensorboard_wants_no_process(program, tiny, here):
+    run = sluice.run(tiny, logger="tensorboard")
+    assert run.state == "done"
+    assert list(run.folder.glob("events.out.tfevents.*"))
 
 
 def test_wandb_has_the_curves(program, tiny, here, monkeypatch):

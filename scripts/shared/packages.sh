@@ -1,9 +1,25 @@
 # Debian packages. Sourced after progress.sh.
 
-# Versions are those of Debian 12; CMakeLists.txt names the least ones.
+# The headers of Boost by the number that this system has them under: Debian 12
+# has 1.74, too old, without one; Ubuntu 24.04 and Debian 13 have no 1.81.
+boost_package() {
+  local codename
+  codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release \
+    2>/dev/null) || true
+  case $codename in
+    noble | trixie) say libboost1.83-dev ;;
+    *) say libboost1.81-dev ;;
+  esac
+}
+
+# Versions are those of Debian 12; CMakeLists.txt names the least ones. Ubuntu
+# 24.04 (noble) has the others under the same names, as far as its list says:
+# nobody has tried.
+BOOST_PACKAGE=$(boost_package)
+readonly BOOST_PACKAGE
 readonly BUILD_PACKAGES=(
   g++ cmake ninja-build ccache mold git python3 python3-venv
-  libboost1.81-dev libfmt-dev libgtest-dev libgmock-dev libtomlplusplus-dev
+  "$BOOST_PACKAGE" libfmt-dev libgtest-dev libgmock-dev libtomlplusplus-dev
   nlohmann-json3-dev libcli11-dev zlib1g-dev libcurl4-openssl-dev libssl-dev
   libarchive-dev libisal-dev libpng-dev libturbojpeg0-dev
   libsentencepiece-dev)
@@ -11,7 +27,8 @@ readonly PICTURE_PACKAGES=(gnuplot-nox)
 readonly CHECK_PACKAGES=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 # Tests start and read these where they are.
-readonly TEST_PACKAGES=(openmpi-bin slurm-wlm iproute2 tango-icon-theme)
+readonly TEST_PACKAGES=(
+  openmpi-bin slurm-wlm iproute2 tango-icon-theme zsh fish)
 # Of Python, for the tests of python/; libtorch.sh puts them into .venv. Pillow
 # as in .ci/run, which decodes images with it.
 readonly PYTHON_TEST_PACKAGES=(
@@ -19,7 +36,9 @@ readonly PYTHON_TEST_PACKAGES=(
   matplotlib==3.11.2 typing-extensions==4.16.0
   pillow==11.3.0 nanobind==3.1.0
   # torch imports these for its optimizers; the build installs it without.
-  sympy==1.14.0 networkx==3.6.1 jinja2==3.1.6 filelock==4.3.1 fsspec==2026.9.0)
+  sympy==1.14.0 networkx==3.6.1 jinja2==3.1.6 filelock==4.3.1 fsspec==2026.9.0
+  # Trackers, which are told of a run offline and asked what they have.
+  wandb==0.31.0 mlflow-skinny==3.17.2)
 
 # What python/native is compiled with.
 readonly NANOBIND=nanobind==3.1.0  # also among the above
@@ -70,7 +89,8 @@ install_planned_packages() {
   quiet_step "Installing ${#missing[@]} Debian packages" \
     apt install --no-install-recommends "${missing[@]}" ||
     die "apt-get can't install ${missing[*]}: $(reason_in_log)" \
-      "(this set-up is made for Debian 12; see $SLUICE_LOG)"
+      "(this set-up is made for Debian 12, and for the names of Ubuntu 24.04;" \
+      "see $SLUICE_LOG)"
 }
 
 # install_packages PACKAGE...: silent when all is there.

@@ -98,6 +98,23 @@ TEST_F(Plugins, AreSweptAndReported) {
   EXPECT_EQ(report.status, 0) << report.text;
 }
 
+TEST_F(Plugins, AreInCardsWhichRefuseRunsOfAnotherBuild) {
+  const std::string card =
+      write("card.toml",
+            "card = {title = 'of a plug-in'}\n[[run]]\nname = 'mine'\n"
+            "config = 'mine.toml'\npublished = 50\ntolerance = 50\n");
+  const std::string doing = fmt::format("run {} --dir {}", card, path("card"));
+  const Outcome done = sluice(doing);
+  ASSERT_EQ(done.status, 0) << done.text;
+  EXPECT_THAT(done.text, HasSubstr("Passed."));
+  const std::string before = sha256_of_file(library_);
+  EXPECT_EQ(hash_in(run_file("card/mine")), before);
+  rebuild(library_);
+  const Outcome again = sluice(doing);
+  EXPECT_EQ(again.status, 2);
+  EXPECT_THAT(again.text, HasSubstr("holds a run with another config"));
+}
+
 TEST_F(Plugins, GoOnWithTheSameBuildUnlessTheNewOneIsAskedFor) {
   ASSERT_EQ(run("run").status, 0);
   const std::string before = sha256_of_file(library_);

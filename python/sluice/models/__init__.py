@@ -9,12 +9,15 @@ import json
 import tomllib
 import warnings
 
-import torch
-from torch import nn
+from sluice.errors import SluiceError, need
 
-from sluice.errors import SluiceError
-from sluice.models import (convolutional, fully_connected, language, listed,
-                           residual, scripted, tokens)
+need("torch", "model()")
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+from sluice.models import (  # noqa: E402
+    convolutional, fully_connected, language, listed,
+    residual, scripted, tokens)
 
 # What the metadata `model` and `sample` of an export make of a name.
 MODELS = {

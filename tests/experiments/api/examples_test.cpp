@@ -336,6 +336,18 @@ TEST_F(Examples, MistakesOnTheCommandLineAreOneLine) {
   EXPECT_THAT(output_, HasSubstr("own_network: command line: engine"));
   EXPECT_EQ(std::count(output_.begin(), output_.end(), '\n'), 1) << output_;
   EXPECT_EQ(run("own_network", "faster"), 2) << output_;
+  EXPECT_THAT(output_, HasSubstr("'faster' is no key=value"));
+  EXPECT_EQ(run("own_network", "threads=1 --dir"), 2) << output_;
+  EXPECT_THAT(output_, HasSubstr("--dir FOLDER"));
+}
+
+TEST_F(Examples, AProgramWithALoopSaysWhatItTakes) {
+  for (const char* words : {"--help", "-h", "help"}) {
+    EXPECT_EQ(run("own_network", words), 0) << output_;
+    EXPECT_THAT(output_,
+                AllOf(HasSubstr("usage: own_network [key=value ...]"),
+                      HasSubstr("--resume"), HasSubstr("sweep --help")));
+  }
 }
 
 }  // namespace sluice::examples_test

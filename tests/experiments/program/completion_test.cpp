@@ -137,6 +137,55 @@ TEST_F(InBash, CommandsOptionsKeysAndValuesAreCompleted) {
   EXPECT_EQ(program_and("run "), "\n");  // files, which bash knows itself
 }
 
+class InOtherShells : public Program {
+ protected:
+  static bool has(const std::string& name) {
+    return shell("command -v " + name).status == 0;
+  }
+  std::string script_of(const std::string& name, const std::string& text) {
+    return write("typed." + name, text) + " " + SLUICE_PROGRAM + " ";
+  }
+};
+
+// The function that zsh calls, with what that has set, and the calls by which
+// it gives the shell its candidates.
+TEST_F(InOtherShells, ZshIsGivenCandidatesOrCompletesFiles) {
+  if (!has("zsh")) GTEST_SKIP() << "no zsh";
+  const std::string typed = script_of(
+      "zsh",
+      "compdef() {}\nsource <($1 completion zsh)\n"
+      "compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -l -- "
+      "$@; }\n"
+      "_files() { print files; }\nwords=($@)\nCURRENT=$#words\n_sluice\n");
+  const auto after = [&](const std::string& words) {
+    return shell("zsh -f " + typed + words).text;
+  };
+  EXPECT_EQ(after("verif"), "verify\n");
+  EXPECT_EQ(after("run a.toml optimizer.schedule.warmup_t"),
+            "optimizer.schedule.warmup_turns=\n");
+  EXPECT_EQ(after("run a.toml engine=p"), "engine=processes\n");
+  EXPECT_EQ(after("run a"), "files\n");
+}
+
+TEST_F(InOtherShells, FishIsGivenCandidatesOrCompletesFiles) {
+  if (!has("fish")) GTEST_SKIP() << "no fish";
+  write("a-config.toml", "");
+  const std::string typed = script_of(
+      "fish",
+      "cd (dirname (status filename))\nset PATH (dirname $argv[1]) $PATH\n"
+      "sluice completion fish | source\ncomplete -C \"sluice $argv[2]\"\n");
+  const auto after = [&](const std::string& words) {
+    return shell("HOME=" + path("") + " fish --no-config " + typed + "'" +
+                 words + "'")
+        .text;
+  };
+  EXPECT_EQ(after("verif"), "verify\n");
+  EXPECT_EQ(after("run a.toml optimizer.schedule.warmup_t"),
+            "optimizer.schedule.warmup_turns=\n");
+  EXPECT_EQ(after("run a.toml engine=p"), "engine=processes\n");
+  EXPECT_EQ(after("run a-c"), "a-config.toml\n");
+}
+
 TEST_F(InBash, WhatIsTypedIsNoCommand) {
   const std::string mark = path("mark");
   typed(std::string(SLUICE_PROGRAM) + " run a.toml $(touch " + mark + ") x");

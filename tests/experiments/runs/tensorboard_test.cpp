@@ -241,6 +241,25 @@ TEST_F(TensorBoard, TellsTheSpeedOfTheTurnsBetweenTwoRecords) {
   EXPECT_EQ(speeds, (std::vector<float>{10 * 64 / 2.0F, 10 * 64 / 4.0F}));
 }
 
+TEST_F(TensorBoard, HasTheMemoryOfABlockAtTheLastTurn) {
+  records::Block block{.block = 2};
+  block.waiting_s = 7;
+  block.memory.weights_bytes = 4096;
+  {
+    TensorBoardFile file(folder_, 1000);
+    file.write(training(299, 0.5));
+    file.write(training(300, 0.25));
+    file.write(Record(block));
+  }
+  const auto events = records_of(event_file());
+  ASSERT_EQ(events.size(), 4U);
+  EXPECT_EQ(fields_of(events[3]).find(2)->second, "300");
+  const auto values = values_of(events[3]);
+  ASSERT_EQ(values.size(), 1U);
+  EXPECT_EQ(values[0].find(1)->second, "block2/weights_bytes");
+  EXPECT_EQ(value_of<float>(values[0].find(2)->second), 4096);
+}
+
 TEST_F(TensorBoard, ReplacesTheFileOfTheRunThatIsContinued) {
   TensorBoardFile(folder_, 1000).write(training(1, 0.25));
   const TensorBoardFile file(folder_, 2000);

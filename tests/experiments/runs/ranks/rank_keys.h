@@ -72,12 +72,13 @@ inline std::vector<RankKey> rank_keys() {
 }
 
 inline std::vector<const char*> free_rank_keys() {
-  return {"name=other",        "log_every=4",
-          "trace.turns=0",     "checkpoint.every_turns=7",
-          "threads=2",         "timeout=99",
-          "hashes=true",       "allocator=system",
-          "on_nan=continue",   "data.prefetch=0",
-          "equal_builds=true", "checkpoint.best=loss"};
+  return {"name=other",         "log_every=4",
+          "trace.turns=0",      "checkpoint.every_turns=7",
+          "threads=2",          "timeout=99",
+          "hashes=true",        "allocator=system",
+          "on_nan=continue",    "data.prefetch=0",
+          "equal_builds=true",  "checkpoint.best=loss",
+          "gradient_norms=true"};
 }
 
 }  // namespace sluice
