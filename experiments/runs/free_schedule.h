@@ -55,8 +55,8 @@ std::vector<std::vector<Action>> read_schedule(const std::string& path,
 /// a turn is that of the newest batch that was forwarded.
 std::vector<Action> with_turns(std::vector<Action> actions);
 
-/// Replicas of a run that a checkpoint lacks, and that begin there again: their
-/// blocks need not have come to it.
+/// Replicas that a run has lost, and that begin again at a checkpoint to which
+/// their blocks need not have come.
 struct Returning {
   std::set<int> replicas = {};
   std::int64_t of = 1;  ///< replicas that the run has

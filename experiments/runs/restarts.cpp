@@ -58,8 +58,7 @@ void check_continuable(const Experiment& experiment,
   if (!runs_free(experiment.plans.front())) return;
   const Resumed from = last_checkpoint(folder);
   check_losses(experiment, folder, from.checkpoint);
-  const Returning returning{returning_replicas(experiment, from.checkpoint),
-                            experiment.replicas.count};
+  const Returning returning{lost_replicas(folder), experiment.replicas.count};
   if (!is_recorded_until(from.turn, experiment.seats(), folder, returning))
     throw UserError(
         "{}: isn't the record of {} blocks up to turn {}, without which they "

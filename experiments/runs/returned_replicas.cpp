@@ -20,12 +20,19 @@ std::set<int> returning_replicas(const Experiment& experiment,
   return returning;
 }
 
+std::set<int> lost_replicas(const std::string& folder) {
+  RunReader reader(folder);
+  std::set<int> replicas;
+  for (const auto& lost : reader.next<records::LostReplica>())
+    replicas.insert(lost.replica);
+  return replicas;
+}
+
 void check_losses(const Experiment& experiment, const std::string& folder,
                   const std::string& checkpoint) {
   std::set<int> unexplained = returning_replicas(experiment, checkpoint);
   if (unexplained.empty()) return;
-  for (const auto& lost : RunReader(folder).next<records::LostReplica>())
-    unexplained.erase(lost.replica);
+  for (const int lost : lost_replicas(folder)) unexplained.erase(lost);
   if (unexplained.empty()) return;
   throw UserError(
       "{}: lacks files of what replica {} goes on with, and no record says "

@@ -19,6 +19,10 @@ namespace sluice {
 std::set<int> returning_replicas(const Experiment& experiment,
                                  const std::string& checkpoint);
 
+/// The replicas that a run in that folder has lost at any time. Their record
+/// may end before a checkpoint that they had saved.
+std::set<int> lost_replicas(const std::string& folder);
+
 /// Throws UserError where a checkpoint of the run in that folder lacks a
 /// replica of which no record says that it was lost: a file has gone.
 void check_losses(const Experiment& experiment, const std::string& folder,

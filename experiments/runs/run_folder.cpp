@@ -13,6 +13,7 @@
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/free_schedule.h"
 #include "experiments/runs/provenance.h"
+#include "experiments/runs/returned_replicas.h"
 #include "experiments/runs/run_entries.h"
 #include "experiments/runs/run_reader.h"
 #include "lib/base/errno_text.h"
@@ -166,7 +167,7 @@ void RunFolder::rewind(const Resumed& to) {
   const bool is_recorded = fs::exists(schedule_of_run(path_));
   const std::int64_t replicas = is_recorded ? replicas_in(path_) : 1;
   cut_schedule(to.checkpoint.empty() ? std::nullopt : std::optional(to.turn),
-               path_, {to.returning, replicas});
+               path_, {lost_replicas(path_), replicas});
   if (fs::exists(schedule_of_run(path_)))
     leave_out_undone(path_, replicas, history_);
   write_file_atomically(metrics_of_run(path_), [&](std::ostream& file) {

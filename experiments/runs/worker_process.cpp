@@ -57,8 +57,11 @@ RendezvousOptions rendezvous_options(const Experiment& experiment,
   return {.blocks = static_cast<std::uint32_t>(experiment.seats()),
           .name =
               [names = experiment.seat_names()](std::uint32_t seat) {
-                return seat == 0 ? block_name(seat)
-                                 : names.of(static_cast<int>(seat));
+                // A peer may say any number.
+                const auto seats = static_cast<std::uint32_t>(names.seats());
+                return seat == 0 || seat > seats
+                           ? block_name(seat)
+                           : names.of(static_cast<int>(seat));
               },
           .secret = secret,
           .control = control_capacity(experiment.seats()),
