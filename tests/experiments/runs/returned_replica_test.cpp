@@ -79,6 +79,39 @@ class Returned : public Faults {
   }
 };
 
+/// The tensor of that name; undefined where there is none.
+at::Tensor tensor_of(const NamedTensors& tensors, const std::string& name) {
+  for (const auto& [its, tensor] : tensors)
+    if (its == name) return tensor;
+  return {};
+}
+
+/// The blocks of the last replica, as a run begins with them that continues
+/// from the checkpoint.
+void expect_agreed(const Case& of, const Experiment& experiment,
+                   const std::string& saved) {
+  const NamedTensors agreed = load_weights(saved);
+  const NamedTensors own = load_own_weights(saved, 2);
+  const NamedTensors first = load_state(saved);
+  int differ = 0, states = 0;
+  for (int seat = of.seat() - of.blocks + 1; seat <= of.seat(); ++seat) {
+    const auto begun =
+        make_seat(experiment, seat, {}, nullptr, {.resume = saved});
+    for (const auto& [name, tensor] : begun->weights()) {
+      EXPECT_TRUE(tensor_of(agreed, name).equal(tensor)) << name;
+      if (!tensor_of(own, name).equal(tensor)) ++differ;
+    }
+    for (const auto& [name, tensor] : begun->state()) {
+      EXPECT_FALSE(name.starts_with("flights.")) << name;
+      if (!name.starts_with("layers.")) continue;
+      EXPECT_TRUE(tensor_of(first, name).equal(tensor)) << name;
+      ++states;
+    }
+  }
+  EXPECT_GT(differ, 0);  // BatchNorm's statistics, at least
+  EXPECT_GT(states, 0);
+}
+
 class ReturnedOf : public Returned, public testing::WithParamInterface<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(Policies, ReturnedOf,
@@ -96,6 +129,11 @@ TEST_P(ReturnedOf, ReplicaTrainsAgainWhereItsRunIsContinued) {
   EXPECT_THAT(status(), Not(HasSubstr(in_status)));
   const std::vector<Record> lost = records_of(folder(), "lost_replica");
   ASSERT_EQ(lost.size(), 1U);
+  const Experiment experiment =
+      read_experiment(read_config_file(config_of_run(folder())), "");
+  EXPECT_EQ(returning_replicas(experiment, last_saved()),
+            std::set<int>{of.replicas});
+  expect_agreed(of, experiment, last_saved());
 
   const Outcome resumed = resume("turns=28");
   ASSERT_EQ(resumed.status, 0) << resumed.text;
@@ -122,42 +160,12 @@ TEST_P(ReturnedOf, ReplicaTrainsAgainWhereItsRunIsContinued) {
   EXPECT_EQ(records_of(folder(), "returned_replica").size(), 1U);
   EXPECT_NE(sluice("replay " + folder()).status, 0);
   expect_nothing_left("disturbed");
-}
 
-/// The tensor of that name; undefined where there is none.
-at::Tensor of(const NamedTensors& tensors, const std::string& name) {
-  for (const auto& [its, tensor] : tensors)
-    if (its == name) return tensor;
-  return {};
-}
-
-TEST_F(Returned, ReplicaBeginsWithWhatTheOthersAgreedOn) {
-  const Outcome lossy = lose_last(kQuorum);
-  ASSERT_EQ(lossy.status, 0) << lossy.text;
-  const Experiment experiment =
-      read_experiment(read_config_file(config_of_run(folder())), "");
-  const std::string saved = last_saved();
-  EXPECT_EQ(returning_replicas(experiment, saved), std::set<int>{3});
-  const NamedTensors agreed = load_weights(saved);
-  const NamedTensors own = load_own_weights(saved, 2);
-  const NamedTensors first = load_state(saved);
-  int differ = 0, states = 0;
-  for (const int seat : {5, 6}) {
-    const auto begun =
-        make_seat(experiment, seat, {}, nullptr, {.resume = saved});
-    for (const auto& [name, tensor] : begun->weights()) {
-      EXPECT_TRUE(of(agreed, name).equal(tensor)) << name;
-      if (!of(own, name).equal(tensor)) ++differ;
-    }
-    for (const auto& [name, tensor] : begun->state()) {
-      EXPECT_FALSE(name.starts_with("flights.")) << name;
-      if (!name.starts_with("layers.")) continue;
-      EXPECT_TRUE(of(first, name).equal(tensor)) << name;
-      ++states;
-    }
-  }
-  EXPECT_GT(differ, 0);  // BatchNorm's statistics, at least
-  EXPECT_GT(states, 0);
+  // And is not lost because a file is.
+  fs::remove_all(last_saved() + "/replica-2");
+  const Outcome refused = resume("turns=36");
+  EXPECT_NE(refused.status, 0);
+  EXPECT_THAT(refused.text, HasSubstr("replica 2 goes on with, and no record"));
 }
 
 TEST_F(Returned, ReplicaComesWithARestart) {
@@ -174,15 +182,6 @@ TEST_F(Returned, ReplicaComesWithARestart) {
   EXPECT_EQ(returned[0].integer("turn"), restarts[0].integer("turn"));
   EXPECT_GT(trained(4, restarts[0].integer("turn"), 20), 0);
   EXPECT_TRUE(fs::exists(folder() + "/done"));
-}
-
-TEST_F(Returned, ReplicaIsNoneOfWhichFilesAreMissing) {
-  const Outcome whole = run("disturbed", kBackup.config);
-  ASSERT_EQ(whole.status, 0) << whole.text;
-  fs::remove_all(last_saved() + "/replica-3");
-  const Outcome resumed = resume("turns=28");
-  EXPECT_NE(resumed.status, 0);
-  EXPECT_THAT(resumed.text, HasSubstr("replica 3 goes on with, and no record"));
 }
 
 /// The newest turn of replica 1.
