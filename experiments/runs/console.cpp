@@ -142,6 +142,14 @@ void Console::write(const Record& record) {
         fmt::format("Replica {} is lost ({}): the others go on without it, "
                     "and {} turns of its share are left out",
                     lost->replica, lost->reason, lost->turns_left_out));
+  if (const auto returned = record.as<records::ReturnedReplica>())
+    leave(fmt::format("Replica {} is back after turn {}, with {}",
+                      returned->replica, returned->turn,
+                      returned->weights == "own"
+                          ? "what it had"
+                          : fmt::format("the weights of the others: {} turns "
+                                        "of its share were left out",
+                                        returned->turns_left_out)));
   if (const auto restart = record.as<records::Restart>()) {
     turn_ = restart->turn;
     leave(fmt::format("Restart {}: {}. Back to turn {}: turns done again: {}",

@@ -1,6 +1,7 @@
 #include "experiments/runs/first_weights.h"
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -8,8 +9,10 @@
 #include <fmt/format.h>
 
 #include "experiments/runs/repartition.h"
+#include "experiments/runs/returned_replicas.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "lib/checkpoints/saved_deals.h"
+#include "lib/workers/replicated.h"
 
 namespace sluice {
 namespace {
@@ -47,11 +50,25 @@ bool has_own_seats(const Experiment& experiment,
          is_cut_so(experiment, cut_of({load_state(checkpoint), checkpoint}));
 }
 
+/// What the replicas are to agree on: the weights of the centre, where a moving
+/// average stands for these in the checkpoint.
+void take_centre_weights(const NamedTensors& state, NamedTensors& weights) {
+  const NamedTensors centre = centre_weights_in(state);
+  std::map<std::string_view, const at::Tensor*> by_name;
+  for (const auto& [name, tensor] : centre) by_name[name] = &tensor;
+  for (auto& [name, tensor] : weights)
+    if (const auto found = by_name.find(name); found != by_name.end())
+      tensor = *found->second;
+}
+
 /// With another cut, where it has one. Other replicas than those that were
-/// saved all begin with what these agreed on, and the first one's state.
+/// saved all begin with what these agreed on, and the first one's state; so do
+/// those that were lost.
 void restore(const Experiment& experiment, const std::string& checkpoint,
              Seat& seat) {
-  const bool is_own = has_own_seats(experiment, checkpoint);
+  const std::set<int> returning = returning_replicas(experiment, checkpoint);
+  const bool returns = returning.contains(seat.replica());
+  const bool is_own = !returns && has_own_seats(experiment, checkpoint);
   NamedTensors weights = is_own ? load_own_weights(checkpoint, seat.replica())
                                 : load_weights(checkpoint);
   NamedTensors state = is_own ? load_own_state(checkpoint, seat.replica())
@@ -60,8 +77,12 @@ void restore(const Experiment& experiment, const std::string& checkpoint,
   // Otherwise it was looked at, and a replica may have some of the blocks only.
   if (!is_own || !experiment.replicas.are_uneven())
     cut = cut_of({state, checkpoint});
-  if (!is_cut_so(experiment, cut)) {
+  if (returns) take_centre_weights(state, weights);
+  const bool is_cut = !is_cut_so(experiment, cut);
+  // What is under way is another replica's.
+  if (is_cut || returns)
     state = state_for_block(experiment, seat.block(), state, checkpoint);
+  if (is_cut) {
     // Sources of new boundaries begin beside the weights that were saved.
     copy_by_name(weights, seat.copied(), checkpoint);
     add_new_sources(experiment, cut, seat.weights(), weights);
@@ -72,6 +93,7 @@ void restore(const Experiment& experiment, const std::string& checkpoint,
           ? checkpoint
           : fmt::format("{}/replica-{}", checkpoint, seat.replica());
   seat.restore(weights, state, source);
+  for (const int replica : returning) seat.rejoin(replica);
 }
 
 }  // namespace

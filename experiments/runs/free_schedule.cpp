@@ -50,12 +50,19 @@ std::optional<std::string> until(std::int64_t turn, std::string_view line) {
   return std::nullopt;
 }
 
-/// All lines up to there; nothing when one of them doesn't come so far.
+/// All lines up to there; nothing when one of them doesn't come so far. Those
+/// of returning replicas come to it from wherever they were.
 std::optional<std::vector<std::string>> until(
-    std::int64_t turn, const std::vector<std::string>& lines) {
+    std::int64_t turn, const std::vector<std::string>& lines,
+    const Returning& returning) {
+  const std::int64_t depth =
+      std::max<std::int64_t>(1, std::ssize(lines) / returning.of);
   std::vector<std::string> all;
   for (const std::string& line : lines) {
     std::optional<std::string> part = until(turn, line);
+    const int replica = static_cast<int>(std::ssize(all) / depth) + 1;
+    if (!part && returning.replicas.contains(replica))
+      part = fmt::format("{}{}C{}", line, line.empty() ? "" : " ", turn);
     if (!part) return std::nullopt;
     all.push_back(std::move(*part));
   }
@@ -165,19 +172,20 @@ std::vector<Action> with_turns(std::vector<Action> actions) {
   return actions;
 }
 
-bool is_recorded_until(std::int64_t turn, int blocks,
-                       const std::string& folder) {
+bool is_recorded_until(std::int64_t turn, int blocks, const std::string& folder,
+                       const Returning& returning) {
   const std::string path = schedule_of_run(folder);
   if (!std::filesystem::exists(path)) return false;
   const std::vector<std::string> lines = lines_of(path);
-  return std::ssize(lines) == blocks && until(turn, lines);
+  return std::ssize(lines) == blocks && until(turn, lines, returning);
 }
 
-void cut_schedule(std::optional<std::int64_t> turn, const std::string& folder) {
+void cut_schedule(std::optional<std::int64_t> turn, const std::string& folder,
+                  const Returning& returning) {
   const std::string path = schedule_of_run(folder);
   if (!std::filesystem::exists(path)) return;
   std::optional<std::vector<std::string>> lines;
-  if (turn) lines = until(*turn, lines_of(path));
+  if (turn) lines = until(*turn, lines_of(path), returning);
   if (lines) return write_lines(*lines, folder);
   std::error_code error;
   std::filesystem::remove(path, error);

@@ -9,6 +9,7 @@
 #include "experiments/runs/continued.h"
 #include "experiments/runs/free_schedule.h"
 #include "experiments/runs/resumed_replicas.h"
+#include "experiments/runs/returned_replicas.h"
 #include "experiments/runs/run_reader.h"
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -22,7 +23,8 @@ Resumed restart_point(const Experiment& experiment, const std::string& folder) {
   const auto& [turn, checkpoint] = *found.rbegin();
   check_replicas(experiment, checkpoint);
   const Continued from = continued_from(experiment, checkpoint);
-  return {turn, checkpoint, from.phase, from.first_batch};
+  return {turn, checkpoint, from.phase, from.first_batch,
+          returning_replicas(experiment, checkpoint)};
 }
 
 std::optional<records::LostReplica> lost_replica_of(const std::string& folder) {
@@ -34,16 +36,6 @@ std::optional<records::LostReplica> lost_replica_of(const std::string& folder) {
 
 std::string way_to_continue(const Experiment& experiment,
                             const std::string& folder) {
-  if (const auto lost = lost_replica_of(folder)) {
-    const auto saved = find_checkpoints(checkpoints_of_run(folder));
-    return saved.empty()
-               ? "sluice run " + config_of_run(folder)
-               : fmt::format(
-                     "sluice run {} initial_weights={} (replica {} is "
-                     "in no checkpoint after turn {})",
-                     config_of_run(folder), saved.rbegin()->second,
-                     lost->replica, lost->turn);
-  }
   if (can_be_continued(experiment.plans.front()))
     return "sluice run --resume " + folder;
   const auto found = find_checkpoints(checkpoints_of_run(folder));
@@ -64,19 +56,16 @@ void check_continuable(const Experiment& experiment,
         "checkpoint, so that this run can't be continued. Its checkpoint can "
         "be another run's initial_weights: {}",
         folder, way_to_continue(experiment, folder));
-  if (const auto lost = lost_replica_of(folder))
-    throw UserError(
-        "{}: replica {} was lost at turn {}, and what it would go on with is "
-        "in no later checkpoint: {}",
-        folder, lost->replica, lost->turn, way_to_continue(experiment, folder));
   if (!runs_free(experiment.plans.front())) return;
-  const std::int64_t turn = last_checkpoint(folder).turn;
-  if (!is_recorded_until(turn, experiment.seats(), folder))
+  const Resumed from = last_checkpoint(folder);
+  check_losses(experiment, folder, from.checkpoint);
+  const Returning returning{lost_replicas(folder), experiment.replicas.count};
+  if (!is_recorded_until(from.turn, experiment.seats(), folder, returning))
     throw UserError(
         "{}: isn't the record of {} blocks up to turn {}, without which they "
         "can't go on with schedule = 'free': the run had another schedule or "
         "cut, or is of an older version of this program",
-        schedule_of_run(folder), experiment.seats(), turn);
+        schedule_of_run(folder), experiment.seats(), from.turn);
 }
 
 Restarts::Restarts(const Experiment& experiment, std::string folder)
@@ -102,8 +91,7 @@ void Restarts::give_up(const WorkerLost& lost, std::int64_t turns) const {
 
 Resumed Restarts::after(const WorkerLost& lost, const Resumed& last_start,
                         std::int64_t turns, double seconds) {
-  if (!experiment_.restart_on_failure || lost_replica_of(folder_))
-    give_up(lost, turns);
+  if (!experiment_.restart_on_failure) give_up(lost, turns);
   Resumed point = restart_point(experiment_, folder_);
   if (point.turn > last_start.turn) in_a_row_ = 0;
   if (in_a_row_ >= experiment_.restarts ||

@@ -42,8 +42,8 @@ class Restarts {
 /// its start when there is none.
 Resumed restart_point(const Experiment& experiment, const std::string& folder);
 
-/// What was lost last of a run in that folder that goes on without some
-/// replicas. Their parts are in no checkpoint.
+/// What was lost last of a run in that folder that went on without some
+/// replicas.
 std::optional<records::LostReplica> lost_replica_of(const std::string& folder);
 
 /// Throws UserError where a run in that folder, which has a checkpoint, can't

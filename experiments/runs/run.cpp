@@ -24,6 +24,7 @@
 #include "experiments/runs/restarts.h"
 #include "experiments/runs/resumed_rate.h"
 #include "experiments/runs/resumed_replicas.h"
+#include "experiments/runs/returned_replicas.h"
 #include "experiments/runs/run_folder.h"
 #include "experiments/runs/run_sink.h"
 #include "experiments/runs/stop_request.h"
@@ -303,6 +304,8 @@ RunResult run(const Experiment& experiment, const RunOptions& options,
     if (again) folder.rewind(start);
     Attempt attempt(experiment, folder, start, sinks);
     if (again) attempt.sink().write(restarts.record());
+    for (const auto& returned : returned_replicas(folder.history(), start))
+      attempt.sink().write(returned);
     const StopRequest::Hearer hearer(stop, attempt.coordinator());
     try {
       attempt.run(options.program, to_text(faults->left()), options.rank,

@@ -13,6 +13,7 @@
 #include "experiments/config/files/toml.h"
 #include "experiments/runs/free_schedule.h"
 #include "experiments/runs/provenance.h"
+#include "experiments/runs/returned_replicas.h"
 #include "experiments/runs/run_entries.h"
 #include "experiments/runs/run_reader.h"
 #include "lib/base/errno_text.h"
@@ -75,9 +76,12 @@ std::vector<Record> records_until(const Resumed& from,
         record.is<records::Evaluation>() || record.is<records::SavedClock>() ||
         (record.is<records::Phase>() && place.phase.value_or(0) <= from.phase);
     const bool is_drained = place.batch.value_or(at) < from.first_batch;
-    const bool is_before =
-        !from.checkpoint.empty() && at >= 0 &&
-        (at < from.turn || is_drained || (is_there && at == from.turn));
+    // In the turn of a checkpoint that lacks it.
+    const auto lost = record.as<records::LostReplica>();
+    const bool is_missed = lost && from.returning.contains(lost->replica);
+    const bool is_before = !from.checkpoint.empty() && at >= 0 &&
+                           (at < from.turn || is_drained ||
+                            ((is_there || is_missed) && at == from.turn));
     if (is_before || is_event(record)) found.push_back(record);
   });
   return found;
@@ -160,10 +164,12 @@ RunFolder RunFolder::make(std::string path, const Experiment& experiment,
 
 void RunFolder::rewind(const Resumed& to) {
   history_ = records_until(to, path_);
+  const bool is_recorded = fs::exists(schedule_of_run(path_));
+  const std::int64_t replicas = is_recorded ? replicas_in(path_) : 1;
   cut_schedule(to.checkpoint.empty() ? std::nullopt : std::optional(to.turn),
-               path_);
+               path_, {lost_replicas(path_), replicas});
   if (fs::exists(schedule_of_run(path_)))
-    leave_out_undone(path_, replicas_in(path_), history_);
+    leave_out_undone(path_, replicas, history_);
   write_file_atomically(metrics_of_run(path_), [&](std::ostream& file) {
     for (const Record& record : history_) file << to_json(record) << '\n';
   });

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,8 @@ struct Resumed {
   /// Grant::first_batch: all blocks have applied the batches before it, in a
   /// drain.
   std::int64_t first_batch = 0;
+  /// Replicas that begin there as returning_replicas() says.
+  std::set<int> returning = {};
 };
 
 /// The folder that a run writes. A run that ended early is continued from it:

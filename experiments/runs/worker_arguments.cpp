@@ -22,6 +22,14 @@ RendezvousOptions rendezvous_options(const Experiment& experiment,
   // A process takes a while to load its libraries, on a busy machine.
   constexpr Deadline kStart = std::chrono::minutes(1);
   return {.blocks = static_cast<std::uint32_t>(experiment.seats()),
+          .name =
+              [names = experiment.seat_names()](std::uint32_t seat) {
+                // A peer may say any number.
+                const auto seats = static_cast<std::uint32_t>(names.seats());
+                return seat == 0 || seat > seats
+                           ? block_name(seat)
+                           : names.of(static_cast<int>(seat));
+              },
           .secret = secret,
           .control = control_capacity(experiment.seats()),
           .patience = std::max(deadline, kStart),

@@ -285,6 +285,17 @@ NamedTensors load_own_state(const std::string& checkpoint, int replica) {
   return read_all(own, is_state);
 }
 
+bool has_replica(const std::string& checkpoint, int replica) {
+  if (replica == 1) return true;
+  const fs::path own = replica_folder(checkpoint, replica);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoint, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(kSuffix) && !fs::exists(own / name)) return false;
+  }
+  return true;
+}
+
 void copy_by_name(const NamedTensors& from, const NamedTensors& into,
                   std::string_view source) {
   const at::NoGradGuard no_grad;

@@ -79,6 +79,10 @@ NamedTensors load_counters(const std::string& checkpoint);
 NamedTensors load_own_weights(const std::string& checkpoint, int replica);
 NamedTensors load_own_state(const std::string& checkpoint, int replica);
 
+/// Whether a replica's own part is there for each block of the checkpoint. One
+/// that was lost meanwhile may have written some of it, or nothing.
+bool has_replica(const std::string& checkpoint, int replica);
+
 /// Copies the tensors into those of the same name. Throws UserError, naming
 /// `source`, when one is missing, has another shape, or a type whose values the
 /// other can't all hold; names in `from` that aren't asked for are fine.

@@ -183,8 +183,18 @@ void LinkedCrew::pass_over_lost() {
     }
 }
 
+/// Between ranks links have deadlines: whoever waits for a replica that hangs
+/// may give it up a little before the board does.
+bool LinkedCrew::waited_for_first(const Failure& failure) const {
+  if (failure.cause != Cause::link) return false;
+  const auto stalled = supervision_.board->stalled(supervision_.first_stalls);
+  return stalled && stalled->block > 0 &&
+         names_.replica_of(stalled->block) == 1;
+}
+
 void LinkedCrew::fail(Talk& talk, Failure failure) {
-  if (failure.cause != Cause::own && can_lose(talk.block))
+  if (failure.cause != Cause::own && can_lose(talk.block) &&
+      !waited_for_first(failure))
     return lose(names_.replica_of(talk.block), failure);
   const bool is_first = !is_failing();
   failures_.push_back(std::move(failure));

@@ -32,6 +32,10 @@ struct Supervision {
   /// when all have joined; then what is called for each of its seats.
   bool survives_loss = false;
   std::function<void(int seat)> on_loss = nullptr;
+  /// A worker whose links fail is not lost where one of the first replica has
+  /// stalled for so long (ProgressBoard::stalled()): it has waited for that one
+  /// in vain.
+  Deadline first_stalls = std::chrono::hours(1);
 };
 
 /// Workers with a thread or process each, on the other ends of their control
@@ -84,6 +88,7 @@ class LinkedCrew final : public Crew {
   void end(Talk& talk);
   void fail(Talk& talk, Failure failure);
   void lose(int replica, const Failure& failure);
+  bool waited_for_first(const Failure& failure) const;
   void pass_over_lost();
   [[noreturn]] void throw_cause();
 

@@ -84,7 +84,8 @@ class ProcessCrew final : public Crew {
                                 .on_loss =
                                     [this](int seat) {
                                       children_.abandon(process_of(seat));
-                                    }},
+                                    },
+                                .first_stalls = hooks_.deadline / 2},
                     hooks_.names);
   }
 

@@ -344,6 +344,16 @@ struct LostReplica {
   SLUICE_RECORD("lost_replica", turn, replica, turns_left_out, reason)
 };
 
+/// A replica that was lost is there again: the run was continued, or restarted.
+struct ReturnedReplica {
+  std::int64_t turn = 0;  ///< with which it begins
+  int replica = 0;
+  std::int64_t turns_left_out = 0;  ///< of its share, since it was lost
+  std::string weights = {};  ///< "own", or those "agreed" on by the others
+
+  SLUICE_RECORD("returned_replica", turn, replica, turns_left_out, weights)
+};
+
 /// A fault that was asked for happens.
 struct Injection {
   int block = 0;

@@ -65,6 +65,14 @@ void Centre::open(const Tensors& weights, std::int64_t clock) {
   changed_.notify_all();
 }
 
+void Centre::rejoin(int member) {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  SLUICE_CHECK(rule_ && !is_open_, "{}: replica {} comes back too late", name_,
+               member);
+  rule_->give(member);
+}
+
 /// The count by the names of what it is of, so that another cut finds it too.
 NamedTensors Centre::live_state() const {
   NamedTensors all = rule_->state();

@@ -99,6 +99,9 @@ class Centre {
   /// replicas bring; none: it serves each by itself.
   void own(std::unique_ptr<CentreRule> rule, std::vector<std::string> names,
            const Quorum& quorum = {});
+  /// Before that: a replica that was lost begins with the weights of the
+  /// centre, not with those that it had taken last.
+  void rejoin(int member);
   /// From now on it serves. weights: those that training begins with, which are
   /// of that clock; empty: state() was restored.
   void open(const Tensors& weights, std::int64_t clock);

@@ -9,6 +9,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
 
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
@@ -373,6 +374,19 @@ void Replicated::restore(const NamedTensors& state, std::string_view source) {
         error.what(), source);
   }
   was_restored_ = true;
+}
+
+void Replicated::rejoin(int member) {
+  if (centre_ && centre_->owned() != nullptr) centre_->owned()->rejoin(member);
+}
+
+NamedTensors centre_weights_in(const NamedTensors& state) {
+  const std::string prefix = fmt::format("{}centre.", kPrefix);
+  NamedTensors weights;
+  for (const auto& [name, tensor] : state)
+    if (name.starts_with(prefix))
+      weights.emplace_back(name.substr(prefix.size()), tensor);
+  return weights;
 }
 
 }  // namespace sluice

@@ -123,6 +123,8 @@ class Replicated {
 
   NamedTensors state() const;
   void restore(const NamedTensors& state, std::string_view source);
+  /// After it: Centre::rejoin(), if the centre lies with this replica.
+  void rejoin(int member);
 
  private:
   bool sums_parts() const;
@@ -146,5 +148,9 @@ class Replicated {
   Tensors own_;  // published to peers, and not settled
   Peers peers_;
 };
+
+/// The weights of the centres in the state of replica 1, by the names of the
+/// parameters.
+NamedTensors centre_weights_in(const NamedTensors& state);
 
 }  // namespace sluice

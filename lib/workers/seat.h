@@ -134,6 +134,9 @@ class Seat {
   /// before start().
   void restore(const NamedTensors& weights, const NamedTensors& state,
                std::string_view source);
+  /// After it: another replica of the block was lost, and begins with the
+  /// weights of the block's centre, if that lies here.
+  void rejoin(int replica) { replicas_.rejoin(replica); }
   /// To be called before the first action: sends again the messages that were
   /// in flight in the checkpoint of a continued run. `first` is the run's first
   /// grant.

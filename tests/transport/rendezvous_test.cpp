@@ -105,6 +105,22 @@ TEST(Processes, KilledOneFailsAReceive) {
   EXPECT_TRUE(WIFSIGNALED(peer.status()));
 }
 
+TEST(Processes, AreCalledWhatTheRunCallsThem) {
+  IoThread io;
+  RendezvousOptions options = options_of(1);
+  options.name = [](std::uint32_t block) {
+    return block == 0 ? "the crew" : "block 1 of replica 3";
+  };
+  Rendezvous rendezvous(io, options);
+  Peer peer({"die_waited_for", rendezvous.address()});
+  std::vector<Link> links = rendezvous.accept_workers();
+  links[0].sender->send({});
+  EXPECT_THAT([&] { links[0].receiver->receive(); },
+              ThrowsMessage<LinkError>(
+                  HasSubstr("the crew waited for a message from block 1 of "
+                            "replica 3: it is gone")));
+}
+
 TEST(Processes, KilledOneFailsASend) {
   IoThread io;
   Rendezvous rendezvous(io, options_of(1));

@@ -14,8 +14,8 @@ namespace {
 
 LinkOptions link_options(const Hello& mine, const RendezvousOptions& options,
                          std::shared_ptr<Reconnector> reconnector) {
-  LinkOptions link = {.here = block_name(mine.from),
-                      .there = block_name(mine.to),
+  LinkOptions link = {.here = options.name(mine.from),
+                      .there = options.name(mine.to),
                       .capacity_send = mine.capacity_send,
                       .capacity_receive = mine.capacity_receive,
                       .deadline = options.deadline,

@@ -30,6 +30,8 @@ struct MeetingOptions {
   /// part: why not, or "". What it says is told to the caller, to all that came
   /// before it with a Hello::run, and to wait_for(). On the I/O thread.
   std::function<std::string(const Hello&)> judge = nullptr;
+  /// RendezvousOptions::name.
+  std::function<std::string(std::uint32_t block)> name = block_name;
 };
 
 /// Connections that were refused. A peer that closed its connection without a

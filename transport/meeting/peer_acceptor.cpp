@@ -236,8 +236,8 @@ asio::awaitable<void> PeerAcceptor::call(Self self, std::string address,
   } catch (const OtherVersion& error) {
     self->disagreed(error.what());
   } catch (const std::exception& error) {
-    self->failed(fmt::format("{} called {}: {}", block_name(mine.from),
-                             block_name(mine.to), error.what()));
+    self->failed(fmt::format("{} called {}: {}", self->options_.name(mine.from),
+                             self->options_.name(mine.to), error.what()));
   }
 }
 
@@ -287,8 +287,9 @@ asio::awaitable<void> PeerAcceptor::greet(Self self, Stream stream,
     check_agreement(mine, theirs);
     self->arrived({.hello = std::move(theirs), .stream = std::move(stream)});
   } catch (const std::exception& error) {
-    self->failed(fmt::format("{} greeted {}: {}", block_name(mine.from),
-                             block_name(mine.to), error.what()));
+    self->failed(fmt::format("{} greeted {}: {}",
+                             self->options_.name(mine.from),
+                             self->options_.name(mine.to), error.what()));
   }
 }
 
@@ -349,7 +350,7 @@ std::string PeerAcceptor::too_little() const {
 }
 
 std::string PeerAcceptor::why_late(std::uint32_t block) const {
-  std::string text = block_name(block) + " did not come in time";
+  std::string text = options_.name(block) + " did not come in time";
   const std::size_t count = all_refusals_.count;
   if (count > 0) {
     text += fmt::format(

@@ -23,7 +23,8 @@ Clock::time_point end_of(Deadline patience) {
 }
 
 MeetingOptions meeting_options(const RendezvousOptions& options) {
-  MeetingOptions meeting = {.identity = {.secret = options.secret}};
+  MeetingOptions meeting = {.identity = {.secret = options.secret},
+                            .name = options.name};
   if (options.judge)
     meeting.judge = [judge = options.judge](const Hello& hello) {
       return hello.refusal.empty() ? judge(hello.from, hello.run)
@@ -93,7 +94,8 @@ class Joiner {
 
  private:
   MeetingOptions identity() const {
-    return {.identity = {.secret = options_.secret, .from = block_}};
+    return {.identity = {.secret = options_.secret, .from = block_},
+            .name = options_.name};
   }
 
   bool calls(const PeerLink& link) const { return link.peer > block_; }

@@ -25,6 +25,8 @@ namespace sluice {
 /// What both sides of a rendezvous are told.
 struct RendezvousOptions {
   std::uint32_t blocks = 1;
+  /// What errors of links call a block; by default "block 2".
+  std::function<std::string(std::uint32_t block)> name = block_name;
   /// What all processes of the run must prove to hold; no empty one.
   Secret secret = {};
   Capacity control = {};

@@ -69,6 +69,19 @@ TEST_F(RecordOfSchedule, IsCutBehindACheckpoint) {
   EXPECT_EQ(text(), "F0 F1 B0 U0 C2\nF0 B0 U0 F1 B1 U1 C2\n");
 }
 
+TEST_F(RecordOfSchedule, GivesReplicasThatReturnTheCheckpointTheyBeginWith) {
+  recorded().save(folder_);
+  const Returning second{{2}, 2};
+  EXPECT_FALSE(is_recorded_until(12, 2, folder_));
+  EXPECT_FALSE(is_recorded_until(12, 2, folder_, {{1}, 2}));
+  EXPECT_TRUE(is_recorded_until(12, 2, folder_, second));
+  cut_schedule(12, folder_, second);
+  EXPECT_EQ(text(),
+            "F0 F1 B0 U0 C2 B1 U1 F2 B2 U2 C12\n"
+            "F0 B0 U0 F1 B1 U1 C2 C12\n");
+  EXPECT_TRUE(is_recorded_until(12, 2, folder_));
+}
+
 TEST_F(RecordOfSchedule, GoesWithTheRunThatBeginsAnew) {
   cut_schedule(2, folder_);  // there is none yet
   recorded().save(folder_);

@@ -141,6 +141,20 @@ TEST_F(Checkpoint, KeepsStateApartFromWeights) {
   EXPECT_EQ(load_state(checkpoint)[0].first, "layers.0.weight.momentum");
 }
 
+TEST_F(Checkpoint, HasAReplicaOnlyWithAllOfItsBlocks) {
+  const NamedTensors any = {{"w", at::ones({2})}};
+  for (const int block : {1, 2})
+    for (const int replica : {1, 2})
+      save_block(folder_, 8, {block, replica}, any, any);
+  save_block(folder_, 8, {1, 3}, any, any);
+  finish_checkpoint(folder_, 8);
+  const std::string saved = checkpoint_folder(folder_, 8);
+  EXPECT_TRUE(has_replica(saved, 1));
+  EXPECT_TRUE(has_replica(saved, 2));
+  EXPECT_FALSE(has_replica(saved, 3));
+  EXPECT_FALSE(has_replica(saved, 4));
+}
+
 TEST_F(Checkpoint, IsFoundByItsTurnWhenItIsWhole) {
   for (const int turn : {0, 120, 1234567}) {
     save_block(folder_, turn, {1}, {{"a", at::ones({1})}}, {});

@@ -212,6 +212,37 @@ TEST(LinkedCrew, JudgesNobodyBeforeItHasTakenWhatWasSaid) {
   EXPECT_THAT(seen, ElementsAre(4));  // the clock's is one
 }
 
+/// Whether the second of two replicas is taken out when it fails so, while the
+/// first makes no progress.
+bool is_taken_out(Cause cause, Deadline first_stalls) {
+  Ends ends(2);
+  ProgressBoard board(2);
+  bool is_lost = false;
+  LinkedCrew crew(
+      std::move(ends.crews),
+      {.lost = [&](const LostReplica& lost) { is_lost = lost.replica == 2; }},
+      1, {.board = &board, .survives_loss = true, .first_stalls = first_stalls},
+      {.depth = 1, .replicas = 2});
+  ends.workers[0].sender->send(
+      control_message(MessageKind::progress, Progress{}));
+  ends.workers[0].sender->close();
+  say_failed(ends.workers[1], cause, "it has waited in vain");
+  crew.give(turn(0));
+  try {
+    crew.wait();
+    EXPECT_TRUE(is_lost);
+  } catch (const LinkError& error) {
+    EXPECT_STREQ(error.what(), "block 1 of replica 2: it has waited in vain");
+  }
+  return is_lost;
+}
+
+TEST(LinkedCrew, LosesNoReplicaThatGaveUpTheFirstOneWhichHangs) {
+  EXPECT_FALSE(is_taken_out(Cause::link, milliseconds(0)));
+  EXPECT_TRUE(is_taken_out(Cause::link, std::chrono::hours(1)));
+  EXPECT_TRUE(is_taken_out(Cause::peer_gone, milliseconds(0)));
+}
+
 /// Answers with a clock that is ahead, then stops.
 void tell_time(Link link, double ahead) {
   for (int i = 0; i < ClockExchange::kQuestions; ++i) {

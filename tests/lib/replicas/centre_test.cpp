@@ -24,6 +24,7 @@
 #include "lib/replicas/groups/links.h"
 #include "lib/replicas/groups/links_centre.h"
 #include "lib/replicas/groups/memory_centre.h"
+#include "lib/replicas/replica_policy.h"
 
 namespace sluice::centre_test {
 
@@ -380,6 +381,36 @@ TEST(CentreOfAQuorum, WaitsForAnotherWhenOneOfTheQuorumIsLost) {
   using Merges = std::vector<std::vector<int>>;
   EXPECT_EQ(merges_with_quorum_of_two(true), (Merges{{1, 3}}));
   EXPECT_EQ(merges_with_quorum_of_two(false), (Merges{{1, 2}}));
+}
+
+class MeanOf final : public ReplicaPolicy {
+ public:
+  Tensors combine(const Tensors& /*mine*/, const Tensors& sum, int members,
+                  double /*rate*/) override {
+    return {sum.at(0) / members};
+  }
+};
+
+/// The centre's weights after a replica, which was lost before the others moved
+/// them by 4, has begun with them and moved by 1.
+at::Tensor after_the_return(bool is_known) {
+  auto rule = averaging_centre({{"w", start()}}, 3, std::make_unique<MeanOf>());
+  rule->begin({start()}, 0);
+  std::vector<Push> others;
+  others.push_back({.member = 1, .tensors = {start() + 4}});
+  others.push_back({.member = 2, .tensors = {start() + 4}});
+  rule->merge(std::move(others));
+  Centre centre(3, kPatience, "block 1");
+  centre.own(std::move(rule), {"w"}, {.least = 1});
+  if (is_known) centre.rejoin(3);
+  centre.open({}, 0);
+  centre.bring({.member = 3, .tensors = {start() + 5}});
+  return centre.take(3, false).served.tensors.at(0);
+}
+
+TEST(CentreOfAQuorum, CountsNothingTwiceOfAReplicaThatComesBack) {
+  EXPECT_TRUE(after_the_return(true).equal(start() + 5));
+  EXPECT_TRUE(after_the_return(false).equal(start() + 9));
 }
 
 // A4: x + centre is kept by each exchange.

@@ -264,6 +264,19 @@ TEST_F(Ranks, OneOfThemThatIsStoppedIsNamed) {
   EXPECT_THAT(outcome.text, HasSubstr("silent"));
 }
 
+// They wait for its centre, and may give it up a little before rank 0 does.
+TEST_F(Ranks, OfAQuorumLoseNobodyBecauseTheFirstReplicaHangs) {
+  const Outcome outcome = start_all(
+      "",
+      train("blocks=1 schedule=free replicas.count=4 "
+            "replicas.policy=all_reduce replicas.backup=1 timeout=6 --inject "
+            "'stop block 1 @ turn 4'"),
+      4, "kill -9 $all 2>/dev/null");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("block 1 of replica 1 hangs"));
+  EXPECT_TRUE(records_of(path("ranks"), "lost_replica").empty());
+}
+
 // All wait for replica 3 at the end, for longer than `timeout`, and nothing
 // comes from anybody meanwhile.
 TEST_F(Ranks, OfReplicasWaitForASlowOneAsLongAsItTakes) {
