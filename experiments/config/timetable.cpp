@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -86,6 +88,21 @@ void check_switch(const SwitchSettings& when, const Fields& fields) {
                   "give one of them");
 }
 
+/// Absent from the resolved config of a phase, as from those of older runs.
+std::optional<std::int64_t> read_repeat(Fields& fields) {
+  ConfigNode written;
+  fields.key("repeat", written, "integer",
+             {.text = "in place of what changes: from then on all that is "
+                      "before it comes again from the beginning, that many "
+                      "times",
+              .unit = "times"});
+  if (written.value.index() == 0) return std::nullopt;
+  const auto* times = std::get_if<std::int64_t>(&written.value);
+  if (times == nullptr || *times < 1)
+    fields.reject("repeat", "how many times more: give a number above 0");
+  return *times;
+}
+
 /// That a timetable may have: there are ends of all boundaries for each.
 constexpr std::int64_t kMostPhases = 10000;
 
@@ -158,18 +175,11 @@ Timetable read_timetable(Fields& top, FirstPhase first,
            "per update",
            [&](Fields& fields, std::int64_t index) {
              const SwitchSettings when = read_switch(fields);
-             std::int64_t repeat = 0;
-             fields.key("repeat", repeat,
-                        {.text = "above 0 it is no phase: from then on all "
-                                 "that is before it, from the beginning, comes "
-                                 "that many times more, one time after another",
-                         .unit = "times",
-                         .min = 0,
-                         .max = kMostPhases});
+             const std::optional<std::int64_t> repeat = read_repeat(fields);
              if (index >= 0) check_switch(when, fields);
-             if (repeat > 0) {
-               check_repeat(when, repeat, fields, timetable);
-               repeat_phases(when, repeat, timetable);
+             if (repeat) {
+               check_repeat(when, *repeat, fields, timetable);
+               repeat_phases(when, *repeat, timetable);
                return;
              }
              ConfigNode written;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -307,6 +308,17 @@ TEST(RepeatedTimetable, ReadsItsResolvedConfigAsTheSame) {
   EXPECT_EQ(again.phases.size(), 6U);
 }
 
+/// So that older runs keep their fingerprints.
+TEST(RepeatedTimetable, IsInNoResolvedPhase) {
+  const Experiment experiment = small_experiment(alternating(kRepeated));
+  const auto& entries =
+      std::get<ConfigNode::Array>(experiment.resolved.find("timetable")->value);
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].find("repeat"), nullptr);
+  ASSERT_NE(entries[1].find("repeat"), nullptr);
+  EXPECT_EQ(entries[1].find("repeat")->literal(), "2");
+}
+
 std::string refusal(const std::string& lines) {
   try {
     small_experiment(kNet + lines);
@@ -350,6 +362,8 @@ TEST(RepeatedTimetable, RefusesWhatCantRepeat) {
        "repeat = 2}",
        "or a turn for all"},
       {local + "{repeat = 2}", "give one of them"},
+      {local + "{turn = 8, repeat = 0}", "give a number above 0"},
+      {local + "{turn = 8, repeat = true}", "give a number above 0"},
       {local + "{turn = 8, repeat = 2, accumulate = 2}", "as they are"},
       {local + "{turn = 8, repeat = 2, boundary = {policy = 'backprop'}}",
        "as they are"},
