@@ -7,8 +7,9 @@ namespace {
 
 std::vector<PresetRow> all_presets() {
   std::vector<PresetRow> all;
-  for (const auto part : {pipeline_presets(), averaging_presets(),
-                          peer_presets(), compressed_presets()})
+  for (const auto part :
+       {pipeline_presets(), training_presets(), averaging_presets(),
+        peer_presets(), compressed_presets()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

@@ -19,6 +19,9 @@ struct Preset {
   std::string_view config = {};
   /// A small model that it is for, as TOML; empty: any.
   std::string_view model = {};
+  /// The folder of experiments/configs where its config is; empty: that of its
+  /// kind.
+  std::string_view configs = {};
 
   /// Whether it says how replicas work together.
   bool is_of_replicas() const {
@@ -26,6 +29,7 @@ struct Preset {
   }
   /// Of experiments/configs.
   std::string_view folder() const {
+    if (!configs.empty()) return configs;
     return is_of_replicas() ? "replicas" : "pipelines";
   }
 };
@@ -38,6 +42,7 @@ std::span<const PresetRow> presets();
 
 // Their parts.
 std::span<const PresetRow> pipeline_presets();
+std::span<const PresetRow> training_presets();   ///< heads, and samples
 std::span<const PresetRow> averaging_presets();  ///< sums of all replicas
 std::span<const PresetRow> peer_presets();       ///< peers and servers
 std::span<const PresetRow> compressed_presets();

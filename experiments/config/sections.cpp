@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "experiments/config/block_devices.h"
 #include "experiments/config/left_out.h"
@@ -23,6 +25,7 @@
 #include "experiments/data/limits.h"
 #include "experiments/data/mixup.h"
 #include "experiments/data/training_part.h"
+#include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/base/nearest.h"
 #include "lib/base/plug_in.h"
@@ -30,6 +33,7 @@
 #include "lib/blocks/loss.h"
 #include "lib/boundaries/boundary.h"
 #include "lib/boundaries/codecs/codec.h"
+#include "lib/boundaries/codecs/downsample.h"
 #include "lib/replicas/compressor.h"
 #include "lib/updates/optimizer.h"
 #include "modules/models.h"
@@ -132,8 +136,26 @@ std::shared_ptr<const Codec> read_codec(Fields& fields) {
   }
 }
 
+/// Of the boundary that is read next.
+void check_downsampling(const Fields& fields, const Experiment& experiment) {
+  const auto boundary = static_cast<int>(experiment.codecs.size()) + 1;
+  if (boundary >= experiment.blocks()) return;
+  const auto layer =
+      static_cast<std::size_t>(by_block(experiment.ranges, boundary).last);
+  const SampleShape& shape = experiment.model.layers.at(layer).output;
+  if (!can_downsample(shape))
+    fields.reject("codec",
+                  fmt::format("'{}' averages the pixels of maps [C, H, W], and "
+                              "the features at boundary {} are [{}]: set codec "
+                              "= 'none' there, or another",
+                              kDownsample, boundary, fmt::join(shape, ", ")));
+}
+
 void read_boundary(Fields& fields, Experiment& experiment) {
-  experiment.codecs.push_back(read_codec(fields));
+  const std::shared_ptr<const Codec> codec = read_codec(fields);
+  if (codec && codec->name() == kDownsample)
+    check_downsampling(fields, experiment);
+  experiment.codecs.push_back(codec);
   experiment.phases.front().push_back(read_policy(fields, experiment.policies));
 }
 

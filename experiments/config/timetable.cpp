@@ -1,6 +1,11 @@
 #include "experiments/config/timetable.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -74,10 +79,76 @@ SwitchSettings read_switch(Fields& fields) {
   return when;
 }
 
-bool is_one(const SwitchSettings& when) {
-  return int{when.epoch > 0} + int{when.turn > 0} + int{when.accuracy > 0} +
-             int{when.loss > 0} ==
-         1;
+void check_switch(const SwitchSettings& when, const Fields& fields) {
+  const int given = int{when.epoch > 0} + int{when.turn > 0} +
+                    int{when.accuracy > 0} + int{when.loss > 0};
+  if (given != 1)
+    fields.reject("epoch",
+                  "a phase begins at an epoch, a turn, an accuracy or a loss: "
+                  "give one of them");
+}
+
+/// Absent from the resolved config of a phase, as from those of older runs.
+std::optional<std::int64_t> read_repeat(Fields& fields) {
+  ConfigNode written;
+  fields.key("repeat", written, "integer",
+             {.text = "in place of what changes: from then on all that is "
+                      "before it comes again from the beginning, that many "
+                      "times",
+              .unit = "times"});
+  if (written.value.index() == 0) return std::nullopt;
+  const auto* times = std::get_if<std::int64_t>(&written.value);
+  if (times == nullptr || *times < 1)
+    fields.reject("repeat", "how many times more: give a number above 0");
+  return *times;
+}
+
+/// That a timetable may have: there are ends of all boundaries for each.
+constexpr std::int64_t kMostPhases = 10000;
+
+void check_repeat(const SwitchSettings& when, std::int64_t times,
+                  const Fields& fields, const Timetable& timetable) {
+  for (const char* key : {"boundary", "accumulate"})
+    if (fields.has(key))
+      fields.reject(key,
+                    "phases repeat as they are: leave out either this or "
+                    "repeat");
+  if (timetable.switches.empty())
+    fields.reject("repeat",
+                  "there is nothing to repeat but the first phase: write the "
+                  "others before it");
+  const bool is_by_epochs = when.epoch > 0;
+  const auto is_in_its_unit = [&](const SwitchSettings& each) {
+    return is_by_epochs ? each.epoch > 0 : each.turn > 0;
+  };
+  if (!is_in_its_unit(when) ||
+      !std::all_of(timetable.switches.begin(), timetable.switches.end(),
+                   is_in_its_unit))
+    fields.reject("repeat",
+                  "phases that repeat begin at times known before: give an "
+                  "epoch for this and for each of them, or a turn for all");
+  const std::int64_t most = kMostPhases / std::ssize(timetable.phases) - 1;
+  if (times > most)
+    fields.reject("repeat",
+                  fmt::format("{} times would make more than {} phases: set it "
+                              "to {} or less",
+                              times, kMostPhases, most));
+}
+
+/// All phases so far once more, so many times one behind the other, as if they
+/// were written there.
+void repeat_phases(const SwitchSettings& when, std::int64_t times,
+                   Timetable& timetable) {
+  const Timetable once = timetable;
+  for (std::int64_t time = 1; time <= times; ++time)
+    for (std::size_t i = 0; i < once.phases.size(); ++i) {
+      SwitchSettings begins = i == 0 ? SwitchSettings{} : once.switches[i - 1];
+      begins.epoch += static_cast<double>(time) * when.epoch;
+      begins.turn += time * when.turn;
+      timetable.switches.push_back(begins);
+      timetable.phases.push_back(once.phases[i]);
+      timetable.accumulate.push_back(once.accumulate[i]);
+    }
 }
 
 }  // namespace
@@ -104,6 +175,13 @@ Timetable read_timetable(Fields& top, FirstPhase first,
            "per update",
            [&](Fields& fields, std::int64_t index) {
              const SwitchSettings when = read_switch(fields);
+             const std::optional<std::int64_t> repeat = read_repeat(fields);
+             if (index >= 0) check_switch(when, fields);
+             if (repeat) {
+               check_repeat(when, *repeat, fields, timetable);
+               repeat_phases(when, *repeat, timetable);
+               return;
+             }
              ConfigNode written;
              fields.key("boundary", written, "table",
                         {.text = "the keys that change, for all or numbered "
@@ -118,10 +196,6 @@ Timetable read_timetable(Fields& top, FirstPhase first,
                          .min = 1,
                          .max = 1e6});
              if (index < 0) return;
-             if (!is_one(when))
-               fields.reject("epoch",
-                             "a phase begins at an epoch, a turn, an accuracy "
-                             "or a loss: give one of them");
              const bool is_same = written.value.index() == 0;
              if (is_same && !fields.has("accumulate"))
                fields.reject("boundary", "a phase says what changes");

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/config/files/extends.h"
 #include "experiments/config/files/toml.h"
 
 namespace sluice {
@@ -23,14 +24,16 @@ MethodExample example_of(const PresetRow& row) {
 Experiment example_experiment(const MethodExample& example, ExampleShape shape,
                               bool with_its_model) {
   const bool has_own = with_its_model && !example.model.empty();
-  ConfigNode config =
+  const ConfigNode small =
       parse_toml(fmt::format("turns = 24\nevaluate_every = 0.0\n"
                              "batch_size = 16\nthreads = 1\n"
-                             "data = {{train = 64, test = 16}}\nmodel = {}\n{}",
+                             "data = {{train = 64, test = 16}}\nmodel = {}\n",
                              has_own ? example.model
-                                     : "{name = 'mlp', hidden = [16, 16, 16]}",
-                             example.keys),
+                                     : "{name = 'mlp', hidden = [16, 16, 16]}"),
                  "the method's page");
+  // Its keys may be of the same tables.
+  ConfigNode config =
+      merged(small, parse_toml(example.keys, "the method's page"));
   if (config.find("blocks") == nullptr)
     config.set_path("blocks", {.value = std::int64_t{shape.blocks}});
   if (config.find("replicas") != nullptr)

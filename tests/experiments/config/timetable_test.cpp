@@ -3,6 +3,8 @@
 // holds from there on.
 #include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -222,6 +224,101 @@ TEST(Timetables, ReadTheirResolvedConfigAsTheSame) {
   EXPECT_EQ(again.phases[1][0].config, experiment.phases[1][0].config);
 }
 
+// Phases that repeat, against the same written out: 4 turns of the first policy
+// and 2 of the second, and both twice more.
+
+std::string alternating(const std::string& rest,
+                        const std::string& turns = "turns = 20\n") {
+  return turns + kNet +
+         "boundary = {1 = {policy = 'backprop'}, 2 = {policy = "
+         "'fully_decoupled', beta = 0.5}}\n"
+         "timetable = [{turn = 4, accumulate = 2, boundary = {policy = "
+         "'local_loss'}}, " +
+         rest + "]\n";
+}
+constexpr const char* kRepeated = "{turn = 6, repeat = 2}";
+constexpr const char* kWrittenOut =
+    "{turn = 6, accumulate = 1, boundary = {1 = {policy = 'backprop'}, 2 = "
+    "{policy = 'fully_decoupled', beta = 0.5}}}, "
+    "{turn = 10, accumulate = 2, boundary = {policy = 'local_loss'}}, "
+    "{turn = 12, accumulate = 1, boundary = {1 = {policy = 'backprop'}, 2 = "
+    "{policy = 'fully_decoupled', beta = 0.5}}}, "
+    "{turn = 16, accumulate = 2, boundary = {policy = 'local_loss'}}";
+
+TEST(RepeatedTimetable, IsTheSamePhasesWrittenOut) {
+  const Experiment repeated = small_experiment(alternating(kRepeated));
+  const Experiment written = small_experiment(alternating(kWrittenOut));
+  ASSERT_EQ(repeated.phases.size(), 6U);
+  ASSERT_EQ(written.phases.size(), 6U);
+  ASSERT_EQ(repeated.plans.size(), 6U);
+  EXPECT_EQ(repeated.accumulate_by_phase, written.accumulate_by_phase);
+  for (std::size_t i = 0; i < 6; ++i) {
+    for (std::size_t k = 0; k < 2; ++k)
+      EXPECT_EQ(repeated.phases[i][k].config, written.phases[i][k].config)
+          << "phase " << i << ", boundary " << k + 1;
+    for (std::size_t k = 0; k < 3; ++k)
+      EXPECT_EQ(repeated.plans[i].blocks[k].delay,
+                written.plans[i].blocks[k].delay);
+    if (i == 0) continue;
+    EXPECT_EQ(repeated.length.switches[i - 1].turn,
+              written.length.switches[i - 1].turn);
+  }
+  EXPECT_NE(repeated.phases[1][0].config, repeated.phases[2][0].config);
+}
+
+TEST(RepeatedTimetable, HasTheBitsOfThePhasesWrittenOut) {
+  const Applications repeated = applications(alternating(kRepeated));
+  const Applications written = applications(alternating(kWrittenOut));
+  const Applications once =
+      applications(alternating("{turn = 6, accumulate = 1, boundary = {1 = "
+                               "{policy = 'backprop'}, 2 = {policy = "
+                               "'fully_decoupled', beta = 0.5}}}"));
+  for (int block = 1; block <= 3; ++block) {
+    EXPECT_EQ(difference(repeated.at(block), written.at(block)), "");
+    EXPECT_NE(difference(repeated.at(block), once.at(block)), "");
+  }
+}
+
+TEST(RepeatedTimetable, MayEndBeforeTheRunAndBehindIt) {
+  const auto turns = [](const std::string& rest, const std::string& length) {
+    return switch_turns(alternating(rest, length));
+  };
+  using Turns = std::vector<std::int64_t>;
+  EXPECT_EQ(turns("{turn = 6, repeat = 1}", "turns = 20\n"), (Turns{4, 6, 10}));
+  EXPECT_EQ(turns("{turn = 6, repeat = 100}", "turns = 11\n"),
+            (Turns{4, 6, 10}));
+  EXPECT_EQ(turns("{turn = 6, repeat = 1}, {turn = 13, boundary = {policy = "
+                  "'backprop'}}",
+                  "turns = 20\n"),
+            (Turns{4, 6, 10, 13}));
+}
+
+TEST(RepeatedTimetable, GoesByEpochsToo) {
+  // 10 turns an epoch
+  EXPECT_EQ(switch_turns("turns = 40\n" + std::string(kNet) +
+                         "timetable = [{epoch = 0.5, boundary = {policy = "
+                         "'local_loss'}}, {epoch = 1.5, repeat = 9}]\n"),
+            (std::vector<std::int64_t>{5, 15, 20, 30, 35}));
+}
+
+TEST(RepeatedTimetable, ReadsItsResolvedConfigAsTheSame) {
+  const Experiment experiment = small_experiment(alternating(kRepeated));
+  const Experiment again = read_experiment(experiment.resolved, "");
+  EXPECT_EQ(again.resolved, experiment.resolved);
+  EXPECT_EQ(again.phases.size(), 6U);
+}
+
+/// So that older runs keep their fingerprints.
+TEST(RepeatedTimetable, IsInNoResolvedPhase) {
+  const Experiment experiment = small_experiment(alternating(kRepeated));
+  const auto& entries =
+      std::get<ConfigNode::Array>(experiment.resolved.find("timetable")->value);
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].find("repeat"), nullptr);
+  ASSERT_NE(entries[1].find("repeat"), nullptr);
+  EXPECT_EQ(entries[1].find("repeat")->literal(), "2");
+}
+
 std::string refusal(const std::string& lines) {
   try {
     small_experiment(kNet + lines);
@@ -249,6 +346,35 @@ TEST(Timetables, RefuseWhatCantBe) {
   EXPECT_NE(refusal(phases(kBackprop, "{policy = 'delayed'}"))
                 .find("timetable[0].boundary.1.policy"),
             std::string::npos);
+}
+
+TEST(RepeatedTimetable, RefusesWhatCantRepeat) {
+  const auto refused = [](const std::string& phases) {
+    return refusal("timetable = [" + phases + "]\n");
+  };
+  const std::string local = "{turn = 4, boundary = {policy = 'local_loss'}}, ";
+  EXPECT_EQ(refused(local + "{turn = 8, repeat = 2}"), "");
+  const std::pair<std::string, const char*> wrong[] = {
+      {"{turn = 4, repeat = 2}", "nothing to repeat but the first phase"},
+      {local + "{epoch = 0.8, repeat = 2}", "or a turn for all"},
+      {local + "{loss = 0.8, repeat = 2}", "or a turn for all"},
+      {"{accuracy = 0.5, boundary = {policy = 'local_loss'}}, {turn = 8, "
+       "repeat = 2}",
+       "or a turn for all"},
+      {local + "{repeat = 2}", "give one of them"},
+      {local + "{turn = 8, repeat = 0}", "give a number above 0"},
+      {local + "{turn = 8, repeat = true}", "give a number above 0"},
+      {local + "{turn = 8, repeat = 2, accumulate = 2}", "as they are"},
+      {local + "{turn = 8, repeat = 2, boundary = {policy = 'backprop'}}",
+       "as they are"},
+      {local + "{turn = 8, repeat = 5000}", "set it to 4999 or less"},
+      {local + "{turn = 4, repeat = 2}", "one after another"},
+      {local + "{turn = 8, repeat = 2}, {turn = 20, boundary = {policy = "
+               "'backprop'}}",
+       "one after another"}};
+  for (const auto& [phases, text] : wrong)
+    EXPECT_NE(refused(phases).find(text), std::string::npos)
+        << phases << ": " << refused(phases);
 }
 
 }  // namespace sluice::timetable_test

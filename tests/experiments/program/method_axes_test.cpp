@@ -52,6 +52,26 @@ TEST(MethodAxes, OfLocalLossesHaveHeadsInPlaceOfGradients) {
   EXPECT_EQ(axes.batches, 0);
 }
 
+TEST(MethodAxes, OfMonoForwardAreThoseOfLocalLosses) {
+  const MethodAxes axes = of_preset("mono_forward");
+  EXPECT_EQ(axes.own_signals, 3);
+  EXPECT_DOUBLE_EQ(axes.boundary_bytes, 1);
+  EXPECT_EQ(axes.batches, 0);
+  EXPECT_EQ(of_preset("auto_assist").own_signals, 0);
+}
+
+/// Of the batches that it trains on; the losses that come down are as small as
+/// labels, and left out like them.
+TEST(MethodAxes, OfAutoAssistAreThoseOfItsPolicy) {
+  const MethodAxes axes = of_preset("auto_assist");
+  EXPECT_EQ(axes.forwards, 0);
+  EXPECT_EQ(axes.backwards, 0);
+  EXPECT_DOUBLE_EQ(axes.boundary_bytes, 2);
+  EXPECT_EQ(axes.copies, 1);
+  EXPECT_EQ(axes.batches, 0);
+  EXPECT_EQ(axes.updates, 0);
+}
+
 /// A synthesizer at each of three boundaries learns from each batch.
 TEST(MethodAxes, OfSyntheticGradientsHaveLessons) {
   const MethodAxes axes = of_policy("synthetic_gradient");

@@ -48,6 +48,15 @@ TEST(MethodPage, IsThereForEveryPreset) {
   }
 }
 
+TEST(MethodPage, OfAPresetSaysWhereItsConfigIs) {
+  const std::string page = method_page("auto_assist");
+  EXPECT_THAT(page, HasSubstr("quickstart/auto_assist.toml"));
+  EXPECT_THAT(page, HasSubstr("    [data]\n    assist = {acceptance = 0.3"));
+  EXPECT_THAT(page, HasSubstr("AutoAssist.OfAcceptanceOneHasTheBitsWithoutIt"));
+  EXPECT_THAT(method_page("mono_forward"), HasSubstr("arXiv:2501.09238"));
+  EXPECT_THAT(method_page("amp"), HasSubstr("pipelines/amp.toml"));
+}
+
 TEST(MethodPage, NamesTheTestsOfItsInvariants) {
   EXPECT_THAT(method_page("d_psgd"), HasSubstr("Gossip.KeepsTheMean"));
   EXPECT_THAT(method_page("pipedream"),

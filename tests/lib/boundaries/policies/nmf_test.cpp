@@ -15,6 +15,7 @@
 #include "lib/base/error.h"
 #include "lib/boundaries/policies/plug_ins.h"
 #include "tests/experiments/helpers/training.h"
+#include "tests/oracles/plain_factors.h"
 
 namespace sluice::nmf_test {
 
@@ -232,6 +233,41 @@ TEST(Nmf, LearnsItsFactorsWithTheBlocks) {
     EXPECT_TRUE(after[i].second.ge(0).all().item<bool>()) << after[i].first;
   }
   EXPECT_EQ(factors, 2);
+}
+
+/// In float64, of which float32 is some 1e-6 off.
+TEST(NmfRun, HasTheWeightsAndFactorsOfPlainAutogradOver30Turns) {
+  const std::string lines =
+      "turns = 30\n" +
+      net("policy = 'nmf', rank = 12, fits = 5, beta = 2, step_size = 0.2, "
+          "factor_step_size = 0.3");
+  const PlainFactors options{.lr = 0.05,
+                             .beta = 2,
+                             .step_size = 0.2,
+                             .factor_step_size = 0.3,
+                             .fits = 5};
+  Training training(small_experiment(lines));
+  training.train();
+  const NamedTensors found = training.weights();
+  const NamedTensors expected = plain_factors(lines, options);
+  ASSERT_EQ(expected.size(), 8U);  // of three layers and two boundaries
+  EXPECT_LT(distance(expected, found), 1e-5);
+  // A wrong step, weight or fit would be seen.
+  const auto off = [&](PlainFactors other) {
+    return distance(plain_factors(lines, other), found);
+  };
+  PlainFactors other = options;
+  other.step_size = 0.1;
+  EXPECT_GT(off(other), 1e-3);
+  other = options;
+  other.factor_step_size = 0.15;
+  EXPECT_GT(off(other), 1e-3);
+  other = options;
+  other.beta = 1;
+  EXPECT_GT(off(other), 1e-3);
+  other = options;
+  other.fits = 4;
+  EXPECT_GT(off(other), 1e-3);
 }
 
 TEST(Nmf, TakesFlatFeaturesAlone) {
