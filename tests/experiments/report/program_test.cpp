@@ -88,6 +88,51 @@ TEST_F(ReportProgram, OperationsFollowEachOtherUnlessBlocksWorkAtOnce) {
   EXPECT_GT(chain[1], all[1] / 2) << "the larger block";
 }
 
+/// 12 turns of two replicas of one block.
+class ReportedReplicas : public ReportProgram {
+ protected:
+  /// Rows of a report on a run of them.
+  std::string rows_with(const std::string& name,
+                        const std::string& replicas) const {
+    const std::string config =
+        write("config.toml", config_with("blocks = 1\nengine = 'virtual'\n"));
+    const Outcome run = sluice(fmt::format(
+        "run {} replicas.count=2 {} --dir {}", config, replicas, path(name)));
+    EXPECT_EQ(run.status, 0) << run.text;
+    EXPECT_EQ(sluice("report " + path(name)).status, 0);
+    return slurp(path(name + "/report_runs.csv"));
+  }
+  double sent(const std::string& name, const std::string& replicas) const {
+    return column_of(rows_with(name, replicas), "bytes_sent").at(0);
+  }
+};
+
+TEST_F(ReportedReplicas, SendWhatTheirExchangesAre) {
+  const std::string average = "replicas.policy=average replicas.every=";
+  const double all = sent("1", average + "1");
+  EXPECT_GT(all, 0);
+  EXPECT_DOUBLE_EQ(sent("5", average + "5") / all, 2.0 / 12);
+  EXPECT_DOUBLE_EQ(sent("7", average + "7") / all, 1.0 / 12);
+  EXPECT_EQ(sent("13", average + "13"), 0);
+}
+
+TEST_F(ReportedReplicas, WithClocksOfTheirOwnSendWhatTheyBringAndTake) {
+  // Of two replicas a sum is what each has, once there and once back.
+  const double sums = sent("sums", "replicas.policy=all_reduce");
+  const std::string free = "schedule=free replicas.policy=";
+  EXPECT_DOUBLE_EQ(sent("server", free + "server"), 2 * sums);
+  EXPECT_DOUBLE_EQ(sent("elastic", free + "elastic replicas.one_by_one=true "
+                                          "replicas.every=5"),
+                   2 * sums * 2 / 12);
+}
+
+TEST_F(ReportedReplicas, ThatLeaveOutTurnsSendWhatNobodyKnowsBeforehand) {
+  const std::string rows = rows_with(
+      "backup", "schedule=free replicas.policy=all_reduce replicas.backup=1");
+  EXPECT_THAT(rows,
+              AllOf(HasSubstr("test_accuracy"), Not(HasSubstr("bytes_sent"))));
+}
+
 TEST_F(ReportProgram, ShowsTheForecastOfMemoryBesideWhatWasMeasured) {
   if (!install_allocator())
     GTEST_SKIP() << "bytes are not counted under AddressSanitizer";
