@@ -59,15 +59,28 @@ TEST_F(ReportProgram, RunsThatWereTrainedTwiceHaveTheSameReportWithoutTimes) {
                               HasSubstr("computed, "), HasSubstr("sent, ")));
 }
 
-/// The values of a column, of rows without commas in quotes.
+/// The texts of a row of CSV, without quotes inside of quotes.
+std::vector<std::string> texts_of(const std::string& row) {
+  std::vector<std::string> texts(1);
+  bool is_quoted = false;
+  for (const char c : row) {
+    if (c == '"')
+      is_quoted = !is_quoted;
+    else if (c == ',' && !is_quoted)
+      texts.emplace_back();
+    else
+      texts.back() += c;
+  }
+  return texts;
+}
+
+/// The values of a column.
 std::vector<double> column_of(const std::string& csv, const std::string& name) {
   std::istringstream lines(csv);
   std::vector<double> values;
   std::ptrdiff_t column = -1;
   for (std::string line; std::getline(lines, line);) {
-    std::vector<std::string> texts;
-    std::istringstream row(line);
-    for (std::string text; std::getline(row, text, ',');) texts.push_back(text);
+    const std::vector<std::string> texts = texts_of(line);
     if (column < 0)
       column = std::find(texts.begin(), texts.end(), name) - texts.begin();
     else
