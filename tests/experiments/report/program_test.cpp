@@ -130,7 +130,7 @@ TEST_F(ReportedReplicas, SendWhatTheirExchangesAre) {
 }
 
 TEST_F(ReportedReplicas, WithClocksOfTheirOwnSendWhatTheyBringAndTake) {
-  // Of two replicas a sum is what each has, once there and once back.
+  // For a sum each of two sends as much as it has, once; here both ways.
   const double sums = sent("sums", "replicas.policy=all_reduce");
   const std::string free = "schedule=free replicas.policy=";
   EXPECT_DOUBLE_EQ(sent("server", free + "server"), 2 * sums);
