@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <ostream>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -74,8 +75,23 @@ std::string script_error(const std::exception& error) {
       torch != nullptr ? torch->what_without_backtrace() : error.what();
   constexpr std::string_view kBefore = "RuntimeError: ";
   const std::size_t found = all.rfind(kBefore);
-  const std::size_t begin = found == all.npos ? 0 : found + kBefore.size();
+  const std::size_t begin = all.find_first_not_of(
+      '\n', found == all.npos ? 0 : found + kBefore.size());
+  if (begin == all.npos) return "";
   return all.substr(begin, all.find('\n', begin) - begin);
+}
+
+/// What follows is about checkpoints, or LibTorch's own messages.
+std::string first_sentence(const std::string& text) {
+  return text.substr(0, text.find(". "));
+}
+
+void check_cuts_differ(const std::vector<std::string>& cuts) {
+  std::set<std::string_view> seen;
+  for (const std::string& cut : cuts)
+    if (!seen.insert(cut).second)
+      throw UserError("model.cuts: '{}' is there twice; leave one of them out",
+                      cut);
 }
 
 torch::jit::Module load_script(const std::string& file) {
@@ -91,7 +107,7 @@ torch::jit::Module load_script(const std::string& file) {
     throw UserError(
         "{}: is no TorchScript file, or a damaged one: write it with "
         "torch.jit.script(model).save(FILE) ({})",
-        file, script_error(error));
+        file, first_sentence(script_error(error)));
   }
 }
 
@@ -239,6 +255,7 @@ void check_can_be_drawn(const Model& model, const std::string& file) {
 }
 
 Model make_torchscript(const ScriptOptions& options, const SampleSpec& sample) {
+  check_cuts_differ(options.cuts);
   const torch::jit::Module module = load_script(options.file);
   Parts parts;
   for (ScriptPart& part : cut_script(module, options.cuts, options.file))

@@ -35,7 +35,8 @@ std::span<const PresetRow> compressed_presets() {
       {"dgc",
        "the largest magnitudes of a momentum, with masks and a warm-up",
        {.source = "Lin et al., \"Deep Gradient Compression\", ICLR 2018, "
-                  "arXiv:1712.01887. The optimizer then has no momentum",
+                  "arXiv:1712.01887. The optimizer then has no momentum, nor "
+                  "has its weight decay, for which the authors' code keeps one",
         .kept = "its momentum, and what of that it has not sent",
         .staleness =
             "no gradient is late; what is left out of one comes with the next "

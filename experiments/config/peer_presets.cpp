@@ -84,7 +84,8 @@ std::span<const PresetRow> peer_presets() {
         .staleness =
             "none in updates; a gradient of a neighbour is of its weights, "
             "and not of those that it is applied to. Two and three on a ring "
-            "stay equal",
+            "stay equal; from four on, and on a torus, they run apart at any "
+            "learning rate, until adopt_every has them meet",
         .config = "[replicas]\n"
                   "count = 4\n"
                   "policy = \"neighbours\"\n"

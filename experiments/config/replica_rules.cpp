@@ -1,9 +1,11 @@
 #include "experiments/config/replica_rules.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -109,6 +111,31 @@ void check_compressor(const Experiment& experiment, const Fields& top) {
                            "which there is no mean over turns: leave "
                            "accumulate.rule out, or set error_feedback = true",
                            replicas.compress));
+}
+
+/// The largest `beta` of "elastic" with which an exchange alone, without a
+/// gradient, doesn't drive replicas and centre apart. All at once, their mean
+/// and the centre are 1 - beta - beta / N times as far apart as they were; one
+/// by one, a visit leaves a replica 1 - 2 beta / N times as far from the
+/// centre.
+double most_elastic_beta(std::int64_t count, bool one_by_one) {
+  const auto members = static_cast<double>(count);
+  return one_by_one ? members : 2 * members / (members + 1);
+}
+
+void check_elastic(const Experiment& experiment, const Fields& top) {
+  if (experiment.replicas.policy != "elastic") return;
+  const double beta =
+      std::get<double>(top.resolved().find("replicas")->find("beta")->value);
+  const bool one_by_one = !experiment.replicas.kind.exchange.graph.is_all();
+  const double most = most_elastic_beta(experiment.replicas.count, one_by_one);
+  if (beta <= most) return;
+  top.reject("replicas",
+             fmt::format("beta = {:g} has {} replicas and their centre pull "
+                         "each other further apart in every exchange: set it "
+                         "to {:g} at most; 0.9 is usual",
+                         beta, experiment.replicas.count,
+                         std::floor(1000 * most) / 1000));
 }
 
 /// All blocks of a replica choose by one loss, which comes down to them.
@@ -311,6 +338,7 @@ void check_replicas(const Experiment& experiment, const Fields& top) {
   check_steps(experiment, top);
   check_compressor(experiment, top);
   check_shared(experiment, top);
+  check_elastic(experiment, top);
   check_adoption(experiment, top);
   if (experiment.turns == 0 &&
       experiment.deals_per_epoch < experiment.replicas.count)

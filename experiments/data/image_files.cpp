@@ -122,7 +122,10 @@ std::string listing_of(const ImageFiles& files) {
       std::error_code error;
       const std::uintmax_t bytes = fs::file_size(path, error);
       if (error)
-        throw UserError("{}: can't be read: {}", file.path, error.message());
+        throw UserError(
+            "{}: can't be read: {}; correct who may read it, or take it "
+            "out of its folder",
+            file.path, error.message());
       const std::string line = fmt::format("{}/{}/{} {}\n", split, file.label,
                                            path.filename().string(), bytes);
       crc = crc32c(std::as_bytes(std::span(line)), crc);

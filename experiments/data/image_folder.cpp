@@ -119,6 +119,9 @@ std::vector<ImageFile> annotated_files(const std::string& folder,
                                        const Labels& labels) {
   constexpr std::uint64_t kMostText = std::uint64_t{1} << 26;
   const std::string path = below(folder, "val_annotations.txt");
+  if (!fs::exists(path))
+    throw UserError("{}: is not there; unpack tiny-imagenet-200.zip again",
+                    path);
   const std::string text = read_file(path, kMostText);
   std::vector<ImageFile> files;
   std::string_view rest = text;

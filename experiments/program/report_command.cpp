@@ -1,5 +1,11 @@
 // `sluice report`: what runs have shown, on a page and in tables.
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,8 +16,8 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/schedules/costs.h"
+#include "lib/schedules/exchange_traffic.h"
 #include "lib/schedules/free_running.h"
-#include "lib/schedules/program.h"
 #include "lib/schedules/speed.h"
 
 namespace sluice {
@@ -60,20 +66,20 @@ double sequential_operations(const Experiment& experiment, Costs costs) {
       .seconds_per_turn;
 }
 
-/// What all replicas of a block send for it.
-double bytes_of_exchange(const Experiment& experiment, const BlockPlan& block,
-                         const Action& action) {
-  const double bytes = by_block(experiment.costs.exchange_bytes, block.block);
-  if (is_of_lesson(action)) return 0;  // not known
-  if (action.round == kAdopt)
-    return static_cast<double>(block.exchange.members) *
-           (block.exchange.members - 1) * bytes;
-  if (is_among_peers(block, action))
-    return static_cast<double>(messages_of(block, action)) * bytes;
-  const ReplicaExchange& exchange = block.exchange;
-  const int parts_sent = exchange.members / exchange.parts();  // in a step
-  return static_cast<double>(exchange.halves() * parts_sent) *
-         (exchange.members - 1) * bytes;
+/// Bytes that all replicas send each other in the first so many turns.
+std::function<double(std::int64_t turns)> bytes_of_exchanges(
+    const Experiment& experiment) {
+  if (experiment.replicas.count == 1) return nullptr;
+  std::vector<ExchangeTraffic> blocks;
+  for (int k = 1; k <= experiment.blocks(); ++k)
+    blocks.emplace_back(by_block(experiment.plans.front().blocks, k));
+  return [blocks = std::move(blocks),
+          bytes = experiment.costs.exchange_bytes](std::int64_t turns) mutable {
+    double sent = 0;
+    for (std::size_t k = 0; k < blocks.size(); ++k)
+      sent += bytes.at(k) * blocks[k].sent_in(turns);
+    return sent;
+  };
 }
 
 report::TurnWork work_of(const Experiment& experiment) {
@@ -82,7 +88,6 @@ report::TurnWork work_of(const Experiment& experiment) {
   const std::int64_t turns = kTurns * plan.blocks.front().accumulate;
   double operations = 0;
   double bytes = 0;
-  double exchanged = 0;
   for (const BlockPlan& block : plan.blocks) {
     if (block.replica > 1) break;  // all replicas do the same
     // Of one batch, where a replica has several of a turn's.
@@ -94,8 +99,6 @@ report::TurnWork work_of(const Experiment& experiment) {
                     block.micro_batches.share_of(action.batch) * part;
       for (const Transfer& sent : yields_of(plan, block.block, action))
         bytes += transit_of(costs, sent).occupies * part;
-      if (action.op == Op::exchange)
-        exchanged += bytes_of_exchange(experiment, block, action);
     }
   }
   const double samples = samples_per_turn(experiment);
@@ -103,21 +106,26 @@ report::TurnWork work_of(const Experiment& experiment) {
   // An epoch's last batch may be smaller.
   const double of_full = samples / static_cast<double>(experiment.batch_size);
   const auto replicas = static_cast<double>(experiment.replicas.count);
-  return {.flops = operations / all * samples,
-          .sequential_flops =
-              sequential_operations(experiment, costs) * of_full / replicas,
-          .bytes_sent = bytes / all * of_full + exchanged / all};
+  report::TurnWork work{.flops = operations / all * samples,
+                        .boundary_bytes = bytes / all * of_full,
+                        .replica_bytes = bytes_of_exchanges(experiment)};
+  // Who waits for whom is up to the clock of blocks that run free.
+  if (!runs_free(plan))
+    work.sequential_flops =
+        sequential_operations(experiment, costs) * of_full / replicas;
+  return work;
 }
 
 /// Of the work nothing under a timetable, which changes it at turns that nobody
-/// knows beforehand, and of blocks that run free, which choose it.
+/// knows beforehand, and where blocks or replicas that run free leave some out.
 report::ConfigFacts facts_of_config(const ConfigNode& config,
                                     const std::string& data_root) {
   report::ConfigFacts facts;
   try {
     const Experiment experiment = read_experiment(config, data_root);
     facts.sample = experiment.model.sample.shape;
-    if (experiment.plans.size() == 1 && !runs_free(experiment.plans.front()))
+    if (experiment.plans.size() == 1 &&
+        !clock_decides_work(experiment.plans.front()))
       facts.work = work_of(experiment);
   } catch (const UserError&) {
     // The config is of another version of the program, or its data aren't here.

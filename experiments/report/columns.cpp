@@ -30,9 +30,9 @@ Value seconds_of(const RunRecord& run) {
 }
 
 Value of_turns(const RunRecord& run, const std::optional<TurnWork>& work,
-               double TurnWork::*amount) {
+               WorkInTurns amount) {
   if (!work) return std::nullopt;
-  return *work.*amount * static_cast<double>(run.turns);
+  return amount(*work, run.turns);
 }
 
 std::vector<MeasuredFigure> measures() {
@@ -87,9 +87,7 @@ std::vector<MeasuredFigure> measures() {
                 "the model's layers, and the matrix products and convolutions "
                 "of auxiliary heads, synthesizers and input models, by their "
                 "shapes"},
-       [](Run run, Work work) {
-         return of_turns(run, work, &TurnWork::flops);
-       }},
+       [](Run run, Work work) { return of_turns(run, work, flops_in); }},
       {{.name = "sequential_flops",
         .title = "sequential",
         .unit = "FLOP",
@@ -98,17 +96,16 @@ std::vector<MeasuredFigure> measures() {
                 "each other, with a device for each block (or executor) and "
                 "messages that take no time, in the steady state"},
        [](Run run, Work work) {
-         return of_turns(run, work, &TurnWork::sequential_flops);
+         return of_turns(run, work, sequential_flops_in);
        }},
       {{.name = "bytes_sent",
         .title = "sent",
         .unit = "B",
         .is_derived = true,
         .note = "sent: activations, labels and gradients that cross boundaries "
-                "to train, by their shapes and codecs"},
-       [](Run run, Work work) {
-         return of_turns(run, work, &TurnWork::bytes_sent);
-       }},
+                "to train, and what all replicas send each other for updates, "
+                "by their shapes, codecs and compressor"},
+       [](Run run, Work work) { return of_turns(run, work, bytes_sent_in); }},
       {{.name = "seconds", .title = "time", .unit = "s", .is_measured = true},
        [](Run run, Work) { return seconds_of(run); }},
       {{.name = "samples_per_second",

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -34,14 +37,17 @@ std::vector<BandPoint> band(const StudyCell& cell, const SeriesOf& series_of,
 struct Abscissa {
   std::string name;   ///< "turns"
   std::string label;  ///< "turns", or the unit
-  /// By how much to multiply turns; 0: it isn't known for this cell.
-  std::function<double(std::size_t cell)> per_turn = [](std::size_t) {
-    return 1.0;
-  };
+  /// What there is after so many turns; nothing: it isn't known for this cell,
+  /// whatever their number.
+  std::function<std::optional<double>(std::size_t cell, double turns)> after =
+      [](std::size_t, double turns) { return turns; };
   bool is_time = false;
 
+  bool is_known(std::size_t cell) const {
+    return is_time || after(cell, 0).has_value();
+  }
   double at(const BandPoint& point, std::size_t cell) const {
-    return is_time ? point.time : point.turn * per_turn(cell);
+    return is_time ? point.time : after(cell, point.turn).value();
   }
 };
 
@@ -52,7 +58,7 @@ Chart chart_of(const ReportInput& input, const SeriesOf& series_of,
   Chart chart{.x_label = against.label, .from_zero = true};
   std::size_t longest = 0;
   for (std::size_t i = 0; i < input.study.cells.size(); ++i) {
-    if (against.per_turn(i) == 0) continue;
+    if (!against.is_known(i)) continue;
     ChartItem item{.label = input.study.cells[i].label,
                    .style = input.styles[i]};
     for (const BandPoint& point :
@@ -102,6 +108,29 @@ bool has_virtual_time(const ReportInput& input) {
                      });
 }
 
+std::optional<double> in_virtual_time(const StudyCell& cell, double turns) {
+  const double seconds = virtual_seconds_of_turn(cell);
+  if (seconds == 0) return std::nullopt;
+  return seconds * turns;
+}
+
+std::int64_t longest_run(const StudyCell& cell) {
+  std::int64_t turns = 0;
+  for (const RunRecord& run : cell.runs) turns = std::max(turns, run.turns);
+  return turns;
+}
+
+/// After a mean of turns, the whole ones. Nothing for a cell that does none of
+/// that work: there is no curve to draw.
+std::optional<double> work_after(const ReportInput& input, std::size_t cell,
+                                 WorkInTurns of_turns, double turns) {
+  const std::optional<TurnWork>& work = input.work[cell];
+  if (!work) return std::nullopt;
+  const auto all = of_turns(*work, longest_run(input.study.cells[cell]));
+  if (!all || *all == 0) return std::nullopt;
+  return of_turns(*work, static_cast<std::int64_t>(turns));
+}
+
 /// What test results are drawn against: turns, and what is known beside.
 std::vector<Abscissa> abscissas(const ReportInput& input) {
   std::vector<Abscissa> all = {{.name = "turns", .label = "turns"}};
@@ -110,22 +139,21 @@ std::vector<Abscissa> abscissas(const ReportInput& input) {
   if (has_virtual_time(input))
     all.push_back({.name = "virtual_time",
                    .label = "virtual s",
-                   .per_turn = [&input](std::size_t i) {
-                     return virtual_seconds_of_turn(input.study.cells[i]);
+                   .after = [&input](std::size_t i, double turns) {
+                     return in_virtual_time(input.study.cells[i], turns);
                    }});
   const auto amount = [&](const char* name, const char* unit,
-                          double TurnWork::*member) {
+                          WorkInTurns of_turns) {
     all.push_back({.name = name,
                    .label = unit,
-                   .per_turn = [&input, member](std::size_t i) {
-                     const auto& work = input.work[i];
-                     return work ? *work.*member : 0.0;
+                   .after = [&input, of_turns](std::size_t i, double turns) {
+                     return work_after(input, i, of_turns, turns);
                    }});
   };
   const bool any = std::any_of(input.work.begin(), input.work.end(),
                                [](const auto& work) { return !!work; });
-  if (any) amount("flops", "FLOP", &TurnWork::flops);
-  if (any) amount("bytes", "B", &TurnWork::bytes_sent);
+  if (any) amount("flops", "FLOP", flops_in);
+  if (any) amount("bytes", "B", bytes_sent_in);
   return all;
 }
 

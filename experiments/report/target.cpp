@@ -34,11 +34,11 @@ Known samples_until(const RunRecord& run, const std::optional<TurnWork>&,
   return *samples * static_cast<double>(reached.turn);
 }
 
-UntilTurn work_until(double TurnWork::*amount) {
+UntilTurn work_until(WorkInTurns amount) {
   return [amount](const RunRecord&, const std::optional<TurnWork>& work,
                   const RunPoint& reached) -> Known {
     if (!work) return std::nullopt;
-    return *work.*amount * static_cast<double>(reached.turn);
+    return amount(*work, reached.turn);
   };
 }
 
@@ -116,12 +116,12 @@ std::vector<MeasuredFigure> figures_until(double test_loss) {
                    {.name = "flops_to_target",
                     .title = titled("computed"),
                     .unit = "FLOP"},
-                   work_until(&TurnWork::flops)),
+                   work_until(flops_in)),
       figure_until(test_loss,
                    {.name = "sequential_flops_to_target",
                     .title = titled("sequential"),
                     .unit = "FLOP"},
-                   work_until(&TurnWork::sequential_flops)),
+                   work_until(sequential_flops_in)),
       figure_until(test_loss,
                    {.name = "seconds_to_target",
                     .title = titled("time"),

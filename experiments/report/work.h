@@ -16,11 +16,24 @@ struct TurnWork {
   double flops = 0;
   /// Those of them on the longest chain of actions that wait for each other,
   /// where each executor has a device of its own and messages take no time.
-  double sequential_flops = 0;
+  /// Nothing where that depends on a clock.
+  std::optional<double> sequential_flops = {};
   /// Bytes that cross boundaries in training: activations, labels and
   /// gradients, as the codecs send them.
-  double bytes_sent = 0;
+  double boundary_bytes = 0;
+  /// Bytes that all replicas send each other in training, as their compressor
+  /// sends them, in the first so many turns: an exchange need not belong to
+  /// each of them. Empty: none.
+  std::function<double(std::int64_t turns)> replica_bytes = {};
 };
+
+/// What a run does in so many turns; nothing where it isn't known.
+using WorkInTurns = std::optional<double> (*)(const TurnWork& work,
+                                              std::int64_t turns);
+std::optional<double> flops_in(const TurnWork& work, std::int64_t turns);
+std::optional<double> sequential_flops_in(const TurnWork& work,
+                                          std::int64_t turns);
+std::optional<double> bytes_sent_in(const TurnWork& work, std::int64_t turns);
 
 /// What a resolved config says of its runs.
 struct ConfigFacts {

@@ -4,7 +4,11 @@
 // averages weights. Here in lockstep: gradients of the same turn, in the order
 // of the replicas. After some epochs all go on with the weights of the one
 // whose training loss has been the lowest since the last time (in FAST, that of
-// the highest validation accuracy); each keeps its optimizer's state.
+// the highest validation accuracy); each keeps its optimizer's state. Until
+// then, where not all are neighbours, they run apart: with plain SGD and
+// curvature h a difference v of the replicas becomes (1 - lr h (I + A)) v, A
+// the adjacency of the graph, and I + A has eigenvalues below 0 unless the
+// graph is complete; of a ring they are 1 + 2 cos q.
 #include <memory>
 #include <string>
 
@@ -62,7 +66,9 @@ ReplicaKind neighbours(Fields& fields) {
               {std::string(shape_name(PeerShape::torus)), PeerShape::torus}},
              {.text = "whose gradients a replica applies beside its own: those "
                       "of two neighbours on a ring, one where replicas.count "
-                      "is 2; or of four on a torus"});
+                      "is 2; or of four on a torus. Of more than three on a "
+                      "ring, and on a torus, replicas run apart at any "
+                      "learning rate, until adopt_every has them meet"});
   fields.key("adopt_every", kind.adopt_every,
              {.text = "epochs after which all replicas go on with the weights "
                       "of the one whose training loss was the lowest since the "

@@ -23,6 +23,10 @@ constexpr const char* kHowToNameTheRoot =
     "name the folder of data files with data.root in the config or with the "
     "environment variable SLUICE_DATA, or get them with `sluice data fetch`";
 
+constexpr const char* kCorrectThePath =
+    "correct the path; one that doesn't begin with / is looked for below "
+    "data.root";
+
 struct CloseGz {
   void operator()(gzFile_s* file) const { gzclose_r(file); }
 };
@@ -38,7 +42,10 @@ std::string error_text(int code) {
 GzFile open_data_file(const std::string& path) {
   GzFile file(gzopen(path.c_str(), "rbe"));  // e: no child inherits it
   if (!file)
-    throw UserError("{}: can't be opened: {}", path, error_text(errno));
+    throw UserError(
+        "{}: can't be opened: {}; correct the path, or who may read "
+        "the file",
+        path, error_text(errno));
   gzbuffer(file.get(), kChunkBytes);
   return file;
 }
@@ -48,7 +55,8 @@ GzFile open_data_file(const std::string& path) {
   std::string text = gzerror(file, &code);
   if (code == Z_ERRNO) text = error_text(errno);
   if (text.starts_with(path + ": ")) text.erase(0, path.size() + 2);
-  throw UserError("{}: can't be read: {}", path, text);
+  throw UserError("{}: can't be read: {}; if it is damaged, get it again", path,
+                  text);
 }
 
 /// Fills the start of `bytes`; how many came before the end of the file.
@@ -103,7 +111,8 @@ std::string find_data_file(const std::string& root, const std::string& folder,
   for (const std::string& candidate : {path, path + ".gz"}) {
     if (std::filesystem::is_regular_file(candidate)) return candidate;
   }
-  if (wanted.is_absolute()) throw UserError("no file {}", path);
+  if (wanted.is_absolute())
+    throw UserError("no file {}; {}", path, kCorrectThePath);
   throw UserError("no file {} (nor the same with .gz); {}", path,
                   kHowToNameTheRoot);
 }
@@ -116,7 +125,8 @@ std::string find_data_folder(const std::string& root,
                     kHowToNameTheRoot);
   const std::string path = (std::filesystem::path(root) / wanted).string();
   if (std::filesystem::is_directory(path)) return path;
-  if (wanted.is_absolute()) throw UserError("no folder {}", path);
+  if (wanted.is_absolute())
+    throw UserError("no folder {}; {}", path, kCorrectThePath);
   throw UserError("no folder {}; {}", path, kHowToNameTheRoot);
 }
 

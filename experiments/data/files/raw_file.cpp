@@ -23,7 +23,10 @@ RawFile::RawFile(const std::string& path) : path_(path) {
   // Not blocking: a fifo without a writer would never be opened.
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file_ < 0)
-    throw UserError("{}: can't be opened: {}", path, system_reason());
+    throw UserError(
+        "{}: can't be opened: {}; correct the path, or who may read "
+        "the file",
+        path, system_reason());
   struct stat status = {};
   if (::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(file_);

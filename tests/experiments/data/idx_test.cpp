@@ -148,7 +148,10 @@ TEST_F(Idx, MnistRefusesADamagedGzippedFile) {
   write_mnist();
   const std::string path = this->path("mnist/t10k-images-idx3-ubyte.gz");
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 9);
-  EXPECT_EQ(mnist_error(), path + ": can't be read: unexpected end of file");
+  EXPECT_EQ(mnist_error(),
+            path +
+                ": can't be read: unexpected end of file; if it is damaged, "
+                "get it again");
 }
 
 TEST_F(Idx, FashionMnistHasItsOwnFolder) {

@@ -188,7 +188,8 @@ TEST_F(ImageFolder, OfClassesAloneIsDividedByTheShareOfTheTest) {
 }
 
 TEST_F(ImageFolder, RefusesWhatIsMissingInOneLine) {
-  EXPECT_THAT(error_of([&] { open("size = 4"); }), HasSubstr("no folder"));
+  EXPECT_THAT(error_of([&] { open("size = 4"); }),
+              AllOf(HasSubstr("no folder"), HasSubstr("data.root")));
   write("pictures/train/cat/a.png", patterned_png(4, 4));
   EXPECT_THAT(error_of([&] { open("size = 4"); }),
               HasSubstr("expected the folders train and test (or val)"));

@@ -47,13 +47,13 @@ class ReportPage : public ReportFolder {
                               SLUICE_TEST_FOLDER, page));
   }
   ReportFiles report(bool only_numbers = false) const {
-    return write_report({.folders = {folder_},
-                         .only_numbers = only_numbers,
-                         .facts = [](const ConfigNode&) {
-                           return ConfigFacts{
-                               .work =
-                                   TurnWork{.flops = 2e6, .bytes_sent = 1024}};
-                         }});
+    return write_report(
+        {.folders = {folder_},
+         .only_numbers = only_numbers,
+         .facts = [](const ConfigNode&) {
+           return ConfigFacts{
+               .work = TurnWork{.flops = 2e6, .boundary_bytes = 1024}};
+         }});
   }
   /// Their names and texts.
   static std::string figures_in(const std::string& folder) {

@@ -59,15 +59,28 @@ TEST_F(ReportProgram, RunsThatWereTrainedTwiceHaveTheSameReportWithoutTimes) {
                               HasSubstr("computed, "), HasSubstr("sent, ")));
 }
 
-/// The values of a column, of rows without commas in quotes.
+/// The texts of a row of CSV, without quotes inside of quotes.
+std::vector<std::string> texts_of(const std::string& row) {
+  std::vector<std::string> texts(1);
+  bool is_quoted = false;
+  for (const char c : row) {
+    if (c == '"')
+      is_quoted = !is_quoted;
+    else if (c == ',' && !is_quoted)
+      texts.emplace_back();
+    else
+      texts.back() += c;
+  }
+  return texts;
+}
+
+/// The values of a column.
 std::vector<double> column_of(const std::string& csv, const std::string& name) {
   std::istringstream lines(csv);
   std::vector<double> values;
   std::ptrdiff_t column = -1;
   for (std::string line; std::getline(lines, line);) {
-    std::vector<std::string> texts;
-    std::istringstream row(line);
-    for (std::string text; std::getline(row, text, ',');) texts.push_back(text);
+    const std::vector<std::string> texts = texts_of(line);
     if (column < 0)
       column = std::find(texts.begin(), texts.end(), name) - texts.begin();
     else
@@ -86,6 +99,51 @@ TEST_F(ReportProgram, OperationsFollowEachOtherUnlessBlocksWorkAtOnce) {
   EXPECT_DOUBLE_EQ(chain[0], all[0]) << "back-propagation";
   EXPECT_LT(chain[1], all[1]) << "delayed gradients";
   EXPECT_GT(chain[1], all[1] / 2) << "the larger block";
+}
+
+/// 12 turns of two replicas of one block.
+class ReportedReplicas : public ReportProgram {
+ protected:
+  /// Rows of a report on a run of them.
+  std::string rows_with(const std::string& name,
+                        const std::string& replicas) const {
+    const std::string config =
+        write("config.toml", config_with("blocks = 1\nengine = 'virtual'\n"));
+    const Outcome run = sluice(fmt::format(
+        "run {} replicas.count=2 {} --dir {}", config, replicas, path(name)));
+    EXPECT_EQ(run.status, 0) << run.text;
+    EXPECT_EQ(sluice("report " + path(name)).status, 0);
+    return slurp(path(name + "/report_runs.csv"));
+  }
+  double sent(const std::string& name, const std::string& replicas) const {
+    return column_of(rows_with(name, replicas), "bytes_sent").at(0);
+  }
+};
+
+TEST_F(ReportedReplicas, SendWhatTheirExchangesAre) {
+  const std::string average = "replicas.policy=average replicas.every=";
+  const double all = sent("1", average + "1");
+  EXPECT_GT(all, 0);
+  EXPECT_DOUBLE_EQ(sent("5", average + "5") / all, 2.0 / 12);
+  EXPECT_DOUBLE_EQ(sent("7", average + "7") / all, 1.0 / 12);
+  EXPECT_EQ(sent("13", average + "13"), 0);
+}
+
+TEST_F(ReportedReplicas, WithClocksOfTheirOwnSendWhatTheyBringAndTake) {
+  // For a sum each of two sends as much as it has, once; here both ways.
+  const double sums = sent("sums", "replicas.policy=all_reduce");
+  const std::string free = "schedule=free replicas.policy=";
+  EXPECT_DOUBLE_EQ(sent("server", free + "server"), 2 * sums);
+  EXPECT_DOUBLE_EQ(sent("elastic", free + "elastic replicas.one_by_one=true "
+                                          "replicas.every=5"),
+                   2 * sums * 2 / 12);
+}
+
+TEST_F(ReportedReplicas, ThatLeaveOutTurnsSendWhatNobodyKnowsBeforehand) {
+  const std::string rows = rows_with(
+      "backup", "schedule=free replicas.policy=all_reduce replicas.backup=1");
+  EXPECT_THAT(rows,
+              AllOf(HasSubstr("test_accuracy"), Not(HasSubstr("bytes_sent"))));
 }
 
 TEST_F(ReportProgram, ShowsTheForecastOfMemoryBesideWhatWasMeasured) {

@@ -302,6 +302,23 @@ TEST(Replicas, ThatTheirNeighboursTeachStayEqualWhereAllAreNeighbours) {
   }
 }
 
+TEST(Replicas, OfACentreAreRefusedWhereExchangesAloneDriveThemApart) {
+  const auto with_beta = [](const std::string& more) -> std::string {
+    try {
+      small_experiment(std::string(kNet) + turns(6) +
+                       replicas(3, ", policy = 'elastic', " + more));
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(with_beta("beta = 1.5"), "accepted");
+  EXPECT_THAT(with_beta("beta = 1.6"), HasSubstr("set it to 1.5 at most"));
+  EXPECT_EQ(with_beta("beta = 3.0, one_by_one = true"), "accepted");
+  EXPECT_THAT(with_beta("beta = 3.1, one_by_one = true"),
+              HasSubstr("set it to 3 at most"));
+}
+
 /// Plain SGD with the sum of the gradients, whatever the order.
 TEST(Replicas, OfTwoThatAreNeighboursSumTheirGradients) {
   const auto at = [](const char* rate, const char* policy) {

@@ -418,6 +418,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refused{"UnknownCut", "calls no module 'c'",
                 "    return self.b.forward(self.a.forward(x))\n", "['c']"},
+        Refused{"CutTwice", "'b' is there twice",
+                "    return self.b.forward(self.a.forward(x))\n", "['b', 'b']"},
         Refused{"NothingBelow", "nothing lies below 'a'",
                 "    return self.b.forward(self.a.forward(x))\n", "['a']"},
         Refused{"TwoTensorsPass", "can't be cut below 'b'",
@@ -467,6 +469,8 @@ TEST_F(Torchscript, RefusesWhatIsNoScript) {
   write("text.pt", "PK, but no archive");
   EXPECT_THAT(refusal_of("text.pt"), HasSubstr("is no TorchScript file"));
   EXPECT_EQ(refusal_of("text.pt").find('\n'), std::string::npos);
+  EXPECT_THAT(refusal_of("text.pt"), HasSubstr("zip archive"));
+  EXPECT_THAT(refusal_of("text.pt"), Not(HasSubstr("checkpoint")));
   EXPECT_THAT(refusal_of("none.pt"), HasSubstr("none.pt"));
   write_script("net.pt", "blocks = 1\n");
   const std::string whole = slurp(path("net.pt"));

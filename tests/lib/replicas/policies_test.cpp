@@ -169,6 +169,29 @@ TEST(Elastic, OfOneReplicaMeetsItsCentreHalfWayAndSwapsWithIt) {
   }
 }
 
+/// Largest element of what is between the mean of three replicas and their
+/// centre after many exchanges without a gradient.
+double far_after_exchanges(double beta) {
+  constexpr std::size_t kCount = 3;
+  const auto policies = policies_of(kCount, "elastic", {{"beta", beta}});
+  std::vector<at::Tensor> weights = some_weights(kCount);
+  for (int exchange = 0; exchange < 300; ++exchange) {
+    const auto pulls = exchanged(policies, weights);
+    for (std::size_t r = 0; r < kCount; ++r) weights[r] = weights[r] + pulls[r];
+  }
+  return (sum_of(weights) / 3 - centre_of(*policies[0]))
+      .abs()
+      .max()
+      .item<double>();
+}
+
+// 1 - beta - beta / N is -1 there: what plans with more are refused for.
+TEST(Elastic, ExchangesAloneDriveReplicasApartAboveTwoNOverNPlusOne) {
+  constexpr double kEdge = 2.0 * 3 / (3 + 1);
+  EXPECT_LT(far_after_exchanges(0.95 * kEdge), 1e-3);
+  EXPECT_GT(far_after_exchanges(1.05 * kEdge), 1e3);
+}
+
 TEST(Elastic, WithoutBetaPullsNobody) {
   const auto policies = policies_of(2, "elastic", {{"beta", 0.0}});
   for (const at::Tensor& pull : exchanged(policies, some_weights(2)))

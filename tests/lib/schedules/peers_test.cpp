@@ -322,4 +322,47 @@ TEST(PeersInSchedules, WaitForEachOtherAndForNobodyElse) {
   EXPECT_NEAR(settled_at(8, /*slow=*/1), alone + 9, 1e-12);
 }
 
+/// How far apart replicas are, beside what they were, after updates in which
+/// each steps by the gradients of w^2 / 2 of itself and its neighbours.
+double further_apart(const PeerGraph& graph, int members, double rate,
+                     int updates) {
+  std::vector<double> weights;
+  for (int member = 1; member <= members; ++member)
+    weights.push_back(1 + 0.01 * std::cos(member * member));
+  const auto apart = [&] {
+    const auto [least, most] =
+        std::minmax_element(weights.begin(), weights.end());
+    return *most - *least;
+  };
+  const double before = apart();
+  for (int update = 0; update < updates; ++update) {
+    const std::vector<double> old = weights;
+    for (int member = 1; member <= members; ++member) {
+      double sum = by_block(old, member);
+      for (const int other : peers_of(graph, members, member, update).from)
+        sum += by_block(old, other);
+      by_block(weights, member) -= rate * sum;
+    }
+  }
+  return apart() / before;
+}
+
+// parallel.md, B: X - lr G (I + Adj) contracts no difference.
+TEST(Neighbours, OnARingOfThreeStayTogetherAndOfFourRunApartAtAnyRate) {
+  for (const double rate : {0.3, 0.03, 0.003}) {
+    const int updates = static_cast<int>(20 / rate);
+    for (const int members : {2, 3})
+      EXPECT_LE(further_apart(kRing, members, rate, updates), 1 + 1e-9)
+          << members << ", " << rate;
+    for (const int members : {4, 5, 6, 7, 8, 16})
+      EXPECT_GT(further_apart(kRing, members, rate, updates), 1e3)
+          << members << ", " << rate;
+    for (const int members : {4, 6, 9, 16})
+      EXPECT_GT(further_apart({.shape = PeerShape::torus}, members, rate / 2,
+                              2 * updates),
+                1e3)
+          << members << ", " << rate;
+  }
+}
+
 }  // namespace sluice::peers_test
