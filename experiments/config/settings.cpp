@@ -247,7 +247,8 @@ void Settings::describe(Fields& fields) {
                       "2-norm of the gradients that the block's update "
                       "applies, heads' included, before they are clipped and "
                       "corrected; not where a centre of replicas applies them, "
-                      "nor with replicas.shard"});
+                      "nor with replicas.shard, clip.at = 'replica' or the "
+                      "gradients of neighbours"});
   fields.key(
       "timeout", timeout_seconds,
       {.text =

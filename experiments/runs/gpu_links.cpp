@@ -61,9 +61,14 @@ std::size_t bytes_between(const Experiment& experiment, int seat, int other) {
 
 /// For a channel that holds so many messages, each with one large tensor: two
 /// more leave (departing_sender()), one is filled, and one is copied out.
-std::size_t slots_to_pin(std::size_t capacity) {
+/// Pinned memory can't be swapped out, so it has a limit; what finds no slot
+/// goes by the ring.
+std::size_t slots_to_pin(std::size_t capacity, std::size_t largest) {
   constexpr std::size_t kBeside = 4;
-  return std::min<std::size_t>(capacity + kBeside, kMaxSlots);
+  constexpr std::size_t kMostPinned = std::size_t{512} << 20;  // bytes
+  const std::size_t wanted =
+      std::min<std::size_t>(capacity, kMaxSlots - kBeside) + kBeside;
+  return std::min(wanted, std::max<std::size_t>(2, kMostPinned / largest));
 }
 
 }  // namespace
@@ -115,8 +120,8 @@ void GpuLinks::ask_for_slots(std::size_t sent, std::size_t taken,
   if (boundary.largest <= kSmallCopy ||
       boundary.largest > kMaxAreaBytes / kMaxSlots)
     return;
-  boundary.pinned_sent = slots_to_pin(sent);
-  boundary.pinned_taken = slots_to_pin(taken);
+  boundary.pinned_sent = slots_to_pin(sent, boundary.largest);
+  boundary.pinned_taken = slots_to_pin(taken, boundary.largest);
   options.slots = std::max(options.slots, boundary.pinned_sent);
   options.slot_bytes = std::max(options.slot_bytes, boundary.largest);
   options.slots_on_demand = true;

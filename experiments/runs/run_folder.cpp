@@ -166,8 +166,9 @@ void RunFolder::rewind(const Resumed& to) {
   history_ = records_until(to, path_);
   const bool is_recorded = fs::exists(schedule_of_run(path_));
   const std::int64_t replicas = is_recorded ? replicas_in(path_) : 1;
-  cut_schedule(to.checkpoint.empty() ? std::nullopt : std::optional(to.turn),
-               path_, {lost_replicas(path_), replicas});
+  if (is_recorded)
+    cut_schedule(to.checkpoint.empty() ? std::nullopt : std::optional(to.turn),
+                 path_, {lost_replicas(path_), replicas});
   if (fs::exists(schedule_of_run(path_)))
     leave_out_undone(path_, replicas, history_);
   write_file_atomically(metrics_of_run(path_), [&](std::ostream& file) {

@@ -35,11 +35,11 @@ at::Tensor Seat::squared_norms() const {
   return at::stack(all);
 }
 
-/// For the record of an update: of the means that it applies. Undefined where
-/// there is none, or it isn't asked for.
+/// For the record of an update: of the means that it applies, before they are
+/// clipped. Undefined where there is none, or it isn't asked for.
 at::Tensor Seat::told_norm(const Action& action, const UpdateInfo& info) const {
-  const bool is_known =
-      shared_.empty() && !pushes_gradients() && !plan().exchange.shards;
+  const bool is_known = shared_.empty() && !pushes_gradients() &&
+                        !plan().exchange.shards && !clips_own();
   if (!settings_.options.gradient_norms || !is_logged(action) || !is_known)
     return {};
   const auto divisor = static_cast<double>(

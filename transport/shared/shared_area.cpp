@@ -16,6 +16,10 @@
 #include "lib/base/error.h"
 #include "lib/base/memory_file.h"
 
+#ifndef MADV_POPULATE_WRITE  // of Linux 5.14; older headers lack it
+#define MADV_POPULATE_WRITE 23
+#endif
+
 namespace sluice {
 namespace {
 
