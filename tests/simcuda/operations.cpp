@@ -1,5 +1,6 @@
 // The operations that are registered for the dispatch key CUDA: what makes
 // memory, views and copies; the fallback does the rest.
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -17,11 +18,18 @@ namespace {
 
 const c10::DispatchKeySet kKeys(c10::DispatchKey::CUDA);
 
+/// From then on LibTorch asks which memory is pinned, as after the first tensor
+/// on a GPU.
+void begin_cuda() {
+  at::globalContext().lazyInitDevice(kCuda);
+}
+
 at::Tensor empty(at::IntArrayRef sizes, std::optional<c10::ScalarType> type,
                  std::optional<c10::Layout> /*layout*/,
                  std::optional<c10::Device> device,
                  std::optional<bool> /*pinned*/,
                  std::optional<c10::MemoryFormat> format) {
+  begin_cuda();
   const c10::DeviceGuard on(c10::device_or_default(device));
   return at::detail::empty_generic(sizes, &device_allocator(), kKeys,
                                    c10::dtype_or_default(type), format);
@@ -32,6 +40,7 @@ at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
                          std::optional<c10::Layout> /*layout*/,
                          std::optional<c10::Device> device,
                          std::optional<bool> /*pinned*/) {
+  begin_cuda();
   const c10::DeviceGuard on(c10::device_or_default(device));
   return at::detail::empty_strided_generic(sizes, strides, &device_allocator(),
                                            kKeys, c10::dtype_or_default(type));

@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -142,7 +143,11 @@ TEST(Catalog, KnowsEveryKeyOfEveryConfigThatShips) {
     ++configs;
     std::set<std::string> keys;
     collect(read_toml_file(file), "", keys);
-    for (const std::string& key : keys) {
+    for (std::string key : keys) {
+      // What a phase sets anew is described where it is set first.
+      constexpr std::string_view kOfPhase = "timetable[].";
+      if (key.starts_with(kOfPhase) && !known.contains(key))
+        key.erase(0, kOfPhase.size());
       if (key == "extends" || key.starts_with("sweep")) continue;
       EXPECT_TRUE(known.contains(key)) << file << ": " << key;
     }

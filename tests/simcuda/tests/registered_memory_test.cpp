@@ -32,6 +32,8 @@ class RegisteredMemory : public Simulated {
   void SetUp() override {
     Simulated::SetUp();
     if (!can_register_memory(kGpu)) GTEST_SKIP() << "built with nvcc";
+    // Before, LibTorch takes no memory for pinned.
+    at::empty({1}, at::TensorOptions(kGpu));
   }
 
   std::span<std::byte> memory(std::size_t start, std::size_t bytes) const {
