@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lib/base/error.h"
 #include "lib/boundaries/codecs/codec.h"
@@ -35,9 +36,9 @@ at::Tensor halved(const at::Tensor& maps, std::int64_t dimension) {
   const std::int64_t size = maps.size(dimension);
   const std::int64_t paired = size / 2 * 2;
   if (paired == 0) return maps;
-  const at::Tensor means = (maps.slice(dimension, 0, paired, 2) +
-                            maps.slice(dimension, 1, paired, 2)) /
-                           2;
+  at::Tensor means = (maps.slice(dimension, 0, paired, 2) +
+                      maps.slice(dimension, 1, paired, 2)) /
+                     2;
   if (paired == size) return means;
   return at::cat({means, maps.slice(dimension, paired, size)}, dimension);
 }
