@@ -71,22 +71,24 @@ class ProcessCrew final : public Crew {
         children_(hooks_.names),
         board_(blocks, 2 * heartbeat_period(hooks_.deadline),
                AwakeClock::Clock::now, hooks_.names) {
+    bool are_ranks = false;  // that somebody else starts
     for (int block = 1; block <= blocks; ++block)
       if (const ChildCommand command = hooks_.command(block);
           !command.arguments.empty())
         children_.start(block, command, hooks_.input);
+      else
+        are_ranks = true;
+    Supervision supervision{
+        .board = &board_,
+        .look = [this] { return look(); },
+        .on_failure = [this] { one_failed(); },
+        .survives_loss = hooks_.survives_loss,
+        .on_loss = [this](int seat) { children_.abandon(process_of(seat)); }};
+    // Links between processes of our own have no deadline to run into.
+    if (are_ranks) supervision.first_stalls = hooks_.deadline / 2;
     std::vector<Link> links = meet(hooks_, children_);
     linked_.emplace(std::move(links), std::move(events), ahead,
-                    Supervision{.board = &board_,
-                                .look = [this] { return look(); },
-                                .on_failure = [this] { one_failed(); },
-                                .survives_loss = hooks_.survives_loss,
-                                .on_loss =
-                                    [this](int seat) {
-                                      children_.abandon(process_of(seat));
-                                    },
-                                .first_stalls = hooks_.deadline / 2},
-                    hooks_.names);
+                    std::move(supervision), hooks_.names);
   }
 
   void give(const Grant& grant, const Batch* batch) override {
