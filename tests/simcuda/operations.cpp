@@ -57,8 +57,8 @@ void grow(const at::Tensor& tensor, std::size_t bytes) {
   storage.set_nbytes(bytes);
 }
 
-const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef sizes,
-                          std::optional<c10::MemoryFormat> /*format*/) {
+const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef sizes,
+                         std::optional<c10::MemoryFormat> /*format*/) {
   const std::size_t bytes = at::detail::computeStorageNbytesContiguous(
       sizes, self.itemsize(), static_cast<std::size_t>(self.storage_offset()));
   if (bytes > self.storage().nbytes()) grow(self, bytes);
@@ -81,7 +81,7 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("empty.memory_format", empty);
   library.impl("empty_strided", empty_strided);
-  library.impl("resize_", resize_);
+  library.impl("resize_", resize);
   library.impl("set_.source_Storage_storage_offset", set_storage);
   library.impl("record_stream", record_stream);
   library.impl("copy_", copy_);
