@@ -17,8 +17,8 @@ std::vector<PresetRow> all_presets() {
 }  // namespace
 
 std::span<const PresetRow> presets() {
-  static const std::vector<PresetRow> kRows = all_presets();
-  return kRows;
+  static const std::vector<PresetRow> rows = all_presets();
+  return rows;
 }
 
 }  // namespace sluice

@@ -68,9 +68,9 @@ double ExchangeTraffic::sent_in(std::int64_t turns) {
   if (!exchange.graph.is_all()) return sent + messages_in(exchanges);
   sent +=
       static_cast<double>(exchanges * exchange.rounds) * sent_for_sum(exchange);
+  const std::int64_t updates = turns / block_.accumulate;
   if (exchange.shards)  // each gives the others its part of the weights
-    sent +=
-        static_cast<double>(turns / block_.accumulate) * sent_for_sum(exchange);
+    sent += static_cast<double>(updates) * sent_for_sum(exchange);
   return sent;
 }
 

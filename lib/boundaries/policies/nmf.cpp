@@ -147,7 +147,7 @@ class NonNegativeFactors final : public Lower {
   }
 
   NmfOptions options_;
-  int block_;
+  std::int64_t block_;
   std::string name_;
   at::Tensor factors_;                               // F: [rank, C]
   std::map<std::int64_t, at::Tensor> coefficients_;  // S, by batch
