@@ -91,8 +91,9 @@ report::TurnWork work_of(const Experiment& experiment) {
   for (const BlockPlan& block : plan.blocks) {
     if (block.replica > 1) break;  // all replicas do the same
     // Of one batch, where a replica has several of a turn's.
-    const double part = 1 / static_cast<double>(block.micro_batches.in_turn() /
-                                                block.micro_batches.count);
+    const std::int64_t batches =
+        block.micro_batches.in_turn() / block.micro_batches.count;
+    const double part = 1 / static_cast<double>(batches);
     for (const Action& action :
          actions_of(block, {.end_turn = turns, .drain = true})) {
       operations += seconds_of(costs, block, action) *

@@ -152,7 +152,7 @@ class AuxiliaryVariable final : public Lower {
 
   /// Gradient of a sample's objective at z, but for what comes from above.
   at::Tensor pull_of(const Variable& variable) const {
-    const at::Tensor pull = variable.residual * options_.beta;
+    at::Tensor pull = variable.residual * options_.beta;
     if (!variable.dual.defined()) return pull;
     return pull + (is_scaled() ? variable.dual * options_.beta : variable.dual);
   }

@@ -158,7 +158,7 @@ std::map<int, double> ratios_of_clipped() {
   }
   std::map<int, double> ratios;
   for (int block = 1; block <= 3; ++block) {
-    const auto first = static_cast<std::size_t>(2 * (block - 1));
+    const auto first = 2 * static_cast<std::size_t>(block - 1);
     const auto norm = [&](const Tensors& of) {
       return at::cat({of[first], of[first + 1]}).norm().item<double>();
     };
