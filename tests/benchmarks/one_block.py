@@ -7,12 +7,13 @@ rounds' ratios ours / theirs (the aim is 0.96) with its quartiles, and all
 rounds, as Markdown.
 
 usage: one_block.py [--build DIR] [--rounds N] [--threads N]... [--steps N]
-                    [CASE...]
+                    [--compiled] [CASE...]
 
 --build: where sluice is (build/release).
 --rounds: default: 11.
 --threads: default: 1 and all cores.
 --steps: of each measurement; default: each net's own. As many others go before.
+--compiled: against the loop with its network compiled by torch.compile.
 Runs with a Python that has torch, and the LibTorch of the build.
 """
 import argparse
@@ -57,14 +58,15 @@ optimizer = {name = "adamw", lr = 1e-4, weight_decay = 0.01}
 
 
 class Bench:
-    def __init__(self, build, root, steps):
+    def __init__(self, build, root, steps, compiled):
         self.build, self.root, self.steps = build, root, steps
+        self.compiled = ["compiled"] if compiled else []
         handoff.write_noise(root)
 
     def theirs(self, case, threads):
         return float(handoff.output_of(
             [sys.executable, HERE / "one_block_rival.py", case, str(threads),
-             str(self.steps[case])]))
+             str(self.steps[case]), *self.compiled]))
 
     def ours(self, case, threads):
         """Between the records of the first and the second half. Batches are made
@@ -113,6 +115,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--threads", type=int, action="append")
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--compiled", action="store_true")
     parser.add_argument("cases", nargs="*", default=[])
     asked = parser.parse_args()
     unknown = set(asked.cases) - set(STEPS)
@@ -123,7 +126,8 @@ def main():
     summary = [["net", "threads", "PyTorch", "`sluice run`", "ours / theirs"]]
     details = [["net", "threads", "program", "samples/s of each round"]]
     with tempfile.TemporaryDirectory(prefix="sluice-one-block-") as root:
-        bench = Bench(asked.build.resolve(), pathlib.Path(root), steps)
+        bench = Bench(asked.build.resolve(), pathlib.Path(root), steps,
+                      asked.compiled)
         for case in asked.cases or STEPS:
             for threads in asked.threads or sorted({1, cores}):
                 seen = measured(bench, case, threads, asked.rounds)

@@ -2,9 +2,11 @@
 """A tuned training loop in PyTorch: maps in channels-last order, a fused
 optimizer, malloc tuned to keep its memory, and batches gathered from tensors
 that are normalised and in memory. Prints samples per second of STEPS steps
-after as many others.
+after as many others. With "compiled" the network goes through torch.compile
+first, which wants a C++ compiler.
 
 usage: one_block_rival.py conv|resnet18|resnet50|vit|gpt THREADS STEPS
+                          [compiled]
 """
 import pathlib
 import sys
@@ -99,7 +101,7 @@ def orders(batch_size):
                 yield chosen
 
 
-def main(case, threads, steps):
+def main(case, threads, steps, compiled):
     torch.set_num_threads(threads)
     handoff_rival.keep_memory()
     torch.manual_seed(1)
@@ -107,6 +109,8 @@ def main(case, threads, steps):
     data = Texts() if case == "gpt" else Images()
     net = make().to(memory_format=torch.channels_last)
     optimizer = optimizer_of(net.parameters())
+    if compiled:
+        net = torch.compile(net)
     order = orders(batch_size)
     for step in range(2 * steps):
         if step == steps:
@@ -121,6 +125,7 @@ def main(case, threads, steps):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4 or sys.argv[1] not in CASES:
+    if (len(sys.argv) not in (4, 5) or sys.argv[1] not in CASES
+            or sys.argv[4:] not in ([], ["compiled"])):
         sys.exit(__doc__)
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), len(sys.argv) == 5)

@@ -1,6 +1,5 @@
 // A replica's process is killed, and those that wait for some of the others
 // only go on without it.
-#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -11,36 +10,15 @@
 #include <gtest/gtest.h>
 
 #include "tests/experiments/helpers/faults.h"
+#include "tests/experiments/helpers/lossy_runs.h"
+#include "tests/experiments/helpers/process_group.h"
 
 namespace sluice::lost_replica_test {
 
 using testing::HasSubstr;
 
-struct Case {
-  const char* name = "";
-  const char* config = "";
-  int blocks = 1;
-  int replicas = 3;
-};
-
-constexpr Case kBackup = {
-    "Backup",
-    "blocks=1 schedule=free replicas.count=4 replicas.policy=all_reduce "
-    "replicas.backup=1 ",
-    1, 4};
-constexpr Case kQuorum = {
-    "Quorum",
-    "blocks=2 schedule=free replicas.count=3 replicas.policy=average "
-    "replicas.every=2 replicas.quorum=2 replicas.grace=0.002 ",
-    2, 3};
-
-unsigned number_in_environment(const char* name, unsigned otherwise) {
-  const char* const given = std::getenv(name);
-  return given != nullptr ? static_cast<unsigned>(std::stoul(given))
-                          : otherwise;
-}
-
-class LostReplica : public Faults, public testing::WithParamInterface<Case> {};
+class LostReplica : public Faults,
+                    public testing::WithParamInterface<LossyCase> {};
 
 INSTANTIATE_TEST_SUITE_P(Policies, LostReplica,
                          testing::Values(kBackup, kQuorum),
@@ -49,12 +27,9 @@ INSTANTIATE_TEST_SUITE_P(Policies, LostReplica,
                          });
 
 TEST_P(LostReplica, AtARandomStepIsLeftOutAndCounted) {
-  const Case of = GetParam();
-  const unsigned kills = number_in_environment("SLUICE_QUORUM_KILLS", 3);
-  const unsigned seed =
-      number_in_environment("SLUICE_SEED", std::random_device()());
-  fmt::print("SLUICE_SEED={}\n", seed);
-  std::mt19937 random(seed);
+  const LossyCase of = GetParam();
+  const unsigned kills = from_environment("SLUICE_QUORUM_KILLS", 3);
+  std::mt19937 random(random_seed());
   for (unsigned i = 0; i < kills; ++i) {
     const int seat = std::uniform_int_distribution(
         of.blocks + 1, of.blocks * of.replicas)(random);

@@ -1,6 +1,5 @@
 // Replicas in processes: the bits of the other engines over every transport,
 // after kills, and after a run is continued.
-#include <cstdlib>
 #include <filesystem>
 #include <ostream>
 #include <random>
@@ -12,6 +11,7 @@
 
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/faults.h"
+#include "tests/experiments/helpers/process_group.h"
 #include "tests/experiments/helpers/training.h"
 
 namespace sluice::replica_processes_test {
@@ -125,18 +125,10 @@ void PrintTo(const Killed& of, std::ostream* to) {
 class ReplicasAfterKills : public Faults,
                            public testing::WithParamInterface<Killed> {};
 
-unsigned from_environment(const char* name, unsigned otherwise) {
-  const char* const given = std::getenv(name);
-  return given != nullptr ? static_cast<unsigned>(std::stoul(given))
-                          : otherwise;
-}
-
 TEST_P(ReplicasAfterKills, OfAnySeatHaveTheBitsOfAnUndisturbedRun) {
   const auto& [config, workers, usually] = GetParam();
   const unsigned kills = from_environment("SLUICE_KILLS", usually);
-  const unsigned seed = from_environment("SLUICE_SEED", std::random_device()());
-  fmt::print("SLUICE_SEED={}\n", seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(random_seed());
   run_undisturbed(config);
   for (unsigned i = 0; i < kills; ++i) {
     const std::string faults =

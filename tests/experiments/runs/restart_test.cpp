@@ -5,7 +5,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -23,6 +22,7 @@
 #include "lib/base/error.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/faults.h"
+#include "tests/experiments/helpers/process_group.h"
 
 namespace sluice::restart_test {
 
@@ -258,20 +258,6 @@ TEST_F(FreeRestart, WithoutWhatItDidBeforeIsRefused) {
   EXPECT_THROW(replay(path("disturbed")), UserError);
 }
 
-/// A number from the environment, where it is given.
-unsigned from_environment(const char* name, unsigned otherwise) {
-  const char* const given = std::getenv(name);
-  return given != nullptr ? static_cast<unsigned>(std::stoul(given))
-                          : otherwise;
-}
-
-/// Of what is random in a test: printed, and repeated with SLUICE_SEED.
-unsigned seed() {
-  const unsigned seed = from_environment("SLUICE_SEED", std::random_device()());
-  fmt::print("SLUICE_SEED={}\n", seed);
-  return seed;
-}
-
 /// `count` kills of random blocks at random turns, in the order of turns.
 std::string random_kills(int count, std::mt19937& random) {
   std::vector<int> turns;
@@ -288,7 +274,7 @@ std::string random_kills(int count, std::mt19937& random) {
 TEST_F(Restart, AfterKillsOfRandomBlocksAtRandomTurnsGivesTheSameBits) {
   constexpr int kKillsOfARun = 10;  // an undisturbed start costs as much
   const unsigned kills = from_environment("SLUICE_KILLS", 30);
-  std::mt19937 random(seed());
+  std::mt19937 random(random_seed());
   for (unsigned done = 0; done < kills; done += kKillsOfARun) {
     const std::string faults = random_kills(kKillsOfARun, random);
     SCOPED_TRACE(faults);
@@ -315,7 +301,7 @@ void kill_one(const std::string& dir, int block, milliseconds after) {
 
 TEST_F(Restart, AfterKillsAtRandomMomentsGivesTheSameBits) {
   constexpr int kKills = 5;
-  std::thread killer([&, random = std::mt19937(seed())]() mutable {
+  std::thread killer([&, random = std::mt19937(random_seed())]() mutable {
     for (int i = 0; i < kKills; ++i)
       kill_one(path("disturbed"), std::uniform_int_distribution(1, 3)(random),
                milliseconds(std::uniform_int_distribution(0, 700)(random)));

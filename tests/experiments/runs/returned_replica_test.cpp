@@ -22,6 +22,7 @@
 #include "experiments/runs/returned_replicas.h"
 #include "lib/checkpoints/checkpoint.h"
 #include "tests/experiments/helpers/faults.h"
+#include "tests/experiments/helpers/lossy_runs.h"
 #include "tests/experiments/helpers/process_group.h"
 
 namespace sluice::returned_replica_test {
@@ -30,31 +31,10 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-struct Case {
-  const char* name = "";
-  const char* config = "";
-  int blocks = 1;
-  int replicas = 3;
-
-  /// The last seat, of the last replica.
-  int seat() const { return blocks * replicas; }
-};
-
-constexpr Case kBackup = {
-    "Backup",
-    "blocks=1 schedule=free replicas.count=4 replicas.policy=all_reduce "
-    "replicas.backup=1 ",
-    1, 4};
-constexpr Case kQuorum = {
-    "Quorum",
-    "blocks=2 schedule=free replicas.count=3 replicas.policy=average "
-    "replicas.every=2 replicas.quorum=2 replicas.grace=0.002 ",
-    2, 3};
-
 class Returned : public Faults {
  protected:
   /// Loses the last replica in turn 6 of 20.
-  Outcome lose_last(const Case& of, const std::string& more = "") {
+  Outcome lose_last(const LossyCase& of, const std::string& more = "") {
     return run("disturbed",
                fmt::format("--inject 'kill block {} @ turn 6' {}{}", of.seat(),
                            of.config, more));
@@ -88,7 +68,7 @@ at::Tensor tensor_of(const NamedTensors& tensors, const std::string& name) {
 
 /// The blocks of the last replica, as a run begins with them that continues
 /// from the checkpoint.
-void expect_agreed(const Case& of, const Experiment& experiment,
+void expect_agreed(const LossyCase& of, const Experiment& experiment,
                    const std::string& saved) {
   const NamedTensors agreed = load_weights(saved);
   const NamedTensors own = load_own_weights(saved, 2);
@@ -112,7 +92,8 @@ void expect_agreed(const Case& of, const Experiment& experiment,
   EXPECT_GT(states, 0);
 }
 
-class ReturnedOf : public Returned, public testing::WithParamInterface<Case> {};
+class ReturnedOf : public Returned,
+                   public testing::WithParamInterface<LossyCase> {};
 
 INSTANTIATE_TEST_SUITE_P(Policies, ReturnedOf,
                          testing::Values(kBackup, kQuorum),
@@ -121,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, ReturnedOf,
                          });
 
 TEST_P(ReturnedOf, ReplicaTrainsAgainWhereItsRunIsContinued) {
-  const Case of = GetParam();
+  const LossyCase of = GetParam();
   const std::string in_status = fmt::format("\"replica\": {}", of.replicas);
   const Outcome lossy = lose_last(of);
   ASSERT_EQ(lossy.status, 0) << lossy.text;
