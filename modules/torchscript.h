@@ -11,8 +11,8 @@ namespace sluice {
 /// named as in checkpoints of the model `torchscript`:
 /// "layers.2.layer1.0.conv1.weight". Throws UserError for a file that can't be
 /// read or written, and for a tensor that it hasn't got, or has in another
-/// shape.
-void save_torchscript(const std::string& from, const NamedTensors& weights,
-                      const std::string& to);
+/// shape, and what load_script() (script_file.h) refuses.
+void save_torchscript(const std::string& from, bool is_trusted,
+                      const NamedTensors& weights, const std::string& to);
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include "experiments/program/command_line.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -168,8 +169,18 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
                      joined(names));
 }
 
+/// A text with what a file of a stranger may have brought in, as a line that
+/// can be read.
+std::string in_short(const std::string& text) {
+  constexpr std::size_t kBegin = 6'000;
+  constexpr std::size_t kEnd = 1'000;
+  if (text.size() <= kBegin + kEnd) return text;
+  return fmt::format("{} [...] {}", text.substr(0, kBegin),
+                     text.substr(text.size() - kEnd));
+}
+
 int say_of(const std::string& program, const std::string& text, int status) {
-  fmt::print(stderr, "{}: {}\n", program, printable(text));
+  fmt::print(stderr, "{}: {}\n", program, in_short(printable(text)));
   return status;
 }
 
