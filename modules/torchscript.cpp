@@ -273,6 +273,10 @@ MakeModel torchscript(Fields& fields) {
   };
 }
 
+void check_torchscript(const std::string& file) {
+  load_script(file, /*is_trusted=*/false);
+}
+
 void save_torchscript(const std::string& from, bool is_trusted,
                       const NamedTensors& weights, const std::string& to) {
   const torch::jit::Module module = load_script(from, is_trusted);

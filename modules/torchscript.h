@@ -6,6 +6,10 @@
 
 namespace sluice {
 
+/// Throws the UserError for a TorchScript file that does more than compute
+/// (load_script() of script_file.h), or is none. Nothing of it runs.
+void check_torchscript(const std::string& file);
+
 /// Writes the TorchScript file `from` once more as `to`, with these weights and
 /// buffers in the place of its own; others stay as they are. `weights` are
 /// named as in checkpoints of the model `torchscript`:

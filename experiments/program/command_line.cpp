@@ -214,6 +214,7 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   WorkerArguments worker;
   std::vector<std::string> plugins;
   std::string new_plugin;
+  std::string checked_script;
   int status = 0;
   run.command = sweep.command = checkpoint.command = joined_command(argc, argv);
   sweep.loop = program.loop;
@@ -241,6 +242,7 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   define_help(app, help_words, plugins);
   define_completion(app, shell);
   define_new(app, new_plugin);
+  define_check_script(app, checked_script);
   define_worker(app, worker, status);
   try {
     if (argc > 1 && argv[1] == std::string_view("complete"))
