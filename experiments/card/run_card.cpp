@@ -80,9 +80,11 @@ class Runner {
       if (row.state.kind == RunState::Kind::other && is_selected(row.run) &&
           !options_.overwrite)
         throw UserError(
-            "{} holds a run with another config ({}); give another --dir, or "
-            "--overwrite to remove that run",
-            folder_of(row.run), row.state.difference);
+            "{} holds a run with {} ({}); give another --dir, or --overwrite "
+            "to remove that run",
+            folder_of(row.run),
+            row.state.is_other_data ? "other data" : "another config",
+            row.state.difference);
     }
   }
 

@@ -18,7 +18,9 @@
 #include "experiments/config/left_out.h"
 #include "experiments/config/plugin_keys.h"
 #include "experiments/runs/assembly.h"
+#include "experiments/runs/evaluated_data.h"
 #include "experiments/runs/evaluation.h"
+#include "experiments/runs/newest.h"
 #include "experiments/runs/ranks.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/restarts.h"
@@ -419,10 +421,7 @@ const Split& split_of(const EvalArguments& arguments,
   return arguments.train ? data.train : data.test;
 }
 
-}  // namespace
-
-void eval_command(const EvalArguments& arguments) {
-  const Evaluated found = find_evaluated(arguments.path);
+void evaluate_found(const EvalArguments& arguments, const Evaluated& found) {
   ConfigArguments config = arguments.config;
   if (config.config.empty()) config.config = found.config;
   if (config.config.empty())
@@ -430,14 +429,29 @@ void eval_command(const EvalArguments& arguments) {
                     arguments.path);
   const Experiment experiment = experiment_of(config);
   const Split& split = split_of(arguments, experiment);
-  const Evaluation result = evaluate(experiment, found.weights, split);
+  const auto& overrides = arguments.config.overrides;
+  check_evaluated_data(
+      experiment, found.config,
+      {.split = name_of_split(arguments),
+       .has_config = !arguments.config.config.empty(),
+       .has_overrides = !those_of(overrides, "data").empty() ||
+                        !those_of(overrides, "limit").empty()});
+  const Evaluation result = evaluate(experiment, found.read_from, split);
   fmt::print("{}: {} loss {:.4f}{}{} of {}\n", found.weights,
              name_of_split(arguments), result.loss(),
              with_accuracy(result.accuracy()), with_r2(result.r2()),
              result.labels());
   if (arguments.logits.empty()) return;
-  write_safetensors(arguments.logits, first_logits(experiment, found.weights,
+  write_safetensors(arguments.logits, first_logits(experiment, found.read_from,
                                                    split, arguments.samples));
+}
+
+}  // namespace
+
+void eval_command(const EvalArguments& arguments) {
+  use_newest([&] { return find_evaluated(arguments.path); },
+             [](const Evaluated& found) { return found.read_from; },
+             [&](const Evaluated& found) { evaluate_found(arguments, found); });
 }
 
 }  // namespace sluice

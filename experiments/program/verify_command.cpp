@@ -42,6 +42,8 @@ int verify_command(const VerifyArguments& arguments) {
   for (std::size_t i = 0; i < verified.engines.size(); ++i)
     fmt::print("{:<10} {:>6}  {:>5}  {}\n", verified.engines[i].engine,
                verified.blocks, verified.turns, verdict_of(verified, i));
+  fmt::print("Computed by {}: equal bits want the same of each\n",
+             verified.maker);
   return verified.is_same() ? 0 : 1;
 }
 
@@ -59,6 +61,12 @@ int replay_command(const std::string& folder) {
   fmt::print(
       "{}: {}\n", folder,
       difference.empty() ? "same bits" : "differs first at " + difference);
+  if (!replayed.makers.empty())
+    fmt::print("The run and this replay were computed by others: {}{}\n",
+               replayed.makers,
+               difference.empty() ? ""
+                                  : ": the likely cause; equal bits want the "
+                                    "same of each");
   return difference.empty() ? 0 : 1;
 }
 

@@ -22,6 +22,7 @@
 #include "experiments/runs/ranks.h"
 #include "experiments/runs/repartition.h"
 #include "experiments/runs/restarts.h"
+#include "experiments/runs/resume_check.h"
 #include "experiments/runs/resumed_rate.h"
 #include "experiments/runs/resumed_replicas.h"
 #include "experiments/runs/returned_replicas.h"
@@ -128,8 +129,10 @@ Resumed starting_point(const Experiment& experiment,
       check_weights(experiment, experiment.initial_weights);
     return {};
   }
-  last_checkpoint(options.folder);  // there is one
+  const Resumed last = last_checkpoint(options.folder);
   check_continuable(experiment, options.folder);
+  const std::vector<std::string> changes =
+      check_resume(experiment, options.folder, last);
   Resumed resumed = restart_point(experiment, options.folder);
   if (resumed.turn >= experiment.length.turns)
     throw UserError(
@@ -138,7 +141,10 @@ Resumed starting_point(const Experiment& experiment,
   check_resumable(experiment,
                   {.checkpoints = checkpoints_of_run(options.folder),
                    .resume = resumed.checkpoint});
-  if (!options.quiet) say_what_changes(experiment, resumed);
+  if (!options.quiet) {
+    for (const std::string& line : changes) fmt::print("{}\n", line);
+    say_what_changes(experiment, resumed);
+  }
   return resumed;
 }
 

@@ -13,6 +13,7 @@
 
 #include "experiments/sweep/halving.h"
 #include "experiments/sweep/local_launcher.h"
+#include "experiments/sweep/mixed_runs.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/slurm.h"
 #include "experiments/sweep/slurm_launcher.h"
@@ -28,7 +29,12 @@ namespace fs = std::filesystem;
 
 void refuse_others(const SweepRuns& runs) {
   for (const SweepRun& run : runs.all())
-    if (run.state.kind == RunState::Kind::other)
+    if (run.state.is_other_data)
+      throw UserError(
+          "{} holds a run that was done on other data than are there now ({}); "
+          "bring those back, give another --dir, or --again to do it anew",
+          run.folder, run.state.difference);
+    else if (run.state.kind == RunState::Kind::other)
       throw UserError(
           "{} holds a run with another config ({}); give another --dir, or "
           "--again to do it anew",
@@ -152,8 +158,8 @@ SweepResult result_of(const SweepRuns& runs) {
 
 void print_end(const SweepRuns& runs, const std::string& folder) {
   const SweepResult result = result_of(runs);
-  fmt::print("\n{}\n{} of {} runs done", results_text(runs), result.done,
-             result.runs);
+  fmt::print("\n{}{}\n{} of {} runs done", results_text(runs),
+             notes_on_mixed(runs), result.done, result.runs);
   if (result.failed > 0) fmt::print(", {} failed", result.failed);
   if (result.pruned > 0) fmt::print(", {} stopped by halving", result.pruned);
   fmt::print(", in {}\n", folder);
