@@ -39,8 +39,9 @@ TEST(ResumeClasses, AKeyWithoutNumbersIsNeverRefused) {
   const ConfigNode numbers = numbers_of(plain.resolved);
   for (const auto& [key, node] :
        std::get<ConfigNode::Table>(plain.resolved.value))
-    if (numbers.find(key) == nullptr && key != "limit")
+    if (numbers.find(key) == nullptr && key != "limit") {
       EXPECT_NE(class_of(key), OnResume::refused) << key;
+    }
 }
 
 TEST(ResumeClasses, WhatDecidesWhichSamplesAreTrainedOnIsRefused) {

@@ -16,8 +16,12 @@ using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+Maker made_by(const Json& part) {
+  return Maker(part);
+}
+
 TEST(Makers, ThatAreAlikeMixNothing) {
-  const std::vector<Maker> makers(3, Maker({{"libtorch", "2.13.0"}}));
+  const std::vector<Maker> makers(3, made_by({{"libtorch", "2.13.0"}}));
   EXPECT_EQ(mixed(makers), "");
 }
 
@@ -26,10 +30,10 @@ TEST(Makers, ThatDifferAreNamedByWhatTheyDifferIn) {
                                     {"instruction_set", "AVX2"},
                                     {"threads", 1},
                                     {"engine", "threads"}}),
-                             Maker({{"libtorch", "2.11.0"},
-                                    {"instruction_set", "AVX512"},
-                                    {"threads", 2},
-                                    {"engine", "virtual"}})};
+                             made_by({{"libtorch", "2.11.0"},
+                                      {"instruction_set", "AVX512"},
+                                      {"threads", 2},
+                                      {"engine", "virtual"}})};
   constexpr std::array<std::string_view, 1> kNoEngine = {"engine"};
   EXPECT_EQ(mixed(makers, kNoEngine),
             "libtorch 2.11.0 and 2.13.0; instruction_set AVX2 and AVX512; 1 "
@@ -38,8 +42,8 @@ TEST(Makers, ThatDifferAreNamedByWhatTheyDifferIn) {
 
 TEST(Makers, OfOlderRunsAreComparedByWhatTheySay) {
   const std::array makers = {
-      Maker({{"libtorch", "2.13.0"}, {"processor", "A"}}),
-      Maker({{"libtorch", "2.13.0"}, {"devices", {"B"}}})};
+      made_by({{"libtorch", "2.13.0"}, {"processor", "A"}}),
+      made_by({{"libtorch", "2.13.0"}, {"devices", {"B"}}})};
   EXPECT_EQ(mixed(makers), "");
 }
 
@@ -54,7 +58,7 @@ TEST(Makers, OfARunAreThoseOfItsStretches) {
 
 TEST(Makers, ThatAreDamagedAreLeftOut) {
   EXPECT_EQ(mixed(makers_in(Json::array({1, 2}))), "");
-  EXPECT_EQ(Maker({{"libtorch", nullptr}}).find("libtorch"), "");
+  EXPECT_EQ(made_by({{"libtorch", nullptr}}).find("libtorch"), "");
   EXPECT_THAT(makers_of_run("/nowhere"), IsEmpty());
 }
 
