@@ -221,6 +221,30 @@ TEST(DataIdentity, DiffersByContentAndSplitAndNotByTheNamesOfFiles) {
   EXPECT_EQ(data_difference(Json(), other), "") << "nothing to compare with";
 }
 
+/// Bits of block 1 at turn 12, and what was counted of staleness.
+std::string end_of(const std::string& run) {
+  std::string text =
+      slurp(run + "/checkpoints/turn-000012/block-1.safetensors");
+  std::ifstream metrics(run + "/metrics.jsonl");
+  for (std::string line; std::getline(metrics, line);)
+    if (line.find("\"kind\":\"staleness\"") != line.npos)
+      text += line.substr(0, line.find("\"time\""));
+  return text;
+}
+
+TEST_F(RunWithValidation, RunningFreeInTimeThatPassesGoesOnInTheSameOrder) {
+  train(
+      "schedule=free in_flight=4 boundary.policy=delayed_gradient "
+      "checkpoint.every_turns=6 'virtual.forward=[0.01]' "
+      "'virtual.slow=[\"2x3\"]'");
+  fs::copy(path("run"), path("cut"), fs::copy_options::recursive);
+  fs::remove(path("cut/done"));
+  fs::remove_all(path("cut/checkpoints/turn-000012"));
+  const Outcome resumed = sluice("run --resume " + path("cut"));
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+  EXPECT_EQ(end_of(path("run")), end_of(path("cut")));
+}
+
 /// Free, so that it can be replayed.
 TEST_F(RunWithValidation, ReplayedByOthersSaysSo) {
   train("schedule=free boundary.policy=delayed_gradient");
