@@ -94,8 +94,12 @@ std::string driver_of_host() {
   return "";
 }
 
+/// The version alone of "2.13.0, configured as 0a1b2c3d", as ranks say it.
 std::string text_in(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) {
+    const auto text = value.get<std::string>();
+    return text.substr(0, text.find(", configured as"));
+  }
   if (value.is_number_integer())
     return std::to_string(value.get<std::int64_t>());
   if (!value.is_array()) return "";
@@ -113,6 +117,14 @@ std::string named(std::string_view key, const std::set<std::string>& values) {
   return is_shown_first(key)
              ? fmt::format("{} {}", fmt::join(values, " and "), key)
              : fmt::format("{} {}", key, fmt::join(values, " and "));
+}
+
+/// Ranks whose builds or instruction sets were not rank 0's (roll_call.h).
+void add_ranks(const Json& part, std::vector<Maker>& makers) {
+  if (!part.is_object()) return;
+  if (const auto builds = part.find("builds");
+      builds != part.end() && builds->is_object())
+    for (const Json& build : *builds) makers.emplace_back(build);
 }
 
 }  // namespace
@@ -159,9 +171,13 @@ Maker maker_here(const Experiment& experiment) {
 std::vector<Maker> makers_in(const Json& run) {
   std::vector<Maker> makers = {Maker(run)};
   if (!run.is_object()) return makers;
+  add_ranks(run, makers);
   if (const auto parts = run.find("continued");
       parts != run.end() && parts->is_array())
-    for (const Json& part : *parts) makers.emplace_back(part);
+    for (const Json& part : *parts) {
+      add_ranks(part, makers);
+      makers.emplace_back(part);
+    }
   return makers;
 }
 

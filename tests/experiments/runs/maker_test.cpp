@@ -56,6 +56,19 @@ TEST(Makers, OfARunAreThoseOfItsStretches) {
   EXPECT_THAT(mixed(makers), HasSubstr("2.11.0 and 2.13.0"));
 }
 
+TEST(Makers, OfARunOfRanksAreThoseOfAllRanks) {
+  const Json run = {{"libtorch", "2.13.0"},
+                    {"instruction_set", "AVX2"},
+                    {"builds",
+                     {{"rank 0",
+                       {{"libtorch", "2.13.0, configured as 1"},
+                        {"instruction_set", "AVX2"}}},
+                      {"rank 1",
+                       {{"libtorch", "2.13.0, configured as 1"},
+                        {"instruction_set", "AVX512"}}}}}};
+  EXPECT_EQ(mixed(makers_in(run)), "instruction_set AVX2 and AVX512");
+}
+
 TEST(Makers, ThatAreDamagedAreLeftOut) {
   EXPECT_EQ(mixed(makers_in(Json::array({1, 2}))), "");
   EXPECT_EQ(made_by({{"libtorch", nullptr}}).find("libtorch"), "");
