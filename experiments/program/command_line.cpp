@@ -196,6 +196,7 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   ReportArguments report;
   ListArguments list;
   DataOrderArguments data_order;
+  DataCheckArguments data_check;
   DataFetchArguments data_fetch;
   ConfigArguments config;
   std::vector<std::string> help_words;
@@ -223,9 +224,10 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   define_list(app, list, plugins);
   define_config(app, config);
   CLI::App* data = app.add_subcommand(
-      "data", "Download data sets, and print the order of samples");
+      "data", "Download data sets, check them, and print the order of samples");
   data->require_subcommand(1);
   define_data_order(*data, data_order);
+  define_data_check(*data, data_check);
   if (program.fetch != nullptr) define_data_fetch(*data, data_fetch, program);
   define_help(app, help_words, plugins);
   define_completion(app, shell);

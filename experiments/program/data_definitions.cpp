@@ -39,6 +39,20 @@ void define_data_order(CLI::App& data, DataOrderArguments& arguments) {
   command->callback([&] { data_order_command(arguments); });
 }
 
+void define_data_check(CLI::App& data, DataCheckArguments& arguments) {
+  CLI::App* command = data.add_subcommand(
+      "check",
+      "Read all data of a config to the end, and say what is there.\n"
+      "Prints each file or sample that is damaged or not finite; then classes "
+      "and\ntheir images, files that are left out, the vocabulary. Exit status "
+      "2 where\nsomething is damaged that a run would meet.");
+  add_config(*command, arguments.config);
+  command->add_flag("--list", arguments.list,
+                    "also print a line for each image file: SPLIT LABEL CLASS\n"
+                    "HEIGHTxWIDTH ORIENTATION PATH");
+  command->callback([&] { data_check_command(arguments); });
+}
+
 void define_data_fetch(CLI::App& data, DataFetchArguments& arguments,
                        const ProgramOptions& program) {
   CLI::App* command = data.add_subcommand(

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "experiments/data/found.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/ways.h"
 #include "lib/metrics/accuracy_text.h"
@@ -74,6 +75,7 @@ Console::Console(const Experiment& experiment, std::int64_t first_turn)
   fmt::print("{}: {} in {} block{}, engine {}\n", experiment.name,
              method_of(experiment), experiment.blocks(),
              experiment.blocks() == 1 ? "" : "s", name_of(experiment.engine));
+  if (experiment.data) fmt::print("{}\n", found_line(*experiment.data));
   if (first_turn > 0) fmt::print("continued after turn {}\n", first_turn);
 }
 
