@@ -187,8 +187,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
   SeatLinks joined = with_waits_shown(
       join_others(io, experiment, arguments, options, injector, gpu), heartbeat,
       experiment, block, heartbeat_period(options.deadline));
-  std::vector<Link> replicas = std::move(joined.replicas);
-  ChainLinks links = gpu.around(std::move(joined));
+  SeatLinks links = around_gpu(std::move(joined), gpu, experiment, block);
   if (rank.joined) rank.joined(links.run);
   injector.tell(control_sink(*links.control.sender));
   const auto fed = fed_by(batches);
@@ -201,7 +200,7 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
     return make_seat(
         experiment, block,
         {std::move(links.below), std::move(links.above),
-         replica_ways(experiment, block, std::move(replicas), heartbeat,
+         replica_ways(experiment, block, std::move(links.replicas), heartbeat,
                       session, memory, device),
          memory, device},
         std::make_shared<ProcessSink>(control_sink(*links.control.sender),

@@ -12,6 +12,7 @@
 #include "lib/base/error.h"
 #include "lib/replicas/flat.h"
 #include "lib/tensors/pack.h"
+#include "lib/tensors/staging.h"
 
 namespace sluice {
 namespace {
@@ -31,6 +32,24 @@ Tensors pieces_of(const Tensors& tensors, const Share& share) {
   for (const at::Tensor& part : parts_of(tensors, share))
     if (part.defined() && part.numel() > 0) pieces.push_back(part);
   return pieces;
+}
+
+/// The same elements in one line where they lie on a GPU, for which each tensor
+/// of a message costs a copy.
+Tensors in_one_line(Tensors pieces) {
+  if (pieces.size() < 2 || pieces.front().is_cpu()) return pieces;
+  for (const at::Tensor& piece : pieces)
+    if (piece.scalar_type() != pieces.front().scalar_type()) return pieces;
+  for (at::Tensor& piece : pieces) piece = line_of(piece);
+  return {at::cat(pieces)};
+}
+
+/// The inverse, of what came for these pieces.
+Tensors in_pieces(const Tensors& lines, const Tensors& pieces) {
+  if (lines.size() != 1 || pieces.size() < 2) return lines;
+  std::vector<std::int64_t> sizes;
+  for (const at::Tensor& piece : pieces) sizes.push_back(piece.numel());
+  return lines.front().split_with_sizes(sizes);
 }
 
 class LinksGroup final : public Group {
@@ -100,7 +119,7 @@ class LinksGroup final : public Group {
     const at::NoGradGuard no_grad;
     for (int other = 1; other <= members(); ++other)
       if (other != member_)
-        copy(receive(other, Step::sums), pieces_of(whole, {other, members()}));
+        take(other, Step::sums, pieces_of(whole, {other, members()}));
     end();
   }
 
@@ -108,7 +127,7 @@ class LinksGroup final : public Group {
     const at::NoGradGuard no_grad;
     begin(mine);
     awaited_ = peers.from;
-    const Tensors elements = pieces_of(mine_->tensors(), {});
+    const Tensors elements = in_one_line(pieces_of(mine_->tensors(), {}));
     for (const int other : peers.to) send(other, Step::elements, elements);
   }
 
@@ -117,7 +136,8 @@ class LinksGroup final : public Group {
     SLUICE_CHECK(awaited_, "{}: nothing is shared", name_);
     std::vector<Tensors> theirs;
     for (const int other : *awaited_)
-      theirs.push_back(as_tensors(receive(other, Step::elements)));
+      theirs.push_back(as_tensors(
+          receive(other, Step::elements, pieces_of(mine_->tensors(), {}))));
     awaited_.reset();
     end();
     return theirs;
@@ -198,7 +218,7 @@ class LinksGroup final : public Group {
     for (int other = 1; other <= members(); ++other)
       if (other != member_) send(other, Step::sums, range(out, member_));
     for (int other = 1; other <= members(); ++other)
-      if (other != member_) copy(receive(other, Step::sums), range(out, other));
+      if (other != member_) take(other, Step::sums, range(out, other));
   }
 
   /// What the member adds up.
@@ -217,7 +237,8 @@ class LinksGroup final : public Group {
   void add_up(const Tensors& own, Tensors sum) {
     std::vector<Tensors> parts;
     for (int each = 1; each <= members(); ++each)
-      parts.push_back(each == member_ ? own : receive(each, Step::elements));
+      parts.push_back(each == member_ ? own
+                                      : receive(each, Step::elements, own));
     for (std::size_t i = 0; i < sum.size(); ++i) {
       at::add_out(sum[i], parts[0].at(i), parts[1].at(i));
       for (std::size_t r = 2; r < parts.size(); ++r)
@@ -230,7 +251,7 @@ class LinksGroup final : public Group {
   }
 
   void send(int other, Step step, const Tensors& pieces) {
-    send(other, step, pieces, mine_->layout());
+    send(other, step, in_one_line(pieces), mine_->layout());
   }
 
   void send(int other, Step step, const Tensors& pieces, std::int64_t layout) {
@@ -242,8 +263,15 @@ class LinksGroup final : public Group {
     link_to(other).sender->send(std::move(message));
   }
 
-  Tensors receive(int other, Step step) {
-    return receive(other, step, mine_->layout());
+  /// What stands for these pieces of this member's, on their device.
+  Tensors receive(int other, Step step, const Tensors& pieces) {
+    const Tensors lines = receive(other, step, mine_->layout());
+    if (pieces.empty()) return lines;
+    return in_pieces(on_device(lines, pieces.front().device()), pieces);
+  }
+
+  void take(int other, Step step, const Tensors& to) {
+    copy(receive(other, step, to), to);
   }
 
   Tensors receive(int other, Step step, std::int64_t layout) {
