@@ -92,8 +92,8 @@ void print_line(const SweepRun& run, const std::string& text,
   const auto given_up = std::count_if(
       all.begin(), all.end(),
       [](const auto& r) { return !r.failure.empty() || r.is_pruned; });
-  put("[{}/{}] {}: {}; {} left\n", done, all.size(), runs.name_of(run), text,
-      std::ssize(all) - done - given_up);
+  sluice::put("[{}/{}] {}: {}; {} left\n", done, all.size(), runs.name_of(run),
+              text, std::ssize(all) - done - given_up);
 }
 
 }  // namespace sluice::sweep

@@ -101,10 +101,10 @@ void prune(SweepRuns& runs, const std::vector<std::size_t>& cells,
       file << fmt::format("stopped by halving after epoch {}\n", rung);
     });
   }
-  put("After epoch {} {} of {} cells go on, by the {}\n", rung, best.size(),
-      cells.size(), chooser_text(runs, halving));
+  sluice::put("After epoch {} {} of {} cells go on, by the {}\n", rung,
+              best.size(), cells.size(), chooser_text(runs, halving));
   for (const std::size_t cell : best)
-    put("  {}\n", runs.plan().cells[cell].cell.label);
+    sluice::put("  {}\n", runs.plan().cells[cell].cell.label);
 }
 
 /// The cells that are left after the last rung; none when the sweep was stopped
@@ -152,11 +152,12 @@ SweepResult result_of(const SweepRuns& runs) {
 
 void print_end(const SweepRuns& runs, const std::string& folder) {
   const SweepResult result = result_of(runs);
-  put("\n{}\n{} of {} runs done", results_text(runs), result.done, result.runs);
-  if (result.failed > 0) put(", {} failed", result.failed);
-  if (result.pruned > 0) put(", {} stopped by halving", result.pruned);
-  put(", in {}\n", folder);
-  if (!result.is_over()) put("The same command goes on.\n");
+  sluice::put("\n{}\n{} of {} runs done", results_text(runs), result.done,
+              result.runs);
+  if (result.failed > 0) sluice::put(", {} failed", result.failed);
+  if (result.pruned > 0) sluice::put(", {} stopped by halving", result.pruned);
+  sluice::put(", in {}\n", folder);
+  if (!result.is_over()) sluice::put("The same command goes on.\n");
 }
 
 }  // namespace
@@ -181,8 +182,8 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
                  options.reader(), options.slurm.has_value(),
                  DoneRows(options.done_rows));
   if (!options.again) refuse_others(runs);
-  put("{}", plan_text(runs, options, folder));
-  if (options.dry_run) put("{}", cells_text(runs));
+  sluice::put("{}", plan_text(runs, options, folder));
+  if (options.dry_run) sluice::put("{}", cells_text(runs));
   if (options.dry_run) return result_of(runs);
   const bool is_new = !place.is_open();
   place.make_if_missing();
@@ -203,7 +204,7 @@ SweepResult run_sweep(const Sweep& sweep, const SweepOptions& options,
   result.is_submitted =
       options.slurm && !options.slurm->wait && !result.is_over();
   if (result.is_submitted)
-    put("The same command without --no-wait waits for them.\n");
+    sluice::put("The same command without --no-wait waits for them.\n");
   else
     print_end(runs, folder);
   return result;
