@@ -123,8 +123,9 @@ void Settings::describe(Fields& fields) {
   fields.key("drain", length.drain,
              {.text = "apply the batches that are in flight at the end"});
   fields.key("threads", threads,
-             {.text = "intra-op threads of each block; 0: the cores divided by "
-                      "the blocks",
+             {.text = "intra-op threads of each block; 0: the cores that this "
+                      "process may use (affinity, cgroup quota, "
+                      "OMP_NUM_THREADS) divided by the blocks",
               .min = 0,
               .max = 1024});
   fields.section(

@@ -87,9 +87,7 @@ std::vector<KeyDoc> read_fields(Fields& top, Machine& machine) {
 }  // namespace
 
 Machine this_machine() {
-  const auto cores =
-      std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  return {.devices = {{.name = "this machine", .cores = cores}},
+  return {.devices = {{.name = "this machine", .cores = usable_processors()}},
           .is_this = true};
 }
 

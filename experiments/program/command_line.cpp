@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -28,6 +29,7 @@
 #include "lib/base/nearest.h"
 #include "lib/base/printable.h"
 #include "lib/base/process_start.h"
+#include "lib/base/user_text.h"
 #include "lib/engines/control.h"
 
 namespace sluice {
@@ -169,13 +171,11 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
 }
 
 int say_of(const std::string& program, const std::string& text, int status) {
-  fmt::print(stderr, "{}: {}\n", program, printable(text));
+  say("{}: {}\n", program, printable(text));
   return status;
 }
 
-}  // namespace
-
-int run_command_line(int argc, char** argv, const ProgramOptions& program) {
+int status_of_command(int argc, char** argv, const ProgramOptions& program) {
   CLI::App app(program.summary);
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text);
@@ -252,7 +252,22 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   } catch (const Interrupted& error) {
     return say_of(program.name, error.what(), kInterruptedStatus);
   } catch (const std::exception& error) {
-    return say_of(program.name, text_of(error), kFailed);
+    const auto* system = dynamic_cast<const std::system_error*>(&error);
+    if (system == nullptr || std::ferror(stdout) == 0)
+      return say_of(program.name, text_of(error), kFailed);
+    note_output_failure(system->code().value());  // fmt's; told at the end
+  }
+  return status;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv, const ProgramOptions& program) {
+  const int status = status_of_command(argc, argv, program);
+  try {
+    finish_output();
+  } catch (const Error& error) {
+    return say_of(program.name, error.what(), status == 0 ? kFailed : status);
   }
   return status;
 }

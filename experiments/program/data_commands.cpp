@@ -14,6 +14,7 @@
 #include "experiments/runs/keyed_tensors.h"
 #include "experiments/runs/seat_sources.h"
 #include "lib/base/error.h"
+#include "lib/base/user_text.h"
 #include "lib/checkpoints/safetensors.h"
 
 namespace sluice {
@@ -55,7 +56,7 @@ void write_keyed(const Experiment& experiment,
   if (arguments.with.empty()) return;
   const NamedTensors tensors = keyed_tensors(experiment, turns, kinds);
   write_safetensors(arguments.file, tensors);
-  fmt::print(stderr, "{}: {}\n", arguments.file, counted(tensors, kinds));
+  say("{}: {}\n", arguments.file, counted(tensors, kinds));
 }
 
 /// Nobody sees what the operations of a script draw.

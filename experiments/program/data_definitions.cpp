@@ -4,6 +4,7 @@
 #include "experiments/program/command_line.h"
 #include "experiments/program/data_commands.h"
 #include "experiments/program/definitions.h"
+#include "experiments/program/number_options.h"
 
 namespace sluice {
 
@@ -18,7 +19,7 @@ void define_data_order(CLI::App& data, DataOrderArguments& arguments) {
   command
       ->add_option("--turns", arguments.turns,
                    "print the first N batches; default: all of the run")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command
       ->add_option(
           "--with", arguments.with,

@@ -10,6 +10,7 @@
 #include "experiments/data/found.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/ways.h"
+#include "lib/base/user_text.h"
 #include "lib/metrics/accuracy_text.h"
 
 namespace sluice {
@@ -72,16 +73,15 @@ Console::Console(const Experiment& experiment, std::int64_t first_turn)
       shown_(started_),
       first_turn_(first_turn),
       turn_(first_turn) {
-  fmt::print("{}: {} in {} block{}, engine {}\n", experiment.name,
-             method_of(experiment), experiment.blocks(),
-             experiment.blocks() == 1 ? "" : "s", name_of(experiment.engine));
-  if (experiment.data) fmt::print("{}\n", found_line(*experiment.data));
-  if (first_turn > 0) fmt::print("continued after turn {}\n", first_turn);
+  put("{}: {} in {} block{}, engine {}\n", experiment.name,
+      method_of(experiment), experiment.blocks(),
+      experiment.blocks() == 1 ? "" : "s", name_of(experiment.engine));
+  if (experiment.data) put("{}\n", found_line(*experiment.data));
+  if (first_turn > 0) put("continued after turn {}\n", first_turn);
 }
 
 Console::~Console() {
-  if (line_is_open_) std::fputc('\n', stdout);
-  std::fflush(stdout);
+  if (line_is_open_) put("\n");
 }
 
 std::string Console::rate() const {
@@ -117,18 +117,16 @@ std::string Console::progress() const {
 
 void Console::show(const std::string& line) {
   if (is_terminal_) {
-    fmt::print("\r\033[K{}", line.substr(0, terminal_width()));
+    put("\r\033[K{}", line.substr(0, terminal_width()));
     line_is_open_ = true;
   } else {
-    fmt::print("{}\n", line);
+    put("{}\n", line);
   }
-  std::fflush(stdout);
 }
 
 void Console::leave(const std::string& line) {
-  fmt::print("{}{}\n", is_terminal_ ? "\r\033[K" : "", line);
+  put("{}{}\n", is_terminal_ ? "\r\033[K" : "", line);
   line_is_open_ = false;
-  std::fflush(stdout);
 }
 
 void Console::write(const Record& record) {

@@ -12,6 +12,7 @@
 #include "lib/base/departing_sender.h"
 #include "lib/base/error.h"
 #include "lib/base/lock_holder.h"
+#include "lib/base/user_text.h"
 #include "lib/schedules/executors.h"
 #include "lib/tensors/cuda_ipc.h"
 #include "lib/tensors/pinned_buffers.h"
@@ -227,15 +228,15 @@ void GpuLinks::pin(const Link& link, Peer& peer) const {
   if (why.empty()) why = why_taken;
   if (why.empty()) return;
   peer.traffic->why_host += "; " + why;
-  fmt::print(stderr, "sluice: {}: the host copies tensors to or from {}: {}\n",
-             name_, peer.name, why);
+  sluice::say("sluice: {}: the host copies tensors to or from {}: {}\n", name_,
+              peer.name, why);
 }
 
 /// One line, unless the user has asked for it.
 void GpuLinks::say(const Peer& peer, const std::string& why) const {
   if (!wants_ipc_) return;
-  fmt::print(stderr, "sluice: {}: tensors go to {} through the host: {}\n",
-             name_, peer.name, why);
+  sluice::say("sluice: {}: tensors go to {} through the host: {}\n", name_,
+              peer.name, why);
 }
 
 Link GpuLinks::departing(Link link) const {

@@ -175,7 +175,7 @@ nlohmann::ordered_json provenance(const std::string& command,
   run["compiler"] = __VERSION__;
   run["host"] = host_name();
   run["devices"] = {processor()};
-  run["cores"] = std::thread::hardware_concurrency();
+  run["cores"] = usable_processors();
   run["seed"] = experiment.seed;
   run["blocks"] = experiment.blocks();
   run["engine"] = name_of(experiment.engine);

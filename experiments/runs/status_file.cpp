@@ -70,7 +70,12 @@ void StatusFile::write(const Record& record) {
     remember(*status);
   else
     next_->write(record);
-  if (seconds_since(saved_) >= kPeriod) save("running");
+  if (seconds_since(saved_) < kPeriod) return;
+  try {
+    save("running");
+  } catch (const UserError&) {
+    // The next one may be written; the run goes on without.
+  }
 }
 
 void StatusFile::remember(const records::Status& status) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -44,7 +45,7 @@ class ChildProcesses {
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;
 
-  /// Starts the worker of a block. SIGINT and SIGTERM are blocked in it until
+  /// Starts the worker of a block. stopping_signals() are blocked in it until
   /// it calls leave_signals_to_launcher(). `input` is all that it reads on its
   /// standard input: no other process sees it, as it would see the arguments.
   /// At most 4096 bytes. Throws UserError when it can't start.
@@ -92,10 +93,13 @@ class ChildProcesses {
   std::vector<Child> children_;
 };
 
-/// For a worker: SIGINT and SIGTERM, which a terminal or `timeout` sends to all
-/// processes of a run, mean nothing to it. The launcher decides, and its end is
-/// the worker's.
-void leave_signals_to_launcher();
+/// What a worker's own limit of processor time means.
+enum class TimeLimit : std::uint8_t { nothing, stops_launcher };
+
+/// For a worker: stopping_signals(), which a terminal, `timeout` or a scheduler
+/// sends to all processes of a run, mean nothing to it. The launcher decides,
+/// and its end is the worker's.
+void leave_signals_to_launcher(TimeLimit limit = TimeLimit::nothing);
 
 /// For a worker, as its first act: the kernel kills it when its parent ends.
 /// Does nothing when `parent` is no longer the parent: then it exits at once.

@@ -9,6 +9,7 @@
 #include "lib/base/awake_clock.h"
 #include "lib/base/error.h"
 #include "lib/base/peer_missing.h"
+#include "lib/base/user_text.h"
 #include "lib/engines/control.h"
 #include "lib/engines/heartbeat.h"
 #include "lib/engines/linked_crew.h"
@@ -170,8 +171,7 @@ class ProcessCrew final : public Crew {
   /// All is done and written; how a worker ends now changes nothing.
   void leave() {
     if (const auto ended = children_.wait(kGrace))
-      fmt::print(stderr, "sluice: after its work was done, {}\n",
-                 ended->what());
+      say("sluice: after its work was done, {}\n", ended->what());
   }
 
   const ProcessHooks hooks_;  // outlives what it made
