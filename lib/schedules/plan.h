@@ -108,6 +108,12 @@ struct BlockPlan {
   std::vector<GradientPart> parts = {};
   /// Whether the last gradient that arrives is only a target.
   bool target_from_above = false;
+  /// The part that arrives by that way, BlockPlan::leaving's of the block
+  /// above.
+  const GradientPart& arriving(std::size_t way) const {
+    const bool has_own = !parts.empty() && parts.front().own;
+    return parts.at(way + (has_own ? 1 : 0));
+  }
   int leaving = 0;  ///< number of gradients sent down per batch
   /// With each backward the batch's input goes down too, from which the block
   /// below rebuilds its own.
@@ -121,6 +127,12 @@ struct BlockPlan {
   bool sweeps = false;  ///< whether they are those of add_sweeps()
   std::int64_t rounds() const {
     return visits.empty() ? 1 : std::ssize(visits);
+  }
+  /// Whether a backward takes parts of the gradient from several visits or
+  /// messages (visit_by_parts()).
+  bool visits_parts() const {
+    return !sweeps && (visits.size() > 1 ||
+                       (visits.size() == 1 && visits[0].arrivals.size() > 1));
   }
   /// Names of a batch's attachments: kept for the lower end of boundary k, and
   /// sent up with h_k for ends further up.

@@ -15,7 +15,8 @@ struct Candidate {
   std::size_t last = 0;
 };
 
-/// The parts that go the same way; those that go none are left out.
+/// The parts that leave the same way, applied or not; those that are neither
+/// applied nor leave are left out.
 std::vector<BackwardVisit> visits_of(const BlockPlan& block) {
   std::vector<Candidate> found;
   std::size_t way = 0;
@@ -25,12 +26,10 @@ std::vector<BackwardVisit> visits_of(const BlockPlan& block) {
     if (!part.applied && part.leaving == GradientPart::kStays) continue;
     auto same = std::find_if(found.begin(), found.end(),
                              [&](const Candidate& candidate) {
-                               return candidate.visit.applied == part.applied &&
-                                      candidate.visit.leaving == part.leaving;
+                               return candidate.visit.leaving == part.leaving;
                              });
     if (same == found.end())
-      same = found.insert(found.end(),
-                          {{.applied = part.applied, .leaving = part.leaving}});
+      same = found.insert(found.end(), {{.leaving = part.leaving}});
     same->last = i;
     if (part.own)
       same->visit.own = true;
