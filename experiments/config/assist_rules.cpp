@@ -79,8 +79,7 @@ void check_way_of_losses(const RunPlan& plan, const Fields& top) {
     const bool is_last = block.block == plan.depth();
     const bool comes = is_last || block.gradient_from_above;
     const bool goes = block.block == 1 || block.gradient_to_below();
-    if (comes && goes && block.rounds() == 1 && !block.visits_parts() &&
-        !block.forwards_data())
+    if (comes && goes && block.rounds() == 1 && !block.forwards_data())
       continue;
     top.reject(
         "boundary",

@@ -153,9 +153,7 @@ void check_adoption(const Experiment& experiment, const Fields& top) {
     const bool comes =
         block.block == experiment.blocks() || block.gradient_from_above;
     const bool goes = block.block == 1 || block.gradient_to_below();
-    if (comes && goes && block.rounds() == 1 && !block.visits_parts() &&
-        block.delay == 0)
-      continue;
+    if (comes && goes && block.rounds() == 1 && block.delay == 0) continue;
     top.reject(
         "replicas",
         fmt::format("adopt_every has the loss of a replica come down with the "

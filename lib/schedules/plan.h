@@ -128,12 +128,6 @@ struct BlockPlan {
   std::int64_t rounds() const {
     return visits.empty() ? 1 : std::ssize(visits);
   }
-  /// Whether a backward takes parts of the gradient from several visits or
-  /// messages (visit_by_parts()).
-  bool visits_parts() const {
-    return !sweeps && (visits.size() > 1 ||
-                       (visits.size() == 1 && visits[0].arrivals.size() > 1));
-  }
   /// Names of a batch's attachments: kept for the lower end of boundary k, and
   /// sent up with h_k for ends further up.
   std::vector<std::string> keeps = {};

@@ -48,7 +48,8 @@ std::vector<BackwardVisit> visits_of(const BlockPlan& block) {
 }
 
 /// In which messages the block above sends what arrives. False: a visit would
-/// leave out a message, or take one before another that was sent earlier.
+/// leave out a message, take two of them, or take one before another that was
+/// sent earlier.
 bool set_rounds(const std::vector<BackwardVisit>& above,
                 std::vector<BackwardVisit>& visits) {
   std::map<std::size_t, std::int64_t> round_of;
@@ -58,7 +59,8 @@ bool set_rounds(const std::vector<BackwardVisit>& above,
           static_cast<std::int64_t>(round);
   std::size_t taken = 0;
   std::int64_t last = -1;
-  for (BackwardVisit& visit : visits)
+  for (BackwardVisit& visit : visits) {
+    if (visit.arrivals.size() > 1) return false;
     for (Arrival& arrival : visit.arrivals) {
       const auto sent = round_of.find(arrival.way);
       if (sent == round_of.end() || sent->second <= last) return false;
@@ -67,6 +69,7 @@ bool set_rounds(const std::vector<BackwardVisit>& above,
           std::max(visit.lag, above[static_cast<std::size_t>(last)].lag + 1);
       ++taken;
     }
+  }
   return taken == round_of.size();
 }
 

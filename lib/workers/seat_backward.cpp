@@ -117,7 +117,7 @@ void Seat::apply(const Action& action, const Asked& asked,
 
 void Seat::backward(const Action& action) {
   if (plan().sweeps) return sweep(action);
-  if (plan().visits_parts()) return visit(action);
+  if (plan().rounds() > 1) return visit(action);
   Asked asked = ask_above(action);
   const Pulled pulled =
       vjp(asked.graph, asked.flight.inputs, plan().leaving, asked.pulls);
