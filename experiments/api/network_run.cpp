@@ -102,8 +102,7 @@ void NetworkRun::write(const Record& record) {
 }
 
 bool NetworkRun::saves_after(std::int64_t turns) const {
-  const std::int64_t every = experiment_.checkpoint.keep.every;
-  return every > 0 && turns % every == 0;
+  return experiment_.checkpoint.keep.every.is_at(turns);
 }
 
 std::string NetworkRun::take_checkpoint(const std::string& checkpoint,

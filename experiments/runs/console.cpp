@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "experiments/config/lengths.h"
 #include "experiments/data/found.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/ways.h"
@@ -62,8 +63,7 @@ std::size_t terminal_width() {
 
 Console::Console(const Experiment& experiment, std::int64_t first_turn)
     : turns_(experiment.length.turns),
-      turns_per_epoch_(experiment.turns_per_epoch),
-      turns_ahead_(experiment.replicas.deals().turns_ahead()),
+      epochs_(epochs_of(experiment)),
       batch_size_(experiment.batch_size),
       tokens_per_sample_(experiment.model.sample.is_text
                              ? experiment.model.sample.shape.at(0)
@@ -78,6 +78,11 @@ Console::Console(const Experiment& experiment, std::int64_t first_turn)
       experiment.blocks() == 1 ? "" : "s", name_of(experiment.engine));
   if (experiment.data) put("{}\n", found_line(*experiment.data));
   if (first_turn > 0) put("continued after turn {}\n", first_turn);
+  if (const std::int64_t left = batches_left_over(experiment); left > 0)
+    put("epochs = {}: it ends after {:.2f}, for the last {} of their batches "
+        "{} fewer than the {} replicas, which have one each in a turn\n",
+        experiment.epochs, epochs_.at(turns_), left, left == 1 ? "is" : "are",
+        experiment.replicas.count);
 }
 
 Console::~Console() {
@@ -98,11 +103,6 @@ std::string Console::rate() const {
                      std::max(0.0, left));
 }
 
-double Console::epochs_at(std::int64_t turn) const {
-  return static_cast<double>(turn + turns_ahead_) /
-         static_cast<double>(turns_per_epoch_);
-}
-
 std::string Console::progress() const {
   std::string figures;
   for (const auto& [block, train] : latest_) {
@@ -111,8 +111,8 @@ std::string Console::progress() const {
     if (train.accuracy)
       figures += fmt::format(" {:.0f} %", 100 * *train.accuracy);
   }
-  return fmt::format("epoch {:.2f}/{:.2f}  loss{}  {}", epochs_at(turn_ + 1),
-                     epochs_at(turns_), figures, rate());
+  return fmt::format("epoch {:.2f}/{:.2f}  loss{}  {}", epochs_.at(turn_ + 1),
+                     epochs_.at(turns_), figures, rate());
 }
 
 void Console::show(const std::string& line) {

@@ -233,8 +233,7 @@ void Centre::rest_if_all_are_there() {
   for (const int member : arrived_)
     brought.push_back(by_block(statistics_, member));
   at_rest_ = {.weights = rule_->consensus(),
-              .statistics = sum_in_order(brought),
-              .members = static_cast<int>(brought.size()),
+              .statistics = mean_in_order(brought),
               .state = copies_of_state(live_state())};
   arrived_.clear();
   ++rests_;

@@ -78,8 +78,7 @@ class CentreRule {
 /// on.
 struct AtRest {
   Tensors weights = {};
-  Tensors statistics = {};  ///< sums of what all have brought
-  int members = 0;          ///< of so many
+  Tensors statistics = {};  ///< means of what all have brought
   NamedTensors state = {};
 };
 

@@ -11,6 +11,7 @@
 #include "lib/base/by_block.h"
 #include "lib/base/error.h"
 #include "lib/replicas/flat.h"
+#include "lib/replicas/sums.h"
 #include "lib/tensors/pack.h"
 #include "lib/tensors/staging.h"
 
@@ -52,6 +53,14 @@ Tensors in_pieces(const Tensors& lines, const Tensors& pieces) {
   return lines.front().split_with_sizes(sizes);
 }
 
+/// Makes one tensor of those of all replicas, in their order.
+using Combine = void (*)(at::Tensor& into, const Tensors& parts);
+
+void add_in_order(at::Tensor& sum, const Tensors& parts) {
+  at::add_out(sum, parts.at(0), parts.at(1));
+  for (std::size_t r = 2; r < parts.size(); ++r) sum.add_(parts[r]);
+}
+
 class LinksGroup final : public Group {
  public:
   LinksGroup(std::vector<Link> links, int member, std::string name)
@@ -73,17 +82,8 @@ class LinksGroup final : public Group {
       if (other != member_) send(other, Step::elements, range(*mine_, other));
   }
 
-  Tensors finish_sum() override {
-    const at::NoGradGuard no_grad;
-    Tensors sums;
-    for (const at::Tensor& tensor : mine_->tensors())
-      sums.push_back(tensor.defined() ? at::empty_like(tensor) : at::Tensor());
-    const Flat out(sums);
-    add_own_part(out);
-    if (members() > 2) gather_parts(out);
-    end();
-    return sums;
-  }
+  Tensors finish_sum() override { return finish(add_in_order); }
+  Tensors finish_mean() override { return finish(mean_into); }
 
   void start_parts(Tensors mine) override {
     const at::NoGradGuard no_grad;
@@ -102,7 +102,7 @@ class LinksGroup final : public Group {
     Tensors own;
     for (const at::Tensor& sum : sums)
       if (sum.defined() && sum.numel() > 0) own.push_back(sum);
-    add_up(pieces_of(mine_->tensors(), share()), own);
+    combine(pieces_of(mine_->tensors(), share()), own, add_in_order);
     end();
     return sums;
   }
@@ -228,21 +228,29 @@ class LinksGroup final : public Group {
     return of.range(part.begin, part.end);
   }
 
-  void add_own_part(const Flat& out) {
-    add_up(range(*mine_, member_), range(out, member_));
+  Tensors finish(Combine how) {
+    const at::NoGradGuard no_grad;
+    Tensors all;
+    for (const at::Tensor& tensor : mine_->tensors())
+      all.push_back(tensor.defined() ? at::empty_like(tensor) : at::Tensor());
+    const Flat out(all);
+    combine(range(*mine_, member_), range(out, member_), how);
+    if (members() > 2) gather_parts(out);
+    end();
+    return all;
   }
 
   /// What the others have sent, and its own pieces, in the order of the
   /// replicas.
-  void add_up(const Tensors& own, Tensors sum) {
+  void combine(const Tensors& own, Tensors into, Combine how) {
     std::vector<Tensors> parts;
     for (int each = 1; each <= members(); ++each)
       parts.push_back(each == member_ ? own
                                       : receive(each, Step::elements, own));
-    for (std::size_t i = 0; i < sum.size(); ++i) {
-      at::add_out(sum[i], parts[0].at(i), parts[1].at(i));
-      for (std::size_t r = 2; r < parts.size(); ++r)
-        sum[i].add_(parts[r].at(i));
+    for (std::size_t i = 0; i < into.size(); ++i) {
+      Tensors each;
+      for (const Tensors& list : parts) each.push_back(list.at(i));
+      how(into[i], each);
     }
   }
 
