@@ -1,6 +1,7 @@
 #include "experiments/program/command_line.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -170,8 +171,18 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
                      joined(names));
 }
 
+/// A text with what a file of a stranger may have brought in, as a line that
+/// can be read.
+std::string in_short(const std::string& text) {
+  constexpr std::size_t kBegin = 6'000;
+  constexpr std::size_t kEnd = 1'000;
+  if (text.size() <= kBegin + kEnd) return text;
+  return fmt::format("{} [...] {}", text.substr(0, kBegin),
+                     text.substr(text.size() - kEnd));
+}
+
 int say_of(const std::string& program, const std::string& text, int status) {
-  say("{}: {}\n", program, printable(text));
+  say("{}: {}\n", program, in_short(printable(text)));
   return status;
 }
 
@@ -204,6 +215,7 @@ int status_of_command(int argc, char** argv, const ProgramOptions& program) {
   WorkerArguments worker;
   std::vector<std::string> plugins;
   std::string new_plugin;
+  std::string checked_script;
   int status = 0;
   run.command = sweep.command = checkpoint.command = joined_command(argc, argv);
   sweep.loop = program.loop;
@@ -232,6 +244,7 @@ int status_of_command(int argc, char** argv, const ProgramOptions& program) {
   define_help(app, help_words, plugins);
   define_completion(app, shell);
   define_new(app, new_plugin);
+  define_check_script(app, checked_script);
   define_worker(app, worker, status);
   try {
     if (argc > 1 && argv[1] == std::string_view("complete"))

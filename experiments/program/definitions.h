@@ -55,7 +55,9 @@ void define_data_fetch(CLI::App& data, DataFetchArguments& arguments,
                        const ProgramOptions& program);
 void define_new(CLI::App& app, std::string& name);
 
-/// The hidden subcommand that the launcher starts for each block.
+/// Hidden subcommands: what Python calls before it loads a scripted network,
+/// and what the launcher starts for each block.
+void define_check_script(CLI::App& app, std::string& file);
 void define_worker(CLI::App& app, WorkerArguments& arguments, int& status);
 
 }  // namespace sluice

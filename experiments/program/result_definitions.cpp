@@ -8,6 +8,7 @@
 #include "experiments/program/number_options.h"
 #include "experiments/runs/text_sampling.h"
 #include "experiments/runs/watch/watch.h"
+#include "modules/torchscript.h"
 
 namespace sluice {
 
@@ -144,6 +145,12 @@ void define_report(CLI::App& app, ReportArguments& arguments) {
                       "evaluation at or below it (samples, operations, time), "
                       "and who is on the front of cost and time");
   command->callback([&] { report_command(arguments); });
+}
+
+void define_check_script(CLI::App& app, std::string& file) {
+  CLI::App* command = app.add_subcommand("check-script")->group("");
+  command->add_option("file", file)->required();
+  command->callback([&] { check_torchscript(file); });
 }
 
 }  // namespace sluice
