@@ -164,7 +164,7 @@ class Centre {
   std::string why_;                  // of that one
   std::vector<Tensors> statistics_;  // by replica, of those that have arrived
   std::set<int> arrived_;
-  std::set<int> lost_;  // who goes on without them
+  std::set<int> lost_;           // who goes on without them
   std::vector<int> left_early_;  // before the owner had given its rule
   std::int64_t rests_ = 0;
   AtRest at_rest_;

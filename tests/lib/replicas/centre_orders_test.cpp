@@ -170,9 +170,9 @@ class Play {
     constexpr const char* kNames[] = {"owns", "pushes", "rests"};
     order_ += fmt::format(" {}-{}", member, kNames[static_cast<int>(step)]);
     if (step == Step::own) {
-      centre_.own(std::make_unique<CallingRule>(
-                      [this](std::size_t of) { merged(of); }),
-                  {}, quorum_);
+      centre_.own(
+          std::make_unique<CallingRule>([this](std::size_t of) { merged(of); }),
+          {}, quorum_);
       centre_.open({}, 0);
       is_open_ = true;
       ++place.next;
@@ -215,8 +215,8 @@ class Play {
     if (!wrong_.empty()) return wrong_ + ", after" + order_;
     std::string all;
     for (int member = 1; member <= kMembers; ++member)
-      if (!is_gone(member) && by_block(places_, member).next <
-                                  by_block(scripts_, member).size())
+      if (!is_gone(member) &&
+          by_block(places_, member).next < by_block(scripts_, member).size())
         all += fmt::format("replica {} waits for ever, ", member);
     return all.empty() ? all : all + "after" + order_;
   }
@@ -262,8 +262,8 @@ std::size_t orders_that_end_well(std::size_t dies_after) {
   std::size_t orders = 0;
   do {
     Play play(0, 1, dies_after);
-    const std::string wrong = play.run_eagerly(
-        [&](std::size_t of) { return all.choose(of); });
+    const std::string wrong =
+        play.run_eagerly([&](std::size_t of) { return all.choose(of); });
     EXPECT_EQ(wrong, "");
     if (!wrong.empty()) return 0;
     ++orders;
