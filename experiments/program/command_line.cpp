@@ -6,6 +6,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -29,6 +30,7 @@
 #include "lib/base/nearest.h"
 #include "lib/base/printable.h"
 #include "lib/base/process_start.h"
+#include "lib/base/user_text.h"
 #include "lib/engines/control.h"
 
 namespace sluice {
@@ -180,13 +182,11 @@ std::string in_short(const std::string& text) {
 }
 
 int say_of(const std::string& program, const std::string& text, int status) {
-  fmt::print(stderr, "{}: {}\n", program, in_short(printable(text)));
+  say("{}: {}\n", program, in_short(printable(text)));
   return status;
 }
 
-}  // namespace
-
-int run_command_line(int argc, char** argv, const ProgramOptions& program) {
+int status_of_command(int argc, char** argv, const ProgramOptions& program) {
   CLI::App app(program.summary);
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text);
@@ -207,6 +207,7 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   ReportArguments report;
   ListArguments list;
   DataOrderArguments data_order;
+  DataCheckArguments data_check;
   DataFetchArguments data_fetch;
   ConfigArguments config;
   std::vector<std::string> help_words;
@@ -235,9 +236,10 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   define_list(app, list, plugins);
   define_config(app, config);
   CLI::App* data = app.add_subcommand(
-      "data", "Download data sets, and print the order of samples");
+      "data", "Download data sets, check them, and print the order of samples");
   data->require_subcommand(1);
   define_data_order(*data, data_order);
+  define_data_check(*data, data_check);
   if (program.fetch != nullptr) define_data_fetch(*data, data_fetch, program);
   define_help(app, help_words, plugins);
   define_completion(app, shell);
@@ -263,7 +265,22 @@ int run_command_line(int argc, char** argv, const ProgramOptions& program) {
   } catch (const Interrupted& error) {
     return say_of(program.name, error.what(), kInterruptedStatus);
   } catch (const std::exception& error) {
-    return say_of(program.name, text_of(error), kFailed);
+    const auto* system = dynamic_cast<const std::system_error*>(&error);
+    if (system == nullptr || std::ferror(stdout) == 0)
+      return say_of(program.name, text_of(error), kFailed);
+    note_output_failure(system->code().value());  // fmt's; told at the end
+  }
+  return status;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv, const ProgramOptions& program) {
+  const int status = status_of_command(argc, argv, program);
+  try {
+    finish_output();
+  } catch (const Error& error) {
+    return say_of(program.name, error.what(), status == 0 ? kFailed : status);
   }
   return status;
 }

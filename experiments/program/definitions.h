@@ -50,6 +50,7 @@ void define_list(CLI::App& app, ListArguments& arguments,
                  std::vector<std::string>& plugins);
 void define_config(CLI::App& app, ConfigArguments& arguments);
 void define_data_order(CLI::App& data, DataOrderArguments& arguments);
+void define_data_check(CLI::App& data, DataCheckArguments& arguments);
 void define_data_fetch(CLI::App& data, DataFetchArguments& arguments,
                        const ProgramOptions& program);
 void define_new(CLI::App& app, std::string& name);

@@ -33,6 +33,7 @@
 #include "lib/base/own_image.h"
 #include "lib/base/printable.h"
 #include "lib/base/process_start.h"
+#include "lib/base/stopping_signals.h"
 #include "lib/engines/child_processes.h"
 #include "lib/engines/control.h"
 #include "lib/memory/allocator.h"
@@ -126,10 +127,7 @@ OwnTraining training_of_command_line(int argc, char** argv,
 /// A signal ends this process at once: no loop of a program's own is asked to
 /// stop. The launcher has started it with them blocked.
 void let_signals_end_it() {
-  sigset_t held;
-  sigemptyset(&held);
-  sigaddset(&held, SIGINT);
-  sigaddset(&held, SIGTERM);
+  const sigset_t held = stopping_signals();
   ::pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
 }
 

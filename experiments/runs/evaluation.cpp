@@ -1,6 +1,7 @@
 #include "experiments/runs/evaluation.h"
 
 #include <filesystem>
+#include <system_error>
 
 #include <c10/core/GradMode.h>
 
@@ -45,6 +46,13 @@ std::string config_above(fs::path path) {
   return "";
 }
 
+/// "R/checkpoints/turn-000012" of "R/checkpoints/best".
+std::string without_link(const std::string& link) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(link, error);
+  return error ? link : (fs::path(link).parent_path() / target).string();
+}
+
 }  // namespace
 
 AssembledModel load_model(const Experiment& experiment,
@@ -84,10 +92,11 @@ NamedTensors first_logits(const Experiment& experiment,
 
 Evaluated find_evaluated(const std::string& path) {
   if (fs::is_regular_file(path) || is_checkpoint(path))
-    return {path, config_above(path)};
+    return {path, config_above(path), without_link(path)};
   const std::string best = checkpoints_of_run(path) + "/best";
-  if (fs::exists(best)) return {best, config_of_run(path)};
-  return {last_checkpoint(path).checkpoint, config_of_run(path)};
+  if (fs::exists(best)) return {best, config_of_run(path), without_link(best)};
+  const std::string last = last_checkpoint(path).checkpoint;
+  return {last, config_of_run(path), last};
 }
 
 }  // namespace sluice

@@ -19,10 +19,11 @@ from sluice.program import call as _call
 from sluice.program import find_program
 from sluice.runs import Run, run
 from sluice.sweeps import Sweep, sweep
+from sluice.version import __version__
 
 __all__ = ["Diverged", "MissingPackage", "Network", "Plan", "Run",
-           "SluiceError", "Space", "Sweep", "find_program", "load",
-           "load_model", "plan", "run", "sweep"]
+           "SluiceError", "Space", "Sweep", "__version__", "find_program",
+           "load", "load_model", "plan", "run", "sweep"]
 
 
 class Plan(str):

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "experiments/config/files/common_keys.h"
 #include "experiments/config/files/nesting.h"
 #include "experiments/config/files/run_config.h"
 #include "experiments/config/files/toml.h"
@@ -75,7 +76,10 @@ class ExtendedFile {
       }
       result = laid_over(result, read(file.string(), chain));
     }
-    if (is_config_of_run(path)) add_values_of_old_run(root);
+    if (is_config_of_run(path)) {
+      add_values_of_old_run(root);
+      if (chain.size() > 1) root = with_common_keys(std::move(root));
+    }
     return laid_over(result, std::move(root));
   }
 
@@ -112,7 +116,9 @@ ConfigNode read_config_file(const std::string& path) {
 ConfigNode laid_over(const ConfigNode& base, ConfigNode over) {
   const auto* table = std::get_if<ConfigNode::Table>(&base.value);
   if (table != nullptr && !table->empty()) over.raise(base.layer() + 1);
-  return merged(base, over);
+  ConfigNode result = merged(base, over);
+  hold_for_all(base, over, result);
+  return result;
 }
 
 ConfigNode merged(const ConfigNode& base, const ConfigNode& over) {

@@ -17,7 +17,8 @@ namespace sluice {
 ConfigNode read_config_file(const std::string& path);
 
 /// How a file is laid over what it extends, as a later layer: what is in `over`
-/// wins; tables are merged key by key, everything else is replaced.
+/// wins; tables are merged key by key, everything else is replaced; a common
+/// key of all blocks replaces those of single blocks (common_keys.h).
 ConfigNode laid_over(const ConfigNode& base, ConfigNode over);
 
 /// The same of two parts that keep their layers.
