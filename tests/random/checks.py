@@ -4,7 +4,6 @@ import collections
 import pathlib
 import re
 import shutil
-import sys
 import tempfile
 
 import data
@@ -15,6 +14,12 @@ from oracle import Judge
 from program import program_at
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def mpirun():
+    """That of scripts/setup --checks, with which the program is linked."""
+    there = ROOT / ".venv/bin/mpirun"
+    return str(there) if there.exists() else shutil.which("mpirun")
 
 
 def parser(about):
@@ -29,14 +34,11 @@ def parser(about):
     options.add_argument("--work", default=ROOT / "build/random",
                          type=pathlib.Path, help="folder of data and of "
                          "configs that failed")
+    options.add_argument("--mpirun", default=mpirun(),
+                         help="what starts ranks, for replicas.group = 'mpi'")
     options.add_argument("--known", default=known.FILE, type=pathlib.Path,
                          help="failures that an issue has")
     return options
-
-
-def mpirun():
-    there = pathlib.Path(sys.executable).parent / "mpirun"
-    return str(there) if there.exists() else shutil.which("mpirun")
 
 
 class Check:
@@ -53,7 +55,8 @@ class Check:
             raise SystemExit("tests/random/choices.toml has what the program "
                              f"doesn't know: {', '.join(unknown)}")
         self.folder = tempfile.TemporaryDirectory(prefix="sluice-random-")
-        self.judge = Judge(self.program, self.folder.name + "/run", mpirun())
+        self.judge = Judge(self.program, self.folder.name + "/run",
+                           options.mpirun)
         self.known = known.read(options.known)
         self.outcomes = collections.Counter()
         self.lines = collections.Counter()

@@ -171,9 +171,9 @@ class Judge:
             return ()
         count = self.config["replicas.count"]
         if not isinstance(count, int) or \
-                not isinstance(self.config["blocks"], int):
+                not isinstance(self.config.get("blocks", 2), int):
             return ()
-        return (self.mpirun, "-n", str(count * self.config["blocks"]))
+        return (self.mpirun, "-n", str(count * self.config.get("blocks", 2)))
 
     def command(self, check, *arguments, before=()):
         outcome = self.program.run(*arguments, folder=self.folder,
