@@ -29,7 +29,7 @@ def parser(about):
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--device", help="cuda: for a program with the "
                          "simulated GPU, build/release/sluice_sim")
-    options.add_argument("--limit", type=float, default=300,
+    options.add_argument("--limit", type=float, default=600,
                          help="seconds for one command")
     options.add_argument("--work", default=ROOT / "build/random",
                          type=pathlib.Path, help="folder of data and of "

@@ -122,17 +122,6 @@ class Factors:
                 if next(self.closures(pair), None) is not None:
                     yield frozenset(pair.items())
 
-    def conditions(self):
-        """The needs, as the constraints of covertable."""
-        for (path, value), _ in self.needs.items():
-            ways = self.ways_of(path, value)
-            if path in self.values and ways:
-                yield {"operator": "or", "conditions": [
-                    {"operator": "ne", "left": path, "value": value},
-                    *({"operator": "and", "conditions": [
-                        {"operator": "in", "left": other, "values": values}
-                        for other, values in way]} for way in ways)]}
-
     def config(self, row):
         """The config that a row stands for."""
         config = dict(self.choices.base) | net_of(

@@ -78,7 +78,7 @@ def fail(status, *lines):
     sys.exit(status)
 if how == "status_1": fail(1, "sluice: check failed")
 if how == "signal": os.kill(os.getpid(), signal.SIGSEGV)
-if how == "hang": time.sleep(60)
+if how == "hang": time.sleep(600)
 if how == "refused": fail(2, "sluice: blocks: no")
 if how == "two_lines": fail(2, "sluice: something", "sluice: blocks: no")
 if how == "no_line": fail(2)
@@ -130,7 +130,7 @@ class AJudge(unittest.TestCase):
         path = pathlib.Path(folder.name) / "sluice"
         path.write_text(WRONG)
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        self.judge = Judge(Program(path, limit=3), folder.name + "/run")
+        self.judge = Judge(Program(path, limit=120), folder.name + "/run")
 
     def verdict(self, how, **config):
         return self.judge.judge({"name": how, **config})
@@ -154,6 +154,7 @@ class AJudge(unittest.TestCase):
     def test_finds_other_ends_than_0_and_2(self):
         self.assert_fails("status_1", "run", "exit 1: sluice: check failed")
         self.assert_fails("signal", "run", "signal 11")
+        self.judge.program.limit = 1
         self.assert_fails("hang", "run", "hang")
 
     def test_finds_refusals_that_are_not_one_line_of_ours(self):
