@@ -17,6 +17,7 @@
 #include "experiments/runs/devices.h"
 #include "experiments/runs/faults/fault_injector.h"
 #include "experiments/runs/gpu_links.h"
+#include "experiments/runs/ranks/cut_off.h"
 #include "experiments/runs/replica_ways.h"
 #include "experiments/runs/run_folder.h"
 #include "experiments/runs/seat_links.h"
@@ -222,7 +223,8 @@ int work_in_run(const Experiment& experiment, const WorkerArguments& arguments,
     // a rank may be what was lost, and its terminal another one.
     if (arguments.parent == 0)
       say("sluice: rank {} ({}) ends: {}\n", block - 1,
-          experiment.seat_names().of(block), text_of(error));
+          experiment.seat_names().of(block),
+          reason_of_end(error, *links.control.receiver));
     return 1;
   }
   return 0;

@@ -190,6 +190,18 @@ WorkerLost ChildProcesses::missing(int block, const std::string& why) {
   return {block, text};
 }
 
+std::string ChildProcesses::how_ended(int block) {
+  const std::lock_guard lock(mutex_);
+  for (Child& child : children_) {
+    if (child.block != block) continue;
+    reap(child, WNOHANG);
+    if (!child.running && !child.unseen && WIFSIGNALED(child.status) &&
+        !child.killed)
+      return loss_of(child).what();
+  }
+  return "";
+}
+
 void ChildProcesses::kill(Child& child) {
   reap(child, WNOHANG);
   if (!child.running) return;

@@ -63,6 +63,9 @@ class ChildProcesses {
   std::string name_of(int block);
   /// That the block's has not joined the others, and why, as far as is known.
   WorkerLost missing(int block, const std::string& why = "");
+  /// Where a signal that was not ours has ended the block's: a text that says
+  /// so. Empty: it runs, or ended otherwise.
+  std::string how_ended(int block);
   /// Asks that one to stop at once (SIGKILL), or all of them.
   void kill(int block);
   void kill_all();

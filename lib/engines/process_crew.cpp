@@ -86,7 +86,12 @@ class ProcessCrew final : public Crew {
         .survives_loss = hooks_.survives_loss,
         .on_loss = [this](int seat) { children_.abandon(process_of(seat)); }};
     // Links between processes of our own have no deadline to run into.
-    if (are_ranks) supervision.first_stalls = hooks_.deadline / 2;
+    if (are_ranks)
+      supervision.first_stalls = hooks_.deadline / 2;
+    else
+      supervision.how_ended = [this](int seat) {
+        return children_.how_ended(process_of(seat));
+      };
     std::vector<Link> links = meet(hooks_, children_);
     linked_.emplace(std::move(links), std::move(events), ahead,
                     std::move(supervision), hooks_.names);
