@@ -96,6 +96,7 @@ constexpr std::array kRows = {
     ResumeClass{"model", kRefused, "it would be another network"},
     ResumeClass{"model.dropout", kAnew},
     ResumeClass{"model.file", kFree, kFilesCompared},
+    ResumeClass{"model.trust", kFree},
     ResumeClass{"model.sha256", kAnew, "the file is taken as it is now"},
     ResumeClass{"model.trust", kFree, "it says what the file may do"},
     ResumeClass{"data", kRefused,
