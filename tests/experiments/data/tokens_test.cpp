@@ -117,12 +117,19 @@ TEST_F(Tokens, WithATestFileChooseByTheValidationFile) {
   EXPECT_FALSE(open("context = 8").has_validation());
 }
 
-TEST_F(Tokens, AboveTheVocabularyAreRefusedWithTheirPlace) {
+TEST_F(Tokens, AboveTheVocabularyAreRefusedWhenTheFileIsOpened) {
   write_both();
-  const DataSet data = open("context = 8\nvocabulary = 220");
-  EXPECT_EQ(data.sample.classes, 220);
-  EXPECT_EQ(all_of(data.train).inputs.size(0), 11) << "all of them are below";
-  EXPECT_THAT(error_of([&] { all_of(data.test); }),
+  EXPECT_THAT(error_of([&] { open("context = 8\nvocabulary = 220"); }),
+              AllOf(HasSubstr("val.bin: has the token 240"),
+                    HasSubstr("data.vocabulary"), Not(HasSubstr("\n"))));
+  EXPECT_EQ(open("context = 8\nvocabulary = 241").sample.classes, 241);
+}
+
+TEST_F(Tokens, AboveTheVocabularyAreRefusedWithTheirPlaceWhereTheyAreRead) {
+  write_both();
+  const TokenFile file(path("corpus/val.bin"), 2);
+  std::vector<std::int64_t> tokens(41);
+  EXPECT_THAT(error_of([&] { file.read(0, 220, tokens); }),
               AllOf(HasSubstr("val.bin: token 20 is 220"),
                     HasSubstr("data.vocabulary"), Not(HasSubstr("\n"))));
 }
