@@ -99,6 +99,7 @@ constexpr std::array kRows = {
     ResumeClass{"model.file", kFree, kFilesCompared},
     ResumeClass{"model.trust", kFree},
     ResumeClass{"model.sha256", kAnew, "the file is taken as it is now"},
+    ResumeClass{"model.trust", kFree, "it says what the file may do"},
     ResumeClass{"data", kRefused,
                 "what was trained before was made of other samples"},
     ResumeClass{"data.validation", kRefused, kOtherSplit},
