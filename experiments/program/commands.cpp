@@ -17,6 +17,7 @@
 #include "experiments/config/files/overrides.h"
 #include "experiments/config/left_out.h"
 #include "experiments/config/plugin_keys.h"
+#include "experiments/config/start_checks.h"
 #include "experiments/runs/assembly.h"
 #include "experiments/runs/evaluation.h"
 #include "experiments/runs/ranks.h"
@@ -59,6 +60,12 @@ std::string data_root() {
 Experiment read_and_tell(const ConfigNode& config) {
   Experiment experiment = read_experiment(config, data_root());
   tell_left_out(experiment.left_out);
+  return experiment;
+}
+
+Experiment read_to_start(const ConfigNode& config) {
+  Experiment experiment = read_and_tell(config);
+  tell_left_out(check_start(experiment));
   return experiment;
 }
 
@@ -268,15 +275,27 @@ void print_result(const Experiment& experiment, const RunResult& result) {
     fmt::print("To continue: {}\n", way_to_continue(experiment, result.folder));
 }
 
-int run_one(const RunArguments& arguments, const std::optional<Rank>& rank,
-            StopSignals& signals, bool& has_begun) {
+/// With what the checks of a start say of it.
+Experiment experiment_to_run(const RunArguments& arguments, bool is_checked) {
+  if (!arguments.resume.empty()) {
+    Experiment experiment = experiment_to_resume(arguments);
+    tell_left_out(told_on_resume(experiment));
+    return experiment;
+  }
+  return is_checked ? experiment_of(arguments.config)
+                    : read_to_start(config_of(arguments.config));
+}
+
+/// is_checked: as a trial of a run whose whole config was.
+int run_one(const RunArguments& arguments, bool is_checked,
+            const std::optional<Rank>& rank, StopSignals& signals,
+            bool& has_begun) {
   const bool resume = !arguments.resume.empty();
   // Before its config is read, which another process may be about to change.
   const auto lock = resume && (!rank || rank->number == 0)
                         ? lock_to_resume(arguments)
                         : nullptr;
-  const Experiment experiment = resume ? experiment_to_resume(arguments)
-                                       : experiment_of(arguments.config);
+  const Experiment experiment = experiment_to_run(arguments, is_checked);
   if (rank) check_rank(*rank, experiment);
   const std::string& folder = resume ? arguments.resume : arguments.folder;
   if (rank && rank->number > 0)
@@ -316,7 +335,7 @@ int run_command(const RunArguments& given) {
   const std::optional<Rank> rank = rank_from(process_environment());
   bool has_begun = false;
   try {
-    return run_one(arguments, rank, signals, has_begun);
+    return run_one(arguments, given.fast_dev_run, rank, signals, has_begun);
   } catch (const Disagreement&) {
     throw;  // of which they know
   } catch (const Interrupted&) {
@@ -435,6 +454,7 @@ void eval_command(const EvalArguments& arguments) {
              name_of_split(arguments), result.loss(),
              with_accuracy(result.accuracy()), with_r2(result.r2()),
              result.labels());
+  check_is_finite(result, experiment, split, name_of_split(arguments));
   if (arguments.logits.empty()) return;
   write_safetensors(arguments.logits, first_logits(experiment, found.weights,
                                                    split, arguments.samples));

@@ -13,7 +13,7 @@ void config_command(const ConfigArguments& arguments) {
     read.overrides.insert(read.overrides.begin(), read.config);
     read.config.clear();
   }
-  fmt::print("{}", to_toml(experiment_of(read).resolved));
+  fmt::print("{}", to_toml(read_to_start(config_of(read)).resolved));
 }
 
 }  // namespace sluice
