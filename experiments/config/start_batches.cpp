@@ -108,6 +108,7 @@ std::string refused_by_end(const Experiment& experiment,
   } catch (const TooFewSamples& error) {
     return error.what();
   } catch (const std::exception&) {
+    return "";
   }
   return "";
 }

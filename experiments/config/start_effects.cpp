@@ -1,10 +1,12 @@
 // Checks of keys that others leave without effect.
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -15,7 +17,6 @@
 #include "experiments/config/parameter_names.h"
 #include "experiments/config/start_rows.h"
 #include "lib/base/by_block.h"
-#include "lib/schedules/free_running.h"
 
 namespace sluice::at_start {
 namespace {
@@ -36,15 +37,17 @@ class PatternUse {
   void count(const OptimizerOptions& options,
              const std::vector<std::string>& names) {
     for (const std::string& name : names) {
-      bool is_taken = false;
-      for (std::size_t i = 0; i < options.groups.size(); ++i)
+      bool is_taken = false;  // by an earlier group
+      for (std::size_t i = 0; i < options.groups.size(); ++i) {
+        bool is_in_group = false;
         for (const std::string& pattern : options.groups[i].match) {
           if (!matches_pattern(pattern, name)) continue;
           Use& use = uses_[{i, pattern}];
-          use.matches = true;
+          use.matches = is_in_group = true;
           use.holds = use.holds || !is_taken;
-          is_taken = true;
         }
+        is_taken = is_taken || is_in_group;
+      }
     }
   }
   Use of(std::size_t group, const std::string& pattern) const {

@@ -46,7 +46,8 @@ std::int64_t turn_of_weights(const fs::path& path) {
 
 std::string checkpoints_around(const fs::path& path) {
   const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
-  const bool is_one = turn_of(folder.string()).has_value();
+  const bool is_one =
+      turn_of(folder.string()).has_value() || is_set_aside(folder.string());
   return (is_one ? folder.parent_path() : folder).string();
 }
 

@@ -86,7 +86,8 @@ const std::vector<Case>& cases() {
        {"optimizer.groups[0].match", "'*.bais' matches no parameter",
         "layers.0."}},
       {"a group of parameters that no name matches",
-       "optimizer = {groups = [{match = '*.weight'}, {match = '*.0.weight'},"
+       "optimizer = {groups = [{match = '*.weight'}, {match = "
+       "'layers.0.*weight'},"
        " {match = '*.bias'}]}",
        {"groups[1].match", "in earlier groups"}},
       {"a correction where nothing is stale",
@@ -202,7 +203,7 @@ TEST(StartChecks, ConfigsThatAreMeantSoSayNothing) {
         "optimizer = {schedule = {name = 'step', milestones = [1]}}",
         "optimizer = {schedule = {warmup_turns = 20}}",
         "checkpoint = {every = 1, keep = 2, best = 'loss'}",
-        "optimizer = {groups = [{match = ['*.bias', '*.0.weight']}]}",
+        "optimizer = {groups = [{match = ['*.bias', 'layers.0.*']}]}",
         "replicas = {count = 2, compress = 'top_k'}",
         "optimizer = {clip = {norm = 1, scope = 'model'}}",
         "data = {train = 321, test = 64}\ndrop_last = true\n"
